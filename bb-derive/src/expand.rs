@@ -55,8 +55,8 @@ fn instance(model: &Backend<'_>, Instance { name, ty, spelled }: &Instance) -> T
             #create
 
             #[inline(never)]
-            fn start(self, name: &'static #private::str) -> #private::Arc<dyn #private::BackendRuntime> {
-                #private::start(self, name)
+            fn start(self, how: #private::Start) -> #private::Arc<dyn #private::BackendRuntime> {
+                #private::start(self, how)
             }
 
             #devices

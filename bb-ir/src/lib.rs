@@ -7,6 +7,7 @@ pub mod check;
 pub mod compact;
 pub mod convert;
 mod dtype;
+mod dtypes;
 mod error;
 pub mod file;
 mod format;
@@ -26,6 +27,7 @@ pub mod wire;
 
 pub use convert::Summary;
 pub use dtype::{DataType, Element};
+pub use dtypes::DataTypes;
 pub use error::{BoxError, Error, Problems};
 pub use limits::{FileAccess, LimitInfo, Limits, parse_bytes};
 pub use nearest::nearest;

@@ -7,7 +7,9 @@ pub use bb_ir::for_each_primitive;
 pub use inventory;
 
 pub use crate::ext::FamilyTable;
-pub use crate::runtime::{BackendRuntime, Created, Declared, Device, Listed, OpenOptions, Registration};
+pub use crate::runtime::{
+    BackendRuntime, Created, Declared, Device, Listed, OpenOptions, Registration, Start,
+};
 pub use crate::{Backend, BoxError, OpenOption};
 pub use std::primitive::{bool, str};
 pub use std::result::Result;
@@ -16,7 +18,7 @@ pub use std::vec::Vec;
 pub use std::{concat, env, module_path};
 
 use crate::ext::Native;
-use crate::runtime::Runtime;
+use crate::runtime::Identity;
 use bb_ir::op::Family;
 use smallvec::SmallVec;
 use std::marker::PhantomData;
@@ -119,9 +121,10 @@ pub mod outputs {
     }
 }
 
-/// Starts a backend under a name.
-pub fn start<B: Declared>(backend: B, name: &'static str) -> Arc<dyn BackendRuntime> {
-    Runtime::start_declared(backend, name)
+/// Starts a backend under a name. If it lacks element types, it gets them as far as that is exact.
+pub fn start<B: Declared>(backend: B, how: Start) -> Arc<dyn BackendRuntime> {
+    let identity = Identity { name: how.name, version: B::VERSION, path: B::PATH };
+    crate::runtime::start(backend, identity, B::FAMILIES, how.narrow_floats)
 }
 
 /// Makes a backend with `Default`.

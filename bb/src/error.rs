@@ -5,6 +5,7 @@ mod backend_id;
 mod buffer;
 mod input;
 mod missing;
+mod narrow;
 mod node_part;
 mod open_option;
 mod problem;
@@ -16,11 +17,13 @@ pub use buffer::{BufferMismatch, BufferProblem};
 pub use input::{InputMismatch, InputProblem};
 pub(crate) use missing::name;
 pub use missing::{How, Missing, MissingList, NodeInfo, Refusal, RefusedList, RefusedNode, Why};
+pub use narrow::NarrowError;
 pub use node_part::NodePart;
 pub use open_option::OpenOption;
 pub use problem::{Problem, ProblemList, Uncovered};
 pub use trace_fault::TraceFault;
 
+use crate::services::{BufferFault, CandidateList, DifferenceList, Pressure, Service, ServiceError};
 pub use bb_ir::BoxError;
 
 /// Why a graph, a call or a backend could not do what was asked.
@@ -30,6 +33,10 @@ pub enum Error {
     /// A tensor, a graph or a frame was refused.
     #[error(transparent)]
     Ir(#[from] bb_ir::Error),
+
+    /// The backend lacks an element type, and neither it nor the host could do without.
+    #[error(transparent)]
+    Narrow(#[from] NarrowError),
 
     /// A file could not be written.
     #[error("cannot write `{}`", .path.display())]
@@ -259,6 +266,42 @@ pub enum Error {
     NotPrimitive {
         /// The operation.
         op: &'static str,
+    },
+
+    /// A number of host code could not be computed or converted.
+    #[error(transparent)]
+    Number(Box<crate::number::NumberError>),
+
+    /// A function has an operation without a derivative between its result and an input that it is differentiated by.
+    #[error("`{op}` has no derivative: {reason}")]
+    NotDifferentiable {
+        /// The operation.
+        op: &'static str,
+        /// Why.
+        reason: &'static str,
+    },
+
+    /// A function of which the gradient is asked for returns something else than one float.
+    #[error("a function with a gradient returns one float, got {dtype} of the shape {shape:?}")]
+    NotScalar {
+        /// The element type of its result.
+        dtype: crate::DataType,
+        /// The shape of its result.
+        shape: Box<[usize]>,
+    },
+
+    /// A gradient is asked for by an input that is not there or is no float.
+    #[error(
+        "input {index} of {count} has no gradient: {}",
+        .dtype.map_or_else(|| "it does not exist".to_owned(), |dtype| format!("it is {dtype}, expected a float"))
+    )]
+    GradientBy {
+        /// The position that was named.
+        index: usize,
+        /// The number of inputs.
+        count: usize,
+        /// The input's element type, if there is one.
+        dtype: Option<crate::DataType>,
     },
 
     /// A value is needed while lowering, but only running the graph gives it.
@@ -602,6 +645,59 @@ pub enum Error {
         backend: BackendId,
     },
 
+    /// The device of a backend is lost, so that no call works any more. Opening the backend anew may help.
+    #[error("the device of backend `{backend}` is lost: {reason}")]
+    DeviceLost {
+        /// The backend.
+        backend: BackendId,
+        /// Why, as the backend says.
+        reason: String,
+        /// The error of the call during which the loss was noticed.
+        #[source]
+        source: Option<BoxError>,
+    },
+
+    /// A backend does not have a service.
+    #[error("backend `{backend}` does not offer the service `{service}`")]
+    NoService {
+        /// The backend's name.
+        backend: &'static str,
+        /// The service.
+        service: Service,
+    },
+
+    /// No linked backend meets the requirements.
+    #[error("no backend meets the requirements: {candidates}")]
+    NoCandidate {
+        /// The backends, and what each of them does not meet.
+        candidates: CandidateList,
+    },
+
+    /// A compiled model or a peer relies on other operations or versions.
+    #[error("the fingerprint of {of} differs: {differences}")]
+    Fingerprint {
+        /// Whose fingerprint it is.
+        of: &'static str,
+        /// What differs.
+        differences: DifferenceList,
+    },
+
+    /// A service of a backend failed.
+    #[error("the service `{service}` of backend `{backend}` failed")]
+    Service {
+        /// The backend's name.
+        backend: &'static str,
+        /// The service.
+        service: Service,
+        /// Why.
+        #[source]
+        source: ServiceError,
+    },
+
+    /// A buffer could not be used by its number.
+    #[error(transparent)]
+    BufferFault(#[from] BufferFault),
+
     /// The backend that a tensor belongs to is dropped.
     #[error("backend `{owner}`, to which the tensor belongs, is gone")]
     Gone {
@@ -714,6 +810,18 @@ pub enum Internal {
 }
 
 impl Error {
+    /// Returns the allocation that did not fit into a memory limit, if this caused the error.
+    pub fn memory_pressure(&self) -> Option<&Pressure> {
+        let mut cause: Option<&(dyn std::error::Error + 'static)> = Some(self);
+        while let Some(error) = cause {
+            if let Some(pressure) = error.downcast_ref() {
+                return Some(pressure);
+            }
+            cause = error.source();
+        }
+        None
+    }
+
     /// Returns the error for a state that the maker of a value excludes.
     #[cold]
     pub(crate) fn excluded(expected: &'static str) -> Error {

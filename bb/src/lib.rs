@@ -19,19 +19,23 @@ mod error;
 pub mod export;
 pub mod ext;
 mod forward;
+mod gradient;
 pub mod ir;
 mod made;
+mod narrow;
+pub mod number;
 pub mod onnx;
 mod plan;
 pub mod profile;
 mod runtime;
+pub mod services;
 mod sync;
 pub mod trace;
 mod wire;
 
 pub use bb_derive::{Backend, native};
 pub use bb_ir::{
-    DataType, Element, FileAccess, Limits, Shape, TensorData, bf16, f16,
+    DataType, DataTypes, Element, FileAccess, Limits, Shape, TensorData, bf16, f16,
     op::{Primitive, RoundMode},
     proto::GraphProto,
 };
@@ -43,20 +47,22 @@ pub use contract::{
 };
 pub use error::{
     BackendId, BoxError, BufferMismatch, BufferProblem, Error, InputMismatch, InputProblem, Internal,
-    NodePart, OpenOption, Problem, ProblemList, TraceFault, Uncovered,
+    NarrowError, NodePart, OpenOption, Problem, ProblemList, TraceFault, Uncovered,
 };
 
 pub use deployment::component::{Component, Ctx};
 pub use deployment::models::Deployment;
 pub use export::trace;
+pub use gradient::{Gradient, gradient, gradient_with_seed};
+pub use number::Number;
 pub use plan::{
     CompileOptions, Condition, Module, PassCount, PlanConditions, compile_whole_graph, limit_process_plans,
     pass_names,
 };
 pub use runtime::{
     BackendHandle, BackendRuntime, Backends, Capabilities, CheckedGraph, Declared, Device, DispatchResult,
-    ErasedExecutable, Lifecycle, LinkedBackend, OpenOptions, Registration, Registry, RegistryBuilder,
-    Runtime, Status, TypedBackend, Value, backend, backend_with, backends,
+    ErasedExecutable, LinkedBackend, LinkedBackends, OpenOptions, Registration, Registry, RegistryBuilder,
+    Runtime, State, Status, TypedBackend, Value, backend, backend_with, backends,
 };
 
 /// Runs the program of the page about limits as a test.

@@ -8,9 +8,9 @@ use std::process::ExitCode;
 pub(crate) fn backends(options: &args::Backends) -> Result<ExitCode> {
     let linked = bb::backends()?;
     let mut records = Vec::new();
-    let mut table = render::table(["NAME", "VERSION", "OPERATIONS", "OPTIONS", "DEVICES", "STATUS"]);
+    let mut table = render::table(["NAME", "VERSION", "OPERATIONS", "TYPES", "OPTIONS", "DEVICES", "STATUS"]);
     for backend in &linked {
-        let (opsets, status) = match &backend.backend {
+        let (opsets, types, status) = match &backend.backend {
             Ok(handle) => {
                 let runtime = handle.runtime();
                 let mut opsets = vec![runtime.atomic_opset()];
@@ -26,9 +26,13 @@ pub(crate) fn backends(options: &args::Backends) -> Result<ExitCode> {
                         )
                     })
                     .collect();
-                (opsets, "available".to_owned())
+                let types = runtime.capabilities().types;
+                let types = if types.is_all() { "all".to_owned() } else { types.to_string() };
+                (opsets, types, "available".to_owned())
             }
-            Err(error) => (Vec::new(), format!("linked, not available: {}", render::chain(error))),
+            Err(error) => {
+                (Vec::new(), String::new(), format!("linked, not available: {}", render::chain(error)))
+            }
         };
         let takes: Vec<&str> = backend.options.iter().map(|option| option.name()).collect();
         let devices = match &backend.devices {
@@ -39,12 +43,13 @@ pub(crate) fn backends(options: &args::Backends) -> Result<ExitCode> {
         };
         records.push(serde_json::json!({
             "name": backend.name, "version": backend.version, "path": backend.path,
-            "operations": opsets, "options": takes, "devices": devices, "status": status,
+            "operations": opsets, "types": types, "options": takes, "devices": devices, "status": status,
         }));
         table.add_row([
             backend.name.to_owned(),
             backend.version.to_owned(),
             opsets.join("\n"),
+            types,
             takes.join("\n"),
             devices.join("\n"),
             status,

@@ -53,6 +53,18 @@ const SHAPES: &[(&str, &str)] = &[
     ("scatter_nd", "a b c, i 1, i b c"),
     ("rotate", "b h s 4, s 2, s 2"),
     ("attention", "b h s d, b h t d, b h t e, s t"),
+    ("skip_rms_norm", "* d, * d, d, d"),
+    ("linear", "* k, n k, n"),
+    ("quantized_linear", "* 8, n 1 4, n 1,, n"),
+    ("cached_attention", "b h s d, b h s d, b h s e, b h p d, b h p e,"),
+    ("paged_attention", "b h s d, n z h d, n z h e, b m, b"),
+    ("kv_append", "b g t d, b g s d, b"),
+    ("sample_token", "* n, * p"),
+    ("gaussian_blur", "* h w"),
+    ("sobel", "* h w"),
+    ("sharpen", "* h w"),
+    ("grayscale", "3 h w"),
+    ("contrast", "n 3 h w"),
     ("grid_sample", "n c S, n x y 2"),
     ("deform_conv", "n c h w, m c 1 1, n 2 h w, m, n 1 h w"),
     ("roi_align", "n c h w, r 4, r"),
@@ -63,7 +75,7 @@ const SHAPES: &[(&str, &str)] = &[
 ];
 
 /// The words that parameters know.
-const WORDS: [&str; 15] = [
+const WORDS: [&str; 18] = [
     "none",
     "add",
     "mul",
@@ -79,6 +91,9 @@ const WORDS: [&str; 15] = [
     "zeros",
     "border",
     "reflection",
+    "magnitude",
+    "x",
+    "bt709",
 ];
 
 impl Call {

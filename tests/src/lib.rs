@@ -5,6 +5,7 @@ pub mod backends;
 pub mod capped;
 pub mod counting;
 pub mod device;
+pub mod few;
 pub mod model;
 pub mod tampered;
 

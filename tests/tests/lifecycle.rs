@@ -3,8 +3,8 @@
 
 use bb::{
     Backend, BackendAttrs, BackendHandle, CompileOptions, Completer, CompletionHandle, ContractResponse,
-    DataType, Error, GraphProto, Lifecycle, Module, Outputs, Primitive, Runtime, SlotValue, TensorData,
-    Value, ir::op::Param,
+    DataType, Error, GraphProto, Module, Outputs, Primitive, Runtime, SlotValue, State, TensorData, Value,
+    ir::op::Param,
 };
 use bb_reference::Reference;
 use std::cell::Cell;
@@ -96,7 +96,7 @@ impl Blocking {
         if op == Primitive::Log
             && let Some(own) = self.own.lock().unwrap().take()
         {
-            own.runtime().shut_down();
+            own.shut_down().unwrap();
         }
         let inputs: Vec<Option<&Inner>> = inputs.iter().map(|x| x.map(|x| &x.0)).collect();
         Ok(bb::call_primitive(&Reference, op, &inputs, params)?.into_iter().map(Touchy).collect())
@@ -187,12 +187,12 @@ fn a_complete_answer_that_nobody_reads_is_not_pending() {
     let on = subject();
     let response = on.dispatch();
     assert_eq!(on.pending(), 1);
-    let synchronized = on.meanwhile(|handle| handle.runtime().synchronize());
+    let synchronized = on.meanwhile(|handle| handle.synchronize().unwrap());
     still_waits(&synchronized);
     on.complete();
     ends(&synchronized);
     assert_eq!(on.pending(), 0);
-    ends(&on.meanwhile(|handle| handle.runtime().shut_down()));
+    ends(&on.meanwhile(|handle| handle.shut_down().unwrap()));
     let outputs = response.wait().unwrap();
     assert_eq!(outputs.get("y").unwrap().shape(), [1]);
 }
@@ -202,7 +202,7 @@ fn a_graph_is_pending_until_the_backend_ends_it_even_if_its_caller_gave_up() {
     let on = subject();
     drop(on.dispatch());
     drop(on.dispatch());
-    let shut_down = on.meanwhile(|handle| handle.runtime().shut_down());
+    let shut_down = on.meanwhile(|handle| handle.shut_down().unwrap());
     still_waits(&shut_down);
     assert_eq!(on.pending(), 2);
     on.complete();
@@ -223,10 +223,10 @@ fn shutting_down_waits_for_running_calls_and_refuses_others() {
         move |handle| drop(handle.exp(&x).unwrap())
     });
     on.begun.recv_timeout(Duration::from_secs(60)).unwrap();
-    let shut_down = on.meanwhile(|handle| handle.runtime().shut_down());
+    let shut_down = on.meanwhile(|handle| handle.shut_down().unwrap());
     still_waits(&shut_down);
     let status = on.handle.runtime().status();
-    assert_eq!(status.lifecycle, Lifecycle::ShutDown);
+    assert_eq!(status.state, State::ShutDown);
     assert!(matches!(on.handle.neg(&x), Err(Error::ShutDown { .. })));
     assert_eq!(on.handle.runtime().status().calls, status.calls, "a refused call does not count");
     on.end.send(()).unwrap();

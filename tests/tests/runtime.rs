@@ -184,7 +184,7 @@ fn a_dropped_completer_is_an_error_to_the_caller() {
 fn after_shutdown_calls_are_refused() {
     let handle = reference();
     let x = handle.tensor(&[1], &[1f32]).unwrap();
-    handle.runtime().shut_down();
+    handle.shut_down().unwrap();
     assert!(matches!(handle.neg(&x), Err(Error::ShutDown { .. })));
 }
 

@@ -27,7 +27,7 @@ const KEPT: usize = 1 << 30;
 /// # }
 /// ```
 #[derive(Debug, Clone, bb::Backend)]
-#[bb(name = "cpu", open = Cpu::open, options(threads))]
+#[bb(name = "cpu", open = Cpu::open, options(threads, memory))]
 #[bb(extensions(Create, Scalar, Nn, Llm, Index, Bits, Image, Ml, Quant))]
 pub struct Cpu {
     pool: Arc<Pool>,
@@ -38,6 +38,7 @@ pub struct Cpu {
 pub struct CpuBuilder {
     threads: Option<usize>,
     kept: usize,
+    limit: Option<u64>,
 }
 
 impl CpuBuilder {
@@ -53,6 +54,14 @@ impl CpuBuilder {
         CpuBuilder { kept: bytes, ..self }
     }
 
+    /// Allocates at most `bytes` bytes for the buffers of tensors, used and unused ones together.
+    ///
+    /// Tensors of up to 32 bytes, host tensors that are used in place, and what kernels pack are not counted.
+    #[must_use]
+    pub fn memory_limit(self, bytes: u64) -> CpuBuilder {
+        CpuBuilder { limit: Some(bytes), ..self }
+    }
+
     /// Makes the backend.
     ///
     /// # Errors
@@ -66,7 +75,9 @@ impl CpuBuilder {
                 Some(Arc::new(pool.map_err(|source| CpuError::Threads { threads, source })?))
             }
         };
-        Ok(Cpu { pool: Pool::new(self.kept, threads) })
+        let pool = Pool::new(self.kept, threads);
+        pool.set_limit(self.limit);
+        Ok(Cpu { pool })
     }
 }
 
@@ -82,12 +93,11 @@ impl Cpu {
         Cpu { pool: Pool::new(KEPT, None) }
     }
 
-    /// Makes a backend for callers that open it by name. With the option `threads`, it has its own threads.
+    /// Makes a backend for callers that open it by name. With the option `threads`, it has its own threads; with the option
+    /// `memory`, its memory is limited.
     fn open(options: &OpenOptions) -> Result<Cpu> {
-        match options.threads {
-            None => Ok(Cpu::new()),
-            Some(threads) => Cpu::builder().threads(threads.get()).build(),
-        }
+        let threads = options.threads.map(std::num::NonZeroUsize::get);
+        CpuBuilder { threads, limit: options.memory, ..Cpu::builder() }.build()
     }
 
     /// Returns the number of threads on which kernels may run.
@@ -97,7 +107,7 @@ impl Cpu {
 
     /// Starts a builder with the settings of [`new`](Self::new).
     pub fn builder() -> CpuBuilder {
-        CpuBuilder { threads: None, kept: KEPT }
+        CpuBuilder { threads: None, kept: KEPT, limit: None }
     }
 
     /// Returns the pool from which the buffers of results come.
@@ -241,6 +251,18 @@ impl bb::Backend for Cpu {
 
     fn prepare(&self, step: &PrepareStep<'_, Array>) -> Result<Option<Box<dyn Kernel<Cpu>>>> {
         prepare::prepare(self, step)
+    }
+
+    fn lifecycle(&self) -> Option<&dyn bb::services::Lifecycle> {
+        Some(self)
+    }
+
+    fn memory(&self) -> Option<&dyn bb::services::Memory<Array>> {
+        Some(self)
+    }
+
+    fn kernels(&self) -> Option<&dyn bb::services::Kernels<Array>> {
+        Some(self)
     }
 }
 

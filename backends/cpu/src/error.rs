@@ -15,6 +15,10 @@ pub enum CpuError {
         bytes: usize,
     },
 
+    /// The memory limit is reached.
+    #[error("the memory limit is reached")]
+    Limit(#[source] bb::services::Pressure),
+
     /// The system could not start the threads.
     #[error("cannot start {threads} threads")]
     Threads {

@@ -53,6 +53,7 @@ mod pace;
 #[expect(unsafe_code, reason = "a pool hands out raw blocks and counts their owners")]
 mod pool;
 mod prepare;
+mod services;
 mod storage;
 mod sync;
 mod threads;

@@ -9,12 +9,14 @@
 //! Blocks that only a burst needed are freed later: see [`kept`].
 
 mod kept;
+mod limit;
 mod memory;
 
 use crate::error::{CpuError, Result};
 use crate::sync::{AtomicUsize, Mutex, Ordering, fence};
 use crate::{pace, threads};
 use kept::{Kept, List};
+use limit::Counted;
 use memmap2::MmapMut;
 use rayon::ThreadPool;
 use std::ptr::NonNull;
@@ -43,6 +45,8 @@ pub(crate) struct Pool {
     turn: AtomicUsize,
     /// The greatest number of bytes to keep.
     limit: usize,
+    /// The bytes of all blocks, and their limit.
+    counted: Counted,
 }
 
 #[repr(C, align(64))]
@@ -75,7 +79,14 @@ impl Pool {
     /// Makes a pool that keeps at most `limit` unused bytes.
     pub(crate) fn new(limit: usize, threads: Option<Arc<ThreadPool>>) -> Arc<Pool> {
         let kept = std::array::from_fn(|_| Mutex::default());
-        Arc::new(Pool { kept, threads, idle: AtomicUsize::new(0), turn: AtomicUsize::new(0), limit })
+        Arc::new(Pool {
+            kept,
+            threads,
+            idle: AtomicUsize::new(0),
+            turn: AtomicUsize::new(0),
+            limit,
+            counted: Counted::default(),
+        })
     }
 
     /// Runs `f`, which fills a block. Its kernels share their work with this pool's threads.
@@ -100,7 +111,7 @@ impl Pool {
     ///
     /// # Errors
     ///
-    /// [`CpuError::Memory`] if the system has no memory.
+    /// [`CpuError::Memory`] if the system has no memory; [`CpuError::Limit`] if the pool's limit is reached.
     pub(crate) fn take(self: &Arc<Pool>, bytes: usize) -> Result<Block> {
         if bytes > MOST {
             return Err(CpuError::Memory { bytes });
@@ -113,7 +124,13 @@ impl Pool {
                 self.idle.fetch_sub(size, Ordering::Relaxed);
                 header
             }
-            None => memory::allocate(size, class).ok_or(CpuError::Memory { bytes })?,
+            None => {
+                self.reserve(size)?;
+                memory::allocate(size, class).ok_or_else(|| {
+                    self.counted.remove(size);
+                    CpuError::Memory { bytes }
+                })?
+            }
         };
         // SAFETY: the block has a header and no other owner.
         let Header { owners, home, .. } = unsafe { header.as_mut() };
@@ -135,9 +152,15 @@ impl Pool {
             }
         } else {
             self.idle.fetch_sub(size, Ordering::Relaxed);
-            // SAFETY: the block has no owner, and the pool does not keep it.
-            unsafe { memory::free(header, size) };
+            self.release(Kept(header), size);
         }
+    }
+
+    /// Frees a block that has no owner and is not in a list.
+    fn release(&self, Kept(header): Kept, size: usize) {
+        self.counted.remove(size);
+        // SAFETY: the block has no owner, and the pool does not keep it.
+        unsafe { memory::free(header, size) };
     }
 
     /// Frees blocks of a class that no result needed since the class was looked at.
@@ -147,9 +170,8 @@ impl Pool {
         let unneeded = list.lock().unwrap_or_else(PoisonError::into_inner).unneeded(by_turn);
         let size = class_size(class);
         self.idle.fetch_sub(unneeded.len() * size, Ordering::Relaxed);
-        for Kept(header) in unneeded {
-            // SAFETY: the block has no owner, and the pool has let it go.
-            unsafe { memory::free(header, size) };
+        for kept in unneeded {
+            self.release(kept, size);
         }
     }
 }

@@ -16,9 +16,9 @@ const _: () = {
         #[inline(never)]
         fn start(
             self,
-            name: &'static ::bb::__private::str,
+            how: ::bb::__private::Start,
         ) -> ::bb::__private::Arc<dyn ::bb::__private::BackendRuntime> {
-            ::bb::__private::start(self, name)
+            ::bb::__private::start(self, how)
         }
     }
     ::bb::__private::inventory::submit! {
@@ -44,9 +44,9 @@ const _: () = {
         #[inline(never)]
         fn start(
             self,
-            name: &'static ::bb::__private::str,
+            how: ::bb::__private::Start,
         ) -> ::bb::__private::Arc<dyn ::bb::__private::BackendRuntime> {
-            ::bb::__private::start(self, name)
+            ::bb::__private::start(self, how)
         }
     }
     ::bb::__private::inventory::submit! {

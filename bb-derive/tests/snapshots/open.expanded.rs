@@ -20,9 +20,9 @@ const _: () = {
         #[inline(never)]
         fn start(
             self,
-            name: &'static ::bb::__private::str,
+            how: ::bb::__private::Start,
         ) -> ::bb::__private::Arc<dyn ::bb::__private::BackendRuntime> {
-            ::bb::__private::start(self, name)
+            ::bb::__private::start(self, how)
         }
         const LISTS_DEVICES: ::bb::__private::bool = true;
         fn devices() -> ::bb::__private::Result<

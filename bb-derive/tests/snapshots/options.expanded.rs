@@ -18,9 +18,9 @@ const _: () = {
         #[inline(never)]
         fn start(
             self,
-            name: &'static renamed::__private::str,
+            how: renamed::__private::Start,
         ) -> renamed::__private::Arc<dyn renamed::__private::BackendRuntime> {
-            renamed::__private::start(self, name)
+            renamed::__private::start(self, how)
         }
     }
     renamed::__private::inventory::submit! {

@@ -49,6 +49,11 @@ impl Writer {
         self.bytes.extend_from_slice(bytes);
     }
 
+    /// Returns the bytes that were written.
+    pub fn as_bytes(&self) -> &[u8] {
+        &self.bytes
+    }
+
     /// Returns the number of a tensor in the table.
     fn number_of(&mut self, x: &TensorData) -> usize {
         let bytes = x.unaligned_bytes();

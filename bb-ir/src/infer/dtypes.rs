@@ -1,31 +1,7 @@
 //! Which element types each primitive takes, and which comes out.
 
 use crate::op::{Param, Primitive, take};
-use crate::{DataType, Error};
-
-/// A set of element types: bit `n` stands for the type that ONNX numbers `n`.
-#[derive(Clone, Copy)]
-struct Types(u32);
-
-impl Types {
-    const fn of(types: &[DataType]) -> Types {
-        let mut bits = 0;
-        let mut rest = types;
-        while let [first, tail @ ..] = rest {
-            bits |= 1 << *first as u32;
-            rest = tail;
-        }
-        Types(bits)
-    }
-
-    const fn and(self, other: Types) -> Types {
-        Types(self.0 | other.0)
-    }
-
-    const fn has(self, dtype: DataType) -> bool {
-        self.0 >> dtype as u32 & 1 == 1
-    }
-}
+use crate::{DataType, DataTypes as Types, Error};
 
 use DataType::{BF16, Bool, F16, F32, F64, I8, I16, I32, I64, U8, U16, U32, U64};
 
@@ -38,7 +14,7 @@ const BASES: Types = Types::of(&[I32, I64]).and(FLOATS);
 const EQUATABLE: Types = Types::of(&[Bool, DataType::String]).and(NUMBERS);
 const INDICES: Types = Types::of(&[I32, I64]);
 const TRUTH: Types = Types::of(&[Bool]);
-const ALL: Types = Types(u32::MAX);
+const ALL: Types = Types::ALL;
 
 /// Returns what operand `operand` of `op` may be.
 ///

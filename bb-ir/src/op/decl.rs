@@ -35,6 +35,18 @@ const fn fnv(mut hash: u64, bytes: &[u8]) -> u64 {
 /// The hash of no bytes.
 const FNV_START: u64 = 0xcbf2_9ce4_8422_2325;
 
+impl OpSpec {
+    /// Returns a number that differs if the row differs in its number, opset, operands, parameters or result.
+    pub fn signature(&self) -> u64 {
+        let text = |hash, text: &str| fnv(fnv(hash, text.as_bytes()), &[0]);
+        let hash = fnv(text(FNV_START, self.name), &self.index.to_le_bytes());
+        let hash = fnv(fnv(hash, &self.since.to_le_bytes()), &[self.output as u8]);
+        let hash =
+            self.inputs.iter().fold(hash, |hash, (name, arity)| fnv(text(hash, name), &[*arity as u8]));
+        self.params.iter().fold(fnv(hash, &[0xff]), |hash, p| text(text(hash, p.name), p.kind.name()))
+    }
+}
+
 impl AtomicOpsetDecl {
     /// Returns a number that differs if the operations differ in a name, a number, an operand or a parameter.
     pub fn fingerprint(&self) -> u64 {

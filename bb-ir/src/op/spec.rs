@@ -26,6 +26,8 @@ pub enum Family {
     Ml,
     /// Operations on quantised tensors.
     Quant,
+    /// Losses, and how tensors move along their gradients.
+    Train,
 }
 
 impl Family {
@@ -47,6 +49,7 @@ impl Family {
             Family::Bits => "Bits",
             Family::Ml => "Ml",
             Family::Quant => "Quant",
+            Family::Train => "Train",
         }
     }
 }

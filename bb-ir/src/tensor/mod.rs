@@ -91,6 +91,34 @@ impl TensorData {
         Self::adopt(T::DTYPE, shape, aligned_copy("making a tensor", bytes)?)
     }
 
+    /// Makes a tensor of what a function returns for the indices of each element, which come in row-major order.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::TooLarge`] or [`Error::Memory`] if there are more elements than memory holds.
+    pub fn from_fn<T: Element>(
+        shape: &[usize],
+        mut element: impl FnMut(&[usize]) -> T,
+    ) -> Result<TensorData, Error> {
+        const OP: &str = "making a tensor";
+        let too_large =
+            || Error::TooLarge { dtype: T::DTYPE, shape: shape.into(), limit: usize::MAX, name: None };
+        let count = element_count(shape).ok_or_else(too_large)?;
+        let mut elements = memory::room(OP, count)?;
+        let mut at = Shape::from_elem(0, shape.len());
+        for _ in 0..count {
+            elements.push(element(&at));
+            for (index, &extent) in at.iter_mut().zip(shape).rev() {
+                *index += 1;
+                if *index < extent {
+                    break;
+                }
+                *index = 0;
+            }
+        }
+        TensorData::new(shape, &elements)
+    }
+
     /// Makes a tensor of truth values, given in row-major order.
     ///
     /// # Errors

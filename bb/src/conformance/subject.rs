@@ -20,7 +20,7 @@ pub struct Subject<'a> {
     on: Box<dyn Kernels + 'a>,
     erase: fn(&ErasedTensor) -> Option<Arc<dyn SlotValue>>,
     restore: fn(&Arc<dyn SlotValue>) -> Option<ErasedTensor>,
-    types: &'a [DataType],
+    types: Vec<DataType>,
     last: Mutex<Option<Last>>,
 }
 
@@ -38,13 +38,14 @@ impl Debug for Subject<'_> {
 }
 
 impl<'a> Subject<'a> {
-    /// Makes a subject for a backend that supports these element types. Cases use no other types.
+    /// Makes a subject for a backend that supports these element types, as far as it declares them
+    /// ([`Backend::types`]). Cases use no other types.
     pub fn new<B: Backend>(backend: &'a B, types: &'a [DataType]) -> Self {
         Subject {
             on: Box::new(WithFamilies { on: backend, tables: &[] }),
             erase: |x| x.get::<B::Tensor>().map(|x| x.clone().erase()),
             restore: |x| B::Tensor::restore(x).map(ErasedTensor::new),
-            types,
+            types: types.iter().copied().filter(|&dtype| backend.types().has(dtype)).collect(),
             last: Mutex::new(None),
         }
     }
@@ -101,7 +102,7 @@ impl<'a> Subject<'a> {
             });
             matches!(tried, Ok(Ok(())))
         };
-        let hint = hint(self.types, takes).map_or_else(String::new, |hint| format!("\n{hint}"));
+        let hint = hint(&self.types, takes).map_or_else(String::new, |hint| format!("\n{hint}"));
         panic!("{call} failed: {}{hint}", crate::error::causes(error))
     }
 

@@ -2,6 +2,7 @@
 
 use super::{BackendAttrs, CompletionHandle, ContractResponse, Executable, Kernel, PrepareStep, Tensor};
 use crate::plan::{CompileOptions, Module};
+use crate::services::{Kernels, Lifecycle, Memory};
 use bb_ir::TensorData;
 use bb_ir::proto::GraphProto;
 use std::collections::HashMap;
@@ -40,6 +41,17 @@ macro_rules! contract {
                 fn $method(&self $(, $input: crate::__input_type!($kind))* $($(, $param: bb_ir::param_type!($pkind))+)?)
                     -> Result<crate::__output_type!($output), Self::Error>;
             )*
+
+            /// Returns the element types that the backend's tensors may have.
+            ///
+            /// A backend that does not override this has every type. If one is missing, the runtime never gives the backend a
+            /// tensor of that type: it holds the elements in a type that the backend has, as far as that is exact, and the
+            /// host computes the rest. See "Which element types" in the guide `writing-a-backend.md`.
+            ///
+            /// The answer is asked for once, when the backend starts. It may depend on the device.
+            fn types(&self) -> bb_ir::DataTypes {
+                bb_ir::DataTypes::ALL
+            }
 
             /// Copies a tensor to the host. Types: all.
             ///
@@ -134,6 +146,21 @@ macro_rules! contract {
             /// `type_hash`.
             fn materialize_from_wire(&self, type_hash: u64, bytes: Vec<u8>) -> Result<Self::Tensor, Self::Error> {
                 self.constant(&crate::wire::decode(type_hash, bytes)?)
+            }
+
+            /// Returns the service that waits for the device and notices its loss, if the backend has one.
+            fn lifecycle(&self) -> Option<&dyn Lifecycle> {
+                None
+            }
+
+            /// Returns the service that tells and limits the memory in use, if the backend has one.
+            fn memory(&self) -> Option<&dyn Memory<Self::Tensor>> {
+                None
+            }
+
+            /// Returns the service that compiles kernels of users, if the backend has one.
+            fn kernels(&self) -> Option<&dyn Kernels<Self::Tensor>> {
+                None
             }
         }
     };

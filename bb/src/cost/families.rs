@@ -1,7 +1,7 @@
 //! The costs of the operations of the extension families.
 
 use super::{Call, Cost, Moves, elements};
-use crate::ext::{BitsOp, CreateOp, ImageOp, IndexOp, LlmOp, MlOp, NnOp, QuantOp, ScalarOp};
+use crate::ext::{BitsOp, CreateOp, ImageOp, IndexOp, LlmOp, MlOp, NnOp, QuantOp, ScalarOp, TrainOp};
 use bb_ir::op::{Family, Param};
 
 pub(super) fn cost(family: Family, index: u16, call: &Call<'_>) -> Cost {
@@ -15,6 +15,7 @@ pub(super) fn cost(family: Family, index: u16, call: &Call<'_>) -> Cost {
         Family::Image => ImageOp::from_index(index).map(|op| image(op, call)),
         Family::Ml => MlOp::from_index(index).map(|op| ml(op, call)),
         Family::Quant => QuantOp::from_index(index).map(|op| quant(op, call)),
+        Family::Train => TrainOp::from_index(index).map(|op| train(op, call)),
         _ => None,
     };
     cost.unwrap_or(Cost::UNKNOWN)
@@ -188,7 +189,38 @@ fn llm(op: LlmOp, call: &Call<'_>) -> Cost {
         LlmOp::RmsNormalization => call.cost(rms_normalization(call), Moves::All),
         LlmOp::Rotate => call.cost(rotate(call), Moves::All),
         LlmOp::Attention => call.cost(attention(call), Moves::All),
+        LlmOp::SkipRmsNorm => call.cost(skip_rms_norm(call), Moves::All),
+        // The gate, and the product.
+        LlmOp::SiluMul => call.elementwise(2),
+        LlmOp::Linear => call.cost(linear(call, 2), Moves::All),
+        LlmOp::QuantizedLinear => {
+            // The product, and for each weight a difference and a product.
+            let weights = || {
+                let (&inner, &columns) = (call.input(0)?.last()?, call.input(1)?.first()?);
+                Some((inner as u128).saturating_mul(columns as u128).saturating_mul(2))
+            };
+            call.cost(weights().zip(linear(call, 4)).map(|(w, p)| w.saturating_add(p)), Moves::All)
+        }
+        LlmOp::CachedAttention => call.cost(cached_attention(call), Moves::All),
+        LlmOp::PagedAttention => call.cost(paged_attention(call), Moves::All),
+        LlmOp::KvAppend => call.movement(Moves::All),
+        // The number of comparisons depends on the elements.
+        LlmOp::SampleToken => call.cost(None, Moves::All),
     }
+}
+
+/// One for each sum, and the normalisation of rows along the last dimension.
+fn skip_rms_norm(call: &Call<'_>) -> Option<u128> {
+    let x = call.input(0)?;
+    let sums = 1 + u128::from(call.input(3).is_some());
+    let rows = rows(x, *x.last()?);
+    Some(elements(x).saturating_mul(4 + sums).saturating_add(rows.saturating_mul(2)))
+}
+
+/// A product of matrices, and one for each bias, which is the operand `bias`.
+fn linear(call: &Call<'_>, bias: usize) -> Option<u128> {
+    let biases = if call.input(bias).is_some() { elements(call.output()?) } else { 0 };
+    Some(product(call)?.saturating_add(biases))
 }
 
 /// For each row of `l` elements: `l` squares, `l` for the mean, 2 for epsilon and the root, `l` quotients,
@@ -210,26 +242,71 @@ fn rotate(call: &Call<'_>) -> Option<u128> {
     Some(rows(x, *x.last()?).saturating_mul(turning / 2 * 6))
 }
 
+/// What a call of attention computes.
+struct Scores {
+    /// The batch, the heads, the queries and the keys.
+    extents: [usize; 4],
+    /// The extents of a key and of a value.
+    sizes: [usize; 2],
+    /// Whether products are bounded.
+    capped: bool,
+    /// Whether something is added to the products.
+    biased: bool,
+}
+
 /// Two products of matrices; for each score 1 for the scale, 3 for the cap and 1 for the bias; and a softmax.
+fn scores(Scores { extents, sizes: [d, e], capped, biased }: Scores) -> u128 {
+    let [b, h, s, t] = extents;
+    let queries = if t == 0 { 0 } else { elements(&[b, h, s]) };
+    let each = 2 * d as u128 + 2 * e as u128 + 1 + 3 * u128::from(capped) + u128::from(biased) + 5;
+    elements(&extents).saturating_mul(each).saturating_sub(queries.saturating_mul(2))
+}
+
+/// Whether the parameter at a position bounds products.
+fn capped(call: &Call<'_>, at: usize) -> Option<bool> {
+    match call.params.get(at)? {
+        Param::Float(cap) => Some(*cap > 0.0),
+        _ => None,
+    }
+}
+
 fn attention(call: &Call<'_>) -> Option<u128> {
     let (&[b, h, s, d], &[_, _, t, e]) = (call.input(0)?, call.input(2)?) else { return None };
-    let capped = match call.params.get(1)? {
-        Param::Float(cap) => 3 * u128::from(*cap > 0.0),
-        _ => return None,
+    let (capped, biased) = (capped(call, 1)?, call.input(3).is_some());
+    Some(scores(Scores { extents: [b, h, s, t], sizes: [d, e], capped, biased }))
+}
+
+/// Attention to the cache and what is new. Masks are not counted: a backend need not make any.
+fn cached_attention(call: &Call<'_>) -> Option<u128> {
+    let (&[b, h, s, d], &[_, _, new, e]) = (call.input(0)?, call.input(2)?) else { return None };
+    let past = call.input(3).map_or(Some(0), |past| past.get(2).copied())?;
+    let (capped, biased) = (capped(call, 3)?, call.input(5).is_some());
+    Some(scores(Scores { extents: [b, h, s, past.saturating_add(new)], sizes: [d, e], capped, biased }))
+}
+
+/// Attention to as many positions as the table has room for.
+fn paged_attention(call: &Call<'_>) -> Option<u128> {
+    let (&[b, h, s, d], &[_, z, _, e], &[_, m]) = (call.input(0)?, call.input(2)?, call.input(3)?) else {
+        return None;
     };
-    let products = elements(&[b, h, s, t]);
-    let queries = if t == 0 { 0 } else { elements(&[b, h, s]) };
-    let each = 2 * d as u128 + 2 * e as u128 + 1 + capped + u128::from(call.input(3).is_some()) + 5;
-    Some(products.saturating_mul(each).saturating_sub(queries.saturating_mul(2)))
+    let extents = [b, h, s, m.saturating_mul(z)];
+    Some(scores(Scores { extents, sizes: [d, e], capped: capped(call, 3)?, biased: false }))
 }
 
 fn create(op: CreateOp, call: &Call<'_>) -> Cost {
     match op {
-        CreateOp::ScalarLike | CreateOp::Full | CreateOp::Zeros | CreateOp::Ones => {
-            call.movement(Moves::Results)
-        }
+        CreateOp::ScalarLike
+        | CreateOp::Full
+        | CreateOp::Zeros
+        | CreateOp::Ones
+        | CreateOp::Empty
+        | CreateOp::ZerosLike
+        | CreateOp::OnesLike
+        | CreateOp::FullLike => call.movement(Moves::Results),
         // Each element is `start + i * step`.
-        CreateOp::Range => call.elementwise(2),
+        CreateOp::Range | CreateOp::Linspace => call.elementwise(2),
+        // The row, displaced, is compared with the column.
+        CreateOp::Eye => call.elementwise(1),
         CreateOp::Expand => call.movement(Moves::All),
         // The number of operations per element depends on the generator.
         CreateOp::RandomUniform | CreateOp::RandomNormal => call.cost(None, Moves::All),
@@ -271,16 +348,51 @@ fn bits(op: BitsOp, call: &Call<'_>) -> Cost {
     }
 }
 
-/// The cost of these operations depends on the contents of their operands, or on the algorithm.
 fn image(op: ImageOp, call: &Call<'_>) -> Cost {
     match op {
+        // Their cost depends on the contents of their operands, or on the algorithm.
         ImageOp::GridSample
         | ImageOp::DeformConv
         | ImageOp::RoiAlign
         | ImageOp::MaxRoiPool
         | ImageOp::MaxUnpool
         | ImageOp::Dft => call.cost(None, Moves::All),
+        ImageOp::GaussianBlur => call.cost(blur(call, 0), Moves::All),
+        // A difference, a product and a sum.
+        ImageOp::Sharpen => {
+            let detail = call.output().map(|y| elements(y).saturating_mul(3));
+            call.cost(blur(call, 1).zip(detail).map(|(blur, detail)| blur.saturating_add(detail)), Moves::All)
+        }
+        // Nine products and sums for each derivative; two squares, a sum and a root.
+        ImageOp::Sobel => match call.params.first() {
+            Some(Param::Text(direction)) if direction == "magnitude" => call.elementwise(40),
+            _ => call.elementwise(18),
+        },
+        // Three products and two sums.
+        ImageOp::Grayscale => call.elementwise(5),
+        ImageOp::Threshold | ImageOp::Invert => call.elementwise(1),
+        // A product and two bounds.
+        ImageOp::Brightness => call.elementwise(3),
+        // A luminance of five for each three elements, or none; a term of the mean; a difference, a product, a sum and two
+        // bounds.
+        ImageOp::Contrast => {
+            let all = || {
+                let x = call.input(0)?;
+                let coloured = x.len() > 2 && x.get(x.len() - 3) == Some(&3);
+                let pixels = if coloured { elements(x) / 3 } else { elements(x) };
+                let grey = pixels.saturating_mul(if coloured { 6 } else { 1 });
+                Some(elements(x).saturating_mul(5).saturating_add(grey))
+            };
+            call.cost(all(), Moves::All)
+        }
     }
+}
+
+/// For each element a product and a sum for each weight along both dimensions. The standard deviation is the parameter `sigma`.
+fn blur(call: &Call<'_>, sigma: usize) -> Option<u128> {
+    let Param::Float(sigma) = call.params.get(sigma)? else { return None };
+    let weights = 2 * (3.0 * sigma).ceil() as u128 + 1;
+    Some(elements(call.output()?).saturating_mul(weights.saturating_mul(4)))
 }
 
 fn ml(op: MlOp, call: &Call<'_>) -> Cost {
@@ -331,6 +443,34 @@ fn quant(op: QuantOp, call: &Call<'_>) -> Cost {
         // Two differences and products, one operation on the numbers, and the requantisation.
         QuantOp::QLinearAdd | QuantOp::QLinearMul => call.elementwise(11),
         QuantOp::Lookup => call.movement(Moves::All),
+        QuantOp::Quantize => call.elementwise(4 + given(2)),
+        QuantOp::Dequantize => call.elementwise(1 + given(2)),
+        QuantOp::ScaledMatMul => {
+            // The product, zero points, the scale, and the bias.
+            let zeros = |x: usize| if given(x + 4) == 0 { Some(0) } else { call.input(x).map(elements) };
+            let all = || {
+                let after = elements(call.output()?).saturating_mul(1 + given(6));
+                Some(product(call)?.saturating_add(zeros(0)?).saturating_add(zeros(1)?).saturating_add(after))
+            };
+            call.cost(all(), Moves::All)
+        }
+    }
+}
+
+/// The functions of single numbers, for each element of the first operand.
+fn train(op: TrainOp, call: &Call<'_>) -> Cost {
+    let each = |times: u128| call.cost(call.input(0).map(|x| elements(x).saturating_mul(times)), Moves::All);
+    match op {
+        // The greatest, a difference, an exponential, a sum, and a difference.
+        TrainOp::CrossEntropy => each(5),
+        // The labels select; what they select is much less.
+        TrainOp::NegativeLogLikelihood => call.movement(Moves::All),
+        // In addition a product, the weight, and a sum.
+        TrainOp::CrossEntropyOfProbabilities => each(8),
+        TrainOp::Adam => each(15),
+        TrainOp::Adagrad => each(9),
+        TrainOp::Momentum => each(8),
+        TrainOp::Sgd => each(4),
     }
 }
 

@@ -207,6 +207,7 @@ fn every_row_has_an_answer() {
         Family::Bits,
         Family::Ml,
         Family::Quant,
+        Family::Train,
     ];
     for spec in families.into_iter().flat_map(|family| {
         let rows: Vec<&'static OpSpec> = rows(family);
@@ -216,4 +217,50 @@ fn every_row_has_an_answer() {
         let cost = of(spec, &[], &[], &[]);
         assert_eq!(cost.bytes_written, Some(0), "{}", spec.method);
     }
+}
+
+#[test]
+fn layers_of_language_models_follow_their_formulas() {
+    let (some, x) = ([Param::Float(1e-5)], [2, 3, 8]);
+    // Two sums, a square, a term of the mean, a quotient and a product for each of 48; 2 for each of 6 rows.
+    assert_eq!(cost(LlmOp::SkipRmsNorm.spec(), &some, &[&x, &x, &[8], &[8]], &x).0, 48 * 6 + 12);
+    assert_eq!(cost(LlmOp::SkipRmsNorm.spec(), &some, &[&x, &x, &[8]], &x).0, 48 * 5 + 12);
+    assert_eq!(cost(LlmOp::SiluMul.spec(), &[], &[&x, &x], &x), (96, 4 * 96, 4 * 48));
+    // Six rows by five columns of 8 products and sums, and 30 biases.
+    assert_eq!(cost(LlmOp::Linear.spec(), &[], &[&x, &[5, 8], &[5]], &[2, 3, 5]).0, 30 * 16 + 30);
+    // A query of each of 2 heads to 5 + 1 keys of 4: 8 for each product with a key and with a value of 4, 1 for the scale, 5 for
+    // the softmax but 2 for each query.
+    let params = [
+        Param::Bool(true),
+        Param::OptInt(None),
+        Param::OptFloat(None),
+        Param::Float(0.0),
+        Param::OptType(None),
+    ];
+    let (one, past) = ([1, 2, 1, 4], [1, 2, 5, 4]);
+    assert_eq!(
+        cost(LlmOp::CachedAttention.spec(), &params, &[&one, &one, &one, &past, &past], &one).0,
+        12 * 22 - 4
+    );
+    // Three blocks of 2 positions.
+    let (blocks, table) = ([9, 2, 2, 4], [1, 3]);
+    assert_eq!(
+        cost(LlmOp::PagedAttention.spec(), &params, &[&one, &blocks, &blocks, &table, &[1]], &one).0,
+        12 * 22 - 4
+    );
+}
+
+#[test]
+fn filters_count_their_weights() {
+    let x = [3, 8, 8];
+    // A standard deviation of 1 reaches 3 far: 7 weights along each of two dimensions.
+    let blur = [Param::Float(1.0), Param::Text("edge".into())];
+    assert_eq!(cost(ImageOp::GaussianBlur.spec(), &blur, &[&x], &x).0, 192 * 28);
+    let sharpen = [Param::Float(0.5), Param::Float(1.0), Param::Text("edge".into())];
+    assert_eq!(cost(ImageOp::Sharpen.spec(), &sharpen, &[&x], &x).0, 192 * 31);
+    let sobel = |direction: &'static str| [Param::Text(direction.into()), Param::Text("edge".into())];
+    assert_eq!(cost(ImageOp::Sobel.spec(), &sobel("x"), &[&x], &x).0, 192 * 18);
+    assert_eq!(cost(ImageOp::Sobel.spec(), &sobel("magnitude"), &[&x], &x).0, 192 * 40);
+    let luminance = [Param::Int(0), Param::Text("bt601".into())];
+    assert_eq!(cost(ImageOp::Grayscale.spec(), &luminance, &[&x], &[1, 8, 8]).0, 64 * 5);
 }

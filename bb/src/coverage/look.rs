@@ -10,11 +10,13 @@ use super::ask::{Tried, ones};
 use super::begin::{Begin, results};
 use super::{Missing, NodeInfo, Why};
 use crate::BackendRuntime;
+use crate::NarrowError;
+use crate::narrow::exceeding;
 use crate::onnx::OnnxValue;
 use crate::plan::{Code, Explored, Resolved, SegmentInput, SegmentTrace, Settings, Start, Stop, explore};
 use crate::runtime::Question;
 use crate::trace::Varies;
-use crate::trace::{Liveness, Operation, Step, Trace, TraceValue};
+use crate::trace::{Liveness, Operation, Step, StepId, Trace, TraceValue, ValueSource};
 use bb_ir::graph::{Dim, Graph, Node, ValueId, ValueType};
 use bb_ir::op::{Family, Primitive};
 use bb_ir::{DataType, Shape, TensorData};
@@ -29,6 +31,8 @@ pub(crate) struct Seen {
     pub(crate) wrong: Vec<Missing>,
     /// Whether some of its element types are unknown before inputs are given.
     pub(crate) unchecked: bool,
+    /// The operations whose results may leave the range of the type in which the backend holds them.
+    pub(crate) exceeding: Vec<NarrowError>,
 }
 
 /// The made-up extents. They are tried in this order until no node fails because of them.
@@ -52,6 +56,7 @@ pub(crate) fn look(graph: &Arc<Graph>, part: &Part<'_>, on: &dyn BackendRuntime)
         value_bytes: bb_ir::Limits::default().value_bytes,
         fold_bytes: bb_ir::Limits::default().fold_bytes,
         symbolic: false,
+        types: on.capabilities().types,
     };
     let attempt = |extents| {
         let seen = vec![Seen::default(); graph.nodes.len()];
@@ -224,6 +229,30 @@ impl Look<'_> {
         for (id, node) in traced.steps_by_node() {
             if let (Ok(true), Ok(step)) = (liveness.is_live(id), recorded.steps.get(id)) {
                 self.step(resolved, node, recorded, step);
+            }
+        }
+        if !self.settings.types.is_all() {
+            self.exceeding(traced, &liveness);
+        }
+    }
+
+    /// Finds the operations that may leave the range of the type in which the backend holds integers.
+    fn exceeding(&mut self, traced: &SegmentTrace, liveness: &Liveness<TraceValue, StepId>) {
+        let weight = |source| match source {
+            ValueSource::Weight(id) => traced.weights().get(id).ok(),
+            ValueSource::Constant(index) => traced.recorded.constants.get(index).ok(),
+            ValueSource::Input(_) | ValueSource::Step => None,
+        };
+        let found = exceeding(&traced.recorded, self.settings.types, weight);
+        for (id, node) in traced.steps_by_node() {
+            let of_step =
+                found.iter().filter(|(step, _)| *step == id && matches!(liveness.is_live(id), Ok(true)));
+            for (_, error) in of_step {
+                if let Some(seen) = self.seen.get_mut(self.owner.unwrap_or(node))
+                    && !seen.exceeding.contains(error)
+                {
+                    seen.exceeding.push(error.clone());
+                }
             }
         }
     }

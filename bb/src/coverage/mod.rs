@@ -6,6 +6,7 @@ mod look;
 mod matrix;
 mod samples;
 
+use crate::NarrowError;
 pub use crate::error::{How, Missing, MissingList, NodeInfo, Refusal, RefusedList, RefusedNode, Why};
 #[cfg(feature = "conformance")]
 pub(crate) use ask::names;
@@ -38,6 +39,10 @@ pub struct NodeCoverage {
     /// Whether the element types of all operations to which it is lowered are known before inputs are given, and the
     /// backend supports them. If not, an unsupported element type is found only when the node runs.
     pub checked: bool,
+    /// The operations to which it is lowered whose results may leave the range of the type in which the backend holds
+    /// integers that it lacks. They are computed with the right results all the same: on the host where the elements do leave
+    /// the range, and with an error if they are too many for it.
+    pub exceeding: Vec<NarrowError>,
 }
 
 /// What runs each node of a graph on a backend.
@@ -62,7 +67,7 @@ impl Coverage {
             .zip(look(module, &part, on))
             .zip(used(graph))
             .filter(|(_, used)| *used)
-            .map(|((node, Looked { how, missing, checked }), _)| NodeCoverage {
+            .map(|((node, Looked { how, missing, checked, exceeding }), _)| NodeCoverage {
                 node: name(graph, node),
                 op: node.op_type.clone(),
                 domain: node.domain.clone(),
@@ -70,6 +75,7 @@ impl Coverage {
                 how,
                 missing,
                 checked,
+                exceeding,
             })
             .collect();
         Coverage { nodes }
@@ -118,6 +124,7 @@ pub(crate) struct Looked {
     pub(crate) how: How,
     pub(crate) missing: Vec<Missing>,
     pub(crate) checked: bool,
+    pub(crate) exceeding: Vec<NarrowError>,
 }
 
 /// Finds out what runs each node of a part of a graph on a backend.
@@ -130,6 +137,7 @@ pub(crate) fn look(module: &Module, part: &Part<'_>, on: &Arc<dyn BackendRuntime
             how: if seen.wrong.is_empty() { how(node, &natives, seen.steps) } else { How::Unsupported },
             missing: seen.wrong,
             checked: !seen.unchecked,
+            exceeding: seen.exceeding,
         })
         .collect()
 }

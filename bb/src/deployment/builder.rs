@@ -86,6 +86,7 @@ pub struct DeploymentBuilder {
     pub(super) rules: Vec<Rule>,
     pub(super) accompanying: BTreeMap<String, Accompanying>,
     pub(super) limits: Limits,
+    pub(super) accepts_narrowing: bool,
 }
 
 impl DeploymentBuilder {
@@ -162,6 +163,16 @@ impl DeploymentBuilder {
     #[must_use]
     pub fn metadata(mut self, backend: impl Into<String>, key: &str, value: &str) -> Self {
         self.accompanying.entry(backend.into()).or_default().metadata.push(graph::entry(key, value));
+        self
+    }
+
+    /// Accepts operations whose results may leave the range of the type in which a backend holds integers that it lacks.
+    ///
+    /// Without this, [`ready`](Self::ready) lists each of them. Results are right in either case: what leaves the range is
+    /// computed on the host, and is an error if it has too many elements for that.
+    #[must_use]
+    pub fn accept_narrowing(mut self) -> Self {
+        self.accepts_narrowing = true;
         self
     }
 

@@ -175,6 +175,11 @@ impl DeploymentBuilder {
                 let mut missing = looked.missing;
                 self.bound_inside(graph, node, effects, &mut missing);
                 let how = if missing.is_empty() { looked.how } else { How::Unsupported };
+                if !self.accepts_narrowing {
+                    let exceeds =
+                        |error| Missing { node: NodeInfo::of(graph, node), why: Why::Exceeds(error) };
+                    missing.extend(looked.exceeding.into_iter().map(exceeds));
+                }
                 if let Some(place) = placed.get_mut(at) {
                     let executor = Executor::Backend { name: backend.name().to_owned(), how };
                     let (node, checked) = (NodeInfo::of(graph, node), looked.checked);

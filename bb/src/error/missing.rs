@@ -1,5 +1,6 @@
 //! The nodes that cannot run, or may not: what errors and reports say of them.
 
+use super::NarrowError;
 use super::advice::{Advice, title};
 use bb_ir::DataType;
 use bb_ir::graph::{Graph, Node};
@@ -121,6 +122,8 @@ pub enum Why {
     },
     /// The backend refuses the element types of operations that the node is lowered to.
     ElementTypes(Vec<Refusal>),
+    /// A result may leave the range of the type in which the backend holds it. The host then computes it, if it is small.
+    Exceeds(NarrowError),
     /// Its types, extents and constants, which are known before inputs are given, make it fail.
     Fails {
         /// The message of the error and of its causes.
@@ -160,6 +163,12 @@ impl std::fmt::Display for Missing {
                 }
                 write!(f, "; bind the node to a backend that has the type: `.bind_node(\"{node}\", …)`")
             }
+            Why::Exceeds(NarrowError::Exceeds { op, dtype, held }) => write!(
+                f,
+                "`{op}` of {dtype} may exceed {held}, in which the backend holds {dtype}; bind the node to a backend that has \
+                 the type, or accept that the host computes what exceeds: `.accept_narrowing()`"
+            ),
+            Why::Exceeds(other) => write!(f, "{other}"),
             Why::Fails { reason } => write!(f, "it will fail: {reason}"),
         }
     }

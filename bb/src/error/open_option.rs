@@ -10,6 +10,8 @@ pub enum OpenOption {
     Threads,
     /// [`OpenOptions::memory`](crate::OpenOptions::memory).
     Memory,
+    /// [`OpenOptions::narrow_floats`](crate::OpenOptions::narrow_floats).
+    NarrowFloats,
 }
 
 impl OpenOption {
@@ -19,6 +21,7 @@ impl OpenOption {
             OpenOption::Device => "device",
             OpenOption::Threads => "threads",
             OpenOption::Memory => "memory",
+            OpenOption::NarrowFloats => "narrow_floats",
         }
     }
 }

@@ -238,6 +238,16 @@ impl ModelTrace {
         Ok(model)
     }
 
+    /// Writes the trace as a model, and checks it: what a backend compiles.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`model`](Self::model).
+    pub fn module(&self, options: &ExportOptions) -> Result<Module, Error> {
+        let options_of_check = CheckOptions { operators: crate::onnx::OPERATORS, ..CheckOptions::default() };
+        Ok(Module::new(check(&self.model(options)?, &options_of_check)?.graph))
+    }
+
     /// Declares the symbols among the extents of inputs; if there are any, takes the extents of outputs away.
     fn declare(
         &self,

@@ -7,9 +7,11 @@
 //! Source: Payne and Hanek, Radian Reduction for Trigonometric Functions, 1983.
 
 use super::gate::exact_sum;
-use super::math::{plus, times};
+use super::math::{self, plus, times};
 use crate::ext::Ops;
-use crate::{Backend, DataType};
+use crate::{Backend, DataType, Tensor};
+use bb_ir::TensorData;
+use bb_ir::convert::{Rounding, cast};
 use std::sync::LazyLock;
 
 /// The number of 64-bit words of a fraction. A thousand doublings lose digits at the end, but those lie beyond the
@@ -42,60 +44,79 @@ const PI: Fixed = [
     0x0d95_748f_728e_b658,
 ];
 
-/// The length of the tables: 971 exponents `j` of angles in `f64`, and [`SPLIT`] more for the high part of the integer.
-const LEVELS: usize = 971 + SPLIT as usize;
+/// The length of the tables: 971 exponents `j` of angles in `f64`, and 27 more for the high part of the integer.
+const LEVELS: usize = 971 + 27;
 
-/// The bit at which the integer of an angle in `f64` is split in two.
-const SPLIT: i32 = 27;
+/// How a type that is computed in takes numbers apart, so that products of the integers here with the parts are exact, and
+/// so are sums of three.
+struct Digits {
+    /// The bits of the integer of an angle.
+    integer: u32,
+    /// The bit at which this integer is split in two, if it must be.
+    split: Option<i32>,
+    /// The exponents `j` of angles.
+    levels: usize,
+    /// The fractional bits at which the parts of a number end. The first part also has the integral bits, and the last one
+    /// as many bits as a float holds.
+    ends: &'static [u32],
+    /// The parts that tell the nearest multiple of π. The first part alone is too inexact: its error is whole turns.
+    rough: usize,
+}
 
-/// The fractional bits at which the parts of a number end. The first part also has the integral bits, and the last one as
-/// many bits as a float holds. Products of the integers here with the other parts are exact, and so are sums of three.
-///
-/// An angle in `f64` is up to 2^29 half turns, and may be as near to a multiple of a quarter turn as 2^-61.
-const ENDS: [u32; 6] = [20, 42, 64, 86, 108, 161];
+/// Angles in `f64`, which are up to 2^29 half turns, and may be as near to a multiple of a quarter turn as 2^-61.
+const DOUBLE: Digits =
+    Digits { integer: 53, split: Some(27), levels: LEVELS - 27, ends: &[20, 42, 64, 86, 108, 161], rough: 2 };
 
-/// A number as a sum of parts.
-type Parts = [f64; ENDS.len()];
+/// Angles in `f32`, computed in `f64`.
+const SINGLE_IN_DOUBLE: Digits =
+    Digits { integer: 24, split: None, levels: 105, ends: &[20, 42, 86], rough: 2 };
 
-static PI_PARTS: LazyLock<Parts> = LazyLock::new(|| parts(&PI));
+/// Angles in `f32`, which are up to 2^15 half turns after their integer is split, computed in `f32`.
+const SINGLE: Digits =
+    Digits { integer: 24, split: Some(12), levels: 105, ends: &[6, 15, 24, 33, 42, 51, 60, 84], rough: 3 };
+
+impl Digits {
+    /// Those of angles of the type `from` that are computed in the type `wide`.
+    fn of(from: DataType, wide: DataType) -> &'static Digits {
+        match (from, wide) {
+            (DataType::F64, _) => &DOUBLE,
+            (_, DataType::F64) => &SINGLE_IN_DOUBLE,
+            _ => &SINGLE,
+        }
+    }
+
+    /// Takes a number apart.
+    fn parts(&self, x: &Fixed) -> Vec<f64> {
+        let [whole, first, second, third, ..] = *x;
+        let low = u128::from(second) << 64 | u128::from(third);
+        // The fractional bits before a position, as an integer that is cut off to 64 bits.
+        let before = |end: u32| match end {
+            0..=64 => u64::try_from(u128::from(first) >> (64 - end)).unwrap_or_default(),
+            _ => (u128::from(first) << (end - 64) | low >> (192 - end)) as u64,
+        };
+        let mut start = 0;
+        let mut parts: Vec<f64> = Vec::with_capacity(self.ends.len());
+        for &end in self.ends {
+            let mask = (1 << (end - start)) - 1;
+            let whole = if start == 0 { whole as f64 } else { 0.0 };
+            parts.push((before(end) & mask) as f64 * 2f64.powi(-(end as i32)) + whole);
+            start = end;
+        }
+        parts
+    }
+}
 
 /// The values `2^j mod 2π` for each `j`.
-static POWERS: LazyLock<Vec<Parts>> = LazyLock::new(|| {
+static POWERS: LazyLock<Vec<Fixed>> = LazyLock::new(|| {
     let mut table = Vec::with_capacity(LEVELS);
     let mut power = [0; WORDS + 1];
     power[0] = 1;
     for _ in 0..LEVELS {
-        table.push(parts(&power));
+        table.push(power);
         power = doubled(&power);
     }
     table
 });
-
-fn parts(x: &Fixed) -> Parts {
-    let [whole, first, second, third, ..] = *x;
-    let low = u128::from(second) << 64 | u128::from(third);
-    // The fractional bits before a position, as an integer that is cut off to 64 bits.
-    let before = |end: u32| match end {
-        0..=64 => u64::try_from(u128::from(first) >> (64 - end)).unwrap_or_default(),
-        _ => (u128::from(first) << (end - 64) | low >> (192 - end)) as u64,
-    };
-    let mut start = 0;
-    let mut parts = ENDS.map(|end| {
-        let bits = before(end) & ((1 << (end - start)) - 1);
-        start = end;
-        bits as f64 * 2f64.powi(-(end as i32))
-    });
-    parts[0] += whole as f64;
-    parts
-}
-
-/// Returns the parts for angles of a type. Types narrower than `f64` need fewer bits.
-fn parts_for(from: DataType, parts: &Parts) -> Vec<f64> {
-    match (from, *parts) {
-        (DataType::F64, parts) => parts.to_vec(),
-        (_, [first, second, third, fourth, ..]) => vec![first, second, third + fourth],
-    }
-}
 
 /// Returns `2x`.
 fn shifted(x: &Fixed) -> Fixed {
@@ -123,18 +144,19 @@ fn doubled(x: &Fixed) -> Fixed {
     twice
 }
 
-/// Finds, for each angle of `x`, the nearest `(n - offset) π` with an integer `n`. The angles are `f64`, converted from
-/// the type `from`. Returns the distance of each angle from that point, and `n`.
+/// Finds, for each angle of `x`, the nearest `(n - offset) π` with an integer `n`. The angles were converted from the type
+/// `from`. Returns the distance of each angle from that point, and `n`.
 pub(super) fn nearest<B: Ops + ?Sized>(
     on: &B,
     x: &B::Tensor,
     from: DataType,
     offset: f64,
 ) -> Result<(B::Tensor, B::Tensor), B::Error> {
-    let pieces = pieces(on, x, from)?;
+    let digits = Digits::of(from, x.dtype());
+    let pieces = pieces(on, x, from, digits)?;
     let mut rough = None;
-    // The first part alone is too inexact: its error is whole turns.
-    let products = pieces.iter().flat_map(|(factor, powers)| powers.iter().take(2).map(move |p| (factor, p)));
+    let products =
+        pieces.iter().flat_map(|(factor, powers)| powers.iter().take(digits.rough).map(move |p| (factor, p)));
     for (factor, power) in products {
         let product = on.mul(factor, power)?;
         rough = Some(match rough {
@@ -147,7 +169,7 @@ pub(super) fn nearest<B: Ops + ?Sized>(
     let zero = plus(on, &turns, -offset)?;
     let mut distance: Option<B::Tensor> = None;
     let mut lost: Option<B::Tensor> = None;
-    let pi = parts_for(from, &PI_PARTS);
+    let pi = digits.parts(&PI);
     for (i, part_of_pi) in pi.iter().enumerate() {
         let mut part = on.neg(&times(on, &zero, *part_of_pi)?)?;
         for (factor, powers) in &pieces {
@@ -155,16 +177,20 @@ pub(super) fn nearest<B: Ops + ?Sized>(
                 part = on.add(&part, &on.mul(factor, power)?)?;
             }
         }
-        if let Some(lost) = lost.take() {
-            part = on.add(&part, &lost)?;
+        let is_last = i + 1 == pi.len();
+        if let (true, Some(lost)) = (is_last, &lost) {
+            part = on.add(&part, lost)?;
         }
         distance = Some(match distance {
             None => part,
-            // The first sum is exact, because the great parts cancel. The last one is rounded to the result.
-            Some(sum) if i == 1 || i + 1 == pi.len() => on.add(&sum, &part)?,
+            // The first sums are exact, because the great parts cancel. The last one is rounded to the result.
+            Some(sum) if i < digits.rough || is_last => on.add(&sum, &part)?,
             Some(sum) => {
                 let [sum, rest] = exact_sum(on, &sum, &part)?;
-                lost = Some(rest);
+                lost = Some(match lost {
+                    Some(lost) => on.add(&lost, &rest)?,
+                    None => rest,
+                });
                 sum
             }
         });
@@ -180,39 +206,40 @@ fn pieces<B: Ops + ?Sized>(
     on: &B,
     x: &B::Tensor,
     from: DataType,
+    digits: &Digits,
 ) -> Result<Vec<Piece<<B as Backend>::Tensor>>, B::Error> {
-    // `digits` is the number of bits of the integer `m` for this type. The logarithm may be off by one.
-    let (digits, levels) = match from {
-        DataType::F64 => (53, LEVELS - SPLIT as usize),
-        // No value of `f16` is large enough to lose digits.
-        DataType::F16 => return Ok(vec![(x.clone(), vec![on.scalar_like(x, 1.0)?])]),
-        _ => (24, 105),
+    // No value of `f16` is large enough to lose digits in `f64`.
+    if from == DataType::F16 && digits.split.is_none() {
+        return Ok(vec![(x.clone(), vec![on.scalar_like(x, 1.0)?])]);
+    }
+    let levels = digits.levels;
+    let table = |column: &[f64]| -> Result<B::Tensor, B::Error> {
+        let column = TensorData::new(&[levels], column).map_err(crate::Error::from)?;
+        on.constant(&cast(&column, x.dtype(), Rounding::default()).map_err(crate::Error::from)?)
     };
+    // The logarithm may be off by one.
     let exponent = times(on, &on.log(&on.abs(x)?)?, std::f64::consts::LOG2_E)?;
-    let exponent = plus(on, &exponent, -f64::from(digits))?;
+    let exponent = plus(on, &exponent, -f64::from(digits.integer))?;
     // Comparisons with NaN are false, so a NaN exponent becomes `last`, too.
     let last = on.scalar_like(x, (levels - 1) as f64)?;
     let bounded = on.r#where(&on.less(&exponent, &last)?, &exponent, &last)?;
     let zero = on.scalar_like(x, 0.0)?;
     let bounded = on.r#where(&on.less(&bounded, &zero)?, &zero, &bounded)?;
-    let level = super::math::to(on, &bounded, DataType::I64)?;
+    let level = math::to(on, &bounded, math::index(on))?;
     let scales: Vec<f64> = (0..levels as i32).map(|j| 2f64.powi(-j)).collect();
-    let integer = on.mul(x, &on.gather(&on.host(&[levels], &scales)?, &level, 0)?)?;
+    let integer = on.mul(x, &on.gather(&table(&scales)?, &level, 0)?)?;
     let powers = |skipped: usize| -> Result<Vec<B::Tensor>, B::Error> {
         let rows: Vec<Vec<f64>> =
-            POWERS.iter().skip(skipped).take(levels).map(|parts| parts_for(from, parts)).collect();
-        let count = rows.first().map_or(0, Vec::len);
-        (0..count)
+            POWERS.iter().skip(skipped).take(levels).map(|power| digits.parts(power)).collect();
+        (0..digits.ends.len())
             .map(|i| {
                 let column: Vec<f64> = rows.iter().filter_map(|row| row.get(i).copied()).collect();
-                on.gather(&on.host(&[levels], &column)?, &level, 0)
+                on.gather(&table(&column)?, &level, 0)
             })
             .collect()
     };
-    if from != DataType::F64 {
-        return Ok(vec![(integer, powers(0)?)]);
-    }
-    let high = on.trunc(&times(on, &integer, 2f64.powi(-SPLIT))?)?;
-    let low = on.sub(&integer, &times(on, &high, 2f64.powi(SPLIT))?)?;
-    Ok(vec![(high, powers(SPLIT as usize)?), (low, powers(0)?)])
+    let Some(split) = digits.split else { return Ok(vec![(integer, powers(0)?)]) };
+    let high = on.trunc(&times(on, &integer, 2f64.powi(-split))?)?;
+    let low = on.sub(&integer, &times(on, &high, 2f64.powi(split))?)?;
+    Ok(vec![(high, powers(usize::try_from(split).unwrap_or(0))?), (low, powers(0)?)])
 }

@@ -1,6 +1,6 @@
 //! `Create`: tensors that are made from a shape, a range or a seed.
 
-use crate::ext::{HostKernel, Ops};
+use crate::ext::{Extent, HostKernel, Ops, math};
 use crate::{Backend, Error, Shape};
 use bb_ir::convert::{Rounding, cast};
 use bb_ir::op::{Param, take};
@@ -23,6 +23,37 @@ crate::ext::family::family! { [
 
     /// Makes a tensor of ones.
     Ones 1 = ones(; shape: Extents, dtype: Type) -> Tensor;
+
+    /// Makes a tensor without meaningful elements, to be overwritten: of zeros, or of empty texts.
+    ///
+    /// A backend with uninitialised memory must not show it: what the elements are is fixed, so that runs agree.
+    Empty 1 = empty(; shape: Extents, dtype: Type) -> Tensor;
+
+    /// Makes a tensor of zeros with the shape of `x`, and its element type or `dtype`.
+    ZerosLike 1 = zeros_like(x: Tensor; dtype: OptType = None) -> Tensor;
+
+    /// Makes a tensor of ones with the shape of `x`, and its element type or `dtype`.
+    OnesLike 1 = ones_like(x: Tensor; dtype: OptType = None) -> Tensor;
+
+    /// Makes a tensor whose elements are all `value`, with the shape of `x`, and its element type or `dtype`.
+    FullLike 1 = full_like(x: Tensor; value: Float, dtype: OptType = None) -> Tensor;
+
+    /// Makes a matrix with ones on a diagonal, and zeros elsewhere.
+    ///
+    /// Shapes: `[rows, columns]`. The diagonal `offset` begins at column `offset` of the first row, or at row `-offset`
+    /// of the first column.
+    ///
+    /// Source: ONNX `EyeLike`, opset 22; NumPy `eye`.
+    Eye 22 = eye(; rows: Int, columns: Int, offset: Int, dtype: Type) -> Tensor;
+
+    /// Makes a vector of `count` elements from `start` to `end`, both included, at equal distances.
+    ///
+    /// One element is `start`. Element `i` is `start + i * (end - start) / (count - 1)`, computed in `f64`, and the last is
+    /// `end`, as in NumPy. PyTorch computes the second half from `end`, which differs in the last digits. Integers are cut off towards
+    /// zero, as by a cast.
+    ///
+    /// Source: NumPy `linspace`.
+    Linspace 1 = linspace(; start: Float, end: Float, count: Int, dtype: Type) -> Tensor;
 
     /// Makes a tensor of `count` elements: `start`, `start + step`, ….
     ///
@@ -111,6 +142,103 @@ pub fn zeros<B: Backend + ?Sized>(on: &B, shape: &[usize], dtype: DataType) -> R
 /// The body of [`Create::ones`].
 pub fn ones<B: Backend + ?Sized>(on: &B, shape: &[usize], dtype: DataType) -> Result<B::Tensor, B::Error> {
     full(on, shape, 1.0, dtype)
+}
+
+/// The body of [`Create::empty`].
+pub fn empty<B: Backend + ?Sized>(on: &B, shape: &[usize], dtype: DataType) -> Result<B::Tensor, B::Error> {
+    if dtype != DataType::String {
+        return full(on, shape, 0.0, dtype);
+    }
+    let count = limited(shape, dtype)?;
+    let texts = TensorData::strings(shape, &vec![""; count]).map_err(Error::from)?;
+    on.constant(&texts)
+}
+
+/// The body of [`Create::zeros_like`].
+pub fn zeros_like<B: Ops + ?Sized>(
+    on: &B,
+    x: &B::Tensor,
+    dtype: Option<DataType>,
+) -> Result<B::Tensor, B::Error> {
+    on.full_like(x, 0.0, dtype)
+}
+
+/// The body of [`Create::ones_like`].
+pub fn ones_like<B: Ops + ?Sized>(
+    on: &B,
+    x: &B::Tensor,
+    dtype: Option<DataType>,
+) -> Result<B::Tensor, B::Error> {
+    on.full_like(x, 1.0, dtype)
+}
+
+/// The body of [`Create::full_like`].
+pub fn full_like<B: Ops + ?Sized>(
+    on: &B,
+    x: &B::Tensor,
+    value: f64,
+    dtype: Option<DataType>,
+) -> Result<B::Tensor, B::Error> {
+    on.full_to(&on.extents(x), value, dtype.unwrap_or(crate::Tensor::dtype(x)))
+}
+
+/// The body of [`Create::eye`].
+pub fn eye<B: Ops + ?Sized>(
+    on: &B,
+    rows: i64,
+    columns: i64,
+    offset: i64,
+    dtype: DataType,
+) -> Result<B::Tensor, B::Error> {
+    let extent = |part: &'static str, extent: i64| {
+        usize::try_from(extent).map_err(|_| Error::Operator {
+            op: "eye".to_owned(),
+            part: part.into(),
+            problem: format!("is {extent}, expected 0 or more"),
+        })
+    };
+    let shape = [extent("rows", rows)?, extent("columns", columns)?];
+    representable(&shape, dtype)?;
+    let [rows, columns] = shape.map(Extent::from);
+    let mask = diagonal(on, [&rows, &columns], offset, |column, row| on.equal(column, row))?;
+    math::to(on, &mask, dtype)
+}
+
+/// Compares rows with columns shifted by `k`: whether `j - i` is at least, or at most, or just `k`.
+pub(crate) fn diagonal<B: Ops + ?Sized>(
+    on: &B,
+    [rows, columns]: [&Extent; 2],
+    k: i64,
+    compare: impl Fn(&B::Tensor, &B::Tensor) -> Result<B::Tensor, B::Error>,
+) -> Result<B::Tensor, B::Error> {
+    let (zero, one) = (Extent::from(0i64), Extent::from(1i64));
+    let across = on.unsqueeze(&on.iota(&zero, &one, columns)?, &[0])?;
+    let shifted = on.unsqueeze(&on.iota(&Extent::from(k), &one, rows)?, &[1])?;
+    compare(&across, &shifted)
+}
+
+/// The body of [`Create::linspace`].
+pub fn linspace<B: Backend + ?Sized>(
+    on: &B,
+    start: f64,
+    end: f64,
+    count: i64,
+    dtype: DataType,
+) -> Result<B::Tensor, B::Error> {
+    let count = usize::try_from(count).map_err(|_| Error::Operator {
+        op: "linspace".to_owned(),
+        part: "count".into(),
+        problem: format!("is {count}, expected 0 or more"),
+    })?;
+    let count = limited(&[count], dtype)?;
+    let gaps = count.saturating_sub(1);
+    let at = |i: usize| match i {
+        0 => start,
+        _ if i == gaps => end,
+        _ => start + i as f64 * ((end - start) / gaps as f64),
+    };
+    let elements = memory::collected("linspace", (0..count).map(at)).map_err(Error::from)?;
+    from_f64(on, &[count], &elements, dtype)
 }
 
 /// The body of [`Create::range`].

@@ -1,6 +1,6 @@
 //! Which operations are element-wise: the one place that says so.
 
-use super::{BitsOp, NnOp, QuantOp};
+use super::{BitsOp, ImageOp, LlmOp, NnOp, QuantOp};
 use bb_ir::op::{Family, OpSpec, Primitive};
 
 /// Tells whether an operation is element-wise: all its operands broadcast to the extents of its only result, and each element
@@ -15,6 +15,8 @@ pub(crate) fn is_elementwise(spec: &OpSpec) -> bool {
         Family::Nn => NnOp::from_index(spec.index).is_some_and(nn),
         Family::Bits => BitsOp::from_index(spec.index).is_some_and(bits),
         Family::Quant => QuantOp::from_index(spec.index).is_some_and(quant),
+        Family::Llm => LlmOp::from_index(spec.index).is_some_and(llm),
+        Family::Image => ImageOp::from_index(spec.index).is_some_and(image),
         // None of these families, and none of one that is not known.
         _ => false,
     }
@@ -105,12 +107,49 @@ fn quant(op: QuantOp) -> bool {
         | QuantOp::QLinearMul => true,
         // The table of a lookup does not broadcast.
         QuantOp::Lookup
+        // Their scales belong to a dimension.
+        | QuantOp::Quantize
+        | QuantOp::Dequantize
+        | QuantOp::ScaledMatMul
         | QuantOp::DynamicQuantizeLinear
         | QuantOp::MatMulInteger
         | QuantOp::DynamicMatMul
         | QuantOp::MatMulNBits
         | QuantOp::ConvInteger
         | QuantOp::QLinearConv => false,
+    }
+}
+
+fn llm(op: LlmOp) -> bool {
+    match op {
+        LlmOp::SiluMul => true,
+        LlmOp::RmsNormalization
+        | LlmOp::Rotate
+        | LlmOp::Attention
+        | LlmOp::SkipRmsNorm
+        | LlmOp::Linear
+        | LlmOp::QuantizedLinear
+        | LlmOp::CachedAttention
+        | LlmOp::PagedAttention
+        | LlmOp::KvAppend
+        | LlmOp::SampleToken => false,
+    }
+}
+
+fn image(op: ImageOp) -> bool {
+    match op {
+        ImageOp::Threshold | ImageOp::Brightness | ImageOp::Invert => true,
+        ImageOp::GridSample
+        | ImageOp::DeformConv
+        | ImageOp::RoiAlign
+        | ImageOp::MaxRoiPool
+        | ImageOp::MaxUnpool
+        | ImageOp::Dft
+        | ImageOp::GaussianBlur
+        | ImageOp::Sobel
+        | ImageOp::Sharpen
+        | ImageOp::Grayscale
+        | ImageOp::Contrast => false,
     }
 }
 

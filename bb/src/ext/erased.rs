@@ -6,9 +6,9 @@
 //! their type.
 
 use super::FamilyTable;
-use crate::{Backend, BoxError, Error, Outputs, Tensor};
+use crate::{Backend, BoxError, Error, Outputs, Tensor, services};
 use bb_ir::op::{Family, Param, Primitive};
-use bb_ir::{DataType, TensorData};
+use bb_ir::{DataType, DataTypes, TensorData};
 use smallvec::SmallVec;
 use std::any::Any;
 use std::sync::Arc;
@@ -79,6 +79,14 @@ pub enum ErasedError {
 }
 
 impl ErasedError {
+    /// Returns the error itself, without this type around it.
+    pub(crate) fn into_source(self) -> BoxError {
+        match self {
+            ErasedError::Backend(source) => source,
+            ErasedError::Bb(error) => error.into(),
+        }
+    }
+
     /// Returns the error as the backend's own type.
     fn typed<B: Backend + ?Sized>(self) -> B::Error {
         match self {
@@ -115,6 +123,24 @@ pub(crate) trait Kernels: Send + Sync {
 
     /// Copies a tensor to the host.
     fn to_host(&self, x: &ErasedTensor) -> Result<TensorData, ErasedError>;
+
+    /// Returns the element types that the backend has.
+    fn types(&self) -> DataTypes;
+
+    /// Returns the service that waits for the device, if the backend has one.
+    fn lifecycle(&self) -> Option<&dyn services::Lifecycle> {
+        None
+    }
+
+    /// Returns the service of memory, if the backend has one.
+    fn memory(&self) -> Option<&dyn services::Memory<ErasedTensor>> {
+        None
+    }
+
+    /// Returns the service of user's kernels, if the backend has one.
+    fn user_kernels(&self) -> Option<&dyn services::Kernels<ErasedTensor>> {
+        None
+    }
 }
 
 /// A backend with the families that it adopted.
@@ -181,20 +207,24 @@ impl<B: Backend + ?Sized> Kernels for WithFamilies<'_, B> {
         let typed = x.get().ok_or_else(|| foreign("to_host", 0))?;
         self.on.to_host(typed).map_err(own::<B>)
     }
-}
 
-/// An owned backend, without its families.
-#[cfg(feature = "conformance")]
-pub(crate) struct Owned<B>(pub(crate) B);
-
-#[cfg(feature = "conformance")]
-impl<B: Backend> Owned<B> {
-    fn borrowed(&self) -> WithFamilies<'_, B> {
-        WithFamilies { on: &self.0, tables: &[] }
+    fn types(&self) -> DataTypes {
+        self.on.types()
     }
 }
 
-#[cfg(feature = "conformance")]
+/// An owned backend with the families that it adopted.
+pub(crate) struct Owned<B: Backend + 'static> {
+    pub(crate) backend: B,
+    pub(crate) tables: &'static [FamilyTable<B>],
+}
+
+impl<B: Backend> Owned<B> {
+    fn borrowed(&self) -> WithFamilies<'_, B> {
+        WithFamilies { on: &self.backend, tables: self.tables }
+    }
+}
+
 impl<B: Backend> Kernels for Owned<B> {
     fn primitive(
         &self,
@@ -217,6 +247,22 @@ impl<B: Backend> Kernels for Owned<B> {
 
     fn to_host(&self, x: &ErasedTensor) -> Result<TensorData, ErasedError> {
         self.borrowed().to_host(x)
+    }
+
+    fn types(&self) -> DataTypes {
+        self.backend.types()
+    }
+
+    fn lifecycle(&self) -> Option<&dyn services::Lifecycle> {
+        self.backend.lifecycle()
+    }
+
+    fn memory(&self) -> Option<&dyn services::Memory<ErasedTensor>> {
+        self.backend.memory().map(|_| self as _)
+    }
+
+    fn user_kernels(&self) -> Option<&dyn services::Kernels<ErasedTensor>> {
+        self.backend.kernels().map(|_| self as _)
     }
 }
 
@@ -245,6 +291,10 @@ impl Backend for ErasedBackend<'_> {
 
     fn to_host(&self, x: &ErasedTensor) -> Result<TensorData, ErasedError> {
         self.0.to_host(x)
+    }
+
+    fn types(&self) -> DataTypes {
+        self.0.types()
     }
 }
 

@@ -211,6 +211,10 @@ macro_rules! forward {
                 self.on.to_host(x)
             }
 
+            fn types(&self) -> bb_ir::DataTypes {
+                self.on.types()
+            }
+
             fn execute(
                 &self,
                 graph: &GraphProto,

@@ -1,5 +1,11 @@
 //! `Image`: operations on images and signals.
 
+mod edges;
+mod pixels;
+
+pub use edges::{gaussian_blur, sharpen, sobel};
+pub use pixels::{brightness, contrast, grayscale, invert, threshold};
+
 pub use super::deform::deform_conv;
 pub use super::fourier::dft;
 pub use super::region::{max_roi_pool, roi_align};
@@ -83,4 +89,85 @@ crate::ext::family::family! { [
     ///
     /// Source: ONNX `DFT`, opset 20.
     Dft 20 = dft(x: Tensor; length: Int, inverse: Bool = false, onesided: Bool = false) -> Tensor;
+
+    /// Averages the surroundings of each element, weighted by a Gaussian function of their distance.
+    ///
+    /// Shapes: the last two dimensions of `x` are those of the image. Types: floats, and `u8`, which is computed in `f32` and
+    /// rounded to the nearest integer, halves to even. 16-bit floats are computed in `f32`.
+    ///
+    /// `sigma` is the standard deviation, in elements. The weights reach `ceil(3 * sigma)` elements far along each dimension and
+    /// add up to 1. `border` says what lies outside of the image, in the words of [`Nn::pad`](crate::ext::Nn::pad): `constant`
+    /// (zeros), `edge`, `reflect` or `wrap`.
+    ///
+    /// Errors: `sigma` is negative, not finite or above 10000; `border` is another word.
+    ///
+    /// Source: `scipy.ndimage.gaussian_filter`, whose radius is `int(4 * sigma + 0.5)` by default, and whose `mirror` is `reflect`
+    /// here, as in NumPy; torchvision's `gaussian_blur`, which takes the size from the caller.
+    GaussianBlur 1 = gaussian_blur(x: Tensor; sigma: Float, border: Text) -> Tensor;
+
+    /// Computes the derivative of images along their width (`x`) or height (`y`), or the length of both (`magnitude`).
+    ///
+    /// The derivative is the correlation with `[-1, 0, 1]` along the dimension and with `[1, 2, 1]` along the other.
+    ///
+    /// Shapes and types: those of [`gaussian_blur`](Self::gaussian_blur). Integers are limited to the range of the type.
+    ///
+    /// Source: OpenCV's `Sobel`. `skimage.filters.sobel` divides the derivatives by 4 and the length by the root of 2.
+    Sobel 1 = sobel(x: Tensor) with options: SobelOptions<'a> {
+        /// What is computed: `x`, `y` or `magnitude`.
+        direction: Text = "magnitude",
+        /// As in [`gaussian_blur`](Image::gaussian_blur).
+        border: Text = "reflect",
+    } -> Tensor;
+
+    /// Computes `x + amount * (x - blurred)`, where `blurred` is the [`gaussian_blur`](Self::gaussian_blur) of `x`.
+    ///
+    /// Shapes, types and errors: those of `gaussian_blur`. Floats are not limited; integers are limited to the range of the type.
+    ///
+    /// Source: `skimage.filters.unsharp_mask`, which limits floats too unless `preserve_range`. Pillow's `SHARPEN` is a filter of
+    /// nine fixed weights instead.
+    Sharpen 1 = sharpen(x: Tensor) with options: SharpenOptions<'a> {
+        /// How much of the difference is added.
+        amount: Float = 1.0,
+        /// As in [`gaussian_blur`](Image::gaussian_blur).
+        sigma: Float = 1.0,
+        /// As in [`gaussian_blur`](Image::gaussian_blur).
+        border: Text = "reflect",
+    } -> Tensor;
+
+    /// Computes the luminance of red, green and blue, which follow each other along `axis`.
+    ///
+    /// Shapes: that of `x`, with 1 along `axis` in place of 3. Types: those of [`gaussian_blur`](Self::gaussian_blur).
+    ///
+    /// `standard` is `bt601`, with the weights 0.299, 0.587 and 0.114, or `bt709`, with 0.2126, 0.7152 and 0.0722.
+    ///
+    /// Source: ITU-R BT.601, as Pillow, OpenCV and torchvision have it; ITU-R BT.709, as `skimage.color.rgb2gray` has it. Both to
+    /// four digits at most.
+    Grayscale 1 = grayscale(x: Tensor; axis: Int, standard: Text) -> Tensor;
+
+    /// Returns the greatest value where `x` exceeds `value`, and 0 elsewhere, also for NaN. The greatest value is 1 for floats and
+    /// 255 for `u8`.
+    ///
+    /// Types: floats and `u8`.
+    ///
+    /// Source: OpenCV's `threshold` with `THRESH_BINARY`. Pillow and scikit-image leave the comparison to NumPy.
+    Threshold 1 = threshold(x: Tensor; value: Float) -> Tensor;
+
+    /// Multiplies by `factor`, and limits to the range from 0 to 1, or to 255 for `u8`.
+    ///
+    /// Types: floats and `u8`, which is rounded to the nearest integer, halves to even.
+    ///
+    /// Source: torchvision's `adjust_brightness`, which rounds towards zero. OpenCV and GIMP add instead.
+    Brightness 1 = brightness(x: Tensor; factor: Float) -> Tensor;
+
+    /// Multiplies the distance from the mean luminance of each image by `factor`, and limits as [`brightness`](Self::brightness) does.
+    ///
+    /// Shapes: `x: [.., c, h, w]` with 1 channel, or 3 for red, green and blue; or `[h, w]`. Types: those of `brightness`.
+    ///
+    /// Source: torchvision's `adjust_contrast`. OpenCV and GIMP take the distance from a fixed grey instead.
+    Contrast 1 = contrast(x: Tensor; factor: Float) -> Tensor;
+
+    /// Computes `1 - x`, or `255 - x` for `u8`.
+    ///
+    /// Source: torchvision's `invert`.
+    Invert 1 = invert(x: Tensor) -> Tensor;
 }

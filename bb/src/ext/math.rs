@@ -2,7 +2,7 @@
 //!
 //! Each function has an error of a few units in the last place over its whole range; NaN and infinities follow IEEE
 //! 754. 16-bit floats are computed in `f32`. Angles are computed in `f64` for all types, because reducing them to one period
-//! needs the digits. The polynomials are Chebyshev interpolants, leading coefficient first. The error of each is below
+//! needs the digits; in `f32`, with the digits in more parts, if the backend has no `f64`. The polynomials are Chebyshev interpolants, leading coefficient first. The error of each is below
 //! one unit in the last place of `f64`, or of `f32` for the polynomials that say so.
 
 use super::{angle, types};
@@ -13,6 +13,15 @@ use bb_ir::op::RoundMode;
 /// Casts with ONNX's default rounding and saturation.
 pub(crate) fn to<B: Ops + ?Sized>(on: &B, x: &B::Tensor, dtype: DataType) -> Result<B::Tensor, B::Error> {
     if x.dtype() == dtype { on.identity(x) } else { on.cast(x, dtype, true, RoundMode::Up) }
+}
+
+/// Returns the type of indices that a body makes for itself: `i64`, or `i32` on a backend that lacks `i64`.
+pub(crate) fn index<B: Ops + ?Sized>(on: &B) -> DataType {
+    if on.types().has(DataType::I64) || !on.types().has(DataType::I32) {
+        DataType::I64
+    } else {
+        DataType::I32
+    }
 }
 
 /// Returns a float type that holds the values of both types.
@@ -29,7 +38,8 @@ pub(crate) fn numeric<B: Ops + ?Sized>(on: &B, x: &B::Tensor) -> Result<B::Tenso
     if x.dtype().is_compute() { Ok(x.clone()) } else { to(on, x, DataType::F32) }
 }
 
-/// Computes `f` in the type `wide`, or in the operand's type if that is wider.
+/// Computes `f` in the type `wide`, or in the operand's type if that is wider. Floats are computed in `f32` on a backend that
+/// has no `f64`.
 pub(crate) fn widened<B: Ops + ?Sized>(
     on: &B,
     x: &B::Tensor,
@@ -37,6 +47,7 @@ pub(crate) fn widened<B: Ops + ?Sized>(
     f: impl FnOnce(&B::Tensor) -> Result<B::Tensor, B::Error>,
 ) -> Result<B::Tensor, B::Error> {
     let dtype = x.dtype();
+    let wide = if dtype.is_float() && !on.types().has(wide) { DataType::F32 } else { wide };
     if dtype == wide || dtype == DataType::F64 {
         return f(x);
     }
@@ -92,15 +103,15 @@ fn signed<B: Ops + ?Sized>(on: &B, x: &B::Tensor, y: &B::Tensor) -> Result<B::Te
     on.r#where(&on.less(x, &on.scalar_like(x, 0.0)?)?, &on.neg(y)?, y)
 }
 
-pub(super) fn times<B: Ops + ?Sized>(on: &B, x: &B::Tensor, c: f64) -> Result<B::Tensor, B::Error> {
+pub(crate) fn times<B: Ops + ?Sized>(on: &B, x: &B::Tensor, c: f64) -> Result<B::Tensor, B::Error> {
     on.mul(x, &on.scalar_like(x, c)?)
 }
 
-pub(super) fn plus<B: Ops + ?Sized>(on: &B, x: &B::Tensor, c: f64) -> Result<B::Tensor, B::Error> {
+pub(crate) fn plus<B: Ops + ?Sized>(on: &B, x: &B::Tensor, c: f64) -> Result<B::Tensor, B::Error> {
     on.add(x, &on.scalar_like(x, c)?)
 }
 
-pub(super) fn below<B: Ops + ?Sized>(on: &B, x: &B::Tensor, c: f64) -> Result<B::Tensor, B::Error> {
+pub(crate) fn below<B: Ops + ?Sized>(on: &B, x: &B::Tensor, c: f64) -> Result<B::Tensor, B::Error> {
     on.less(x, &on.scalar_like(x, c)?)
 }
 

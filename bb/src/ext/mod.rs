@@ -56,6 +56,7 @@ pub mod scalar;
 pub(crate) mod scatter;
 mod slide;
 pub(crate) mod sort;
+pub mod train;
 pub(crate) mod types;
 mod unpool;
 pub(crate) mod window;
@@ -64,27 +65,38 @@ pub use bits::{Bits, BitsOp};
 pub use create::{Create, CreateOp, RandomNormalOptions, RandomUniformOptions};
 pub(crate) use elementwise::is_elementwise;
 pub(crate) use erased::ErasedBackend;
-pub use erased::{ErasedError, ErasedTensor};
 #[cfg(feature = "conformance")]
-pub(crate) use erased::{Kernels, Owned, WithFamilies};
+pub(crate) use erased::WithFamilies;
+pub use erased::{ErasedError, ErasedTensor};
+pub(crate) use erased::{Kernels, Owned};
 pub use extended::{Extended, FamilyTable, Native, OpSet};
 pub use extent::{Extent, Extents, product};
 pub(crate) use extent::{negative, numbers};
 pub use host::{HostKernel, HostRun};
-pub use image::{DeformConvOptions, GridSampleOptions, Image, ImageOp, RoiAlignOptions};
+pub use image::{
+    DeformConvOptions, GridSampleOptions, Image, ImageOp, RoiAlignOptions, SharpenOptions, SobelOptions,
+};
 pub use index::{Index, IndexOp, ScatterElementsOptions, TopKOptions};
-pub use llm::{AttentionOptions, Llm, LlmOp, RotateOptions};
+pub use llm::{
+    AttentionOptions, CachedAttentionOptions, Llm, LlmOp, PagedAttentionOptions, QuantizedLinearOptions,
+    RotateOptions, SampleTokenOptions,
+};
 pub use ml::{Ml, MlOp, TreeEnsembleOptions};
 pub use nn::{
     AveragePoolOptions, ConvOptions, ConvTransposeOptions, FusedConvOptions, GruOptions,
     LayerNormalizationOptions, LstmOptions, MaxPoolOptions, Nn, NnOp, RnnOptions,
 };
 pub use quant::{
-    ConvIntegerOptions, MatMulNBitsOptions, QLinearConvOptions, Quant, QuantOp, QuantizeLinearOptions,
+    ConvIntegerOptions, DequantizeOptions, MatMulNBitsOptions, QLinearConvOptions, Quant, QuantOp,
+    QuantizeLinearOptions, QuantizeOptions,
 };
 pub use random::Mersenne;
 pub use recurrent::Activation;
 pub use scalar::{Scalar, ScalarOp};
+pub use train::{
+    AdagradOptions, AdamEpsilon, AdamOptions, CrossEntropyOfProbabilitiesOptions, CrossEntropyOptions,
+    MomentumOptions, NegativeLogLikelihoodOptions, Reduction, Train, TrainOp,
+};
 
 use crate::{Backend, Outputs, Tensor};
 use bb_ir::op::{Family, OpSpec, Param, Primitive};
@@ -95,7 +107,7 @@ use smallvec::SmallVec;
 ///
 /// [`Extended`] implements it for any backend, and so does the `Tracer` of this crate. A backend that adopted every family may also
 /// implement it, with an empty `impl`, to call bodies from its own methods.
-pub trait Ops: Create + Scalar + Nn + Llm + Index + Bits + Image + Ml + Quant {
+pub trait Ops: Create + Scalar + Nn + Llm + Index + Bits + Image + Ml + Quant + Train {
     /// Reads a tensor of integers or truth values on the host, as `i64`.
     ///
     /// While tracing, the value must be known; see [`Error::NotConstant`](crate::Error::NotConstant).
@@ -340,6 +352,20 @@ macro_rules! families {
             }
         }
 
+        /// Returns the tables of families for a backend that lacks element types, with these natives.
+        pub(crate) fn narrowed_tables(natives: &[(Family, OpSet)]) -> Vec<FamilyTable<crate::narrow::Narrowed>> {
+            let table = |&(family, native): &(Family, OpSet)| match family {
+                $( Family::$trait => Some(FamilyTable::new(Family::$trait, native, |on: &crate::narrow::Narrowed, index, inputs, params| {
+                    match $enum::from_index(index) {
+                        Some(op) => on.native(op.spec(), inputs, params),
+                        None => fail::<crate::narrow::Narrowed, _>(crate::Error::UnknownIndex { family: Family::$trait.name(), index }),
+                    }
+                })), )*
+                _ => None,
+            };
+            natives.iter().filter_map(table).collect()
+        }
+
         /// Returns every operation of every family.
         pub(crate) fn every_operation() -> Vec<(Family, OpSet)> {
             let all = |family| rows(family).iter().fold(OpSet::default(), |set, op| set.with(op.index));
@@ -358,6 +384,7 @@ families! {
     Image image ImageOp;
     Ml ml MlOp;
     Quant quant QuantOp;
+    Train train TrainOp;
 }
 
 /// Returns an error of `bb` as the backend's error type.
@@ -379,6 +406,7 @@ pub(crate) fn is_native(name: &str, natives: &[(bb_ir::op::Family, OpSet)]) -> b
             Family::Image => ImageOp::from_name(name).map(|op| op as u16),
             Family::Ml => MlOp::from_name(name).map(|op| op as u16),
             Family::Quant => QuantOp::from_name(name).map(|op| op as u16),
+            Family::Train => TrainOp::from_name(name).map(|op| op as u16),
             _ => None,
         };
         index.is_some_and(|i| set.contains(i))

@@ -15,10 +15,11 @@ macro_rules! __family {
     ($item:ident Nn $($with:tt)*) => { $crate::__family_item! { $item nn NnOp $($with)* } };
     ($item:ident Quant $($with:tt)*) => { $crate::__family_item! { $item quant QuantOp $($with)* } };
     ($item:ident Scalar $($with:tt)*) => { $crate::__family_item! { $item scalar ScalarOp $($with)* } };
+    ($item:ident Train $($with:tt)*) => { $crate::__family_item! { $item train TrainOp $($with)* } };
     ($item:ident $unknown:ident $($with:tt)*) => {
         ::core::compile_error! { ::core::concat!(
             "no extension family `", ::core::stringify!($unknown), "`; the families are ",
-            "`Bits`, `Create`, `Image`, `Index`, `Llm`, `Ml`, `Nn`, `Quant` and `Scalar`"
+            "`Bits`, `Create`, `Image`, `Index`, `Llm`, `Ml`, `Nn`, `Quant`, `Scalar` and `Train`"
         )}
     };
 }
@@ -49,7 +50,7 @@ macro_rules! __families_named {
     ($backend:ty) => {
         $crate::__families_named! { @ $backend;
             Bits bits BitsOp, Create create CreateOp, Image image ImageOp, Index index IndexOp, Llm llm LlmOp,
-            Ml ml MlOp, Nn nn NnOp, Quant quant QuantOp, Scalar scalar ScalarOp
+            Ml ml MlOp, Nn nn NnOp, Quant quant QuantOp, Scalar scalar ScalarOp, Train train TrainOp
         }
     };
     (@ $backend:ty; $($family:ident $module:ident $operations:ident),*) => {

@@ -1,7 +1,15 @@
 //! `Quant`: operations on quantised tensors, whose integers stand for multiples of a scale, counted from a zero point.
 
+mod elements;
+mod scales;
+
+pub(crate) use elements::{less_one, numbers, quantized};
+pub use elements::{lookup, qlinear_add, qlinear_mul};
+pub(crate) use scales::along;
+pub use scales::{dequantize, quantize, scaled_matmul};
+
 use crate::ext::{ConvOptions, Ops, math, types};
-use crate::{DataType, Error, Tensor};
+use crate::{DataType, Tensor};
 use DataType::{I2, I4, I8, I16, I32, U2, U4, U8, U16};
 
 crate::ext::family::family! { [
@@ -131,6 +139,51 @@ crate::ext::family::family! { [
     ///
     /// Shapes: `table: [256]`; the result has those of `x`. Types: `x` is `u8` or `i8`.
     Lookup 1 = lookup(x: Tensor, table: Tensor) -> Tensor;
+
+    /// Quantises floats by one scale for all, one for each entry along `axis`, or one for each block along `axis`:
+    /// `round(x / scale) + zero` within the range of the type `to`, as [`quantize_linear`](Self::quantize_linear).
+    ///
+    /// Shapes: `scale` is `[]` or `[1]`; or `[n]` for the extent `n` along `axis`; or it has the extents of `x`, but
+    /// `ceil(n / block)` along `axis`. `zero` has those of `scale`. Types: `to` is any integer of up to 16 bits, `i32`, or a float of
+    /// 4 to 16 bits, and the type of `zero`.
+    ///
+    /// Errors: the extents of `scale` are none of these; `block` is negative, or 0 where `scale` has the rank of `x`.
+    ///
+    /// Source: ONNX `QuantizeLinear`, opset 25. Halves are rounded to even, as ONNX and PyTorch's `quantize_per_channel` round them.
+    Quantize 25 = quantize(x: Tensor, scale: Tensor, zero: Optional; to: Type) with options: QuantizeOptions {
+        /// The dimension along which scales differ. If it is negative, it counts from the end.
+        axis: Int = 1,
+        /// How many elements along `axis` share a scale that has the rank of `x`.
+        block: Int = 0,
+        /// As [`QuantizeLinearOptions::precision`].
+        precision: OptType = None,
+        /// As [`QuantizeLinearOptions::saturate`].
+        saturate: Bool = true,
+    } -> Tensor;
+
+    /// Computes what integers stand for: `(x - zero) * scale`, with scales as [`quantize`](Self::quantize) has them.
+    ///
+    /// Shapes and errors: those of `quantize`. Types: `x` has those that `quantize` makes, and `to` is a float.
+    ///
+    /// Source: ONNX `DequantizeLinear`, opset 25.
+    Dequantize 25 = dequantize(x: Tensor, scale: Tensor, zero: Optional; to: Type) with options: DequantizeOptions {
+        /// As [`QuantizeOptions::axis`].
+        axis: Int = 1,
+        /// As [`QuantizeOptions::block`].
+        block: Int = 0,
+    } -> Tensor;
+
+    /// Multiplies matrices of integers, or of floats of 8 bits and fewer, from which their zero points are subtracted; multiplies the
+    /// product by both scales, and adds `bias`.
+    ///
+    /// Shapes: those of [`matmul_integer`](Self::matmul_integer). `a_scale` is `[]`, `[1]`, or has one for each row of `a`, `[m]`;
+    /// `b_scale` likewise one for each column of `b`, `[n]`. `bias` broadcasts to the product. Types: the scales and `bias` are one
+    /// float type, which is that of the result. Integers are added up in `i32`, floats in `f32`.
+    ///
+    /// Source: ONNX Runtime's `MatMulIntegerToFloat`; with floats, PyTorch's `torch._scaled_mm`, whose scales multiply alike.
+    ScaledMatMul 1 = scaled_matmul(
+        a: Tensor, b: Tensor, a_scale: Tensor, b_scale: Tensor, a_zero: Optional, b_zero: Optional, bias: Optional
+    ) -> Tensor;
 }
 
 pub use super::n_bits::matmul_n_bits;
@@ -344,91 +397,4 @@ pub fn requantize<B: Ops + ?Sized>(
         Some((least, most)) => saturated(on, &on.add(&on.round(&y)?, &wide(y_zero)?)?, [least, most], to),
         None => math::to(on, &on.add(&y, &wide(y_zero)?)?, to),
     }
-}
-
-/// The numbers that a tensor stands for, by one scale and zero point.
-pub(crate) fn numbers<B: Ops + ?Sized>(
-    on: &B,
-    x: &B::Tensor,
-    scale: &B::Tensor,
-    zero: Option<&B::Tensor>,
-) -> Result<B::Tensor, B::Error> {
-    let wide = math::to(on, &less_one(on, x, zero)?, DataType::F32)?;
-    on.mul(&wide, &on.reshape(scale, &[])?)
-}
-
-/// A tensor as `i32`, less its zero point: one number, or what broadcasts to the tensor.
-pub(crate) fn less_one<B: Ops + ?Sized>(
-    on: &B,
-    x: &B::Tensor,
-    zero: Option<&B::Tensor>,
-) -> Result<B::Tensor, B::Error> {
-    types::take::<B>("dequantize", x, NUMBERS)?;
-    let wide = math::to(on, x, I32)?;
-    let Some(zero) = zero else { return Ok(wide) };
-    types::take::<B>("dequantize", zero, NUMBERS)?;
-    let zero = math::to(on, zero, I32)?;
-    let single = zero.shape().iter().all(|&extent| extent == 1);
-    on.sub(&wide, &if single { on.reshape(&zero, &[])? } else { zero })
-}
-
-/// Quantises by one scale and zero point.
-pub(crate) fn quantized<B: Ops + ?Sized>(
-    on: &B,
-    y: &B::Tensor,
-    scale: &B::Tensor,
-    zero: &B::Tensor,
-) -> Result<B::Tensor, B::Error> {
-    let unit = on.scalar_like(y, 1.0)?;
-    on.requantize(y, &unit, &on.reshape(scale, &[])?, &on.reshape(zero, &[])?)
-}
-
-/// The body of [`Quant::qlinear_add`].
-#[expect(clippy::too_many_arguments, reason = "the operands of the operation")]
-pub fn qlinear_add<B: Ops + ?Sized>(
-    on: &B,
-    a: &B::Tensor,
-    a_scale: &B::Tensor,
-    a_zero: &B::Tensor,
-    b: &B::Tensor,
-    b_scale: &B::Tensor,
-    b_zero: &B::Tensor,
-    y_scale: &B::Tensor,
-    y_zero: &B::Tensor,
-) -> Result<B::Tensor, B::Error> {
-    let y = on.add(&numbers(on, a, a_scale, Some(a_zero))?, &numbers(on, b, b_scale, Some(b_zero))?)?;
-    quantized(on, &y, y_scale, y_zero)
-}
-
-/// The body of [`Quant::qlinear_mul`].
-#[expect(clippy::too_many_arguments, reason = "the operands of the operation")]
-pub fn qlinear_mul<B: Ops + ?Sized>(
-    on: &B,
-    a: &B::Tensor,
-    a_scale: &B::Tensor,
-    a_zero: &B::Tensor,
-    b: &B::Tensor,
-    b_scale: &B::Tensor,
-    b_zero: &B::Tensor,
-    y_scale: &B::Tensor,
-    y_zero: &B::Tensor,
-) -> Result<B::Tensor, B::Error> {
-    let y = on.mul(&numbers(on, a, a_scale, Some(a_zero))?, &numbers(on, b, b_scale, Some(b_zero))?)?;
-    quantized(on, &y, y_scale, y_zero)
-}
-
-/// The body of [`Quant::lookup`].
-pub fn lookup<B: Ops + ?Sized>(on: &B, x: &B::Tensor, table: &B::Tensor) -> Result<B::Tensor, B::Error> {
-    types::take::<B>("lookup", x, &[U8, I8])?;
-    if table.shape() != [256] {
-        let problem = format!("has the extents {:?}, expected 256", table.shape());
-        return crate::ext::fail::<B, _>(Error::Operator {
-            op: "lookup".to_owned(),
-            part: "table".into(),
-            problem,
-        });
-    }
-    let index = math::to(on, x, I32)?;
-    let index = if x.dtype() == I8 { on.add(&index, &on.scalar_like(&index, 128.0)?)? } else { index };
-    on.gather(table, &index, 0)
 }

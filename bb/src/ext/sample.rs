@@ -148,8 +148,9 @@ fn around<B: Ops + ?Sized>(
         }
     };
     // Positions that are not finite must give a valid index, too.
-    let index = math::to(on, &clamped(on, &places, last)?, DataType::I64)?;
-    let index = on.minimum(&on.maximum(&index, &on.host(&[], &[0i64])?)?, &on.host(&[], &[last as i64])?)?;
+    let index = math::to(on, &clamped(on, &places, last)?, math::index(on))?;
+    let [least, most] = [on.scalar_like(&index, 0.0)?, on.scalar_like(&index, last)?];
+    let index = math::narrowed(on, on.minimum(&on.maximum(&index, &least)?, &most)?, DataType::I64)?;
     Ok(Around { index, exists, weights })
 }
 

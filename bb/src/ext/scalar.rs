@@ -236,16 +236,22 @@ pub fn sign<B: Ops + ?Sized>(on: &B, x: &B::Tensor) -> Result<B::Tensor, B::Erro
     on.r#where(&on.less(x, &zero)?, &on.scalar_like(x, -1.0)?, &positive)
 }
 
-/// The body of [`Scalar::trunc`]. It casts to `i64` and back, where an `i64` holds the value.
+/// The body of [`Scalar::trunc`]. It casts to an integer and back, where the integer holds the value.
 pub fn trunc<B: Ops + ?Sized>(on: &B, x: &B::Tensor) -> Result<B::Tensor, B::Error> {
     types::take::<B>("trunc", x, types::NUMBERS)?;
     let dtype = crate::Tensor::dtype(x);
     if !dtype.is_float() {
         return on.identity(x);
     }
-    // From 2^53 on every float is an integer. The range of `f16` ends before.
-    let limit = if matches!(dtype, DataType::F16) { 65504.0 } else { 9_007_199_254_740_992.0 };
-    let whole = math::to(on, &math::to(on, x, DataType::I64)?, dtype)?;
+    let integer = if dtype == DataType::F64 { DataType::I64 } else { math::index(on) };
+    // From 2^53 on every float is an integer, and from 2^24 on every float of at most 32 bits. The range of `f16` ends
+    // before.
+    let limit = match (dtype, integer) {
+        (DataType::F16, _) => 65504.0,
+        (_, DataType::I64) => 9_007_199_254_740_992.0,
+        _ => 16_777_216.0,
+    };
+    let whole = math::to(on, &math::to(on, x, integer)?, dtype)?;
     // The product keeps the sign of a zero.
     let zero = on.scalar_like(x, 0.0)?;
     let whole = on.r#where(&on.equal(&whole, &zero)?, &on.mul(x, &zero)?, &whole)?;
@@ -311,9 +317,15 @@ static FLOAT_REMAINDER: HostKernel = HostKernel {
     random: false,
     run: |inputs, _| {
         let [a, b] = super::host::operands("float_remainder", inputs)?;
-        let (x, y) = (a.as_slice::<f64>()?, b.as_slice::<f64>()?);
-        let rests: Vec<f64> = memory::collected("float_remainder", x.iter().zip(y).map(|(x, y)| x % y))?;
-        Ok(vec![TensorData::new(a.shape(), &rests)?])
+        fn rests<T: bb_ir::Element + std::ops::Rem<Output = T>>(
+            a: &TensorData,
+            b: &TensorData,
+        ) -> Result<TensorData, bb_ir::Error> {
+            let pairs = a.as_slice::<T>()?.iter().zip(b.as_slice::<T>()?);
+            let rests: Vec<T> = memory::collected("float_remainder", pairs.map(|(x, y)| *x % *y))?;
+            TensorData::new(a.shape(), &rests)
+        }
+        Ok(vec![if a.dtype() == DataType::F64 { rests::<f64>(a, b)? } else { rests::<f32>(a, b)? }])
     },
 };
 
@@ -321,9 +333,10 @@ static FLOAT_REMAINDER: HostKernel = HostKernel {
 /// narrower type is exact.
 fn float_remainder<B: Ops + ?Sized>(on: &B, a: &B::Tensor, b: &B::Tensor) -> Result<B::Tensor, B::Error> {
     let shape = bb_ir::infer::broadcast("mod", &[a.shape(), b.shape()]).map_err(crate::Error::from)?;
-    let wide = |x: &B::Tensor| on.expand(&math::to(on, x, DataType::F64)?, &shape);
+    let dtype = if a.dtype() == DataType::F64 { DataType::F64 } else { DataType::F32 };
+    let wide = |x: &B::Tensor| on.expand(&math::to(on, x, dtype)?, &shape);
     let (x, y) = (wide(a)?, wide(b)?);
-    let results = [(DataType::F64, shape)];
+    let results = [(dtype, shape)];
     let mut rests = on.on_host(&FLOAT_REMAINDER, &[Some(&x), Some(&y)], &[], &results)?.into_iter();
     let missing = || crate::Error::from(bb_ir::Error::Arity { op: "mod", expected: "1 result", got: 0 });
     math::to(on, &rests.next().ok_or_else(missing)?, a.dtype())

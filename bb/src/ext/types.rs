@@ -21,6 +21,9 @@ pub(crate) const NUMBERS: &[DataType] = &[F16, BF16, F32, F64, I8, I16, I32, I64
 /// Integers that backends compute with.
 pub(crate) const INTEGERS: &[DataType] = &[I8, I16, I32, I64, U8, U16, U32, U64];
 
+/// Integers by which operations index.
+pub(crate) const INDICES: &[DataType] = &[I32, I64];
+
 /// Truth values.
 pub(crate) const TRUTH: &[DataType] = &[Bool];
 
@@ -62,6 +65,16 @@ pub(crate) fn take<B: Ops + ?Sized>(
     } else {
         fail::<B, _>(bb_ir::Error::ElementType { op, expected, got })
     }
+}
+
+/// Refuses an operand whose elements are of another type than those of `x`.
+///
+/// # Errors
+///
+/// [`bb_ir::Error::DataType`].
+pub(crate) fn alike<B: Ops + ?Sized>(operand: &B::Tensor, x: &B::Tensor) -> Result<(), B::Error> {
+    let (expected, got) = (x.dtype(), operand.dtype());
+    if got == expected { Ok(()) } else { fail::<B, _>(bb_ir::Error::DataType { expected, got }) }
 }
 
 /// Refuses an operand of another rank than `expected`.

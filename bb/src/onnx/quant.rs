@@ -4,9 +4,8 @@ use super::call::{Call, OpResult, one};
 use super::infer;
 use super::rows::operators;
 use crate::ext::quant::{bounds, less_zero};
-use crate::ext::{ConvOptions, Ops, QLinearConvOptions, QuantizeLinearOptions, counted, math};
-use crate::{DataType, Error, Tensor};
-use bb_ir::Axis;
+use crate::ext::{ConvOptions, Ops, QLinearConvOptions, QuantizeLinearOptions, math};
+use crate::{DataType, Tensor};
 
 operators! {
     "" {
@@ -26,22 +25,7 @@ fn along<B: Ops + ?Sized>(
     x: &B::Tensor,
     scale: &B::Tensor,
 ) -> Result<B::Tensor, B::Error> {
-    let (axis, block) = (call.int_or("axis", 1)?, call.int_or("block_size", 0)?);
-    if scale.rank() == 0 || (scale.rank() == 1 && scale.shape() == [1]) {
-        return on.reshape(scale, &[]);
-    }
-    let axis = Axis::new(axis, x.rank()).map_err(Error::from)?.get();
-    if scale.rank() == 1 {
-        let trailing: Vec<i64> = (1..(x.rank() - axis) as i64).collect();
-        return if trailing.is_empty() { on.identity(scale) } else { on.unsqueeze(scale, &trailing) };
-    }
-    if block <= 0 {
-        return Ok(scale.clone());
-    }
-    // Each scale serves the next `block` elements; the last block may be short.
-    let extent = x.shape().get(axis).copied().unwrap_or(0);
-    let blocks = on.div(&counted(on, &[extent], 1)?, &on.host(&[], &[block])?)?;
-    on.gather(scale, &blocks, axis as i64)
+    crate::ext::quant::along(on, x, scale, call.int_or("axis", 1)?, call.int_or("block_size", 0)?)
 }
 
 /// `QuantizeLinear`: `round(x / scale) + zero`, within the type.

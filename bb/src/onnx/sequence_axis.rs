@@ -3,7 +3,7 @@
 use super::call::{Call, OpResult, one};
 use super::rows::operators;
 use crate::error::NodePart;
-use crate::ext::{Ops, counted, math};
+use crate::ext::{Extent, Ops, counted, math, product};
 use crate::{DataType, Error, Tensor};
 use bb_ir::Axis;
 
@@ -48,7 +48,7 @@ pub(super) fn reverse_sequence<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tenso
     Ok(one(on.gather(&on.reshape(x, &flat)?, &rows, 0)?))
 }
 
-/// `TensorScatter`: the cache, and the update where it is written, are chosen from side by side.
+/// `TensorScatter`: what is new is appended to the cache at its positions. Dimensions before and behind the axis become one each.
 pub(super) fn tensor_scatter<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {
     let (past, update) = (call.input(0)?, call.input(1)?);
     let axis = Axis::new(call.int_or("axis", -2)?, past.rank()).map_err(Error::from)?.get();
@@ -60,47 +60,26 @@ pub(super) fn tensor_scatter<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>
             return Err(call.wrong("mode", problem).into());
         }
     };
-    let same = |(i, (a, b)): (usize, (&usize, &usize))| if i == axis { b <= a } else { a == b };
-    let fits = past.rank() == update.rank() && past.shape().iter().zip(update.shape()).enumerate().all(same);
-    let (Some(&most), Some(&new), true) =
-        (past.shape().get(axis), update.shape().get(axis), fits && axis > 0)
-    else {
+    let (of_past, of_update) = (on.extents(past), on.extents(update));
+    let same = |(i, (a, b)): (usize, (&Extent, &Extent))| if i == axis { a.at_least(b) } else { a.equals(b) };
+    let fits = of_past.len() == of_update.len() && of_past.iter().zip(&of_update).enumerate().all(same);
+    let (Some(batch), true) = (of_past.first(), fits && axis > 0) else {
         let problem = format!("has the shape {:?}; the cache has {:?}", update.shape(), past.shape());
         return Err(call.wrong(NodePart::Operand(1), problem).into());
     };
-    let batch = past.shape().first().copied().unwrap_or(0);
-    if past.shape().contains(&0) {
-        return Ok(one(on.identity(past)?));
-    }
-    let inner: usize = past.shape().iter().take(axis).skip(1).product();
-    let places = counted(on, &[1, most], 1)?;
     let first = match call.optional(2) {
-        Some(first) if first.shape() == [batch] => on.reshape(first, &[batch, 1])?,
+        Some(first) if first.rank() == 1 && on.extent(first, 0).equals(batch) => first.clone(),
         Some(other) => {
-            let problem = format!("has the shape {:?} for {batch} sequences", other.shape());
+            let problem = format!("has the shape {:?} for {} sequences", other.shape(), batch.present());
             return Err(call.wrong(NodePart::Operand(2), problem).into());
         }
-        None => on.zeros(&[batch, 1], DataType::I64)?,
+        None => on.host(&[], &[0i64])?,
     };
-    let (extent, updates) = (on.host(&[], &[most as i64])?, on.host(&[], &[new as i64])?);
-    let mut which = on.sub(&places, &first)?;
-    if circular && most > 0 {
-        which = on.modulo(&which, &extent, false)?;
-    }
-    let zero = on.host(&[], &[0i64])?;
-    let written = on.and(&on.greater_or_equal(&which, &zero)?, &on.less(&which, &updates)?)?;
-    let mut chosen = on.r#where(&written, &on.add(&which, &extent)?, &places)?;
-    if !circular {
-        // An update that does not fit must not be cut short: an index beyond everything fails.
-        let room = on.host(&[], &[(most - new) as i64])?;
-        let beyond = on.or(&on.less(&first, &zero)?, &on.greater(&first, &room)?)?;
-        chosen = on.r#where(&beyond, &on.host(&[], &[i64::MAX >> 1])?, &chosen)?;
-    }
-    // Of rows `[batch * inner * (most + new), rest]`.
-    let starts = counted(on, &[batch, inner, 1], (most + new) as i64)?;
-    let rows = on.add(&on.unsqueeze(&chosen, &[1])?, &starts)?;
-    let side = on.concat(&[past, update], axis as i64)?;
-    let rest: Vec<usize> = past.shape().iter().skip(axis + 1).copied().collect();
-    let flat: Vec<usize> = [batch * inner * (most + new)].into_iter().chain(rest).collect();
-    Ok(one(on.reshape(&on.gather(&on.reshape(&side, &flat)?, &rows, 0)?, past.shape())?))
+    let flat = |x: &B::Tensor, extents: &[Extent]| -> Result<B::Tensor, B::Error> {
+        let part = |from: usize, to: usize| product(extents.get(from..to).unwrap_or_default());
+        let count = extents.get(axis).cloned().unwrap_or_else(|| Extent::from(1i64));
+        on.reshape_to(x, &[batch.clone(), part(1, axis), count, part(axis + 1, extents.len())])
+    };
+    let y = on.kv_append(&flat(past, &of_past)?, &flat(update, &of_update)?, Some(&first), circular)?;
+    Ok(one(on.reshape_to(&y, &of_past)?))
 }

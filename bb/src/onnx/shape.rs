@@ -236,19 +236,6 @@ pub(super) fn tile<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpRes
     Ok(one(on.reshape_to(&y, &tiled)?))
 }
 
-/// Compares rows with columns shifted by `k`: whether `j - i` is at least, or at most, or just `k`.
-fn diagonal<B: Ops + ?Sized>(
-    on: &B,
-    [rows, columns]: [&Extent; 2],
-    k: i64,
-    compare: impl Fn(&B::Tensor, &B::Tensor) -> Result<B::Tensor, B::Error>,
-) -> Result<B::Tensor, B::Error> {
-    let (zero, one) = (Extent::from(0i64), Extent::from(1i64));
-    let across = on.unsqueeze(&on.iota(&zero, &one, columns)?, &[0])?;
-    let shifted = on.unsqueeze(&on.iota(&Extent::from(k), &one, rows)?, &[1])?;
-    compare(&across, &shifted)
-}
-
 /// `EyeLike`: ones on a diagonal.
 pub(super) fn eye_like<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {
     let x = call.input(0)?;
@@ -256,7 +243,8 @@ pub(super) fn eye_like<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> O
     let [rows, columns] = extents.as_slice() else {
         return Err(call.wrong(NodePart::Operand(0), "is no matrix").into());
     };
-    let mask = diagonal(on, [rows, columns], call.int_or("k", 0)?, |j, i| on.equal(j, i))?;
+    let mask =
+        crate::ext::create::diagonal(on, [rows, columns], call.int_or("k", 0)?, |j, i| on.equal(j, i))?;
     Ok(one(math::to(on, &mask, call.dtype("dtype")?.unwrap_or(x.dtype()))?))
 }
 
@@ -272,9 +260,9 @@ pub(super) fn trilu<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpRe
         None => 0,
     };
     let mask = if call.flag("upper", true)? {
-        diagonal(on, [rows, columns], k, |j, i| on.greater_or_equal(j, i))?
+        crate::ext::create::diagonal(on, [rows, columns], k, |j, i| on.greater_or_equal(j, i))?
     } else {
-        diagonal(on, [rows, columns], k, |j, i| on.less_or_equal(j, i))?
+        crate::ext::create::diagonal(on, [rows, columns], k, |j, i| on.less_or_equal(j, i))?
     };
     Ok(one(on.r#where(&mask, x, &blank_like(on, x)?)?))
 }

@@ -25,7 +25,8 @@ pub(crate) fn execute<B: Backend + ?Sized>(
     let module = attrs.module(graph)?;
     let options = CompileOptions::default().with_node(attrs.attributes, attrs.metadata);
     let natives: &[FamilyTable<B>] = &[];
-    let program = compile_with::<B, _>(&module, &options, natives, Engine::Interpreter)?.for_one_run();
+    let program =
+        compile_with::<B, _>(&module, &options, natives, Engine::Interpreter, on.types())?.for_one_run();
     run_named(on, &program, inputs)
 }
 

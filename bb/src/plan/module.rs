@@ -154,7 +154,7 @@ impl Module {
     ///
     /// # Errors
     ///
-    /// [`Error::SavedFor`] if it was compiled for another one; [`Error::Ir`] if the plans are malformed.
+    /// [`Error::SavedFor`] and [`Error::Fingerprint`] if it was compiled for another one; [`Error::Ir`] if the plans are malformed.
     pub(crate) fn opened(self, own: impl FnOnce() -> Stamp) -> Result<Module, Error> {
         let Some(SavedModule::Sealed(sealed)) = self.saved.as_deref() else { return Ok(self) };
         let Sealed { stamp, file, plans, limits } = sealed.as_ref();

@@ -146,6 +146,7 @@ impl Module {
             value_bytes: bb_ir::Limits::default().value_bytes,
             fold_bytes: bb_ir::Limits::default().fold_bytes,
             symbolic: false,
+            types: bb_ir::DataTypes::ALL,
         };
         match trace(&Arc::new(Resolved::new(self.shared())?), &start, &inputs_known, &None, &settings)? {
             Outcome::Traced(traced, end) => Ok((*traced, end)),

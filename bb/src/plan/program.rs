@@ -26,7 +26,7 @@ use crate::made::Made;
 use crate::trace::Varies;
 use crate::{Backend, Error, Executable, InputSpec, Port, Tensor};
 use bb_ir::graph::{ValueId, ValueType};
-use bb_ir::{DataType, Shape, TensorData};
+use bb_ir::{DataType, DataTypes, Shape, TensorData};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
@@ -245,12 +245,12 @@ impl<B: Backend + ?Sized> Segment<B> {
 /// [`Error::Unsupported`] with every node that nothing runs, [`Error::Refused`] with every node whose way of running the
 /// options refuse.
 pub(crate) fn compile<B: Backend + ?Sized + 'static>(
-    _on: &B,
+    on: &B,
     module: Module,
     options: &CompileOptions,
 ) -> Result<Box<dyn Executable<B>>, B::Error> {
     let families = options.families::<B>();
-    Ok(Box::new(compile_with::<B, _>(&module, options, families, Engine::Interpreter)?))
+    Ok(Box::new(compile_with::<B, _>(&module, options, families, Engine::Interpreter, on.types())?))
 }
 
 /// Compiles for a backend that runs whole graphs: each segment is one graph of primitives.
@@ -259,12 +259,12 @@ pub(crate) fn compile<B: Backend + ?Sized + 'static>(
 ///
 /// [`Error::Unsupported`] with every node that nothing runs.
 pub fn compile_whole_graph<B: Backend + ?Sized + 'static>(
-    _on: &B,
+    on: &B,
     module: Module,
     options: &CompileOptions,
 ) -> Result<Box<dyn Executable<B>>, B::Error> {
     let none: &'static [FamilyTable<B>] = &[];
-    Ok(Box::new(compile_with::<B, _>(&module, options, none, Engine::WholeGraph)?))
+    Ok(Box::new(compile_with::<B, _>(&module, options, none, Engine::WholeGraph, on.types())?))
 }
 
 /// Compiles with the families that the backend adopted.
@@ -277,6 +277,7 @@ pub(crate) fn compile_with<B: Backend + ?Sized, N: Natives<B>>(
     options: &CompileOptions,
     natives: N,
     engine: Engine,
+    types: DataTypes,
 ) -> Result<Program<B, N>, Error> {
     let graph = module.graph();
     // Of an input this is its declaration, as nothing else is known of it.
@@ -301,6 +302,7 @@ pub(crate) fn compile_with<B: Backend + ?Sized, N: Natives<B>>(
             value_bytes: options.value_bytes,
             fold_bytes: options.fold_bytes,
             symbolic: engine == Engine::Interpreter,
+            types,
         },
         natives,
         first: Segment::new(resolved.clone(), start, Vec::new()),

@@ -48,6 +48,8 @@ pub(super) struct SavedSettings {
     pub(super) fold_bytes: usize,
     /// The native operations of each family, by their positions.
     natives: Vec<(String, Vec<u16>)>,
+    /// The element types of the backend, as ONNX numbers them.
+    types: Vec<u16>,
 }
 
 /// A plan.
@@ -73,7 +75,7 @@ pub(super) struct MadeFor {
 }
 
 bb_ir::__compact!(struct SavedPlans { settings, read, plans });
-bb_ir::__compact!(struct SavedSettings { whole_graph, fuse, integers, recognize, fold_scales, value_bytes, fold_bytes, natives });
+bb_ir::__compact!(struct SavedSettings { whole_graph, fuse, integers, recognize, fold_scales, value_bytes, fold_bytes, natives, types });
 bb_ir::__compact!(struct SavedPlan { inputs, graph, trace, weights, nodes });
 bb_ir::__compact!(struct MadeFor { dtype, shape, known });
 
@@ -309,6 +311,7 @@ impl<B: Backend + ?Sized, N: Natives<B>> Program<B, N> {
             value_bytes: self.settings.value_bytes,
             fold_bytes: self.settings.fold_bytes,
             natives: natives.collect(),
+            types: self.settings.types.iter().map(|dtype| dtype.to_onnx() as u16).collect(),
         }
     }
 

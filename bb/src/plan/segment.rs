@@ -19,7 +19,7 @@ use crate::onnx::OnnxValue;
 use crate::trace::{InputIndex, TableIndex, Trace, TraceStop, TracedTensor, Tracer, Varies, WeightId};
 use bb_ir::graph::{Graph, ValueId};
 use bb_ir::op::{Family, Param};
-use bb_ir::{DataType, Shape, TensorData};
+use bb_ir::{DataType, DataTypes, Shape, TensorData};
 use std::cell::RefCell;
 use std::sync::Arc;
 
@@ -163,6 +163,8 @@ pub(crate) struct Settings {
     pub(crate) fold_bytes: usize,
     /// Whether parameters of the trace may be expressions of the inputs' extents.
     pub(crate) symbolic: bool,
+    /// The element types of the backend.
+    pub(crate) types: DataTypes,
 }
 
 /// Traces from `start` as far as values allow.
@@ -179,7 +181,8 @@ pub(crate) fn trace(
 ) -> Result<Outcome, Error> {
     let tracer = Tracer::new(settings.natives.clone(), settings.value_bytes)
         .folding(settings.fold_bytes)
-        .symbolic(settings.symbolic);
+        .symbolic(settings.symbolic)
+        .with_types(settings.types);
     let bodies: RefCell<BodiesInPlace> = RefCell::default();
     let mut tracing = Tracing::new(&tracer, resolved.clone(), &bodies);
     let arrived = arrive(&mut tracing, start, inputs_known, structure)?;
@@ -239,7 +242,8 @@ pub(crate) fn explore(
 ) -> Result<(SegmentTrace, Explored), Error> {
     let tracer = Tracer::new(settings.natives.clone(), settings.value_bytes)
         .folding(settings.fold_bytes)
-        .symbolic(settings.symbolic);
+        .symbolic(settings.symbolic)
+        .with_types(settings.types);
     let bodies: RefCell<BodiesInPlace> = RefCell::default();
     let mut tracing = Tracing::new(&tracer, resolved.clone(), &bodies);
     tracing.splices = false;

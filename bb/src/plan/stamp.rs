@@ -1,6 +1,7 @@
 //! What a compiled model was made for: a backend, and a processor.
 
 use crate::Error;
+use crate::services::Fingerprint;
 
 /// What a compiled model was made for.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -8,7 +9,7 @@ pub(crate) struct Stamp {
     /// The backend's declared name, without a device.
     backend: String,
     version: String,
-    fingerprint: u64,
+    fingerprint: Fingerprint,
     architecture: String,
     features: Vec<String>,
 }
@@ -17,7 +18,7 @@ bb_ir::__compact!(struct Stamp { backend, version, fingerprint, architecture, fe
 
 impl Stamp {
     /// Returns the stamp of a backend on this processor. `name` may have a device.
-    pub(crate) fn new(name: &str, version: &str, fingerprint: u64) -> Stamp {
+    pub(crate) fn new(name: &str, version: &str, fingerprint: Fingerprint) -> Stamp {
         Stamp {
             backend: name.split_once(':').map_or(name, |(backend, _)| backend).to_owned(),
             version: version.to_owned(),
@@ -31,20 +32,18 @@ impl Stamp {
     ///
     /// # Errors
     ///
-    /// [`Error::SavedFor`] with the first difference.
+    /// [`Error::SavedFor`] with the first difference; [`Error::Fingerprint`] with all differences of the operations.
     pub(super) fn check(&self, own: &Stamp) -> Result<(), Error> {
-        let number = |fingerprint: u64| format!("{fingerprint:#018x}");
         let list = |features: &[String]| features.join(" ");
         let parts = [
             ("backend", own.backend.clone(), self.backend.clone()),
             ("version of the backend", own.version.clone(), self.version.clone()),
-            ("fingerprint of the backend", number(own.fingerprint), number(self.fingerprint)),
             ("processor architecture", own.architecture.clone(), self.architecture.clone()),
             ("set of processor features", list(&own.features), list(&self.features)),
         ];
         match parts.into_iter().find(|(_, expected, got)| expected != got) {
             Some((what, expected, got)) => Err(Error::SavedFor { what, expected, got }),
-            None => Ok(()),
+            None => own.fingerprint.check(&self.fingerprint, "the compiled model"),
         }
     }
 }
@@ -88,7 +87,7 @@ mod tests {
         let own = Stamp {
             backend: "cpu".to_owned(),
             version: "0.1.0".to_owned(),
-            fingerprint: 7,
+            fingerprint: Fingerprint::new("0.1.0", "a::B", []),
             architecture: "x86_64".to_owned(),
             features: vec!["avx2".to_owned(), "fma".to_owned()],
         };
@@ -104,9 +103,8 @@ mod tests {
                 "the compiled model is for another version of the backend: expected `0.1.0`, got `0.2.0`",
             ),
             (
-                Stamp { fingerprint: 8, ..own.clone() },
-                "the compiled model is for another fingerprint of the backend: expected `0x0000000000000007`, got \
-                 `0x0000000000000008`",
+                Stamp { fingerprint: Fingerprint::new("0.1.0", "a::C", []), ..own.clone() },
+                "the fingerprint of the compiled model differs: the type of the backend: expected `a::B`, got `a::C`",
             ),
             (
                 Stamp { architecture: "aarch64".to_owned(), ..own.clone() },

@@ -3,8 +3,9 @@
 //! Only this module restores the type of a tensor. Its functions are generic over the backend, are called by
 //! [`Runtime`](super::Runtime), and know no operation.
 
-use super::services::Counters;
+use super::status::Counters;
 use super::{BackendId, Value};
+use crate::ext::ErasedError;
 use crate::{Backend, Error, Outputs, Tensor};
 use std::collections::HashMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -150,7 +151,16 @@ pub(crate) fn catch<R>(body: impl FnOnce() -> R) -> Result<R, String> {
 /// Wraps a backend's own error.
 #[cold]
 pub(super) fn kernel<B: Backend>(owner: BackendId, op: &'static str, error: B::Error) -> Error {
-    Error::Kernel { backend: owner.name(), op, source: Box::new(error) }
+    let source: Box<dyn std::any::Any> = Box::new(error);
+    let source = match source.downcast::<ErasedError>() {
+        // A backend that lacks element types: the error is that of the backend itself.
+        Ok(erased) => erased.into_source(),
+        Err(own) => match own.downcast::<B::Error>() {
+            Ok(own) => own,
+            Err(_) => return Error::excluded("an error to be of its own type"),
+        },
+    };
+    Error::Kernel { backend: owner.name(), op, source }
 }
 
 /// Returns the message of a panic.

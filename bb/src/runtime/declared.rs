@@ -4,7 +4,7 @@
 //! Nothing here runs a backend; a record can only construct one.
 
 use crate::OpenOption;
-use crate::runtime::{BackendRuntime, Device, OpenOptions, Runtime};
+use crate::runtime::{BackendRuntime, Device, OpenOptions, Runtime, Start};
 use crate::{Backend, BoxError, Error, ext::FamilyTable};
 use std::sync::Arc;
 
@@ -39,7 +39,7 @@ pub trait Declared: Backend + Sized + 'static {
     ///
     /// The derive writes this method, so that the code of the runtime for this type is compiled in the backend's crate,
     /// and not again in each crate that starts it.
-    fn start(self, name: &'static str) -> Arc<dyn BackendRuntime>;
+    fn start(self, how: Start) -> Arc<dyn BackendRuntime>;
 
     /// Lists the devices that are available now, in any order.
     ///

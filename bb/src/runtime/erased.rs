@@ -1,10 +1,11 @@
 //! The interface between the engine and a backend: every call, without the type of the backend.
 
 use super::answers::Answers;
-use super::{BackendId, Capabilities, CheckedGraph, Status, Value};
+use super::{BackendId, Capabilities, CheckedGraph, OfferedServices, Status, Value};
 use crate::contract::{by_name, by_output, by_position};
 use crate::onnx::OnnxValue;
 use crate::plan::Profile;
+use crate::services::Fingerprint;
 use crate::{
     BackendAttrs, CompileOptions, ContractResponse, Error, Module, Outputs, Port, ResultBuffer, RunOptions,
 };
@@ -29,7 +30,7 @@ pub trait Sealed {}
 ///
 /// The trait is sealed: only [`Runtime`](super::Runtime) implements it, so that methods can be added. An author of a
 /// backend implements [`Backend`](crate::Backend).
-pub trait BackendRuntime: Sealed + Any + Send + Sync {
+pub trait BackendRuntime: OfferedServices + Any {
     /// Returns the name under which the backend is found.
     fn name(&self) -> &'static str;
 
@@ -138,14 +139,33 @@ pub trait BackendRuntime: Sealed + Any + Send + Sync {
     /// Makes the backend ready. The first call does this, too.
     fn initialize(&self);
 
-    /// Blocks until no dispatched graph is pending ([`Status::pending`]).
-    fn synchronize(&self);
+    /// Returns what a compiled model or a peer relies on.
+    fn fingerprint(&self) -> Fingerprint;
 
-    /// Refuses every later call with [`Error::ShutDown`], and blocks until no call is running and no dispatched graph is
-    /// pending.
+    /// Tells whether calls return before the device has computed, as
+    /// [`Lifecycle::is_asynchronous`](crate::services::Lifecycle::is_asynchronous) says.
+    fn is_asynchronous(&self) -> bool;
+
+    /// Tells whether the device is lost. Then every call is refused with [`Error::DeviceLost`].
+    fn is_lost(&self) -> bool;
+
+    /// Blocks until no dispatched graph is pending ([`Status::pending`]) and the device has done everything that was
+    /// submitted to it.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::DeviceLost`]; [`Error::Service`] with the backend's own error.
+    fn synchronize(&self) -> Result<(), Error>;
+
+    /// Refuses every later call with [`Error::ShutDown`], and blocks until no call is running, no dispatched graph is
+    /// pending, and the device has done everything that was submitted to it. It unloads all kernels of users.
     ///
     /// If it is called inside a call of this backend, it does not block, because it would wait for itself.
-    fn shut_down(&self);
+    ///
+    /// # Errors
+    ///
+    /// As [`synchronize`](Self::synchronize); the backend is shut down all the same.
+    fn shut_down(&self) -> Result<(), Error>;
 }
 
 /// A compiled graph and the backend on which it runs.

@@ -1,7 +1,9 @@
 //! A running backend, as user code sees it.
 
 use super::{BackendId, BackendRuntime, DispatchResult, ErasedExecutable, Runtime, Value};
-use crate::{Backend, CompileOptions, Error, Module};
+use crate::ext::{ErasedTensor, Owned};
+use crate::narrow::Narrowed;
+use crate::{Backend, CompileOptions, Error, Module, NarrowError};
 use bb_ir::op::{OpSpec, Param};
 use bb_ir::{Element, TensorData};
 use std::any::Any;
@@ -46,6 +48,30 @@ impl BackendHandle {
     /// [`bb_ir::Error::ByteLength`] if `shape` does not have `elements.len()` elements; the backend's own errors.
     pub fn tensor<T: Element>(&self, shape: &[usize], elements: &[T]) -> Result<Value, Error> {
         self.runtime.constant(&TensorData::new(shape, elements)?)
+    }
+
+    /// Makes a tensor of what a function returns for the indices of each element. The function runs on the host.
+    ///
+    /// # Errors
+    ///
+    /// [`bb_ir::Error::TooLarge`] or [`bb_ir::Error::Memory`] if there are more elements than memory holds; the backend's own errors.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # use bb_cpu as _;
+    /// # fn main() -> Result<(), bb::Error> {
+    /// let table = bb::backend("cpu")?.tensor_from_fn(&[2, 3], |at| (10 * at[0] + at[1]) as i32)?;
+    /// assert_eq!(table.to_host(24)?.as_slice::<i32>()?, [0, 1, 2, 10, 11, 12]);
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn tensor_from_fn<T: Element>(
+        &self,
+        shape: &[usize],
+        element: impl FnMut(&[usize]) -> T,
+    ) -> Result<Value, Error> {
+        self.runtime.constant(&TensorData::from_fn(shape, element)?)
     }
 
     /// Copies a tensor to the host.
@@ -108,7 +134,11 @@ impl BackendHandle {
     /// Returns the backend as `B`, if it has this type.
     pub fn typed<B: Backend + 'static>(&self) -> Option<TypedBackend<'_, B>> {
         let any: &dyn Any = &*self.runtime;
-        any.downcast_ref::<Runtime<B>>().map(TypedBackend)
+        if let Some(own) = any.downcast_ref::<Runtime<B>>() {
+            return Some(TypedBackend(Typed::Own(own)));
+        }
+        let narrowed = any.downcast_ref::<Runtime<Narrowed>>()?;
+        Some(TypedBackend(Typed::Narrowed { on: narrowed.backend().own()?, runtime: narrowed }))
     }
 
     /// Calls an operation of any family.
@@ -135,21 +165,50 @@ impl std::fmt::Debug for BackendHandle {
 
 /// A running backend of known type: gives access to `B`, and converts its tensors from and to [`Value`]s.
 #[derive(Debug)]
-pub struct TypedBackend<'a, B: Backend + 'static>(&'a Runtime<B>);
+pub struct TypedBackend<'a, B: Backend + 'static>(Typed<'a, B>);
+
+enum Typed<'a, B: Backend + 'static> {
+    /// The backend has every element type.
+    Own(&'a Runtime<B>),
+    /// The backend lacks some.
+    Narrowed { on: &'a Owned<B>, runtime: &'a Runtime<Narrowed> },
+}
+
+impl<B: Backend + 'static> std::fmt::Debug for Typed<'_, B> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Typed::Own(runtime) => runtime.fmt(f),
+            Typed::Narrowed { runtime, .. } => runtime.fmt(f),
+        }
+    }
+}
 
 impl<B: Backend + 'static> TypedBackend<'_, B> {
     /// Restores the type of a tensor.
     ///
+    /// A tensor of a type that the backend lacks comes in the type that holds its elements, `i32` for `i64`.
+    ///
     /// # Errors
     ///
-    /// [`Error::ForeignTensor`] if the tensor belongs to another instance.
+    /// [`Error::ForeignTensor`] if the tensor belongs to another instance; [`Error::Narrow`] if its elements are on the host,
+    /// because the backend has no type for them.
     pub fn restore(&self, value: &Value) -> Result<B::Tensor, Error> {
-        self.0.restore(value)
+        match &self.0 {
+            Typed::Own(runtime) => runtime.restore(value),
+            Typed::Narrowed { runtime, .. } => {
+                let narrow = runtime.restore(value)?;
+                let own = narrow.on_device().and_then(|x| x.get::<B::Tensor>()).cloned();
+                Ok(own.ok_or(NarrowError::Lacks { op: "restore", dtype: value.dtype() })?)
+            }
+        }
     }
 
     /// Erases the type of a tensor.
     pub fn erase(&self, tensor: B::Tensor) -> Value {
-        self.0.erase(tensor)
+        match &self.0 {
+            Typed::Own(runtime) => runtime.erase(tensor),
+            Typed::Narrowed { runtime, .. } => runtime.erase(Narrowed::adopt(ErasedTensor::new(tensor))),
+        }
     }
 }
 
@@ -157,6 +216,9 @@ impl<B: Backend + 'static> Deref for TypedBackend<'_, B> {
     type Target = B;
 
     fn deref(&self) -> &B {
-        self.0.backend()
+        match &self.0 {
+            Typed::Own(runtime) => runtime.backend(),
+            Typed::Narrowed { on, .. } => &on.backend,
+        }
     }
 }

@@ -15,13 +15,15 @@ mod instances;
 mod methods;
 #[cfg(all(test, bb_model))]
 mod model;
+mod offered;
 mod open;
 mod opening;
 mod operators;
 mod plans;
 mod registry;
 mod running;
-mod services;
+mod start;
+mod status;
 mod value;
 
 pub(crate) use crate::error::BackendId;
@@ -31,10 +33,13 @@ pub(crate) use declared::Constructed;
 pub use declared::{Created, Declared, Registration};
 pub use erased::{BackendRuntime, DispatchResult, ErasedExecutable};
 pub use handle::{BackendHandle, TypedBackend};
-pub use open::{Device, Listed, OpenOptions};
-pub use registry::{LinkedBackend, Registry, RegistryBuilder, backend, backend_with, backends};
+pub use offered::OfferedServices;
+pub use open::{Device, Listed, OpenOptions, Start};
+pub use registry::{
+    LinkedBackend, LinkedBackends, Registry, RegistryBuilder, backend, backend_with, backends,
+};
 pub use running::Runtime;
-pub use services::{Capabilities, Lifecycle, Status};
+pub use status::{Capabilities, State, Status};
 pub use value::Value;
 
 pub(crate) use answers::Question;
@@ -42,3 +47,4 @@ pub(crate) use bridge::catch;
 pub(crate) use methods::{
     erased_input, erased_methods, erased_output, method_of_values, methods_of, methods_of_values,
 };
+pub(crate) use start::{Identity, start};

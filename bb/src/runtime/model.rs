@@ -1,7 +1,7 @@
 //! Models of the registry, of the compiled graphs of a backend, and of its calls.
 
 use super::plans::Plans;
-use super::services::{Counters, Pending};
+use super::status::{Counters, Pending};
 use super::{BackendId, BackendRuntime, OpenOptions, Registration, Registry, Runtime};
 use crate::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use crate::sync::{check, thread};

@@ -31,6 +31,10 @@ pub struct OpenOptions {
     pub threads: Option<NonZeroUsize>,
     /// The greatest number of bytes of memory that the backend uses.
     pub memory: Option<u64>,
+    /// Whether a backend that lacks a float type may hold its elements in another float, which rounds them: `f64` and the
+    /// 16-bit floats as `f32`. The runtime does this for every backend that lacks float types; for others the option is
+    /// refused, because it would have no effect.
+    pub narrow_floats: bool,
 }
 
 impl OpenOptions {
@@ -54,12 +58,35 @@ impl OpenOptions {
         OpenOptions { memory: Some(bytes), ..self }
     }
 
+    /// Returns the options with leave to round floats of types that the backend lacks.
+    #[must_use]
+    pub fn with_narrow_floats(self) -> OpenOptions {
+        OpenOptions { narrow_floats: true, ..self }
+    }
+
     /// Iterates over the options that are set.
     pub fn given(&self) -> impl Iterator<Item = OpenOption> {
         let device = self.device.is_some().then_some(OpenOption::Device);
         let threads = self.threads.is_some().then_some(OpenOption::Threads);
         let memory = self.memory.is_some().then_some(OpenOption::Memory);
-        [device, threads, memory].into_iter().flatten()
+        let floats = self.narrow_floats.then_some(OpenOption::NarrowFloats);
+        [device, threads, memory, floats].into_iter().flatten()
+    }
+}
+
+/// How an instance of a backend starts.
+#[derive(Debug, Clone, Copy)]
+pub struct Start {
+    /// The name of the instance: the name of the backend, or this name and a device.
+    pub name: &'static str,
+    /// [`OpenOptions::narrow_floats`].
+    pub narrow_floats: bool,
+}
+
+impl Start {
+    /// Starts an instance under a name, without options.
+    pub const fn named(name: &'static str) -> Start {
+        Start { name, narrow_floats: false }
     }
 }
 
@@ -166,7 +193,9 @@ pub(super) fn taken(
     takes: &'static [OpenOption],
     options: &OpenOptions,
 ) -> Result<(), Error> {
-    match options.given().find(|option| !takes.contains(option)) {
+    // What backends lack is known once they are constructed.
+    let of_backend = |option: &OpenOption| *option != OpenOption::NarrowFloats;
+    match options.given().filter(of_backend).find(|option| !takes.contains(option)) {
         Some(option) => Err(Error::OpenOption { backend, option, takes }),
         None => Ok(()),
     }

@@ -4,7 +4,7 @@
 //! fails with an error that names both paths: a silent choice would make the result depend on the linker.
 
 use super::opening::{self, Place};
-use super::{BackendHandle, BackendRuntime, Declared, Device, OpenOptions, Registration, open};
+use super::{BackendHandle, BackendRuntime, Declared, Device, OpenOptions, Registration, State, open};
 use crate::Error;
 use crate::OpenOption;
 use crate::sync::RwLock;
@@ -22,6 +22,8 @@ pub struct Registry {
 struct Slot {
     registration: Registration,
     opened: RwLock<Vec<(OpenOptions, BackendHandle)>>,
+    /// Whether an instance that was shut down or lost its device can be replaced: not if the caller passed a running one.
+    reopens: bool,
 }
 
 /// A linked backend.
@@ -40,6 +42,36 @@ pub struct LinkedBackend {
     pub devices: Result<Vec<Device>, Error>,
     /// The running backend, opened without options, or why it is unavailable.
     pub backend: Result<BackendHandle, Error>,
+}
+
+/// The linked backends, sorted by name.
+#[derive(Debug)]
+pub struct LinkedBackends(Vec<LinkedBackend>);
+
+impl std::ops::Deref for LinkedBackends {
+    type Target = [LinkedBackend];
+
+    fn deref(&self) -> &[LinkedBackend] {
+        &self.0
+    }
+}
+
+impl IntoIterator for LinkedBackends {
+    type Item = LinkedBackend;
+    type IntoIter = std::vec::IntoIter<LinkedBackend>;
+
+    fn into_iter(self) -> Self::IntoIter {
+        self.0.into_iter()
+    }
+}
+
+impl<'a> IntoIterator for &'a LinkedBackends {
+    type Item = &'a LinkedBackend;
+    type IntoIter = std::slice::Iter<'a, LinkedBackend>;
+
+    fn into_iter(self) -> Self::IntoIter {
+        self.0.iter()
+    }
 }
 
 /// Builds a [`Registry`] with a custom set of backends.
@@ -82,11 +114,15 @@ impl RegistryBuilder {
     /// Builds the registry.
     pub fn build(self) -> Registry {
         let running =
-            self.running.into_iter().map(|(of, handle)| (of, vec![(OpenOptions::default(), handle)]));
-        let unopened = self.registrations.into_iter().map(|registration| (registration, Vec::new()));
+            self.running.into_iter().map(|(of, handle)| (of, vec![(OpenOptions::default(), handle)], false));
+        let unopened = self.registrations.into_iter().map(|registration| (registration, Vec::new(), true));
         let mut slots: Vec<Slot> = unopened
             .chain(running)
-            .map(|(registration, opened)| Slot { registration, opened: RwLock::new(opened) })
+            .map(|(registration, opened, reopens)| Slot {
+                registration,
+                opened: RwLock::new(opened),
+                reopens,
+            })
             .collect();
         slots.sort_by_key(|slot| (slot.registration.name, slot.registration.path, slot.registration.version));
         let duplicate = slots.iter().zip(slots.iter().skip(1)).map(|(a, b)| [a.registration, b.registration]);
@@ -117,7 +153,9 @@ impl Registry {
 
     /// Returns the backend called `name`. The first call opens it.
     ///
-    /// `gpu:1` is the device `1` of the backend `gpu`; each device has its own instance. If another thread is opening the
+    /// `gpu:1` is the device `1` of the backend `gpu`, by its name or, if no device has this name, by its position in the list of
+    /// devices, from 0; each device has its own instance. An instance that was shut down, or whose device is lost, is replaced by
+    /// a new one. If another thread is opening the
     /// backend, the call waits for that.
     ///
     /// The constructor of a backend may open other backends, and list all of them. It must not wait for another thread
@@ -166,14 +204,14 @@ impl Registry {
     /// # Errors
     ///
     /// [`Error::DuplicateBackend`] if any two backends have the same name.
-    pub fn backends(&self) -> Result<Vec<LinkedBackend>, Error> {
+    pub fn backends(&self) -> Result<LinkedBackends, Error> {
         self.check()?;
         let list = |slot: &Slot| {
             let Registration { name, version, path, options, devices, .. } = slot.registration;
             let backend = slot.open(&OpenOptions::default());
             LinkedBackend { name, version, path, options, devices: devices(), backend }
         };
-        Ok(self.slots.iter().map(list).collect())
+        Ok(LinkedBackends(self.slots.iter().map(list).collect()))
     }
 
     fn check(&self) -> Result<(), Error> {
@@ -194,7 +232,10 @@ impl Registry {
 impl Slot {
     fn opened(&self, options: &OpenOptions) -> Option<BackendHandle> {
         let opened = self.opened.read().unwrap_or_else(PoisonError::into_inner);
-        opened.iter().find(|(known, _)| known == options).map(|(_, handle)| handle.clone())
+        opened
+            .iter()
+            .find(|(known, handle)| known == options && (!self.reopens || is_usable(handle)))
+            .map(|(_, handle)| handle.clone())
     }
 
     fn open(&self, options: &OpenOptions) -> Result<BackendHandle, Error> {
@@ -203,6 +244,10 @@ impl Slot {
         }
         let Registration { name, options: takes, open: start, .. } = self.registration;
         open::taken(name, takes, options)?;
+        let options = &self.resolved(options);
+        if let Some(handle) = self.opened(options) {
+            return Ok(handle);
+        }
         let place = Place { entry: std::ptr::from_ref(self).addr(), backend: name, options: options.clone() };
         let _opening = loop {
             let begun = opening::begin(&place)?;
@@ -216,9 +261,30 @@ impl Slot {
         };
         let handle = BackendHandle::new(start(options)?);
         let mut opened = self.opened.write().unwrap_or_else(PoisonError::into_inner);
+        // An instance that was shut down or lost its device goes; its code runs after the lock is released.
+        let unusable: Vec<_> = opened.extract_if(.., |(known, _)| known == options).collect();
         opened.push((options.clone(), handle.clone()));
+        drop(opened);
+        drop(unusable);
         Ok(handle)
     }
+
+    /// Returns the options with the name of the device, if they have its position in the list of devices instead.
+    fn resolved(&self, options: &OpenOptions) -> OpenOptions {
+        let by_position = || {
+            let position: usize = options.device.as_deref()?.parse().ok()?;
+            let devices = (self.registration.devices)().ok()?;
+            let named = devices.iter().any(|device| Some(&device.name) == options.device.as_ref());
+            let device = devices.into_iter().nth(position).filter(|_| !named)?;
+            Some(options.clone().with_device(device.name))
+        };
+        by_position().unwrap_or_else(|| options.clone())
+    }
+}
+
+/// Tells whether an instance accepts calls.
+fn is_usable(handle: &BackendHandle) -> bool {
+    handle.runtime().status().state != State::ShutDown && !handle.runtime().is_lost()
 }
 
 /// Returns the linked backend called `name`; the program has one instance of it. `gpu:1` is one of its
@@ -245,6 +311,6 @@ pub fn backend_with(name: &str, options: &OpenOptions) -> Result<BackendHandle, 
 /// # Errors
 ///
 /// The errors of [`Registry::backends`].
-pub fn backends() -> Result<Vec<LinkedBackend>, Error> {
+pub fn backends() -> Result<LinkedBackends, Error> {
     Registry::global().backends()
 }

@@ -3,20 +3,23 @@
 use super::answers::Answers;
 use super::erased::Sealed;
 use super::instances::Entered;
+use super::offered::KernelTable;
 use super::plans::{Declarations, Plans};
-use super::services::{Counters, Pending};
+use super::start::Identity;
+use super::status::{Counters, Pending};
 use super::{
     BackendId, BackendRuntime, Capabilities, CheckedGraph, Declared, DispatchResult, ErasedExecutable,
-    OpenOptions, Status, Value,
+    OpenOptions, State, Status, Value,
 };
 use super::{bridge, open};
 use crate::contract::{KeepsPlans, Plans as LentPlans, begin_buffers, refused_buffer};
 use crate::ext::{Extended, FamilyTable};
 use crate::onnx::OnnxValue;
 use crate::plan::{Profile, Stamp};
+use crate::services::{Fingerprint, Lifecycle, Service, ServiceError};
 use crate::{
     Backend, BackendAttrs, CompileOptions, CompletionHandle, ContractResponse, Error, Executable, InputSpec,
-    Module, Outputs, Port, ResultBuffer,
+    Module, OpenOption, Outputs, Port, ResultBuffer,
 };
 use bb_ir::TensorData;
 use bb_ir::compact::Writer;
@@ -28,16 +31,18 @@ use std::sync::Arc;
 
 /// A running backend.
 pub struct Runtime<B: Backend + 'static> {
-    backend: B,
+    pub(super) backend: B,
     entered: Entered,
-    counters: Arc<Counters>,
+    pub(super) counters: Arc<Counters>,
     plans: Plans<B>,
     declarations: Declarations,
-    name: &'static str,
+    pub(super) name: &'static str,
     version: &'static str,
     path: &'static str,
     families: &'static [FamilyTable<B>],
     answers: Answers,
+    /// The kernels that users loaded.
+    pub(super) loaded: KernelTable<B::Tensor>,
 }
 
 impl<B: Declared> Runtime<B> {
@@ -48,7 +53,7 @@ impl<B: Declared> Runtime<B> {
 
     /// Starts a declared backend under another name than the declared one.
     pub(crate) fn start_declared(backend: B, name: &'static str) -> Arc<Runtime<B>> {
-        Runtime::start(backend, name, B::VERSION, B::PATH, B::FAMILIES)
+        Runtime::start(backend, Identity { name, version: B::VERSION, path: B::PATH }, B::FAMILIES)
     }
 
     /// Constructs a backend and starts it.
@@ -69,8 +74,12 @@ impl<B: Declared> Runtime<B> {
     pub fn open_with(options: &OpenOptions) -> Result<Arc<dyn BackendRuntime>, Error> {
         open::check::<B>(options)?;
         let backend = bridge::construct(B::NAME, || B::create(options))?;
+        if options.narrow_floats && backend.types().is_all() {
+            let option = OpenOption::NarrowFloats;
+            return Err(Error::OpenOption { backend: B::NAME, option, takes: B::OPTIONS });
+        }
         let name = open::instance_name(B::NAME, options.device.as_deref());
-        Ok(backend.start(name))
+        Ok(backend.start(open::Start { name, narrow_floats: options.narrow_floats }))
     }
 }
 
@@ -89,16 +98,29 @@ impl<B: Backend + 'static> Runtime<B> {
         backend: B,
         families: &'static [FamilyTable<B>],
     ) -> Arc<Runtime<B>> {
-        Runtime::start(backend, name, "", std::any::type_name::<B>(), families)
+        Runtime::start(backend, Runtime::<B>::unversioned(name), families)
     }
 
-    fn start(
-        backend: B,
+    /// Starts a backend that does not use the derive like [`with_families`](Self::with_families). If it lacks element types
+    /// ([`Backend::types`]), all of them work as far as that is exact.
+    pub fn erased(
         name: &'static str,
-        version: &'static str,
-        path: &'static str,
+        backend: B,
+        families: &'static [FamilyTable<B>],
+    ) -> Arc<dyn BackendRuntime> {
+        crate::runtime::start(backend, Runtime::<B>::unversioned(name), families, false)
+    }
+
+    fn unversioned(name: &'static str) -> Identity {
+        Identity { name, version: "", path: std::any::type_name::<B>() }
+    }
+
+    pub(crate) fn start(
+        backend: B,
+        identity: Identity,
         families: &'static [FamilyTable<B>],
     ) -> Arc<Runtime<B>> {
+        let Identity { name, version, path } = identity;
         Arc::new_cyclic(|this: &std::sync::Weak<Runtime<B>>| Runtime {
             backend,
             entered: super::instances::enter(name, this.clone()),
@@ -110,6 +132,7 @@ impl<B: Backend + 'static> Runtime<B> {
             path,
             families,
             answers: Answers::default(),
+            loaded: KernelTable::default(),
         })
     }
 
@@ -145,15 +168,64 @@ impl<B: Backend + 'static> Runtime<B> {
 
     /// Makes one call of code of the backend's author.
     #[inline]
-    fn enter<R>(&self, op: &'static str, body: impl FnOnce() -> Result<R, Error>) -> Result<R, Error> {
+    pub(super) fn enter<R>(
+        &self,
+        op: &'static str,
+        body: impl FnOnce() -> Result<R, Error>,
+    ) -> Result<R, Error> {
         bridge::enter(&self.counters, self.owner(), op, body)
     }
 
     /// Returns a function that wraps the backend's own error.
     #[inline]
     fn failed(&self, op: &'static str) -> impl FnOnce(B::Error) -> Error {
-        let owner = self.owner();
-        move |error| bridge::kernel::<B>(owner, op, error)
+        move |error| self.failure(op, error)
+    }
+
+    /// Wraps the backend's own error, or says that its device is lost.
+    #[cold]
+    fn failure(&self, op: &'static str, error: B::Error) -> Error {
+        match self.find_lost() {
+            Some(reason) => self.lost(reason, Some(Box::new(error))),
+            None => bridge::kernel::<B>(self.owner(), op, error),
+        }
+    }
+
+    /// Wraps the error of a service, or says that the device is lost.
+    #[cold]
+    pub(super) fn service_failure(&self, service: Service, error: ServiceError) -> Error {
+        match (error, self.find_lost()) {
+            (ServiceError::Lost { reason }, _) => {
+                self.counters.lose(&reason);
+                self.lost(reason, None)
+            }
+            (error, Some(reason)) => self.lost(reason, Some(Box::new(error))),
+            (source, None) => Error::Service { backend: self.name, service, source },
+        }
+    }
+
+    fn lost(&self, reason: String, source: Option<crate::BoxError>) -> Error {
+        Error::DeviceLost { backend: self.owner(), reason, source }
+    }
+
+    /// Asks the backend whether its device is lost, and remembers a loss.
+    fn find_lost(&self) -> Option<String> {
+        let ask = || self.backend.lifecycle().and_then(|lifecycle| lifecycle.lost());
+        let reason = bridge::catch(ask).ok().flatten()?;
+        self.counters.lose(&reason);
+        Some(reason)
+    }
+
+    /// Calls the service of the lifecycle, if there is one.
+    fn with_lifecycle(
+        &self,
+        op: &'static str,
+        body: impl FnOnce(&dyn Lifecycle) -> Result<(), ServiceError>,
+    ) -> Result<(), Error> {
+        bridge::contain(&self.counters, self.owner(), op, || match self.backend.lifecycle() {
+            Some(lifecycle) => body(lifecycle).map_err(|e| self.service_failure(Service::Lifecycle, e)),
+            None => Ok(()),
+        })
     }
 
     /// Calls an operation by its row: a primitive, a native operation, or the body of an operation that is
@@ -181,7 +253,7 @@ impl<B: Backend + 'static> Runtime<B> {
 
     /// Returns what a compiled model for this backend is stamped with.
     fn stamp(&self) -> Stamp {
-        Stamp::new(self.name, self.version, self.abi_fingerprint())
+        Stamp::new(self.name, self.version, self.fingerprint())
     }
 
     /// Compiles a graph with the operations that the backend declared as native.
@@ -368,7 +440,10 @@ impl<B: Backend + 'static> BackendRuntime for Runtime<B> {
     }
 
     fn capabilities(&self) -> Capabilities {
-        Capabilities { families: self.families.iter().map(|t| (t.family(), t.native())).collect() }
+        Capabilities {
+            families: self.families.iter().map(|t| (t.family(), t.native())).collect(),
+            types: self.backend.types(),
+        }
     }
 
     fn try_call(
@@ -402,19 +477,44 @@ impl<B: Backend + 'static> BackendRuntime for Runtime<B> {
     }
 
     fn status(&self) -> Status {
-        self.counters.status()
+        let ask = || self.backend.lifecycle().and_then(|lifecycle| lifecycle.queued());
+        Status { queued: bridge::catch(ask).ok().flatten(), ..self.counters.status() }
     }
 
     fn initialize(&self) {
         self.counters.initialize();
     }
 
-    fn synchronize(&self) {
-        self.counters.wait_idle();
+    fn fingerprint(&self) -> Fingerprint {
+        let opsets = std::iter::once(self.atomic_opset()).chain(self.extension_opsets());
+        Fingerprint::new(self.version, self.path, opsets)
     }
 
-    fn shut_down(&self) {
-        self.counters.shut_down();
+    fn is_asynchronous(&self) -> bool {
+        let ask = || self.backend.lifecycle().is_some_and(|lifecycle| lifecycle.is_asynchronous());
+        bridge::catch(ask).unwrap_or(false)
+    }
+
+    fn is_lost(&self) -> bool {
+        self.find_lost().is_some() || self.counters.status().state == State::Lost
+    }
+
+    fn synchronize(&self) -> Result<(), Error> {
+        self.counters.wait_idle();
+        self.with_lifecycle("synchronize", |lifecycle| lifecycle.synchronize())
+    }
+
+    fn shut_down(&self) -> Result<(), Error> {
+        if !self.counters.shut_down() {
+            return Ok(());
+        }
+        let ended = self.with_lifecycle("shut_down", |lifecycle| lifecycle.shut_down());
+        // The code that drops a kernel is the backend's.
+        let dropped = bridge::contain(&self.counters, self.owner(), "unload_kernel", || {
+            self.loaded.clear();
+            Ok(())
+        });
+        ended.and(dropped)
     }
 }
 

@@ -40,7 +40,7 @@ impl<I: TableIndex, T: Compact> Compact for Table<I, T> {
 }
 
 /// The families, by their numbers in files.
-const FAMILIES: [Family; 10] = [
+const FAMILIES: [Family; 11] = [
     Family::Primitive,
     Family::Nn,
     Family::Llm,
@@ -51,6 +51,7 @@ const FAMILIES: [Family; 10] = [
     Family::Bits,
     Family::Ml,
     Family::Quant,
+    Family::Train,
 ];
 
 /// An operation is its family and its position there. A computation on the host has no number, and no saved plan has one.

@@ -131,6 +131,15 @@ fn row(spec: &OpSpec) -> Option<(&'static str, Write)> {
             // Its angles broadcast, those of ONNX's operator have a shape of their own.
             LlmOp::Rotate => return None,
             LlmOp::Attention => ("Attention", attention),
+            // What ONNX has of these is in their bodies, or takes other operands.
+            LlmOp::SkipRmsNorm
+            | LlmOp::SiluMul
+            | LlmOp::Linear
+            | LlmOp::QuantizedLinear
+            | LlmOp::CachedAttention
+            | LlmOp::PagedAttention
+            | LlmOp::KvAppend
+            | LlmOp::SampleToken => return None,
         },
         Family::Scalar => match ScalarOp::from_index(index)? {
             ScalarOp::Maximum => ("Max", same),
@@ -174,8 +183,14 @@ fn row(spec: &OpSpec) -> Option<(&'static str, Write)> {
             CreateOp::Expand => ("Expand", expand),
             CreateOp::RandomUniform => ("RandomUniform", random),
             CreateOp::RandomNormal => ("RandomNormal", random),
-            // Both are constants.
-            CreateOp::ScalarLike | CreateOp::Range => return None,
+            // They are constants.
+            CreateOp::ScalarLike | CreateOp::Range | CreateOp::Linspace => return None,
+            // Their bodies are `full`, which is kept, or few primitives.
+            CreateOp::Empty
+            | CreateOp::ZerosLike
+            | CreateOp::OnesLike
+            | CreateOp::FullLike
+            | CreateOp::Eye => return None,
         },
         Family::Index => match IndexOp::from_index(index)? {
             IndexOp::TopK => ("TopK", top_k),
@@ -200,6 +215,15 @@ fn row(spec: &OpSpec) -> Option<(&'static str, Write)> {
             ImageOp::Dft => ("DFT", dft),
             // ONNX's operator derives the shape from windows that the operation does not know.
             ImageOp::MaxUnpool => return None,
+            // ONNX has no filters of images.
+            ImageOp::GaussianBlur
+            | ImageOp::Sobel
+            | ImageOp::Sharpen
+            | ImageOp::Grayscale
+            | ImageOp::Threshold
+            | ImageOp::Brightness
+            | ImageOp::Contrast
+            | ImageOp::Invert => return None,
         },
         // Operators of other domains are not exported.
         Family::Ml => match MlOp::from_index(index)? {
@@ -207,6 +231,8 @@ fn row(spec: &OpSpec) -> Option<(&'static str, Write)> {
         },
         // The scales and zero points of ONNX's operators have other shapes.
         Family::Quant => return None,
+        // ONNX's losses and optimizers have other operands.
+        Family::Train => return None,
         _ => return None,
     })
 }

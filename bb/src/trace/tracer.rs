@@ -17,7 +17,7 @@ use crate::{Backend, Error, Outputs, Tensor};
 use bb_ir::graph::Dim;
 use bb_ir::infer::{self, RuleParam};
 use bb_ir::op::{Family, OpSpec, Param, Primitive};
-use bb_ir::{DataType, Shape, TensorData};
+use bb_ir::{DataType, DataTypes, Shape, TensorData};
 use smallvec::SmallVec;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -49,6 +49,8 @@ pub struct Tracer {
     limit: usize,
     /// The most bytes of all constants that the host computes while tracing.
     fold_bytes: usize,
+    /// The element types of the backend that the trace is for.
+    types: DataTypes,
 }
 
 /// The most elements of a dequantised constant that functions may read while tracing, as `Resize` reads its scales.
@@ -113,7 +115,15 @@ impl Tracer {
 
     fn recording(recording: Recording, limit: usize) -> Tracer {
         let fold_bytes = bb_ir::Limits::default().fold_bytes;
-        Tracer { state: Mutex::default(), log: Arc::default(), recording, symbolic: false, limit, fold_bytes }
+        Tracer {
+            state: Mutex::default(),
+            log: Arc::default(),
+            recording,
+            symbolic: false,
+            limit,
+            fold_bytes,
+            types: DataTypes::ALL,
+        }
     }
 
     /// Bounds the bytes of all constants that the host computes while tracing.
@@ -125,6 +135,12 @@ impl Tracer {
     /// Lets parameters be expressions, which whoever runs the trace evaluates.
     pub(crate) fn symbolic(mut self, symbolic: bool) -> Tracer {
         self.symbolic = symbolic;
+        self
+    }
+
+    /// Says which element types the backend has that the trace is for.
+    pub(crate) fn with_types(mut self, types: DataTypes) -> Tracer {
+        self.types = types;
         self
     }
 
@@ -619,6 +635,10 @@ macro_rules! record {
                     record_one!($name, self, ($($kind $input),*), ($($($pkind $param),+)?), $output, $method)
                 }
             )*
+
+            fn types(&self) -> DataTypes {
+                self.types
+            }
 
             /// Returns the elements where they are constant or follow from extents, to which the trace is then tied.
             ///

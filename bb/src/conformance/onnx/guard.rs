@@ -41,7 +41,7 @@ pub(super) fn needed(error: &(dyn Error + 'static)) -> Option<DataType> {
 
 impl Guard {
     pub(super) fn new<B: Backend + 'static>(backend: B, types: &'static [DataType]) -> Guard {
-        Guard { backend: Box::new(Owned(backend)), types }
+        Guard { backend: Box::new(Owned { backend, tables: &[] }), types }
     }
 
     fn claimed(&self, dtype: DataType) -> Result<(), GuardError> {

@@ -9,7 +9,7 @@ use super::{Contents, Failure, find, run};
 use crate::conformance::Call;
 use crate::conformance::hint::hint;
 use crate::error::causes;
-use crate::{Backend, BackendRuntime, DataType, Declared, Runtime};
+use crate::{Backend, BackendRuntime, DataType, Declared, NarrowError, Runtime};
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
@@ -46,7 +46,9 @@ impl Suite {
 
     /// Declares the element types that the backend supports; `again` makes another instance of it.
     ///
-    /// A case is skipped if its model, or what its operators are lowered to, needs other types.
+    /// A case is skipped if its model, or what its operators are lowered to, needs other types. A backend that declares its
+    /// types itself ([`Backend::types`]) gets the others from the runtime as far as that is exact, so that more
+    /// cases run.
     #[must_use]
     pub fn with_types<B: Backend + 'static>(
         mut self,
@@ -54,7 +56,8 @@ impl Suite {
         again: impl FnOnce() -> B,
     ) -> Suite {
         let every = DataType::ALL.iter().all(|dtype| types.contains(dtype));
-        self.guarded = (!every).then(|| started(Guard::new(again(), types)));
+        self.guarded =
+            (!every && self.on.capabilities().types.is_all()).then(|| started(Guard::new(again(), types)));
         self
     }
 
@@ -92,7 +95,7 @@ impl Suite {
 
     /// Returns which element types to declare, if none are declared and the backend does not support some.
     pub fn hint(&self) -> Option<String> {
-        if self.guarded.is_some() {
+        if self.guarded.is_some() || !self.on.capabilities().types.is_all() {
             return None;
         }
         hint(DataType::ALL, |call: &Call| {
@@ -218,7 +221,13 @@ fn outcome(case: &Path, on: &Arc<dyn BackendRuntime>, guarded: Option<&Arc<dyn B
     }
     match run(on) {
         Ok(Ok(())) => Outcome::Passed,
-        Ok(Err(failure)) => Outcome::Failed(causes(&failure)),
+        Ok(Err(failure)) => match NarrowError::cause_of(&failure) {
+            Some(NarrowError::Lacks { dtype, .. }) => Outcome::Skipped(dtype.name().to_owned()),
+            Some(NarrowError::Exceeds { dtype, held, .. }) => {
+                Outcome::Skipped(format!("{dtype} beyond {held}"))
+            }
+            None => Outcome::Failed(causes(&failure)),
+        },
         Err(panic) => Outcome::Failed(format!("panicked: {}", message(&*panic))),
     }
 }
@@ -243,7 +252,7 @@ pub struct Made<B>(pub B);
 impl<B: Declared> Made<B> {
     /// Starts the backend.
     pub fn start(self) -> Arc<dyn BackendRuntime> {
-        self.0.start(B::NAME)
+        self.0.start(crate::runtime::Start::named(B::NAME))
     }
 }
 
@@ -257,6 +266,6 @@ pub trait Start {
 
 impl<B: Backend + 'static> Start for Made<B> {
     fn start(self) -> Arc<dyn BackendRuntime> {
-        Runtime::named("backend", self.0)
+        Runtime::erased("backend", self.0, &[])
     }
 }

@@ -163,9 +163,14 @@ pub(super) fn skip_simplified_layer_normalization<B: Ops + ?Sized>(
     only(call, &["epsilon"])?;
     let epsilon = call.float_or("epsilon", f64::from(1e-12f32))?;
     alike(call, 2)?;
-    let sum = plus(on, &on.add(call.input(0)?, call.input(1)?)?, call.optional(3))?;
-    let y = on.rms_normalization(&sum, call.input(2)?, -1, epsilon)?;
     no_mean(call)?;
+    let results =
+        on.skip_rms_norm(call.input(0)?, call.input(1)?, call.input(2)?, call.optional(3), epsilon)?;
+    let [y, sum] = <[B::Tensor; 2]>::try_from(results).map_err(|results| Error::Results {
+        op: "skip_rms_norm".to_owned(),
+        expected: 2,
+        got: results.len(),
+    })?;
     let inverse = call.wants(2).then(|| inverse_root(on, &sum, -1, epsilon)).transpose()?;
     Ok(smallvec![Some(y), None, inverse, Some(on.identity(&sum)?)])
 }

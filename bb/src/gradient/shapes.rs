@@ -54,7 +54,8 @@ pub(super) fn matmul<B: Ops + ?Sized>(
     a: &B::Tensor,
     b: &B::Tensor,
     g: &B::Tensor,
-) -> Result<[B::Tensor; 2], B::Error> {
+    needs: &dyn Fn(usize) -> bool,
+) -> Result<[Option<B::Tensor>; 2], B::Error> {
     // A vector is a row or a column, whose extent of 1 the product omits.
     let row = if a.rank() == 1 { on.unsqueeze(a, &[0])? } else { a.clone() };
     let column = if b.rank() == 1 { on.unsqueeze(b, &[1])? } else { b.clone() };
@@ -72,10 +73,19 @@ pub(super) fn matmul<B: Ops + ?Sized>(
         }
         on.transpose(x, &perm)
     };
-    let by_a = unbroadcast(on, &on.matmul(&wide, &turned(&column)?)?, &row)?;
-    let by_b = unbroadcast(on, &on.matmul(&turned(&row)?, &wide)?, &column)?;
-    Ok([on.reshape(&by_a, a.shape())?, on.reshape(&by_b, b.shape())?])
+    let by_a = || -> Result<B::Tensor, B::Error> {
+        let by_row = unbroadcast(on, &on.matmul(&wide, &turned(&column)?)?, &row)?;
+        on.reshape(&by_row, a.shape())
+    };
+    let by_b = || -> Result<B::Tensor, B::Error> {
+        let by_column = unbroadcast(on, &on.matmul(&turned(&row)?, &wide)?, &column)?;
+        on.reshape(&by_column, b.shape())
+    };
+    Ok([needs(0).then(by_a).transpose()?, needs(1).then(by_b).transpose()?])
 }
+
+/// The most elements of a matrix that marks where selected rows came from. Beyond it the rows are scattered.
+const MARKS: usize = 1 << 22;
 
 /// Puts what was selected along an axis of `shape` back: row `i` sums the rows of `g` that came from there.
 ///
@@ -92,6 +102,14 @@ pub(super) fn scattered<B: Ops + ?Sized>(
     let (before, rest) = shape.split_at(axis.min(shape.len()));
     let (&extent, after) = rest.split_first().unwrap_or((&1, &[]));
     let (rows, before_count, after_count) = (count(from.shape())?, count(before)?, count(after)?);
+    if extent.saturating_mul(rows) > MARKS {
+        // Where a backend has no scatter of its own, the host adds the rows.
+        let flat = on.reshape(g, &[before_count, rows, after_count])?;
+        let zeros = on.zeros(&[extent, before_count, after_count], g.dtype())?;
+        let places = on.reshape(from, &[rows, 1])?;
+        let sums = on.scatter_nd(&zeros, &places, &on.transpose(&flat, &[1, 0, 2])?, "add")?;
+        return on.reshape(&on.transpose(&sums, &[1, 0, 2])?, shape);
+    }
     // A matrix of which column `i` marks the rows that came from `i`.
     let places = counted(on, &[extent, 1], 1)?;
     let marks = on.equal(&places, &on.reshape(from, &[1, rows])?)?;

@@ -6,48 +6,76 @@ use crate::ext::{Ops, math};
 use bb_ir::Axis;
 use bb_ir::op::{Param, Primitive, take};
 
-/// The gradients of a primitive's operands; `None` where there is none.
-type Gradients<B> = Vec<Option<<B as crate::Backend>::Tensor>>;
+/// The gradients of an operation's operands; `None` where there is none.
+pub(super) type Gradients<B> = Vec<Option<<B as crate::Backend>::Tensor>>;
 
-/// Returns the gradients by the operands `x` of a primitive with the results `y`, from those by its results.
+/// A step of which the gradients are asked for.
+pub(super) struct At<'a, B: Ops + ?Sized> {
+    pub(super) on: &'a B,
+    /// The operands, without those that are left out.
+    pub(super) operands: &'a [&'a B::Tensor],
+    pub(super) results: &'a [&'a B::Tensor],
+    pub(super) params: &'a [Param<'a>],
+    /// The gradient by each result; `None` where nothing depends on it.
+    pub(super) by_results: &'a [Option<B::Tensor>],
+    /// Of which operands the gradient is needed.
+    pub(super) needs: &'a [bool],
+}
+
+impl<'a, B: Ops + ?Sized> At<'a, B> {
+    /// The gradient by the first result, the first operand and the first result.
+    pub(super) fn first(&self) -> Option<(&'a B::Tensor, &'a B::Tensor, &'a B::Tensor)> {
+        let g = self.by_results.first()?.as_ref()?;
+        Some((g, self.operands.first()?, self.results.first()?))
+    }
+
+    /// Tells whether the gradient by an operand is needed.
+    pub(super) fn needs(&self, operand: usize) -> bool {
+        self.needs.get(operand) == Some(&true)
+    }
+
+    /// No gradient.
+    pub(super) fn none(&self) -> Gradients<B> {
+        vec![None; self.operands.len()]
+    }
+
+    /// The gradients by two operands that were broadcast, as far as they are needed.
+    pub(super) fn both(
+        &self,
+        a: impl FnOnce() -> Result<B::Tensor, B::Error>,
+        b: impl FnOnce() -> Result<B::Tensor, B::Error>,
+    ) -> Result<Gradients<B>, B::Error> {
+        let &[first, second, ..] = self.operands else { return Ok(self.none()) };
+        let by_first = self.needs(0).then(|| unbroadcast(self.on, &a()?, first)).transpose()?;
+        let by_second = self.needs(1).then(|| unbroadcast(self.on, &b()?, second)).transpose()?;
+        Ok(vec![by_first, by_second])
+    }
+}
+
+/// Returns the gradients by the operands of a primitive.
 ///
 /// Where a function has no derivative it is taken as 0, and a maximum shares among equals.
-pub(super) fn rule<B: Ops + ?Sized>(
-    on: &B,
-    primitive: Primitive,
-    x: &[&B::Tensor],
-    y: &[&B::Tensor],
-    params: &[Param<'_>],
-    by_results: &[Option<B::Tensor>],
-) -> Result<Gradients<B>, B::Error> {
+pub(super) fn rule<B: Ops + ?Sized>(at: &At<'_, B>, primitive: Primitive) -> Result<Gradients<B>, B::Error> {
     use Primitive as P;
+    let At { on, operands: x, params, .. } = *at;
     if primitive == P::Split {
-        return split(on, x, y, params, by_results);
+        return split(on, x, at.results, params, at.by_results);
     }
-    let (Some(Some(g)), Some(&first), Some(&result)) = (by_results.first(), x.first(), y.first()) else {
-        return Ok(vec![None; x.len()]);
-    };
+    let Some((g, first, result)) = at.first() else { return Ok(at.none()) };
     let second = x.get(1).copied().unwrap_or(first);
-    let both = |a: B::Tensor, b: B::Tensor| -> Result<Gradients<B>, B::Error> {
-        Ok(vec![Some(unbroadcast(on, &a, first)?), Some(unbroadcast(on, &b, second)?)])
-    };
     let one = |a: Result<B::Tensor, B::Error>| Ok(vec![Some(a?)]);
     match primitive {
-        P::Add => both(g.clone(), g.clone()),
-        P::Sub => both(g.clone(), on.neg(g)?),
-        P::Mul => both(on.mul(g, second)?, on.mul(g, first)?),
-        P::Div => {
-            let by_first = on.div(g, second)?;
-            let by_second = on.neg(&on.mul(&by_first, result)?)?;
-            both(by_first, by_second)
-        }
+        P::Add => at.both(|| Ok(g.clone()), || Ok(g.clone())),
+        P::Sub => at.both(|| Ok(g.clone()), || on.neg(g)),
+        P::Mul => at.both(|| on.mul(g, second), || on.mul(g, first)),
+        P::Div => at.both(|| on.div(g, second), || on.neg(&on.mul(&on.div(g, second)?, result)?)),
         P::Neg => one(on.neg(g)),
         P::Abs => one(on.mul(g, &on.sign(first)?)),
         P::Sqrt => one(on.div(&on.mul(g, &on.scalar_like(g, 0.5)?)?, result)),
         P::Exp => one(on.mul(g, result)),
         P::Log => one(on.div(g, first)),
-        P::Pow => pow(on, first, second, result, g),
-        P::MatMul => Ok(matmul(on, first, second, g)?.into_iter().map(Some).collect()),
+        P::Pow => pow(at, [first, second], result, g),
+        P::MatMul => Ok(matmul(on, first, second, g, &|i| at.needs(i))?.into()),
         P::ReduceSum => one(on.expand(&kept(on, g, first, axes(params)?)?, first.shape())),
         P::ReduceMean => {
             let count = |x: &B::Tensor| bb_ir::element_count(x.shape()).unwrap_or(0) as f64;
@@ -73,29 +101,25 @@ pub(super) fn rule<B: Ops + ?Sized>(
         P::Cast => one(math::to(on, g, first.dtype())),
         P::Concat => {
             let axis = take::Int("concat", params.first()).map_err(crate::Error::from)?;
-            let at = Axis::new(axis, g.rank()).map_err(crate::Error::from)?.get();
-            let sizes: Vec<usize> = x.iter().filter_map(|x| x.shape().get(at).copied()).collect();
+            let along = Axis::new(axis, g.rank()).map_err(crate::Error::from)?.get();
+            let sizes: Vec<usize> = x.iter().filter_map(|x| x.shape().get(along).copied()).collect();
             Ok(on.split(g, axis, &sizes)?.into_iter().map(Some).collect())
         }
         P::Slice => one(slice(on, first, g, params)),
         P::Where => {
             let zero = on.scalar_like(g, 0.0)?;
-            let side = |g: B::Tensor, x: Option<&&B::Tensor>| match x {
-                Some(x) => unbroadcast(on, &g, x).map(Some),
-                None => Ok(None),
+            let side = |i: usize, a: &B::Tensor, b: &B::Tensor| match x.get(i) {
+                Some(x) if at.needs(i) => unbroadcast(on, &on.r#where(first, a, b)?, x).map(Some),
+                _ => Ok(None),
             };
-            Ok(vec![
-                None,
-                side(on.r#where(first, g, &zero)?, x.get(1))?,
-                side(on.r#where(first, &zero, g)?, x.get(2))?,
-            ])
+            Ok(vec![None, side(1, g, &zero)?, side(2, &zero, g)?])
         }
         P::Gather => {
             let axis = take::Int("gather", params.first()).map_err(crate::Error::from)?;
-            let at = Axis::new(axis, first.rank()).map_err(crate::Error::from)?.get();
-            let extent = first.shape().get(at).copied().unwrap_or(0) as i64;
+            let along = Axis::new(axis, first.rank()).map_err(crate::Error::from)?.get();
+            let extent = first.shape().get(along).copied().unwrap_or(0) as i64;
             let from = crate::ext::movement::from_start(on, second, &on.host(&[], &[extent])?)?;
-            Ok(vec![Some(scattered(on, g, first.shape(), &from, at)?), None])
+            Ok(vec![Some(scattered(on, g, first.shape(), &from, along)?), None])
         }
         // Steps have no slope, constants depend on nothing, and `split` is above.
         P::Equal | P::Greater | P::Less | P::Constant | P::Split => Ok(vec![None; x.len()]),
@@ -108,25 +132,27 @@ fn axes<'a>(params: &'a [Param<'_>]) -> Result<&'a [i64], crate::Error> {
 }
 
 fn pow<B: Ops + ?Sized>(
-    on: &B,
-    base: &B::Tensor,
-    exponent: &B::Tensor,
+    at: &At<'_, B>,
+    [base, exponent]: [&B::Tensor; 2],
     result: &B::Tensor,
     g: &B::Tensor,
 ) -> Result<Gradients<B>, B::Error> {
+    let on = at.on;
     let power = math::to(on, exponent, base.dtype())?;
-    let (zero, one) = (on.scalar_like(base, 0.0)?, on.scalar_like(base, 1.0)?);
-    let slope = on.mul(&power, &on.pow(base, &on.sub(&power, &one)?)?)?;
-    // To the power of 0 it is 1 everywhere.
-    let slope = on.r#where(&on.equal(&power, &zero)?, &zero, &slope)?;
-    let by_base = unbroadcast(on, &on.mul(g, &slope)?, base)?;
-    if !exponent.dtype().is_float() {
-        return Ok(vec![Some(by_base), None]);
-    }
-    let growth = on.mul(result, &on.log(base)?)?;
-    let growth = on.r#where(&on.equal(base, &zero)?, &zero, &growth)?;
-    let by_exponent = math::to(on, &unbroadcast(on, &on.mul(g, &growth)?, &power)?, exponent.dtype())?;
-    Ok(vec![Some(by_base), Some(by_exponent)])
+    let by_base = || {
+        // To the power of 0 it is 1 everywhere, and the product must not have an infinite factor.
+        let zero = on.scalar_like(base, 0.0)?;
+        let less = on.sub(&power, &on.scalar_like(base, 1.0)?)?;
+        let less = on.r#where(&on.equal(&power, &zero)?, &zero, &less)?;
+        on.mul(g, &on.mul(&power, &on.pow(base, &less)?)?)
+    };
+    let by_exponent = || {
+        let (zero, one) = (on.scalar_like(base, 0.0)?, on.scalar_like(base, 1.0)?);
+        let safe = on.r#where(&on.equal(base, &zero)?, &one, base)?;
+        let growth = on.mul(g, &on.mul(result, &on.log(&safe)?)?)?;
+        math::to(on, &growth, exponent.dtype())
+    };
+    at.both(by_base, by_exponent)
 }
 
 fn split<B: Ops + ?Sized>(

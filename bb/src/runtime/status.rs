@@ -5,10 +5,11 @@
 use super::BackendId;
 use super::counter::{Call, Counter};
 use crate::ext::OpSet;
-use crate::sync::atomic::{AtomicU8, AtomicU64, Ordering};
+use crate::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
 use crate::sync::{Condvar, Mutex, sleep};
+use bb_ir::DataTypes;
 use bb_ir::op::Family;
-use std::sync::{Arc, PoisonError};
+use std::sync::{Arc, OnceLock, PoisonError};
 use std::time::Duration;
 
 /// The operations that a backend declared as native.
@@ -17,6 +18,8 @@ use std::time::Duration;
 pub struct Capabilities {
     /// The families that the backend implements, and the native operations of each.
     pub families: Vec<(Family, OpSet)>,
+    /// The element types that the backend has.
+    pub types: DataTypes,
 }
 
 impl Capabilities {
@@ -32,7 +35,7 @@ impl Capabilities {
 #[non_exhaustive]
 pub struct Status {
     /// The state.
-    pub lifecycle: Lifecycle,
+    pub state: State,
     /// The number of calls of operations and graphs that the backend accepted.
     pub calls: u64,
     /// The number of these calls that failed, including panics.
@@ -42,17 +45,22 @@ pub struct Status {
     /// The number of dispatched graphs that the backend has neither completed nor given up. It does not matter whether
     /// anybody reads the result.
     pub pending: u64,
+    /// The number of submissions that the device has not finished; `None` if the backend does not know.
+    pub queued: Option<u64>,
 }
 
 /// The state of a running backend.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Lifecycle {
+#[non_exhaustive]
+pub enum State {
     /// Constructed, but not called yet.
     Created,
     /// Ready for calls.
     Ready,
     /// Shut down; every call returns an error.
     ShutDown,
+    /// The device is lost; every call returns an error.
+    Lost,
 }
 
 /// The counters and the state behind [`Status`].
@@ -66,18 +74,24 @@ pub(super) struct Counters {
     panics: AtomicU64,
     pending: Mutex<u64>,
     idle: Condvar,
+    /// Why the device is lost.
+    reason: OnceLock<String>,
+    /// Whether a call of `shut_down` has drained the backend.
+    drained: AtomicBool,
 }
 
 const CREATED: u8 = 0;
 const READY: u8 = 1;
 const SHUT_DOWN: u8 = 2;
+const LOST: u8 = 3;
 
 impl Counters {
     /// Begins a call, which runs until the returned value is dropped.
     ///
     /// # Errors
     ///
-    /// [`Error::ShutDown`](crate::Error::ShutDown) if the backend is shut down.
+    /// [`Error::ShutDown`](crate::Error::ShutDown) if the backend is shut down;
+    /// [`Error::DeviceLost`](crate::Error::DeviceLost) if its device is lost.
     #[inline]
     pub(super) fn begin(&self, owner: BackendId) -> Result<Call<'_>, crate::Error> {
         let call = self.calls.begin();
@@ -86,6 +100,11 @@ impl Counters {
             SHUT_DOWN => {
                 self.leave_out();
                 return Err(crate::Error::ShutDown { backend: owner });
+            }
+            LOST => {
+                self.leave_out();
+                let reason = self.reason.get().cloned().unwrap_or_default();
+                return Err(crate::Error::DeviceLost { backend: owner, reason, source: None });
             }
             _ => self.initialize(),
         }
@@ -116,19 +135,29 @@ impl Counters {
 
     /// Refuses all later calls, then waits for running calls and pending graphs.
     ///
-    /// Inside a call it does not wait, because it would wait for itself.
-    pub(super) fn shut_down(&self) {
+    /// Inside a call it does not wait, because it would wait for itself. Returns true to the first caller that waited.
+    pub(super) fn shut_down(&self) -> bool {
         /// The time between two looks at the running calls. A call does not wake this thread when it ends, because
         /// then every call would have to ask whether somebody waits.
         const LOOK: Duration = Duration::from_micros(200);
         self.lifecycle.store(SHUT_DOWN, Ordering::SeqCst);
         if self.calls.is_running_here() {
-            return;
+            return false;
         }
         while self.calls.is_running() {
             sleep(LOOK);
         }
         self.wait_idle();
+        !self.drained.swap(true, Ordering::SeqCst)
+    }
+
+    /// Refuses all later calls, because the device is lost. A backend that is shut down stays shut down.
+    #[cold]
+    pub(super) fn lose(&self, reason: &str) {
+        self.reason.get_or_init(|| reason.to_owned());
+        for before in [CREATED, READY] {
+            let _other = self.lifecycle.compare_exchange(before, LOST, Ordering::SeqCst, Ordering::SeqCst);
+        }
     }
 
     /// Waits until no graph is pending.
@@ -143,15 +172,17 @@ impl Counters {
     pub(super) fn status(&self) -> Status {
         let read = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
         Status {
-            lifecycle: match self.lifecycle.load(Ordering::Relaxed) {
-                CREATED => Lifecycle::Created,
-                READY => Lifecycle::Ready,
-                _ => Lifecycle::ShutDown,
+            state: match self.lifecycle.load(Ordering::Relaxed) {
+                CREATED => State::Created,
+                READY => State::Ready,
+                LOST => State::Lost,
+                _ => State::ShutDown,
             },
             calls: self.calls.begun().saturating_sub(read(&self.uncounted)),
             failures: read(&self.failures),
             panics: read(&self.panics),
             pending: *self.pending.lock().unwrap_or_else(PoisonError::into_inner),
+            queued: None,
         }
     }
 }

@@ -1,0 +1,157 @@
+//! The limit of a pool's memory.
+//!
+//! Only blocks that come from the system or go back to it are counted, so that taking a kept block costs nothing more.
+
+use super::Pool;
+use crate::error::{CpuError, Result};
+use crate::sync::{AtomicUsize, Mutex, Ordering};
+use bb::services::{MemoryStatistics, Pressure, PressureCallback};
+use std::cell::Cell;
+use std::sync::PoisonError;
+
+/// The bytes of a pool's blocks, in use or not.
+pub(super) struct Counted {
+    /// The bytes now.
+    bytes: AtomicUsize,
+    /// The greatest value of `bytes`.
+    peak: AtomicUsize,
+    /// The greatest allowed value of `bytes`; `usize::MAX` if there is no limit.
+    limit: AtomicUsize,
+    callback: Mutex<Option<PressureCallback>>,
+}
+
+impl Default for Counted {
+    fn default() -> Counted {
+        Counted {
+            bytes: AtomicUsize::new(0),
+            peak: AtomicUsize::new(0),
+            limit: AtomicUsize::new(usize::MAX),
+            callback: Mutex::new(None),
+        }
+    }
+}
+
+impl std::fmt::Debug for Counted {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{} bytes", self.bytes.load(Ordering::Relaxed))
+    }
+}
+
+thread_local! {
+    /// Whether this thread is in a callback, in which failing allocations do not call it again.
+    static IN_CALLBACK: Cell<bool> = const { Cell::new(false) };
+}
+
+impl Counted {
+    /// Counts `size` bytes if the limit allows them.
+    fn add(&self, size: usize) -> bool {
+        let limit = self.limit.load(Ordering::Relaxed);
+        let more = |bytes: usize| bytes.checked_add(size).filter(|&bytes| bytes <= limit);
+        match self.bytes.fetch_update(Ordering::Relaxed, Ordering::Relaxed, more) {
+            Ok(before) => {
+                self.peak.fetch_max(before + size, Ordering::Relaxed);
+                true
+            }
+            Err(_) => false,
+        }
+    }
+
+    /// Counts `size` bytes less.
+    pub(super) fn remove(&self, size: usize) {
+        self.bytes.fetch_sub(size, Ordering::Relaxed);
+    }
+}
+
+impl Pool {
+    /// Counts `size` bytes that a new block takes. If they do not fit, kept blocks are freed, then the callback is called.
+    ///
+    /// # Errors
+    ///
+    /// [`CpuError::Limit`].
+    pub(super) fn reserve(&self, size: usize) -> Result<()> {
+        if self.counted.add(size) { Ok(()) } else { self.reserve_under_pressure(size) }
+    }
+
+    #[cold]
+    fn reserve_under_pressure(&self, size: usize) -> Result<()> {
+        self.trim(0);
+        if self.counted.add(size) {
+            return Ok(());
+        }
+        let callback = self.counted.callback.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        if let Some(callback) = callback
+            && !IN_CALLBACK.replace(true)
+        {
+            let _leaves = Leaves;
+            callback(&self.pressure(size));
+            self.trim(0);
+            if self.counted.add(size) {
+                return Ok(());
+            }
+        }
+        Err(CpuError::Limit(self.pressure(size)))
+    }
+
+    fn pressure(&self, size: usize) -> Pressure {
+        let MemoryStatistics { live, limit, .. } = self.statistics();
+        Pressure::new(size as u64, live, limit.unwrap_or(u64::MAX))
+    }
+
+    /// Returns the statistics. While other threads take blocks, `live` and `pooled` may be of different moments.
+    pub(crate) fn statistics(&self) -> MemoryStatistics {
+        let read = |counter: &AtomicUsize| counter.load(Ordering::Relaxed);
+        let (bytes, pooled) = (read(&self.counted.bytes), read(&self.idle));
+        let limit = Some(read(&self.counted.limit)).filter(|&limit| limit != usize::MAX);
+        MemoryStatistics::new(
+            bytes.saturating_sub(pooled) as u64,
+            pooled as u64,
+            read(&self.counted.peak) as u64,
+            limit.map(|limit| limit as u64),
+        )
+    }
+
+    /// Sets the greatest number of bytes of all blocks.
+    pub(crate) fn set_limit(&self, bytes: Option<u64>) {
+        let bytes = bytes.and_then(|bytes| usize::try_from(bytes).ok()).unwrap_or(usize::MAX);
+        self.counted.limit.store(bytes, Ordering::Relaxed);
+    }
+
+    /// Sets the function that is called before the limit fails an allocation.
+    pub(crate) fn set_callback(&self, callback: Option<PressureCallback>) {
+        let old = {
+            let mut place = self.counted.callback.lock().unwrap_or_else(PoisonError::into_inner);
+            std::mem::replace(&mut *place, callback)
+        };
+        drop(old);
+    }
+
+    /// Frees kept blocks, large ones first, until at most `keep` bytes are kept. Returns the number of freed bytes.
+    pub(crate) fn trim(&self, keep: usize) -> usize {
+        let mut freed = 0;
+        for (class, list) in self.kept.iter().enumerate().rev() {
+            if self.idle.load(Ordering::Relaxed) <= keep {
+                break;
+            }
+            let size = super::class_size(class);
+            loop {
+                if self.idle.load(Ordering::Relaxed) <= keep {
+                    break;
+                }
+                let Some(kept) = list.lock().unwrap_or_else(PoisonError::into_inner).take() else { break };
+                self.idle.fetch_sub(size, Ordering::Relaxed);
+                self.release(kept, size);
+                freed += size;
+            }
+        }
+        freed
+    }
+}
+
+/// Marks the end of a callback, also if it panics.
+struct Leaves;
+
+impl Drop for Leaves {
+    fn drop(&mut self) {
+        IN_CALLBACK.set(false);
+    }
+}

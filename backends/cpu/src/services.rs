@@ -1,0 +1,119 @@
+//! The services of the backend: its lifecycle, its memory, and Rust functions as kernels.
+
+use crate::array::Array;
+use crate::backend::Cpu;
+use bb::services::{
+    ForeignBuffer, HostArguments, HostKernel, KernelCall, KernelFormat, KernelLimits, KernelProblem,
+    KernelSource, Kernels, Lifecycle, LoadedKernel, Memory, MemoryStatistics, PressureCallback, ServiceError,
+    UserKernel,
+};
+use bb::{Backend, TensorData};
+use bytes::Bytes;
+
+/// The greatest number of bindings of a kernel.
+const BINDINGS: usize = 64;
+
+/// Operations end before their calls return, so there is nothing to wait for.
+impl Lifecycle for Cpu {
+    fn shut_down(&self) -> Result<(), ServiceError> {
+        self.pool().trim(0);
+        Ok(())
+    }
+
+    fn queued(&self) -> Option<u64> {
+        Some(0)
+    }
+}
+
+impl Memory<Array> for Cpu {
+    fn statistics(&self) -> MemoryStatistics {
+        self.pool().statistics().with_available(system_memory())
+    }
+
+    fn set_limit(&self, bytes: Option<u64>) -> Result<(), ServiceError> {
+        self.pool().set_limit(bytes);
+        Ok(())
+    }
+
+    fn trim(&self, keep: u64) -> Result<u64, ServiceError> {
+        Ok(self.pool().trim(usize::try_from(keep).unwrap_or(usize::MAX)) as u64)
+    }
+
+    fn set_pressure_callback(&self, callback: Option<PressureCallback>) -> Result<(), ServiceError> {
+        self.pool().set_callback(callback);
+        Ok(())
+    }
+
+    /// Takes a [`TensorData`](bb::TensorData), which it shares.
+    fn import(&self, buffer: ForeignBuffer) -> Result<Array, ServiceError> {
+        match buffer.handle.downcast::<TensorData>() {
+            Ok(data) => self.constant(&data).map_err(ServiceError::own),
+            Err(_) => Err(ServiceError::Foreign { problem: "expected a host tensor".to_owned() }),
+        }
+    }
+
+    /// Returns a [`TensorData`](bb::TensorData), which shares the elements if they are contiguous and not packed.
+    fn export(&self, tensor: &Array) -> Result<ForeignBuffer, ServiceError> {
+        let data = self.to_host(tensor).map_err(ServiceError::own)?;
+        let (dtype, shape) = (data.dtype(), bb::Shape::from_slice(data.shape()));
+        Ok(ForeignBuffer::new(dtype, &shape, data))
+    }
+}
+
+impl Kernels<Array> for Cpu {
+    fn limits(&self) -> KernelLimits {
+        KernelLimits::webgpu(vec![KernelFormat::Host])
+            .with_bindings(BINDINGS)
+            .with_binding_bytes(isize::MAX as u64)
+            .with_grid([u32::MAX; 3])
+    }
+
+    fn load(&self, kernel: &UserKernel) -> Result<Box<dyn LoadedKernel<Array>>, ServiceError> {
+        match &kernel.source {
+            KernelSource::Host(run) => Ok(Box::new(Function { on: self.clone(), run: run.clone() })),
+            other => Err(ServiceError::Kernel {
+                name: kernel.name.clone(),
+                problem: KernelProblem::Format { got: other.format(), expected: self.limits().formats },
+            }),
+        }
+    }
+}
+
+/// Returns how many bytes the system can still give, if it says so.
+fn system_memory() -> Option<u64> {
+    // Linux: "An estimate of how much memory is available for starting new applications, without swapping", in KiB.
+    let text = std::fs::read_to_string("/proc/meminfo").ok()?;
+    let line = text.lines().find_map(|line| line.strip_prefix("MemAvailable:"))?;
+    line.trim().strip_suffix("kB")?.trim().parse::<u64>().ok()?.checked_mul(1024)
+}
+
+/// A Rust function as a kernel.
+struct Function {
+    on: Cpu,
+    run: HostKernel,
+}
+
+impl LoadedKernel<Array> for Function {
+    fn run(&self, call: &KernelCall<'_, Array>) -> Result<Vec<Array>, ServiceError> {
+        let to_host = |x: &&Array| self.on.to_host(x).map_err(ServiceError::own);
+        let inputs: Vec<TensorData> = call.inputs.iter().map(to_host).collect::<Result<_, _>>()?;
+        let inputs: Vec<&[u8]> = inputs.iter().map(|data| &data.bytes()[..]).collect();
+        let mut outputs = Vec::new();
+        for output in call.outputs {
+            let zeros =
+                TensorData::zeros(output.dtype, &output.shape, usize::MAX).map_err(ServiceError::own)?;
+            outputs.push(zeros.bytes().to_vec());
+        }
+        if !call.grid.contains(&0) {
+            (self.run)(HostArguments::new(&inputs, &mut outputs, call.immediates, call.grid))
+                .map_err(ServiceError::Backend)?;
+        }
+        let made = call.outputs.iter().zip(outputs);
+        made.map(|(output, bytes)| {
+            let data = TensorData::adopt(output.dtype, &output.shape, Bytes::from(bytes))
+                .map_err(ServiceError::own)?;
+            self.on.constant(&data).map_err(ServiceError::own)
+        })
+        .collect()
+    }
+}

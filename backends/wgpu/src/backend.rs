@@ -1,0 +1,326 @@
+//! The backend: its state, its lifecycle, and the primitives.
+
+use crate::device::Gpu;
+use crate::later::Waiter;
+use crate::ops::{arithmetic, cast, host, index, matmul, own, reduce, shape};
+use crate::pool::MemoryStats;
+use crate::stream::StreamStats;
+use crate::wgsl::map::{Binary, Unary};
+use crate::wgsl::reduce::Join;
+use crate::{Result, Tensor, WgpuBuilder, WgpuError};
+use bb::{
+    BackendAttrs, CompletionHandle, ContractResponse, DataType, DataTypes, GraphProto, Primitive, RoundMode,
+    TensorData,
+};
+use std::collections::HashMap;
+use std::sync::Arc;
+
+/// The backend `wgpu`: one device.
+///
+/// Clones share the device.
+#[derive(Clone, bb::Backend)]
+#[bb(
+    name = "wgpu",
+    open = crate::open::open,
+    options(device, memory),
+    devices = crate::open::devices,
+    extensions(Bits, Create, Image, Index, Llm, Ml, Nn, Quant, Scalar)
+)]
+pub struct Wgpu {
+    gpu: Arc<Gpu>,
+    waiter: Arc<Waiter>,
+}
+
+impl std::fmt::Debug for Wgpu {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Wgpu({:?})", self.gpu.info.name)
+    }
+}
+
+/// The element types of tensors.
+const TYPES: DataTypes = DataTypes::of(&[
+    DataType::F32,
+    DataType::F16,
+    DataType::BF16,
+    DataType::I32,
+    DataType::I16,
+    DataType::I8,
+    DataType::U32,
+    DataType::U16,
+    DataType::U8,
+    DataType::Bool,
+]);
+
+impl Wgpu {
+    pub(crate) fn of(gpu: Arc<Gpu>) -> Wgpu {
+        Wgpu { gpu, waiter: Arc::default() }
+    }
+
+    pub(crate) fn gpu(&self) -> &Arc<Gpu> {
+        &self.gpu
+    }
+
+    /// Opens the adapter that the system prefers.
+    ///
+    /// # Errors
+    ///
+    /// As [`WgpuBuilder::open`].
+    pub fn first() -> Result<Wgpu> {
+        WgpuBuilder::default().open()
+    }
+
+    /// Returns the name of the adapter, as its driver gives it.
+    pub fn adapter(&self) -> &str {
+        &self.gpu.info.name
+    }
+
+    /// Returns the greatest number of bytes that a kernel sees of one buffer.
+    pub fn binding(&self) -> u64 {
+        self.gpu.binding
+    }
+
+    /// Submits what was recorded, and waits until the device has finished everything.
+    ///
+    /// # Errors
+    ///
+    /// [`WgpuError::Lost`] and [`WgpuError::Shutdown`]; [`WgpuError::Refused`] if the device refused a command since the last
+    /// call. In a browser [`WgpuError::Blocks`].
+    pub fn synchronize(&self) -> Result<()> {
+        self.gpu.synchronize()
+    }
+
+    /// Submits what was recorded, without waiting.
+    ///
+    /// # Errors
+    ///
+    /// As [`synchronize`](Self::synchronize).
+    pub fn flush(&self) -> Result<()> {
+        self.gpu.flush().map(drop)
+    }
+
+    /// Copies a tensor to the host as a future, which is how a browser reads.
+    ///
+    /// # Errors
+    ///
+    /// As `to_host`.
+    pub async fn read(&self, x: &Tensor) -> Result<TensorData> {
+        host::read(&self.gpu, x).await
+    }
+
+    /// Returns what the buffers of tensors take.
+    pub fn memory(&self) -> MemoryStats {
+        self.gpu.pool.stats()
+    }
+
+    /// Sets the greatest number of bytes of buffers, those included that wait for their next use. Live tensors stay.
+    ///
+    /// Units: bytes.
+    pub fn set_memory_limit(&self, limit: Option<u64>) {
+        self.gpu.pool.set_limit(limit);
+    }
+
+    /// Releases the buffers that wait for their next use, and returns their bytes.
+    pub fn trim(&self) -> u64 {
+        self.gpu.pool.trim()
+    }
+
+    /// Returns how much was recorded, submitted and waited for.
+    pub fn stream(&self) -> StreamStats {
+        self.gpu.stream.stats()
+    }
+
+    /// Returns how many kernels are compiled.
+    pub fn compiled_kernels(&self) -> usize {
+        self.gpu.pipelines.count()
+    }
+
+    /// Waits for the device, and refuses every call from now on with [`WgpuError::Shutdown`].
+    ///
+    /// # Errors
+    ///
+    /// As [`synchronize`](Self::synchronize). The backend is shut down then, too.
+    pub fn shutdown(&self) -> Result<()> {
+        let finished = self.gpu.synchronize();
+        self.gpu.stream.discard();
+        self.gpu.shut();
+        finished
+    }
+
+    /// Returns why the device is lost; `None` if it works.
+    pub fn lost(&self) -> Option<&str> {
+        self.gpu.lost()
+    }
+
+    /// Returns the device of wgpu, for a program that shares it.
+    pub fn device(&self) -> &wgpu::Device {
+        &self.gpu.device
+    }
+
+    /// Returns the queue of wgpu. Call [`flush`](Self::flush) before work that reads tensors.
+    pub fn queue(&self) -> &wgpu::Queue {
+        &self.gpu.queue
+    }
+}
+
+impl bb::Backend for Wgpu {
+    type Tensor = Tensor;
+    type Error = WgpuError;
+
+    fn types(&self) -> DataTypes {
+        TYPES
+    }
+
+    fn add(&self, a: &Tensor, b: &Tensor) -> Result<Tensor> {
+        arithmetic::binary(&self.gpu, Primitive::Add, Binary::Add, a, b)
+    }
+
+    fn sub(&self, a: &Tensor, b: &Tensor) -> Result<Tensor> {
+        arithmetic::binary(&self.gpu, Primitive::Sub, Binary::Sub, a, b)
+    }
+
+    fn mul(&self, a: &Tensor, b: &Tensor) -> Result<Tensor> {
+        arithmetic::binary(&self.gpu, Primitive::Mul, Binary::Mul, a, b)
+    }
+
+    fn div(&self, a: &Tensor, b: &Tensor) -> Result<Tensor> {
+        arithmetic::binary(&self.gpu, Primitive::Div, Binary::Div, a, b)
+    }
+
+    fn neg(&self, x: &Tensor) -> Result<Tensor> {
+        arithmetic::unary(&self.gpu, Primitive::Neg, Unary::Neg, x)
+    }
+
+    fn abs(&self, x: &Tensor) -> Result<Tensor> {
+        arithmetic::unary(&self.gpu, Primitive::Abs, Unary::Abs, x)
+    }
+
+    fn sqrt(&self, x: &Tensor) -> Result<Tensor> {
+        arithmetic::unary(&self.gpu, Primitive::Sqrt, Unary::Sqrt, x)
+    }
+
+    fn pow(&self, a: &Tensor, b: &Tensor) -> Result<Tensor> {
+        arithmetic::pow(&self.gpu, a, b)
+    }
+
+    fn exp(&self, x: &Tensor) -> Result<Tensor> {
+        arithmetic::unary(&self.gpu, Primitive::Exp, Unary::Exp, x)
+    }
+
+    fn log(&self, x: &Tensor) -> Result<Tensor> {
+        arithmetic::unary(&self.gpu, Primitive::Log, Unary::Log, x)
+    }
+
+    fn matmul(&self, a: &Tensor, b: &Tensor) -> Result<Tensor> {
+        matmul::matmul(&self.gpu, a, b)
+    }
+
+    fn reduce_sum(&self, x: &Tensor, axes: &[i64], keepdims: bool) -> Result<Tensor> {
+        reduce::reduce(&self.gpu, Primitive::ReduceSum, Join::Sum, x, axes, keepdims)
+    }
+
+    fn reduce_mean(&self, x: &Tensor, axes: &[i64], keepdims: bool) -> Result<Tensor> {
+        reduce::reduce(&self.gpu, Primitive::ReduceMean, Join::Mean, x, axes, keepdims)
+    }
+
+    fn reduce_max(&self, x: &Tensor, axes: &[i64], keepdims: bool) -> Result<Tensor> {
+        reduce::reduce(&self.gpu, Primitive::ReduceMax, Join::Max, x, axes, keepdims)
+    }
+
+    fn reduce_min(&self, x: &Tensor, axes: &[i64], keepdims: bool) -> Result<Tensor> {
+        reduce::reduce(&self.gpu, Primitive::ReduceMin, Join::Min, x, axes, keepdims)
+    }
+
+    fn reshape(&self, x: &Tensor, shape: &[usize]) -> Result<Tensor> {
+        shape::reshape(&self.gpu, x, shape)
+    }
+
+    fn transpose(&self, x: &Tensor, perm: &[i64]) -> Result<Tensor> {
+        shape::transpose(&self.gpu, x, perm)
+    }
+
+    fn concat(&self, xs: &[&Tensor], axis: i64) -> Result<Tensor> {
+        shape::concat(&self.gpu, xs, axis)
+    }
+
+    fn slice(&self, x: &Tensor, starts: &[i64], ends: &[i64], axes: &[i64], steps: &[i64]) -> Result<Tensor> {
+        shape::slice(&self.gpu, x, starts, ends, axes, steps)
+    }
+
+    fn split(&self, x: &Tensor, axis: i64, sizes: &[usize]) -> Result<Vec<Tensor>> {
+        shape::split(&self.gpu, x, axis, sizes)
+    }
+
+    fn squeeze(&self, x: &Tensor, axes: &[i64]) -> Result<Tensor> {
+        shape::squeeze(&self.gpu, x, axes)
+    }
+
+    fn unsqueeze(&self, x: &Tensor, axes: &[i64]) -> Result<Tensor> {
+        shape::unsqueeze(&self.gpu, x, axes)
+    }
+
+    fn identity(&self, x: &Tensor) -> Result<Tensor> {
+        own(&self.gpu, "identity", &[x])?;
+        Ok(x.clone())
+    }
+
+    fn cast(&self, x: &Tensor, to: DataType, _saturate: bool, _round_mode: RoundMode) -> Result<Tensor> {
+        // Both options concern types that this backend does not have.
+        cast::cast(&self.gpu, x, to)
+    }
+
+    fn equal(&self, a: &Tensor, b: &Tensor) -> Result<Tensor> {
+        arithmetic::binary(&self.gpu, Primitive::Equal, Binary::Equal, a, b)
+    }
+
+    fn greater(&self, a: &Tensor, b: &Tensor) -> Result<Tensor> {
+        arithmetic::binary(&self.gpu, Primitive::Greater, Binary::Greater, a, b)
+    }
+
+    fn less(&self, a: &Tensor, b: &Tensor) -> Result<Tensor> {
+        arithmetic::binary(&self.gpu, Primitive::Less, Binary::Less, a, b)
+    }
+
+    fn r#where(&self, condition: &Tensor, x: &Tensor, y: &Tensor) -> Result<Tensor> {
+        arithmetic::select(&self.gpu, condition, x, y)
+    }
+
+    fn constant(&self, value: &TensorData) -> Result<Tensor> {
+        host::constant(&self.gpu, value)
+    }
+
+    fn gather(&self, data: &Tensor, indices: &Tensor, axis: i64) -> Result<Tensor> {
+        index::gather(&self.gpu, data, indices, axis)
+    }
+
+    fn to_host(&self, x: &Tensor) -> Result<TensorData> {
+        host::to_host(&self.gpu, x)
+    }
+
+    fn read_into(&self, x: &Tensor, into: &mut [u8]) -> Result<()> {
+        own(&self.gpu, "to_host", &[x])?;
+        self.gpu.check()?;
+        host::read_into(&self.gpu, x, into)
+    }
+
+    /// Records the whole graph, submits it, and answers when the device has finished.
+    fn dispatch(
+        &self,
+        graph: Arc<GraphProto>,
+        inputs: HashMap<String, Tensor>,
+        attrs: BackendAttrs<'_>,
+        completion: CompletionHandle<HashMap<String, Tensor>, WgpuError>,
+    ) -> ContractResponse<HashMap<String, Tensor>, WgpuError> {
+        let recorded = self.execute(&graph, inputs, attrs).and_then(|outputs| Ok((outputs, self.gpu.flush()?)));
+        match recorded {
+            Err(error) => ContractResponse::Now(Err(error)),
+            // A browser completes tensors by itself, and its threads cannot wait.
+            Ok((outputs, None)) => ContractResponse::Now(Ok(outputs)),
+            Ok((outputs, Some(_))) if cfg!(target_arch = "wasm32") => ContractResponse::Now(Ok(outputs)),
+            Ok((outputs, Some(submission))) => {
+                let (answer, completer) = completion.later();
+                self.waiter.complete(&self.gpu, submission, outputs, completer);
+                answer
+            }
+        }
+    }
+}

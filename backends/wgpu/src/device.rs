@@ -1,0 +1,200 @@
+//! The device, what is known of its state, and the errors that it reports.
+
+use crate::pool::Pool;
+use crate::stream::Stream;
+use crate::{Result, WgpuError};
+use std::future::Future;
+use std::pin::pin;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::task::{Context, Poll, Wake, Waker};
+
+/// One device with its queue, its memory and its compiled kernels.
+pub(crate) struct Gpu {
+    pub(crate) device: wgpu::Device,
+    pub(crate) queue: wgpu::Queue,
+    pub(crate) limits: wgpu::Limits,
+    pub(crate) features: wgpu::Features,
+    pub(crate) info: wgpu::AdapterInfo,
+    /// The greatest number of bytes of one binding.
+    pub(crate) binding: u64,
+    pub(crate) pool: Arc<Pool>,
+    pub(crate) pipelines: crate::pipelines::Pipelines,
+    pub(crate) stream: Stream,
+    state: Arc<State>,
+}
+
+impl std::fmt::Debug for Gpu {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Gpu").field("adapter", &self.info.name).finish_non_exhaustive()
+    }
+}
+
+/// What callbacks of the device have reported.
+#[derive(Default)]
+struct State {
+    /// Why the device is lost.
+    lost: OnceLock<String>,
+    shut: AtomicBool,
+    /// Whether `failed` holds an error.
+    has_failed: AtomicBool,
+    /// The first error that no scope caught.
+    failed: Mutex<Option<wgpu::Error>>,
+}
+
+/// What a device is opened with.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Opening {
+    /// Bytes.
+    pub(crate) memory: Option<u64>,
+    /// Bytes; the device's own limit if it is less.
+    pub(crate) binding: Option<u64>,
+}
+
+impl Gpu {
+    /// Opens a device of an adapter.
+    pub(crate) async fn open(adapter: &wgpu::Adapter, opening: &Opening) -> Result<Gpu> {
+        let info = adapter.get_info();
+        let wanted = wgpu::Features::IMMEDIATES | wgpu::Features::SHADER_F16;
+        #[cfg(feature = "passthrough")]
+        let wanted = wanted | wgpu::Features::PASSTHROUGH_SHADERS;
+        let features = adapter.features() & wanted;
+        let limits = adapter.limits();
+        let descriptor = wgpu::DeviceDescriptor {
+            label: Some("bb"),
+            required_features: features,
+            required_limits: limits.clone(),
+            experimental_features: experimental(),
+            memory_hints: wgpu::MemoryHints::Performance,
+            trace: wgpu::Trace::Off,
+        };
+        let failed = |source| WgpuError::Open { adapter: info.name.clone(), source: Box::new(source) };
+        let (device, queue) = adapter.request_device(&descriptor).await.map_err(failed)?;
+        let state = Arc::new(State::default());
+        let to = state.clone();
+        device.on_uncaptured_error(Arc::new(move |error| to.fail(error)));
+        let to = state.clone();
+        device.set_device_lost_callback(move |reason, message| {
+            let message = if message.is_empty() { format!("{reason:?}") } else { message };
+            let _first_reason_stays = to.lost.set(message);
+        });
+        let binding = limits.max_storage_buffer_binding_size.min(limits.max_buffer_size);
+        // Offsets of bindings are multiples of this alignment, so that a smaller binding could hold nothing.
+        let least = u64::from(limits.min_storage_buffer_offset_alignment) * 4;
+        let binding = opening.binding.map_or(binding, |bytes| bytes.clamp(least, binding)) & !3;
+        let pool = Pool::new(device.clone(), limits.max_buffer_size, opening.memory);
+        let pipelines = crate::pipelines::Pipelines::default();
+        let stream = Stream::new(&limits);
+        Ok(Gpu { device, queue, limits, features, info, binding, pool, pipelines, stream, state })
+    }
+
+    /// Returns an error if the device is lost, shut down, or has reported an error that no scope caught.
+    pub(crate) fn check(&self) -> Result<()> {
+        if self.state.shut.load(Ordering::Acquire) {
+            return Err(WgpuError::Shutdown);
+        }
+        if let Some(reason) = self.state.lost.get() {
+            return Err(WgpuError::Lost { reason: reason.clone() });
+        }
+        if self.state.has_failed.load(Ordering::Acquire) {
+            let mut failed = self.state.failed.lock().unwrap_or_else(PoisonError::into_inner);
+            self.state.has_failed.store(false, Ordering::Release);
+            if let Some(error) = failed.take() {
+                return Err(refused("a command", error));
+            }
+        }
+        Ok(())
+    }
+
+    /// Returns why the device is lost.
+    pub(crate) fn lost(&self) -> Option<&str> {
+        self.state.lost.get().map(String::as_str)
+    }
+
+    /// Refuses everything from now on, and releases what waits in the pool.
+    pub(crate) fn shut(&self) {
+        self.state.shut.store(true, Ordering::Release);
+        self.pool.trim();
+    }
+}
+
+fn experimental() -> wgpu::ExperimentalFeatures {
+    #[cfg(feature = "passthrough")]
+    {
+        crate::passthrough::experimental()
+    }
+    #[cfg(not(feature = "passthrough"))]
+    {
+        wgpu::ExperimentalFeatures::disabled()
+    }
+}
+
+impl State {
+    fn fail(&self, error: wgpu::Error) {
+        let mut failed = self.failed.lock().unwrap_or_else(PoisonError::into_inner);
+        failed.get_or_insert(error);
+        self.has_failed.store(true, Ordering::Release);
+    }
+}
+
+/// Makes the error of something that the device refused.
+pub(crate) fn refused(what: &'static str, error: wgpu::Error) -> WgpuError {
+    match error {
+        wgpu::Error::OutOfMemory { .. } => WgpuError::Memory { bytes: 0, used: 0, limit: None },
+        error => WgpuError::Refused { what, source: Box::new(error) },
+    }
+}
+
+/// Catches every error that the device reports on this thread until it ends.
+pub(crate) struct Scope {
+    memory: wgpu::ErrorScopeGuard,
+    internal: wgpu::ErrorScopeGuard,
+    validation: wgpu::ErrorScopeGuard,
+}
+
+impl Scope {
+    pub(crate) fn new(device: &wgpu::Device) -> Scope {
+        let memory = device.push_error_scope(wgpu::ErrorFilter::OutOfMemory);
+        let internal = device.push_error_scope(wgpu::ErrorFilter::Internal);
+        let validation = device.push_error_scope(wgpu::ErrorFilter::Validation);
+        Scope { memory, internal, validation }
+    }
+
+    /// Returns the first error. A browser reports it too late to be seen here; the device's handler gets it there.
+    pub(crate) fn end(self) -> Option<wgpu::Error> {
+        let validation = now(self.validation.pop()).flatten();
+        let internal = now(self.internal.pop()).flatten();
+        let memory = now(self.memory.pop()).flatten();
+        validation.or(internal).or(memory)
+    }
+}
+
+/// Returns what a future has if it is ready.
+fn now<T>(future: impl Future<Output = T>) -> Option<T> {
+    match pin!(future).poll(&mut Context::from_waker(Waker::noop())) {
+        Poll::Ready(value) => Some(value),
+        Poll::Pending => None,
+    }
+}
+
+/// Wakes a thread that waits for a future.
+struct Unpark(std::thread::Thread);
+
+impl Wake for Unpark {
+    fn wake(self: Arc<Self>) {
+        self.0.unpark();
+    }
+}
+
+/// Waits for a future on this thread.
+pub(crate) fn block_on<T>(future: impl Future<Output = T>) -> T {
+    let waker = Waker::from(Arc::new(Unpark(std::thread::current())));
+    let mut context = Context::from_waker(&waker);
+    let mut future = pin!(future);
+    loop {
+        match future.as_mut().poll(&mut context) {
+            Poll::Ready(value) => return value,
+            Poll::Pending => std::thread::park(),
+        }
+    }
+}

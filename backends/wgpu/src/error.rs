@@ -1,0 +1,116 @@
+//! Why an operation of this backend failed.
+
+/// What failed while the device was asked for something.
+pub type DeviceError = Box<dyn std::error::Error + Send + Sync + 'static>;
+
+/// Why an operation of this backend failed.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum WgpuError {
+    /// The operands or parameters are not what the operation takes.
+    #[error(transparent)]
+    Bb(#[from] bb::Error),
+
+    /// No adapter was found: no driver is installed, or none has a compute queue.
+    #[error("found no adapter; expected a driver for Vulkan, Metal or WebGPU, such as Mesa's")]
+    NoAdapter,
+
+    /// No adapter has this number or name.
+    #[error("found no adapter `{name}`; the adapters are {known:?}")]
+    UnknownAdapter {
+        /// What was asked for.
+        name: String,
+        /// The names of the adapters.
+        known: Vec<String>,
+    },
+
+    /// The adapter gave no device.
+    #[error("the adapter `{adapter}` gave no device")]
+    Open {
+        /// The adapter's name.
+        adapter: String,
+        /// What the driver said.
+        #[source]
+        source: DeviceError,
+    },
+
+    /// The device is lost: its driver was reset, it was unplugged, or it was destroyed. None of its tensors can be read.
+    /// Opening the backend again gives a new device.
+    #[error("the device is lost: {reason}")]
+    Lost {
+        /// What the driver said.
+        reason: String,
+    },
+
+    /// The backend was shut down.
+    #[error("the backend was shut down")]
+    Shutdown,
+
+    /// The memory limit, or the device's memory, is used up.
+    #[error("no memory for {bytes} bytes on the device: {used} bytes are used{}", of(*.limit))]
+    Memory {
+        /// The bytes that were asked for.
+        bytes: u64,
+        /// The bytes that live tensors hold.
+        used: u64,
+        /// The limit that the caller set.
+        limit: Option<u64>,
+    },
+
+    /// A tensor or a part of one that must be bound at once is larger than a binding of the device.
+    #[error("`{op}` needs {bytes} bytes in one binding; the device allows {limit}")]
+    Binding {
+        /// The operation.
+        op: &'static str,
+        /// The bytes.
+        bytes: u64,
+        /// The device's limit.
+        limit: u64,
+    },
+
+    /// A tensor has more elements than 32-bit indices can number.
+    #[error("`{op}`: a tensor of {elements} elements; the device numbers at most {}", u32::MAX)]
+    Elements {
+        /// The operation.
+        op: &'static str,
+        /// The elements.
+        elements: usize,
+    },
+
+    /// The tensor belongs to another device.
+    #[error("`{op}`: an operand is on another device; copy it by `to_host` and `constant`")]
+    OtherDevice {
+        /// The operation.
+        op: &'static str,
+    },
+
+    /// The device refused a command or a shader.
+    #[error("the device refused {what}")]
+    Refused {
+        /// What it refused.
+        what: &'static str,
+        /// What it said.
+        #[source]
+        source: DeviceError,
+    },
+
+    /// Results cannot be waited for here, because a browser's main thread may not block.
+    #[error("`{op}` would block, which a browser does not allow; read the tensor with `read`")]
+    Blocks {
+        /// The operation.
+        op: &'static str,
+    },
+}
+
+fn of(limit: Option<u64>) -> String {
+    limit.map_or_else(String::new, |limit| format!(" of {limit}"))
+}
+
+impl From<bb::ir::Error> for WgpuError {
+    fn from(error: bb::ir::Error) -> WgpuError {
+        WgpuError::Bb(error.into())
+    }
+}
+
+/// The result of an operation of this backend.
+pub type Result<T> = std::result::Result<T, WgpuError>;

@@ -1,0 +1,58 @@
+//! Programs of element-wise functions: one kernel is generated for each program.
+
+use crate::device::Gpu;
+use crate::elem::{Elem, Kind};
+use crate::ops::arithmetic::{bound, map};
+use crate::wgsl::map::{Function, Line, OPERANDS, known};
+use crate::{Result, Tensor};
+use bb::ext::scalar::lines;
+use bb::ir::infer;
+use std::sync::Arc;
+
+/// The most lines of a program that becomes one kernel.
+const LINES: usize = 64;
+/// The most dimensions of a walk with more than three operands: half of those that a kernel has room for.
+const DIMS: usize = crate::stream::MAX_DIMS / 2;
+
+/// Computes a program; `None` if the operation's body does.
+pub(super) fn fused(gpu: &Arc<Gpu>, xs: &[&Tensor], program: &[i64]) -> Result<Option<Tensor>> {
+    let lines = lines(program, xs.len())?;
+    let floats = xs.iter().all(|x| x.elem().kind() == Kind::Float);
+    if !floats || lines.len() > LINES || bound(xs) > OPERANDS || xs.is_empty() {
+        return Ok(None);
+    }
+    let mut elems: Vec<Elem> = xs.iter().map(|x| x.elem()).collect();
+    let mut typed = Vec::with_capacity(lines.len());
+    let mut used = vec![false; xs.len() + lines.len()];
+    for line in &lines {
+        let of = |operand: usize| elems.get(operand).copied();
+        let [Some(a), Some(b)] = line.operands.map(of) else { return Ok(None) };
+        let elem = match line.function.converts_to() {
+            Some(dtype) => Elem::of("fused", dtype)?,
+            // The body refuses operands of different types.
+            None if a != b => return Ok(None),
+            None => a,
+        };
+        if !known(line.function) {
+            return Ok(None);
+        }
+        for operand in line.operands {
+            if let Some(used) = used.get_mut(operand) {
+                *used = true;
+            }
+        }
+        typed.push(Line { function: line.function, operands: line.operands, elem });
+        elems.push(elem);
+    }
+    // The result has the extents of what the last line reads, which may be less than all tensors.
+    if used.iter().rev().skip(1).any(|used| !used) {
+        return Ok(None);
+    }
+    let shapes: Vec<&[usize]> = xs.iter().map(|x| x.shape()).collect();
+    let rank = infer::broadcast("fused", &shapes)?.len();
+    if rank > DIMS {
+        return Ok(None);
+    }
+    let elem = elems.last().copied().unwrap_or(Elem::F32);
+    map(gpu, "fused", Function::Program(typed.into()), elem, xs).map(Some)
+}

@@ -1,0 +1,92 @@
+//! `Llm`: normalisation by the root mean square, and attention.
+
+use super::nn::{single, trailing};
+use crate::backend::Wgpu;
+use crate::ops::arithmetic::{map, map_with};
+use crate::ops::{matmul, own, row, shape};
+use crate::wgsl::map::{Binary, Function};
+use crate::wgsl::row::Row;
+use crate::{Result, Tensor};
+use bb::ext::AttentionOptions;
+use bb::ext::llm as body;
+use bb::ir::infer;
+use bb::{DataType, TensorData};
+
+#[bb::native]
+impl bb::ext::Llm for Wgpu {
+    fn rms_normalization(&self, x: &Tensor, scale: &Tensor, axis: i64, epsilon: f64) -> Result<Tensor> {
+        let op = "rms_normalization";
+        own(self.gpu(), op, &[x])?;
+        let rows = if single(&[x, scale]) { trailing(self, op, x, axis, &[scale])? } else { None };
+        let Some((rows, others)) = rows else {
+            return body::rms_normalization(self, x, scale, axis, epsilon);
+        };
+        let others: Vec<&Tensor> = others.iter().collect();
+        let y = row::rows(self.gpu(), op, Row::Rms, &rows, 1, &others, epsilon as f32)?;
+        shape::reshape(self.gpu(), &y, x.shape())
+    }
+
+    fn attention(
+        &self,
+        q: &Tensor,
+        k: &Tensor,
+        v: &Tensor,
+        bias: Option<&Tensor>,
+        options: AttentionOptions,
+    ) -> Result<Tensor> {
+        match self.attended([q, k, v], bias, &options)? {
+            Some(y) => Ok(y),
+            None => body::attention(self, q, k, v, bias, options),
+        }
+    }
+}
+
+impl Wgpu {
+    /// Computes attention in four kernels, or five with a bias; `None` for what the body handles.
+    fn attended(
+        &self,
+        [q, k, v]: [&Tensor; 3],
+        bias: Option<&Tensor>,
+        options: &AttentionOptions,
+    ) -> Result<Option<Tensor>> {
+        let gpu = self.gpu();
+        let AttentionOptions { scale, softcap, precision } = *options;
+        let plain = softcap <= 0.0 && precision.is_none_or(|precision| precision == DataType::F32);
+        if !plain || !single(&[q, k, v]) || !bias.is_none_or(|bias| single(&[bias])) {
+            return Ok(None);
+        }
+        let (&[b, h, s, d], &[kb, g, t, kd], &[vb, vg, vt, e]) = (q.shape(), k.shape(), v.shape()) else {
+            return Ok(None);
+        };
+        if [kb, vb] != [b, b] || vg != g || kd != d || vt != t || [b, h, g, s, t, d, e].contains(&0) || h % g != 0 {
+            return Ok(None);
+        }
+        let products = [b, h, s, t];
+        if let Some(bias) = bias
+            && infer::broadcast("attention", &[bias.shape(), &products])?[..] != products
+        {
+            return Ok(None);
+        }
+        let factor = scale.unwrap_or_else(|| 1.0 / (d as f64).sqrt()) as f32;
+        let factor = crate::ops::host::constant(gpu, &TensorData::scalar(factor))?;
+        let times = Function::Binary(Binary::Mul);
+        // The smaller of the operands is multiplied by the factor.
+        let (q, k) = match h * s <= g * t {
+            true => (map(gpu, "attention", times, q.elem(), &[q, &factor])?, k.clone()),
+            false => (q.clone(), map(gpu, "attention", times, k.elem(), &[k, &factor])?),
+        };
+        // Each head of keys serves some heads of queries.
+        let many = h / g;
+        let q = shape::reshape(gpu, &q, &[b, g, many * s, d])?;
+        let scores = matmul::matmul(gpu, &q, &shape::transpose(gpu, &k, &[0, 1, 3, 2])?)?;
+        let mut scores = shape::reshape(gpu, &scores, &products)?;
+        if let Some(bias) = bias {
+            let plus = Function::Binary(Binary::Add);
+            scores = map_with(gpu, "attention", plus, scores.elem(), &[&scores, bias], &[])?;
+        }
+        let shares = row::rows(gpu, "attention", Row::Softmax { masked: true }, &scores, 3, &[], 0.0)?;
+        let shares = shape::reshape(gpu, &shares, &[b, g, many * s, t])?;
+        let y = matmul::matmul(gpu, &shares, v)?;
+        shape::reshape(gpu, &y, &[b, h, s, e]).map(Some)
+    }
+}

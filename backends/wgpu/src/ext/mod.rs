@@ -1,0 +1,75 @@
+//! Operations beyond the primitives for which this backend has kernels.
+//!
+//! Each method runs its kernel if the kernel serves the operands; otherwise it calls the operation's body, which is made of
+//! primitives.
+
+mod bits;
+mod create;
+mod fused;
+mod llm;
+mod nn;
+mod scalar;
+
+use crate::backend::Wgpu;
+use crate::elem::{Elem, Kind};
+use crate::ops::arithmetic::map_with;
+use crate::wgsl::map::{Binary, Function, Unary};
+use crate::{Result, Tensor};
+use bb::ir::memory;
+use bb::{Backend, DataType, Element, TensorData};
+
+// The bodies of these families serve every call.
+#[bb::native]
+impl bb::ext::Image for Wgpu {}
+
+#[bb::native]
+impl bb::ext::Index for Wgpu {}
+
+#[bb::native]
+impl bb::ext::Ml for Wgpu {}
+
+#[bb::native]
+impl bb::ext::Quant for Wgpu {}
+
+impl bb::ext::Ops for Wgpu {
+    /// The indices that bodies make are `i64`, which this backend lacks.
+    fn host<T: Element>(&self, shape: &[usize], elements: &[T]) -> Result<Tensor> {
+        let wide = TensorData::new(shape, elements)?;
+        if T::DTYPE != DataType::I64 {
+            return self.constant(&wide);
+        }
+        let narrow = wide.as_slice::<i64>()?.iter().map(|&index| match i32::try_from(index) {
+            Ok(index) => Ok(index),
+            Err(_) => Err(bb::ir::Error::Unsupported { op: "constant", dtype: DataType::I64 }),
+        });
+        self.constant(&TensorData::new(shape, &memory::try_collected::<i32, bb::ir::Error>("constant", narrow)?)?)
+    }
+}
+
+impl Wgpu {
+    /// Computes a function of floats; `None` for other types.
+    fn float(&self, op: &'static str, function: Unary, x: &Tensor, numbers: &[f64]) -> Option<Result<Tensor>> {
+        if x.elem().kind() != Kind::Float {
+            return None;
+        }
+        let mut words = [0; 2];
+        for (word, number) in words.iter_mut().zip(numbers) {
+            *word = (*number as f32).to_bits();
+        }
+        let words = words.get(..numbers.len()).unwrap_or_default();
+        Some(map_with(self.gpu(), op, Function::Unary(function), x.elem(), &[x], words))
+    }
+
+    /// Computes a function of two operands of one type, if it is of these kinds.
+    fn both(&self, op: &'static str, function: Binary, kinds: &[Kind], a: &Tensor, b: &Tensor) -> Option<Result<Tensor>> {
+        let elem = a.elem();
+        if elem != b.elem() || !kinds.contains(&elem.kind()) {
+            return None;
+        }
+        let result = if function.compares() { Elem::Bool } else { elem };
+        Some(map_with(self.gpu(), op, Function::Binary(function), result, &[a, b], &[]))
+    }
+}
+
+/// The kinds of numbers.
+const NUMBERS: &[Kind] = &[Kind::Float, Kind::Signed, Kind::Unsigned];

@@ -1,0 +1,104 @@
+//! The tensor: a view of a buffer on the device. A clone copies no elements.
+
+use crate::device::Gpu;
+use crate::elem::Elem;
+use crate::layout::{Strides, is_row_major, row_major};
+use crate::pool::Storage;
+use bb::{DataType, Shape, SlotValue, TensorData};
+use std::any::Any;
+use std::sync::Arc;
+
+/// A tensor on a device: a handle to elements that other tensors may share.
+#[derive(Debug, Clone)]
+pub struct Tensor(pub(crate) Arc<View>);
+
+/// Where a tensor's elements are.
+#[derive(Debug)]
+pub struct View {
+    pub(crate) elem: Elem,
+    pub(crate) shape: Shape,
+    pub(crate) strides: Strides,
+    /// The position of the first element in the buffer.
+    pub(crate) offset: usize,
+    /// `None` if there are no elements.
+    pub(crate) storage: Option<Arc<Storage>>,
+    /// The device, by which tensors of others are known.
+    pub(crate) gpu: Arc<Gpu>,
+    /// The same elements on the host, for small tensors that came from there and were not rearranged.
+    pub(crate) host: Option<TensorData>,
+}
+
+impl Tensor {
+    /// Makes a tensor of a buffer whose elements are in row-major order.
+    pub(crate) fn dense(gpu: &Arc<Gpu>, elem: Elem, shape: Shape, storage: Option<Arc<Storage>>) -> Tensor {
+        let strides = row_major(&shape);
+        Tensor(Arc::new(View { elem, shape, strides, offset: 0, storage, gpu: gpu.clone(), host: None }))
+    }
+
+    /// Makes a tensor of the same elements in another order.
+    pub(crate) fn view(&self, shape: Shape, strides: Strides, offset: usize) -> Tensor {
+        let View { elem, storage, gpu, .. } = &*self.0;
+        let (storage, gpu) = (storage.clone(), gpu.clone());
+        Tensor(Arc::new(View { elem: *elem, shape, strides, offset, storage, gpu, host: None }))
+    }
+
+    /// Makes a tensor of the same elements in the same order, with other extents.
+    pub(crate) fn with_extents(&self, shape: Shape, strides: Strides) -> Tensor {
+        let host = self.0.host.as_ref().and_then(|host| host.reshaped(&shape).ok());
+        let View { elem, storage, gpu, offset, .. } = &*self.0;
+        let (storage, gpu) = (storage.clone(), gpu.clone());
+        Tensor(Arc::new(View { elem: *elem, shape, strides, offset: *offset, storage, gpu, host }))
+    }
+
+    pub(crate) fn elem(&self) -> Elem {
+        self.0.elem
+    }
+
+    pub(crate) fn shape(&self) -> &[usize] {
+        &self.0.shape
+    }
+
+    /// The number of elements.
+    pub(crate) fn len(&self) -> usize {
+        self.0.shape.iter().product()
+    }
+
+    /// Tells whether the elements are in row-major order without gaps.
+    pub(crate) fn is_dense(&self) -> bool {
+        is_row_major(&self.0.shape, &self.0.strides)
+    }
+
+    /// Returns the elements on the host, if they are known there.
+    pub(crate) fn host(&self) -> Option<&TensorData> {
+        self.0.host.as_ref()
+    }
+}
+
+impl bb::Tensor for Tensor {
+    fn dtype(&self) -> DataType {
+        self.0.elem.dtype()
+    }
+
+    fn shape(&self) -> &[usize] {
+        &self.0.shape
+    }
+
+    fn erase(self) -> Arc<dyn SlotValue> {
+        self.0
+    }
+
+    fn restore(value: &Arc<dyn SlotValue>) -> Option<Tensor> {
+        let any: Arc<dyn Any + Send + Sync> = value.clone();
+        any.downcast::<View>().ok().map(Tensor)
+    }
+}
+
+impl SlotValue for View {
+    fn dtype(&self) -> DataType {
+        self.elem.dtype()
+    }
+
+    fn shape(&self) -> &[usize] {
+        &self.shape
+    }
+}

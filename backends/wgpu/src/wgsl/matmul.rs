@@ -1,0 +1,110 @@
+//! Matrix products in tiles: a workgroup of 16 by 16 threads brings parts of both operands into shared memory, and each
+//! thread computes a few results.
+
+use super::{assembled, put, walk};
+use crate::elem::Elem;
+
+/// The threads of a workgroup in each direction.
+pub(crate) const SIDE: u32 = 16;
+
+/// A product. `P.e0` is `m`, `n`, `k` and the stride of the rows of the result; `P.e1` are the strides of rows and
+/// columns of both operands. `P.dims` are the leading dimensions, with the strides of both operands and of the result.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub(crate) struct MatMulKey {
+    pub(crate) elem: Elem,
+    /// The results of a thread in each direction: 1 or 4.
+    pub(crate) each: u32,
+}
+
+impl MatMulKey {
+    pub(crate) fn source(&self) -> String {
+        let (elem, name, each) = (self.elem, self.elem.kind().name(), self.each);
+        let tile = SIDE * each;
+        let zero = if name == "f32" {
+            "0.0"
+        } else if name == "i32" {
+            "0"
+        } else {
+            "0u"
+        };
+        let mut kernel = format!(
+            "var<workgroup> left: array<{name}, {size}>;
+var<workgroup> right: array<{name}, {size}>;
+
+@compute @workgroup_size({SIDE}, {SIDE})
+fn main(@builtin(workgroup_id) wid: vec3<u32>, @builtin(local_invocation_id) lid: vec3<u32>) {{
+    let m = P.e0.x; let n = P.e0.y; let k = P.e0.z;
+    let row = wid.y * {tile}u; let col = wid.x * {tile}u;
+    var a = P.off.x; var b = P.off.y; var at = P.off.w;
+    let batch = wid.z + P.row;
+",
+            size = tile * SIDE
+        );
+        kernel.push_str(&walk(&[("a", 'y'), ("b", 'z'), ("at", 'w')], "batch", "0u", "P.rank"));
+        put(&mut kernel, format_args!("    let t = lid.y * {SIDE}u + lid.x;\n"));
+        for i in 0..each {
+            for j in 0..each {
+                put(&mut kernel, format_args!("    var s{i}{j}: {name} = {zero};\n"));
+            }
+        }
+        put(&mut kernel, format_args!("    for (var k0 = 0u; k0 < k; k0 += {SIDE}u) {{\n"));
+        for part in 0..each {
+            // The side along which neighbours in memory are near has neighbouring threads.
+            put(
+                &mut kernel,
+                format_args!(
+                    "        {{
+            let e = t + {skip}u;
+            var r = e / {SIDE}u; var c = e % {SIDE}u;
+            if (P.e1.y != 1u) {{ r = e % {tile}u; c = e / {tile}u; }}
+            var v: {name} = {zero};
+            if (row + r < m && k0 + c < k) {{ v = {load_a}; }}
+            left[c * {tile}u + r] = v;
+            var q = e / {tile}u; var w = e % {tile}u;
+            if (P.e1.w != 1u) {{ q = e % {SIDE}u; w = e / {SIDE}u; }}
+            var u: {name} = {zero};
+            if (col + w < n && k0 + q < k) {{ u = {load_b}; }}
+            right[q * {tile}u + w] = u;
+        }}
+",
+                    skip = part * SIDE * SIDE,
+                    load_a = elem.load("x0[a + (row + r) * P.e1.x + (k0 + c) * P.e1.y]"),
+                    load_b = elem.load("x1[b + (k0 + q) * P.e1.z + (col + w) * P.e1.w]"),
+                ),
+            );
+        }
+        kernel.push_str("        workgroupBarrier();\n");
+        put(&mut kernel, format_args!("        for (var q = 0u; q < {SIDE}u; q++) {{\n"));
+        for i in 0..each {
+            put(
+                &mut kernel,
+                format_args!(
+                    "            let a{i} = left[q * {tile}u + lid.y + {0}u]; let b{i} = right[q * {tile}u + lid.x + {0}u];\n",
+                    i * SIDE
+                ),
+            );
+        }
+        for i in 0..each {
+            for j in 0..each {
+                put(&mut kernel, format_args!("            s{i}{j} = s{i}{j} + a{i} * b{j};\n"));
+            }
+        }
+        kernel.push_str("        }\n        workgroupBarrier();\n    }\n");
+        for i in 0..each {
+            for j in 0..each {
+                let stored = elem.store(&format!("s{i}{j}"));
+                put(
+                    &mut kernel,
+                    format_args!(
+                        "    {{ let r = row + lid.y + {}u; let c = col + lid.x + {}u;
+      if (r < m && c < n) {{ y[at + r * P.e0.w + c] = {stored}; }} }}\n",
+                        i * SIDE,
+                        j * SIDE
+                    ),
+                );
+            }
+        }
+        kernel.push_str("}\n");
+        assembled(2, false, &kernel)
+    }
+}

@@ -1,0 +1,12 @@
+//! Tests that the backend passes the cases of every primitive and ONNX's cases, on the first adapter.
+
+use bb_wgpu::Wgpu;
+use std::sync::OnceLock;
+
+/// One device for all tests.
+fn backend() -> Wgpu {
+    static OPEN: OnceLock<Wgpu> = OnceLock::new();
+    OPEN.get_or_init(|| Wgpu::first().unwrap_or_else(|error| panic!("no device: {error}"))).clone()
+}
+
+bb::conformance!(backend(), types = [F32, F16, BF16, I32, I16, I8, U32, U16, U8, Bool]);

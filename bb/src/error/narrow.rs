@@ -1,0 +1,34 @@
+//! Why an operation cannot be computed for want of an element type.
+
+use bb_ir::DataType;
+
+/// Why neither a backend nor the host computes an operation.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum NarrowError {
+    /// The backend lacks a type, and has no type that holds the elements exactly.
+    #[error("`{op}` needs {dtype}, which the backend does not have{}", if dtype.is_float() {
+        "; the option `narrow_floats` accepts that it is held in another float"
+    } else {
+        ""
+    })]
+    Lacks {
+        /// The operation.
+        op: &'static str,
+        /// The type.
+        dtype: DataType,
+    },
+
+    /// A result may be out of range of the type in which the backend holds it.
+    #[error(
+        "`{op}` of {dtype} may exceed {held}, in which the backend holds {dtype}, and has too many elements for the host"
+    )]
+    Exceeds {
+        /// The operation.
+        op: &'static str,
+        /// The type of the elements.
+        dtype: DataType,
+        /// The type in which the backend holds them.
+        held: DataType,
+    },
+}

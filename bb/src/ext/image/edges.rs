@@ -1,0 +1,158 @@
+//! Filters that look at the surroundings of each element.
+
+use super::pixels::{PIXELS, on_pixels};
+use crate::ext::{ConvOptions, Extent, Ops, SharpenOptions, SobelOptions, fail, math, product, types};
+use crate::{Error, Tensor};
+
+/// The greatest standard deviation. Its weights reach farther than images do.
+const MOST: f64 = 10_000.0;
+
+fn wrong(op: &'static str, part: &'static str, problem: String) -> Error {
+    Error::Operator { op: op.to_owned(), part: part.into(), problem }
+}
+
+/// Refuses images without two dimensions, and words that name no border.
+fn checked<B: Ops + ?Sized>(op: &'static str, x: &B::Tensor, border: &str) -> Result<(), B::Error> {
+    types::take::<B>(op, x, PIXELS)?;
+    if x.rank() < 2 {
+        return fail::<B, _>(wrong(op, "x", format!("has rank {}, expected 2 or more", x.rank())));
+    }
+    if !["constant", "edge", "reflect", "wrap"].contains(&border) {
+        let problem = format!("is `{border}`, expected `constant`, `edge`, `reflect` or `wrap`");
+        return fail::<B, _>(wrong(op, "border", problem));
+    }
+    Ok(())
+}
+
+/// Tells whether there are no elements, so that nothing lies around them.
+fn is_empty<B: Ops + ?Sized>(on: &B, x: &B::Tensor) -> bool {
+    on.extents(x).iter().any(|extent| extent.is(0))
+}
+
+/// Correlates the last two dimensions with filters of `reach` elements on each side of the middle: `[.., h, w]` to one
+/// channel for each filter, `[n, filters, h, w]`.
+fn correlated<B: Ops + ?Sized>(
+    on: &B,
+    x: &B::Tensor,
+    reach: [usize; 2],
+    weights: &[f64],
+    border: &str,
+) -> Result<B::Tensor, B::Error> {
+    let extents = on.extents(x);
+    let (outer, image) = extents.split_at(extents.len().saturating_sub(2));
+    let flat: Vec<Extent> = [product(outer), 1i64.into()].into_iter().chain(image.iter().cloned()).collect();
+    let [rows, columns] = reach.map(|reach| reach as i64);
+    let pads = [0, 0, rows, columns, 0, 0, rows, columns];
+    let padded = on.pad(&on.reshape_to(x, &flat)?, None, &pads, border)?;
+    let window = reach.map(|reach| 2 * reach + 1);
+    let count = weights.len() / (window[0] * window[1]).max(1);
+    // As `f32` where the image is: the host makes no other floats for it.
+    let filters =
+        on.host(&[count, 1, window[0], window[1]], &weights.iter().map(|&w| w as f32).collect::<Vec<_>>())?;
+    let filters = if x.dtype() == crate::DataType::F64 {
+        on.host(&[count, 1, window[0], window[1]], weights)?
+    } else {
+        math::to(on, &filters, x.dtype())?
+    };
+    on.conv(&padded, &filters, None, ConvOptions::default())
+}
+
+/// Computes the weights of a Gaussian function, which add up to 1.
+fn gaussian(sigma: f64) -> Vec<f64> {
+    let reach = (3.0 * sigma).ceil() as i64;
+    let weight = |i: i64| {
+        let distance = if i == 0 { 0.0 } else { i as f64 / sigma };
+        (-0.5 * distance * distance).exp()
+    };
+    let weights: Vec<f64> = (-reach..=reach).map(weight).collect();
+    let sum: f64 = weights.iter().sum();
+    weights.into_iter().map(|weight| weight / sum).collect()
+}
+
+/// Blurs floats.
+fn blurred<B: Ops + ?Sized>(on: &B, x: &B::Tensor, sigma: f64, border: &str) -> Result<B::Tensor, B::Error> {
+    let weights = gaussian(sigma);
+    let reach = weights.len() / 2;
+    if reach == 0 {
+        return on.identity(x);
+    }
+    // First along the width, then along the height.
+    let y = correlated(on, x, [0, reach], &weights, border)?;
+    on.reshape_to(&correlated(on, &y, [reach, 0], &weights, border)?, &on.extents(x))
+}
+
+fn checked_sigma<B: Ops + ?Sized>(op: &'static str, sigma: f64) -> Result<(), B::Error> {
+    if (0.0..=MOST).contains(&sigma) {
+        return Ok(());
+    }
+    fail::<B, _>(wrong(op, "sigma", format!("is {sigma}, expected 0 to {MOST}")))
+}
+
+/// The body of [`Image::gaussian_blur`](crate::ext::Image::gaussian_blur).
+pub fn gaussian_blur<B: Ops + ?Sized>(
+    on: &B,
+    x: &B::Tensor,
+    sigma: f64,
+    border: &str,
+) -> Result<B::Tensor, B::Error> {
+    const OP: &str = "gaussian_blur";
+    checked::<B>(OP, x, border)?;
+    checked_sigma::<B>(OP, sigma)?;
+    if is_empty(on, x) {
+        return on.identity(x);
+    }
+    on_pixels(on, OP, x, |x| blurred(on, x, sigma, border))
+}
+
+/// The body of [`Image::sharpen`](crate::ext::Image::sharpen).
+pub fn sharpen<B: Ops + ?Sized>(
+    on: &B,
+    x: &B::Tensor,
+    SharpenOptions { amount, sigma, border }: SharpenOptions<'_>,
+) -> Result<B::Tensor, B::Error> {
+    const OP: &str = "sharpen";
+    checked::<B>(OP, x, border)?;
+    checked_sigma::<B>(OP, sigma)?;
+    if is_empty(on, x) {
+        return on.identity(x);
+    }
+    on_pixels(on, OP, x, |x| {
+        let detail = on.sub(x, &blurred(on, x, sigma, border)?)?;
+        on.add(x, &math::times(on, &detail, amount)?)
+    })
+}
+
+/// The filters of the derivatives along the width and the height.
+const ALONG_WIDTH: [f64; 9] = [-1.0, 0.0, 1.0, -2.0, 0.0, 2.0, -1.0, 0.0, 1.0];
+const ALONG_HEIGHT: [f64; 9] = [-1.0, -2.0, -1.0, 0.0, 0.0, 0.0, 1.0, 2.0, 1.0];
+
+/// The body of [`Image::sobel`](crate::ext::Image::sobel).
+pub fn sobel<B: Ops + ?Sized>(
+    on: &B,
+    x: &B::Tensor,
+    SobelOptions { direction, border }: SobelOptions<'_>,
+) -> Result<B::Tensor, B::Error> {
+    const OP: &str = "sobel";
+    checked::<B>(OP, x, border)?;
+    let weights = match direction {
+        "x" => ALONG_WIDTH.to_vec(),
+        "y" => ALONG_HEIGHT.to_vec(),
+        "magnitude" => [ALONG_WIDTH, ALONG_HEIGHT].concat(),
+        other => {
+            let problem = format!("is `{other}`, expected `x`, `y` or `magnitude`");
+            return fail::<B, _>(wrong(OP, "direction", problem));
+        }
+    };
+    if is_empty(on, x) {
+        return on.identity(x);
+    }
+    on_pixels(on, OP, x, |x| {
+        let y = correlated(on, x, [1, 1], &weights, border)?;
+        let y = if direction == "magnitude" {
+            on.sqrt(&on.reduce_sum(&on.mul(&y, &y)?, &[1], true)?)?
+        } else {
+            y
+        };
+        on.reshape_to(&y, &on.extents(x))
+    })
+}

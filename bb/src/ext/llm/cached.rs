@@ -1,0 +1,92 @@
+//! Attention to a cache that grows with each call.
+
+use super::{Reach, reached};
+use crate::ext::{AttentionOptions, CachedAttentionOptions, Extent, Ops, fail, types};
+use crate::{Error, Tensor};
+
+const OP: &str = "cached_attention";
+
+/// Returns which positions a query reaches.
+pub(super) fn reach<B: Ops + ?Sized>(
+    op: &'static str,
+    causal: bool,
+    left: Option<i64>,
+) -> Result<Reach, B::Error> {
+    match left {
+        Some(left) if left < 0 => fail::<B, _>(Error::Operator {
+            op: op.to_owned(),
+            part: "left".into(),
+            problem: format!("is {left}, expected 0 or more"),
+        }),
+        left => Ok(Reach { left, right: causal.then_some(0) }),
+    }
+}
+
+/// Returns what is added to products: 0 where a query may attend to a key, and else minus infinity.
+pub(super) fn additive<B: Ops + ?Sized>(
+    on: &B,
+    allowed: &B::Tensor,
+    q: &B::Tensor,
+) -> Result<B::Tensor, B::Error> {
+    on.r#where(allowed, &on.scalar_like(q, 0.0)?, &on.scalar_like(q, f64::NEG_INFINITY)?)
+}
+
+/// The body of [`Llm::cached_attention`](crate::ext::Llm::cached_attention).
+///
+/// A single query needs no mask: the keys that it reaches follow each other up to the last one.
+#[expect(clippy::too_many_arguments, reason = "the operands of the operation")]
+pub fn cached_attention<B: Ops + ?Sized>(
+    on: &B,
+    q: &B::Tensor,
+    k: &B::Tensor,
+    v: &B::Tensor,
+    past_k: Option<&B::Tensor>,
+    past_v: Option<&B::Tensor>,
+    bias: Option<&B::Tensor>,
+    CachedAttentionOptions { causal, left, scale, softcap, precision }: CachedAttentionOptions,
+) -> Result<Vec<B::Tensor>, B::Error> {
+    let reach = reach::<B>(OP, causal, left)?;
+    for operand in [("q", q), ("k", k), ("v", v)] {
+        types::ranked::<B>(OP, operand, 4)?;
+    }
+    if !on.extent(k, 2).equals(&on.extent(q, 2)) {
+        let (left, right) = (q.shape().into(), k.shape().into());
+        return fail::<B, _>(bb_ir::Error::Shapes { op: OP, left, right });
+    }
+    let (k, v) = match (past_k, past_v) {
+        (Some(past_k), Some(past_v)) => (on.concat(&[past_k, k], 2)?, on.concat(&[past_v, v], 2)?),
+        (None, None) => (on.identity(k)?, on.identity(v)?),
+        _ => {
+            return fail::<B, _>(Error::Operator {
+                op: OP.to_owned(),
+                part: "past".into(),
+                problem: "has keys or values alone, expected both".to_owned(),
+            });
+        }
+    };
+    let options = AttentionOptions { scale, softcap, precision };
+    let (count, all) = (on.extent(q, 2), on.extent(&k, 2));
+    let y = if count.is(1) && causal && bias.is_none() {
+        match left.map(|left| all.minus(&Extent::from(left.saturating_add(1)))) {
+            Some(from) if !from.at_least(&Extent::from(1i64)) => on.attention(q, &k, &v, None, options)?,
+            None => on.attention(q, &k, &v, None, options)?,
+            Some(from) => {
+                let near = |x: &B::Tensor| {
+                    on.slice_to(x, std::slice::from_ref(&from), std::slice::from_ref(&all), &[2], &[])
+                };
+                on.attention(q, &near(&k)?, &near(&v)?, None, options)?
+            }
+        }
+    } else {
+        let offset = on.ints_of(&[], &[all.minus(&count)])?;
+        let mask = reached(on, [&count, &all], &offset, reach)?;
+        let mask = mask.map(|allowed| additive(on, &allowed, q)).transpose()?;
+        let bias = match (bias, mask) {
+            (Some(bias), Some(mask)) => Some(on.add(bias, &mask)?),
+            (Some(bias), None) => Some(bias.clone()),
+            (None, mask) => mask,
+        };
+        on.attention(q, &k, &v, bias.as_ref(), options)?
+    };
+    Ok(vec![y, k, v])
+}

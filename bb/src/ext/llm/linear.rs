@@ -1,0 +1,133 @@
+//! Products with matrices whose rows are the columns of the product.
+
+use crate::ext::{MatMulNBitsOptions, Ops, QuantizedLinearOptions, fail, math, types};
+use crate::{DataType, Error, Tensor};
+use DataType::{I4, I8, I32, U4, U8};
+
+/// The body of [`Llm::linear`](crate::ext::Llm::linear).
+pub fn linear<B: Ops + ?Sized>(
+    on: &B,
+    x: &B::Tensor,
+    w: &B::Tensor,
+    bias: Option<&B::Tensor>,
+) -> Result<B::Tensor, B::Error> {
+    const OP: &str = "linear";
+    let columns = match (w.rank(), bias) {
+        (2, _) => on.transpose(w, &[1, 0])?,
+        (1, None) => w.clone(),
+        (rank, _) => {
+            let problem = format!("has rank {rank}, expected 2, or 1 without a bias");
+            return fail::<B, _>(Error::Operator { op: OP.to_owned(), part: "w".into(), problem });
+        }
+    };
+    biased(on, OP, on.matmul(x, &columns)?, bias)
+}
+
+/// Adds a bias, which broadcasts to `y`.
+fn biased<B: Ops + ?Sized>(
+    on: &B,
+    op: &'static str,
+    y: B::Tensor,
+    bias: Option<&B::Tensor>,
+) -> Result<B::Tensor, B::Error> {
+    let Some(bias) = bias else { return Ok(y) };
+    types::alike::<B>(bias, &y)?;
+    types::fits(on, op, bias, &y)?;
+    on.add(&y, bias)
+}
+
+/// The body of [`Llm::quantized_linear`](crate::ext::Llm::quantized_linear).
+///
+/// Weights with an integer in each element become bytes, whose zero points move with them, so that one product serves both layouts.
+pub fn quantized_linear<B: Ops + ?Sized>(
+    on: &B,
+    x: &B::Tensor,
+    w: &B::Tensor,
+    scales: &B::Tensor,
+    zeros: Option<&B::Tensor>,
+    bias: Option<&B::Tensor>,
+    QuantizedLinearOptions { bits, block }: QuantizedLinearOptions,
+) -> Result<B::Tensor, B::Error> {
+    const OP: &str = "quantized_linear";
+    let wrong = |part: &'static str, problem: String| Error::Operator {
+        op: OP.to_owned(),
+        part: part.into(),
+        problem,
+    };
+    types::take::<B>(OP, x, types::FLOATS)?;
+    types::take::<B>(OP, scales, types::FLOATS)?;
+    let Some(last) = x.rank().checked_sub(1) else {
+        return fail::<B, _>(wrong("x", "has rank 0, expected 1 or more".to_owned()));
+    };
+    // The extents of weights are the same in all runs.
+    let inner = usize::try_from(on.extent(x, last).number()).unwrap_or(0);
+    let packed = w.rank() == 3;
+    let of_row = match (block, w.shape()) {
+        (0, &[_, _, bytes]) => bytes.saturating_mul(8) / bits.clamp(1, 8) as usize,
+        (0, _) => inner.max(1),
+        (block, _) => match usize::try_from(block) {
+            Ok(block) => block,
+            Err(_) => return fail::<B, _>(wrong("block", format!("is {block}, expected 0 or more"))),
+        },
+    };
+    let blocks = inner.div_ceil(of_row.max(1));
+    let options = MatMulNBitsOptions { inner: inner as i64, bits, block: of_row as i64 };
+    let product = if packed {
+        on.matmul_n_bits(x, w, scales, zeros, None, options)?
+    } else {
+        types::take::<B>(OP, w, &[I4, U4, I8, U8])?;
+        let &[columns, own] = w.shape() else {
+            return fail::<B, _>(wrong("w", format!("has rank {}, expected 2 or 3", w.rank())));
+        };
+        if own != inner {
+            let (left, right) = (x.shape().into(), w.shape().into());
+            return fail::<B, _>(bb_ir::Error::Shapes { op: OP, left, right });
+        }
+        for (part, given) in [("scales", Some(scales)), ("zeros", zeros)] {
+            let fits = |given: &B::Tensor| {
+                given.shape() == [columns, blocks] || (blocks == 1 && given.shape() == [columns])
+            };
+            if let Some(given) = given.filter(|given| !fits(given)) {
+                let problem = format!("has the shape {:?}, expected {:?}", given.shape(), [columns, blocks]);
+                return fail::<B, _>(wrong(part, problem));
+            }
+        }
+        let zeros = match zeros {
+            Some(zeros) => {
+                types::alike::<B>(zeros, w)?;
+                on.reshape(&bytes(on, zeros)?, &[columns, blocks])?
+            }
+            None => on.full(
+                &[columns, blocks],
+                if w.dtype().is_signed_integer() || w.dtype() == I4 { 128.0 } else { 0.0 },
+                U8,
+            )?,
+        };
+        let whole = blocks * of_row;
+        let pads = [0, 0, 0, (whole - inner) as i64];
+        let rows = on.pad(&bytes(on, w)?, None, &pads, "constant")?;
+        let rows = on.reshape(&rows, &[columns, blocks, of_row])?;
+        let scales = on.reshape(scales, &[columns, blocks])?;
+        on.matmul_n_bits(
+            x,
+            &rows,
+            &scales,
+            Some(&zeros),
+            None,
+            MatMulNBitsOptions { inner: inner as i64, bits: 8, block: of_row as i64 },
+        )?
+    };
+    biased(on, OP, product, bias)
+}
+
+/// Integers of 4 and 8 bits as bytes: those with a sign count from 128.
+fn bytes<B: Ops + ?Sized>(on: &B, x: &B::Tensor) -> Result<B::Tensor, B::Error> {
+    match x.dtype() {
+        U8 => Ok(x.clone()),
+        U4 => math::to(on, x, U8),
+        _ => {
+            let wide = math::to(on, x, I32)?;
+            math::to(on, &on.add(&wide, &on.scalar_like(&wide, 128.0)?)?, U8)
+        }
+    }
+}

@@ -1,0 +1,166 @@
+//! Drawing tokens by their logits.
+
+use crate::ext::{HostKernel, Mersenne, Ops, SampleTokenOptions, fail, integers, types};
+use crate::{DataType, Error, Shape, Tensor};
+use bb_ir::convert::{Rounding, cast};
+use bb_ir::op::{Param, take};
+use bb_ir::{TensorData, memory};
+
+const OP: &str = "sample_token";
+
+fn wrong(part: &'static str, problem: String) -> Error {
+    Error::Operator { op: OP.to_owned(), part: part.into(), problem }
+}
+
+static DRAWN: HostKernel = HostKernel { name: "sample_token", random: true, run: sampled };
+static DRAWN_OF_SEED: HostKernel = HostKernel { name: "sample_seeded_token", random: false, run: sampled };
+
+/// The body of [`Llm::sample_token`](crate::ext::Llm::sample_token).
+pub fn sample_token<B: Ops + ?Sized>(
+    on: &B,
+    logits: &B::Tensor,
+    previous: Option<&B::Tensor>,
+    SampleTokenOptions { temperature, top_k, top_p, repetition_penalty, seed }: SampleTokenOptions,
+) -> Result<B::Tensor, B::Error> {
+    types::take::<B>(OP, logits, types::FLOATS)?;
+    let Some((_, rows)) = logits.shape().split_last() else {
+        return fail::<B, _>(wrong("logits", "has rank 0, expected 1 or more".to_owned()));
+    };
+    let rows = Shape::from_slice(rows);
+    if let Some(previous) = previous {
+        types::take::<B>(OP, previous, types::INDICES)?;
+        let own = previous.shape();
+        if own.split_last().is_none_or(|(_, own)| own != rows.as_slice()) {
+            let (left, right) = (logits.shape().into(), own.into());
+            return fail::<B, _>(bb_ir::Error::Shapes { op: OP, left, right });
+        }
+    }
+    let at_least_0 = |x: f64| x.is_finite() && x >= 0.0;
+    if !at_least_0(temperature) {
+        return fail::<B, _>(wrong("temperature", format!("is {temperature}, expected 0 or more")));
+    }
+    if top_k < 0 {
+        return fail::<B, _>(wrong("top_k", format!("is {top_k}, expected 0 or more")));
+    }
+    if !(0.0..=1.0).contains(&top_p) {
+        return fail::<B, _>(wrong("top_p", format!("is {top_p}, expected 0 to 1")));
+    }
+    if !at_least_0(repetition_penalty) || repetition_penalty == 0.0 {
+        let problem = format!("is {repetition_penalty}, expected more than 0");
+        return fail::<B, _>(wrong("repetition_penalty", problem));
+    }
+    let numbers = vec![temperature, top_p, repetition_penalty];
+    let params = [Param::Floats(numbers.into()), Param::Int(top_k), Param::OptInt(seed)];
+    // Greedy choices do not depend on the seed.
+    let body = if seed.is_some() || temperature == 0.0 { &DRAWN_OF_SEED } else { &DRAWN };
+    let drawn = on.on_host(body, &[Some(logits), previous], &params, &[(DataType::I64, rows)])?;
+    let missing = || Error::Results { op: body.name.to_owned(), expected: 1, got: 0 };
+    Ok(drawn.into_iter().next().ok_or_else(missing)?)
+}
+
+/// How a token is drawn.
+struct Sampling {
+    temperature: f64,
+    top_p: f64,
+    penalty: f64,
+    top_k: usize,
+}
+
+/// Draws on the host: the kernel of the operation.
+fn sampled(inputs: &[Option<&TensorData>], params: &[Param<'_>]) -> Result<Vec<TensorData>, Error> {
+    let Some(logits) = inputs.first().copied().flatten() else {
+        return Err(Error::Operand { op: OP, index: 0, expected: "a tensor" });
+    };
+    let &[temperature, top_p, penalty] = take::Floats(OP, params.first())? else {
+        return Err(Error::excluded("three numbers as a parameter of a draw"));
+    };
+    let top_k = usize::try_from(take::Int(OP, params.get(1))?).unwrap_or(usize::MAX);
+    let how = Sampling { temperature, top_p, penalty, top_k: if top_k == 0 { usize::MAX } else { top_k } };
+    let mut random = Mersenne::of(take::OptInt(OP, params.get(2))?);
+    let (&count, rows) = logits.shape().split_last().unwrap_or((&0, &[]));
+    let previous = inputs.get(1).copied().flatten();
+    let each = previous.and_then(|x| x.shape().last().copied()).unwrap_or(0);
+    let previous = previous.map(integers).transpose()?.unwrap_or_default();
+    let wide = cast(logits, DataType::F64, Rounding::default())?;
+    let numbers = wide.as_slice::<f64>()?;
+    let total = bb_ir::element_count(rows).unwrap_or(0);
+    if count == 0 && total > 0 {
+        return Err(wrong("logits", "has no tokens".to_owned()));
+    }
+    let mut tokens: Vec<i64> = memory::room(OP, total)?;
+    for row in 0..total {
+        let logits = numbers.get(row * count..(row + 1) * count).unwrap_or_default();
+        let before = previous.get(row * each..(row + 1) * each).unwrap_or_default();
+        tokens.push(token(logits, before, &how, random.unit(), row)?);
+    }
+    Ok(vec![TensorData::new(rows, &tokens)?])
+}
+
+/// Draws a token by a number from 0 to 1.
+fn token(logits: &[f64], before: &[i64], how: &Sampling, drawn: f64, row: usize) -> Result<i64, Error> {
+    if let Some(at) = logits.iter().position(|logit| logit.is_nan()) {
+        return Err(wrong("logits", format!("has NaN for the token {at} of row {row}")));
+    }
+    let mut order: Vec<(f64, i64)> = memory::collected(OP, logits.iter().copied().zip(0i64..))?;
+    if how.penalty != 1.0 {
+        let mut seen = before.to_vec();
+        seen.sort_unstable();
+        seen.dedup();
+        for token in seen.into_iter().filter(|&token| token >= 0) {
+            let slot = usize::try_from(token).ok().and_then(|token| order.get_mut(token));
+            let Some((logit, _)) = slot else { return Err(unknown(token, logits.len(), row)) };
+            *logit = if *logit > 0.0 { *logit / how.penalty } else { *logit * how.penalty };
+        }
+    } else if let Some(&token) = before.iter().find(|&&t| usize::try_from(t).is_ok_and(|t| t >= logits.len()))
+    {
+        return Err(unknown(token, logits.len(), row));
+    }
+    // The most probable first, and of equal ones the first.
+    let compare = |a: &(f64, i64), b: &(f64, i64)| b.0.total_cmp(&a.0).then(a.1.cmp(&b.1));
+    // Both zeros are one number.
+    order.iter_mut().for_each(|(logit, _)| *logit += 0.0);
+    let kept = if how.temperature == 0.0 { 1 } else { how.top_k.min(order.len()) };
+    if kept < order.len() {
+        order.select_nth_unstable_by(kept - 1, compare);
+        order.truncate(kept);
+    }
+    order.sort_unstable_by(compare);
+    let Some(&(most, best)) = order.first().filter(|(logit, _)| *logit > f64::NEG_INFINITY) else {
+        return Err(wrong(
+            "logits",
+            format!("leaves no token possible in row {row}: all are minus infinity"),
+        ));
+    };
+    if how.temperature == 0.0 {
+        return Ok(best);
+    }
+    // Infinite logits share all probability.
+    let weight = |logit: f64| match most == f64::INFINITY {
+        true => f64::from(u8::from(logit == most)),
+        false => ((logit - most) / how.temperature).exp(),
+    };
+    order.iter_mut().for_each(|(logit, _)| *logit = weight(*logit));
+    let total: f64 = order.iter().map(|(weight, _)| weight).sum();
+    let mut sum = 0.0;
+    // The fewest tokens that reach the probability, at least one.
+    let reach = order.iter().position(|(weight, _)| {
+        sum += weight;
+        sum >= how.top_p * total
+    });
+    if how.top_p < 1.0 {
+        order.truncate(reach.map_or(order.len(), |last| last + 1));
+    }
+    let total: f64 = order.iter().map(|(weight, _)| weight).sum();
+    let mut sum = 0.0;
+    let chosen = order.iter().find(|(weight, _)| {
+        sum += weight;
+        *weight > 0.0 && sum > drawn * total
+    });
+    // Sums are rounded, so that none may exceed the product.
+    let last = order.iter().rev().find(|(weight, _)| *weight > 0.0);
+    Ok(chosen.or(last).map_or(best, |&(_, token)| token))
+}
+
+fn unknown(token: i64, count: usize, row: usize) -> Error {
+    wrong("previous", format!("has the token {token} in row {row}, of {count} tokens"))
+}

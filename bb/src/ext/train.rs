@@ -1,0 +1,486 @@
+//! `Train`: losses, and how tensors move along their gradients.
+//!
+//! `bb/docs/training.md` says which convention each operation follows where several exist.
+
+use crate::error::NodePart;
+use crate::ext::normalize::log_softmax_over;
+use crate::ext::{Ops, math, types};
+use crate::{DataType, Error, Tensor};
+
+crate::ext::family::family! { [
+    /// Losses of classification, and optimizers.
+    Train, TrainOp, train]
+
+    /// Computes the cross entropy of scores and labels: the negative logarithm of the probability that a softmax gives the label.
+    ///
+    /// Shapes: `x: [n, c, …]` has a score for each of `c` classes, `labels: [n, …]` are integers from 0 to `c - 1`, and
+    /// `weights: [c]` multiply the losses of each class. The result has rank 0, or the shape of `labels` for the
+    /// reduction `none`. Types: floats.
+    ///
+    /// The reduction `mean` divides by the sum of the weights of the labels, as in ONNX and in PyTorch; without labels
+    /// that count it is NaN.
+    ///
+    /// Errors: a label is out of range and not ignored; the shapes do not fit.
+    ///
+    /// Source: ONNX `SoftmaxCrossEntropyLoss`, opset 13; PyTorch `cross_entropy`, whose `ignore_index` is -100 if it
+    /// is not given.
+    CrossEntropy 13 = cross_entropy(x: Tensor, labels: Tensor, weights: Optional) with options: CrossEntropyOptions<'a> {
+        /// How the losses become the result: `mean`, `sum` or `none` ([`Reduction`]).
+        reduction: Text = "mean",
+        /// The label that has no loss and does not count.
+        ignored: OptInt = None,
+    } -> Tensor;
+
+    /// Computes the loss of logarithms of probabilities: the negative logarithm at the label.
+    ///
+    /// Shapes, types, reductions and errors are those of [`cross_entropy`](Self::cross_entropy).
+    ///
+    /// Source: ONNX `NegativeLogLikelihoodLoss`, opset 22.
+    NegativeLogLikelihood 22 = negative_log_likelihood(x: Tensor, labels: Tensor, weights: Optional) with options: NegativeLogLikelihoodOptions<'a> {
+        /// How the losses become the result: `mean`, `sum` or `none` ([`Reduction`]).
+        reduction: Text = "mean",
+        /// The label that has no loss and does not count.
+        ignored: OptInt = None,
+    } -> Tensor;
+
+    /// Computes the cross entropy of scores and probabilities: the sum over the classes of the negative logarithm of
+    /// what a softmax gives, times the probability, times the weight of the class.
+    ///
+    /// Shapes: `x` and `targets` are `[n, c, …]`, `weights: [c]`. The result has rank 0, or the shape `[n, …]` for the reduction
+    /// `none`. Types: floats. The reduction `mean` divides by the number of losses, whatever the weights are.
+    ///
+    /// Source: PyTorch `cross_entropy` with probabilities as targets; ONNX has no such operator.
+    CrossEntropyOfProbabilities 1 = cross_entropy_of_probabilities(x: Tensor, targets: Tensor, weights: Optional) with options: CrossEntropyOfProbabilitiesOptions<'a> {
+        /// How the losses become the result: `mean`, `sum` or `none` ([`Reduction`]).
+        reduction: Text = "mean",
+        /// The share of each target that all classes get equally.
+        smoothing: Float = 0.0,
+    } -> Tensor;
+
+    /// Moves `x` along an average of its gradients, divided by the root of an average of their squares.
+    ///
+    /// Shapes: `x`, `gradient`, `mean` and `squares` have one shape; `rate` and `count` have one element. Types: floats;
+    /// `count` any number. `count` is the number of updates, this one included; at 0 the averages are used as they are, as in ONNX.
+    /// The results are the moved `x`, `mean` and `squares`.
+    ///
+    /// Where ε is added says `epsilon_at` ([`AdamEpsilon`]). With `x` of the PyTorch form, `decay` 0.9, `decay_squares`
+    /// 0.999 and `epsilon` 1e-8 are PyTorch's defaults.
+    ///
+    /// Source: ONNX `Adam`, opset 1 of `ai.onnx.preview.training`; PyTorch `Adam`.
+    Adam 1 = adam(x: Tensor, gradient: Tensor, mean: Tensor, squares: Tensor, rate: Tensor, count: Tensor) with options: AdamOptions<'a> {
+        /// The share of the old average of gradients: ONNX's `alpha`, PyTorch's β₁.
+        decay: Float = 0.9,
+        /// The share of the old average of squares: ONNX's `beta`, PyTorch's β₂.
+        decay_squares: Float = 0.999,
+        /// What is added to the root. PyTorch's default is 1e-8.
+        epsilon: Float = 1e-6,
+        /// Where ε is added: `onnx` or `pytorch` ([`AdamEpsilon`]).
+        epsilon_at: Text = "onnx",
+        /// The share of `x` that is added to the gradient: ONNX's `norm_coefficient`, PyTorch's `weight_decay`.
+        penalty: Float = 0.0,
+        /// The share of the moved `x` that is taken away: ONNX's `norm_coefficient_post`.
+        shrink: Float = 0.0,
+    } -> Tensors;
+
+    /// Moves `x` along its gradient, divided by the root of the sum of all squared gradients.
+    ///
+    /// Shapes and types are those of [`adam`](Self::adam). `count` is the number of updates before this one. The results are the
+    /// moved `x` and `squares`. ONNX and PyTorch compute the same; PyTorch's default for `epsilon` is 1e-10.
+    ///
+    /// Source: ONNX `Adagrad`, opset 1 of `ai.onnx.preview.training`; PyTorch `Adagrad`.
+    Adagrad 1 = adagrad(x: Tensor, gradient: Tensor, squares: Tensor, rate: Tensor, count: Tensor) with options: AdagradOptions {
+        /// How much the rate falls: it is divided by `1 + decay * count`. PyTorch's `lr_decay`.
+        decay: Float = 0.0,
+        /// What is added to the root.
+        epsilon: Float = 1e-6,
+        /// The share of `x` that is added to the gradient: ONNX's `norm_coefficient`, PyTorch's `weight_decay`.
+        penalty: Float = 0.0,
+    } -> Tensors;
+
+    /// Moves `x` along the sum of its gradients, of which old ones count less and less.
+    ///
+    /// Shapes and types are those of [`adam`](Self::adam). `count` is the number of updates before this one; at 0 the
+    /// whole gradient counts, whatever `share` is. The results are the moved `x` and `speed`.
+    ///
+    /// Source: ONNX `Momentum`, opset 1 of `ai.onnx.preview.training`; PyTorch `SGD` with `momentum`.
+    Momentum 1 = momentum(x: Tensor, gradient: Tensor, speed: Tensor, rate: Tensor, count: Tensor) with options: MomentumOptions {
+        /// The share of the old speed: ONNX's `alpha`, PyTorch's `momentum`.
+        decay: Float = 0.9,
+        /// The share of the gradient that adds to the speed: ONNX's `beta`; PyTorch calls `1 - share` `dampening`.
+        share: Float = 1.0,
+        /// Whether `x` moves along the gradient and the decayed speed, after Nesterov.
+        nesterov: Bool = false,
+        /// The share of `x` that is added to the gradient: ONNX's `norm_coefficient`, PyTorch's `weight_decay`.
+        penalty: Float = 0.0,
+    } -> Tensors;
+
+    /// Moves `x` against its gradient: `x - rate * (gradient + penalty * x)`.
+    ///
+    /// Shapes: `x` and `gradient` have one shape; `rate` has one element. Types: floats.
+    ///
+    /// Source: PyTorch `SGD` without momentum; ONNX has no such operator.
+    Sgd 1 = sgd(x: Tensor, gradient: Tensor, rate: Tensor; penalty: Float = 0.0) -> Tensor;
+}
+
+/// How losses become the result of a loss function.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Reduction {
+    /// Their mean, weighted by the weights of the labels.
+    Mean,
+    /// Their sum.
+    Sum,
+    /// The losses themselves.
+    None,
+}
+
+impl Reduction {
+    /// Returns the name that options take, which is ONNX's.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Reduction::Mean => "mean",
+            Reduction::Sum => "sum",
+            Reduction::None => "none",
+        }
+    }
+
+    /// Returns the reduction of a name.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Operator`] for another name.
+    pub fn of(op: &str, name: &str) -> Result<Reduction, Error> {
+        [Reduction::Mean, Reduction::Sum, Reduction::None]
+            .into_iter()
+            .find(|reduction| reduction.name() == name)
+            .ok_or_else(|| {
+                let problem = format!("is `{name}`, expected `none`, `sum` or `mean`");
+                wrong(op, "reduction", problem)
+            })
+    }
+}
+
+/// Where Adam adds ε. The root that it divides by belongs to an average of squares, which is too small in the first updates.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum AdamEpsilon {
+    /// To the root of the average as it is: `√v + ε`. The rate makes up for the first updates.
+    Onnx,
+    /// To the root of the corrected average: `√(v / (1 - β₂ᵗ)) + ε`.
+    PyTorch,
+}
+
+impl AdamEpsilon {
+    /// Returns the name that [`AdamOptions::epsilon_at`] takes.
+    pub const fn name(self) -> &'static str {
+        match self {
+            AdamEpsilon::Onnx => "onnx",
+            AdamEpsilon::PyTorch => "pytorch",
+        }
+    }
+
+    /// Returns the place of a name.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Operator`] for another name.
+    pub fn of(name: &str) -> Result<AdamEpsilon, Error> {
+        [AdamEpsilon::Onnx, AdamEpsilon::PyTorch]
+            .into_iter()
+            .find(|at| at.name() == name)
+            .ok_or_else(|| wrong("adam", "epsilon_at", format!("is `{name}`, expected `onnx` or `pytorch`")))
+    }
+}
+
+fn wrong(op: &str, part: impl Into<NodePart>, problem: String) -> Error {
+    Error::Operator { op: op.to_owned(), part: part.into(), problem }
+}
+
+/// The body of [`Train::cross_entropy`].
+pub fn cross_entropy<B: Ops + ?Sized>(
+    on: &B,
+    x: &B::Tensor,
+    labels: &B::Tensor,
+    weights: Option<&B::Tensor>,
+    CrossEntropyOptions { reduction, ignored }: CrossEntropyOptions<'_>,
+) -> Result<B::Tensor, B::Error> {
+    const OP: &str = "cross_entropy";
+    types::take::<B>(OP, x, types::FLOATS)?;
+    of_classes::<B>(OP, x)?;
+    math::widened(on, x, DataType::F32, |x| {
+        labelled(on, OP, &log_softmax_over(on, x, &[1])?, [Some(labels), weights], reduction, ignored)
+    })
+}
+
+/// The body of [`Train::negative_log_likelihood`].
+pub fn negative_log_likelihood<B: Ops + ?Sized>(
+    on: &B,
+    x: &B::Tensor,
+    labels: &B::Tensor,
+    weights: Option<&B::Tensor>,
+    NegativeLogLikelihoodOptions { reduction, ignored }: NegativeLogLikelihoodOptions<'_>,
+) -> Result<B::Tensor, B::Error> {
+    const OP: &str = "negative_log_likelihood";
+    types::take::<B>(OP, x, types::FLOATS)?;
+    math::widened(on, x, DataType::F32, |log| {
+        labelled(on, OP, log, [Some(labels), weights], reduction, ignored)
+    })
+}
+
+/// Refuses scores without a dimension of classes.
+fn of_classes<B: Ops + ?Sized>(op: &str, x: &B::Tensor) -> Result<(), Error> {
+    match x.rank() {
+        0 | 1 => Err(wrong(op, NodePart::Operand(0), format!("has rank {}, expected 2 or more", x.rank()))),
+        _ => Ok(()),
+    }
+}
+
+/// The loss of log-probabilities `[n, c, …]` for labels `[n, …]`, reduced as asked.
+fn labelled<B: Ops + ?Sized>(
+    on: &B,
+    op: &'static str,
+    log: &B::Tensor,
+    [labels, weights]: [Option<&B::Tensor>; 2],
+    reduction: &str,
+    ignored: Option<i64>,
+) -> Result<B::Tensor, B::Error> {
+    let reduction = Reduction::of(op, reduction)?;
+    of_classes::<B>(op, log)?;
+    let (Some(labels), &[n, classes, ref rest @ ..]) = (labels, log.shape()) else {
+        return Err(Error::Operand { op, index: 1, expected: "labels" }.into());
+    };
+    types::take::<B>(op, labels, types::INTEGERS)?;
+    let expected: Vec<usize> = std::iter::once(n).chain(rest.iter().copied()).collect();
+    if labels.shape() != expected {
+        let problem = format!("has the extents {:?}, expected {expected:?}", labels.shape());
+        return Err(wrong(op, NodePart::Operand(1), problem).into());
+    }
+    let ignored = match ignored {
+        Some(index) => Some(on.equal(&math::to(on, labels, DataType::I64)?, &on.host(&[], &[index])?)?),
+        None => None,
+    };
+    let unless_ignored = |x: &B::Tensor| match &ignored {
+        Some(ignored) => on.r#where(ignored, &on.scalar_like(x, 0.0)?, x),
+        None => on.identity(x),
+    };
+    // An ignored label may be out of range; any other that is fails as an index of the weights.
+    let labels = unless_ignored(labels)?;
+    let weights = match weights {
+        Some(weights) => math::to(on, of_shape::<B>(op, weights, &[classes], 2)?, log.dtype())?,
+        None => on.ones(&[classes], log.dtype())?,
+    };
+    let weights = unless_ignored(&on.gather(&weights, &labels, 0)?)?;
+    let chosen = on.gather_elements(log, &on.unsqueeze(&labels, &[1])?, 1)?;
+    let losses = unless_ignored(&on.mul(&on.neg(&on.squeeze(&chosen, &[1])?)?, &weights)?)?;
+    match reduction {
+        Reduction::None => Ok(losses),
+        Reduction::Sum => on.reduce_sum(&losses, &[], false),
+        Reduction::Mean => {
+            on.div(&on.reduce_sum(&losses, &[], false)?, &on.reduce_sum(&weights, &[], false)?)
+        }
+    }
+}
+
+/// Refuses an operand of another shape.
+fn of_shape<'a, B: Ops + ?Sized>(
+    op: &str,
+    x: &'a B::Tensor,
+    shape: &[usize],
+    operand: usize,
+) -> Result<&'a B::Tensor, Error> {
+    if x.shape() == shape {
+        return Ok(x);
+    }
+    let problem = format!("has the extents {:?}, expected {shape:?}", x.shape());
+    Err(wrong(op, NodePart::Operand(operand), problem))
+}
+
+/// The body of [`Train::cross_entropy_of_probabilities`].
+pub fn cross_entropy_of_probabilities<B: Ops + ?Sized>(
+    on: &B,
+    x: &B::Tensor,
+    targets: &B::Tensor,
+    weights: Option<&B::Tensor>,
+    CrossEntropyOfProbabilitiesOptions { reduction, smoothing }: CrossEntropyOfProbabilitiesOptions<'_>,
+) -> Result<B::Tensor, B::Error> {
+    const OP: &str = "cross_entropy_of_probabilities";
+    types::take::<B>(OP, x, types::FLOATS)?;
+    types::take::<B>(OP, targets, types::FLOATS)?;
+    of_classes::<B>(OP, x)?;
+    of_shape::<B>(OP, targets, x.shape(), 1)?;
+    let reduction = Reduction::of(OP, reduction)?;
+    let classes = x.shape().get(1).copied().unwrap_or(0);
+    math::widened(on, x, DataType::F32, |x| {
+        let mut targets = math::to(on, targets, x.dtype())?;
+        if smoothing != 0.0 {
+            targets =
+                math::plus(on, &math::times(on, &targets, 1.0 - smoothing)?, smoothing / classes as f64)?;
+        }
+        if let Some(weights) = weights {
+            let weights = math::to(on, of_shape::<B>(OP, weights, &[classes], 2)?, x.dtype())?;
+            let mut column = vec![1; x.rank() - 1];
+            if let Some(extent) = column.first_mut() {
+                *extent = classes;
+            }
+            targets = on.mul(&targets, &on.reshape(&weights, &column)?)?;
+        }
+        let log = log_softmax_over(on, x, &[1])?;
+        // A class of probability 0 has no share, even if its logarithm is infinite.
+        let zero = on.scalar_like(x, 0.0)?;
+        let parts = on.r#where(&on.equal(&targets, &zero)?, &zero, &on.mul(&targets, &log)?)?;
+        let losses = on.neg(&on.reduce_sum(&parts, &[1], false)?)?;
+        match reduction {
+            Reduction::None => Ok(losses),
+            Reduction::Sum => on.reduce_sum(&losses, &[], false),
+            Reduction::Mean => on.reduce_mean(&losses, &[], false),
+        }
+    })
+}
+
+/// A tensor to move, and what optimizers compute with it.
+struct Moved<'a, B: Ops + ?Sized> {
+    on: &'a B,
+    x: &'a B::Tensor,
+    /// The gradient of the loss and of the penalty on large elements.
+    g: B::Tensor,
+    /// The learning rate, of rank 0 and the type of `x`.
+    rate: B::Tensor,
+}
+
+impl<'a, B: Ops + ?Sized> Moved<'a, B> {
+    fn new(
+        on: &'a B,
+        op: &'static str,
+        [x, gradient, rate]: [&'a B::Tensor; 3],
+        kept: &[&B::Tensor],
+        penalty: f64,
+    ) -> Result<Moved<'a, B>, B::Error> {
+        for (at, operand) in std::iter::once(gradient).chain(kept.iter().copied()).enumerate() {
+            of_shape::<B>(op, operand, x.shape(), at + 1)?;
+        }
+        types::take::<B>(op, x, types::FLOATS)?;
+        let rate = on.reshape(&math::to(on, rate, x.dtype())?, &[])?;
+        let g = on.add(&math::times(on, x, penalty)?, gradient)?;
+        Ok(Moved { on, x, g, rate })
+    }
+
+    fn constant(&self, value: f64) -> Result<B::Tensor, B::Error> {
+        self.on.scalar_like(self.x, value)
+    }
+
+    /// A number of updates, of rank 0 and the type of `x`.
+    fn number(&self, count: &B::Tensor) -> Result<B::Tensor, B::Error> {
+        self.on.reshape(&math::to(self.on, count, self.x.dtype())?, &[])
+    }
+
+    /// `decay * old + share * new`.
+    fn average(
+        &self,
+        old: &B::Tensor,
+        decay: f64,
+        new: &B::Tensor,
+        share: f64,
+    ) -> Result<B::Tensor, B::Error> {
+        self.on.add(&math::times(self.on, old, decay)?, &math::times(self.on, new, share)?)
+    }
+
+    /// The root of `x`, and a little more.
+    fn root(&self, x: &B::Tensor, epsilon: f64) -> Result<B::Tensor, B::Error> {
+        math::plus(self.on, &self.on.sqrt(x)?, epsilon)
+    }
+
+    /// `value` if updates are counted, and `first` at 0.
+    fn if_counted(
+        &self,
+        count: &B::Tensor,
+        value: &B::Tensor,
+        first: &B::Tensor,
+    ) -> Result<B::Tensor, B::Error> {
+        self.on.r#where(&self.on.greater(count, &self.constant(0.0)?)?, value, first)
+    }
+
+    /// `x` less a step.
+    fn less(&self, step: &B::Tensor) -> Result<B::Tensor, B::Error> {
+        self.on.sub(self.x, step)
+    }
+}
+
+/// The body of [`Train::adam`].
+#[expect(clippy::too_many_arguments, reason = "the operands of the row")]
+pub fn adam<B: Ops + ?Sized>(
+    on: &B,
+    x: &B::Tensor,
+    gradient: &B::Tensor,
+    mean: &B::Tensor,
+    squares: &B::Tensor,
+    rate: &B::Tensor,
+    count: &B::Tensor,
+    AdamOptions { decay, decay_squares, epsilon, epsilon_at, penalty, shrink }: AdamOptions<'_>,
+) -> Result<Vec<B::Tensor>, B::Error> {
+    let epsilon_at = AdamEpsilon::of(epsilon_at)?;
+    let m = Moved::new(on, "adam", [x, gradient, rate], &[mean, squares], penalty)?;
+    let count = m.number(count)?;
+    let mean = m.average(mean, decay, &m.g, 1.0 - decay)?;
+    let squares = m.average(squares, decay_squares, &on.mul(&m.g, &m.g)?, 1.0 - decay_squares)?;
+    // What the averages lack as long as they are of few gradients.
+    let one = m.constant(1.0)?;
+    let lack = |share: f64| -> Result<B::Tensor, B::Error> {
+        m.if_counted(&count, &on.sub(&one, &on.pow(&m.constant(share)?, &count)?)?, &one)
+    };
+    let (rate, root) = match epsilon_at {
+        AdamEpsilon::Onnx => {
+            let adjusted = on.div(&on.mul(&m.rate, &on.sqrt(&lack(decay_squares)?)?)?, &lack(decay)?)?;
+            (adjusted, m.root(&squares, epsilon)?)
+        }
+        AdamEpsilon::PyTorch => {
+            let corrected = on.div(&on.sqrt(&squares)?, &on.sqrt(&lack(decay_squares)?)?)?;
+            (on.div(&m.rate, &lack(decay)?)?, math::plus(on, &corrected, epsilon)?)
+        }
+    };
+    let step = on.div(&on.mul(&rate, &mean)?, &root)?;
+    Ok(vec![math::times(on, &m.less(&step)?, 1.0 - shrink)?, mean, squares])
+}
+
+/// The body of [`Train::adagrad`].
+pub fn adagrad<B: Ops + ?Sized>(
+    on: &B,
+    x: &B::Tensor,
+    gradient: &B::Tensor,
+    squares: &B::Tensor,
+    rate: &B::Tensor,
+    count: &B::Tensor,
+    AdagradOptions { decay, epsilon, penalty }: AdagradOptions,
+) -> Result<Vec<B::Tensor>, B::Error> {
+    let m = Moved::new(on, "adagrad", [x, gradient, rate], &[squares], penalty)?;
+    let rate = on.div(&m.rate, &math::plus(on, &math::times(on, &m.number(count)?, decay)?, 1.0)?)?;
+    let squares = on.add(squares, &on.mul(&m.g, &m.g)?)?;
+    let step = on.div(&on.mul(&rate, &m.g)?, &m.root(&squares, epsilon)?)?;
+    Ok(vec![m.less(&step)?, squares])
+}
+
+/// The body of [`Train::momentum`].
+pub fn momentum<B: Ops + ?Sized>(
+    on: &B,
+    x: &B::Tensor,
+    gradient: &B::Tensor,
+    speed: &B::Tensor,
+    rate: &B::Tensor,
+    count: &B::Tensor,
+    MomentumOptions { decay, share, nesterov, penalty }: MomentumOptions,
+) -> Result<Vec<B::Tensor>, B::Error> {
+    let m = Moved::new(on, "momentum", [x, gradient, rate], &[speed], penalty)?;
+    let share = m.if_counted(&m.number(count)?, &m.constant(share)?, &m.constant(1.0)?)?;
+    let speed = on.add(&math::times(on, speed, decay)?, &on.mul(&share, &m.g)?)?;
+    let direction = if nesterov { on.add(&m.g, &math::times(on, &speed, decay)?)? } else { speed.clone() };
+    Ok(vec![m.less(&on.mul(&m.rate, &direction)?)?, speed])
+}
+
+/// The body of [`Train::sgd`].
+pub fn sgd<B: Ops + ?Sized>(
+    on: &B,
+    x: &B::Tensor,
+    gradient: &B::Tensor,
+    rate: &B::Tensor,
+    penalty: f64,
+) -> Result<B::Tensor, B::Error> {
+    let m = Moved::new(on, "sgd", [x, gradient, rate], &[], penalty)?;
+    m.less(&on.mul(&m.rate, &m.g)?)
+}

@@ -1,0 +1,25 @@
+//! Finds out whether a missing element type caused an error.
+
+use crate::ext::ErasedError;
+use crate::{Error, NarrowError};
+
+impl NarrowError {
+    /// Returns the `NarrowError` among an error and its causes, if there is one.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use bb::{DataType, Error, NarrowError};
+    /// let error = Error::from(NarrowError::Lacks { op: "exp", dtype: DataType::F64 });
+    /// assert!(matches!(NarrowError::cause_of(&error), Some(NarrowError::Lacks { op: "exp", .. })));
+    /// ```
+    pub fn cause_of<'a>(error: &'a (dyn std::error::Error + 'static)) -> Option<&'a NarrowError> {
+        let mut causes = std::iter::successors(Some(error), |e| (*e).source());
+        causes.find_map(|cause| match (cause.downcast_ref(), cause.downcast_ref()) {
+            (Some(Error::Narrow(narrow)), _) | (_, Some(ErasedError::Bb(Error::Narrow(narrow)))) => {
+                Some(narrow)
+            }
+            _ => cause.downcast_ref(),
+        })
+    }
+}

@@ -1,0 +1,81 @@
+//! In which type a backend holds the elements of a type that it lacks.
+
+use super::Range;
+use bb_ir::{DataType, DataTypes};
+
+/// The element types of a backend, and what may stand for the others.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Holding {
+    /// The types that the backend has.
+    pub(crate) types: DataTypes,
+    /// Whether a float may be held in another float, which rounds it.
+    pub(crate) floats: bool,
+}
+
+/// The integers in which others are held, the narrower first.
+const HOLDERS: [DataType; 6] =
+    [DataType::I8, DataType::U8, DataType::I16, DataType::U16, DataType::I32, DataType::U32];
+
+/// The floats in which others are held, in this order.
+const FLOATS: [DataType; 4] = [DataType::F32, DataType::F64, DataType::BF16, DataType::F16];
+
+impl Holding {
+    /// Returns the type in which the backend holds elements of `dtype`; `None` if only the host can.
+    ///
+    /// An integer is held in the narrowest integer that has all of its values. If there is none, it is held in the widest
+    /// integer there is, and each tensor must be in its range.
+    pub(crate) fn of(self, dtype: DataType) -> Option<DataType> {
+        if self.types.has(dtype) {
+            return Some(dtype);
+        }
+        if let Some(range) = Range::of(dtype) {
+            let mut has = HOLDERS.into_iter().chain([DataType::I64]).filter(|&holder| self.types.has(holder));
+            let whole = |holder: &DataType| Range::of(*holder).is_some_and(|all| all.contains(range));
+            return has.clone().find(whole).or_else(|| {
+                // Unsigned numbers beyond the widest signed type are held unsigned, where that is as wide.
+                let widest = |holder: &DataType| {
+                    (holder.bits(), holder.is_unsigned_integer() == dtype.is_unsigned_integer())
+                };
+                has.by_ref().max_by_key(widest)
+            });
+        }
+        let floats = self.floats && dtype.is_float();
+        FLOATS.into_iter().find(|&holder| floats && self.types.has(holder))
+    }
+
+    /// Tells whether elements of `dtype` are held in another type.
+    pub(crate) fn narrows(self, dtype: DataType) -> bool {
+        !self.types.has(dtype)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use DataType::{BF16, Bool, F16, F32, F64, I8, I16, I32, I64, U8, U16, U32, U64};
+
+    fn holding(types: &[DataType]) -> Holding {
+        Holding { types: DataTypes::of(types), floats: false }
+    }
+
+    #[test]
+    fn integers_are_held_where_all_their_values_fit_and_else_in_the_widest() {
+        let few = holding(&[F32, I32, Bool]);
+        for dtype in [U8, I8, U16, I16, I32, I64, U32, U64] {
+            assert_eq!(few.of(dtype), Some(I32), "{dtype}");
+        }
+        let web = holding(&[F32, I32, U32, Bool]);
+        assert_eq!([U8, U16, I64, U64, U32].map(|t| web.of(t)), [I32, I32, I32, U32, U32].map(Some));
+        let bytes = holding(&[F32, U8, I16, I32, Bool]);
+        assert_eq!([I8, U8, U16].map(|t| bytes.of(t)), [I16, U8, I32].map(Some));
+    }
+
+    #[test]
+    fn floats_are_held_only_if_that_is_accepted() {
+        let few = holding(&[F32, I32, Bool]);
+        assert_eq!([F64, F16, BF16, DataType::String].map(|t| few.of(t)), [None; 4]);
+        let accepted = Holding { floats: true, ..few };
+        assert_eq!([F64, F16, BF16].map(|t| accepted.of(t)), [Some(F32); 3]);
+        assert_eq!(accepted.of(DataType::String), None);
+    }
+}

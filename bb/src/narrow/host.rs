@@ -1,0 +1,94 @@
+//! Primitives that the host computes, because the backend holds no type that has their results.
+
+use super::NarrowTensor;
+use super::backend::Narrowed;
+use crate::error::NarrowError;
+use crate::ext::ErasedError;
+use crate::{Error, Outputs, Tensor};
+use bb_ir::convert::{self, Rounding};
+use bb_ir::infer::{self, eval};
+use bb_ir::op::{Param, Primitive};
+use bb_ir::{DataType, Shape, TensorData};
+
+impl Narrowed {
+    /// Computes a primitive on the host, and copies the results to where they can be held.
+    ///
+    /// Integers of all types are computed in `i64`, which wraps them as their own type when they are cast back: sums,
+    /// differences and products of `u64` are the same bits as those of `i64`.
+    ///
+    /// # Errors
+    ///
+    /// [`NarrowError`] if the host cannot compute it either: it has too many elements or another type.
+    pub(super) fn by_host(
+        &self,
+        op: Primitive,
+        inputs: &[Option<&NarrowTensor>],
+        params: &[Param<'_>],
+        refused: NarrowError,
+    ) -> Result<Outputs<NarrowTensor>, ErasedError> {
+        use Primitive as P;
+        let refuse = || ErasedError::Bb(Error::from(refused.clone()));
+        let mut operands = Vec::with_capacity(inputs.len());
+        for x in inputs.iter().flatten() {
+            operands.push(self.read(x)?);
+        }
+        let given: Vec<(DataType, &[usize])> = operands.iter().map(|x| (x.dtype(), x.shape())).collect();
+        let results = infer::primitive(op, &given, params).map_err(Error::from)?;
+        if op == P::Cast {
+            let (Some(x), Some((to, _))) = (operands.first(), results.first()) else { return Err(refuse()) };
+            let rounding = super::cast::rounding(params)?;
+            let cast = convert::cast(x, *to, rounding).map_err(Error::from)?;
+            return Ok(Outputs::from_buf([self.bring(&cast)?]));
+        }
+        let computes = !super::backend::only_moves(op);
+        let large = |dtype: &DataType| {
+            *dtype == DataType::U64
+                && matches!(op, P::Div | P::Abs | P::Greater | P::Less | P::ReduceMax | P::ReduceMin)
+        };
+        let wide = |x: &TensorData| -> Result<TensorData, Error> {
+            let small = x.dtype().is_integer() && !matches!(x.dtype(), DataType::I32 | DataType::I64);
+            match computes && small {
+                true => Ok(convert::cast(x, DataType::I64, Rounding::default())?),
+                false => Ok(x.clone()),
+            }
+        };
+        if computes && given.iter().any(|(dtype, _)| large(dtype)) {
+            return Err(refuse());
+        }
+        let wide: Vec<TensorData> = operands.iter().map(wide).collect::<Result<_, _>>()?;
+        let widened: Vec<(DataType, Shape)> = match results.first() {
+            Some((dtype, shape)) if computes && dtype.is_integer() && *dtype != DataType::I32 => {
+                vec![(DataType::I64, shape.clone())]
+            }
+            _ => results.iter().cloned().collect(),
+        };
+        let refs: Vec<&TensorData> = wide.iter().collect();
+        let computed = eval::primitive(op, &refs, &widened, params, &|_| false).map_err(Error::from)?;
+        let Some(computed) = computed else { return Err(refuse()) };
+        let mut outputs = Outputs::with_capacity(computed.len());
+        for (y, (dtype, _)) in computed.iter().zip(&results) {
+            outputs.push(match y.dtype() == *dtype {
+                true => self.bring(y)?,
+                false => self.bring(&convert::cast(y, *dtype, Rounding::default()).map_err(Error::from)?)?,
+            });
+        }
+        Ok(outputs)
+    }
+
+    /// Says which type of an operation's operands the backend cannot hold.
+    pub(super) fn lacks(
+        &self,
+        op: Primitive,
+        inputs: &[Option<&NarrowTensor>],
+        result: Option<DataType>,
+    ) -> NarrowError {
+        let types = inputs.iter().flatten().map(|x| x.dtype()).chain(result);
+        let lacking = types.clone().find(|&dtype| self.holding().of(dtype).is_none());
+        let dtype = lacking.or_else(|| types.into_iter().find(|&dtype| self.holding().narrows(dtype)));
+        let dtype = dtype.unwrap_or(DataType::F32);
+        match self.holding().of(dtype) {
+            None => NarrowError::Lacks { op: op.spec().method, dtype },
+            Some(held) => NarrowError::Exceeds { op: op.spec().method, dtype, held },
+        }
+    }
+}

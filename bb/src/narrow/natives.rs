@@ -1,0 +1,108 @@
+//! Native operations of a backend that lacks element types.
+
+use super::{NarrowTensor, Narrowed, Range};
+use crate::ext::{ErasedError, ErasedTensor, Extended};
+use crate::trace::{InputIndex, TableIndex, TracedTensor, Tracer, Varies};
+use crate::{Outputs, Tensor};
+use bb_ir::DataType;
+use bb_ir::op::{Family, OpSpec, Param};
+use smallvec::SmallVec;
+use std::collections::HashMap;
+use std::sync::{Mutex, PoisonError};
+
+/// What the types of an operation's results follow from.
+type Call = (Family, u16, SmallVec<[Option<DataType>; 4]>, SmallVec<[DataType; 1]>);
+
+/// The types of results that operations declare, where the backend's own are others.
+#[derive(Debug, Default)]
+pub(super) struct Declared(Mutex<HashMap<Call, SmallVec<[DataType; 2]>>>);
+
+impl Declared {
+    /// Returns the types of the results of an operation, which its body has; `None` if only running the body gives them.
+    fn of(
+        &self,
+        spec: &'static OpSpec,
+        inputs: &[Option<&NarrowTensor>],
+        params: &[Param<'_>],
+    ) -> Option<SmallVec<[DataType; 2]>> {
+        let types = inputs.iter().map(|x| x.map(|x| x.dtype())).collect();
+        let named =
+            params.iter().filter_map(|p| if let Param::Type(dtype) = p { Some(*dtype) } else { None });
+        let call = (spec.family, spec.index, types, named.collect());
+        let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(types) = known.get(&call) {
+            return Some(types.clone());
+        }
+        let on = Tracer::default();
+        let traced = |(at, x): (usize, &Option<&NarrowTensor>)| {
+            x.map(|x| on.input(InputIndex::at(at), "", x.dtype(), x.shape(), &Varies::Nothing, None))
+        };
+        let operands: Vec<Option<TracedTensor>> = inputs.iter().enumerate().map(traced).collect();
+        let operands: Vec<Option<&TracedTensor>> = operands.iter().map(Option::as_ref).collect();
+        let results = crate::ext::call(&on, spec, &operands, params).ok()?;
+        let types: SmallVec<[DataType; 2]> = results.iter().map(Tensor::dtype).collect();
+        known.insert(call, types.clone());
+        Some(types)
+    }
+}
+
+impl Narrowed {
+    /// Calls an operation that the backend has, or runs its body.
+    ///
+    /// The backend is called only with tensors of types that it has, because what its kernel does with an integer that
+    /// stands for another is not known. Indices are an exception: the row says `i64`, and a backend without `i64` takes and
+    /// returns them in the type that holds them.
+    ///
+    /// # Errors
+    ///
+    /// The backend's own; those of the body.
+    pub(crate) fn native(
+        &self,
+        spec: &'static OpSpec,
+        inputs: &[Option<&NarrowTensor>],
+        params: &[Param<'_>],
+    ) -> Result<Outputs<NarrowTensor>, ErasedError> {
+        let direct = |(at, x): (usize, &Option<&NarrowTensor>)| {
+            let Some(x) = x else { return true };
+            x.on_device().is_some() && (!self.holding().narrows(x.dtype()) || is_index(spec, at))
+        };
+        let named = |p: &Param<'_>| !matches!(p, Param::Type(dtype) if self.holding().narrows(*dtype));
+        if !inputs.iter().enumerate().all(direct) || !params.iter().all(named) {
+            return self.body(spec, inputs, params);
+        }
+        let operands: SmallVec<[Option<&ErasedTensor>; 4]> =
+            inputs.iter().map(|x| x.and_then(NarrowTensor::on_device)).collect();
+        let Some(results) = self.device().native(spec.family, spec.index, &operands, params) else {
+            return self.body(spec, inputs, params);
+        };
+        let results = results?;
+        let stands = |x: &ErasedTensor| Range::of(x.dtype()).is_some() && x.dtype() != DataType::Bool;
+        let declared = if results.iter().any(stands) { self.declared.of(spec, inputs, params) } else { None };
+        let mut outputs = Outputs::with_capacity(results.len());
+        for (at, y) in results.into_iter().enumerate() {
+            let own = y.dtype();
+            let dtype = declared.as_ref().and_then(|types| types.get(at).copied()).unwrap_or(own);
+            let holds = self.holding().of(dtype) == Some(own);
+            outputs.push(NarrowTensor::device(if holds { dtype } else { own }, y, Range::of(own)));
+        }
+        Ok(outputs)
+    }
+
+    fn body(
+        &self,
+        spec: &'static OpSpec,
+        inputs: &[Option<&NarrowTensor>],
+        params: &[Param<'_>],
+    ) -> Result<Outputs<NarrowTensor>, ErasedError> {
+        Extended::new(self, &[]).call(spec, inputs, params)
+    }
+}
+
+/// Tells whether an operand holds positions alone, which a kernel only reads.
+fn is_index(spec: &OpSpec, operand: usize) -> bool {
+    matches!(
+        (spec.method, operand),
+        ("gather_elements" | "gather_nd" | "scatter_elements" | "scatter_nd" | "max_unpool", 1)
+            | ("roi_align", 2)
+    )
+}

@@ -1,0 +1,347 @@
+//! The operations of numbers.
+
+use super::{Number, NumberError, NumberOp};
+use std::cmp::Ordering;
+
+type Outcome = Result<Number, NumberError>;
+
+/// What goes wrong in an operation on numbers.
+enum Wrong {
+    Overflow,
+    DivisionByZero,
+    NotFinite,
+}
+
+impl Number {
+    fn wrong(op: NumberOp, operands: &[&Number], wrong: Wrong) -> NumberError {
+        let operands = operands.iter().map(|&operand| operand.clone()).collect();
+        match wrong {
+            Wrong::Overflow => NumberError::Overflow { op, operands },
+            Wrong::DivisionByZero => NumberError::DivisionByZero { op, operands },
+            Wrong::NotFinite => NumberError::NotFinite { op, operands },
+        }
+    }
+
+    fn refused(op: NumberOp, operands: &[&Number]) -> NumberError {
+        NumberError::Type { op, operands: operands.iter().map(|operand| operand.number_type()).collect() }
+    }
+
+    /// The value as a float; `None` for a text.
+    fn float(&self) -> Option<f64> {
+        match self {
+            Number::Integer(value) => Some(*value as f64),
+            Number::Float(value) => Some(*value),
+            Number::Text(_) => None,
+        }
+    }
+
+    /// Refuses operands that are infinite or NaN.
+    fn finite(op: NumberOp, operands: &[&Number]) -> Result<(), NumberError> {
+        match operands.iter().all(|operand| operand.float().is_none_or(f64::is_finite)) {
+            true => Ok(()),
+            false => Err(Number::wrong(op, operands, Wrong::NotFinite)),
+        }
+    }
+
+    /// Computes on two integers, or on two floats.
+    fn binary(
+        &self,
+        op: NumberOp,
+        other: &Number,
+        integers: impl FnOnce(i64, i64) -> Result<Number, Wrong>,
+        floats: impl FnOnce(f64, f64) -> Result<f64, Wrong>,
+    ) -> Outcome {
+        let operands = [self, other];
+        Number::finite(op, &operands)?;
+        let result = match (self, other) {
+            (Number::Integer(a), Number::Integer(b)) => integers(*a, *b),
+            _ => match (self.float(), other.float()) {
+                (Some(a), Some(b)) => floats(a, b).map(Number::Float),
+                _ => return Err(Number::refused(op, &operands)),
+            },
+        };
+        match result {
+            Ok(Number::Float(value)) if !value.is_finite() => {
+                Err(Number::wrong(op, &operands, Wrong::NotFinite))
+            }
+            Ok(value) => Ok(value),
+            Err(wrong) => Err(Number::wrong(op, &operands, wrong)),
+        }
+    }
+
+    /// Computes on an integer or on a float.
+    fn unary(
+        &self,
+        op: NumberOp,
+        integer: impl FnOnce(i64) -> Option<i64>,
+        float: impl FnOnce(f64) -> f64,
+    ) -> Outcome {
+        Number::finite(op, &[self])?;
+        match self {
+            Number::Integer(value) => match integer(*value) {
+                Some(value) => Ok(Number::Integer(value)),
+                None => Err(Number::wrong(op, &[self], Wrong::Overflow)),
+            },
+            Number::Float(value) => Ok(Number::Float(float(*value))),
+            Number::Text(_) => Err(Number::refused(op, &[self])),
+        }
+    }
+
+    /// Returns the sum, or two texts joined.
+    ///
+    /// # Errors
+    ///
+    /// Those of the type ([`Number`]).
+    pub fn add(&self, other: &Number) -> Outcome {
+        if let (Number::Text(a), Number::Text(b)) = (self, other) {
+            return Ok(Number::Text(format!("{a}{b}")));
+        }
+        self.binary(NumberOp::Add, other, |a, b| whole(a.checked_add(b)), |a, b| Ok(a + b))
+    }
+
+    /// Returns the difference.
+    ///
+    /// # Errors
+    ///
+    /// Those of the type ([`Number`]).
+    pub fn sub(&self, other: &Number) -> Outcome {
+        self.binary(NumberOp::Sub, other, |a, b| whole(a.checked_sub(b)), |a, b| Ok(a - b))
+    }
+
+    /// Returns the product.
+    ///
+    /// # Errors
+    ///
+    /// Those of the type ([`Number`]).
+    pub fn mul(&self, other: &Number) -> Outcome {
+        self.binary(NumberOp::Mul, other, |a, b| whole(a.checked_mul(b)), |a, b| Ok(a * b))
+    }
+
+    /// Returns the quotient as a float, also of integers, which are rounded to floats before.
+    ///
+    /// # Errors
+    ///
+    /// Those of the type ([`Number`]).
+    pub fn div(&self, other: &Number) -> Outcome {
+        let floats = |a: f64, b: f64| if b == 0.0 { Err(Wrong::DivisionByZero) } else { Ok(a / b) };
+        self.binary(NumberOp::Div, other, |a, b| floats(a as f64, b as f64).map(Number::Float), floats)
+    }
+
+    /// Returns the quotient, rounded down: the greatest whole number whose product with the divisor is not beyond the dividend.
+    ///
+    /// Of floats, it is the quotient that belongs to [`modulo`](Self::modulo), rounded to `f64`.
+    ///
+    /// # Errors
+    ///
+    /// Those of the type ([`Number`]).
+    pub fn floor_div(&self, other: &Number) -> Outcome {
+        let integers = |a: i64, b: i64| match a.checked_rem(b) {
+            None if b == 0 => Err(Wrong::DivisionByZero),
+            // The least integer by -1 has the remainder 0, and a quotient that overflows.
+            None => Err(Wrong::Overflow),
+            Some(rest) => whole(a.checked_div(b).map(|q| q - i64::from(rest != 0 && (rest < 0) != (b < 0)))),
+        };
+        self.binary(NumberOp::FloorDiv, other, integers, |a, b| {
+            let rest = float_modulo(a, b)?;
+            // The difference is a multiple of the divisor but for its rounding, so the nearest whole number is the quotient.
+            Ok(((a - rest) / b).round_ties_even())
+        })
+    }
+
+    /// Returns the remainder of a quotient rounded towards zero: it has the sign of the dividend.
+    ///
+    /// # Errors
+    ///
+    /// Those of the type ([`Number`]).
+    pub fn remainder(&self, other: &Number) -> Outcome {
+        let integers = |a: i64, b: i64| match b {
+            0 => Err(Wrong::DivisionByZero),
+            _ => Ok(Number::Integer(a.wrapping_rem(b))),
+        };
+        let floats = |a: f64, b: f64| if b == 0.0 { Err(Wrong::DivisionByZero) } else { Ok(a % b) };
+        self.binary(NumberOp::Remainder, other, integers, floats)
+    }
+
+    /// Returns the remainder of a quotient rounded down: it has the sign of the divisor.
+    ///
+    /// # Errors
+    ///
+    /// Those of the type ([`Number`]).
+    pub fn modulo(&self, other: &Number) -> Outcome {
+        let integers = |a: i64, b: i64| {
+            if b == 0 {
+                return Err(Wrong::DivisionByZero);
+            }
+            let rest = a.wrapping_rem(b);
+            Ok(Number::Integer(if rest != 0 && (rest < 0) != (b < 0) { rest + b } else { rest }))
+        };
+        self.binary(NumberOp::Modulo, other, integers, float_modulo)
+    }
+
+    /// Returns the power. 0 to the power of 0 is 1.
+    ///
+    /// # Errors
+    ///
+    /// Those of the type ([`Number`]); a negative float to a power that is not whole is [`NumberError::NotFinite`].
+    pub fn pow(&self, other: &Number) -> Outcome {
+        let floats = |a: f64, b: f64| match a == 0.0 && b < 0.0 {
+            true => Err(Wrong::DivisionByZero),
+            false => Ok(a.powf(b)),
+        };
+        let integers = |a: i64, b: i64| {
+            if b < 0 {
+                return floats(a as f64, b as f64).map(Number::Float);
+            }
+            let power = match (a, u32::try_from(b)) {
+                (_, Ok(exponent)) => a.checked_pow(exponent),
+                // Only these have such large powers.
+                (0 | 1, Err(_)) => Some(a),
+                (-1, Err(_)) => Some(if b % 2 == 0 { 1 } else { -1 }),
+                (_, Err(_)) => None,
+            };
+            whole(power)
+        };
+        self.binary(NumberOp::Pow, other, integers, floats)
+    }
+
+    /// Returns the number with the other sign.
+    ///
+    /// # Errors
+    ///
+    /// Those of the type ([`Number`]).
+    pub fn neg(&self) -> Outcome {
+        self.unary(NumberOp::Neg, i64::checked_neg, |a| -a)
+    }
+
+    /// Returns the number without its sign.
+    ///
+    /// # Errors
+    ///
+    /// Those of the type ([`Number`]).
+    pub fn abs(&self) -> Outcome {
+        self.unary(NumberOp::Abs, i64::checked_abs, f64::abs)
+    }
+
+    /// Returns the greatest whole number that is not greater, of the same type.
+    ///
+    /// # Errors
+    ///
+    /// Those of the type ([`Number`]).
+    pub fn floor(&self) -> Outcome {
+        self.unary(NumberOp::Floor, Some, f64::floor)
+    }
+
+    /// Returns the least whole number that is not less, of the same type.
+    ///
+    /// # Errors
+    ///
+    /// Those of the type ([`Number`]).
+    pub fn ceil(&self) -> Outcome {
+        self.unary(NumberOp::Ceil, Some, f64::ceil)
+    }
+
+    /// Returns the nearest whole number, from the middle the even one, of the same type.
+    ///
+    /// # Errors
+    ///
+    /// Those of the type ([`Number`]).
+    pub fn round(&self) -> Outcome {
+        self.unary(NumberOp::Round, Some, f64::round_ties_even)
+    }
+
+    /// Compares, after it refused what cannot be compared.
+    fn order(&self, op: NumberOp, other: &Number) -> Result<Ordering, NumberError> {
+        let operands = [self, other];
+        Number::finite(op, &operands)?;
+        self.compared(other).ok_or_else(|| Number::refused(op, &operands))
+    }
+
+    /// Returns the lesser, as it is; of equal ones the first.
+    ///
+    /// # Errors
+    ///
+    /// Those of the type ([`Number`]).
+    pub fn min(&self, other: &Number) -> Outcome {
+        Ok(if self.order(NumberOp::Min, other)?.is_gt() { other } else { self }.clone())
+    }
+
+    /// Returns the greater, as it is; of equal ones the first.
+    ///
+    /// # Errors
+    ///
+    /// Those of the type ([`Number`]).
+    pub fn max(&self, other: &Number) -> Outcome {
+        Ok(if self.order(NumberOp::Max, other)?.is_lt() { other } else { self }.clone())
+    }
+
+    /// Tells whether two values are equal; the integer 1 and the float 1 are.
+    ///
+    /// # Errors
+    ///
+    /// Those of the type ([`Number`]).
+    pub fn equal(&self, other: &Number) -> Result<bool, NumberError> {
+        Ok(self.order(NumberOp::Equal, other)?.is_eq())
+    }
+
+    /// Tells whether two values differ.
+    ///
+    /// # Errors
+    ///
+    /// Those of the type ([`Number`]).
+    pub fn not_equal(&self, other: &Number) -> Result<bool, NumberError> {
+        Ok(self.order(NumberOp::NotEqual, other)?.is_ne())
+    }
+
+    /// Tells whether this value is less than another.
+    ///
+    /// # Errors
+    ///
+    /// Those of the type ([`Number`]).
+    pub fn less(&self, other: &Number) -> Result<bool, NumberError> {
+        Ok(self.order(NumberOp::Less, other)?.is_lt())
+    }
+
+    /// Tells whether this value is less than another, or equal.
+    ///
+    /// # Errors
+    ///
+    /// Those of the type ([`Number`]).
+    pub fn less_or_equal(&self, other: &Number) -> Result<bool, NumberError> {
+        Ok(self.order(NumberOp::LessOrEqual, other)?.is_le())
+    }
+
+    /// Tells whether this value is greater than another.
+    ///
+    /// # Errors
+    ///
+    /// Those of the type ([`Number`]).
+    pub fn greater(&self, other: &Number) -> Result<bool, NumberError> {
+        Ok(self.order(NumberOp::Greater, other)?.is_gt())
+    }
+
+    /// Tells whether this value is greater than another, or equal.
+    ///
+    /// # Errors
+    ///
+    /// Those of the type ([`Number`]).
+    pub fn greater_or_equal(&self, other: &Number) -> Result<bool, NumberError> {
+        Ok(self.order(NumberOp::GreaterOrEqual, other)?.is_ge())
+    }
+}
+
+/// An integer result, if 64 bits hold it.
+fn whole(result: Option<i64>) -> Result<Number, Wrong> {
+    result.map(Number::Integer).ok_or(Wrong::Overflow)
+}
+
+/// The remainder with the sign of the divisor. A zero has that sign too.
+fn float_modulo(a: f64, b: f64) -> Result<f64, Wrong> {
+    if b == 0.0 {
+        return Err(Wrong::DivisionByZero);
+    }
+    let rest = a % b;
+    if rest == 0.0 {
+        return Ok(0f64.copysign(b));
+    }
+    Ok(if (rest < 0.0) != (b < 0.0) { rest + b } else { rest })
+}

@@ -1,0 +1,359 @@
+//! Numbers whose type is known at run time alone: integers, floats and texts, with arithmetic that reports what it cannot do.
+
+mod arithmetic;
+mod convert;
+
+use std::cmp::Ordering;
+use std::fmt;
+
+/// A number, or a text, whose type is known at run time alone: for parameters, settings and small computations of host code.
+///
+/// Not to be confused with [`ext::Scalar`](crate::ext::Scalar), the family of element-wise functions of tensors.
+///
+/// # Operations
+///
+/// There are 21: [`add`](Self::add), [`sub`](Self::sub), [`mul`](Self::mul), [`div`](Self::div),
+/// [`floor_div`](Self::floor_div), [`remainder`](Self::remainder), [`modulo`](Self::modulo), [`pow`](Self::pow),
+/// [`neg`](Self::neg), [`abs`](Self::abs), [`min`](Self::min), [`max`](Self::max), [`equal`](Self::equal),
+/// [`not_equal`](Self::not_equal), [`less`](Self::less), [`less_or_equal`](Self::less_or_equal),
+/// [`greater`](Self::greater), [`greater_or_equal`](Self::greater_or_equal), [`floor`](Self::floor),
+/// [`ceil`](Self::ceil) and [`round`](Self::round). [`NumberOp`] lists them.
+///
+/// # Promotion
+///
+/// - Two integers give an integer, but for `div`, and for `pow` with a negative exponent, which give floats.
+/// - An integer and a float give a float: the integer is rounded to the nearest `f64`, ties to even, and the float operation follows.
+/// - `min` and `max` return one of the operands as it is; a mix of types compares exactly, without rounding. Of equal operands they return the
+///   first.
+/// - Comparisons of an integer with a float are exact, without rounding: `2^53 + 1` is greater than `2^53` as a float.
+/// - `floor`, `ceil` and `round` keep the type. `round` goes to the nearest integer, and from the middle to the even one.
+/// - `add` of two texts joins them. Texts compare by their Unicode scalar values, and `min` and `max` follow. All other operations, and
+///   any operation of a text and a number, are errors.
+///
+/// # Errors of operations
+///
+/// [`NumberError::Overflow`] for an integer result beyond `i64`; [`NumberError::DivisionByZero`] for a divisor that is 0, of
+/// either type, and for 0 to a negative power; [`NumberError::NotFinite`] for a float that is infinite or NaN, as an operand or as a
+/// result; [`NumberError::Type`] for operands that the operation does not take. A float result that is too small for `f64`
+/// becomes 0, or a subnormal number.
+///
+/// # Examples
+///
+/// ```
+/// use bb::number::{Number, NumberError};
+///
+/// # fn main() -> Result<(), NumberError> {
+/// assert_eq!(Number::from(7).div(&Number::from(2))?, Number::from(3.5));
+/// assert_eq!(Number::from(-7).floor_div(&Number::from(2))?, Number::from(-4));
+/// assert_eq!(Number::from(-7).remainder(&Number::from(2))?, Number::from(-1));
+/// assert_eq!(Number::from(-7).modulo(&Number::from(2))?, Number::from(1));
+/// assert_eq!(Number::from(2.5).round()?, Number::from(2.0));
+/// assert!(matches!(Number::from(i64::MAX).add(&Number::from(1)), Err(NumberError::Overflow { .. })));
+/// assert_eq!(Number::from("ab").add(&Number::from("c"))?, Number::from("abc"));
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Debug, Clone)]
+pub enum Number {
+    /// An integer.
+    Integer(i64),
+    /// A float.
+    Float(f64),
+    /// A text.
+    Text(String),
+}
+
+/// The type of a [`Number`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum NumberType {
+    /// [`Number::Integer`].
+    Integer,
+    /// [`Number::Float`].
+    Float,
+    /// [`Number::Text`].
+    Text,
+}
+
+impl fmt::Display for NumberType {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            NumberType::Integer => "integer",
+            NumberType::Float => "float",
+            NumberType::Text => "text",
+        })
+    }
+}
+
+/// An operation of [`Number`]s.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum NumberOp {
+    /// [`Number::add`].
+    Add,
+    /// [`Number::sub`].
+    Sub,
+    /// [`Number::mul`].
+    Mul,
+    /// [`Number::div`].
+    Div,
+    /// [`Number::floor_div`].
+    FloorDiv,
+    /// [`Number::remainder`].
+    Remainder,
+    /// [`Number::modulo`].
+    Modulo,
+    /// [`Number::pow`].
+    Pow,
+    /// [`Number::neg`].
+    Neg,
+    /// [`Number::abs`].
+    Abs,
+    /// [`Number::min`].
+    Min,
+    /// [`Number::max`].
+    Max,
+    /// [`Number::equal`].
+    Equal,
+    /// [`Number::not_equal`].
+    NotEqual,
+    /// [`Number::less`].
+    Less,
+    /// [`Number::less_or_equal`].
+    LessOrEqual,
+    /// [`Number::greater`].
+    Greater,
+    /// [`Number::greater_or_equal`].
+    GreaterOrEqual,
+    /// [`Number::floor`].
+    Floor,
+    /// [`Number::ceil`].
+    Ceil,
+    /// [`Number::round`].
+    Round,
+}
+
+impl NumberOp {
+    /// Every operation.
+    pub const ALL: [NumberOp; 21] = [
+        NumberOp::Add,
+        NumberOp::Sub,
+        NumberOp::Mul,
+        NumberOp::Div,
+        NumberOp::FloorDiv,
+        NumberOp::Remainder,
+        NumberOp::Modulo,
+        NumberOp::Pow,
+        NumberOp::Neg,
+        NumberOp::Abs,
+        NumberOp::Min,
+        NumberOp::Max,
+        NumberOp::Equal,
+        NumberOp::NotEqual,
+        NumberOp::Less,
+        NumberOp::LessOrEqual,
+        NumberOp::Greater,
+        NumberOp::GreaterOrEqual,
+        NumberOp::Floor,
+        NumberOp::Ceil,
+        NumberOp::Round,
+    ];
+
+    /// Returns the name of the method.
+    pub const fn name(self) -> &'static str {
+        match self {
+            NumberOp::Add => "add",
+            NumberOp::Sub => "sub",
+            NumberOp::Mul => "mul",
+            NumberOp::Div => "div",
+            NumberOp::FloorDiv => "floor_div",
+            NumberOp::Remainder => "remainder",
+            NumberOp::Modulo => "modulo",
+            NumberOp::Pow => "pow",
+            NumberOp::Neg => "neg",
+            NumberOp::Abs => "abs",
+            NumberOp::Min => "min",
+            NumberOp::Max => "max",
+            NumberOp::Equal => "equal",
+            NumberOp::NotEqual => "not_equal",
+            NumberOp::Less => "less",
+            NumberOp::LessOrEqual => "less_or_equal",
+            NumberOp::Greater => "greater",
+            NumberOp::GreaterOrEqual => "greater_or_equal",
+            NumberOp::Floor => "floor",
+            NumberOp::Ceil => "ceil",
+            NumberOp::Round => "round",
+        }
+    }
+}
+
+impl fmt::Display for NumberOp {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+/// Why a [`Number`] could not be computed or converted.
+#[derive(Debug, Clone, PartialEq, thiserror::Error)]
+#[non_exhaustive]
+pub enum NumberError {
+    /// The result is no `i64`.
+    #[error("`{op}` of {} overflows 64 bits", listed(operands))]
+    Overflow {
+        /// The operation.
+        op: NumberOp,
+        /// The operands.
+        operands: Vec<Number>,
+    },
+
+    /// The divisor is 0.
+    #[error("`{op}` of {} divides by zero", listed(operands))]
+    DivisionByZero {
+        /// The operation.
+        op: NumberOp,
+        /// The operands.
+        operands: Vec<Number>,
+    },
+
+    /// An operand or the result is infinite or NaN.
+    #[error("`{op}` of {} is not finite", listed(operands))]
+    NotFinite {
+        /// The operation.
+        op: NumberOp,
+        /// The operands.
+        operands: Vec<Number>,
+    },
+
+    /// The operation does not take operands of these types.
+    #[error("`{op}` does not take {}", listed(operands))]
+    Type {
+        /// The operation.
+        op: NumberOp,
+        /// The types of the operands.
+        operands: Vec<NumberType>,
+    },
+
+    /// An element type does not have the value.
+    #[error("{value} is no value of {dtype}")]
+    NoElement {
+        /// The value.
+        value: Number,
+        /// The element type.
+        dtype: crate::DataType,
+    },
+
+    /// A tensor is not one number or text.
+    #[error("a tensor of {dtype} and the shape {shape:?} is no number")]
+    NoNumber {
+        /// The tensor's element type.
+        dtype: crate::DataType,
+        /// The tensor's shape.
+        shape: Box<[usize]>,
+    },
+}
+
+impl From<NumberError> for crate::Error {
+    fn from(error: NumberError) -> crate::Error {
+        crate::Error::Number(Box::new(error))
+    }
+}
+
+fn listed(operands: &[impl fmt::Display]) -> String {
+    let operands: Vec<String> = operands.iter().map(ToString::to_string).collect();
+    operands.join(" and ")
+}
+
+impl fmt::Display for Number {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Number::Integer(value) => write!(f, "{value}"),
+            // With a point or an exponent, so that it does not look like an integer.
+            Number::Float(value) => write!(f, "{value:?}"),
+            Number::Text(text) => write!(f, "`{text}`"),
+        }
+    }
+}
+
+impl From<i64> for Number {
+    fn from(value: i64) -> Number {
+        Number::Integer(value)
+    }
+}
+
+impl From<i32> for Number {
+    fn from(value: i32) -> Number {
+        Number::Integer(value.into())
+    }
+}
+
+impl From<f64> for Number {
+    fn from(value: f64) -> Number {
+        Number::Float(value)
+    }
+}
+
+impl From<&str> for Number {
+    fn from(text: &str) -> Number {
+        Number::Text(text.to_owned())
+    }
+}
+
+impl From<String> for Number {
+    fn from(text: String) -> Number {
+        Number::Text(text)
+    }
+}
+
+impl Number {
+    /// Returns the type.
+    pub fn number_type(&self) -> NumberType {
+        match self {
+            Number::Integer(_) => NumberType::Integer,
+            Number::Float(_) => NumberType::Float,
+            Number::Text(_) => NumberType::Text,
+        }
+    }
+
+    /// Compares two numbers exactly; `None` if one is NaN, or if one is a text and the other is none.
+    fn compared(&self, other: &Number) -> Option<Ordering> {
+        match (self, other) {
+            (Number::Integer(a), Number::Integer(b)) => Some(a.cmp(b)),
+            (Number::Float(a), Number::Float(b)) => a.partial_cmp(b),
+            (Number::Text(a), Number::Text(b)) => Some(a.cmp(b)),
+            (Number::Integer(a), Number::Float(b)) => integer_to_float(*a, *b),
+            (Number::Float(a), Number::Integer(b)) => integer_to_float(*b, *a).map(Ordering::reverse),
+            (Number::Text(_), _) | (_, Number::Text(_)) => None,
+        }
+    }
+}
+
+/// Compares an integer with a float exactly.
+fn integer_to_float(a: i64, b: f64) -> Option<Ordering> {
+    // Every integer of 64 bits lies between these powers of 2, which are floats.
+    const BEYOND: f64 = 9_223_372_036_854_775_808.0;
+    if b.is_nan() {
+        return None;
+    }
+    if b >= BEYOND {
+        return Some(Ordering::Less);
+    }
+    if b < -BEYOND {
+        return Some(Ordering::Greater);
+    }
+    let whole = b.trunc();
+    // A whole number of this range is an integer of 64 bits, and the conversion is exact.
+    Some(a.cmp(&(whole as i64)).then(0f64.partial_cmp(&(b - whole))?))
+}
+
+/// Equal types and equal values: the integer 1 and the float 1 differ. [`Number::equal`] compares values.
+impl PartialEq for Number {
+    fn eq(&self, other: &Number) -> bool {
+        match (self, other) {
+            (Number::Integer(a), Number::Integer(b)) => a == b,
+            (Number::Float(a), Number::Float(b)) => a == b,
+            (Number::Text(a), Number::Text(b)) => a == b,
+            _ => false,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

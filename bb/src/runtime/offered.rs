@@ -1,0 +1,236 @@
+//! The services of a running backend, with its type erased.
+
+use super::erased::Sealed;
+use super::{BackendRuntime, Runtime, Value, bridge};
+use crate::services::{
+    ForeignBuffer, KernelCall, KernelLimits, KernelProblem, Kernels, LoadedKernel, Memory, MemoryStatistics,
+    OutputSpec, PressureCallback, Service, ServiceError, UserKernel, check_call, check_kernel,
+};
+use crate::sync::RwLock;
+use crate::{Backend, Error, Tensor};
+use bb_ir::Shape;
+use std::collections::BTreeMap;
+use std::sync::{Arc, PoisonError};
+
+/// The services of a running backend whose type is erased. [`BackendHandle`](crate::BackendHandle) has the methods that users
+/// call.
+///
+/// Every method returns [`Error::NoService`] if the backend does not have the service, and [`Error::Service`] with the
+/// service's own error; a panic becomes [`Error::Panicked`].
+#[expect(
+    missing_docs,
+    clippy::missing_errors_doc,
+    reason = "as the methods of the same name in `bb::services`"
+)]
+pub trait OfferedServices: Sealed + Send + Sync {
+    fn has(&self, service: Service) -> bool;
+    fn memory_statistics(&self) -> Result<MemoryStatistics, Error>;
+    fn set_memory_limit(&self, bytes: Option<u64>) -> Result<(), Error>;
+    fn trim_memory(&self, keep: u64) -> Result<u64, Error>;
+    fn set_pressure_callback(&self, callback: Option<PressureCallback>) -> Result<(), Error>;
+    fn import(&self, buffer: ForeignBuffer) -> Result<Value, Error>;
+    fn export(&self, value: &Value) -> Result<ForeignBuffer, Error>;
+    fn kernel_limits(&self) -> Result<KernelLimits, Error>;
+    fn loaded_kernels(&self) -> Result<Vec<String>, Error>;
+    fn load_kernel(&self, kernel: UserKernel) -> Result<(), Error>;
+    fn unload_kernel(&self, name: &str) -> Result<(), Error>;
+    fn run_kernel(
+        &self,
+        name: &str,
+        inputs: &[&Value],
+        outputs: &[OutputSpec],
+        immediates: &[u8],
+        grid: [u32; 3],
+    ) -> Result<Vec<Value>, Error>;
+}
+
+/// A loaded kernel and its declaration.
+struct Loaded<T> {
+    declared: UserKernel,
+    compiled: Box<dyn LoadedKernel<T>>,
+}
+
+/// The loaded kernels of a running backend, by name.
+pub(super) struct KernelTable<T>(RwLock<BTreeMap<String, Arc<Loaded<T>>>>);
+
+impl<T> Default for KernelTable<T> {
+    fn default() -> KernelTable<T> {
+        KernelTable(RwLock::new(BTreeMap::new()))
+    }
+}
+
+impl<T> KernelTable<T> {
+    fn names(&self) -> Vec<String> {
+        self.0.read().unwrap_or_else(PoisonError::into_inner).keys().cloned().collect()
+    }
+
+    fn find(&self, name: &str) -> Option<Arc<Loaded<T>>> {
+        self.0.read().unwrap_or_else(PoisonError::into_inner).get(name).cloned()
+    }
+
+    /// Takes all kernels out.
+    pub(super) fn clear(&self) {
+        let all = std::mem::take(&mut *self.0.write().unwrap_or_else(PoisonError::into_inner));
+        // The backend's code drops them, so no lock is held.
+        drop(all);
+    }
+}
+
+fn refused(name: &str, problem: KernelProblem) -> ServiceError {
+    ServiceError::Kernel { name: name.to_owned(), problem }
+}
+
+impl<B: Backend + 'static> Runtime<B> {
+    /// Returns a service, or the error that names it.
+    fn offered<S>(&self, service: Service, found: Option<S>) -> Result<S, Error> {
+        found.ok_or(Error::NoService { backend: self.name, service })
+    }
+
+    /// Calls a service of memory. It also works once the backend is shut down, so that its memory can be counted then.
+    fn with_memory<R>(
+        &self,
+        op: &'static str,
+        body: impl FnOnce(&dyn Memory<B::Tensor>) -> Result<R, ServiceError>,
+    ) -> Result<R, Error> {
+        bridge::contain(&self.counters, self.owner(), op, || {
+            let memory = self.offered(Service::Memory, self.backend.memory())?;
+            body(memory).map_err(|error| self.service_failure(Service::Memory, error))
+        })
+    }
+
+    fn with_kernels<R>(
+        &self,
+        op: &'static str,
+        body: impl FnOnce(&dyn Kernels<B::Tensor>) -> Result<R, ServiceError>,
+    ) -> Result<R, Error> {
+        self.enter(op, || {
+            let kernels = self.offered(Service::Kernels, self.backend.kernels())?;
+            body(kernels).map_err(|error| self.service_failure(Service::Kernels, error))
+        })
+    }
+}
+
+impl<B: Backend + 'static> OfferedServices for Runtime<B> {
+    fn has(&self, service: Service) -> bool {
+        let has = || match service {
+            Service::Lifecycle => self.backend.lifecycle().is_some(),
+            Service::Memory => self.backend.memory().is_some(),
+            Service::Kernels => self.backend.kernels().is_some(),
+        };
+        bridge::catch(has).unwrap_or(false)
+    }
+
+    fn memory_statistics(&self) -> Result<MemoryStatistics, Error> {
+        self.with_memory("memory", |memory| Ok(memory.statistics()))
+    }
+
+    fn set_memory_limit(&self, bytes: Option<u64>) -> Result<(), Error> {
+        self.with_memory("set_limit", |memory| memory.set_limit(bytes))
+    }
+
+    fn trim_memory(&self, keep: u64) -> Result<u64, Error> {
+        self.with_memory("trim", |memory| memory.trim(keep))
+    }
+
+    fn set_pressure_callback(&self, callback: Option<PressureCallback>) -> Result<(), Error> {
+        self.with_memory("set_pressure_callback", |memory| memory.set_pressure_callback(callback))
+    }
+
+    fn import(&self, buffer: ForeignBuffer) -> Result<Value, Error> {
+        let _running = self.counters.begin(self.owner())?;
+        self.with_memory("import", |memory| Ok(self.erase(memory.import(buffer)?)))
+    }
+
+    fn export(&self, value: &Value) -> Result<ForeignBuffer, Error> {
+        self.enter("export", || {
+            let tensor: B::Tensor = bridge::restore("export", self.owner(), value)?;
+            let memory = self.offered(Service::Memory, self.backend.memory())?;
+            memory.export(&tensor).map_err(|error| self.service_failure(Service::Memory, error))
+        })
+    }
+
+    fn kernel_limits(&self) -> Result<KernelLimits, Error> {
+        self.with_kernels("kernels", |kernels| Ok(kernels.limits()))
+    }
+
+    fn loaded_kernels(&self) -> Result<Vec<String>, Error> {
+        Ok(self.loaded.names())
+    }
+
+    fn load_kernel(&self, kernel: UserKernel) -> Result<(), Error> {
+        self.with_kernels("load_kernel", |kernels| {
+            let name = kernel.name.clone();
+            check_kernel(&kernel, &kernels.limits()).map_err(|problem| refused(&name, problem))?;
+            if self.loaded.find(&name).is_some() {
+                return Err(refused(&name, KernelProblem::Loaded));
+            }
+            let compiled = kernels.load(&kernel)?;
+            let mut kernels = self.loaded.0.write().unwrap_or_else(PoisonError::into_inner);
+            // Another thread may have loaded one of this name meanwhile.
+            if kernels.contains_key(&name) {
+                drop(kernels);
+                return Err(refused(&name, KernelProblem::Loaded));
+            }
+            kernels.insert(name, Arc::new(Loaded { declared: kernel, compiled }));
+            Ok(())
+        })
+    }
+
+    fn unload_kernel(&self, name: &str) -> Result<(), Error> {
+        self.with_kernels("unload_kernel", |_| {
+            let removed = self.loaded.0.write().unwrap_or_else(PoisonError::into_inner).remove(name);
+            match removed {
+                Some(_dropped_unless_it_runs) => Ok(()),
+                None => Err(refused(name, KernelProblem::Unknown { loaded: self.loaded.names() })),
+            }
+        })
+    }
+
+    fn run_kernel(
+        &self,
+        name: &str,
+        inputs: &[&Value],
+        outputs: &[OutputSpec],
+        immediates: &[u8],
+        grid: [u32; 3],
+    ) -> Result<Vec<Value>, Error> {
+        self.enter("run_kernel", || {
+            let kernels = self.offered(Service::Kernels, self.backend.kernels())?;
+            let failed = |error| self.service_failure(Service::Kernels, error);
+            let unknown = || failed(refused(name, KernelProblem::Unknown { loaded: self.loaded.names() }));
+            // The kernel stays alive during the call, even if it is unloaded.
+            let kernel = self.loaded.find(name).ok_or_else(unknown)?;
+            let tensors = inputs
+                .iter()
+                .map(|value| bridge::restore::<B::Tensor>("run_kernel", self.owner(), value))
+                .collect::<Result<Vec<_>, Error>>()?;
+            let specs: Vec<_> = inputs.iter().map(|value| (value.dtype(), value.shape())).collect();
+            check_call(&kernel.declared, &kernels.limits(), &specs, outputs, immediates, grid)
+                .map_err(|problem| failed(refused(name, problem)))?;
+            let tensors: Vec<&B::Tensor> = tensors.iter().collect();
+            let made =
+                kernel.compiled.run(&KernelCall::new(&tensors, outputs, immediates, grid)).map_err(failed)?;
+            check_outputs(outputs, &made).map_err(|problem| failed(refused(name, problem)))?;
+            Ok(made.into_iter().map(|tensor| self.erase(tensor)).collect())
+        })
+    }
+}
+
+/// Compares the outputs of a kernel with what the call asked for.
+fn check_outputs<T: Tensor>(asked: &[OutputSpec], made: &[T]) -> Result<(), KernelProblem> {
+    if asked.len() != made.len() {
+        let (expected, got) = (asked.len(), made.len());
+        return Err(KernelProblem::Count { what: "the number of results", expected, got });
+    }
+    let text = |dtype, shape: &[usize]| format!("{dtype}{:?}", Shape::from_slice(shape));
+    for (index, (asked, made)) in asked.iter().zip(made).enumerate() {
+        if asked.dtype != made.dtype() || *asked.shape != *made.shape() {
+            return Err(KernelProblem::Output {
+                index,
+                expected: text(asked.dtype, &asked.shape),
+                got: text(made.dtype(), made.shape()),
+            });
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,48 @@
+//! Starts backends: as they are, or with all element types if they lack some.
+
+use super::{BackendRuntime, Runtime};
+use crate::Backend;
+use crate::ext::{FamilyTable, OpSet, Owned, narrowed_tables};
+use crate::narrow::Narrowed;
+use bb_ir::op::Family;
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// How a backend starts.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Identity {
+    /// The name of the instance.
+    pub(crate) name: &'static str,
+    pub(crate) version: &'static str,
+    /// The path of the backend's type.
+    pub(crate) path: &'static str,
+}
+
+/// Starts a backend. If it lacks element types, it gets them; `floats` accepts that floats are rounded for it.
+pub(crate) fn start<B: Backend + 'static>(
+    backend: B,
+    identity: Identity,
+    families: &'static [FamilyTable<B>],
+    floats: bool,
+) -> Arc<dyn BackendRuntime> {
+    if backend.types().is_all() {
+        return Runtime::start(backend, identity, families);
+    }
+    let natives: Vec<_> = families.iter().map(|table| (table.family(), table.native())).collect();
+    let owned = Arc::new(Owned { backend, tables: families });
+    started(Narrowed::new(owned.clone(), owned, floats), identity, &natives)
+}
+
+/// The part of [`start`] that is compiled once.
+fn started(narrowed: Narrowed, identity: Identity, natives: &[(Family, OpSet)]) -> Arc<dyn BackendRuntime> {
+    Runtime::start(narrowed, identity, kept_tables(identity.path, natives))
+}
+
+/// Returns the tables of a backend's families. Those of each type of backend are made once and live as long as the program,
+/// because a runtime refers to them.
+fn kept_tables(path: &'static str, natives: &[(Family, OpSet)]) -> &'static [FamilyTable<Narrowed>] {
+    static KEPT: Mutex<BTreeMap<&'static str, &'static [FamilyTable<Narrowed>]>> =
+        Mutex::new(BTreeMap::new());
+    let mut kept = KEPT.lock().unwrap_or_else(PoisonError::into_inner);
+    kept.entry(path).or_insert_with(|| Box::leak(narrowed_tables(natives).into_boxed_slice()))
+}

@@ -1,0 +1,275 @@
+//! Buffers by number, for callers that cannot hold a [`Value`], such as those of another language.
+
+use crate::{BackendHandle, Error, Value};
+use bb_ir::{DataType, Shape, TensorData};
+use bytes::Bytes;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Mutex, PoisonError};
+
+/// The number of a buffer in a [`Buffers`]. It is not reused: the number of a freed buffer stays wrong for ever.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct BufferId {
+    table: u32,
+    index: u32,
+    generation: u32,
+}
+
+/// The element type, shape and size of a buffer.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct BufferMeta {
+    /// The element type.
+    pub dtype: DataType,
+    /// The shape, outermost extent first.
+    pub shape: Shape,
+    /// The size in the form of [`TensorData`].
+    ///
+    /// Units: bytes.
+    pub bytes: usize,
+}
+
+/// Why a buffer could not be used by its number.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum BufferFault {
+    /// The buffer was freed.
+    #[error("the buffer was freed")]
+    Freed,
+
+    /// The number is of another table, or of none.
+    #[error("the buffer belongs to another table")]
+    Foreign,
+
+    /// The bytes are not as many as the buffer has.
+    #[error("expected {expected} bytes, got {got}")]
+    Length {
+        /// The size of the buffer.
+        expected: usize,
+        /// The number of bytes given.
+        got: usize,
+    },
+
+    /// The elements are strings, which have no bytes of a fixed number.
+    #[error("buffers of strings have no bytes")]
+    Strings,
+
+    /// The shape has more elements than memory can hold.
+    #[error("the shape has too many elements")]
+    TooLarge,
+}
+
+/// A place of the table.
+struct Place {
+    /// How often the place was freed.
+    generation: u32,
+    value: Option<Value>,
+}
+
+#[derive(Default)]
+struct Table {
+    places: Vec<Place>,
+    /// The free places.
+    free: Vec<u32>,
+}
+
+/// Buffers of a running backend by number: each is a tensor, which `alloc` makes and `free` drops.
+///
+/// Every method may be called by several threads at once. The table drops what is left in it.
+///
+/// # Examples
+///
+/// ```no_run
+/// # fn main() -> Result<(), bb::Error> {
+/// use bb::{DataType, services::Buffers};
+/// let buffers = Buffers::new(bb::backend("cpu")?);
+/// let x = buffers.alloc(DataType::U8, &[3])?;
+/// buffers.write(x, &[1, 2, 3])?;
+/// assert_eq!(buffers.read(x)?, [1, 2, 3]);
+/// buffers.free(x)?;
+/// assert!(buffers.read(x).is_err());
+/// # Ok(())
+/// # }
+/// ```
+pub struct Buffers {
+    on: BackendHandle,
+    id: u32,
+    table: Mutex<Table>,
+}
+
+impl std::fmt::Debug for Buffers {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Buffers({} on {:?})", self.len(), self.on)
+    }
+}
+
+impl Buffers {
+    /// Makes an empty table for a running backend.
+    pub fn new(on: BackendHandle) -> Buffers {
+        static NEXT: AtomicU32 = AtomicU32::new(0);
+        Buffers { on, id: NEXT.fetch_add(1, Ordering::Relaxed), table: Mutex::default() }
+    }
+
+    fn table(&self) -> std::sync::MutexGuard<'_, Table> {
+        self.table.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Returns the number of buffers.
+    pub fn len(&self) -> usize {
+        let table = self.table();
+        table.places.iter().filter(|place| place.value.is_some()).count()
+    }
+
+    /// Tells whether there is no buffer.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Makes a buffer of zeros.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::BufferFault`] if the elements are strings, or too many; the backend's own errors.
+    pub fn alloc(&self, dtype: DataType, shape: &[usize]) -> Result<BufferId, Error> {
+        let bytes = size(dtype, shape)?;
+        let zeros = TensorData::zeros(dtype, shape, bytes)?;
+        Ok(self.insert(self.on.runtime().constant(&zeros)?))
+    }
+
+    /// Gives a number to a tensor, which must be of this backend.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::ForeignTensor`].
+    pub fn put(&self, value: Value) -> Result<BufferId, Error> {
+        if value.owner() != self.on.owner() {
+            let (expected, got) = (self.on.owner(), value.owner());
+            return Err(Error::ForeignTensor { op: "put", expected, got });
+        }
+        Ok(self.insert(value))
+    }
+
+    fn insert(&self, value: Value) -> BufferId {
+        let mut table = self.table();
+        if let Some(index) = table.free.pop()
+            && let Some(place) = table.places.get_mut(index as usize)
+        {
+            place.value = Some(value);
+            return BufferId { table: self.id, index, generation: place.generation };
+        }
+        let index = table.places.len() as u32;
+        table.places.push(Place { generation: 0, value: Some(value) });
+        BufferId { table: self.id, index, generation: 0 }
+    }
+
+    /// Calls `body` with the tensor of a buffer, while the table is locked.
+    fn with<R>(&self, id: BufferId, body: impl FnOnce(&mut Value) -> R) -> Result<R, Error> {
+        let mut table = self.table();
+        let fault = |fault| Err(Error::BufferFault(fault));
+        let Some(place) = table.places.get_mut(id.index as usize).filter(|_| id.table == self.id) else {
+            return fault(BufferFault::Foreign);
+        };
+        match &mut place.value {
+            Some(value) if place.generation == id.generation => Ok(body(value)),
+            _ => fault(BufferFault::Freed),
+        }
+    }
+
+    /// Returns the tensor of a buffer. It stays as it is if the buffer is written or freed later.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::BufferFault`].
+    pub fn value(&self, id: BufferId) -> Result<Value, Error> {
+        self.with(id, |value| value.clone())
+    }
+
+    /// Replaces the elements of a buffer, which are in row-major order as in [`TensorData`].
+    ///
+    /// # Errors
+    ///
+    /// [`Error::BufferFault`], among others if the number of bytes is wrong; the backend's own errors. Then the buffer keeps
+    /// its elements.
+    pub fn write(&self, id: BufferId, bytes: &[u8]) -> Result<(), Error> {
+        let BufferMeta { dtype, shape, bytes: expected } = self.meta(id)?;
+        if expected != bytes.len() {
+            return Err(Error::BufferFault(BufferFault::Length { expected, got: bytes.len() }));
+        }
+        let data = TensorData::adopt(dtype, &shape, Bytes::copy_from_slice(bytes))?;
+        // The lock is not held during the backend's call; the buffer may be freed meanwhile.
+        let new = self.on.runtime().constant(&data)?;
+        // The old tensor is dropped after the lock is released.
+        self.with(id, |value| std::mem::replace(value, new)).map(drop)
+    }
+
+    /// Returns the bytes of a buffer, in row-major order as in [`TensorData`].
+    ///
+    /// # Errors
+    ///
+    /// [`Error::BufferFault`]; the backend's own errors.
+    pub fn read(&self, id: BufferId) -> Result<Vec<u8>, Error> {
+        let value = self.value(id)?;
+        size(value.dtype(), value.shape())?;
+        Ok(self.on.to_host(&value)?.bytes().to_vec())
+    }
+
+    /// Copies the bytes of a buffer to `into`.
+    ///
+    /// # Errors
+    ///
+    /// As [`read`](Self::read); [`Error::BufferFault`] if `into` has another length.
+    pub fn read_into(&self, id: BufferId, into: &mut [u8]) -> Result<(), Error> {
+        let value = self.value(id)?;
+        let expected = size(value.dtype(), value.shape())?;
+        if expected != into.len() {
+            return Err(Error::BufferFault(BufferFault::Length { expected, got: into.len() }));
+        }
+        into.copy_from_slice(self.on.to_host(&value)?.bytes());
+        Ok(())
+    }
+
+    /// Returns the element type, shape and size of a buffer.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::BufferFault`].
+    pub fn meta(&self, id: BufferId) -> Result<BufferMeta, Error> {
+        let value = self.value(id)?;
+        let (dtype, shape) = (value.dtype(), Shape::from_slice(value.shape()));
+        let bytes = size(dtype, &shape)?;
+        Ok(BufferMeta { dtype, shape, bytes })
+    }
+
+    /// Frees a buffer.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::BufferFault`] if it was freed before, or belongs to another table.
+    pub fn free(&self, id: BufferId) -> Result<(), Error> {
+        let mut table = self.table();
+        let fault = |fault| Err(Error::BufferFault(fault));
+        let Some(place) = table.places.get_mut(id.index as usize).filter(|_| id.table == self.id) else {
+            return fault(BufferFault::Foreign);
+        };
+        if place.generation != id.generation {
+            return fault(BufferFault::Freed);
+        }
+        let Some(value) = place.value.take() else { return fault(BufferFault::Freed) };
+        // A place whose generations are used up is not used again.
+        if let Some(next) = place.generation.checked_add(1) {
+            place.generation = next;
+            table.free.push(id.index);
+        }
+        drop(table);
+        drop(value);
+        Ok(())
+    }
+}
+
+/// Returns the size of a buffer in bytes.
+fn size(dtype: DataType, shape: &[usize]) -> Result<usize, Error> {
+    if dtype == DataType::String {
+        return Err(Error::BufferFault(BufferFault::Strings));
+    }
+    let bytes = bb_ir::element_count(shape).and_then(|elements| dtype.bytes_for(elements));
+    bytes.filter(|&bytes| bytes <= isize::MAX as usize).ok_or(Error::BufferFault(BufferFault::TooLarge))
+}

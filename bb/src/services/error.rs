@@ -1,0 +1,169 @@
+//! Why a service could not do what was asked.
+
+use super::{KernelFormat, Pressure};
+use crate::BoxError;
+
+/// A service of a backend.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[non_exhaustive]
+pub enum Service {
+    /// [`Lifecycle`](super::Lifecycle).
+    Lifecycle,
+    /// [`Memory`](super::Memory).
+    Memory,
+    /// [`Kernels`](super::Kernels).
+    Kernels,
+}
+
+impl std::fmt::Display for Service {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            Service::Lifecycle => "lifecycle",
+            Service::Memory => "memory",
+            Service::Kernels => "kernels",
+        })
+    }
+}
+
+/// Why a service could not do what was asked. The runtime adds the name of the backend.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ServiceError {
+    /// The device is lost.
+    #[error("the device is lost: {reason}")]
+    Lost {
+        /// Why.
+        reason: String,
+    },
+
+    /// The backend does not offer this part of the service.
+    #[error("the backend does not offer {what}")]
+    Unsupported {
+        /// The part.
+        what: &'static str,
+    },
+
+    /// An allocation does not fit into the limit.
+    #[error("the memory limit is reached")]
+    MemoryLimit(#[source] Pressure),
+
+    /// A buffer of something else cannot be used.
+    #[error("the foreign buffer cannot be used: {problem}")]
+    Foreign {
+        /// What is wrong with it: expected and got.
+        problem: String,
+    },
+
+    /// A kernel or its call was refused.
+    #[error("kernel `{name}`: {problem}")]
+    Kernel {
+        /// The kernel's name.
+        name: String,
+        /// What is wrong.
+        problem: KernelProblem,
+    },
+
+    /// The backend's own error.
+    #[error("the backend failed")]
+    Backend(#[source] BoxError),
+}
+
+impl ServiceError {
+    /// Wraps the backend's own error.
+    pub fn own(error: impl Into<BoxError>) -> ServiceError {
+        ServiceError::Backend(error.into())
+    }
+}
+
+/// What is wrong with a kernel or its call.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum KernelProblem {
+    /// No kernel of this name is loaded.
+    #[error("no kernel of this name is loaded; loaded: {loaded:?}")]
+    Unknown {
+        /// The names of the loaded kernels.
+        loaded: Vec<String>,
+    },
+
+    /// A kernel of this name is loaded already.
+    #[error("a kernel of this name is loaded already; unload it first")]
+    Loaded,
+
+    /// The name or the name of the entry point is empty.
+    #[error("its {what} is empty")]
+    Empty {
+        /// What is empty.
+        what: &'static str,
+    },
+
+    /// The backend does not load kernels of this form.
+    #[error("the backend does not load {got}; it loads {expected:?}")]
+    Format {
+        /// The form.
+        got: KernelFormat,
+        /// The forms that the backend loads.
+        expected: Vec<KernelFormat>,
+    },
+
+    /// A SPIR-V module has a length that is not a multiple of 4, or is shorter than its header.
+    #[error("a SPIR-V module of {bytes} bytes; expected a multiple of 4, and at least 20")]
+    SpirVLength {
+        /// The number of bytes.
+        bytes: usize,
+    },
+
+    /// A SPIR-V module does not begin with the magic number.
+    #[error("a SPIR-V module that begins with {got:#010x}; expected 0x07230203 in either byte order")]
+    SpirVMagic {
+        /// The first word, read as little-endian.
+        got: u32,
+    },
+
+    /// A count is not what was declared.
+    #[error("{what}: expected {expected}, got {got}")]
+    Count {
+        /// What was counted.
+        what: &'static str,
+        /// The declared count.
+        expected: usize,
+        /// The count found.
+        got: usize,
+    },
+
+    /// A number is over its limit.
+    #[error("{what}: at most {limit}, got {got}")]
+    Limit {
+        /// What is limited.
+        what: &'static str,
+        /// The limit.
+        limit: u64,
+        /// The number.
+        got: u64,
+    },
+
+    /// A binding is of strings, which have no bytes.
+    #[error("binding {index} is of strings")]
+    Strings {
+        /// The number of the binding.
+        index: usize,
+    },
+
+    /// An output is not what the call asked for. This is a mistake of the backend.
+    #[error("output {index} is not what was asked for: expected {expected}, got {got}")]
+    Output {
+        /// The number of the output.
+        index: usize,
+        /// The element type and shape that were asked for.
+        expected: String,
+        /// The element type and shape of the result.
+        got: String,
+    },
+
+    /// The compiler refused the code.
+    #[error("it does not compile: {message}")]
+    Compile {
+        /// What the compiler said.
+        message: String,
+    },
+}

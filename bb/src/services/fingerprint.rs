@@ -1,0 +1,302 @@
+//! What a plan or a peer relies on: the rows of the operations, the versions, and which operations are native.
+
+use crate::Error;
+use bb_ir::Limits;
+use bb_ir::compact::{Compact, Reader, Writer};
+use bb_ir::op::AtomicOpsetDecl;
+use std::collections::BTreeMap;
+
+/// What a compiled model or a peer relies on: versions, the signature of each operation, and which are native.
+///
+/// It is computed from the tables, so nobody needs to raise a number. [`BackendHandle::fingerprint`](crate::BackendHandle::fingerprint)
+/// returns that of a running backend.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Fingerprint {
+    /// The version of `bb`.
+    bb: String,
+    /// The version of the backend.
+    version: String,
+    /// The path of the backend's type.
+    path: String,
+    families: Vec<FamilyPart>,
+}
+
+/// The operations of a family, in the order of its table.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct FamilyPart {
+    name: String,
+    operations: Vec<OperationPart>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct OperationPart {
+    name: String,
+    /// The operation's number, opset, operands, parameters and result, as a hash.
+    signature: u64,
+    native: bool,
+}
+
+bb_ir::__compact!(struct Fingerprint { bb, version, path, families });
+bb_ir::__compact!(struct FamilyPart { name, operations });
+bb_ir::__compact!(struct OperationPart { name, signature, native });
+
+/// A part in which two fingerprints differ.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum Difference {
+    /// A version, or the type of the backend.
+    #[error("{what}: expected `{expected}`, got `{got}`")]
+    Text {
+        /// What it is.
+        what: &'static str,
+        /// That of this backend.
+        expected: String,
+        /// That of the other side.
+        got: String,
+    },
+
+    /// Only one side has a family.
+    #[error("only {} the family `{family}`", sides(*.here))]
+    Family {
+        /// The family.
+        family: String,
+        /// Whether this backend has it.
+        here: bool,
+    },
+
+    /// Only one side has an operation.
+    #[error("only {} the operation `{family}::{operation}`", sides(*.here))]
+    Operation {
+        /// The family.
+        family: String,
+        /// The operation.
+        operation: String,
+        /// Whether this backend has it.
+        here: bool,
+    },
+
+    /// An operation has another row.
+    #[error("`{family}::{operation}` has another number, opset, operand, parameter or result")]
+    Signature {
+        /// The family.
+        family: String,
+        /// The operation.
+        operation: String,
+    },
+
+    /// An operation is native on one side alone.
+    #[error("`{family}::{operation}` is native {}", if *.here { "here alone" } else { "there alone" })]
+    Native {
+        /// The family.
+        family: String,
+        /// The operation.
+        operation: String,
+        /// Whether it is native on this backend.
+        here: bool,
+    },
+}
+
+fn sides(here: bool) -> &'static str {
+    if here { "this side has" } else { "the other side has" }
+}
+
+/// The parts in which two fingerprints differ; at least one.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct DifferenceList(pub Vec<Difference>);
+
+impl std::fmt::Display for DifferenceList {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        /// So many differences are written out.
+        const SHOWN: usize = 5;
+        for (i, difference) in self.0.iter().take(SHOWN).enumerate() {
+            write!(f, "{}{difference}", if i == 0 { "" } else { "; " })?;
+        }
+        match self.0.len().saturating_sub(SHOWN) {
+            0 => Ok(()),
+            more => write!(f, "; and {more} more"),
+        }
+    }
+}
+
+/// The first bytes of a fingerprint on a wire; the last is the version of its form.
+const MAGIC: [u8; 4] = *b"bbf\x01";
+
+impl Fingerprint {
+    /// Computes the fingerprint of opsets.
+    pub(crate) fn new(
+        version: &str,
+        path: &str,
+        opsets: impl IntoIterator<Item = AtomicOpsetDecl>,
+    ) -> Fingerprint {
+        let part = |opset: AtomicOpsetDecl| FamilyPart {
+            name: opset.family.name().to_owned(),
+            operations: opset
+                .ops
+                .iter()
+                .map(|op| OperationPart {
+                    name: op.spec.method.to_owned(),
+                    signature: op.spec.signature(),
+                    native: op.native,
+                })
+                .collect(),
+        };
+        Fingerprint {
+            bb: env!("CARGO_PKG_VERSION").to_owned(),
+            version: version.to_owned(),
+            path: path.to_owned(),
+            families: opsets.into_iter().map(part).collect(),
+        }
+    }
+
+    /// Returns in what another fingerprint differs from this one, which is that of this side. If the list is empty, the two are
+    /// equal.
+    pub fn differences(&self, other: &Fingerprint) -> Vec<Difference> {
+        let texts = [
+            ("the version of bb", &self.bb, &other.bb),
+            ("the version of the backend", &self.version, &other.version),
+            ("the type of the backend", &self.path, &other.path),
+        ];
+        let text = |(what, own, their): (&'static str, &String, &String)| {
+            (own != their).then(|| Difference::Text { what, expected: own.clone(), got: their.clone() })
+        };
+        let mut found: Vec<Difference> = texts.into_iter().filter_map(text).collect();
+        let by_name = |parts: &'_ [FamilyPart]| -> BTreeMap<String, BTreeMap<String, (u64, bool)>> {
+            let operations = |part: &FamilyPart| {
+                part.operations.iter().map(|o| (o.name.clone(), (o.signature, o.native))).collect()
+            };
+            parts.iter().map(|part| (part.name.clone(), operations(part))).collect()
+        };
+        let (own, their) = (by_name(&self.families), by_name(&other.families));
+        let only = |family: &String, here| Difference::Family { family: family.clone(), here };
+        found.extend(own.keys().filter(|name| !their.contains_key(*name)).map(|name| only(name, true)));
+        found.extend(their.keys().filter(|name| !own.contains_key(*name)).map(|name| only(name, false)));
+        for (family, own) in &own {
+            let Some(their) = their.get(family) else { continue };
+            let only = |operation: &String, here| Difference::Operation {
+                family: family.clone(),
+                operation: operation.clone(),
+                here,
+            };
+            found.extend(their.keys().filter(|name| !own.contains_key(*name)).map(|name| only(name, false)));
+            for (operation, &(signature, native)) in own {
+                let (family, operation) = (family.clone(), operation.clone());
+                match their.get(&operation) {
+                    None => found.push(only(&operation, true)),
+                    Some(&(other, _)) if other != signature => {
+                        found.push(Difference::Signature { family, operation });
+                    }
+                    Some(&(_, other)) if other != native => {
+                        found.push(Difference::Native { family, operation, here: native });
+                    }
+                    Some(_) => {}
+                }
+            }
+        }
+        // The order of a table is part of the numbers, which the signatures have; the order of families is not compared by
+        // name.
+        if found.is_empty() && self != other {
+            let order = |of: &Fingerprint| {
+                of.families.iter().map(|part| part.name.as_str()).collect::<Vec<_>>().join(" ")
+            };
+            let (expected, got) = (order(self), order(other));
+            found.push(Difference::Text { what: "the order of families", expected, got });
+        }
+        found
+    }
+
+    /// Compares the fingerprint of another side with this one.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Fingerprint`] with what differs. `of` says whose the other fingerprint is.
+    pub fn check(&self, other: &Fingerprint, of: &'static str) -> Result<(), Error> {
+        match self.differences(other) {
+            found if found.is_empty() => Ok(()),
+            found => Err(Error::Fingerprint { of, differences: DifferenceList(found) }),
+        }
+    }
+
+    /// Returns the fingerprint as bytes for a peer.
+    pub fn to_bytes(&self) -> Vec<u8> {
+        let mut to = Writer::default();
+        self.write(&mut to);
+        [&MAGIC, to.as_bytes()].concat()
+    }
+
+    /// Reads the bytes of a peer.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Ir`] with [`bb_ir::Error::SavedForm`] if the bytes are no fingerprint.
+    pub fn from_bytes(bytes: &[u8]) -> Result<Fingerprint, Error> {
+        let limits = Limits::default();
+        let mut from = Reader::new(bytes, &[], &limits);
+        if from.take(MAGIC.len())? != MAGIC {
+            return Err(bb_ir::Error::SavedForm { at: 0, expected: "a fingerprint" }.into());
+        }
+        let read = Fingerprint::read(&mut from)?;
+        from.finish()?;
+        Ok(read)
+    }
+}
+
+#[cfg(test)]
+#[expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "tests")]
+mod tests {
+    use super::*;
+
+    fn one() -> Fingerprint {
+        let operation =
+            |name: &str, signature, native| OperationPart { name: name.to_owned(), signature, native };
+        let family = |name: &str, operations| FamilyPart { name: name.to_owned(), operations };
+        Fingerprint {
+            bb: "1".to_owned(),
+            version: "2".to_owned(),
+            path: "a::B".to_owned(),
+            families: vec![
+                family("Nn", vec![operation("conv", 1, true), operation("relu", 2, false)]),
+                family("Bits", vec![operation("and", 3, true)]),
+            ],
+        }
+    }
+
+    #[test]
+    fn each_difference_is_named() {
+        let own = one();
+        assert_eq!(own.differences(&own), []);
+        let changed = |change: fn(&mut Fingerprint)| {
+            let mut other = one();
+            change(&mut other);
+            own.check(&other, "the peer").unwrap_err().to_string()
+        };
+        let cases: [(fn(&mut Fingerprint), &str); 8] = [
+            (|f| f.version = "3".to_owned(), "the version of the backend: expected `2`, got `3`"),
+            (|f| f.path.push('C'), "the type of the backend: expected `a::B`, got `a::BC`"),
+            (|f| drop(f.families.pop()), "only this side has the family `Bits`"),
+            (|f| f.families[0].name.push('2'), "only the other side has the family `Nn2`"),
+            (|f| drop(f.families[0].operations.pop()), "only this side has the operation `Nn::relu`"),
+            (
+                |f| f.families[0].operations[0].signature = 9,
+                "`Nn::conv` has another number, opset, operand, parameter or result",
+            ),
+            (|f| f.families[0].operations[0].native = false, "`Nn::conv` is native here alone"),
+            (|f| f.families.reverse(), "the order of families: expected `Nn Bits`, got `Bits Nn`"),
+        ];
+        for (change, expected) in cases {
+            let text = changed(change);
+            assert!(text.contains(expected), "{text}");
+        }
+    }
+
+    #[test]
+    fn bytes_come_back_and_damaged_bytes_are_errors() {
+        let own = one();
+        let bytes = own.to_bytes();
+        assert_eq!(Fingerprint::from_bytes(&bytes).unwrap(), own);
+        for length in 0..bytes.len() {
+            assert!(Fingerprint::from_bytes(&bytes[..length]).is_err(), "{length}");
+        }
+        assert!(Fingerprint::from_bytes(&[&bytes[..], &[0]].concat()).is_err());
+        assert!(Fingerprint::from_bytes(b"not one").is_err());
+    }
+}

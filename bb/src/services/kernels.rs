@@ -1,0 +1,272 @@
+//! Kernels that users bring: loaded, run and unloaded by name.
+//!
+//! The runtime keeps the names and validates each kernel and each call; a backend only compiles and runs.
+
+use super::ServiceError;
+use bb_ir::{DataType, Shape};
+use std::sync::Arc;
+
+/// The greatest number of bytes of immediates of one call, on every backend.
+pub const IMMEDIATE_BYTES: usize = 128;
+
+/// The form of a kernel.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[non_exhaustive]
+pub enum KernelFormat {
+    /// Text in the WebGPU shading language.
+    Wgsl,
+    /// A SPIR-V module.
+    SpirV,
+    /// A Rust function that runs on the host.
+    Host,
+}
+
+impl std::fmt::Display for KernelFormat {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            KernelFormat::Wgsl => "WGSL",
+            KernelFormat::SpirV => "SPIR-V",
+            KernelFormat::Host => "a Rust function",
+        })
+    }
+}
+
+/// What a Rust function gets when it runs as a kernel: the bytes of its bindings, row-major and little-endian as in
+/// [`TensorData`](crate::TensorData).
+#[derive(Debug)]
+#[non_exhaustive]
+pub struct HostArguments<'a> {
+    /// The bytes of the inputs, in order.
+    pub inputs: &'a [&'a [u8]],
+    /// The bytes of the outputs, in order. They are zero before the call.
+    pub outputs: &'a mut [Vec<u8>],
+    /// The immediates.
+    pub immediates: &'a [u8],
+    /// The number of workgroups in each direction. The function is called once and loops over them itself.
+    pub grid: [u32; 3],
+}
+
+impl<'a> HostArguments<'a> {
+    /// Makes the arguments of a call.
+    pub fn new(
+        inputs: &'a [&'a [u8]],
+        outputs: &'a mut [Vec<u8>],
+        immediates: &'a [u8],
+        grid: [u32; 3],
+    ) -> HostArguments<'a> {
+        HostArguments { inputs, outputs, immediates, grid }
+    }
+}
+
+/// A kernel that is a Rust function.
+pub type HostKernel = Arc<dyn Fn(HostArguments<'_>) -> Result<(), crate::BoxError> + Send + Sync>;
+
+/// The code of a kernel.
+#[derive(Clone)]
+#[non_exhaustive]
+pub enum KernelSource {
+    /// Text in the WebGPU shading language.
+    Wgsl(String),
+    /// The bytes of a SPIR-V module, of either byte order.
+    SpirV(Vec<u8>),
+    /// A Rust function.
+    Host(HostKernel),
+}
+
+impl KernelSource {
+    /// Returns the form.
+    pub fn format(&self) -> KernelFormat {
+        match self {
+            KernelSource::Wgsl(_) => KernelFormat::Wgsl,
+            KernelSource::SpirV(_) => KernelFormat::SpirV,
+            KernelSource::Host(_) => KernelFormat::Host,
+        }
+    }
+}
+
+impl std::fmt::Debug for KernelSource {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            KernelSource::Wgsl(text) => write!(f, "Wgsl({} bytes)", text.len()),
+            KernelSource::SpirV(module) => write!(f, "SpirV({} bytes)", module.len()),
+            KernelSource::Host(_) => f.write_str("Host"),
+        }
+    }
+}
+
+/// A kernel as its user declares it.
+///
+/// Its bindings are buffers in group 0: first the inputs, which it reads, then the outputs, which it writes, numbered from 0.
+#[derive(Debug, Clone)]
+#[non_exhaustive]
+pub struct UserKernel {
+    /// The name under which it is run and unloaded.
+    pub name: String,
+    /// The code.
+    pub source: KernelSource,
+    /// The name of the entry point in WGSL and SPIR-V.
+    pub entry: String,
+    /// The number of inputs.
+    pub inputs: usize,
+    /// The number of outputs.
+    pub outputs: usize,
+    /// The number of bytes of immediates.
+    pub immediates: usize,
+}
+
+impl UserKernel {
+    /// Declares a kernel without immediates, whose entry point is `main`.
+    pub fn new(name: impl Into<String>, source: KernelSource, inputs: usize, outputs: usize) -> UserKernel {
+        UserKernel { name: name.into(), source, entry: "main".to_owned(), inputs, outputs, immediates: 0 }
+    }
+
+    /// Declares a Rust function.
+    pub fn host(
+        name: impl Into<String>,
+        inputs: usize,
+        outputs: usize,
+        run: impl Fn(HostArguments<'_>) -> Result<(), crate::BoxError> + Send + Sync + 'static,
+    ) -> UserKernel {
+        UserKernel::new(name, KernelSource::Host(Arc::new(run)), inputs, outputs)
+    }
+
+    /// Names the entry point.
+    #[must_use]
+    pub fn with_entry(mut self, entry: impl Into<String>) -> UserKernel {
+        self.entry = entry.into();
+        self
+    }
+
+    /// Declares the number of bytes of immediates.
+    #[must_use]
+    pub fn with_immediates(mut self, bytes: usize) -> UserKernel {
+        self.immediates = bytes;
+        self
+    }
+}
+
+/// An output that a call of a kernel makes.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct OutputSpec {
+    /// The element type; strings are refused.
+    pub dtype: DataType,
+    /// The shape, outermost extent first.
+    pub shape: Shape,
+}
+
+impl OutputSpec {
+    /// Describes an output.
+    pub fn new(dtype: DataType, shape: &[usize]) -> OutputSpec {
+        OutputSpec { dtype, shape: Shape::from_slice(shape) }
+    }
+}
+
+/// What kernels of a backend may use.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct KernelLimits {
+    /// The forms that the backend loads.
+    pub formats: Vec<KernelFormat>,
+    /// The greatest number of bindings: inputs and outputs together.
+    pub bindings: usize,
+    /// The greatest number of bytes of one binding.
+    pub binding_bytes: u64,
+    /// The greatest number of bytes of immediates; at most [`IMMEDIATE_BYTES`] count.
+    pub immediates: usize,
+    /// The greatest number of workgroups in each direction.
+    pub grid: [u32; 3],
+}
+
+impl KernelLimits {
+    /// Returns the limits that every implementation of WebGPU keeps, for backends that load these forms.
+    pub fn webgpu(formats: Vec<KernelFormat>) -> KernelLimits {
+        KernelLimits {
+            formats,
+            bindings: 8,
+            binding_bytes: 128 << 20,
+            immediates: IMMEDIATE_BYTES,
+            grid: [65535; 3],
+        }
+    }
+
+    /// Returns these limits with another number of bindings.
+    #[must_use]
+    pub fn with_bindings(mut self, bindings: usize) -> KernelLimits {
+        self.bindings = bindings;
+        self
+    }
+
+    /// Returns these limits with another size of a binding.
+    ///
+    /// Units: bytes.
+    #[must_use]
+    pub fn with_binding_bytes(mut self, bytes: u64) -> KernelLimits {
+        self.binding_bytes = bytes;
+        self
+    }
+
+    /// Returns these limits with another size of immediates.
+    ///
+    /// Units: bytes.
+    #[must_use]
+    pub fn with_immediates(mut self, bytes: usize) -> KernelLimits {
+        self.immediates = bytes;
+        self
+    }
+
+    /// Returns these limits with another grid.
+    #[must_use]
+    pub fn with_grid(mut self, grid: [u32; 3]) -> KernelLimits {
+        self.grid = grid;
+        self
+    }
+}
+
+/// A call of a kernel, which the runtime has validated.
+#[derive(Debug)]
+#[non_exhaustive]
+pub struct KernelCall<'a, T> {
+    /// The inputs; as many as the kernel declares.
+    pub inputs: &'a [&'a T],
+    /// The outputs to make; as many as the kernel declares.
+    pub outputs: &'a [OutputSpec],
+    /// The immediates; as many bytes as the kernel declares.
+    pub immediates: &'a [u8],
+    /// The number of workgroups in each direction. If one is 0, nothing runs and the outputs are zero.
+    pub grid: [u32; 3],
+}
+
+impl<'a, T> KernelCall<'a, T> {
+    /// Makes a call. The caller has validated it.
+    pub fn new(
+        inputs: &'a [&'a T],
+        outputs: &'a [OutputSpec],
+        immediates: &'a [u8],
+        grid: [u32; 3],
+    ) -> KernelCall<'a, T> {
+        KernelCall { inputs, outputs, immediates, grid }
+    }
+}
+
+/// A kernel that a backend has compiled. It is dropped when it is unloaded and no call runs it.
+pub trait LoadedKernel<T>: Send + Sync {
+    /// Runs the kernel and returns its outputs, with the element types and shapes that the call asks for.
+    ///
+    /// # Errors
+    ///
+    /// The backend's own error.
+    fn run(&self, call: &KernelCall<'_, T>) -> Result<Vec<T>, ServiceError>;
+}
+
+/// Compiles kernels of users for a backend whose tensors are of type `T`.
+pub trait Kernels<T>: Send + Sync {
+    /// Returns what kernels may use. The runtime refuses other kernels and calls before the backend sees them.
+    fn limits(&self) -> KernelLimits;
+
+    /// Compiles a kernel, which the runtime has validated.
+    ///
+    /// # Errors
+    ///
+    /// [`ServiceError::Kernel`] if the kernel is faulty; the backend's own error.
+    fn load(&self, kernel: &UserKernel) -> Result<Box<dyn LoadedKernel<T>>, ServiceError>;
+}

@@ -1,0 +1,176 @@
+//! Choosing a backend by what it can do.
+
+use crate::runtime::LinkedBackends;
+use crate::{BackendHandle, Error, Primitive};
+use bb_ir::op::{Family, OpSpec};
+use bb_ir::{DataType, TensorData};
+
+/// What a program needs of a backend. The default needs nothing.
+///
+/// # Examples
+///
+/// ```no_run
+/// # fn main() -> Result<(), bb::Error> {
+/// use bb::{DataType, ir::op::Family, services::Requirements};
+/// let found = bb::backends()?.find(&Requirements {
+///     types: vec![DataType::F16],
+///     families: vec![Family::Quant],
+///     ..Requirements::default()
+/// })?;
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Requirements {
+    /// Element types whose tensors the backend must hold and copy back.
+    pub types: Vec<DataType>,
+    /// Families all of whose operations must be native.
+    pub families: Vec<Family>,
+    /// Operations that must be native.
+    pub operations: Vec<&'static OpSpec>,
+    /// The number of bytes that the backend must be able to allocate.
+    pub memory: Option<u64>,
+    /// Whether calls must return before the device has computed.
+    pub asynchronous: bool,
+}
+
+/// Why a backend does not meet the requirements.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum Unmet {
+    /// It cannot be opened, or was shut down.
+    #[error("it is not available: {0}")]
+    Unavailable(String),
+
+    /// It does not hold tensors of an element type.
+    #[error("it does not hold {dtype}: {reason}")]
+    Type {
+        /// The element type.
+        dtype: DataType,
+        /// What the backend said.
+        reason: String,
+    },
+
+    /// Operations of a family are not native.
+    #[error("of `{}`, these are not native: {}", .family.name(), .missing.join(", "))]
+    Family {
+        /// The family.
+        family: Family,
+        /// The operations that are not native.
+        missing: Vec<&'static str>,
+    },
+
+    /// An operation is not native.
+    #[error("`{0}` is not native")]
+    Operation(&'static str),
+
+    /// It does not tell how much memory it has.
+    #[error("it does not tell how much memory it has")]
+    MemoryUnknown,
+
+    /// It has too little memory.
+    #[error("it can allocate {available} bytes of the {needed} that are needed")]
+    Memory {
+        /// The bytes needed.
+        needed: u64,
+        /// The bytes available.
+        available: u64,
+    },
+
+    /// Its calls return only when they have computed.
+    #[error("its calls return only when they have computed")]
+    Synchronous,
+}
+
+/// A backend that does not meet the requirements.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Candidate {
+    /// The backend's name.
+    pub backend: &'static str,
+    /// Everything that it does not meet.
+    pub unmet: Vec<Unmet>,
+}
+
+/// The backends that do not meet the requirements, by name.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CandidateList(pub Vec<Candidate>);
+
+impl std::fmt::Display for CandidateList {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        if self.0.is_empty() {
+            return f.write_str("none is linked");
+        }
+        for (i, Candidate { backend, unmet }) in self.0.iter().enumerate() {
+            let reasons: Vec<String> = unmet.iter().map(Unmet::to_string).collect();
+            write!(f, "{}`{backend}`: {}", if i == 0 { "" } else { "; " }, reasons.join(", "))?;
+        }
+        Ok(())
+    }
+}
+
+impl Requirements {
+    /// Returns everything that a running backend does not meet.
+    pub fn unmet(&self, on: &BackendHandle) -> Vec<Unmet> {
+        let mut unmet = Vec::new();
+        for &dtype in &self.types {
+            if let Err(error) = holds(on, dtype) {
+                unmet.push(Unmet::Type { dtype, reason: crate::error::causes(&error) });
+            }
+        }
+        let capabilities = on.runtime().capabilities();
+        for &family in &self.families {
+            let missing: Vec<&'static str> = crate::ext::rows(family)
+                .into_iter()
+                .filter(|row| !capabilities.is_native(family, row.index))
+                .map(|row| row.method)
+                .collect();
+            if !missing.is_empty() {
+                unmet.push(Unmet::Family { family, missing });
+            }
+        }
+        let missing = self.operations.iter().filter(|op| !capabilities.is_native(op.family, op.index));
+        unmet.extend(missing.map(|op| Unmet::Operation(op.method)));
+        if let Some(needed) = self.memory {
+            let statistics = on.memory().and_then(|memory| memory.statistics()).ok();
+            match statistics.and_then(|statistics| statistics.can_allocate()) {
+                None => unmet.push(Unmet::MemoryUnknown),
+                Some(available) if available < needed => unmet.push(Unmet::Memory { needed, available }),
+                Some(_) => {}
+            }
+        }
+        if self.asynchronous && !on.runtime().is_asynchronous() {
+            unmet.push(Unmet::Synchronous);
+        }
+        unmet
+    }
+}
+
+/// Copies an element to the backend and back.
+fn holds(on: &BackendHandle, dtype: DataType) -> Result<(), Error> {
+    /// More than an element of any type.
+    const ROOM: usize = 64;
+    let one = TensorData::zeros(dtype, &[1], ROOM)?;
+    on.runtime().try_call(Primitive::Identity.spec(), &[Some(one)], &[])
+}
+
+impl LinkedBackends {
+    /// Returns the first backend, by name, that meets all requirements.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::NoCandidate`] with the reasons of each backend.
+    pub fn find(&self, requirements: &Requirements) -> Result<BackendHandle, Error> {
+        let mut candidates = Vec::new();
+        for linked in self.iter() {
+            let unmet = match &linked.backend {
+                Ok(handle) => match requirements.unmet(handle) {
+                    unmet if unmet.is_empty() => return Ok(handle.clone()),
+                    unmet => unmet,
+                },
+                Err(error) => vec![Unmet::Unavailable(crate::error::causes(error))],
+            };
+            candidates.push(Candidate { backend: linked.name, unmet });
+        }
+        Err(Error::NoCandidate { candidates: CandidateList(candidates) })
+    }
+}

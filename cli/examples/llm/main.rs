@@ -1,0 +1,167 @@
+//! Writes text with a small language model that learned from this repository's documentation, on any backend.
+//!
+//! ```text
+//! cargo run --release --example llm -- [--backend NAME] [--prompt TEXT] [--tokens N] [--temperature T] [--seed N]
+//! ```
+//!
+//! `train.py` beside this file made the weights. A token is a character.
+
+mod model;
+
+use bb::ext::SampleTokenOptions;
+use bb::{BackendHandle, Error};
+use model::{Model, State};
+use std::io::Write;
+use std::time::Instant;
+
+use bb_cpu as _;
+use bb_reference as _;
+use bb_whole_graph as _;
+
+/// What is written, and how.
+#[derive(Debug, Clone)]
+struct Task {
+    prompt: String,
+    /// How many tokens follow the prompt.
+    tokens: usize,
+    /// What logits are divided by; 0 takes the most probable token.
+    temperature: f64,
+    /// The seed of the first token; each further one has the next seed.
+    seed: i64,
+}
+
+impl Default for Task {
+    fn default() -> Task {
+        Task { prompt: "The backend ".to_owned(), tokens: 400, temperature: 0.5, seed: 1 }
+    }
+}
+
+/// Writes the continuation of a prompt, character by character, and returns how many tokens were made.
+fn generate(model: &Model, task: &Task, to: &mut impl Write) -> Result<usize, Box<dyn std::error::Error>> {
+    let mut state = State::default();
+    let mut logits = model.step(&model::encoded(&task.prompt)?, &mut state)?;
+    write!(to, "{}", task.prompt)?;
+    for seed in (task.seed..).take(task.tokens) {
+        let how = SampleTokenOptions {
+            temperature: task.temperature,
+            top_k: 40,
+            top_p: 0.95,
+            seed: Some(seed),
+            ..Default::default()
+        };
+        let token = logits.sample_token(None, how)?.to_host(64)?;
+        let token = token.as_slice::<i64>()?.first().copied().ok_or("no token was drawn")?;
+        write!(to, "{}", model::character(token))?;
+        to.flush()?;
+        logits = model.step(&[token], &mut state)?;
+    }
+    Ok(task.tokens)
+}
+
+/// Reads the arguments; returns the name of the backend and the task.
+fn arguments(mut given: impl Iterator<Item = String>) -> Result<(String, Task), Box<dyn std::error::Error>> {
+    let (mut backend, mut task) = ("cpu".to_owned(), Task::default());
+    while let Some(name) = given.next() {
+        let value = given.next().ok_or_else(|| format!("`{name}` needs a value"))?;
+        match name.as_str() {
+            "--backend" => backend = value,
+            "--prompt" => task.prompt = value,
+            "--tokens" => task.tokens = value.parse()?,
+            "--temperature" => task.temperature = value.parse()?,
+            "--seed" => task.seed = value.parse()?,
+            _ => {
+                let known = "`--backend`, `--prompt`, `--tokens`, `--temperature` or `--seed`";
+                return Err(format!("unknown option `{name}`; expected {known}").into());
+            }
+        }
+    }
+    Ok((backend, task))
+}
+
+/// Loads the model on the backend called `name`.
+fn load(name: &str) -> Result<Model, Error> {
+    let on: BackendHandle = bb::backend(name)?;
+    Model::load(&on)
+}
+
+fn main() -> Result<(), Box<dyn std::error::Error>> {
+    let (backend, task) = arguments(std::env::args().skip(1))?;
+    let model = load(&backend)?;
+    let start = Instant::now();
+    let count = generate(&model, &task, &mut std::io::stdout().lock())?;
+    let seconds = start.elapsed().as_secs_f64();
+    println!("\n\n{count} tokens on {backend}, {:.0} tokens per second", count as f64 / seconds.max(1e-9));
+    Ok(())
+}
+
+#[cfg(test)]
+#[expect(clippy::unwrap_used, reason = "tests")]
+mod tests {
+    use super::*;
+    use std::collections::BTreeSet;
+    use std::path::Path;
+
+    fn text(backend: &str, task: &Task) -> String {
+        let mut out = Vec::new();
+        generate(&load(backend).unwrap(), task, &mut out).unwrap();
+        String::from_utf8(out).unwrap()
+    }
+
+    #[test]
+    fn every_backend_writes_the_same_text() {
+        for temperature in [0.0, 0.8] {
+            let task = Task { tokens: 60, temperature, ..Task::default() };
+            let texts = ["cpu", "reference", "whole-graph"].map(|name| text(name, &task));
+            assert!(texts.iter().all(|text| *text == texts[0]), "{texts:?}");
+        }
+    }
+
+    /// Words that the model did not see are rare.
+    #[test]
+    fn the_text_is_made_of_the_words_of_the_documentation() {
+        let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+        let mut files = vec![root.join("README.md"), root.join("CONTRIBUTING.md")];
+        files.extend(std::fs::read_dir(root.join("bb/docs")).unwrap().map(|entry| entry.unwrap().path()));
+        let words = |text: &str| -> Vec<String> {
+            text.split(|c: char| !c.is_ascii_alphabetic())
+                .filter(|word| word.len() > 2)
+                .map(str::to_owned)
+                .collect()
+        };
+        let known: BTreeSet<String> =
+            files.iter().flat_map(|file| words(&std::fs::read_to_string(file).unwrap())).collect();
+        let written = text("cpu", &Task { tokens: 1500, ..Task::default() });
+        let (all, different) = (words(&written), words(&written).into_iter().collect::<BTreeSet<_>>());
+        let found = all.iter().filter(|word| known.contains(*word)).count();
+        assert!(all.len() > 100 && different.len() > 50, "{written}");
+        assert!(found * 10 >= all.len() * 8, "{found} of {} words are known:\n{written}", all.len());
+    }
+
+    /// The cache holds all that the tokens before it contribute.
+    #[test]
+    fn a_prompt_token_by_token_has_the_logits_of_the_whole_prompt() {
+        let model = load("cpu").unwrap();
+        let tokens =
+            model::encoded(&"A plan is made of steps, and each step calls one operation. ".repeat(3))
+                .unwrap();
+        let read = |logits: bb::Value| logits.to_host(1 << 20).unwrap().as_slice::<f32>().unwrap().to_vec();
+        let whole = read(model.step(&tokens, &mut State::default()).unwrap());
+        let mut state = State::default();
+        let mut last = Vec::new();
+        for token in &tokens {
+            last = read(model.step(&[*token], &mut state).unwrap());
+        }
+        // Rounding errors of sums of a hundred terms.
+        assert!(whole.iter().zip(&last).all(|(a, b)| (a - b).abs() < 1e-3), "{whole:?}, {last:?}");
+    }
+
+    #[test]
+    fn mistakes_in_arguments_are_errors() {
+        let read = |words: &[&str]| arguments(words.iter().map(|word| (*word).to_owned()));
+        assert!(read(&["--tokens", "many"]).is_err());
+        assert!(read(&["--backend"]).is_err());
+        assert!(read(&["--top"]).is_err() && read(&["--top", "1"]).is_err());
+        assert_eq!(read(&["--backend", "reference"]).unwrap().0, "reference");
+        assert!(model::encoded("ü").is_err() && model::encoded("").is_err());
+    }
+}
