@@ -75,7 +75,10 @@ impl<E: Engine> Program<E> {
         Err(bb::Error::MissingInput { name: port.name.clone(), expected: expected.collect() }.into())
     }
 
-    fn run_all(&self, inputs: Vec<Option<OnnxValue<TensorData>>>) -> Result<Vec<OnnxValue<TensorData>>, EngineError> {
+    fn run_all(
+        &self,
+        inputs: Vec<Option<OnnxValue<TensorData>>>,
+    ) -> Result<Vec<OnnxValue<TensorData>>, EngineError> {
         let mut slots: Vec<Option<OnnxValue<TensorData>>> = vec![None; self.values];
         let mut set = |value: ValueId, item| {
             if let Some(slot) = slots.get_mut(value.index()) {
@@ -202,7 +205,10 @@ fn culprits<E: Engine>(shared: &Shared<E>, graph: &Graph, piece: &Piece, refusal
         inputs.dedup();
         let outputs: Vec<ValueId> = node.outputs.iter().flatten().copied().collect();
         // A value that is no tensor may exist within a part.
-        matches!(shared.load(&graph.part(&[*at], &inputs, &outputs), None), Err(Refusal::Load(_) | Refusal::Opset { .. }))
+        matches!(
+            shared.load(&graph.part(&[*at], &inputs, &outputs), None),
+            Err(Refusal::Load(_) | Refusal::Opset { .. })
+        )
     };
     let found: Vec<usize> = piece.nodes.iter().copied().filter(alone).collect();
     if found.is_empty() { piece.nodes.clone() } else { found }

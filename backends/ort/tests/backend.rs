@@ -1,17 +1,17 @@
 //! What the backends promise besides results: sessions that are found again and freed, refusals, threads, models.
 #![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "tests")]
 
-use bb_ort::{Ort, OrtPrimitives, OrtStrict};
 use bb::conformance::onnx;
 use bb::ir::proto::{
-    GraphProto, NodeProto, OperatorSetIdProto, TensorShapeProto, TypeProto, ValueInfoProto, tensor_shape_proto,
-    type_proto,
+    GraphProto, NodeProto, OperatorSetIdProto, TensorShapeProto, TypeProto, ValueInfoProto,
+    tensor_shape_proto, type_proto,
 };
 use bb::{
-    Backend, BackendAttrs, BackendHandle, BackendRuntime, CompileOptions, DataType, Deployment, GraphIdentity, Module,
-    Runtime, TensorData,
+    Backend, BackendAttrs, BackendHandle, BackendRuntime, CompileOptions, DataType, Deployment,
+    GraphIdentity, Module, Runtime, TensorData,
 };
 use bb_engines::{EngineError, Host, Refusal, Rest};
+use bb_ort::{Ort, OrtPrimitives, OrtStrict};
 use std::collections::HashMap;
 use std::path::Path;
 use std::sync::Arc;
@@ -40,7 +40,8 @@ fn graph(dtype: DataType, nodes: Vec<NodeProto>) -> GraphProto {
         ..Default::default()
     };
     let shape = Some(TensorShapeProto { dim: vec![two] });
-    let tensor = type_proto::Value::TensorType(type_proto::Tensor { elem_type: Some(dtype.to_onnx()), shape });
+    let tensor =
+        type_proto::Value::TensorType(type_proto::Tensor { elem_type: Some(dtype.to_onnx()), shape });
     let ty = Some(TypeProto { value: Some(tensor), ..Default::default() });
     GraphProto {
         name: Some("g".to_owned()),
@@ -149,7 +150,9 @@ fn an_element_type_that_the_engine_does_not_take_is_refused() {
     let results = made().execute(&graph, inputs(), attrs).unwrap();
     assert_eq!(results["y"].data().iter_str().collect::<Vec<_>>(), ["a", "b"]);
     let error = OrtStrict::new().unwrap().execute(&graph, inputs(), attrs).unwrap_err();
-    let EngineError::Refused { source: Refusal::Type { value, dtype }, .. } = &error else { panic!("{error:?}") };
+    let EngineError::Refused { source: Refusal::Type { value, dtype }, .. } = &error else {
+        panic!("{error:?}")
+    };
     assert_eq!((value.as_str(), *dtype), ("x", DataType::String));
 }
 

@@ -36,7 +36,11 @@ pub const GAPS: &[Gap] = &[
     // What remains of no elements is 32 bits wide.
     differs("ReduceMax", When::Takes(&[Bool, I64]), "primitive/reduce_max"),
     differs("ReduceMin", When::Takes(&[Bool, I64]), "primitive/reduce_min"),
-    differs("Resize", When::Text("coordinate_transformation_mode", "align_corners"), "node/test_resize_downsample_scales_linear_align_corners"),
+    differs(
+        "Resize",
+        When::Text("coordinate_transformation_mode", "align_corners"),
+        "node/test_resize_downsample_scales_linear_align_corners",
+    ),
     differs("Resize", When::Text("mode", "cubic"), "node/test_resize_upsample_scales_cubic"),
     differs("SequenceErase", When::Always, "simple/test_sequence_model3"),
     // The sign of 0 is 1.

@@ -1,17 +1,17 @@
 //! What the backends promise besides results: sessions that are found again and freed, refusals, threads, models.
 #![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "tests")]
 
-use bb_rten::{Rten, RtenPrimitives, RtenStrict};
 use bb::conformance::onnx;
 use bb::ir::proto::{
-    GraphProto, NodeProto, OperatorSetIdProto, TensorShapeProto, TypeProto, ValueInfoProto, tensor_shape_proto,
-    type_proto,
+    GraphProto, NodeProto, OperatorSetIdProto, TensorShapeProto, TypeProto, ValueInfoProto,
+    tensor_shape_proto, type_proto,
 };
 use bb::{
-    Backend, BackendAttrs, BackendHandle, BackendRuntime, CompileOptions, DataType, Deployment, GraphIdentity, Module,
-    Runtime, TensorData,
+    Backend, BackendAttrs, BackendHandle, BackendRuntime, CompileOptions, DataType, Deployment,
+    GraphIdentity, Module, Runtime, TensorData,
 };
 use bb_engines::{EngineError, Host, Refusal, Rest};
+use bb_rten::{Rten, RtenPrimitives, RtenStrict};
 use std::collections::HashMap;
 use std::path::Path;
 use std::sync::Arc;
@@ -40,7 +40,8 @@ fn graph(dtype: DataType, nodes: Vec<NodeProto>) -> GraphProto {
         ..Default::default()
     };
     let shape = Some(TensorShapeProto { dim: vec![two] });
-    let tensor = type_proto::Value::TensorType(type_proto::Tensor { elem_type: Some(dtype.to_onnx()), shape });
+    let tensor =
+        type_proto::Value::TensorType(type_proto::Tensor { elem_type: Some(dtype.to_onnx()), shape });
     let ty = Some(TypeProto { value: Some(tensor), ..Default::default() });
     GraphProto {
         name: Some("g".to_owned()),
@@ -138,6 +139,20 @@ fn the_rest_runs_where_it_is_bound() {
     assert_eq!((on.counts().loaded, on.counts().rest), (0, 1));
 }
 
+/// What the engine has not may also run on it as primitives.
+#[test]
+fn the_rest_runs_as_primitives() {
+    let primitives = BackendHandle::new(Runtime::named("primitives", RtenPrimitives::new()));
+    let on = Rten::with_rest(Rest::On(primitives.clone()));
+    let (op, expected) = GAP;
+    let nodes = vec![node("Relu", &["x"], "r"), node(op, &["r"], "g"), node("Add", &["g", "r"], "y")];
+    let (graph, opsets) = (graph(DataType::F32, nodes), opsets());
+    let results = on.execute(&graph, x([-1.0, 3.0]), BackendAttrs::default().with_opsets(&opsets)).unwrap();
+    assert_eq!(floats(&results), expected);
+    assert_eq!((on.counts().runs, on.counts().rest), (2, 1));
+    assert!(primitives.typed::<RtenPrimitives>().unwrap().counts().runs > 0);
+}
+
 /// Strings go to the rest; alone, the engine refuses them with an error that names the value.
 #[test]
 fn an_element_type_that_the_engine_does_not_take_is_refused() {
@@ -149,7 +164,9 @@ fn an_element_type_that_the_engine_does_not_take_is_refused() {
     let results = made().execute(&graph, inputs(), attrs).unwrap();
     assert_eq!(results["y"].data().iter_str().collect::<Vec<_>>(), ["a", "b"]);
     let error = RtenStrict::new().execute(&graph, inputs(), attrs).unwrap_err();
-    let EngineError::Refused { source: Refusal::Type { value, dtype }, .. } = &error else { panic!("{error:?}") };
+    let EngineError::Refused { source: Refusal::Type { value, dtype }, .. } = &error else {
+        panic!("{error:?}")
+    };
     assert_eq!((value.as_str(), *dtype), ("x", DataType::String));
 }
 
