@@ -70,5 +70,10 @@ pub use runtime::{
 #[doc = include_str!("../docs/limits.md")]
 mod limits_page {}
 
+/// Runs the program of the page about training as a test.
+#[cfg(doctest)]
+#[doc = include_str!("../docs/training.md")]
+mod training_page {}
+
 #[doc(hidden)]
 pub mod __private;

@@ -24,7 +24,7 @@ use std::sync::Arc;
     open = crate::open::open,
     options(device, memory),
     devices = crate::open::devices,
-    extensions(Bits, Create, Image, Index, Llm, Ml, Nn, Quant, Scalar)
+    extensions(Bits, Create, Image, Index, Llm, Ml, Nn, Quant, Scalar, Train)
 )]
 pub struct Wgpu {
     gpu: Arc<Gpu>,

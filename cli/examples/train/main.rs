@@ -10,7 +10,7 @@
 mod spirals;
 
 use bb::export::{ExportOptions, ModelTrace};
-use bb::ext::{AdamEpsilon, AdamOptions, CrossEntropyOptions, Mersenne, Ops};
+use bb::ext::{AdamEpsilon, AdamOptions, CrossEntropyOptions, Index, Mersenne, Ops, Train};
 use bb::{BackendHandle, CompileOptions, DataType, ErasedExecutable, Error, Value};
 use spirals::Points;
 use std::sync::Arc;

@@ -31,6 +31,9 @@ impl bb::ext::Ml for Wgpu {}
 #[bb::native]
 impl bb::ext::Quant for Wgpu {}
 
+#[bb::native]
+impl bb::ext::Train for Wgpu {}
+
 impl bb::ext::Ops for Wgpu {
     /// The indices that bodies make are `i64`, which this backend lacks.
     fn host<T: Element>(&self, shape: &[usize], elements: &[T]) -> Result<Tensor> {
