@@ -310,7 +310,8 @@ impl bb::Backend for Wgpu {
         attrs: BackendAttrs<'_>,
         completion: CompletionHandle<HashMap<String, Tensor>, WgpuError>,
     ) -> ContractResponse<HashMap<String, Tensor>, WgpuError> {
-        let recorded = self.execute(&graph, inputs, attrs).and_then(|outputs| Ok((outputs, self.gpu.flush()?)));
+        let recorded =
+            self.execute(&graph, inputs, attrs).and_then(|outputs| Ok((outputs, self.gpu.flush()?)));
         match recorded {
             Err(error) => ContractResponse::Now(Err(error)),
             // A browser completes tensors by itself, and its threads cannot wait.

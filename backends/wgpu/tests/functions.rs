@@ -21,8 +21,12 @@ fn check(name: &str, f: impl Fn(&Wgpu, &Tensor) -> Result<Tensor>, exact: impl F
     let y = on.to_host(&y).unwrap();
     for (&x, &y) in x.iter().zip(y.as_slice::<f32>().unwrap()) {
         let want = exact(f64::from(x)) as f32;
-        let near = (f64::from(y) - f64::from(want)).abs() <= 8.0 * f64::from(f32::EPSILON) * f64::from(want.abs()) + 1e-37;
-        assert!(y == want || (y.is_nan() && want.is_nan()) || near, "{name}({x:e}) is {y:e}, expected {want:e}");
+        let near = (f64::from(y) - f64::from(want)).abs()
+            <= 8.0 * f64::from(f32::EPSILON) * f64::from(want.abs()) + 1e-37;
+        assert!(
+            y == want || (y.is_nan() && want.is_nan()) || near,
+            "{name}({x:e}) is {y:e}, expected {want:e}"
+        );
     }
 }
 
@@ -33,7 +37,11 @@ fn exponentials_and_logarithms() {
     check("expm1", |on, x| on.expm1(x), f64::exp_m1);
     check("log1p", |on, x| on.log1p(x), f64::ln_1p);
     check("sqrt", |on, x| on.sqrt(x), f64::sqrt);
-    check("softplus", |on, x| on.softplus(x), |x| if x.is_nan() { x } else { x.max(0.0) + (-x.abs()).exp().ln_1p() });
+    check(
+        "softplus",
+        |on, x| on.softplus(x),
+        |x| if x.is_nan() { x } else { x.max(0.0) + (-x.abs()).exp().ln_1p() },
+    );
     check("sigmoid", |on, x| on.sigmoid(x), |x| 1.0 / (1.0 + (-x).exp()));
 }
 
@@ -110,9 +118,14 @@ fn halves_round_as_they_should() {
     for dtype in [bb::DataType::F16, bb::DataType::BF16] {
         let got = on.to_host(&on.cast(&x, dtype, true, bb::RoundMode::Up).unwrap()).unwrap();
         let want = bb::ir::convert::cast(&on.to_host(&x).unwrap(), dtype, Default::default()).unwrap();
-        for ((x, got), want) in floats.iter().zip(got.bytes().as_chunks::<2>().0).zip(want.bytes().as_chunks::<2>().0) {
+        for ((x, got), want) in
+            floats.iter().zip(got.bytes().as_chunks::<2>().0).zip(want.bytes().as_chunks::<2>().0)
+        {
             // A subnormal operand may be flushed, and NaNs may have other bits.
-            assert!(x.is_nan() || x.is_subnormal() || got == want, "{dtype} of {x:e}: {got:x?}, expected {want:x?}");
+            assert!(
+                x.is_nan() || x.is_subnormal() || got == want,
+                "{dtype} of {x:e}: {got:x?}, expected {want:x?}"
+            );
         }
     }
 }

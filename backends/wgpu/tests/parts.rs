@@ -42,7 +42,9 @@ fn elementwise_operations() {
     let x = [data(&[30, 40, 20]), data(&[40, 1])];
     same("add", &x, |on, x| on.add(&x[0], &x[1]), |on, x| on.add(&x[0], &x[1]));
     same("exp", &x, |on, x| on.exp(&x[0]), |on, x| on.exp(&x[0]));
-    let turned = |on: &Wgpu, x: &[bb_wgpu::Tensor]| on.add(&on.transpose(&x[0], &[2, 0, 1])?, &on.transpose(&x[0], &[2, 0, 1])?);
+    let turned = |on: &Wgpu, x: &[bb_wgpu::Tensor]| {
+        on.add(&on.transpose(&x[0], &[2, 0, 1])?, &on.transpose(&x[0], &[2, 0, 1])?)
+    };
     same("transpose", &x, turned, |on, x| {
         let turned = on.transpose(&x[0], &[2, 0, 1])?;
         on.add(&turned, &turned)
@@ -111,12 +113,8 @@ fn rows_and_windows() {
     );
     for (filters, group) in [(12, 1), (6, 2), (4, 4)] {
         let x = [data(&[6, 4, 14, 15]), data(&[filters, 4 / group, 3, 2]), data(&[filters])];
-        let options = ConvOptions {
-            strides: &[2, 1],
-            pads: &[1, 0, 2, 1],
-            dilations: &[1, 2],
-            group: group as i64,
-        };
+        let options =
+            ConvOptions { strides: &[2, 1], pads: &[1, 0, 2, 1], dilations: &[1, 2], group: group as i64 };
         same(
             "conv",
             &x,
@@ -177,7 +175,8 @@ fn a_program_is_one_kernel() {
     let y = on.fused(&[&x, &bias, &scale], &program).unwrap();
     assert_eq!(on.stream().kernels - before, 1);
     let (x, bias, y) = (data(&[40, 50]), data(&[50]), on.to_host(&y).unwrap());
-    let (x, bias, y) = (x.as_slice::<f32>().unwrap(), bias.as_slice::<f32>().unwrap(), y.as_slice::<f32>().unwrap());
+    let (x, bias, y) =
+        (x.as_slice::<f32>().unwrap(), bias.as_slice::<f32>().unwrap(), y.as_slice::<f32>().unwrap());
     for (i, (x, y)) in x.iter().zip(y).enumerate() {
         assert_eq!(*y, ((x + bias[i % 50]) * 0.5).max(0.0), "element {i}");
     }

@@ -58,7 +58,13 @@ impl Wgpu {
         let (&[b, h, s, d], &[kb, g, t, kd], &[vb, vg, vt, e]) = (q.shape(), k.shape(), v.shape()) else {
             return Ok(None);
         };
-        if [kb, vb] != [b, b] || vg != g || kd != d || vt != t || [b, h, g, s, t, d, e].contains(&0) || h % g != 0 {
+        if [kb, vb] != [b, b]
+            || vg != g
+            || kd != d
+            || vt != t
+            || [b, h, g, s, t, d, e].contains(&0)
+            || h % g != 0
+        {
             return Ok(None);
         }
         let products = [b, h, s, t];

@@ -45,13 +45,22 @@ impl bb::ext::Ops for Wgpu {
             Ok(index) => Ok(index),
             Err(_) => Err(bb::ir::Error::Unsupported { op: "constant", dtype: DataType::I64 }),
         });
-        self.constant(&TensorData::new(shape, &memory::try_collected::<i32, bb::ir::Error>("constant", narrow)?)?)
+        self.constant(&TensorData::new(
+            shape,
+            &memory::try_collected::<i32, bb::ir::Error>("constant", narrow)?,
+        )?)
     }
 }
 
 impl Wgpu {
     /// Computes a function of floats; `None` for other types.
-    fn float(&self, op: &'static str, function: Unary, x: &Tensor, numbers: &[f64]) -> Option<Result<Tensor>> {
+    fn float(
+        &self,
+        op: &'static str,
+        function: Unary,
+        x: &Tensor,
+        numbers: &[f64],
+    ) -> Option<Result<Tensor>> {
         if x.elem().kind() != Kind::Float {
             return None;
         }
@@ -64,7 +73,14 @@ impl Wgpu {
     }
 
     /// Computes a function of two operands of one type, if it is of these kinds.
-    fn both(&self, op: &'static str, function: Binary, kinds: &[Kind], a: &Tensor, b: &Tensor) -> Option<Result<Tensor>> {
+    fn both(
+        &self,
+        op: &'static str,
+        function: Binary,
+        kinds: &[Kind],
+        a: &Tensor,
+        b: &Tensor,
+    ) -> Option<Result<Tensor>> {
         let elem = a.elem();
         if elem != b.elem() || !kinds.contains(&elem.kind()) {
             return None;

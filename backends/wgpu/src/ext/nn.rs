@@ -8,9 +8,9 @@ use crate::wgsl::map::{Function, Unary};
 use crate::wgsl::row::Row;
 use crate::wgsl::window::Window;
 use crate::{Result, Tensor};
-use bb::ir::Axis;
 use bb::ext::nn as body;
 use bb::ext::{AveragePoolOptions, ConvOptions, LayerNormalizationOptions, MaxPoolOptions};
+use bb::ir::Axis;
 
 /// Tells whether all tensors are of `f32`.
 pub(super) fn single(xs: &[&Tensor]) -> bool {
@@ -47,7 +47,8 @@ impl bb::ext::Nn for Wgpu {
     }
 
     fn leaky_relu(&self, x: &Tensor, alpha: f64) -> Result<Tensor> {
-        self.float("leaky_relu", Unary::LeakyRelu, x, &[alpha]).unwrap_or_else(|| body::leaky_relu(self, x, alpha))
+        self.float("leaky_relu", Unary::LeakyRelu, x, &[alpha])
+            .unwrap_or_else(|| body::leaky_relu(self, x, alpha))
     }
 
     fn elu(&self, x: &Tensor, alpha: f64) -> Result<Tensor> {
@@ -112,7 +113,13 @@ impl bb::ext::Nn for Wgpu {
         crate::ops::shape::reshape(self.gpu(), &y, x.shape())
     }
 
-    fn conv(&self, x: &Tensor, w: &Tensor, bias: Option<&Tensor>, options: ConvOptions<'_>) -> Result<Tensor> {
+    fn conv(
+        &self,
+        x: &Tensor,
+        w: &Tensor,
+        bias: Option<&Tensor>,
+        options: ConvOptions<'_>,
+    ) -> Result<Tensor> {
         match self.convolved(x, w, bias, &options)? {
             Some(y) => Ok(y),
             None => body::conv(self, x, w, bias, options),

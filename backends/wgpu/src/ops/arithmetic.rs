@@ -100,9 +100,10 @@ pub(crate) fn write(
         1 => Access::Dense,
         _ => Access::Strided,
     };
-    let dense = dims.iter().rev().fold((true, 1), |(dense, step), dim| {
-        (dense && dim.strides[0] == step, step * dim.extent as isize)
-    });
+    let dense = dims
+        .iter()
+        .rev()
+        .fold((true, 1), |(dense, step), dim| (dense && dim.strides[0] == step, step * dim.extent as isize));
     let strided_result = matches!(function, Function::Copy) && !dense.0;
     let moves = matches!(function, Function::Copy | Function::Select);
     let operands = operands.iter().zip(&places).map(|(x, place)| {
@@ -194,7 +195,13 @@ pub(crate) fn select(gpu: &Arc<Gpu>, condition: &Tensor, x: &Tensor, y: &Tensor)
 }
 
 /// Makes a tensor whose elements are in row-major order of one word.
-pub(crate) fn filled(gpu: &Arc<Gpu>, op: &'static str, elem: Elem, shape: Shape, word: u32) -> Result<Tensor> {
+pub(crate) fn filled(
+    gpu: &Arc<Gpu>,
+    op: &'static str,
+    elem: Elem,
+    shape: Shape,
+    word: u32,
+) -> Result<Tensor> {
     let y = result(gpu, op, elem, shape)?;
     let Some(side) = Side::of(&y) else { return Ok(y) };
     let dims: Dims = collapsed(y.shape(), [&y.0.strides, &[], &[], &[], &[], &[], &[]]);

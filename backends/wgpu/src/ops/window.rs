@@ -37,7 +37,12 @@ pub(crate) struct Windows<'a> {
 }
 
 /// Computes windows; `None` if the extents do not fit or are not served here, which the operation's body handles.
-pub(crate) fn windows(gpu: &Arc<Gpu>, own: &Windows<'_>, x: &Tensor, others: &[&Tensor]) -> Result<Option<Tensor>> {
+pub(crate) fn windows(
+    gpu: &Arc<Gpu>,
+    own: &Windows<'_>,
+    x: &Tensor,
+    others: &[&Tensor],
+) -> Result<Option<Tensor>> {
     let Some((&[n, c], spatial)) = x.shape().split_first_chunk::<2>() else { return Ok(None) };
     if spatial.is_empty() || spatial.len() > SPATIAL || spatial.len() != own.kernel.len() {
         return Ok(None);
@@ -88,7 +93,8 @@ pub(crate) fn windows(gpu: &Arc<Gpu>, own: &Windows<'_>, x: &Tensor, others: &[&
 
 /// Returns the number of windows; `None` if none fits.
 fn results(step: &Step<usize>, extent: usize) -> Option<usize> {
-    let span = (i64::try_from(step.kernel).ok()?.checked_sub(1)?).checked_mul(step.dilation)?.checked_add(1)?;
+    let span =
+        (i64::try_from(step.kernel).ok()?.checked_sub(1)?).checked_mul(step.dilation)?.checked_add(1)?;
     let room = i64::try_from(extent).ok()?.checked_add(step.before)?.checked_add(step.after)?;
     let last = room.checked_sub(span).filter(|&last| last >= 0)?;
     // Positions are computed in 32 bits.
@@ -113,7 +119,8 @@ impl Job<'_> {
         let mut bindings: SmallVec<[Binding; 4]> = SmallVec::new();
         let mut whole = |at: usize, tensor: &Tensor, first: usize, count: usize| -> bool {
             let start = (tensor.0.offset + first) as isize;
-            let bound = tensor.0.storage.as_ref().and_then(|s| bind(gpu, s, start, start + count as isize - 1));
+            let bound =
+                tensor.0.storage.as_ref().and_then(|s| bind(gpu, s, start, start + count as isize - 1));
             let Some((binding, base)) = bound else { return false };
             bindings.push(binding);
             if let Some(word) = params.get_mut(at) {

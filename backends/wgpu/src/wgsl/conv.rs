@@ -36,8 +36,10 @@ fn main(@builtin(workgroup_id) wid: vec3<u32>, @builtin(local_invocation_id) lid
         );
         for part in 0..each {
             // The column that this thread brings does not change.
-            put(&mut kernel, format_args!(
-                "    let w{part} = (t + {skip}u) % {tile}u; let q{part} = (t + {skip}u) / {tile}u;
+            put(
+                &mut kernel,
+                format_args!(
+                    "    let w{part} = (t + {skip}u) % {tile}u; let q{part} = (t + {skip}u) / {tile}u;
     let c{part} = col + w{part};
     let o2{part} = c{part} % P.dims[2].y;
     let o1{part} = (c{part} / P.dims[2].y) % P.dims[1].y;
@@ -46,8 +48,9 @@ fn main(@builtin(workgroup_id) wid: vec3<u32>, @builtin(local_invocation_id) lid
     let s1{part} = i32(o1{part} * P.dims[1].w) - i32(P.dims[4].y);
     let s2{part} = i32(o2{part} * P.dims[2].w) - i32(P.dims[5].y);
 ",
-                skip = part * SIDE * SIDE
-            ));
+                    skip = part * SIDE * SIDE
+                ),
+            );
         }
         for i in 0..each {
             for j in 0..each {
@@ -87,10 +90,13 @@ fn main(@builtin(workgroup_id) wid: vec3<u32>, @builtin(local_invocation_id) lid
         kernel.push_str("        workgroupBarrier();\n");
         put(&mut kernel, format_args!("        for (var q = 0u; q < {SIDE}u; q++) {{\n"));
         for i in 0..each {
-            put(&mut kernel, format_args!(
-                "            let a{i} = left[q * {tile}u + lid.y + {0}u]; let b{i} = right[q * {tile}u + lid.x + {0}u];\n",
-                i * SIDE
-            ));
+            put(
+                &mut kernel,
+                format_args!(
+                    "            let a{i} = left[q * {tile}u + lid.y + {0}u]; let b{i} = right[q * {tile}u + lid.x + {0}u];\n",
+                    i * SIDE
+                ),
+            );
         }
         for i in 0..each {
             for j in 0..each {
@@ -101,12 +107,15 @@ fn main(@builtin(workgroup_id) wid: vec3<u32>, @builtin(local_invocation_id) lid
         for i in 0..each {
             let bias = if self.bias { "bitcast<f32>(x2[P.off.z + group * m + r])" } else { "0.0" };
             for j in 0..each {
-                put(&mut kernel, format_args!(
-                    "    {{ let r = row + lid.y + {}u; let c = col + lid.x + {}u;
+                put(
+                    &mut kernel,
+                    format_args!(
+                        "    {{ let r = row + lid.y + {}u; let c = col + lid.x + {}u;
       if (r < m && c < n) {{ y[at + r * n + c] = bitcast<u32>(s{i}_{j} + {bias}); }} }}\n",
-                    i * SIDE,
-                    j * SIDE
-                ));
+                        i * SIDE,
+                        j * SIDE
+                    ),
+                );
             }
         }
         kernel.push_str("}\n");

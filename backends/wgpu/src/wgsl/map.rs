@@ -168,7 +168,8 @@ impl MapKey {
             kernel.push_str("    let at = P.off.w + i;\n");
         }
         if !walked.is_empty() {
-            let positions: Vec<(&str, String)> = walked.iter().map(|(v, s)| (v.as_str(), s.clone())).collect();
+            let positions: Vec<(&str, String)> =
+                walked.iter().map(|(v, s)| (v.as_str(), s.clone())).collect();
             let read = if bound > 3 {
                 "let dim = P.dims[2u * d]; let more = P.dims[2u * d + 1u];"
             } else {
@@ -295,7 +296,9 @@ impl Unary {
             (Unary::Neg, Kind::Float) => format!("bitcast<f32>(bitcast<u32>({x}) ^ 0x80000000u)"),
             (Unary::Neg, _) => format!("bitcast<i32>(0u - bitcast<u32>({x}))"),
             (Unary::Abs, Kind::Float) => format!("bitcast<f32>(bitcast<u32>({x}) & 0x7fffffffu)"),
-            (Unary::Abs, Kind::Signed) => format!("select({x}, bitcast<i32>(0u - bitcast<u32>({x})), {x} < 0)"),
+            (Unary::Abs, Kind::Signed) => {
+                format!("select({x}, bitcast<i32>(0u - bitcast<u32>({x})), {x} < 0)")
+            }
             (Unary::Abs, _) => x.to_owned(),
             (Unary::Sqrt, _) => call("sqrt_"),
             (Unary::Exp, _) => call("exp_"),
@@ -303,8 +306,10 @@ impl Unary {
             (Unary::Not, _) => format!("(1u - {x})"),
             (Unary::IsNan, _) => format!("u32(isnan_({x}))"),
             (Unary::IsInf(negative, positive), _) => {
-                let minus = if negative { format!("bitcast<u32>({x}) == 0xff800000u") } else { "false".to_owned() };
-                let plus = if positive { format!("bitcast<u32>({x}) == 0x7f800000u") } else { "false".to_owned() };
+                let minus =
+                    if negative { format!("bitcast<u32>({x}) == 0xff800000u") } else { "false".to_owned() };
+                let plus =
+                    if positive { format!("bitcast<u32>({x}) == 0x7f800000u") } else { "false".to_owned() };
                 format!("u32({minus} || {plus})")
             }
             (Unary::Reciprocal, _) => format!("(1.0 / {x})"),

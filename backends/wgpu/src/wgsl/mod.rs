@@ -4,8 +4,8 @@
 //! 32-bit words. WGSL allows an implementation to assume that no number is NaN or infinite, so that kernels look at bits
 //! where these matter.
 
-mod functions;
 pub(crate) mod conv;
+mod functions;
 pub(crate) mod gather;
 pub(crate) mod map;
 mod math;
@@ -72,7 +72,8 @@ pub(crate) fn walk(positions: &[(&str, char)], number: &str, from: &str, rank: &
 
 /// [`walk`] with any strides, and the line that reads what they are made of for dimension `d`.
 pub(crate) fn walk_rows(positions: &[(&str, String)], number: &str, rank: &str, read: &str) -> String {
-    let mut out = format!("    var rest = {number};\n    for (var d = 0u; d < {rank}; d++) {{\n        {read}\n");
+    let mut out =
+        format!("    var rest = {number};\n    for (var d = 0u; d < {rank}; d++) {{\n        {read}\n");
     out.push_str("        let whole = rest / dim.x; let part = rest - whole * dim.x; rest = whole;\n");
     for (variable, stride) in positions {
         put(&mut out, format_args!("        {variable} += part * {stride};\n"));

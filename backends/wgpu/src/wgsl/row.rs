@@ -1,17 +1,21 @@
 //! Functions of rows: a workgroup computes each row.
 
 use super::{GROUP, assembled, put, walk};
-use crate::wgsl::reduce::Join;
 use crate::elem::Elem;
+use crate::wgsl::reduce::Join;
 
 /// A function of rows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) enum Row {
     /// The shares of exponentials. If `masked`, a row of minus infinities yields zeros.
-    Softmax { masked: bool },
+    Softmax {
+        masked: bool,
+    },
     LogSoftmax,
     /// Mean 0 and variance 1, times a scale, perhaps plus a bias.
-    Layer { bias: bool },
+    Layer {
+        bias: bool,
+    },
     /// Divided by the root of the mean square, times a scale.
     Rms,
 }
@@ -35,8 +39,10 @@ impl Row {
 /// Lines that join a value of each thread into `to`, for all threads.
 fn joined(kernel: &mut String, join: Join, to: &str) {
     let both = join.of(Elem::F32, "parts[t]", "parts[t + s]");
-    put(kernel, format_args!(
-        "    workgroupBarrier();
+    put(
+        kernel,
+        format_args!(
+            "    workgroupBarrier();
     parts[t] = acc;
     workgroupBarrier();
     for (var s = {}u; s > 0u; s = s >> 1u) {{
@@ -45,19 +51,23 @@ fn joined(kernel: &mut String, join: Join, to: &str) {
     }}
     let {to} = parts[0];
 ",
-        GROUP / 2
-    ));
+            GROUP / 2
+        ),
+    );
 }
 
 /// Lines that visit the elements of the row, each as `v`.
 fn visit(kernel: &mut String, body: &str) {
-    put(kernel, format_args!(
-        "    for (var j = t; j < P.k; j += {GROUP}u) {{
+    put(
+        kernel,
+        format_args!(
+            "    for (var j = t; j < P.k; j += {GROUP}u) {{
         let v = bitcast<f32>(x0[base + j * P.e0.x]);
         {body}
     }}
 "
-    ));
+        ),
+    );
 }
 
 impl RowKey {
@@ -110,7 +120,10 @@ fn main(@builtin(workgroup_id) wid: vec3<u32>, @builtin(local_invocation_index) 
                 visit(&mut kernel, "acc = acc + v * v;");
                 joined(&mut kernel, Join::Sum, "squares");
                 kernel.push_str("    let by = sqrt_(squares / f32(P.k) + bitcast<f32>(P.e0.z));\n");
-                visit(&mut kernel, "y[at + j * P.e0.y] = bitcast<u32>(v / by * bitcast<f32>(x1[P.off.y + j]));");
+                visit(
+                    &mut kernel,
+                    "y[at + j * P.e0.y] = bitcast<u32>(v / by * bitcast<f32>(x1[P.off.y + j]));",
+                );
             }
         }
         kernel.push_str("}\n");

@@ -6,10 +6,14 @@ use super::{EACH, assembled, put};
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) enum Window {
     /// The products with filters `x1`, perhaps plus a bias `x2`.
-    Conv { bias: bool },
+    Conv {
+        bias: bool,
+    },
     Max,
     /// The mean; if `count_pad`, padding counts as zeros.
-    Mean { count_pad: bool },
+    Mean {
+        count_pad: bool,
+    },
 }
 
 /// A kernel for windows of `f32`. The operands are in row-major order. Results are `[n, m, o0, o1, o2]`.
@@ -38,11 +42,14 @@ impl WindowKey {
         let mut kernel = EACH.to_owned();
         kernel.push_str("    var rest = i;\n");
         for s in (0..3).rev() {
-            put(&mut kernel, format_args!(
-                "    let o{s} = rest % P.dims[{s}].y; rest = rest / P.dims[{s}].y;
+            put(
+                &mut kernel,
+                format_args!(
+                    "    let o{s} = rest % P.dims[{s}].y; rest = rest / P.dims[{s}].y;
     let s{s} = i32(o{s} * P.dims[{s}].w) - i32(P.dims[{}].y);\n",
-                3 + s
-            ));
+                    3 + s
+                ),
+            );
         }
         kernel.push_str("    let m = rest % P.e0.x; let image = rest / P.e0.x;\n");
         let conv = matches!(self.0, Window::Conv { .. });
@@ -66,12 +73,15 @@ impl WindowKey {
         put(&mut kernel, format_args!("    for (var c = 0u; c < {channels}; c++) {{\n"));
         kernel.push_str("    let plane = P.off.x + (first + c) * P.e0.w;\n");
         for s in 0..3 {
-            put(&mut kernel, format_args!(
-                "    for (var k{s} = 0u; k{s} < P.dims[{s}].z; k{s}++) {{
+            put(
+                &mut kernel,
+                format_args!(
+                    "    for (var k{s} = 0u; k{s} < P.dims[{s}].z; k{s}++) {{
     let i{s} = s{s} + i32(k{s} * P.dims[{}].x);
 ",
-                3 + s
-            ));
+                    3 + s
+                ),
+            );
         }
         kernel.push_str(
             "    let inside = i0 >= 0 && i0 < i32(P.dims[0].x) && i1 >= 0 && i1 < i32(P.dims[1].x) && i2 >= 0 && i2 < i32(P.dims[2].x);
