@@ -1,11 +1,12 @@
 //! Shared parts of the end-to-end tests: the backends that they run on (one behaves like a device, one
-//! counts, one is modified by tests), and functions that build models.
+//! counts, one is modified by tests, one loses its device), and functions that build models.
 
 pub mod backends;
 pub mod capped;
 pub mod counting;
 pub mod device;
 pub mod few;
+pub mod lossy;
 pub mod model;
 pub mod tampered;
 
@@ -13,3 +14,8 @@ pub mod tampered;
 #[cfg(doctest)]
 #[doc = include_str!("../../README.md")]
 pub struct Readme;
+
+/// The program in the page about training, which runs as a test.
+#[cfg(doctest)]
+#[doc = include_str!("../../bb/docs/training.md")]
+pub struct Training;

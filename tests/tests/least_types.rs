@@ -1,6 +1,6 @@
 //! A backend with the least set of element types: `f32`, `i32` and `bool`. Every case of ONNX that computes with these, or
 //! with integers that these hold, passes; the others are skipped, with the reason.
-#![expect(clippy::unwrap_used, reason = "tests")]
+#![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "tests")]
 
 use bb::conformance::onnx;
 use bb::{BackendHandle, DataType, Deployment, NarrowError, Runtime, TensorData, Value};

@@ -72,7 +72,22 @@ macro_rules! computes {
     };
 }
 
-computes! { Gpu Twins Spaced Lost Panics }
+computes! { Gpu Twins Spaced Lost Panics Named }
+
+/// A backend whose devices have names that are no numbers.
+#[derive(bb::Backend)]
+#[bb(open = Named::open, options(device), devices = Named::list)]
+struct Named;
+
+impl Named {
+    fn open(_: &OpenOptions) -> Named {
+        Named
+    }
+
+    fn list() -> Vec<Device> {
+        vec![Device::new("right", ""), Device::new("left", "")]
+    }
+}
 
 /// A backend whose driver lists two devices with the same name.
 #[derive(bb::Backend)]
@@ -177,8 +192,11 @@ fn an_unsupported_option_is_refused_before_the_backend_is_opened() {
     );
     let error = registry.backend("reference:0").unwrap_err();
     assert_eq!(error.to_string(), "backend `reference` does not take the option `device`; it takes none");
-    let error = registry.backend_with("cpu", &OpenOptions::default().with_memory(1)).unwrap_err();
-    assert_eq!(error.to_string(), "backend `cpu` does not take the option `memory`; it takes `threads`");
+    let error = registry.backend("cpu:0").unwrap_err();
+    assert_eq!(
+        error.to_string(),
+        "backend `cpu` does not take the option `device`; it takes `threads`, `memory`"
+    );
     assert!(Runtime::<Reference>::open_with(&threads(1)).is_err());
     let running = Registry::builder().running(Runtime::new(Reference)).build();
     assert!(matches!(running.backend_with("reference", &threads(1)), Err(Error::OpenOption { .. })));
@@ -197,6 +215,16 @@ fn an_unknown_device_is_refused_with_a_list_of_devices() {
 }
 
 #[test]
+fn a_device_is_selected_by_position_if_none_has_this_name() {
+    let registry = Registry::builder().declared::<Named>().build();
+    let by_position = registry.backend("named:1").unwrap();
+    assert_eq!(by_position.name(), "named:right");
+    assert_eq!(registry.backend("named:right").unwrap().owner(), by_position.owner());
+    assert_eq!(registry.backend("named:0").unwrap().name(), "named:left");
+    assert!(matches!(registry.backend("named:2"), Err(Error::UnknownDevice { device, .. }) if device == "2"));
+}
+
+#[test]
 fn devices_are_listed_by_name_or_with_an_error() {
     let listed = gpus().backends().unwrap();
     let gpu = listed.iter().find(|l| l.name == "gpu").unwrap();
@@ -205,7 +233,7 @@ fn devices_are_listed_by_name_or_with_an_error() {
     let described: Vec<_> = devices.iter().map(|d| (&*d.name, &*d.description)).collect();
     assert_eq!(described, [("0", "the old one"), ("1", "the fast one"), ("busy", "")]);
     let cpu = listed.iter().find(|l| l.name == "cpu").unwrap();
-    assert_eq!(cpu.options, [OpenOption::Threads]);
+    assert_eq!(cpu.options, [OpenOption::Threads, OpenOption::Memory]);
     assert!(cpu.devices.as_ref().unwrap().is_empty());
 
     let wrong = Registry::builder().declared::<Twins>().declared::<Spaced>().declared::<Lost>().build();

@@ -28,7 +28,7 @@ const KEPT: usize = 1 << 30;
 /// ```
 #[derive(Debug, Clone, bb::Backend)]
 #[bb(name = "cpu", open = Cpu::open, options(threads, memory))]
-#[bb(extensions(Create, Scalar, Nn, Llm, Index, Bits, Image, Ml, Quant))]
+#[bb(extensions(Create, Scalar, Nn, Llm, Index, Bits, Image, Ml, Quant, Train))]
 pub struct Cpu {
     pool: Arc<Pool>,
 }

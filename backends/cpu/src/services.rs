@@ -8,6 +8,7 @@ use bb::services::{
     UserKernel,
 };
 use bb::{Backend, TensorData};
+use bb_dlpack::Managed;
 use bytes::Bytes;
 
 /// The greatest number of bindings of a kernel.
@@ -44,19 +45,29 @@ impl Memory<Array> for Cpu {
         Ok(())
     }
 
-    /// Takes a [`TensorData`](bb::TensorData), which it shares.
+    /// Takes a [`Managed`] of DLPack or a [`TensorData`]. Contiguous elements are shared, others copied.
     fn import(&self, buffer: ForeignBuffer) -> Result<Array, ServiceError> {
-        match buffer.handle.downcast::<TensorData>() {
-            Ok(data) => self.constant(&data).map_err(ServiceError::own),
-            Err(_) => Err(ServiceError::Foreign { problem: "expected a host tensor".to_owned() }),
+        let ForeignBuffer { dtype, shape, handle } = buffer;
+        let foreign = |problem: String| ServiceError::Foreign { problem };
+        let data = match handle.downcast::<Managed>() {
+            Ok(managed) => managed.into_tensor().map_err(|error| foreign(error.to_string()))?,
+            Err(other) => *other
+                .downcast::<TensorData>()
+                .map_err(|_| foreign("expected `bb_dlpack::Managed` or `bb::TensorData`".to_owned()))?,
+        };
+        if data.dtype() != dtype || *data.shape() != *shape {
+            let (got, found) = (data.dtype(), data.shape());
+            return Err(foreign(format!("expected {dtype}{shape:?}, got {got}{found:?}")));
         }
+        self.constant(&data).map_err(ServiceError::own)
     }
 
-    /// Returns a [`TensorData`](bb::TensorData), which shares the elements if they are contiguous and not packed.
+    /// Returns a [`Managed`] of DLPack, which shares the elements if they are contiguous.
     fn export(&self, tensor: &Array) -> Result<ForeignBuffer, ServiceError> {
         let data = self.to_host(tensor).map_err(ServiceError::own)?;
-        let (dtype, shape) = (data.dtype(), bb::Shape::from_slice(data.shape()));
-        Ok(ForeignBuffer::new(dtype, &shape, data))
+        let managed =
+            Managed::new(&data).map_err(|error| ServiceError::Foreign { problem: error.to_string() })?;
+        Ok(ForeignBuffer::new(data.dtype(), data.shape(), managed))
     }
 }
 

@@ -96,7 +96,8 @@ mod tests {
         let pieces = cut(&diamond, &[true, false, true, true]);
         let nodes: Vec<_> = pieces.iter().map(|piece| (piece.own, piece.nodes.clone())).collect();
         assert_eq!(nodes, [(true, vec![0, 2]), (false, vec![1]), (true, vec![3])]);
-        let values: Vec<_> = pieces.iter().map(|piece| (piece.inputs.clone(), piece.outputs.clone())).collect();
+        let values: Vec<_> =
+            pieces.iter().map(|piece| (piece.inputs.clone(), piece.outputs.clone())).collect();
         let ids = |of: &[u32]| of.iter().map(|&v| ValueId(v)).collect::<Vec<_>>();
         assert_eq!(values, [(ids(&[0]), ids(&[1, 3])), (ids(&[1]), ids(&[2])), (ids(&[2, 3]), ids(&[4]))]);
     }

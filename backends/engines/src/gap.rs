@@ -94,10 +94,9 @@ impl When {
             When::Text(name, text) => node.attributes.iter().any(|(own, value)| {
                 own == *name && matches!(value, Attribute::Text(own) if own.as_slice() == text.as_bytes())
             }),
-            When::Ints(name, ints) => node
-                .attributes
-                .iter()
-                .any(|(own, value)| own == *name && matches!(value, Attribute::Int(own) if ints.contains(own))),
+            When::Ints(name, ints) => node.attributes.iter().any(|(own, value)| {
+                own == *name && matches!(value, Attribute::Int(own) if ints.contains(own))
+            }),
             When::Rank(at, rank) => rank_of(graph, node, *at).is_none_or(|own| own == *rank),
             When::RankGrows => match (rank_of(graph, node, 0), rank_of(graph, node, 1)) {
                 (Some(first), Some(second)) => second > first,

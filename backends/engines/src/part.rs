@@ -53,7 +53,8 @@ impl<E: Engine> Shared<E> {
     /// Says why the engine does not run a node, as far as its table and the element types tell.
     pub(crate) fn refusal(&self, graph: &Graph, node: &Node) -> Option<Refusal> {
         if !matches!(self.rest, Rest::Nothing)
-            && let Some(Gap { reason, case, .. }) = self.engine.gaps().iter().find(|gap| gap.is_of(graph, node))
+            && let Some(Gap { reason, case, .. }) =
+                self.engine.gaps().iter().find(|gap| gap.is_of(graph, node))
         {
             return Some(Refusal::Gap { reason: *reason, case });
         }
@@ -129,7 +130,8 @@ impl<E: Engine> Own<E> {
         }
         shared.counters.ran();
         let failed = |source| EngineError::Run { engine: E::NAME, source };
-        let results = contained(|| shared.engine.run(&self.session, &self.signature, &given)).map_err(failed)?;
+        let results =
+            contained(|| shared.engine.run(&self.session, &self.signature, &given)).map_err(failed)?;
         if results.len() != outputs.len() {
             let (expected, got) = (outputs.len(), results.len());
             return Err(EngineError::Results { engine: E::NAME, expected, got });

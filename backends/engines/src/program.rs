@@ -67,7 +67,18 @@ impl<E: Engine> Program<E> {
         (own, self.parts.len() - own)
     }
 
-    fn run_all(&self, inputs: Vec<Option<OnnxValue<TensorData>>>) -> Result<Vec<OnnxValue<TensorData>>, EngineError> {
+    /// Returns the error for the first input that is omitted and has no default.
+    fn complete<T>(&self, inputs: &[Option<T>]) -> Result<(), EngineError> {
+        let lacking = self.inputs.iter().zip(inputs).find(|(port, given)| given.is_none() && !port.optional);
+        let Some((port, _)) = lacking else { return Ok(()) };
+        let expected = self.inputs.iter().filter(|port| !port.optional).map(|port| port.name.clone());
+        Err(bb::Error::MissingInput { name: port.name.clone(), expected: expected.collect() }.into())
+    }
+
+    fn run_all(
+        &self,
+        inputs: Vec<Option<OnnxValue<TensorData>>>,
+    ) -> Result<Vec<OnnxValue<TensorData>>, EngineError> {
         let mut slots: Vec<Option<OnnxValue<TensorData>>> = vec![None; self.values];
         let mut set = |value: ValueId, item| {
             if let Some(slot) = slots.get_mut(value.index()) {
@@ -194,7 +205,10 @@ fn culprits<E: Engine>(shared: &Shared<E>, graph: &Graph, piece: &Piece, refusal
         inputs.dedup();
         let outputs: Vec<ValueId> = node.outputs.iter().flatten().copied().collect();
         // A value that is no tensor may exist within a part.
-        matches!(shared.load(&graph.part(&[*at], &inputs, &outputs), None), Err(Refusal::Load(_) | Refusal::Opset { .. }))
+        matches!(
+            shared.load(&graph.part(&[*at], &inputs, &outputs), None),
+            Err(Refusal::Load(_) | Refusal::Opset { .. })
+        )
     };
     let found: Vec<usize> = piece.nodes.iter().copied().filter(alone).collect();
     if found.is_empty() { piece.nodes.clone() } else { found }
@@ -233,6 +247,7 @@ where
 
     fn run(&self, _: &B, inputs: &[Option<&Host>]) -> Result<Vec<Host>, EngineError> {
         self.declared.check(inputs)?;
+        self.complete(inputs)?;
         let tensors = inputs.iter().map(|x| x.map(|x| OnnxValue::Tensor(x.data().clone()))).collect();
         let mut results = Vec::with_capacity(self.outputs.len());
         for (item, port) in self.run_all(tensors)?.into_iter().zip(&self.outputs) {
@@ -252,6 +267,7 @@ where
         inputs: &[Option<OnnxValue<&Host>>],
     ) -> Result<Vec<OnnxValue<Host>>, EngineError> {
         self.declared.check_items(inputs)?;
+        self.complete(inputs)?;
         let host = |item: &OnnxValue<&Host>| item.map(&mut |x: &&Host| x.data().clone());
         let items = inputs.iter().map(|item| item.as_ref().map(host)).collect();
         let results = self.run_all(items)?;

@@ -123,7 +123,11 @@ where
             wrong.push(format!("{} {}: {}", gap.domain, gap.op, gap.case));
         }
     }
-    assert!(wrong.is_empty(), "the engine passes these cases, so that the rows can go:\n{}", wrong.join("\n"));
+    assert!(
+        wrong.is_empty(),
+        "the engine passes these cases, so that the rows can go:\n{}",
+        wrong.join("\n")
+    );
 }
 
 /// Tells whether a case passes, or does not exist.

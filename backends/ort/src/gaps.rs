@@ -22,7 +22,11 @@ pub const GAPS: &[Gap] = &[
     // It rounds to halves between the steps.
     differs("Attention", When::Takes(&[F16, BF16]), "node/test_attention_4d_causal_fp16"),
     // What is masked is the least float rather than the negative infinity.
-    differs("Attention", When::Result(3), "node/test_attention_4d_with_past_and_present_qk_matmul_bias_3d_mask_causal"),
+    differs(
+        "Attention",
+        When::Result(3),
+        "node/test_attention_4d_with_past_and_present_qk_matmul_bias_3d_mask_causal",
+    ),
     // Its rounding errors are larger than those of ONNX's tests.
     differs("DFT", When::Always, "node/test_dft"),
     // A divisor of 0 ends the process.
@@ -39,6 +43,10 @@ pub const GAPS: &[Gap] = &[
     differs("ReduceMean", When::ReducesNothing, "primitive/reduce_mean"),
     // A sum that does not fit is the greatest integer.
     differs("ReduceSum", When::Takes(INTS), "primitive/reduce_sum"),
-    differs("Resize", When::Text("coordinate_transformation_mode", "align_corners"), "node/test_resize_downsample_scales_linear_align_corners"),
+    differs(
+        "Resize",
+        When::Text("coordinate_transformation_mode", "align_corners"),
+        "node/test_resize_downsample_scales_linear_align_corners",
+    ),
     differs("STFT", When::Always, "node/test_stft"),
 ];

@@ -16,8 +16,8 @@ mod gaps;
 pub mod library;
 mod tensors;
 
-pub use gaps::GAPS;
 pub use engine::{OrtEngine, Session};
+pub use gaps::GAPS;
 pub use library::{LibraryError, NEEDED};
 
 use bb_engines::{Engine, EngineError, Rest, Whole};

@@ -23,6 +23,8 @@ pub const GAPS: &[Gap] = &[
     // Training drops other elements than ONNX's generator of random numbers.
     differs("Dropout", When::Operand(2), "node/test_training_dropout_default"),
     differs("DynamicQuantizeLinear", When::Always, "node/test_dynamicquantizelinear"),
+    // The last columns of a row are summed in another order than the others, so that equal ones differ.
+    differs("Gemm", When::Always, "light/test_resnet50"),
     // The axis of older versions splits the shape in two; here it is an axis.
     until(12, differs("LogSoftmax", When::Always, "history/test_logsoftmax_axis_0__o9_onnx1.7.0")),
     differs("MatMul", When::Rank(1, 1), "node/test_matmul_4d_1d"),
@@ -34,7 +36,11 @@ pub const GAPS: &[Gap] = &[
     // What remains of no elements is 32 bits wide.
     differs("ReduceMax", When::Takes(&[Bool, I64]), "primitive/reduce_max"),
     differs("ReduceMin", When::Takes(&[Bool, I64]), "primitive/reduce_min"),
-    differs("Resize", When::Text("coordinate_transformation_mode", "align_corners"), "node/test_resize_downsample_scales_linear_align_corners"),
+    differs(
+        "Resize",
+        When::Text("coordinate_transformation_mode", "align_corners"),
+        "node/test_resize_downsample_scales_linear_align_corners",
+    ),
     differs("Resize", When::Text("mode", "cubic"), "node/test_resize_upsample_scales_cubic"),
     differs("SequenceErase", When::Always, "simple/test_sequence_model3"),
     // The sign of 0 is 1.

@@ -15,8 +15,8 @@ mod engine;
 mod gaps;
 mod tensors;
 
-pub use gaps::GAPS;
 pub use engine::{RtenEngine, Session};
+pub use gaps::GAPS;
 
 use bb_engines::{Rest, Whole};
 

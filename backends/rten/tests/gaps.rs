@@ -4,5 +4,7 @@ use bb_rten::{GAPS, RtenStrict};
 
 #[test]
 fn the_engine_fails_what_the_table_says() {
-    bb_engines::report::check_gaps(GAPS, "the_engine_fails_what_the_table_says", || RtenStrict::without_table());
+    bb_engines::report::check_gaps(GAPS, "the_engine_fails_what_the_table_says", || {
+        RtenStrict::without_table()
+    });
 }

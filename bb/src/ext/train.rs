@@ -254,6 +254,11 @@ fn labelled<B: Ops + ?Sized>(
         return Err(wrong(op, NodePart::Operand(1), problem).into());
     }
     let ignored = match ignored {
+        // Labels of 32 bits are compared as they are, because some devices have no wider integers.
+        Some(index) if labels.dtype() == DataType::I32 => match i32::try_from(index) {
+            Ok(index) => Some(on.equal(labels, &on.host(&[], &[index])?)?),
+            Err(_) => None,
+        },
         Some(index) => Some(on.equal(&math::to(on, labels, DataType::I64)?, &on.host(&[], &[index])?)?),
         None => None,
     };

@@ -241,7 +241,7 @@ fn scattered<B: Ops + ?Sized>(
             // Of several updates of one place the last one stays: it is the one whose number can be read there.
             let kept = scatter(g, &zeros(updates)?, "none")?;
             let numbers = crate::ext::counted(on, updates.shape(), 1)?;
-            let none = on.zeros(data.shape(), crate::DataType::I64)?;
+            let none = on.zeros(data.shape(), numbers.dtype())?;
             let last = on.equal(&gather(&scatter(&none, &numbers, "none")?)?, &numbers)?;
             (kept, on.r#where(&last, &gather(g)?, &on.scalar_like(g, 0.0)?)?)
         }

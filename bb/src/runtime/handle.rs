@@ -58,8 +58,7 @@ impl BackendHandle {
     ///
     /// # Examples
     ///
-    /// ```
-    /// # use bb_cpu as _;
+    /// ```no_run
     /// # fn main() -> Result<(), bb::Error> {
     /// let table = bb::backend("cpu")?.tensor_from_fn(&[2, 3], |at| (10 * at[0] + at[1]) as i32)?;
     /// assert_eq!(table.to_host(24)?.as_slice::<i32>()?, [0, 1, 2, 10, 11, 12]);

@@ -269,7 +269,8 @@ mod tests {
             change(&mut other);
             own.check(&other, "the peer").unwrap_err().to_string()
         };
-        let cases: [(fn(&mut Fingerprint), &str); 8] = [
+        type Case = (fn(&mut Fingerprint), &'static str);
+        let cases: [Case; 8] = [
             (|f| f.version = "3".to_owned(), "the version of the backend: expected `2`, got `3`"),
             (|f| f.path.push('C'), "the type of the backend: expected `a::B`, got `a::BC`"),
             (|f| drop(f.families.pop()), "only this side has the family `Bits`"),

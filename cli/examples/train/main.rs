@@ -10,7 +10,7 @@
 mod spirals;
 
 use bb::export::{ExportOptions, ModelTrace};
-use bb::ext::{AdamEpsilon, AdamOptions, CrossEntropyOptions, Mersenne, Ops};
+use bb::ext::{AdamEpsilon, AdamOptions, CrossEntropyOptions, Index, Mersenne, Ops, Train};
 use bb::{BackendHandle, CompileOptions, DataType, ErasedExecutable, Error, Value};
 use spirals::Points;
 use std::sync::Arc;
@@ -59,8 +59,8 @@ fn step(points: usize) -> Result<ModelTrace, Error> {
     let (x, labels) = ([points, 2], [points]);
     inputs.extend([
         ("x", DataType::F32, &x[..]),
-        ("labels", DataType::I64, &labels),
-        ("step", DataType::F32, &[]),
+        ("labels", DataType::I64, &labels[..]),
+        ("step", DataType::F32, &[][..]),
     ]);
     inputs.extend(
         names.iter().zip(SHAPES.iter().cycle()).map(|(name, &shape)| (name.as_str(), DataType::F32, shape)),

@@ -36,6 +36,10 @@ use std::sync::Arc;
 
 impl bb::ext::Ops for crate::backend::Cpu {}
 
+/// Losses and optimizers are chains of element-wise functions, for which there are kernels.
+#[bb::native]
+impl bb::ext::Train for crate::backend::Cpu {}
+
 /// Returns a contiguous array of `f32`, or `None` for other element types.
 fn dense_f32(pool: &Arc<Pool>, x: &Array) -> Result<Option<Array>> {
     if x.dtype() == DataType::F32 { dense(pool, x).map(Some) } else { Ok(None) }

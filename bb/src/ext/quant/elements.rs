@@ -42,7 +42,7 @@ pub(crate) fn quantized<B: Ops + ?Sized>(
     on.requantize(y, &unit, &on.reshape(scale, &[])?, &on.reshape(zero, &[])?)
 }
 
-/// The body of [`Quant::qlinear_add`].
+/// The body of [`Quant::qlinear_add`](crate::ext::Quant::qlinear_add).
 #[expect(clippy::too_many_arguments, reason = "the operands of the operation")]
 pub fn qlinear_add<B: Ops + ?Sized>(
     on: &B,
@@ -59,7 +59,7 @@ pub fn qlinear_add<B: Ops + ?Sized>(
     quantized(on, &y, y_scale, y_zero)
 }
 
-/// The body of [`Quant::qlinear_mul`].
+/// The body of [`Quant::qlinear_mul`](crate::ext::Quant::qlinear_mul).
 #[expect(clippy::too_many_arguments, reason = "the operands of the operation")]
 pub fn qlinear_mul<B: Ops + ?Sized>(
     on: &B,
@@ -76,7 +76,7 @@ pub fn qlinear_mul<B: Ops + ?Sized>(
     quantized(on, &y, y_scale, y_zero)
 }
 
-/// The body of [`Quant::lookup`].
+/// The body of [`Quant::lookup`](crate::ext::Quant::lookup).
 pub fn lookup<B: Ops + ?Sized>(on: &B, x: &B::Tensor, table: &B::Tensor) -> Result<B::Tensor, B::Error> {
     types::take::<B>("lookup", x, &[U8, I8])?;
     if table.shape() != [256] {

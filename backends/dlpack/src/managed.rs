@@ -1,0 +1,258 @@
+//! The owner of a `DLManagedTensor`.
+
+use crate::raw::{HOST, from_dlpack, to_dlpack};
+use crate::{DLDevice, DLManagedTensor, DLTensor, DlpackError};
+use bb_ir::{DataType, TensorData};
+use bytes::Bytes;
+use std::ffi::c_void;
+use std::ptr::NonNull;
+
+/// A tensor of DLPack, which is released when this is dropped.
+#[derive(Debug)]
+pub struct Managed(NonNull<DLManagedTensor>);
+
+// SAFETY: whoever passed the pointer promised that any thread may read and release the tensor; one that this crate made owns
+// its memory, and only reads it.
+unsafe impl Send for Managed {}
+// SAFETY: shared references only read.
+unsafe impl Sync for Managed {}
+
+/// What a tensor that this crate made owns. The structure is its first field, so that its pointer is that of the whole.
+#[repr(C)]
+struct Exported {
+    managed: DLManagedTensor,
+    shape: Vec<i64>,
+    strides: Vec<i64>,
+    data: TensorData,
+}
+
+/// Releases what [`Managed::new`] made.
+///
+/// # Safety
+///
+/// The pointer is from [`Managed::new`], and nobody uses it any more.
+unsafe extern "C" fn release(managed: *mut DLManagedTensor) {
+    // SAFETY: the pointer is that of an `Exported` in a box, because `managed` is its first field.
+    drop(unsafe { Box::from_raw(managed.cast::<Exported>()) });
+}
+
+/// What a structure says, checked.
+struct View {
+    dtype: DataType,
+    shape: Vec<usize>,
+    /// In bytes.
+    strides: Vec<isize>,
+    /// The first element; not null if there are elements.
+    first: *const u8,
+    /// The number of elements.
+    count: usize,
+    /// The size of an element in bytes.
+    size: usize,
+}
+
+impl Managed {
+    /// Makes a tensor for another library. It shares the elements.
+    ///
+    /// # Errors
+    ///
+    /// [`DlpackError::Export`] for strings and for elements of less than a byte; [`DlpackError::TooLarge`];
+    /// [`DlpackError::Elements`] if the elements are damaged.
+    pub fn new(data: &TensorData) -> Result<Managed, DlpackError> {
+        let dtype = to_dlpack(data.dtype()).ok_or(DlpackError::Export(data.dtype()))?;
+        data.prepare()?;
+        let number = |extent: &usize| i64::try_from(*extent).map_err(|_| DlpackError::TooLarge);
+        let shape: Vec<i64> = data.shape().iter().map(number).collect::<Result<_, _>>()?;
+        let ndim = i32::try_from(shape.len()).map_err(|_| DlpackError::TooLarge)?;
+        let mut strides = vec![1i64; shape.len()];
+        for axis in (1..shape.len()).rev() {
+            let step = |axis: usize| Some(strides.get(axis)?.saturating_mul((*shape.get(axis)?).max(1)));
+            let step = step(axis).ok_or(DlpackError::TooLarge)?;
+            if let Some(before) = strides.get_mut(axis - 1) {
+                *before = step;
+            }
+        }
+        let tensor = DLTensor {
+            // Readers may not write, as the receiver of an export promises.
+            data: data.bytes().as_ptr().cast_mut().cast::<c_void>(),
+            device: DLDevice { device_type: HOST, device_id: 0 },
+            ndim,
+            dtype,
+            shape: std::ptr::null_mut(),
+            strides: std::ptr::null_mut(),
+            byte_offset: 0,
+        };
+        let managed =
+            DLManagedTensor { dl_tensor: tensor, manager_ctx: std::ptr::null_mut(), deleter: Some(release) };
+        let mut exported = Box::new(Exported { managed, shape, strides, data: data.clone() });
+        exported.managed.dl_tensor.shape = exported.shape.as_mut_ptr();
+        exported.managed.dl_tensor.strides = exported.strides.as_mut_ptr();
+        Ok(Managed(NonNull::from(Box::leak(exported)).cast()))
+    }
+
+    /// Takes over a tensor of another library.
+    ///
+    /// # Errors
+    ///
+    /// [`DlpackError::Null`].
+    ///
+    /// # Safety
+    ///
+    /// The pointer is null or points to a valid structure that nobody else releases. Its `shape` has `ndim` numbers, its
+    /// `strides` are null or have as many, and its memory contains all elements that they describe. Until the tensor is released,
+    /// nobody writes to any of this. Any thread may read it and call the deleter.
+    pub unsafe fn from_raw(tensor: *mut DLManagedTensor) -> Result<Managed, DlpackError> {
+        NonNull::new(tensor).map(Managed).ok_or(DlpackError::Null("the structure"))
+    }
+
+    /// Gives the tensor away: whoever gets the pointer calls the deleter, once.
+    pub fn into_raw(self) -> *mut DLManagedTensor {
+        let pointer = self.0.as_ptr();
+        std::mem::forget(self);
+        pointer
+    }
+
+    /// Makes a host tensor. It shares the elements if they are in row-major order without gaps, and releases the structure when
+    /// the last user of the elements is gone; else it copies them, and the structure is released before this returns.
+    ///
+    /// # Errors
+    ///
+    /// The first thing that is wrong. Then the structure is released, too.
+    pub fn into_tensor(self) -> Result<TensorData, DlpackError> {
+        let view = self.view()?;
+        let View { dtype, ref shape, count, size, .. } = view;
+        let length = count.checked_mul(size).ok_or(DlpackError::TooLarge)?;
+        let bytes = if length == 0 {
+            Bytes::new()
+        } else if view.is_dense() {
+            Bytes::from_owner(Owner { first: view.first, length, _managed: self })
+        } else {
+            Bytes::from(view.copied(length))
+        };
+        Ok(TensorData::adopt(dtype, shape, bytes)?)
+    }
+
+    /// Checks what the structure says.
+    fn view(&self) -> Result<View, DlpackError> {
+        // SAFETY: `from_raw` and `new` make sure that the structure is valid until it is released.
+        let tensor = unsafe { &self.0.as_ref().dl_tensor };
+        if tensor.device.device_type != HOST {
+            return Err(DlpackError::Device(tensor.device.device_type));
+        }
+        let dtype = from_dlpack(tensor.dtype).ok_or(DlpackError::Type(tensor.dtype))?;
+        let rank = usize::try_from(tensor.ndim).map_err(|_| DlpackError::Rank(tensor.ndim))?;
+        if rank > 0 && tensor.shape.is_null() {
+            return Err(DlpackError::Null("the shape"));
+        }
+        let numbers = |pointer: *mut i64| match rank {
+            0 => &[],
+            // SAFETY: the pointer is not null here, and then it has `ndim` numbers.
+            _ => unsafe { std::slice::from_raw_parts(pointer, rank) },
+        };
+        let extent = |(axis, &extent): (usize, &i64)| {
+            usize::try_from(extent).map_err(|_| DlpackError::Extent { axis, extent })
+        };
+        let shape: Vec<usize> =
+            numbers(tensor.shape).iter().enumerate().map(extent).collect::<Result<_, _>>()?;
+        let count = bb_ir::element_count(&shape).ok_or(DlpackError::TooLarge)?;
+        let size = dtype.bits() / 8;
+        count.checked_mul(size).filter(|&b| b <= isize::MAX as usize).ok_or(DlpackError::TooLarge)?;
+        let strides = if tensor.strides.is_null() {
+            row_major(&shape, size)
+        } else {
+            let bytes = |&stride: &i64| {
+                let stride = isize::try_from(stride).ok()?;
+                stride.checked_mul(size.cast_signed())
+            };
+            let strides: Option<Vec<isize>> = numbers(tensor.strides).iter().map(bytes).collect();
+            strides.ok_or(DlpackError::TooLarge)?
+        };
+        let offset = usize::try_from(tensor.byte_offset).map_err(|_| DlpackError::TooLarge)?;
+        if count > 0 {
+            if tensor.data.is_null() {
+                return Err(DlpackError::Null("the elements"));
+            }
+            // The distances to all elements must be numbers.
+            let far = |reach: isize, (&stride, &extent): (&isize, &usize)| {
+                reach.checked_add(stride.checked_abs()?.checked_mul(isize::try_from(extent - 1).ok()?)?)
+            };
+            strides.iter().zip(&shape).try_fold(0isize, far).ok_or(DlpackError::TooLarge)?;
+            isize::try_from(offset).map_err(|_| DlpackError::TooLarge)?;
+        }
+        Ok(View { dtype, shape, strides, first: tensor.data.cast::<u8>().wrapping_add(offset), count, size })
+    }
+}
+
+impl Drop for Managed {
+    fn drop(&mut self) {
+        // SAFETY: the structure is valid, and this is its only owner.
+        let deleter = unsafe { self.0.as_ref() }.deleter;
+        if let Some(deleter) = deleter {
+            // SAFETY: the deleter is called once, because `into_raw` forgets the owner.
+            unsafe { deleter(self.0.as_ptr()) }
+        }
+    }
+}
+
+/// The elements of a tensor in row-major order, which it keeps alive.
+struct Owner {
+    first: *const u8,
+    length: usize,
+    _managed: Managed,
+}
+
+// SAFETY: the pointer is into the memory of the tensor, which any thread may read.
+unsafe impl Send for Owner {}
+
+impl AsRef<[u8]> for Owner {
+    fn as_ref(&self) -> &[u8] {
+        // SAFETY: the memory has so many bytes from there, because the elements are in row-major order without gaps; nobody writes
+        // to it while the tensor is alive.
+        unsafe { std::slice::from_raw_parts(self.first, self.length) }
+    }
+}
+
+/// Returns the distances in bytes between neighbours in row-major order.
+fn row_major(shape: &[usize], size: usize) -> Vec<isize> {
+    let mut step = size.cast_signed();
+    let mut strides: Vec<isize> = shape
+        .iter()
+        .rev()
+        .map(|&extent| {
+            let stride = step;
+            step = step.saturating_mul(extent.max(1).cast_signed());
+            stride
+        })
+        .collect();
+    strides.reverse();
+    strides
+}
+
+impl View {
+    fn is_dense(&self) -> bool {
+        let dense = row_major(&self.shape, self.size);
+        // The stride of a dimension of one entry does not matter.
+        self.strides.iter().zip(&dense).zip(&self.shape).all(|((a, b), &extent)| extent == 1 || a == b)
+    }
+
+    /// Copies the elements in row-major order; there is at least one.
+    fn copied(&self, length: usize) -> Vec<u8> {
+        let mut bytes = Vec::with_capacity(length);
+        let mut index = vec![0usize; self.shape.len()];
+        let mut place = 0isize;
+        for _ in 0..self.count {
+            // SAFETY: `index` is within the shape, so the memory has this element. The distance fits, as `view` checked.
+            let element = unsafe { std::slice::from_raw_parts(self.first.wrapping_offset(place), self.size) };
+            bytes.extend_from_slice(element);
+            for ((at, &extent), &stride) in index.iter_mut().zip(&self.shape).zip(&self.strides).rev() {
+                *at += 1;
+                place = place.wrapping_add(stride);
+                if *at < extent {
+                    break;
+                }
+                place = place.wrapping_sub(stride.wrapping_mul(extent.cast_signed()));
+                *at = 0;
+            }
+        }
+        bytes
+    }
+}

@@ -1,0 +1,87 @@
+//! Runs whole, real models: all of each on the GPU, and each on two backends with transfers between them.
+#![expect(clippy::unwrap_used, reason = "tests")]
+
+use bb::conformance::onnx;
+use bb::onnx::OnnxValue;
+use bb::{BackendHandle, BackendRuntime, CompileOptions, Deployment, Module, NarrowError, TensorData, Value};
+use bb_cpu as _;
+use bb_wgpu as _;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// The models in `tests/data/models`, and those in the folder that the variable `BB_MODELS` names.
+fn models() -> Vec<PathBuf> {
+    let own = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/data/models");
+    let folders = [Some(own), std::env::var_os("BB_MODELS").map(PathBuf::from)];
+    folders.iter().flatten().flat_map(|folder| onnx::find(folder).unwrap()).collect()
+}
+
+fn wgpu() -> BackendHandle {
+    bb::backend("wgpu").unwrap()
+}
+
+/// A model either passes, or needs an element type that the device lacks.
+#[test]
+fn models_run_on_the_device_alone() {
+    let on: Arc<dyn BackendRuntime> = wgpu().runtime().clone();
+    let mut wrong = Vec::new();
+    for case in models() {
+        match onnx::run(&case, &on) {
+            Ok(()) => println!("{} ran", case.display()),
+            Err(failure) => match NarrowError::cause_of(&failure) {
+                Some(lacks) => println!("{} needs more: {lacks}", case.display()),
+                None => wrong.push((case, failure)),
+            },
+        }
+    }
+    assert!(wrong.is_empty(), "{wrong:#?}");
+}
+
+/// Returns the outputs of a model on the first data set of its folder, and how many values were transferred.
+fn outputs(case: &Path, backends: &[BackendHandle], of_cpu: &[&str]) -> (Vec<TensorData>, usize) {
+    let mut builder = Deployment::builder().model("m", case.join("model.onnx").as_path()).accept_narrowing();
+    for backend in backends {
+        builder = builder.backend(backend.clone());
+    }
+    for op in of_cpu {
+        builder = builder.bind_op(*op, "cpu");
+    }
+    let node = builder.ready().unwrap();
+    let transfers = node.model("m").unwrap().placement().transfers.len();
+    // The ports of the whole model, in order.
+    let compiled = bb::backend("cpu").unwrap();
+    let module = Module::load(case.join("model.onnx")).unwrap();
+    let ports = compiled.compile(module, &CompileOptions::default()).unwrap();
+    let inputs = onnx::read_inputs(&case.join("test_data_set_0"), ports.inputs()).unwrap();
+    let on = node.backends().default_backend().unwrap();
+    let bring = |item: Option<OnnxValue<TensorData>>| match item {
+        Some(OnnxValue::Tensor(x)) => Some(on.runtime().constant(&x).unwrap()),
+        _ => None,
+    };
+    let inputs: Vec<Option<Value>> = inputs.into_iter().map(bring).collect();
+    let inputs: Vec<Option<&Value>> = inputs.iter().map(Option::as_ref).collect();
+    let results = node.run(&inputs).unwrap();
+    (results.iter().map(|y| y.to_host(usize::MAX).unwrap()).collect(), transfers)
+}
+
+/// Half of the model on the GPU and half on the processor, against the processor alone.
+#[test]
+fn a_model_on_two_backends_computes_the_same() {
+    let cpu = bb::backend("cpu").unwrap();
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/data/models");
+    for (model, of_cpu) in [
+        ("magika", &["MatMul", "Gemm", "Conv"][..]),
+        ("basic_pitch", &["Conv"]),
+        ("tiny_llama_primitives_op17", &["MatMul"]),
+    ] {
+        let case = root.join(model);
+        let (expected, none) = outputs(&case, std::slice::from_ref(&cpu), &[]);
+        let (got, transfers) = outputs(&case, &[wgpu(), cpu.clone()], of_cpu);
+        assert!(none == 0 && transfers > 1, "{model}: {transfers} transfers");
+        assert_eq!(expected.len(), got.len(), "{model}");
+        for (expected, got) in expected.iter().zip(&got) {
+            let tolerance = onnx::Tolerance { relative: 1e-3, absolute: 1e-5, ..onnx::Tolerance::default() };
+            onnx::compare(expected, got, tolerance).unwrap_or_else(|error| panic!("{model}: {error}"));
+        }
+    }
+}
