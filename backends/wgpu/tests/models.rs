@@ -80,7 +80,7 @@ fn a_model_on_two_backends_computes_the_same() {
         assert!(none == 0 && transfers > 1, "{model}: {transfers} transfers");
         assert_eq!(expected.len(), got.len(), "{model}");
         for (expected, got) in expected.iter().zip(&got) {
-            let tolerance = onnx::Tolerance { relative: 1e-3, absolute: 1e-5, ..onnx::Tolerance::default() };
+            let tolerance = onnx::Tolerance { relative: 1e-3, absolute: 1e-5 };
             onnx::compare(expected, got, tolerance).unwrap_or_else(|error| panic!("{model}: {error}"));
         }
     }
