@@ -28,7 +28,7 @@ pub(crate) struct Part<E: Engine> {
 /// How a part runs.
 pub(crate) enum How<E: Engine> {
     Engine(Box<Own<E>>),
-    Rest(Resting),
+    Rest(Box<Resting>),
 }
 
 /// A part that the engine has loaded.

@@ -158,7 +158,7 @@ fn parts<E: Engine>(
                 }
             } else {
                 let resting = shared.resting(&part, options);
-                How::Rest(resting.ok_or(EngineError::State { expected: "a backend for the rest" })?)
+                How::Rest(Box::new(resting.ok_or(EngineError::State { expected: "a backend for the rest" })?))
             };
             parts.push(Part { inputs: piece.inputs, outputs: piece.outputs, how });
         }

@@ -6,7 +6,7 @@ use bb::ir::convert::{Rounding, cast};
 use bb::ir::graph::Graph;
 use bb::ir::proto::ModelProto;
 use bb::onnx::{Body, Call, OPERATORS, lookup, operators};
-use bb::{Backend, DataType, Error, TensorData};
+use bb::{DataType, Error, TensorData};
 use bb_ir::check::{CheckOptions, check, parse_model};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -65,7 +65,10 @@ const NARROW: &[&str] = &[
     "Scaler",
 ];
 
-fn samples() -> BTreeMap<(String, String), BTreeMap<i64, Vec<(String, ModelProto)>>> {
+/// The models of an operator, by version, each with the element type that it is for.
+type Versions = BTreeMap<i64, Vec<(String, ModelProto)>>;
+
+fn samples() -> BTreeMap<(String, String), Versions> {
     let mut found: BTreeMap<_, BTreeMap<i64, Vec<_>>> = BTreeMap::new();
     let mut rest = SAMPLES;
     while let Some((length, after)) = rest.split_first_chunk::<4>() {
@@ -226,12 +229,12 @@ fn every_operator_has_the_gradient_of_differences_or_a_reason() {
                 }
                 None => Err("no tensors: no sample of a float".into()),
             };
-            let other = |e: &Box<dyn std::error::Error>| {
+            let other = |e: &dyn std::error::Error| {
                 let text = e.to_string();
                 text.contains("not finite") || text.contains("no tensors")
             };
             match this {
-                Err(error) if other(&error) => {
+                Err(error) if other(&*error) => {
                     if checked.is_ok() {
                         checked = Err(error);
                     }
