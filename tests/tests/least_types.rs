@@ -63,6 +63,23 @@ fn small_integers_wrap_as_their_own_type_does() {
     assert_eq!(signed(a.neg().unwrap()), [-128, -100]);
 }
 
+/// ONNX: the greatest of no elements is the least value of the type, and the other way round.
+#[test]
+fn the_extremes_of_no_elements_are_the_ends_of_their_own_type() {
+    let on = least();
+    let none = on.tensor::<i8>(&[0], &[]).unwrap();
+    let signed = |x: Value| x.to_host(8).unwrap().as_slice::<i8>().unwrap().to_vec();
+    assert_eq!(signed(none.reduce_max(&[], false).unwrap()), [i8::MIN]);
+    assert_eq!(signed(none.reduce_min(&[], false).unwrap()), [i8::MAX]);
+    let none = on.tensor::<u8>(&[0], &[]).unwrap();
+    let bytes = |x: Value| x.to_host(8).unwrap().as_slice::<u8>().unwrap().to_vec();
+    assert_eq!(bytes(none.reduce_max(&[], false).unwrap()), [0]);
+    assert_eq!(bytes(none.reduce_min(&[], false).unwrap()), [255]);
+    let none = on.tensor::<i64>(&[0], &[]).unwrap();
+    assert_eq!(read(&none.reduce_max(&[], false).unwrap()), [i64::MIN]);
+    assert_eq!(read(&none.reduce_min(&[], false).unwrap()), [i64::MAX]);
+}
+
 #[test]
 fn what_is_too_large_for_the_host_is_an_error_that_says_so() {
     let on = least();

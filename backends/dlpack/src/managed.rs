@@ -126,7 +126,7 @@ impl Managed {
         } else if view.is_dense() {
             Bytes::from_owner(Owner { first: view.first, length, _managed: self })
         } else {
-            Bytes::from(view.copied(length))
+            Bytes::from(view.copied(length)?)
         };
         Ok(TensorData::adopt(dtype, shape, bytes)?)
     }
@@ -235,8 +235,12 @@ impl View {
     }
 
     /// Copies the elements in row-major order; there is at least one.
-    fn copied(&self, length: usize) -> Vec<u8> {
-        let mut bytes = Vec::with_capacity(length);
+    ///
+    /// # Errors
+    ///
+    /// [`DlpackError::Elements`] if there is no memory for them: a stride of 0 describes more elements than there are.
+    fn copied(&self, length: usize) -> Result<Vec<u8>, DlpackError> {
+        let mut bytes: Vec<u8> = bb_ir::memory::room("dlpack", length)?;
         let mut index = vec![0usize; self.shape.len()];
         let mut place = 0isize;
         for _ in 0..self.count {
@@ -253,6 +257,6 @@ impl View {
                 *at = 0;
             }
         }
-        bytes
+        Ok(bytes)
     }
 }

@@ -8,6 +8,10 @@ use std::borrow::Cow;
 use std::collections::HashMap;
 use std::sync::{Arc, PoisonError, RwLock};
 
+/// The most compiled kernels that are kept. A model has some dozens; a program that meets ever new models would keep all of
+/// theirs.
+const KEPT: usize = 4096;
+
 /// Which kernel, with everything that its source depends on.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) enum Key {
@@ -65,6 +69,10 @@ impl Pipelines {
         }
         let pipeline = Arc::new(self.compile(gpu, &key.source(), bindings)?);
         let mut compiled = self.compiled.write().unwrap_or_else(PoisonError::into_inner);
+        if compiled.len() >= KEPT {
+            // Those that are still in use are compiled again; a call that runs holds its own.
+            compiled.clear();
+        }
         Ok(compiled.entry(key.clone()).or_insert(pipeline).clone())
     }
 

@@ -269,7 +269,7 @@ mod tests {
     use super::rounded;
 
     #[test]
-    fn sizes_are_at_most_an_eighth_too_large_or_256_bytes() {
+    fn sizes_are_at_most_a_quarter_too_large_or_256_bytes() {
         for bytes in [1, 255, 256, 257, 1000, 4096, 4097, 1 << 20, (1 << 20) + 1, 123_456_789] {
             let size = rounded(bytes);
             assert!(size >= bytes && size.is_multiple_of(256), "{bytes}: {size}");

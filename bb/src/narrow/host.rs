@@ -1,7 +1,7 @@
 //! Primitives that the host computes, because the backend holds no type that has their results.
 
-use super::NarrowTensor;
 use super::backend::Narrowed;
+use super::{NarrowTensor, Range};
 use crate::error::NarrowError;
 use crate::ext::ErasedError;
 use crate::{Error, Outputs, Tensor};
@@ -43,7 +43,10 @@ impl Narrowed {
         let computes = !super::backend::only_moves(op);
         let large = |dtype: &DataType| {
             *dtype == DataType::U64
-                && matches!(op, P::Div | P::Abs | P::Greater | P::Less | P::ReduceMax | P::ReduceMin)
+                && matches!(
+                    op,
+                    P::Div | P::Abs | P::Greater | P::Less | P::ReduceMax | P::ReduceMin | P::ReduceMean
+                )
         };
         let wide = |x: &TensorData| -> Result<TensorData, Error> {
             let small = x.dtype().is_integer() && !matches!(x.dtype(), DataType::I32 | DataType::I64);
@@ -69,7 +72,7 @@ impl Narrowed {
         for (y, (dtype, _)) in computed.iter().zip(&results) {
             outputs.push(match y.dtype() == *dtype {
                 true => self.bring(y)?,
-                false => self.bring(&convert::cast(y, *dtype, Rounding::default()).map_err(Error::from)?)?,
+                false => self.bring(&own_type(op, y, *dtype)?)?,
             });
         }
         Ok(outputs)
@@ -91,4 +94,18 @@ impl Narrowed {
             Some(held) => NarrowError::Exceeds { op: op.spec().method, dtype, held },
         }
     }
+}
+
+/// Casts a result that was computed in `i64` to its own type, which wraps it.
+///
+/// The greatest and the least of no elements are the ends of the type, and were the ends of `i64`.
+fn own_type(op: Primitive, y: &TensorData, dtype: DataType) -> Result<TensorData, Error> {
+    let Some(range) = Range::of(dtype).filter(|_| matches!(op, Primitive::ReduceMax | Primitive::ReduceMin))
+    else {
+        return Ok(convert::cast(y, dtype, Rounding::default())?);
+    };
+    let end = |end: i128| i64::try_from(end).unwrap_or(i64::MAX);
+    let ends = y.as_slice::<i64>()?.iter().map(|&v| v.clamp(end(range.least), end(range.greatest)));
+    let bounded = TensorData::new(y.shape(), &bb_ir::memory::collected(op.spec().method, ends)?)?;
+    Ok(convert::cast(&bounded, dtype, Rounding::default())?)
 }

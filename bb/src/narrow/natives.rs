@@ -1,7 +1,7 @@
 //! Native operations of a backend that lacks element types.
 
 use super::{NarrowTensor, Narrowed, Range};
-use crate::ext::{ErasedError, ErasedTensor, Extended};
+use crate::ext::{ErasedError, ErasedTensor, Extended, ImageOp, IndexOp, NnOp};
 use crate::trace::{InputIndex, TableIndex, TracedTensor, Tracer, Varies};
 use crate::{Outputs, Tensor};
 use bb_ir::DataType;
@@ -100,9 +100,17 @@ impl Narrowed {
 
 /// Tells whether an operand holds positions alone, which a kernel only reads.
 fn is_index(spec: &OpSpec, operand: usize) -> bool {
-    matches!(
-        (spec.method, operand),
-        ("gather_elements" | "gather_nd" | "scatter_elements" | "scatter_nd" | "max_unpool", 1)
-            | ("roi_align", 2)
-    )
+    const GATHER_ELEMENTS: u16 = NnOp::GatherElements as u16;
+    const GATHER_ND: u16 = NnOp::GatherNd as u16;
+    const SCATTER_ELEMENTS: u16 = IndexOp::ScatterElements as u16;
+    const SCATTER_ND: u16 = IndexOp::ScatterNd as u16;
+    const MAX_UNPOOL: u16 = ImageOp::MaxUnpool as u16;
+    const ROI_ALIGN: u16 = ImageOp::RoiAlign as u16;
+    match (spec.family, spec.index) {
+        (Family::Nn, GATHER_ELEMENTS | GATHER_ND) => operand == 1,
+        (Family::Index, SCATTER_ELEMENTS | SCATTER_ND) => operand == 1,
+        (Family::Image, MAX_UNPOOL) => operand == 1,
+        (Family::Image, ROI_ALIGN) => operand == 2,
+        _ => false,
+    }
 }
