@@ -164,6 +164,18 @@ fn the_backend_below_is_found_by_its_type() {
     assert!(on.typed::<Few>().is_none());
 }
 
+/// A program that asks for a type wants the backend's own, not what the runtime makes of another.
+#[test]
+fn types_that_the_runtime_supplies_meet_no_requirement() {
+    let needs = |types: &[DataType]| {
+        bb::services::Requirements { types: types.to_vec(), ..Default::default() }.unmet(&least())
+    };
+    assert_eq!(needs(&[DataType::F32, DataType::I32, DataType::Bool]), []);
+    let unmet: Vec<String> = needs(&[DataType::I64, DataType::F64]).iter().map(ToString::to_string).collect();
+    let told = ["it does not hold i64: it has f32, i32, bool", "it does not hold f64: it has f32, i32, bool"];
+    assert_eq!(unmet, told);
+}
+
 /// `ready` lists an operation that may exceed, and takes it when told to.
 #[test]
 fn a_deployment_lists_what_may_exceed_before_anything_runs() {

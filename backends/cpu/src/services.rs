@@ -113,7 +113,7 @@ impl LoadedKernel<Array> for Function {
         for output in call.outputs {
             let zeros =
                 TensorData::zeros(output.dtype, &output.shape, usize::MAX).map_err(ServiceError::own)?;
-            outputs.push(zeros.bytes().to_vec());
+            outputs.push(bb::ir::memory::copied("kernel", zeros.bytes()).map_err(ServiceError::own)?);
         }
         if !call.grid.contains(&0) {
             (self.run)(HostArguments::new(&inputs, &mut outputs, call.immediates, call.grid))

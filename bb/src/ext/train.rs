@@ -63,8 +63,8 @@ crate::ext::family::family! { [
     /// `count` any number. `count` is the number of updates, this one included; at 0 the averages are used as they are, as in ONNX.
     /// The results are the moved `x`, `mean` and `squares`.
     ///
-    /// Where ε is added says `epsilon_at` ([`AdamEpsilon`]). With `x` of the PyTorch form, `decay` 0.9, `decay_squares`
-    /// 0.999 and `epsilon` 1e-8 are PyTorch's defaults.
+    /// `epsilon_at` says where ε is added ([`AdamEpsilon`]). PyTorch's defaults are `pytorch` there, an `epsilon` of 1e-8, and
+    /// the defaults of the other options.
     ///
     /// Source: ONNX `Adam`, opset 1 of `ai.onnx.preview.training`; PyTorch `Adam`.
     Adam 1 = adam(x: Tensor, gradient: Tensor, mean: Tensor, squares: Tensor, rate: Tensor, count: Tensor) with options: AdamOptions<'a> {
@@ -268,6 +268,10 @@ fn labelled<B: Ops + ?Sized>(
     };
     // An ignored label may be out of range; any other that is fails as an index of the weights.
     let labels = unless_ignored(labels)?;
+    let labels = match labels.dtype() {
+        DataType::I32 | DataType::I64 => labels,
+        _ => math::to(on, &labels, DataType::I64)?,
+    };
     let weights = match weights {
         Some(weights) => math::to(on, of_shape::<B>(op, weights, &[classes], 2)?, log.dtype())?,
         None => on.ones(&[classes], log.dtype())?,

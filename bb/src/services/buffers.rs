@@ -194,7 +194,7 @@ impl Buffers {
         if expected != bytes.len() {
             return Err(Error::BufferFault(BufferFault::Length { expected, got: bytes.len() }));
         }
-        let data = TensorData::adopt(dtype, &shape, Bytes::copy_from_slice(bytes))?;
+        let data = TensorData::adopt(dtype, &shape, Bytes::from(bb_ir::memory::copied("write", bytes)?))?;
         // The lock is not held during the backend's call; the buffer may be freed meanwhile.
         let new = self.on.runtime().constant(&data)?;
         // The old tensor is dropped after the lock is released.
@@ -209,7 +209,7 @@ impl Buffers {
     pub fn read(&self, id: BufferId) -> Result<Vec<u8>, Error> {
         let value = self.value(id)?;
         size(value.dtype(), value.shape())?;
-        Ok(self.on.to_host(&value)?.bytes().to_vec())
+        Ok(bb_ir::memory::copied("read", self.on.to_host(&value)?.bytes())?)
     }
 
     /// Copies the bytes of a buffer to `into`.

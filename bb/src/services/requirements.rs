@@ -22,7 +22,7 @@ use bb_ir::{DataType, TensorData};
 /// ```
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Requirements {
-    /// Element types whose tensors the backend must hold and copy back.
+    /// Element types that the backend itself must have: it holds their tensors and copies them back.
     pub types: Vec<DataType>,
     /// Families all of whose operations must be native.
     pub families: Vec<Family>,
@@ -112,12 +112,16 @@ impl Requirements {
     /// Returns everything that a running backend does not meet.
     pub fn unmet(&self, on: &BackendHandle) -> Vec<Unmet> {
         let mut unmet = Vec::new();
+        let capabilities = on.runtime().capabilities();
         for &dtype in &self.types {
-            if let Err(error) = holds(on, dtype) {
+            // The runtime holds what a backend lacks in other types or on the host, which is not what is asked for.
+            if !capabilities.types.has(dtype) {
+                let reason = format!("it has {}", capabilities.types);
+                unmet.push(Unmet::Type { dtype, reason });
+            } else if let Err(error) = holds(on, dtype) {
                 unmet.push(Unmet::Type { dtype, reason: crate::error::causes(&error) });
             }
         }
-        let capabilities = on.runtime().capabilities();
         for &family in &self.families {
             let missing: Vec<&'static str> = crate::ext::rows(family)
                 .into_iter()

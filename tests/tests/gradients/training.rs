@@ -42,6 +42,10 @@ fn cross_entropy_reduces_weights_and_ignores() {
     near(&get(Reduction::Mean, Some(&weights), None), &[(3.0 * a + 0.5 * b) / 3.5]);
     near(&get(Reduction::Mean, Some(&weights), Some(2)), &[b]);
     near(&get(Reduction::None, None, Some(0)), &[a, 0.0]);
+    let bytes = on.host(&[2], &[2u8, 0]).unwrap();
+    let options = CrossEntropyOptions { ignored: Some(0), ..CrossEntropyOptions::default() };
+    let y = on.cross_entropy(&x, &bytes, None, options).unwrap();
+    near(&wide(&on.to_host(&y).unwrap()).unwrap(), &[a]);
     let far = on.host(&[2], &[2i32, 3]).unwrap();
     assert!(on.cross_entropy(&x, &far, None, CrossEntropyOptions::default()).is_err());
     let wrong = CrossEntropyOptions { reduction: "average", ..CrossEntropyOptions::default() };

@@ -1,6 +1,6 @@
 //! Convolutions as products of matrices: the second factor is made of the windows while it is read.
 
-use super::matmul::SIDE;
+use super::matmul::{SIDE, multiply_tiles};
 use super::{assembled, put};
 
 /// A convolution of `f32` by at least a few filters for each group. The parameters are those of
@@ -87,23 +87,7 @@ fn main(@builtin(workgroup_id) wid: vec3<u32>, @builtin(local_invocation_id) lid
                 skip = part * SIDE * SIDE
             ));
         }
-        kernel.push_str("        workgroupBarrier();\n");
-        put(&mut kernel, format_args!("        for (var q = 0u; q < {SIDE}u; q++) {{\n"));
-        for i in 0..each {
-            put(
-                &mut kernel,
-                format_args!(
-                    "            let a{i} = left[q * {tile}u + lid.y + {0}u]; let b{i} = right[q * {tile}u + lid.x + {0}u];\n",
-                    i * SIDE
-                ),
-            );
-        }
-        for i in 0..each {
-            for j in 0..each {
-                put(&mut kernel, format_args!("            s{i}_{j} = s{i}_{j} + a{i} * b{j};\n"));
-            }
-        }
-        kernel.push_str("        }\n        workgroupBarrier();\n    }\n");
+        multiply_tiles(&mut kernel, each);
         for i in 0..each {
             let bias = if self.bias { "bitcast<f32>(x2[P.off.z + group * m + r])" } else { "0.0" };
             for j in 0..each {

@@ -44,7 +44,7 @@ fn main(@builtin(workgroup_id) wid: vec3<u32>, @builtin(local_invocation_id) lid
         put(&mut kernel, format_args!("    let t = lid.y * {SIDE}u + lid.x;\n"));
         for i in 0..each {
             for j in 0..each {
-                put(&mut kernel, format_args!("    var s{i}{j}: {name} = {zero};\n"));
+                put(&mut kernel, format_args!("    var s{i}_{j}: {name} = {zero};\n"));
             }
         }
         put(&mut kernel, format_args!("    for (var k0 = 0u; k0 < k; k0 += {SIDE}u) {{\n"));
@@ -73,32 +73,16 @@ fn main(@builtin(workgroup_id) wid: vec3<u32>, @builtin(local_invocation_id) lid
                 ),
             );
         }
-        kernel.push_str("        workgroupBarrier();\n");
-        put(&mut kernel, format_args!("        for (var q = 0u; q < {SIDE}u; q++) {{\n"));
-        for i in 0..each {
-            put(
-                &mut kernel,
-                format_args!(
-                    "            let a{i} = left[q * {tile}u + lid.y + {0}u]; let b{i} = right[q * {tile}u + lid.x + {0}u];\n",
-                    i * SIDE
-                ),
-            );
-        }
+        multiply_tiles(&mut kernel, each);
         for i in 0..each {
             for j in 0..each {
-                put(&mut kernel, format_args!("            s{i}{j} = s{i}{j} + a{i} * b{j};\n"));
-            }
-        }
-        kernel.push_str("        }\n        workgroupBarrier();\n    }\n");
-        for i in 0..each {
-            for j in 0..each {
-                let stored = elem.store(&format!("s{i}{j}"));
+                let stored = elem.store(&format!("s{i}_{j}"));
                 let held = elem.load("y[p]");
                 put(
                     &mut kernel,
                     format_args!(
                         "    {{ let r = row + lid.y + {}u; let c = col + lid.x + {}u; let p = at + r * P.e0.w + c;
-      if (r < m && c < n) {{ if (P.k == 1u) {{ s{i}{j} = s{i}{j} + {held}; }} y[p] = {stored}; }} }}\n",
+      if (r < m && c < n) {{ if (P.k == 1u) {{ s{i}_{j} = s{i}_{j} + {held}; }} y[p] = {stored}; }} }}\n",
                         i * SIDE,
                         j * SIDE
                     ),
@@ -108,4 +92,27 @@ fn main(@builtin(workgroup_id) wid: vec3<u32>, @builtin(local_invocation_id) lid
         kernel.push_str("}\n");
         assembled(2, false, &kernel)
     }
+}
+
+/// Lines that multiply the tiles in shared memory, `left` and `right`, and add to the sums `s0_0`, `s0_1`, … of a thread, of
+/// which there are `each` in each direction. They end the loop over tiles.
+pub(super) fn multiply_tiles(kernel: &mut String, each: u32) {
+    let tile = SIDE * each;
+    kernel.push_str("        workgroupBarrier();\n");
+    put(kernel, format_args!("        for (var q = 0u; q < {SIDE}u; q++) {{\n"));
+    for i in 0..each {
+        put(
+            kernel,
+            format_args!(
+                "            let a{i} = left[q * {tile}u + lid.y + {0}u]; let b{i} = right[q * {tile}u + lid.x + {0}u];\n",
+                i * SIDE
+            ),
+        );
+    }
+    for i in 0..each {
+        for j in 0..each {
+            put(kernel, format_args!("            s{i}_{j} = s{i}_{j} + a{i} * b{j};\n"));
+        }
+    }
+    kernel.push_str("        }\n        workgroupBarrier();\n    }\n");
 }
