@@ -13,9 +13,7 @@ use std::path::Path;
 use std::process::ExitCode;
 use std::sync::Arc;
 
-use bb_cpu as _;
-use bb_reference as _;
-use bb_whole_graph as _;
+use bb_cli as _; // it links the backends of its features
 
 /// The model and its authors' configuration.
 const MODEL: &[u8] = include_bytes!("../../../tests/data/models/magika/model.onnx");

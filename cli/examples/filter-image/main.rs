@@ -14,9 +14,7 @@ use image::{ColorType, ImageReader};
 use std::path::Path;
 use std::process::ExitCode;
 
-use bb_cpu as _;
-use bb_reference as _;
-use bb_whole_graph as _;
+use bb_cli as _; // it links the backends of its features
 
 type Result<T> = std::result::Result<T, Box<dyn std::error::Error>>;
 

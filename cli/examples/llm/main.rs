@@ -14,9 +14,7 @@ use model::{Model, State};
 use std::io::Write;
 use std::time::Instant;
 
-use bb_cpu as _;
-use bb_reference as _;
-use bb_whole_graph as _;
+use bb_cli as _; // it links the backends of its features
 
 /// What is written, and how.
 #[derive(Debug, Clone)]

@@ -15,9 +15,7 @@ use bb::{BackendHandle, CompileOptions, DataType, ErasedExecutable, Error, Value
 use spirals::Points;
 use std::sync::Arc;
 
-use bb_cpu as _;
-use bb_reference as _;
-use bb_whole_graph as _;
+use bb_cli as _; // it links the backends of its features
 
 /// The share of points that the trained classifier must name rightly.
 const ACCURACY: f64 = 0.97;

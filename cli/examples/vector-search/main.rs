@@ -6,9 +6,7 @@
 
 use bb::{BackendHandle, Error, Value};
 
-use bb_cpu as _;
-use bb_reference as _;
-use bb_whole_graph as _;
+use bb_cli as _; // it links the backends of its features
 
 /// Normalised vectors of equal length, which can be searched by cosine similarity.
 struct Index {
