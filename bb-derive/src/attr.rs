@@ -29,12 +29,13 @@ pub(crate) struct Options {
     pub(crate) options: Given<Vec<Ident>>,
     pub(crate) devices: Given<TypePath>,
     pub(crate) extensions: Given<Vec<Ident>>,
+    pub(crate) vendors: Given<Vec<Path>>,
     pub(crate) instances: Given<Vec<Named>>,
 }
 
 /// The names of the options, for messages.
 const EXPECTED: &str =
-    "`name`, `version`, `crate`, `new`, `open`, `options`, `devices`, `extensions` or `instances`";
+    "`name`, `version`, `crate`, `new`, `open`, `options`, `devices`, `extensions`, `vendors` or `instances`";
 
 impl Options {
     /// Parses every `#[bb(…)]` among the attributes and reports all parts that are not valid.
@@ -48,6 +49,7 @@ impl Options {
             options: Given::No,
             devices: Given::No,
             extensions: Given::No,
+            vendors: Given::No,
             instances: Given::No,
         };
         let mut seen = Vec::new();
@@ -95,6 +97,9 @@ impl Options {
             }
             "extensions" => {
                 given(&mut self.extensions, duplicate, list(input, &key, "(Nn, Llm)", family, ctxt));
+            }
+            "vendors" => {
+                given(&mut self.vendors, duplicate, list(input, &key, "(acme::Acme)", vendor, ctxt));
             }
             "instances" => {
                 let parsed =
@@ -225,6 +230,11 @@ fn function(input: ParseStream<'_>, wrong: &str) -> syn::Result<TypePath> {
 
 fn family(input: ParseStream<'_>) -> syn::Result<Ident> {
     alone(input, "expected the family's name alone")
+}
+
+fn vendor(input: ParseStream<'_>) -> syn::Result<Path> {
+    let wrong = "expected the path of the trait that `bb::vendor!` declares";
+    input.call(Path::parse_mod_style).map_err(|error| syn::Error::new(error.span(), wrong))
 }
 
 fn open_option(input: ParseStream<'_>) -> syn::Result<Ident> {

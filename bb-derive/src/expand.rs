@@ -73,7 +73,13 @@ fn families(model: &Backend<'_>) -> Option<TokenStream> {
         let bb = located(&model.bb, family.span());
         quote_spanned!(family.span()=> #bb::__family!(table #family))
     });
-    (!model.families.is_empty()).then(|| {
+    // The function that returns a vendor's table has the path of the trait.
+    let vendors = model.vendors.iter().map(|vendor| {
+        let at = vendor.span();
+        quote_spanned!(at=> #vendor::<Self>())
+    });
+    let tables: Vec<TokenStream> = tables.chain(vendors).collect();
+    (!tables.is_empty()).then(|| {
         quote! {
             const FAMILIES: &'static [#private::FamilyTable<Self>] = &[#(#tables),*];
         }

@@ -29,6 +29,7 @@ use syn::{DeriveInput, parse_macro_input};
 /// | `options(device, threads, memory)` | the options that this constructor accepts; others are refused | |
 /// | `devices = path` | the function that lists the available devices: `fn() -> Vec<Device>` or `-> Result<Vec<Device>, E>` | |
 /// | `extensions(Nn, Llm)` | the extension families that the type implements | none |
+/// | `vendors(acme::Acme)` | the traits of vendors' operations (`bb::vendor!`) that the type implements | none |
 /// | `instances("f32" = My<f32>, "f64" = My<f64>)` | the instances of a generic type and their names | |
 /// | `crate = path` | the path of `bb`, if it was renamed | `::bb` |
 ///
@@ -51,6 +52,9 @@ pub fn derive_backend(input: TokenStream) -> TokenStream {
 /// exactly the methods that are written in it. An empty `impl` adopts the family with the default bodies of
 /// all methods. The derive must name the family too, in `extensions(…)`. If `bb` was renamed and the trait is
 /// imported, write `#[native(crate = path)]`.
+///
+/// For the trait of a vendor's operations (`bb::vendor!`), write `#[bb::native(operations = acme::AcmeOp)]` with the path of the
+/// enum, and name the trait in `vendors(…)` of the derive.
 ///
 /// # Examples
 ///

@@ -21,6 +21,8 @@ pub(crate) struct Backend<'a> {
     pub(crate) options: Vec<Ident>,
     pub(crate) devices: Option<TypePath>,
     pub(crate) families: Vec<Ident>,
+    /// The traits of vendors' operations.
+    pub(crate) vendors: Vec<Path>,
     /// Whether `families` has every family that the derive names; false if some of them were wrong.
     pub(crate) all_families: bool,
     pub(crate) instances: Vec<Instance>,
@@ -70,6 +72,10 @@ impl<'a> Backend<'a> {
             Given::Yes(families) => each_once(families, ctxt),
             Given::No | Given::Wrong => Vec::new(),
         };
+        let vendors = match options.vendors {
+            Given::Yes(vendors) => each_once(vendors, ctxt),
+            Given::No | Given::Wrong => Vec::new(),
+        };
         let instances = instances(input, options.name, options.instances, ctxt);
         Backend {
             ident: &input.ident,
@@ -79,6 +85,7 @@ impl<'a> Backend<'a> {
             options: taken,
             devices,
             families,
+            vendors,
             all_families,
             instances,
         }
@@ -132,11 +139,13 @@ fn opening(
 }
 
 /// Reports names that occur more than once in a list.
-fn each_once(list: Vec<Ident>, ctxt: &mut Ctxt) -> Vec<Ident> {
-    let mut once: Vec<Ident> = Vec::new();
+fn each_once<T: ToTokens>(list: Vec<T>, ctxt: &mut Ctxt) -> Vec<T> {
+    let spelled = |name: &T| name.to_token_stream().to_string().replace(' ', "");
+    let mut once: Vec<T> = Vec::new();
     for name in list {
-        if once.contains(&name) {
-            ctxt.error(&name, format_args!("`{name}` is listed twice; remove one"));
+        let own = spelled(&name);
+        if once.iter().any(|other| spelled(other) == own) {
+            ctxt.error(&name, format_args!("`{own}` is listed twice; remove one"));
         } else {
             once.push(name);
         }

@@ -10,6 +10,7 @@ use proc_macro2::{Delimiter, Ident, TokenStream, TokenTree};
 use quote::{quote, quote_spanned};
 use syn::ext::IdentExt;
 use syn::parse::{ParseStream, Parser};
+use syn::spanned::Spanned;
 use syn::{Attribute, Generics, Path, Token, Type, WhereClause, braced, parse_quote};
 
 /// An example of correct use, for messages.
@@ -34,14 +35,18 @@ struct Method {
 /// Expands `#[bb::native]`. Mistakes are added to the output, and the item itself stays unchanged.
 pub(crate) fn native(options: TokenStream, item: TokenStream) -> TokenStream {
     let mut ctxt = Ctxt::default();
-    let bb = renamed.parse2(options).unwrap_or_else(|error| {
+    let options = Options::parse.parse2(options).unwrap_or_else(|error| {
         ctxt.push(error);
-        None
+        Options::default()
     });
     let rendered = Impl::parse.parse2(item.clone()).and_then(|parsed| {
         let family = parsed.family()?;
         let methods = methods(&parsed, &mut ctxt);
-        Ok(render(&parsed, &bb.unwrap_or_else(|| parsed.bb()), &family, &methods))
+        let bb = options.bb.unwrap_or_else(|| parsed.bb());
+        Ok(match &options.operations {
+            Some(operations) => render_vendor(&parsed, &bb, operations, &methods),
+            None => render(&parsed, &bb, &family, &methods),
+        })
     });
     let natives = rendered.unwrap_or_else(|error| {
         ctxt.push(error);
@@ -65,20 +70,62 @@ fn render(item: &Impl, bb: &Path, family: &Ident, methods: &[Method]) -> TokenSt
     }
 }
 
-/// Parses the options of the attribute: nothing, or `crate = path`.
-fn renamed(input: ParseStream<'_>) -> syn::Result<Option<Path>> {
-    if input.is_empty() {
-        return Ok(None);
+/// Renders an `impl` that lists the methods of a vendor's `impl`, and asserts that the derive of the backend names the vendor.
+fn render_vendor(item: &Impl, bb: &Path, operations: &Path, methods: &[Method]) -> TokenStream {
+    let Impl { attributes, generics, on, bounds, .. } = item;
+    let at = operations.span();
+    let bb = expand::located(bb, at);
+    let conditions: Vec<&Attribute> =
+        attributes.iter().filter(|attribute| attribute.path().is_ident("cfg")).collect();
+    let natives = methods.iter().map(|Method { conditions, name }| {
+        let method = name.unraw().to_string();
+        quote!(#(#conditions)* #operations::written(#method))
+    });
+    // An instance of a generic backend is not known here.
+    let named = generics.params.is_empty().then(|| {
+        quote_spanned! {at=> #(#conditions)* #bb::__vendor_named! { #on, #operations } }
+    });
+    quote_spanned! {at=>
+        #(#conditions)*
+        #[automatically_derived]
+        impl #generics #bb::ext::Native<#operations> for #on #bounds {
+            const NATIVE: &'static [#operations] = &[#(#natives),*];
+        }
+        #named
     }
-    let wrong =
-        |error: syn::Error| syn::Error::new(error.span(), "expected nothing, or `crate = path::to::bb`");
-    input.parse::<Token![crate]>().map_err(wrong)?;
-    input.parse::<Token![=]>().map_err(wrong)?;
-    let path = input.call(Path::parse_mod_style).map_err(wrong)?;
-    if !input.is_empty() {
-        return Err(wrong(input.error("")));
+}
+
+/// The options of the attribute.
+#[derive(Default)]
+struct Options {
+    bb: Option<Path>,
+    /// The enum of a vendor's operations.
+    operations: Option<Path>,
+}
+
+impl Options {
+    /// Parses nothing, `crate = path`, `operations = path`, or both.
+    fn parse(input: ParseStream<'_>) -> syn::Result<Options> {
+        let wrong = |error: syn::Error| {
+            let expected = "expected nothing, `crate = path::to::bb`, or `operations = path::to::AcmeOp`";
+            syn::Error::new(error.span(), expected)
+        };
+        let mut options = Options::default();
+        while !input.is_empty() {
+            let key = input.call(Ident::parse_any).map_err(wrong)?;
+            let place = match key.to_string().as_str() {
+                "crate" => &mut options.bb,
+                "operations" => &mut options.operations,
+                _ => return Err(wrong(syn::Error::new(key.span(), ""))),
+            };
+            input.parse::<Token![=]>().map_err(wrong)?;
+            *place = Some(input.call(Path::parse_mod_style).map_err(wrong)?);
+            if !input.is_empty() {
+                input.parse::<Token![,]>().map_err(wrong)?;
+            }
+        }
+        Ok(options)
     }
-    Ok(Some(path))
 }
 
 impl Impl {

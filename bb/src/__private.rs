@@ -1,12 +1,15 @@
 //! The names that the macros of `bb` expand to. They carry no promise of stability.
 
+pub use crate::call::{Operands, only};
 pub use crate::forward::{Types, kept, one_node};
 pub use crate::plan::compile_whole_graph;
 pub use bb_ir as ir;
 pub use bb_ir::for_each_primitive;
 pub use inventory;
+pub use smallvec::SmallVec;
 
-pub use crate::ext::FamilyTable;
+pub use crate::ext::vendor::{ErasedBody, MadeOf, TracedBody, VendorPattern};
+pub use crate::ext::{ErasedBackend, FamilyTable};
 pub use crate::runtime::{
     BackendRuntime, Created, Declared, Device, Listed, OpenOptions, Registration, Start,
 };
@@ -17,10 +20,12 @@ pub use std::sync::Arc;
 pub use std::vec::Vec;
 pub use std::{concat, env, module_path};
 
-use crate::ext::Native;
+pub use crate::trace::Tracer;
+
+use crate::Outputs;
+use crate::ext::{Extended, Native};
 use crate::runtime::Identity;
-use bb_ir::op::Family;
-use smallvec::SmallVec;
+use bb_ir::op::{Family, OpSpec, Param};
 use std::marker::PhantomData;
 
 /// Tells at compile time whether a backend implements a family; `Operation` is the family's enum of
@@ -135,3 +140,57 @@ pub fn start<B: Declared>(backend: B, how: Start) -> Arc<dyn BackendRuntime> {
 pub fn default<B: crate::runtime::Constructed>() -> Result<B, BoxError> {
     Ok(B::construct())
 }
+
+/// Calls an operation of a vendor on a backend: a native one of the tables, or the body.
+///
+/// # Errors
+///
+/// The operation's own.
+pub fn vendor_call<B: Backend + ?Sized>(
+    on: &B,
+    op: &'static OpSpec,
+    tables: &[FamilyTable<B>],
+    inputs: &[Option<&B::Tensor>],
+    params: &[Param<'_>],
+) -> Result<Outputs<B::Tensor>, B::Error> {
+    Extended::new(on, tables).call(op, inputs, params)
+}
+
+/// Runs the body of an operation of a vendor, for a backend that did not write the method. Other operations of the table that
+/// the backend wrote are its own.
+///
+/// # Errors
+///
+/// The body's own.
+pub fn vendor_body<B: Backend + ?Sized>(
+    on: &B,
+    op: &'static OpSpec,
+    table: FamilyTable<B>,
+    inputs: &[Option<&B::Tensor>],
+    params: &[Param<'_>],
+) -> Result<Outputs<B::Tensor>, B::Error> {
+    vendor_call(on, op, &[table.without(op.index)], inputs, params)
+}
+
+/// The enum of a vendor's operations.
+pub trait VendorOp: 'static {
+    /// The family of the operations.
+    const FAMILY: Family;
+}
+
+/// Tells at compile time whether the derive of a backend names a vendor's family.
+#[derive(Debug)]
+pub struct Named<B, Operation>(PhantomData<(B, Operation)>);
+
+impl<B: Declared, Operation: VendorOp> Named<B, Operation> {
+    /// Whether the derive names the family.
+    pub const NAMED: bool = names_family::<B>(Operation::FAMILY);
+}
+
+/// The answer if [`Named`] itself has no constant: nothing registers the type, so nothing has to name the family.
+pub trait NotRegistered {
+    /// Nothing is wrong.
+    const NAMED: bool = true;
+}
+
+impl<B, Operation> NotRegistered for Named<B, Operation> {}

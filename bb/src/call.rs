@@ -9,7 +9,7 @@ use smallvec::SmallVec;
 
 /// Returns operands one by one, in the order of a row.
 #[derive(Debug)]
-pub(crate) struct Operands<'a, T> {
+pub struct Operands<'a, T> {
     op: &'static str,
     at: usize,
     inputs: &'a [Option<&'a T>],
@@ -17,7 +17,7 @@ pub(crate) struct Operands<'a, T> {
 
 impl<'a, T> Operands<'a, T> {
     /// Starts at the first operand.
-    pub(crate) fn new(op: &'static str, inputs: &'a [Option<&'a T>]) -> Self {
+    pub fn new(op: &'static str, inputs: &'a [Option<&'a T>]) -> Self {
         Operands { op, at: 0, inputs }
     }
 
@@ -27,7 +27,7 @@ impl<'a, T> Operands<'a, T> {
     ///
     /// [`Error::Operand`] if it is absent.
     #[inline]
-    pub(crate) fn required(&mut self) -> Result<&'a T, Error> {
+    pub fn required(&mut self) -> Result<&'a T, Error> {
         let index = self.at;
         self.at += 1;
         self.inputs.get(index).copied().flatten().ok_or(Error::Operand {
@@ -39,7 +39,7 @@ impl<'a, T> Operands<'a, T> {
 
     /// Returns the next operand, which is optional.
     #[inline]
-    pub(crate) fn optional(&mut self) -> Option<&'a T> {
+    pub fn optional(&mut self) -> Option<&'a T> {
         self.at += 1;
         self.inputs.get(self.at - 1).copied().flatten()
     }
@@ -49,7 +49,7 @@ impl<'a, T> Operands<'a, T> {
     /// # Errors
     ///
     /// [`Error::Operand`] if one of them is absent.
-    pub(crate) fn rest(&mut self) -> Result<SmallVec<[&'a T; 8]>, Error> {
+    pub fn rest(&mut self) -> Result<SmallVec<[&'a T; 8]>, Error> {
         let from = self.at;
         let rest = self.inputs.get(from..).unwrap_or_default();
         self.at = self.inputs.len();
@@ -66,7 +66,7 @@ impl<'a, T> Operands<'a, T> {
 ///
 /// [`Error::Results`] if the number of results is not 1.
 #[inline]
-pub(crate) fn only<T>(op: &'static str, mut outputs: Outputs<T>) -> Result<T, Error> {
+pub fn only<T>(op: &'static str, mut outputs: Outputs<T>) -> Result<T, Error> {
     let got = outputs.len();
     match outputs.pop() {
         Some(one) if got == 1 => Ok(one),
@@ -98,7 +98,7 @@ macro_rules! op_call {
             params: &[bb_ir::op::Param<'_>],
         ) -> Result<crate::Outputs<B::Tensor>, B::Error> {
             match op { $( $enum::$name => crate::call::call_method! {
-                [$enum::$name, $trait, $method, on, inputs, params]
+                [$enum::$name, <B as $trait>::$method, on, inputs, params]
                 ( $($input: $kind),* ; $($( $param: $pkind ),+)? )
                 $(with $struct { $($option: $okind),+ })? -> $output
             }, )* }
@@ -106,23 +106,27 @@ macro_rules! op_call {
     };
 }
 
-/// Takes the operands and parameters of a method from lists, and calls it.
-macro_rules! call_method {
-    ([$op:path, $trait:path, $method:ident, $on:ident, $inputs:ident, $params:ident]
+/// Takes the operands and parameters of an operation from lists, and calls a method or a function with them.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! __call_method {
+    ([$op:path, $call:expr, $on:ident, $inputs:ident, $params:ident]
      ( $($input:ident : $kind:ident),* ; $($param:ident : $pkind:ident),* )
      $(with $struct:ident { $($option:ident : $okind:ident),+ })? -> $output:ident) => {{
         const METHOD: &str = $op.spec().method;
-        let mut operands = crate::call::Operands::new(METHOD, $inputs);
-        $( let $input = crate::call::take_operand!($kind, operands); )*
+        let mut operands = $crate::__private::Operands::new(METHOD, $inputs);
+        $( let $input = $crate::__take_operand!($kind, operands); )*
         let mut params = $params.iter();
-        $( let $param = crate::call::take_param!($pkind, METHOD, params); )*
-        crate::call::wrap_output!($output, <B as $trait>::$method($on,
-            $( crate::call::pass_operand!($kind, $input), )* $( $param, )*
-            $( $struct { $( $option: crate::call::take_param!($okind, METHOD, params) ),+ } )?))
+        $( let $param = $crate::__take_param!($pkind, METHOD, params); )*
+        $crate::__wrap_output!($output, $call($on,
+            $( $crate::__pass_operand!($kind, $input), )* $( $param, )*
+            $( $struct { $( $option: $crate::__take_param!($okind, METHOD, params) ),+ } )?))
     }};
 }
 
-macro_rules! take_operand {
+#[doc(hidden)]
+#[macro_export]
+macro_rules! __take_operand {
     (Tensor, $operands:ident) => {
         $operands.required()?
     };
@@ -134,13 +138,17 @@ macro_rules! take_operand {
     };
 }
 
-macro_rules! take_param {
+#[doc(hidden)]
+#[macro_export]
+macro_rules! __take_param {
     ($kind:ident, $op:expr, $params:ident) => {
-        bb_ir::op::take::$kind($op, $params.next()).map_err(crate::Error::from)?
+        $crate::__private::ir::op::take::$kind($op, $params.next()).map_err($crate::Error::from)?
     };
 }
 
-macro_rules! pass_operand {
+#[doc(hidden)]
+#[macro_export]
+macro_rules! __pass_operand {
     (Tensors, $x:ident) => {
         &$x
     };
@@ -149,28 +157,34 @@ macro_rules! pass_operand {
     };
 }
 
-macro_rules! wrap_output {
+#[doc(hidden)]
+#[macro_export]
+macro_rules! __wrap_output {
     (Tensor, $result:expr) => {
-        $result.map(|x| crate::Outputs::from_buf([x]))
+        $result.map(|x| $crate::Outputs::from_buf([x]))
     };
     (Tensors, $result:expr) => {
-        $result.map(crate::Outputs::from_vec)
+        $result.map($crate::Outputs::from_vec)
     };
 }
 
 /// Lists operands as `&[Option<&T>]`, by their kinds in a row. The list is an array unless the number of
 /// operands varies.
-macro_rules! list_operands {
+#[doc(hidden)]
+#[macro_export]
+macro_rules! __list_operands {
     ($(Tensor $x:ident),+) => { [$( Some($x) ),+] };
     ($($kind:ident $x:ident),*) => {{
         #[allow(unused_mut, reason = "some rows have no operands")]
-        let mut list: smallvec::SmallVec<[Option<_>; 4]> = smallvec::SmallVec::new();
-        $( crate::call::push_operand!($kind, list, $x); )*
+        let mut list: $crate::__private::SmallVec<[Option<_>; 4]> = $crate::__private::SmallVec::new();
+        $( $crate::__push_operand!($kind, list, $x); )*
         list
     }};
 }
 
-macro_rules! push_operand {
+#[doc(hidden)]
+#[macro_export]
+macro_rules! __push_operand {
     (Tensor, $list:ident, $x:ident) => {
         $list.push(Some($x))
     };
@@ -183,16 +197,20 @@ macro_rules! push_operand {
 }
 
 /// Lists parameters as `[Param]`, by their kinds in a row: first those that are arguments, then the options.
-macro_rules! list_params {
+#[doc(hidden)]
+#[macro_export]
+macro_rules! __list_params {
     ($($kind:ident $param:ident),* $(; $options:ident $($okind:ident $option:ident),+)?) => {
-        [$( bb_ir::param_value!($kind, $param), )* $($( bb_ir::param_value!($okind, $options.$option), )+)?]
+        [$( $crate::__private::ir::param_value!($kind, $param), )* $($( $crate::__private::ir::param_value!($okind, $options.$option), )+)?]
     };
 }
 
 /// Converts the results of a call by index to the return type of the method.
-macro_rules! unwrap_output {
+#[doc(hidden)]
+#[macro_export]
+macro_rules! __unwrap_output {
     (Tensor, $op:expr, $outputs:expr) => {
-        crate::call::only($op, $outputs).map_err(Into::into)
+        $crate::__private::only($op, $outputs).map_err(::core::convert::Into::into)
     };
     (Tensors, $op:expr, $outputs:expr) => {
         Ok($outputs.into_vec())
@@ -200,8 +218,8 @@ macro_rules! unwrap_output {
 }
 
 pub(crate) use {
-    call_method, list_operands, list_params, op_call, pass_operand, push_operand, take_operand, take_param,
-    unwrap_output, wrap_output,
+    __call_method as call_method, __list_operands as list_operands, __list_params as list_params,
+    __unwrap_output as unwrap_output, __wrap_output as wrap_output, op_call,
 };
 
 use crate::Backend;

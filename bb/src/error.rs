@@ -254,6 +254,20 @@ pub enum Error {
         index: u16,
     },
 
+    /// A vendor's operation has no body, and the backend does not compute it.
+    #[error(
+        "`{name}` of `{domain}` has no body, and the backend has no kernel for it; its author writes `{method}` under \
+         `#[bb::native]` and names the family in `#[bb(vendors(…))]`"
+    )]
+    NoBody {
+        /// The domain.
+        domain: &'static str,
+        /// The operation in models, as in `GatedUnit`.
+        name: &'static str,
+        /// The method, as in `gated_unit`.
+        method: &'static str,
+    },
+
     /// A backend ran a graph and left out one of its outputs.
     #[error("the backend returned no output `{name}`")]
     MissingOutput {
@@ -820,6 +834,23 @@ impl Error {
             cause = error.source();
         }
         None
+    }
+
+    /// Returns the method that a backend's author has to write, if the cause is an operation without a body.
+    pub(crate) fn no_body(&self) -> Option<&'static str> {
+        let mut cause: Option<&(dyn std::error::Error + 'static)> = Some(self);
+        while let Some(error) = cause {
+            if let Some(Error::NoBody { method, .. }) = error.downcast_ref() {
+                return Some(method);
+            }
+            cause = error.source();
+        }
+        None
+    }
+
+    /// The error that no family has a row.
+    pub(crate) fn unknown_row(op: &bb_ir::op::OpSpec) -> Error {
+        Error::UnknownIndex { family: op.family.name(), index: op.index }
     }
 
     /// Returns the error for a state that the maker of a value excludes.

@@ -11,7 +11,7 @@ pub use spec::{Arity, Family, OpSpec, ParamSpec, method_name, same};
 
 crate::for_each_primitive!(crate::op_family,
     /// A primitive: an operation that every backend implements.
-    Primitive, Primitive);
+    Primitive, crate::op::Family::Primitive);
 
 #[cfg(test)]
 mod tests {

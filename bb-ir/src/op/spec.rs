@@ -28,15 +28,18 @@ pub enum Family {
     Quant,
     /// Losses, and how tensors move along their gradients.
     Train,
+    /// Operations of an author of a backend, by the domain under which models name them.
+    Vendor(&'static str),
 }
 
 impl Family {
     /// Tells whether two families are the same; also in constants.
     pub const fn is(self, other: Family) -> bool {
-        self as u8 == other as u8
+        same(self.name(), other.name())
     }
 
-    /// Returns the name of the family's trait.
+    /// Returns the name of the family's trait, or the domain of a vendor's operations. A domain contains a dot, so that it is
+    /// the name of no other family.
     pub const fn name(self) -> &'static str {
         match self {
             Family::Primitive => "Backend",
@@ -50,6 +53,7 @@ impl Family {
             Family::Ml => "Ml",
             Family::Quant => "Quant",
             Family::Train => "Train",
+            Family::Vendor(domain) => domain,
         }
     }
 }
@@ -113,12 +117,12 @@ impl std::hash::Hash for OpSpec {
 
 /// Expands rows of an op table to an enum that knows the specification of each operation.
 ///
-/// `op_family!{ [$(#[$doc:meta])* Enum, Family] rows }`. In a family of `bb::ext`, a row may have options; they follow
+/// `op_family!{ [$(#[$doc:meta])* Enum, family] rows }`, where `family` is an expression of type [`Family`]. In a family of `bb::ext`, a row may have options; they follow
 /// the row's other parameters.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! op_family {
-    ( [$(#[$edoc:meta])* $enum:ident, $family:ident] $( $(#[$doc:meta])*
+    ( [$(#[$edoc:meta])* $enum:ident, $family:expr] $( $(#[$doc:meta])*
        $name:ident $since:literal = $method:ident
        ( $($input:ident : $kind:ident),* $(; $($param:ident : $pkind:ident $(= $default:expr)?),+)? )
        $(with $options:ident : $struct:ident $(<$life:lifetime>)?
@@ -172,7 +176,7 @@ macro_rules! op_family {
             pub const fn spec(self) -> &'static $crate::op::OpSpec {
                 match self { $( $enum::$name => {
                     const SPEC: &$crate::op::OpSpec = &$crate::op::OpSpec {
-                        family: $crate::op::Family::$family,
+                        family: $family,
                         index: $enum::$name as u16,
                         name: stringify!($name),
                         method: $crate::op::method_name(stringify!($method)),

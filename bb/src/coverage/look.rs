@@ -334,6 +334,11 @@ impl Look<'_> {
                 self.inside(resolved, start, traced, "else_branch");
             }
             (Code::Repeat(_), _) => self.inside(resolved, start, traced, "body"),
+            (_, Stop::Failed(error)) if error.no_body().is_some() => {
+                if let Some(method) = error.no_body() {
+                    self.wrong(resolved, at, Why::NoKernel { method });
+                }
+            }
             (_, Stop::Failed(error)) if certain => {
                 let why = Why::Fails { reason: crate::error::causes(&error) };
                 self.wrong(resolved, at, why);

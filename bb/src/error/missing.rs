@@ -114,6 +114,21 @@ pub enum Why {
         /// The operator of the domain whose name is nearest.
         nearest: Option<&'static str>,
     },
+    /// Two linked crates define operations of the domain, and the order in which they were linked must not choose.
+    TwoVendors {
+        /// The paths of their traits.
+        paths: [&'static str; 2],
+    },
+    /// The vendor's operation exists from a newer opset of its domain on.
+    NotYet {
+        /// The first opset that has it.
+        since: i64,
+    },
+    /// The vendor's operation has no body, and the backend no kernel for it.
+    NoKernel {
+        /// The method that the backend's author writes.
+        method: &'static str,
+    },
     /// A component is bound to the operator, but the node is inside a subgraph, which is passed to a backend
     /// as a whole.
     InSubgraph {
@@ -149,6 +164,18 @@ impl std::fmt::Display for Missing {
             Why::Operator { known_domain, nearest } => {
                 Advice { domain, op, opset: *opset, known_domain: *known_domain, nearest: *nearest }.fmt(f)
             }
+            Why::TwoVendors { paths: [first, second] } => write!(
+                f,
+                "`{first}` and `{second}` both define operations of the domain; link only one of their crates"
+            ),
+            Why::NotYet { since } => {
+                write!(f, "`{domain}` has it from opset {since} on; import that opset, or a newer one")
+            }
+            Why::NoKernel { method } => write!(
+                f,
+                "the operation has no body, and the backend no kernel for it; write `{method}` under `#[bb::native]` and name \
+                 the family in `#[bb(vendors(…))]`, or bind the node to a backend that has the kernel: `.bind_node(\"{node}\", …)`"
+            ),
             Why::InSubgraph { holder } => write!(
                 f,
                 "a component is bound to it, but the node is inside `{holder}`, and a subgraph goes to a backend as it is; \

@@ -7,7 +7,7 @@
 
 use super::FamilyTable;
 use crate::{Backend, BoxError, Error, Outputs, Tensor, services};
-use bb_ir::op::{Family, Param, Primitive};
+use bb_ir::op::{OpSpec, Param, Primitive};
 use bb_ir::{DataType, DataTypes, TensorData};
 use smallvec::SmallVec;
 use std::any::Any;
@@ -115,8 +115,7 @@ pub(crate) trait Kernels: Send + Sync {
     /// Calls an operation of a family if the backend declares it native.
     fn native(
         &self,
-        family: Family,
-        index: u16,
+        op: &'static OpSpec,
         inputs: &[Option<&ErasedTensor>],
         params: &[Param<'_>],
     ) -> Option<Result<Outputs<ErasedTensor>, ErasedError>>;
@@ -194,13 +193,12 @@ impl<B: Backend + ?Sized> Kernels for WithFamilies<'_, B> {
 
     fn native(
         &self,
-        family: Family,
-        index: u16,
+        op: &'static OpSpec,
         inputs: &[Option<&ErasedTensor>],
         params: &[Param<'_>],
     ) -> Option<Result<Outputs<ErasedTensor>, ErasedError>> {
-        let table = super::extended::native_in(self.tables, family, index)?;
-        Some(self.call(family.name(), inputs, |inputs| table.call(self.on, index, inputs, params)))
+        let table = super::extended::native_in(self.tables, op)?;
+        Some(self.call(op.method, inputs, |inputs| table.call(self.on, op, inputs, params)))
     }
 
     fn to_host(&self, x: &ErasedTensor) -> Result<TensorData, ErasedError> {
@@ -237,12 +235,11 @@ impl<B: Backend> Kernels for Owned<B> {
 
     fn native(
         &self,
-        family: Family,
-        index: u16,
+        op: &'static OpSpec,
         inputs: &[Option<&ErasedTensor>],
         params: &[Param<'_>],
     ) -> Option<Result<Outputs<ErasedTensor>, ErasedError>> {
-        self.borrowed().native(family, index, inputs, params)
+        self.borrowed().native(op, inputs, params)
     }
 
     fn to_host(&self, x: &ErasedTensor) -> Result<TensorData, ErasedError> {
@@ -269,7 +266,13 @@ impl<B: Backend> Kernels for Owned<B> {
 /// A backend whose type is erased, with every extension family: native operations are the backend's own, all others run
 /// their bodies.
 #[derive(Clone, Copy)]
-pub(crate) struct ErasedBackend<'a>(pub(crate) &'a dyn Kernels);
+pub struct ErasedBackend<'a>(pub(crate) &'a dyn Kernels);
+
+impl std::fmt::Debug for ErasedBackend<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("ErasedBackend")
+    }
+}
 
 impl ErasedBackend<'_> {
     fn apply(
@@ -299,7 +302,19 @@ impl Backend for ErasedBackend<'_> {
 }
 
 #[diagnostic::do_not_recommend]
-impl super::Ops for ErasedBackend<'_> {}
+impl super::Ops for ErasedBackend<'_> {
+    fn vendor(
+        &self,
+        op: &'static OpSpec,
+        inputs: &[Option<&ErasedTensor>],
+        params: &[Param<'_>],
+    ) -> Result<Outputs<ErasedTensor>, ErasedError> {
+        match self.0.native(op, inputs, params) {
+            Some(outputs) => outputs,
+            None => super::vendor::erased_body(self, op, inputs, params),
+        }
+    }
+}
 
 /// Runs the body of an operation on a backend. Inside the body, operations that the backend declares native are called.
 ///
@@ -308,7 +323,7 @@ impl super::Ops for ErasedBackend<'_> {}
 /// The body's own errors, and the backend's.
 pub(crate) fn run_body<B: Backend + ?Sized>(
     on: &WithFamilies<'_, B>,
-    op: &'static bb_ir::op::OpSpec,
+    op: &'static OpSpec,
     inputs: &[Option<&B::Tensor>],
     params: &[Param<'_>],
 ) -> Result<Outputs<B::Tensor>, B::Error> {
@@ -326,7 +341,7 @@ pub(crate) fn run_body<B: Backend + ?Sized>(
 /// Runs the body of an operation. This is the part of [`run_body`] that is compiled once.
 fn call_erased(
     on: &dyn Kernels,
-    op: &'static bb_ir::op::OpSpec,
+    op: &'static OpSpec,
     inputs: &[Option<ErasedTensor>],
     params: &[Param<'_>],
 ) -> Result<Outputs<ErasedTensor>, ErasedError> {

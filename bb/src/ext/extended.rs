@@ -7,10 +7,10 @@ use bb_ir::op::{Family, OpSpec, Param};
 use bb_ir::proto::GraphProto;
 use std::collections::HashMap;
 
-/// Calls an operation of a family by number.
-type CallByNumber<B> = fn(
+/// Calls an operation of a family by its row.
+type CallByRow<B> = fn(
     &B,
-    u16,
+    &'static OpSpec,
     &[Option<&<B as Backend>::Tensor>],
     &[Param<'_>],
 ) -> Result<Outputs<<B as Backend>::Tensor>, <B as Backend>::Error>;
@@ -82,7 +82,7 @@ pub trait Native<Operation: 'static> {
 pub struct FamilyTable<B: Backend + ?Sized> {
     family: Family,
     native: OpSet,
-    call: CallByNumber<B>,
+    call: CallByRow<B>,
 }
 
 impl<B: Backend + ?Sized> Clone for FamilyTable<B> {
@@ -104,7 +104,7 @@ impl<B: Backend + ?Sized> FamilyTable<B> {
     pub const NONE: OpSet = OpSet([0; 4]);
 
     /// Makes a table of its parts.
-    pub const fn new(family: Family, native: OpSet, call: CallByNumber<B>) -> Self {
+    pub const fn new(family: Family, native: OpSet, call: CallByRow<B>) -> Self {
         FamilyTable { family, native, call }
     }
 
@@ -125,7 +125,7 @@ impl<B: Backend + ?Sized> FamilyTable<B> {
         self
     }
 
-    /// Calls an operation by number.
+    /// Calls an operation by its row.
     ///
     /// # Errors
     ///
@@ -133,11 +133,11 @@ impl<B: Backend + ?Sized> FamilyTable<B> {
     pub fn call(
         &self,
         on: &B,
-        index: u16,
+        op: &'static OpSpec,
         inputs: &[Option<&B::Tensor>],
         params: &[Param<'_>],
     ) -> Result<Outputs<B::Tensor>, B::Error> {
-        (self.call)(on, index, inputs, params)
+        (self.call)(on, op, inputs, params)
     }
 }
 
@@ -173,20 +173,19 @@ impl<'a, B: Backend + ?Sized> Extended<'a, B> {
         inputs: &[Option<&B::Tensor>],
         params: &[Param<'_>],
     ) -> Result<Outputs<B::Tensor>, B::Error> {
-        match native_in(self.tables, op.family, op.index) {
-            Some(table) => table.call(self.on, op.index, inputs, params),
+        match native_in(self.tables, op) {
+            Some(table) => table.call(self.on, op, inputs, params),
             None => run_body(&WithFamilies { on: self.on, tables: self.tables }, op, inputs, params),
         }
     }
 }
 
-/// Returns the table of `family` if the backend declares the operation native.
-pub(super) fn native_in<B: Backend + ?Sized>(
-    tables: &[FamilyTable<B>],
-    family: Family,
-    index: u16,
-) -> Option<&FamilyTable<B>> {
-    tables.iter().find(|t| t.family == family).filter(|t| t.native.contains(index))
+/// Returns the table of the operation's family if the backend declares the operation native.
+pub(super) fn native_in<'t, B: Backend + ?Sized>(
+    tables: &'t [FamilyTable<B>],
+    op: &OpSpec,
+) -> Option<&'t FamilyTable<B>> {
+    tables.iter().find(|t| t.family == op.family).filter(|t| t.native.contains(op.index))
 }
 
 /// Forwards the primitives.

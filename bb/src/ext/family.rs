@@ -22,7 +22,7 @@
 /// parameters.
 macro_rules! family {
     ([$(#[$tdoc:meta])* $trait:ident, $enum:ident, $module:ident] $($rows:tt)*) => {
-        bb_ir::op_family!{ [#[doc = concat!("An operation of the family `", stringify!($trait), "`.")] $enum, $trait] $($rows)* }
+        bb_ir::op_family!{ [#[doc = concat!("An operation of the family `", stringify!($trait), "`.")] $enum, bb_ir::op::Family::$trait] $($rows)* }
         crate::call::op_call!{ [call, $enum, $trait] $($rows)* }
         crate::ext::family::family_options!{ [$trait] $($rows)* }
         crate::ext::family::family_trait!{ [$(#[$tdoc])* $trait, $enum, $module] $($rows)* }
@@ -34,7 +34,9 @@ macro_rules! family {
 }
 
 /// Expands the options of rows to structs, and asserts that no row needs options which it does not have.
-macro_rules! family_options {
+#[doc(hidden)]
+#[macro_export]
+macro_rules! __family_options {
     ([$trait:ident] $( $(#[$doc:meta])*
        $name:ident $since:literal = $method:ident
        ( $($input:ident : $kind:ident),* $(; $($param:ident : $pkind:ident $(= $default:expr)?),+)? )
@@ -49,7 +51,7 @@ macro_rules! family_options {
                 concat!("`", stringify!($method), "` has more than four arguments: make optional parameters its options")
             );
         }; )*
-        $( $( crate::ext::family::options_struct!{
+        $( $( $crate::__options_struct!{
             #[doc = concat!("The options of [`", stringify!($method), "`](", stringify!($trait), "::", stringify!($method), ").")]
             $struct $(<$life>)? { $( $(#[$odoc])* $option: $okind = $odefault ),+ }
         } )? )*
@@ -58,15 +60,17 @@ macro_rules! family_options {
 
 /// Expands the options of a row to a struct. The first two rules write the types of the fields: a field that borrows
 /// needs the lifetime.
-macro_rules! options_struct {
+#[doc(hidden)]
+#[macro_export]
+macro_rules! __options_struct {
     ($(#[$doc:meta])* $struct:ident { $( $(#[$odoc:meta])* $option:ident : $kind:ident = $default:expr ),+ }) => {
-        crate::ext::family::options_struct!{
-            @ $(#[$doc])* $struct [] { $( $(#[$odoc])* $option: [bb_ir::param_type!($kind)] = $default ),+ }
+        $crate::__options_struct!{
+            @ $(#[$doc])* $struct [] { $( $(#[$odoc])* $option: [$crate::__private::ir::param_type!($kind)] = $default ),+ }
         }
     };
     ($(#[$doc:meta])* $struct:ident<$life:lifetime> { $( $(#[$odoc:meta])* $option:ident : $kind:ident = $default:expr ),+ }) => {
-        crate::ext::family::options_struct!{
-            @ $(#[$doc])* $struct [<$life>] { $( $(#[$odoc])* $option: [bb_ir::param_type!($kind $life)] = $default ),+ }
+        $crate::__options_struct!{
+            @ $(#[$doc])* $struct [<$life>] { $( $(#[$odoc])* $option: [$crate::__private::ir::param_type!($kind $life)] = $default ),+ }
         }
     };
     (@ $(#[$doc:meta])* $struct:ident [$($generics:tt)*] { $( $(#[$odoc:meta])* $option:ident : [$type:ty] = $default:expr ),+ }) => {
@@ -81,7 +85,7 @@ macro_rules! options_struct {
             pub $option: $type,
         )+ }
 
-        impl $($generics)* Default for $struct $($generics)* {
+        impl $($generics)* ::core::default::Default for $struct $($generics)* {
             fn default() -> Self {
                 Self { $( $option: $default ),+ }
             }
@@ -132,9 +136,9 @@ macro_rules! family_trait {
                     }
                     bits
                 },
-                |on, index, inputs, params| match $enum::from_index(index) {
+                |on, spec, inputs, params| match $enum::from_index(spec.index) {
                     Some(op) => call_native(on, op, inputs, params),
-                    None => crate::ext::fail::<B, _>(crate::Error::UnknownIndex { family: stringify!($trait), index }),
+                    None => crate::ext::fail::<B, _>(crate::Error::unknown_row(spec)),
                 },
             )
         }
@@ -152,7 +156,7 @@ macro_rules! family_trait {
             match op {
                 $( $enum::$name if const { table::<B>().native().contains($enum::$name as u16) } => {
                     crate::call::call_method! {
-                        [$enum::$name, $trait, $method, on, inputs, params]
+                        [$enum::$name, <B as $trait>::$method, on, inputs, params]
                         ( $($input: $kind),* ; $($( $param: $pkind ),+)? )
                         $(with $struct { $($option: $okind),+ })? -> $output
                     }
@@ -212,8 +216,7 @@ macro_rules! family_erased {
                 fn $method(&self $(, $input: crate::__input_type!($kind))* $($(, $param: bb_ir::param_type!($pkind))+)? $(, $options: $struct)?)
                     -> Result<crate::__output_type!($output), Self::Error> {
                     let native = self.0.native(
-                        bb_ir::op::Family::$trait,
-                        $enum::$name as u16,
+                        $enum::$name.spec(),
                         &crate::call::list_operands!($($kind $input),*),
                         &crate::call::list_params!($($($pkind $param),+)? $(; $options $($okind $option),+)?),
                     );
@@ -266,5 +269,5 @@ macro_rules! family_tracer {
 }
 
 pub(crate) use {
-    family, family_erased, family_extended, family_options, family_tracer, family_trait, options_struct,
+    __family_options as family_options, family, family_erased, family_extended, family_tracer, family_trait,
 };

@@ -59,12 +59,13 @@ pub(crate) mod sort;
 pub mod train;
 pub(crate) mod types;
 mod unpool;
+pub(crate) mod vendor;
 pub(crate) mod window;
 
 pub use bits::{Bits, BitsOp};
 pub use create::{Create, CreateOp, RandomNormalOptions, RandomUniformOptions};
 pub(crate) use elementwise::is_elementwise;
-pub(crate) use erased::ErasedBackend;
+pub use erased::ErasedBackend;
 #[cfg(feature = "conformance")]
 pub(crate) use erased::WithFamilies;
 pub use erased::{ErasedError, ErasedTensor};
@@ -97,7 +98,11 @@ pub use train::{
     AdagradOptions, AdamEpsilon, AdamOptions, CrossEntropyOfProbabilitiesOptions, CrossEntropyOptions,
     MomentumOptions, NegativeLogLikelihoodOptions, Reduction, Train, TrainOp,
 };
+pub use vendor::{
+    Accepts, PatternOperand, TypesOf, VendorFamily, VendorOperation, VendorType, vendor_families,
+};
 
+pub use crate::runtime::CallsRows;
 use crate::{Backend, Outputs, Tensor};
 use bb_ir::op::{Family, OpSpec, Param, Primitive};
 use bb_ir::{DataType, Shape, TensorData};
@@ -141,6 +146,20 @@ pub trait Ops: Create + Scalar + Nn + Llm + Index + Bits + Image + Ml + Quant + 
     /// that stand for the results, so that the body need not be gone through; otherwise `None`.
     fn stand_ins(&self, _results: &[(DataType, &[Extent])]) -> Option<Vec<Self::Tensor>> {
         None
+    }
+
+    /// Calls an operation of a vendor ([`bb::vendor!`](crate::vendor)): the backend's own, or the body.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::NoBody`](crate::Error::NoBody) if the backend has no kernel and the operation no body; the operation's own.
+    fn vendor(
+        &self,
+        op: &'static OpSpec,
+        inputs: &[Option<&Self::Tensor>],
+        params: &[Param<'_>],
+    ) -> Result<Outputs<Self::Tensor>, Self::Error> {
+        Extended::new(self, &[]).call(op, inputs, params)
     }
 
     /// Makes a tensor from elements on the host.
@@ -290,7 +309,16 @@ pub(crate) fn counted<B: Ops + ?Sized>(on: &B, shape: &[usize], step: i64) -> Re
     if shape.len() == 1 { Ok(numbers) } else { on.reshape(&numbers, shape) }
 }
 
-impl<B: Backend + ?Sized> Ops for Extended<'_, B> {}
+impl<B: Backend + ?Sized> Ops for Extended<'_, B> {
+    fn vendor(
+        &self,
+        op: &'static OpSpec,
+        inputs: &[Option<&B::Tensor>],
+        params: &[Param<'_>],
+    ) -> Result<Outputs<B::Tensor>, B::Error> {
+        self.call(op, inputs, params)
+    }
+}
 
 /// Reads integers or booleans of any width.
 pub(crate) fn integers(x: &TensorData) -> Result<Vec<i64>, bb_ir::Error> {
@@ -327,10 +355,11 @@ macro_rules! families {
             match (op.family, Primitive::from_index(op.index)) {
                 $( (Family::$trait, _) => match $enum::from_index(op.index) {
                     Some(op) => $module::call(on, op, inputs, params),
-                    None => fail::<B, _>(crate::Error::UnknownIndex { family: op.family.name(), index: op.index }),
+                    None => fail::<B, _>(crate::Error::unknown_row(op)),
                 }, )*
                 (Family::Primitive, Some(primitive)) => crate::call::call_primitive(on, primitive, inputs, params),
-                (family, _) => fail::<B, _>(crate::Error::UnknownIndex { family: family.name(), index: op.index }),
+                (Family::Vendor(_), _) => on.vendor(op, inputs, params),
+                _ => fail::<B, _>(crate::Error::unknown_row(op)),
             }
         }
 
@@ -339,6 +368,7 @@ macro_rules! families {
             match family {
                 $( Family::$trait => $enum::ALL.iter().map(|op| op.spec()).collect(), )*
                 Family::Primitive => Primitive::ALL.iter().map(|op| op.spec()).collect(),
+                Family::Vendor(domain) => vendor::rows(domain),
                 _ => Vec::new(),
             }
         }
@@ -348,25 +378,20 @@ macro_rules! families {
             match family {
                 $( Family::$trait => $enum::ALL.get(index).map(|op| op.spec()), )*
                 Family::Primitive => Primitive::ALL.get(index).map(|op| op.spec()),
+                Family::Vendor(domain) => vendor::rows(domain).get(index).copied(),
                 _ => None,
             }
         }
 
         /// Returns the tables of families for a backend that lacks element types, with these natives.
         pub(crate) fn narrowed_tables(natives: &[(Family, OpSet)]) -> Vec<FamilyTable<crate::narrow::Narrowed>> {
-            let table = |&(family, native): &(Family, OpSet)| match family {
-                $( Family::$trait => Some(FamilyTable::new(Family::$trait, native, |on: &crate::narrow::Narrowed, index, inputs, params| {
-                    match $enum::from_index(index) {
-                        Some(op) => on.native(op.spec(), inputs, params),
-                        None => fail::<crate::narrow::Narrowed, _>(crate::Error::UnknownIndex { family: Family::$trait.name(), index }),
-                    }
-                })), )*
-                _ => None,
+            let table = |&(family, native): &(Family, OpSet)| {
+                FamilyTable::new(family, native, |on: &crate::narrow::Narrowed, op, inputs, params| on.native(op, inputs, params))
             };
-            natives.iter().filter_map(table).collect()
+            natives.iter().map(table).collect()
         }
 
-        /// Returns every operation of every family.
+        /// Returns every operation of every family of `bb`.
         pub(crate) fn every_operation() -> Vec<(Family, OpSet)> {
             let all = |family| rows(family).iter().fold(OpSet::default(), |set, op| set.with(op.index));
             vec![$( (Family::$trait, all(Family::$trait)), )*]

@@ -19,7 +19,9 @@ macro_rules! __family {
     ($item:ident $unknown:ident $($with:tt)*) => {
         ::core::compile_error! { ::core::concat!(
             "no extension family `", ::core::stringify!($unknown), "`; the families are ",
-            "`Bits`, `Create`, `Image`, `Index`, `Llm`, `Ml`, `Nn`, `Quant`, `Scalar` and `Train`"
+            "`Bits`, `Create`, `Image`, `Index`, `Llm`, `Ml`, `Nn`, `Quant`, `Scalar` and `Train`; for the operations of a vendor \
+             write `#[bb(vendors(path::to::", ::core::stringify!($unknown), "))]` and \
+             `#[bb::native(operations = path::to::", ::core::stringify!($unknown), "Op)]`"
         )}
     };
 }
@@ -68,6 +70,23 @@ macro_rules! __families_named {
                 );
             };
         )*
+    };
+}
+
+/// Asserts that the derive of a backend names a vendor's family that the backend implements.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! __vendor_named {
+    ($backend:ty, $operations:path) => {
+        const _: () = {
+            #[allow(unused_imports, reason = "a backend that a derive registers does not need it")]
+            use $crate::__private::NotRegistered as _;
+            ::core::assert!(
+                $crate::__private::Named::<$backend, $operations>::NAMED,
+                "the operations of a vendor are implemented but not adopted, so that no plan would call them: name their trait \
+                 in `#[bb(vendors(…))]`"
+            );
+        };
     };
 }
 

@@ -72,7 +72,7 @@ impl Narrowed {
         }
         let operands: SmallVec<[Option<&ErasedTensor>; 4]> =
             inputs.iter().map(|x| x.and_then(NarrowTensor::on_device)).collect();
-        let Some(results) = self.device().native(spec.family, spec.index, &operands, params) else {
+        let Some(results) = self.device().native(spec, &operands, params) else {
             return self.body(spec, inputs, params);
         };
         let results = results?;

@@ -146,6 +146,11 @@ impl<'a, T> Call<'a, T> {
         &self.node.op_type
     }
 
+    /// Returns the domain of the operator; empty for `ai.onnx`.
+    pub fn domain(&self) -> &'a str {
+        &self.node.domain
+    }
+
     /// Lists the names of the attributes that are given. This is not yet reading them.
     pub fn attribute_names(&self) -> impl Iterator<Item = &'a str> {
         self.node.attributes.iter().map(|(name, _)| name)

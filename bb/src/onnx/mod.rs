@@ -56,6 +56,7 @@ mod strings;
 mod suppression;
 mod table;
 mod training;
+pub(crate) mod vendor;
 mod window;
 
 pub use crate::contract::OnnxValue;

@@ -178,14 +178,19 @@ fn find(domain: &str, op_type: &str, opset: i64) -> Option<&'static Entry> {
 
 /// Returns the operator and its function for a model that imports `opset` of `domain`.
 ///
-/// `ai.onnx` is another name of the empty domain.
+/// `ai.onnx` is another name of the empty domain. The operations of linked vendors are found, too.
 pub fn lookup<B: Ops + ?Sized>(
     domain: &str,
     op_type: &str,
     opset: i64,
 ) -> Option<(&'static Operator, Body<B>)> {
-    let found = find(domain, op_type, opset)?;
-    Some((&found.operator, body::<B>(found.place?)?))
+    match find(domain, op_type, opset) {
+        Some(found) => Some((&found.operator, body::<B>(found.place?)?)),
+        None => {
+            let (operator, _) = vendor::find(domain, op_type, opset)?;
+            Some((operator, Body::Tensors(vendor::function::<B>)))
+        }
+    }
 }
 
 /// Lists the versions of operators that have functions, by domain, name and version.

@@ -15,7 +15,7 @@ use crate::contract::bytes_of;
 use crate::ext::{FamilyTable, OpSet};
 use crate::trace::{Liveness, Operation, Phase, Step, StepId, Table, TraceValue, ValueSource, held};
 use crate::{Backend, Error, Outputs, Tensor};
-use bb_ir::op::{Family, Param};
+use bb_ir::op::{Family, OpSpec, Param};
 use bb_ir::{DataType, TensorData};
 use smallvec::SmallVec;
 use std::collections::{HashMap, HashSet};
@@ -373,8 +373,7 @@ pub(crate) trait Natives<B: Backend + ?Sized> {
     fn call(
         &self,
         on: &B,
-        family: Family,
-        index: u16,
+        op: &'static OpSpec,
         operands: &[Option<&B::Tensor>],
         params: &[Param<'_>],
     ) -> Result<Outputs<B::Tensor>, B::Error>;
@@ -387,14 +386,13 @@ impl<B: Backend + ?Sized> Natives<B> for &[FamilyTable<B>] {
     fn call(
         &self,
         on: &B,
-        family: Family,
-        index: u16,
+        op: &'static OpSpec,
         operands: &[Option<&B::Tensor>],
         params: &[Param<'_>],
     ) -> Result<Outputs<B::Tensor>, B::Error> {
-        match self.iter().find(|t| t.family() == family) {
-            Some(table) => table.call(on, index, operands, params),
-            None => crate::ext::fail::<B, _>(crate::Error::UnknownIndex { family: family.name(), index }),
+        match self.iter().find(|t| t.family() == op.family) {
+            Some(table) => table.call(on, op, operands, params),
+            None => crate::ext::fail::<B, _>(crate::Error::unknown_row(op)),
         }
     }
 
@@ -418,7 +416,7 @@ pub(crate) fn call<B: Backend + ?Sized, N: Natives<B>>(
 ) -> Result<Outputs<B::Tensor>, B::Error> {
     match callee {
         Callee::Primitive(op) => crate::call::call_primitive(on, op, operands, params),
-        Callee::Extension(family, index) => natives.call(on, family, index, operands, params),
+        Callee::Extension(op) => natives.call(on, op, operands, params),
         Callee::Host(body) => crate::ext::host::run(on, body, operands, params),
     }
 }

@@ -23,6 +23,15 @@ pub(crate) fn how_version(
     natives: &[(Family, OpSet)],
     count: Option<usize>,
 ) -> How {
+    if let Some((_, operation)) = crate::onnx::vendor::find(domain, name, opset) {
+        let spec = operation.spec();
+        let native = natives.iter().any(|(family, set)| *family == spec.family && set.contains(spec.index));
+        return match operation.has_body() {
+            _ if native => How::Native,
+            true => How::Lowered(count),
+            false => How::Unsupported,
+        };
+    }
     let Some((operator, _)) = crate::onnx::lookup::<crate::trace::Tracer>(domain, name, opset) else {
         return How::Unsupported;
     };

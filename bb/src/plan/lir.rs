@@ -10,7 +10,7 @@ use crate::trace::{
     InputIndex, LastRead, Liveness, Operation, Step, StepId, StepOrigins, Table, TableIndex, Trace,
     TraceValue, ValueSource, held, indices,
 };
-use bb_ir::op::{Family, Param, Primitive};
+use bb_ir::op::{OpSpec, Param, Primitive};
 use smallvec::SmallVec;
 
 indices! {
@@ -38,8 +38,8 @@ pub(crate) enum Operand {
 pub(crate) enum Callee {
     /// A primitive.
     Primitive(Primitive),
-    /// An operation of an extension family, by its table index.
-    Extension(Family, u16),
+    /// An operation of an extension family.
+    Extension(&'static OpSpec),
     /// A computation on host tensors.
     Host(&'static HostKernel),
 }
@@ -204,6 +204,6 @@ pub(crate) fn callee(step: &Step) -> Callee {
     match (step.operation, step.operation.primitive()) {
         (Operation::Host(body), _) => Callee::Host(body),
         (Operation::Row(_), Some(primitive)) => Callee::Primitive(primitive),
-        (Operation::Row(spec), None) => Callee::Extension(spec.family, spec.index),
+        (Operation::Row(spec), None) => Callee::Extension(spec),
     }
 }

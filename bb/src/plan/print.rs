@@ -16,8 +16,29 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 /// The passes for a backend with kernels that has these natives.
-fn interpreted<'w>(natives: &[(Family, OpSet)], weights: Weights<'w>) -> PassOptions<'w> {
-    PassOptions { fuse: fuses(natives), natives: NativeOps::of(natives), weights, ..PassOptions::INTERPRETED }
+fn interpreted<'w>(
+    natives: &[(Family, OpSet)],
+    weights: Weights<'w>,
+    settings: &'w Settings,
+) -> PassOptions<'w> {
+    PassOptions {
+        fuse: fuses(natives),
+        natives: NativeOps::of(natives),
+        weights,
+        settings: Some(settings),
+        ..PassOptions::INTERPRETED
+    }
+}
+
+/// How the traces here are made, for a backend with these natives.
+fn settings(natives: &[(Family, OpSet)]) -> Settings {
+    Settings {
+        natives: kept(natives.to_vec(), fuses(natives)),
+        value_bytes: bb_ir::Limits::default().value_bytes,
+        fold_bytes: bb_ir::Limits::default().fold_bytes,
+        symbolic: false,
+        types: bb_ir::DataTypes::ALL,
+    }
 }
 
 impl Module {
@@ -59,7 +80,7 @@ impl Module {
     ) -> Result<String, Error> {
         let (mut traced, ended) = self.trace(shapes, natives)?;
         let (recorded, weights) = traced.rewritable();
-        let counts = rewrite_to(recorded, interpreted(natives, weights), pass)?;
+        let counts = rewrite_to(recorded, interpreted(natives, weights, &settings(natives)), pass)?;
         let mut text = traced.recorded.to_string();
         end(&mut text, &ended);
         print_counts(&mut text, &counts);
@@ -80,7 +101,7 @@ impl Module {
     ) -> Result<String, Error> {
         let (mut traced, ended) = self.trace(shapes, natives)?;
         let (recorded, weights) = traced.rewritable();
-        let counts = rewrite(recorded, interpreted(natives, weights))?;
+        let counts = rewrite(recorded, interpreted(natives, weights, &settings(natives)))?;
         let plan = Plan::new(&traced.recorded, false)?;
         let operand = |operand: &Operand| match operand {
             Operand::Slot(i) => format!("s{i}"),
@@ -141,14 +162,8 @@ impl Module {
         let given = |i: usize| inputs_known.get(i).map(|a| (a.dtype, a.shape.as_slice()));
         InputSpec::new(graph).check_by(inputs_known.len(), &given)?;
         let start = Start { live: graph.inputs.clone(), ..Start::default() };
-        let settings = Settings {
-            natives: kept(natives.to_vec(), fuses(natives)),
-            value_bytes: bb_ir::Limits::default().value_bytes,
-            fold_bytes: bb_ir::Limits::default().fold_bytes,
-            symbolic: false,
-            types: bb_ir::DataTypes::ALL,
-        };
-        match trace(&Arc::new(Resolved::new(self.shared())?), &start, &inputs_known, &None, &settings)? {
+        let resolved = Arc::new(Resolved::new(self.shared())?);
+        match trace(&resolved, &start, &inputs_known, &None, &settings(natives))? {
             Outcome::Traced(traced, end) => Ok((*traced, end)),
             Outcome::Needs(wanted) => {
                 let value = start.live.get(wanted.position).map_or("", |v| graph.name_of(*v));

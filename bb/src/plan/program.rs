@@ -425,7 +425,10 @@ impl<B: Backend + ?Sized, N: Natives<B>> Program<B, N> {
                 }
                 Outcome::Traced(mut traced, end) => {
                     let (recorded, weights) = traced.rewritable();
-                    rewrite(recorded, PassOptions { weights, ..self.passes })?;
+                    rewrite(
+                        recorded,
+                        PassOptions { weights, settings: Some(&self.settings), ..self.passes },
+                    )?;
                     let made_for = MadeFor::of(&inputs);
                     let inputs = inputs.into_iter().map(|input| (input.dtype, input.shape, input.known));
                     let guards = Guards::new(&traced.recorded, inputs, self.settings.value_bytes)?;

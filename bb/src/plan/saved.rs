@@ -333,7 +333,7 @@ impl<B: Backend + ?Sized, N: Natives<B>> Program<B, N> {
             let outcome = trace(&self.resolved, &self.first.start, &inputs, &None, &self.settings)?;
             if let Outcome::Traced(mut traced, End::Done) = outcome {
                 let (recorded, weights) = traced.rewritable();
-                rewrite(recorded, PassOptions { weights, ..self.passes })?;
+                rewrite(recorded, PassOptions { weights, settings: Some(&self.settings), ..self.passes })?;
                 plans.extend(SavedPlan::of(*traced, made_for, &self.resolved));
             }
         }

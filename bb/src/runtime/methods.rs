@@ -112,21 +112,65 @@ macro_rules! method_of_values {
     };
 }
 
-macro_rules! erased_input {
-    (Tensor) => { &crate::Value };
-    (Optional) => { Option<&crate::Value> };
-    (Tensors) => { &[&crate::Value] };
+#[doc(hidden)]
+#[macro_export]
+macro_rules! __erased_input {
+    (Tensor) => { &$crate::Value };
+    (Optional) => { ::core::option::Option<&$crate::Value> };
+    (Tensors) => { &[&$crate::Value] };
 }
 
-macro_rules! erased_output {
-    (Tensor) => { crate::Value };
-    (Tensors) => { Vec<crate::Value> };
+#[doc(hidden)]
+#[macro_export]
+macro_rules! __erased_output {
+    (Tensor) => { $crate::Value };
+    (Tensors) => { ::std::vec::Vec<$crate::Value> };
 }
 
 pub(crate) use {
-    erased_input, erased_methods, erased_output, method_of_values, methods_of, methods_of_values,
+    __erased_input as erased_input, __erased_output as erased_output, erased_methods, method_of_values,
+    methods_of, methods_of_values,
 };
 
-use bb_ir::op::Primitive;
+use super::erased::Sealed;
+use super::{BackendHandle, Backends, DispatchResult, Value};
+use bb_ir::op::{OpSpec, Param, Primitive};
+
+/// What calls operations by their rows: a [`BackendHandle`], or [`Backends`].
+///
+/// The traits of vendors' operations ([`bb::vendor!`](crate::vendor)) are implemented for all of these. The trait is sealed.
+pub trait CallsRows: Sealed {
+    /// Calls an operation of any family, with operands and parameters in the order of its row.
+    ///
+    /// # Errors
+    ///
+    /// The operation's own errors; [`Error::ForeignTensor`](crate::Error::ForeignTensor) if an operand belongs to another
+    /// backend.
+    fn call_row(
+        &self,
+        op: &'static OpSpec,
+        inputs: &[Option<&Value>],
+        params: &[Param<'_>],
+    ) -> DispatchResult;
+}
+
+macro_rules! calls_rows {
+    ($($type:ident),*) => { $(
+        impl Sealed for $type {}
+
+        impl CallsRows for $type {
+            fn call_row(
+                &self,
+                op: &'static OpSpec,
+                inputs: &[Option<&Value>],
+                params: &[Param<'_>],
+            ) -> DispatchResult {
+                self.call(op, inputs, params)
+            }
+        }
+    )* };
+}
+
+calls_rows!(BackendHandle, Backends);
 
 bb_ir::for_each_primitive!(erased_methods, Primitive);

@@ -44,6 +44,7 @@ pub use value::Value;
 
 pub(crate) use answers::Question;
 pub(crate) use bridge::catch;
+pub use methods::CallsRows;
 pub(crate) use methods::{
     erased_input, erased_methods, erased_output, method_of_values, methods_of, methods_of_values,
 };

@@ -10,6 +10,7 @@ use super::stop::TraceStop;
 use super::table::{Table, TableIndex};
 use super::{TracedTensor, Tracer, Varies};
 use crate::error::TraceFault;
+use crate::ext::vendor;
 use crate::{DataType, Error, Tensor};
 use bb_ir::op::OpSpec;
 use bb_ir::{Shape, infer};
@@ -152,7 +153,9 @@ impl Trace {
         spec: &'static OpSpec,
         step: &Step,
     ) -> Result<Option<Vec<(DataType, Shape)>>, Error> {
-        let on = Tracer::new(Vec::new(), usize::MAX);
+        // An operation of a vendor may have no body, and only its types are asked for.
+        let natives = vendor::operation(spec).map(|_| vendor::alone(spec)).into_iter().collect();
+        let on = Tracer::new(natives, usize::MAX);
         let mut operands: Vec<Option<TracedTensor>> = Vec::with_capacity(step.inputs.len());
         for input in &step.inputs {
             let Some(value) = input else {

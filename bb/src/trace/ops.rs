@@ -1,14 +1,17 @@
 //! What the tracer does with extents: parameters become expressions.
 
+use super::keep::Kept;
 use super::log::When;
 use super::params::Recipe;
 use super::stop::TraceStop;
 use super::traced::{Elements, Follow, Type};
 use super::{TracedTensor, Tracer};
+use crate::ext::VendorType;
+use crate::ext::vendor::{self, MadeOf};
 use crate::ext::{CreateOp, Extent, Extents, HostKernel, Ops, integers, negative, product, types};
-use crate::{Backend, Outputs, Tensor};
+use crate::{Backend, Error, Outputs, Tensor};
 use bb_ir::infer::RuleParam;
-use bb_ir::op::{Param, Primitive};
+use bb_ir::op::{OpSpec, Param, Primitive};
 use bb_ir::{DataType, Shape, TensorData};
 
 /// The most indices by which a symbolic extent is repeated; a larger one is tied, and made as a product.
@@ -78,6 +81,32 @@ impl Ops for Tracer {
         results: &[(DataType, Shape)],
     ) -> Result<Outputs<TracedTensor>, TraceStop> {
         Ok(self.record_host(body, inputs, params, results)?)
+    }
+
+    fn vendor(
+        &self,
+        op: &'static OpSpec,
+        inputs: &[Option<&TracedTensor>],
+        params: &[Param<'_>],
+    ) -> Result<Outputs<TracedTensor>, TraceStop> {
+        let operation = vendor::operation(op).ok_or_else(|| Error::unknown_row(op))?;
+        let kept = self.keeps(op, inputs, params);
+        let types = match (operation.made_of(), kept) {
+            (MadeOf::Body { traced, .. }, Kept::Never) => return traced(self, inputs, params),
+            (MadeOf::Body { traced, .. }, _) => {
+                let mark = self.enter_native();
+                let body = traced(self, inputs, params)?;
+                return Ok(self.record_native(mark, kept, op, inputs, params, body)?);
+            }
+            (MadeOf::Kernel(_), Kept::Never) => return Err(vendor::no_body(op).into()),
+            (MadeOf::Kernel(types), _) => types,
+        };
+        let of = |x: &TracedTensor| VendorType { dtype: x.dtype(), extents: self.extents(x) };
+        let operands: Vec<Option<VendorType>> = inputs.iter().map(|x| x.map(of)).collect();
+        let results = types(&operands, params)?;
+        let mark = self.enter_native();
+        let made = results.iter().map(|ty| self.stand_in(ty.dtype, &ty.extents)).collect();
+        Ok(self.record_native(mark, kept, op, inputs, params, made)?)
     }
 
     fn stand_ins(&self, results: &[(DataType, &[Extent])]) -> Option<Vec<TracedTensor>> {

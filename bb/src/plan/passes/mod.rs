@@ -8,7 +8,7 @@ use crate::Error;
 use crate::error::Internal;
 use crate::ext::{NnOp, OpSet, ScalarOp};
 use crate::plan::program::Engine;
-use crate::plan::segment::Weights;
+use crate::plan::segment::{Settings, Weights};
 use crate::trace::Trace;
 use bb_ir::op::{Family, OpSpec};
 
@@ -27,6 +27,7 @@ macro_rules! passes {
 passes![
     drop_identities,
     merge_duplicates,
+    fuse_vendor,
     merge_reshapes,
     merge_transposes,
     sink_dequantised,
@@ -98,6 +99,8 @@ pub(super) struct PassOptions<'w> {
     pub(super) natives: NativeOps,
     /// The weights that the trace may read.
     pub(super) weights: Weights<'w>,
+    /// How the trace was made, for patterns that are traced the same way; without it there are no patterns.
+    pub(super) settings: Option<&'w Settings>,
 }
 
 /// The operations of families that a backend computes natively, of those families whose operations passes put in.
@@ -152,7 +155,15 @@ impl PassOptions<'static> {
         fold_scales: true,
         natives: NativeOps::NONE,
         weights: Weights::NONE,
+        settings: None,
     };
+}
+
+impl PassOptions<'_> {
+    /// The options for a trace that reads no weights.
+    fn of_constants(&self) -> PassOptions<'static> {
+        PassOptions { weights: Weights::NONE, settings: None, ..*self }
+    }
 }
 
 /// Runs the passes on a trace, and returns what each did.
@@ -231,6 +242,7 @@ mod tests {
             "trace",
             "drop-identities",
             "merge-duplicates",
+            "fuse-vendor",
             "merge-reshapes",
             "merge-transposes",
             "sink-dequantised",

@@ -1,0 +1,286 @@
+//! The macro that declares a vendor's operations.
+
+/// Declares operations of an author's own, which models reach by domain and name.
+///
+/// A row has the grammar of `bb`'s own tables: documentation, the name in models, the first opset of the domain that has it,
+/// the method, operands before the `;`, parameters after it with their defaults, and the result. Behind `=>` follows what the
+/// operation is made of:
+///
+/// - `body: function`: a function of other operations, generic over [`B: Ops`](crate::ext::Ops) as those of `bb` are. The
+///   operation then runs on every backend, and is fast where a backend has a kernel.
+/// - `types: function`: there is no body. The [function](crate::ext::TypesOf) tells the types of the results, and a backend
+///   without a kernel refuses the operation before anything runs.
+/// - `pattern: function`, as often as there are patterns: a function like a body. Where a plan for a backend with a kernel of
+///   the operation has the steps that the function records, the operation replaces them. Commutative operands may come in
+///   either order, and a float parameter of the row may be any number. A pattern has one result, and it is looked for on
+///   operands of the element type and the rank of that result; the ones that are found may have others, if the function then
+///   records the same. `pattern: function where condition` replaces only steps whose operands the
+///   [condition](crate::ext::Accepts) accepts, for a kernel that does not take all.
+///
+/// The names in parentheses are the enum of the operations and the trait by which component code calls them.
+///
+/// # Examples
+///
+/// ```
+/// use bb::ext::Ops;
+///
+/// /// `x * sigmoid(beta * gate)`.
+/// fn gated<B: Ops + ?Sized>(on: &B, x: &B::Tensor, gate: &B::Tensor, beta: f64) -> Result<B::Tensor, B::Error> {
+///     let scaled = on.mul(gate, &on.scalar_like(gate, beta)?)?;
+///     on.mul(x, &on.sigmoid(&scaled)?)
+/// }
+///
+/// bb::vendor! {
+///     /// The operations of Acme's accelerator.
+///     pub trait Acme(AcmeOp, AcmeCalls) in "com.acme" {
+///         /// Computes `x * sigmoid(beta * gate)`.
+///         ///
+///         /// Shapes: both broadcast to the result.
+///         Gated 1 = gated(x: Tensor, gate: Tensor; beta: Float = 1.0) -> Tensor => body: gated, pattern: gated;
+///     }
+/// }
+///
+/// // A backend with a kernel writes it under `#[bb::native(operations = AcmeOp)] impl Acme for MyBackend { … }`, and names
+/// // the family: `#[bb(vendors(Acme))]`. Component code calls it on any backend:
+/// # fn call(cpu: &bb::BackendHandle, x: &bb::Value, gate: &bb::Value) -> Result<(), bb::Error> {
+/// let y = cpu.gated(x, gate, 1.5)?;
+/// # Ok(())
+/// # }
+/// # fn main() {}
+/// ```
+#[macro_export]
+macro_rules! vendor {
+    (
+        $(#[$tdoc:meta])*
+        $vis:vis trait $trait:ident ($enum:ident, $calls:ident) in $domain:literal { $(
+            $(#[$doc:meta])*
+            $name:ident $since:literal = $method:ident
+            ( $($input:ident : $kind:ident),* $(; $($param:ident : $pkind:ident $(= $default:expr)?),+)? )
+            $(with $options:ident : $struct:ident $(<$life:lifetime>)?
+              { $( $(#[$odoc:meta])* $option:ident : $okind:ident = $odefault:expr ),+ $(,)? })?
+            -> $output:ident => $made:ident : $function:path $(, pattern: $pattern:path $(where $when:path)?)* ;
+        )* }
+    ) => {
+        $crate::__private::ir::op_family! {
+            [#[doc = concat!("An operation of `", $domain, "`.")] $enum, $crate::ir::op::Family::Vendor($domain)] $(
+                $(#[$doc])*
+                $name $since = $method ( $($input: $kind),* $(; $($param: $pkind $(= $default)?),+)? )
+                $(with $options: $struct $(<$life>)? { $( $(#[$odoc])* $option: $okind = $odefault ),+ })?
+                -> $output;
+            )*
+        }
+
+        $crate::__family_options! { [$trait] $(
+            $(#[$doc])*
+            $name $since = $method ( $($input: $kind),* $(; $($param: $pkind $(= $default)?),+)? )
+            $(with $options: $struct $(<$life>)? { $( $(#[$odoc])* $option: $okind = $odefault ),+ })?
+            -> $output;
+        )* }
+
+        impl $crate::__private::VendorOp for $enum {
+            const FAMILY: $crate::ir::op::Family = $crate::ir::op::Family::Vendor($domain);
+        }
+
+        $(#[$tdoc])*
+        ///
+        /// A backend implements this trait under `#[bb::native]`, and its derive names it: `#[bb(vendors(…))]`.
+        $vis trait $trait: $crate::Backend + $crate::ext::Native<$enum> { $(
+            $(#[$doc])*
+            #[allow(clippy::too_many_arguments, reason = "some operations have many operands")]
+            fn $method(&self $(, $input: $crate::__input_type!($kind))*
+                $($(, $param: $crate::__private::ir::param_type!($pkind))+)? $(, $options: $struct)?)
+                -> ::core::result::Result<$crate::__output_type!($output), Self::Error> {
+                let outputs = $crate::__private::vendor_body(
+                    self,
+                    $enum::$name.spec(),
+                    $trait::<Self>(),
+                    &$crate::__list_operands!($($kind $input),*),
+                    &$crate::__list_params!($($($pkind $param),+)? $(; $options $($okind $option),+)?),
+                )?;
+                $crate::__unwrap_output!($output, stringify!($method), outputs)
+            }
+        )* }
+
+        #[doc = concat!("Returns the table of [`trait@", stringify!($trait), "`] for the derive of a backend.")]
+        #[allow(non_snake_case, reason = "named after the trait, so that one path names both")]
+        $vis const fn $trait<B: $trait + ?::core::marker::Sized>() -> $crate::ext::FamilyTable<B> {
+            const fn native<B: $trait + ?::core::marker::Sized>() -> $crate::ext::OpSet {
+                let mut bits = $crate::ext::FamilyTable::<B>::NONE;
+                let mut list = <B as $crate::ext::Native<$enum>>::NATIVE;
+                while let [first, rest @ ..] = list {
+                    bits = bits.with(*first as u16);
+                    list = rest;
+                }
+                bits
+            }
+            // A method that the backend did not write is not compiled for it, because the conditions are constants.
+            $crate::ext::FamilyTable::new(
+                $crate::ir::op::Family::Vendor($domain),
+                native::<B>(),
+                |on, spec, inputs, params| match $enum::from_index(spec.index) {
+                    $( ::core::option::Option::Some($enum::$name)
+                        if const { native::<B>().contains($enum::$name as u16) } => $crate::__call_method! {
+                        [$enum::$name, <B as $trait>::$method, on, inputs, params]
+                        ( $($input: $kind),* ; $($( $param: $pkind ),+)? )
+                        $(with $struct { $($option: $okind),+ })? -> $output
+                    }, )*
+                    _ => $crate::__private::vendor_call(on, spec, &[$trait::<B>()], inputs, params),
+                },
+            )
+        }
+
+        #[doc = concat!("Calls the operations of `", $domain, "` on backends whose type is erased.")]
+        $vis trait $calls: $crate::ext::CallsRows { $(
+            $(#[$doc])*
+            ///
+            /// # Errors
+            ///
+            /// [`bb::Error::NoBody`] if the backend does not compute the operation and it has no body; the operation's own.
+            #[allow(clippy::too_many_arguments, reason = "some operations have many operands")]
+            fn $method(&self $(, $input: $crate::__erased_input!($kind))*
+                $($(, $param: $crate::__private::ir::param_type!($pkind))+)? $(, $options: $struct)?)
+                -> ::core::result::Result<$crate::__erased_output!($output), $crate::Error> {
+                let outputs = self.call_row(
+                    $enum::$name.spec(),
+                    &$crate::__list_operands!($($kind $input),*),
+                    &$crate::__list_params!($($($pkind $param),+)? $(; $options $($okind $option),+)?),
+                )?;
+                $crate::__unwrap_output!($output, stringify!($method), outputs)
+            }
+        )* }
+
+        impl<C: $crate::ext::CallsRows + ?::core::marker::Sized> $calls for C {}
+
+        $crate::__vendor_on! { [B] [$crate::ext::Extended<'_, B>] $trait $enum $(
+            $name $method ( $($input: $kind),* $(; $($param: $pkind),+)? )
+            $(with $options: $struct { $( $option: $okind ),+ })? -> $output;
+        )* }
+        $crate::__vendor_on! { [] [$crate::__private::ErasedBackend<'_>] $trait $enum $(
+            $name $method ( $($input: $kind),* $(; $($param: $pkind),+)? )
+            $(with $options: $struct { $( $option: $okind ),+ })? -> $output;
+        )* }
+        $crate::__vendor_on! { [] [$crate::__private::Tracer] $trait $enum $(
+            $name $method ( $($input: $kind),* $(; $($param: $pkind),+)? )
+            $(with $options: $struct { $( $option: $okind ),+ })? -> $output;
+        )* }
+
+        const _: () = {
+            const OPERATIONS: &[$crate::ext::VendorOperation] = &[ $(
+                $crate::ext::VendorOperation::new(
+                    $enum::$name.spec(),
+                    $crate::__vendor_made_of!($made $function, [$enum::$name, $trait]
+                        ( $($input: $kind),* ; $($( $param: $pkind ),+)? )
+                        $(with $struct { $($option: $okind),+ })? -> $output),
+                    $crate::__vendor_patterns!([$($pattern $(where $when)?),*] [$enum::$name, $trait]
+                        [ ( $($input: $kind),* ; $($( $param: $pkind ),+)? )
+                        $(with $struct { $($option: $okind),+ })? -> $output ]),
+                ),
+            )* ];
+            const FAMILY: $crate::ext::VendorFamily = $crate::ext::VendorFamily::new(
+                $domain,
+                concat!(module_path!(), "::", stringify!($trait)),
+                OPERATIONS,
+            );
+            $crate::__private::inventory::submit! { FAMILY }
+        };
+    };
+}
+
+/// Implements a vendor's trait for a type that calls every row of any family.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! __vendor_on {
+    ([$($generic:ident)?] [$type:ty] $trait:ident $enum:ident $(
+        $name:ident $method:ident ( $($input:ident : $kind:ident),* $(; $($param:ident : $pkind:ident),+)? )
+        $(with $options:ident : $struct:ident { $( $option:ident : $okind:ident ),+ })? -> $output:ident;
+    )*) => {
+        #[diagnostic::do_not_recommend]
+        impl $(<$generic: $crate::Backend + ?::core::marker::Sized>)? $crate::ext::Native<$enum> for $type {
+            const NATIVE: &'static [$enum] = &[];
+        }
+
+        #[diagnostic::do_not_recommend]
+        impl $(<$generic: $crate::Backend + ?::core::marker::Sized>)? $trait for $type { $(
+            #[allow(clippy::too_many_arguments, reason = "some operations have many operands")]
+            fn $method(&self $(, $input: $crate::__input_type!($kind))*
+                $($(, $param: $crate::__private::ir::param_type!($pkind))+)? $(, $options: $struct)?)
+                -> ::core::result::Result<$crate::__output_type!($output), Self::Error> {
+                let outputs = $crate::ext::Ops::vendor(
+                    self,
+                    $enum::$name.spec(),
+                    &$crate::__list_operands!($($kind $input),*),
+                    &$crate::__list_params!($($($pkind $param),+)? $(; $options $($okind $option),+)?),
+                )?;
+                $crate::__unwrap_output!($output, stringify!($method), outputs)
+            }
+        )* }
+    };
+}
+
+/// What a row says that an operation is made of.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! __vendor_made_of {
+    (body $function:path, [$op:path, $trait:path] $($row:tt)*) => {
+        $crate::__private::MadeOf::Body {
+            traced: $crate::__vendor_traced!($function, [$op, $trait] [$($row)*]),
+            erased: |on, inputs, params| {
+                $crate::__vendor_function!($function, [$op, $trait] $($row)*);
+                function(on, inputs, params)
+            },
+        }
+    };
+    (types $function:path, $($row:tt)*) => {
+        $crate::__private::MadeOf::Kernel($function)
+    };
+    ($other:ident $($row:tt)*) => {
+        ::core::compile_error!(::core::concat!(
+            "an operation is made of `body: function` or `types: function`, not of `", ::core::stringify!($other), "`"
+        ))
+    };
+}
+
+/// The patterns of an operation.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! __vendor_patterns {
+    ([$($pattern:path $(where $when:path)?),*] [$op:path, $trait:path] $row:tt) => {
+        &[ $( $crate::__private::VendorPattern {
+            traced: $crate::__vendor_traced!($pattern, [$op, $trait] $row),
+            accepts: &[$($when)?],
+        } ),* ]
+    };
+}
+
+/// A body or a pattern on the tracer.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! __vendor_traced {
+    ($function:path, [$op:path, $trait:path] [$($row:tt)*]) => {
+        |on, inputs, params| {
+            $crate::__vendor_function!($function, [$op, $trait] $($row)*);
+            function(on, inputs, params)
+        }
+    };
+}
+
+/// Declares a function that takes operands and parameters as lists and calls a body with them.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! __vendor_function {
+    ($function:path, [$op:path, $trait:path]
+     ( $($input:ident : $kind:ident),* ; $($param:ident : $pkind:ident),* )
+     $(with $struct:ident { $($option:ident : $okind:ident),+ })? -> $output:ident) => {
+        #[allow(unused_mut, unused_variables, reason = "some rows have no operands or no parameters")]
+        fn function<B: $crate::ext::Ops + $trait + ?::core::marker::Sized>(
+            on: &B,
+            inputs: &[::core::option::Option<&B::Tensor>],
+            params: &[$crate::ir::op::Param<'_>],
+        ) -> ::core::result::Result<$crate::Outputs<B::Tensor>, B::Error> {
+            $crate::__call_method! {
+                [$op, $function, on, inputs, params]
+                ( $($input: $kind),* ; $($param: $pkind),* ) $(with $struct { $($option: $okind),+ })? -> $output
+            }
+        }
+    };
+}

@@ -1,0 +1,269 @@
+//! Operations of a vendor: rows of an author's own, which models reach by domain and name.
+//!
+//! [`bb::vendor!`](crate::vendor) writes a family like those of `bb` in the author's crate, and one record by which plans
+//! and models find it. An operation is made of a body of other operations, which then runs on every backend, or only its
+//! types are known, and it runs where a backend has a kernel. Patterns say which steps of a plan the operation replaces.
+
+mod macros;
+
+use super::{ErasedBackend, ErasedError, ErasedTensor, Extents, OpSet};
+use crate::trace::{TraceStop, TracedTensor, Tracer};
+use crate::{Error, Outputs};
+use bb_ir::DataType;
+use bb_ir::op::{Family, OpSpec, Param};
+use smallvec::SmallVec;
+use std::sync::OnceLock;
+
+/// The element type and the extents of an operand or a result of a vendor's operation.
+#[derive(Debug, Clone)]
+pub struct VendorType {
+    /// The element type.
+    pub dtype: DataType,
+    /// The extents, outermost first: numbers, or expressions of the model's symbolic dimensions.
+    pub extents: Extents,
+}
+
+/// Tells the types of the results of an operation without a body, by those of its operands and by its parameters.
+pub type TypesOf = fn(&[Option<VendorType>], &[Param<'_>]) -> Result<Vec<VendorType>, Error>;
+
+/// A body, or a pattern, that records what it calls.
+#[doc(hidden)]
+pub type TracedBody =
+    fn(&Tracer, &[Option<&TracedTensor>], &[Param<'_>]) -> Result<Outputs<TracedTensor>, TraceStop>;
+
+/// A body that runs on any backend.
+#[doc(hidden)]
+pub type ErasedBody = fn(
+    &ErasedBackend<'_>,
+    &[Option<&ErasedTensor>],
+    &[Param<'_>],
+) -> Result<Outputs<ErasedTensor>, ErasedError>;
+
+/// An operand of steps that an operation may replace.
+#[derive(Debug, Clone)]
+pub struct PatternOperand {
+    /// The element type.
+    pub dtype: DataType,
+    /// The extents, outermost first; `None` for one that may differ between runs.
+    pub extents: SmallVec<[Option<usize>; 4]>,
+}
+
+/// Tells whether a kernel takes operands and parameters, so that an operation may replace the steps of a pattern.
+pub type Accepts = fn(&[Option<PatternOperand>], &[Param<'_>]) -> bool;
+
+/// A function whose steps an operation replaces.
+#[doc(hidden)]
+#[derive(Debug, Clone, Copy)]
+pub struct VendorPattern {
+    /// Records the steps.
+    pub traced: TracedBody,
+    /// What must hold; nothing, or one function.
+    pub accepts: &'static [Accepts],
+}
+
+/// What an operation is made of.
+#[doc(hidden)]
+#[derive(Debug, Clone, Copy)]
+pub enum MadeOf {
+    /// A body of other operations.
+    Body {
+        /// For plans.
+        traced: TracedBody,
+        /// For single calls.
+        erased: ErasedBody,
+    },
+    /// Nothing but a backend's kernel; the types of its results are known.
+    Kernel(TypesOf),
+}
+
+/// An operation of a vendor.
+#[derive(Debug, Clone, Copy)]
+pub struct VendorOperation {
+    spec: &'static OpSpec,
+    made_of: MadeOf,
+    patterns: &'static [VendorPattern],
+}
+
+impl VendorOperation {
+    /// Makes an operation of its parts; [`bb::vendor!`](crate::vendor) calls this.
+    #[doc(hidden)]
+    pub const fn new(spec: &'static OpSpec, made_of: MadeOf, patterns: &'static [VendorPattern]) -> Self {
+        VendorOperation { spec, made_of, patterns }
+    }
+
+    /// Returns the row.
+    pub fn spec(&self) -> &'static OpSpec {
+        self.spec
+    }
+
+    /// Tells whether the operation has a body, so that it runs on every backend.
+    pub fn has_body(&self) -> bool {
+        matches!(self.made_of, MadeOf::Body { .. })
+    }
+
+    /// Returns what the operation is made of.
+    pub(crate) fn made_of(&self) -> MadeOf {
+        self.made_of
+    }
+
+    /// Returns the functions whose steps the operation replaces in plans.
+    pub(crate) fn patterns(&self) -> &'static [VendorPattern] {
+        self.patterns
+    }
+}
+
+/// The operations of a domain, as [`bb::vendor!`](crate::vendor) declares them.
+#[derive(Debug, Clone, Copy)]
+pub struct VendorFamily {
+    domain: &'static str,
+    path: &'static str,
+    operations: &'static [VendorOperation],
+}
+
+inventory::collect!(VendorFamily);
+
+impl VendorFamily {
+    /// Makes a family of its parts; [`bb::vendor!`](crate::vendor) calls this.
+    ///
+    /// # Panics
+    ///
+    /// While compiling, if the domain has no dot, or is ONNX's or Microsoft's.
+    #[doc(hidden)]
+    pub const fn new(
+        domain: &'static str,
+        path: &'static str,
+        operations: &'static [VendorOperation],
+    ) -> VendorFamily {
+        assert!(
+            has_dot(domain.as_bytes()),
+            "the domain of a vendor's operations contains a dot, as in `com.example`"
+        );
+        assert!(
+            !starts_with(domain.as_bytes(), b"ai.onnx") && !starts_with(domain.as_bytes(), b"com.microsoft"),
+            "domains that begin with `ai.onnx` or `com.microsoft` are not for others' operations"
+        );
+        VendorFamily { domain, path, operations }
+    }
+
+    /// Returns the domain under which models name the operations.
+    pub fn domain(&self) -> &'static str {
+        self.domain
+    }
+
+    /// Returns the path of the family's trait.
+    pub fn path(&self) -> &'static str {
+        self.path
+    }
+
+    /// Returns the operations, in the order of their rows.
+    pub fn operations(&self) -> &'static [VendorOperation] {
+        self.operations
+    }
+}
+
+const fn has_dot(text: &[u8]) -> bool {
+    match text {
+        [b'.', ..] => true,
+        [_, rest @ ..] => has_dot(rest),
+        [] => false,
+    }
+}
+
+const fn starts_with(text: &[u8], prefix: &[u8]) -> bool {
+    match (text, prefix) {
+        (_, []) => true,
+        ([a, text @ ..], [b, prefix @ ..]) if *a == *b => starts_with(text, prefix),
+        _ => false,
+    }
+}
+
+/// The linked families, sorted by domain.
+fn linked() -> &'static [VendorFamily] {
+    static LINKED: OnceLock<Vec<VendorFamily>> = OnceLock::new();
+    LINKED.get_or_init(|| {
+        let mut all: Vec<VendorFamily> = inventory::iter::<VendorFamily>().copied().collect();
+        all.sort_by_key(|family| (family.domain, family.path));
+        all
+    })
+}
+
+/// Lists the families of vendors that are linked into the program, sorted by domain.
+///
+/// # Examples
+///
+/// ```
+/// for family in bb::ext::vendor_families() {
+///     println!("{} {} operations", family.domain(), family.operations().len());
+/// }
+/// ```
+pub fn vendor_families() -> impl Iterator<Item = &'static VendorFamily> {
+    linked().iter()
+}
+
+/// Returns the family of a domain; `None` if none is linked, or if two are, because the link order must not choose.
+pub(crate) fn family(domain: &str) -> Option<&'static VendorFamily> {
+    match of_domain(domain) {
+        [only] => Some(only),
+        _ => None,
+    }
+}
+
+/// Returns the paths of two families that have the same domain.
+pub(crate) fn duplicate(domain: &str) -> Option<[&'static str; 2]> {
+    match of_domain(domain) {
+        [first, second, ..] => Some([first.path, second.path]),
+        _ => None,
+    }
+}
+
+fn of_domain(domain: &str) -> &'static [VendorFamily] {
+    let all = linked();
+    let start = all.partition_point(|family| family.domain < domain);
+    let end = all.partition_point(|family| family.domain <= domain);
+    all.get(start..end).unwrap_or_default()
+}
+
+/// Returns the rows of a domain.
+pub(crate) fn rows(domain: &str) -> Vec<&'static OpSpec> {
+    let family = family(domain);
+    family.into_iter().flat_map(|family| family.operations).map(|operation| operation.spec).collect()
+}
+
+/// Returns the operation of a row; `None` if it is not a vendor's.
+pub(crate) fn operation(spec: &OpSpec) -> Option<&'static VendorOperation> {
+    let Family::Vendor(domain) = spec.family else { return None };
+    family(domain)?.operations.get(usize::from(spec.index))
+}
+
+/// Finds the operation that a model names.
+pub(crate) fn find(domain: &str, name: &str) -> Option<&'static VendorOperation> {
+    family(domain)?.operations.iter().find(|operation| operation.spec.name == name)
+}
+
+/// Returns the operation as a set of natives.
+pub(crate) fn alone(spec: &OpSpec) -> (Family, OpSet) {
+    (spec.family, OpSet::NONE.with(spec.index))
+}
+
+/// The error that an operation has neither a body nor a kernel.
+pub(crate) fn no_body(spec: &'static OpSpec) -> Error {
+    Error::NoBody { domain: spec.family.name(), name: spec.name, method: spec.method }
+}
+
+/// Runs the body on a backend that has no kernel.
+///
+/// # Errors
+///
+/// [`Error::NoBody`]; those of the body.
+pub(super) fn erased_body(
+    on: &ErasedBackend<'_>,
+    op: &'static OpSpec,
+    inputs: &[Option<&ErasedTensor>],
+    params: &[Param<'_>],
+) -> Result<Outputs<ErasedTensor>, ErasedError> {
+    let operation = operation(op).ok_or_else(|| Error::unknown_row(op))?;
+    match operation.made_of {
+        MadeOf::Body { erased, .. } => erased(on, inputs, params),
+        MadeOf::Kernel(_) => Err(no_body(op).into()),
+    }
+}
