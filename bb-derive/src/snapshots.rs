@@ -56,3 +56,8 @@ fn mistakes_are_reported_beside_the_valid_registration() {
 fn native_methods() {
     compare("native");
 }
+
+#[test]
+fn vendors() {
+    compare("vendors");
+}

@@ -173,10 +173,10 @@ macro_rules! __wrap_output {
 #[doc(hidden)]
 #[macro_export]
 macro_rules! __list_operands {
-    ($(Tensor $x:ident),+) => { [$( Some($x) ),+] };
+    ($(Tensor $x:ident),+) => { [$( ::core::option::Option::Some($x) ),+] };
     ($($kind:ident $x:ident),*) => {{
         #[allow(unused_mut, reason = "some rows have no operands")]
-        let mut list: $crate::__private::SmallVec<[Option<_>; 4]> = $crate::__private::SmallVec::new();
+        let mut list: $crate::__private::SmallVec<[::core::option::Option<_>; 4]> = $crate::__private::SmallVec::new();
         $( $crate::__push_operand!($kind, list, $x); )*
         list
     }};
@@ -186,13 +186,13 @@ macro_rules! __list_operands {
 #[macro_export]
 macro_rules! __push_operand {
     (Tensor, $list:ident, $x:ident) => {
-        $list.push(Some($x))
+        $list.push(::core::option::Option::Some($x))
     };
     (Optional, $list:ident, $x:ident) => {
         $list.push($x)
     };
     (Tensors, $list:ident, $x:ident) => {
-        $list.extend($x.iter().map(|x| Some(*x)))
+        $list.extend($x.iter().map(|x| ::core::option::Option::Some(*x)))
     };
 }
 
@@ -213,7 +213,7 @@ macro_rules! __unwrap_output {
         $crate::__private::only($op, $outputs).map_err(::core::convert::Into::into)
     };
     (Tensors, $op:expr, $outputs:expr) => {
-        Ok($outputs.into_vec())
+        ::core::result::Result::Ok($outputs.into_vec())
     };
 }
 

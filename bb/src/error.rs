@@ -268,6 +268,15 @@ pub enum Error {
         method: &'static str,
     },
 
+    /// Two linked crates define operations of the same domain, and the order in which they were linked must not choose.
+    #[error("`{}` and `{}` both define operations of `{domain}`; link only one of their crates", paths[0], paths[1])]
+    VendorTwice {
+        /// The domain.
+        domain: &'static str,
+        /// The paths of the traits.
+        paths: [&'static str; 2],
+    },
+
     /// A backend ran a graph and left out one of its outputs.
     #[error("the backend returned no output `{name}`")]
     MissingOutput {

@@ -129,10 +129,13 @@ macro_rules! op_family {
          { $( $(#[$odoc:meta])* $option:ident : $okind:ident = $odefault:expr ),+ $(,)? })?
        -> $output:ident; )* ) => {
         $(#[$edoc])*
-        #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+        #[derive(
+            ::core::fmt::Debug, ::core::clone::Clone, ::core::marker::Copy, ::core::cmp::PartialEq, ::core::cmp::Eq,
+            ::core::hash::Hash, ::core::cmp::PartialOrd, ::core::cmp::Ord,
+        )]
         #[repr(u16)]
         pub enum $enum { $(
-            #[doc = concat!("The operation `", stringify!($method), "`.")]
+            #[doc = ::core::concat!("The operation `", ::core::stringify!($method), "`.")]
             $name,
         )* }
 
@@ -148,12 +151,12 @@ macro_rules! op_family {
 
             /// Returns the operation called `name` (as in `ReduceSum`).
             pub fn from_name(name: &str) -> ::core::option::Option<$enum> {
-                match name { $( stringify!($name) => ::core::option::Option::Some($enum::$name), )* _ => ::core::option::Option::None }
+                match name { $( ::core::stringify!($name) => ::core::option::Option::Some($enum::$name), )* _ => ::core::option::Option::None }
             }
 
             /// Returns the operation whose method is `method` (as in `reduce_sum`).
             pub const fn from_method(method: &str) -> ::core::option::Option<$enum> {
-                $( if $crate::op::same($crate::op::method_name(stringify!($method)), method) {
+                $( if $crate::op::same($crate::op::method_name(::core::stringify!($method)), method) {
                     return ::core::option::Option::Some($enum::$name);
                 } )*
                 ::core::option::Option::None
@@ -168,7 +171,7 @@ macro_rules! op_family {
                 match ($enum::from_method(method), $enum::ALL) {
                     (::core::option::Option::Some(operation), _) => operation,
                     (::core::option::Option::None, [first, ..]) => *first,
-                    (::core::option::Option::None, []) => panic!("the family is empty"),
+                    (::core::option::Option::None, []) => ::core::panic!("the family is empty"),
                 }
             }
 
@@ -178,18 +181,18 @@ macro_rules! op_family {
                     const SPEC: &$crate::op::OpSpec = &$crate::op::OpSpec {
                         family: $family,
                         index: $enum::$name as u16,
-                        name: stringify!($name),
-                        method: $crate::op::method_name(stringify!($method)),
+                        name: ::core::stringify!($name),
+                        method: $crate::op::method_name(::core::stringify!($method)),
                         since: $since,
-                        inputs: &[$( (stringify!($input), $crate::op::Arity::$kind) ),*],
+                        inputs: &[$( (::core::stringify!($input), $crate::op::Arity::$kind) ),*],
                         params: &[
                             $($( $crate::op::ParamSpec {
-                                name: stringify!($param),
+                                name: ::core::stringify!($param),
                                 kind: $crate::op::ParamKind::$pkind,
                                 default: $crate::param_default!($pkind $(, $default)?),
                             }, )+)?
                             $($( $crate::op::ParamSpec {
-                                name: stringify!($option),
+                                name: ::core::stringify!($option),
                                 kind: $crate::op::ParamKind::$okind,
                                 default: $crate::param_default!($okind, $odefault),
                             }, )+)?

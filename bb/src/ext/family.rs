@@ -44,15 +44,15 @@ macro_rules! __family_options {
          { $( $(#[$odoc:meta])* $option:ident : $okind:ident = $odefault:expr ),+ $(,)? })?
        -> $output:ident; )*) => {
         $( const _: () = {
-            const OPERANDS: &[&str] = &[$(stringify!($input)),*];
-            const PARAMS: &[&str] = &[$($(stringify!($param)),+)?];
-            assert!(
+            const OPERANDS: &[&str] = &[$(::core::stringify!($input)),*];
+            const PARAMS: &[&str] = &[$($(::core::stringify!($param)),+)?];
+            ::core::assert!(
                 PARAMS.len() < 2 || OPERANDS.len() + PARAMS.len() <= 4,
-                concat!("`", stringify!($method), "` has more than four arguments: make optional parameters its options")
+                ::core::concat!("`", ::core::stringify!($method), "` has more than four arguments: make optional parameters its options")
             );
         }; )*
         $( $( $crate::__options_struct!{
-            #[doc = concat!("The options of [`", stringify!($method), "`](", stringify!($trait), "::", stringify!($method), ").")]
+            #[doc = ::core::concat!("The options of [`", ::core::stringify!($method), "`](", ::core::stringify!($trait), "::", ::core::stringify!($method), ").")]
             $struct $(<$life>)? { $( $(#[$odoc])* $option: $okind = $odefault ),+ }
         } )? )*
     };
@@ -77,11 +77,11 @@ macro_rules! __options_struct {
         $(#[$doc])*
         ///
         /// `..Default::default()` stands for the fields that are not written.
-        #[derive(Debug, Clone, Copy, PartialEq)]
+        #[derive(::core::fmt::Debug, ::core::clone::Clone, ::core::marker::Copy, ::core::cmp::PartialEq)]
         pub struct $struct $($generics)* { $(
             $(#[$odoc])*
             ///
-            #[doc = concat!("Default: `", stringify!($default), "`.")]
+            #[doc = ::core::concat!("Default: `", ::core::stringify!($default), "`.")]
             pub $option: $type,
         )+ }
 

@@ -9,7 +9,7 @@ use super::{TracedTensor, Tracer};
 use crate::ext::VendorType;
 use crate::ext::vendor::{self, MadeOf};
 use crate::ext::{CreateOp, Extent, Extents, HostKernel, Ops, integers, negative, product, types};
-use crate::{Backend, Error, Outputs, Tensor};
+use crate::{Backend, Outputs, Tensor};
 use bb_ir::infer::RuleParam;
 use bb_ir::op::{OpSpec, Param, Primitive};
 use bb_ir::{DataType, Shape, TensorData};
@@ -89,7 +89,7 @@ impl Ops for Tracer {
         inputs: &[Option<&TracedTensor>],
         params: &[Param<'_>],
     ) -> Result<Outputs<TracedTensor>, TraceStop> {
-        let operation = vendor::operation(op).ok_or_else(|| Error::unknown_row(op))?;
+        let operation = vendor::required(op)?;
         let kept = self.keeps(op, inputs, params);
         let types = match (operation.made_of(), kept) {
             (MadeOf::Body { traced, .. }, Kept::Never) => return traced(self, inputs, params),

@@ -7,10 +7,10 @@ mod pool;
 
 use crate::error::{Error, Result};
 use crate::{args, out, render, session};
-use bb::BackendRuntime;
 use bb::conformance::onnx;
-use pool::{ANSWER, Job, Outcome};
-use std::collections::BTreeSet;
+use bb::{BackendRuntime, NarrowError};
+use pool::{ANSWER, Job, Outcome, Verdict};
+use std::collections::{BTreeMap, BTreeSet};
 use std::io::{BufRead, IsTerminal, Write};
 #[cfg(unix)]
 use std::os::unix::ffi::OsStringExt;
@@ -65,7 +65,7 @@ pub(crate) fn conformance(options: &args::Conformance) -> Result<ExitCode> {
     }
     let bar = progress(jobs.len());
     let done = |outcome: &Outcome| {
-        if let Some(reason) = &outcome.reason {
+        if let Verdict::Failed(reason) = &outcome.verdict {
             bar.suspend(|| report(format_args!("failed {}: {reason}", outcome.name)))?;
         }
         bar.inc(1);
@@ -83,21 +83,32 @@ pub(crate) fn conformance(options: &args::Conformance) -> Result<ExitCode> {
     if let Some(path) = &options.json {
         write(path, &outcomes, &skipped)?;
     }
-    let failed = outcomes.iter().filter(|o| o.reason.is_some()).count();
-    report(format_args!("{} passed, {failed} failed, {} skipped", outcomes.len() - failed, skipped.len()))?;
+    let mut lacking: BTreeMap<&str, usize> = BTreeMap::new();
+    for outcome in &outcomes {
+        if let Verdict::Skipped(reason) = &outcome.verdict {
+            *lacking.entry(reason).or_default() += 1;
+        }
+    }
+    for (reason, count) in &lacking {
+        report(format_args!("skipped {count}: {reason}"))?;
+    }
+    let count = |is: fn(&Verdict) -> bool| outcomes.iter().filter(|o| is(&o.verdict)).count();
+    let passed = count(|verdict| matches!(verdict, Verdict::Passed));
+    let failed = count(|verdict| matches!(verdict, Verdict::Failed(_)));
+    let left_out = skipped.len() + outcomes.len() - passed - failed;
+    report(format_args!("{passed} passed, {failed} failed, {left_out} skipped"))?;
     Ok(if failed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-/// Runs the cases whose paths arrive on standard input, and answers each with a line, which is empty if the
-/// case passed.
+/// Runs the cases whose paths arrive on standard input, and answers each with a line.
 pub(crate) fn worker(options: &args::Worker) -> Result<ExitCode> {
     let runtime = bb::backend(&options.backend)?.runtime().clone();
     for path in std::io::stdin().lock().split(0) {
         let path = path_of(path.map_err(Error::Worker)?)?;
-        let reason = failure(&path, &runtime).unwrap_or_default();
+        let verdict = verdict(&path, &runtime);
         // Standard output is not locked while a case runs, because kernels may print from any thread.
         let mut out = std::io::stdout().lock();
-        writeln!(out, "{ANSWER}{}", reason.replace('\n', " ")).map_err(Error::Worker)?;
+        writeln!(out, "{ANSWER}{}", verdict.to_line()).map_err(Error::Worker)?;
         out.flush().map_err(Error::Worker)?;
     }
     Ok(ExitCode::SUCCESS)
@@ -108,20 +119,29 @@ fn run_here(jobs: Vec<Job>, backend: &str, done: impl Fn(&Outcome) -> Result<()>
     let runtime = bb::backend(backend)?.runtime().clone();
     let one = |job: Job| {
         let start = Instant::now();
-        let reason = failure(&job.path, &runtime);
-        let outcome = Outcome { name: job.name, reason, seconds: start.elapsed().as_secs_f64() };
+        let verdict = verdict(&job.path, &runtime);
+        let outcome = Outcome { name: job.name, verdict, seconds: start.elapsed().as_secs_f64() };
         done(&outcome).map(|()| outcome)
     };
     jobs.into_iter().map(one).collect()
 }
 
-/// Runs a case, and returns why it failed.
-fn failure(case: &Path, on: &Arc<dyn BackendRuntime>) -> Option<String> {
+/// Runs a case. One that needs an element type which the backend lacks is skipped, because no backend can hold what it does not
+/// have.
+fn verdict(case: &Path, on: &Arc<dyn BackendRuntime>) -> Verdict {
     let run = std::panic::AssertUnwindSafe(|| onnx::run(case, on));
     match std::panic::catch_unwind(run) {
-        Ok(Ok(())) => None,
-        Ok(Err(failure)) => Some(render::chain(&failure)),
-        Err(_) => Some("panicked".to_owned()),
+        Ok(Ok(())) => Verdict::Passed,
+        Ok(Err(failure)) => match NarrowError::cause_of(&failure) {
+            Some(NarrowError::Lacks { dtype, .. }) => {
+                Verdict::Skipped(format!("the backend does not have {dtype}"))
+            }
+            Some(NarrowError::Exceeds { dtype, held, .. }) => {
+                Verdict::Skipped(format!("{dtype} exceeds {held}, in which the backend holds it"))
+            }
+            _ => Verdict::Failed(render::chain(&failure)),
+        },
+        Err(_) => Verdict::Failed("panicked".to_owned()),
     }
 }
 
@@ -172,8 +192,12 @@ fn progress(length: usize) -> indicatif::ProgressBar {
 
 fn write(path: &Path, outcomes: &[Outcome], skipped: &[String]) -> Result<()> {
     let ran = outcomes.iter().map(|o| {
-        let status = if o.reason.is_none() { "passed" } else { "failed" };
-        serde_json::json!({ "case": o.name, "status": status, "reason": o.reason, "seconds": o.seconds })
+        let (status, reason) = match &o.verdict {
+            Verdict::Passed => ("passed", None),
+            Verdict::Failed(reason) => ("failed", Some(reason)),
+            Verdict::Skipped(reason) => ("skipped", Some(reason)),
+        };
+        serde_json::json!({ "case": o.name, "status": status, "reason": reason, "seconds": o.seconds })
     });
     let left = skipped.iter().map(
         |name| serde_json::json!({ "case": name, "status": "skipped", "reason": "excluded", "seconds": 0.0 }),

@@ -14,10 +14,41 @@ pub(super) struct Job {
     pub(super) path: PathBuf,
 }
 
-/// The outcome of a case; `reason` is `None` if it passed.
+/// How a case ended.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Verdict {
+    Passed,
+    /// The reason.
+    Failed(String),
+    /// The backend lacks an element type that the case needs; the reason.
+    Skipped(String),
+}
+
+impl Verdict {
+    /// Writes the verdict as a line, without its end.
+    pub(super) fn to_line(&self) -> String {
+        match self {
+            Verdict::Passed => String::new(),
+            Verdict::Failed(reason) => format!("-{}", reason.replace('\n', " ")),
+            Verdict::Skipped(reason) => format!("~{}", reason.replace('\n', " ")),
+        }
+    }
+
+    /// Reads what [`to_line`](Self::to_line) wrote.
+    fn of_line(line: &str) -> Verdict {
+        match (line.strip_prefix('~'), line.strip_prefix('-')) {
+            (Some(reason), _) => Verdict::Skipped(reason.to_owned()),
+            (None, Some(reason)) => Verdict::Failed(reason.to_owned()),
+            (None, None) if line.is_empty() => Verdict::Passed,
+            (None, None) => Verdict::Failed(line.to_owned()),
+        }
+    }
+}
+
+/// The outcome of a case.
 pub(super) struct Outcome {
     pub(super) name: String,
-    pub(super) reason: Option<String>,
+    pub(super) verdict: Verdict,
     pub(super) seconds: f64,
 }
 
@@ -41,9 +72,9 @@ pub(super) fn run(
                 None => Worker::start(backend)?,
             };
             let start = Instant::now();
-            let (reason, kept) = running.run(&job, timeout);
+            let (verdict, kept) = running.run(&job, timeout);
             worker = kept;
-            let outcome = Outcome { name: job.name, reason, seconds: start.elapsed().as_secs_f64() };
+            let outcome = Outcome { name: job.name, verdict, seconds: start.elapsed().as_secs_f64() };
             done(&outcome)?;
             outcomes.lock().unwrap_or_else(PoisonError::into_inner).push(outcome);
         }
@@ -97,21 +128,21 @@ impl Worker {
         Ok(Worker { process, input, answers })
     }
 
-    /// Runs a case. Returns why it failed, and the worker if it can be used again.
-    fn run(mut self, job: &Job, timeout: Duration) -> (Option<String>, Option<Worker>) {
+    /// Runs a case. Returns how it ended, and the worker if it can be used again.
+    fn run(mut self, job: &Job, timeout: Duration) -> (Verdict, Option<Worker>) {
         let asked = self.input.write_all(&super::path_bytes(&job.path));
         let asked = asked.and_then(|()| self.input.write_all(b"\0")).and_then(|()| self.input.flush());
         let answer = asked
             .map_err(|_| RecvTimeoutError::Disconnected)
             .and_then(|()| self.answers.recv_timeout(timeout));
         match answer {
-            Ok(reason) => ((!reason.is_empty()).then_some(reason), Some(self)),
+            Ok(line) => (Verdict::of_line(&line), Some(self)),
             Err(RecvTimeoutError::Timeout) => {
-                (Some(format!("timed out after {} s", timeout.as_secs())), None)
+                (Verdict::Failed(format!("timed out after {} s", timeout.as_secs())), None)
             }
             Err(RecvTimeoutError::Disconnected) => {
                 let how = self.process.wait().map_or_else(|e| e.to_string(), |status| status.to_string());
-                (Some(format!("crashed: {how}")), None)
+                (Verdict::Failed(format!("crashed: {how}")), None)
             }
         }
     }
@@ -122,5 +153,23 @@ impl Drop for Worker {
         // Killing a process that has already ended fails, which does not matter.
         let _ended = self.process.kill();
         let _reaped = self.process.wait();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_verdict_survives_the_pipe() {
+        for verdict in [
+            Verdict::Passed,
+            Verdict::Failed("~ it is wrong".to_owned()),
+            Verdict::Failed(String::new()),
+            Verdict::Skipped("the backend does not have f64".to_owned()),
+        ] {
+            assert_eq!(Verdict::of_line(&verdict.to_line()), verdict);
+        }
+        assert_eq!(Verdict::Failed("two\nlines".to_owned()).to_line(), "-two lines");
     }
 }

@@ -374,7 +374,8 @@ fn a_domain_that_two_crates_define_is_refused() {
     // What the types say is not in doubt.
     let x = bb::Backend::constant(&ChipBackend, &TensorData::new(&[2], &[1f32, 2.]).unwrap()).unwrap();
     let extended = bb::ext::Extended::new(&ChipBackend, &[]);
-    assert!(chip::twice::one::Twice::negated(&extended, &x).is_err());
+    let error = chip::twice::one::Twice::negated(&extended, &x).unwrap_err();
+    assert!(causes(&error).contains("twice::two::Twice"), "{error}");
 }
 
 #[test]

@@ -121,3 +121,96 @@ mod tests {
         ::std::assert!(matches!(::tensor_contract::backend("of-f64").map(|b| b.name()), Ok("of-f64")));
     }
 }
+
+/// Operations of a vendor, and a backend with a kernel for one.
+pub mod vendor {
+    use super::Handle;
+    use ::std::clone::Clone;
+    use ::std::option::Option::{self, None};
+    use ::std::result::Result::{self, Ok};
+    use ::tensor_contract::Error;
+    use ::tensor_contract::ext::{Ops, PatternOperand, VendorType};
+    use ::tensor_contract::ir::op::Param;
+
+    fn half<B: Ops + ?::std::marker::Sized>(
+        on: &B,
+        x: &B::Tensor,
+        y: Option<&B::Tensor>,
+        options: HalfOptions<'_>,
+    ) -> Result<B::Tensor, B::Error> {
+        let _unused = (y, options);
+        on.neg(x)
+    }
+
+    fn joined<B: Ops + ?::std::marker::Sized>(
+        on: &B,
+        xs: &[&B::Tensor],
+        axis: i64,
+    ) -> Result<::std::vec::Vec<B::Tensor>, B::Error> {
+        Ok(::std::vec![on.concat(xs, axis)?])
+    }
+
+    fn none(_: &[Option<VendorType>], _: &[Param<'_>]) -> Result<::std::vec::Vec<VendorType>, Error> {
+        Ok(::std::vec::Vec::new())
+    }
+
+    fn never(_: &[Option<PatternOperand>], _: &[Param<'_>]) -> bool {
+        false
+    }
+
+    ::tensor_contract::vendor! {
+        /// Operations.
+        pub trait Renamed(RenamedOp, RenamedCalls) in "com.example.renamed" {
+            /// Halves.
+            Half 1 = half(x: Tensor, y: Optional) with options: HalfOptions<'a> {
+                /// A factor.
+                factor: Float = 0.5,
+                /// Axes.
+                axes: Ints = &[],
+                /// A word.
+                word: Text = "none",
+            } -> Tensor => body: half, pattern: half where never;
+
+            /// Joins.
+            Joined 1 = joined(xs: Tensors; axis: Int) -> Tensors => body: joined;
+
+            /// Has no body.
+            Kernel 1 = kernel(x: Tensor) -> Tensor => types: none;
+        }
+    }
+
+    /// A backend with a kernel.
+    #[derive(::tensor_contract::Backend, ::std::default::Default)]
+    #[bb(crate = ::tensor_contract, vendors(self::Renamed))]
+    pub struct Chip;
+
+    impl ::tensor_contract::Backend for Chip {
+        type Tensor = Handle;
+        type Error = Error;
+
+        ::tensor_contract::forward_to_execute!(Self::run);
+
+        fn to_host(&self, _: &Handle) -> Result<::tensor_contract::TensorData, Error> {
+            Result::Err(Error::Abandoned)
+        }
+    }
+
+    impl Chip {
+        fn run(
+            &self,
+            _: &::tensor_contract::GraphProto,
+            _: ::std::collections::HashMap<::std::string::String, Handle>,
+            _: ::tensor_contract::BackendAttrs<'_>,
+        ) -> Result<::std::collections::HashMap<::std::string::String, Handle>, Error> {
+            Result::Err(Error::Abandoned)
+        }
+    }
+
+    #[::tensor_contract::native(crate = ::tensor_contract, operations = RenamedOp)]
+    impl Renamed for Chip {
+        fn kernel(&self, x: &Handle) -> Result<Handle, Error> {
+            let _none: Option<()> = None;
+            Ok(x.clone())
+        }
+    }
+}

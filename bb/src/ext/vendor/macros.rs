@@ -62,7 +62,7 @@ macro_rules! vendor {
         )* }
     ) => {
         $crate::__private::ir::op_family! {
-            [#[doc = concat!("An operation of `", $domain, "`.")] $enum, $crate::ir::op::Family::Vendor($domain)] $(
+            [#[doc = ::core::concat!("An operation of `", $domain, "`.")] $enum, $crate::ir::op::Family::Vendor($domain)] $(
                 $(#[$doc])*
                 $name $since = $method ( $($input: $kind),* $(; $($param: $pkind $(= $default)?),+)? )
                 $(with $options: $struct $(<$life>)? { $( $(#[$odoc])* $option: $okind = $odefault ),+ })?
@@ -97,11 +97,11 @@ macro_rules! vendor {
                     &$crate::__list_operands!($($kind $input),*),
                     &$crate::__list_params!($($($pkind $param),+)? $(; $options $($okind $option),+)?),
                 )?;
-                $crate::__unwrap_output!($output, stringify!($method), outputs)
+                $crate::__unwrap_output!($output, ::core::stringify!($method), outputs)
             }
         )* }
 
-        #[doc = concat!("Returns the table of [`trait@", stringify!($trait), "`] for the derive of a backend.")]
+        #[doc = ::core::concat!("Returns the table of [`trait@", ::core::stringify!($trait), "`] for the derive of a backend.")]
         #[allow(non_snake_case, reason = "named after the trait, so that one path names both")]
         $vis const fn $trait<B: $trait + ?::core::marker::Sized>() -> $crate::ext::FamilyTable<B> {
             const fn native<B: $trait + ?::core::marker::Sized>() -> $crate::ext::OpSet {
@@ -129,7 +129,7 @@ macro_rules! vendor {
             )
         }
 
-        #[doc = concat!("Calls the operations of `", $domain, "` on backends whose type is erased.")]
+        #[doc = ::core::concat!("Calls the operations of `", $domain, "` on backends whose type is erased.")]
         $vis trait $calls: $crate::ext::CallsRows { $(
             $(#[$doc])*
             ///
@@ -145,7 +145,7 @@ macro_rules! vendor {
                     &$crate::__list_operands!($($kind $input),*),
                     &$crate::__list_params!($($($pkind $param),+)? $(; $options $($okind $option),+)?),
                 )?;
-                $crate::__unwrap_output!($output, stringify!($method), outputs)
+                $crate::__unwrap_output!($output, ::core::stringify!($method), outputs)
             }
         )* }
 
@@ -178,7 +178,7 @@ macro_rules! vendor {
             )* ];
             const FAMILY: $crate::ext::VendorFamily = $crate::ext::VendorFamily::new(
                 $domain,
-                concat!(module_path!(), "::", stringify!($trait)),
+                ::core::concat!(::core::module_path!(), "::", ::core::stringify!($trait)),
                 OPERATIONS,
             );
             $crate::__private::inventory::submit! { FAMILY }
@@ -211,7 +211,7 @@ macro_rules! __vendor_on {
                     &$crate::__list_operands!($($kind $input),*),
                     &$crate::__list_params!($($($pkind $param),+)? $(; $options $($okind $option),+)?),
                 )?;
-                $crate::__unwrap_output!($output, stringify!($method), outputs)
+                $crate::__unwrap_output!($output, ::core::stringify!($method), outputs)
             }
         )* }
     };

@@ -235,6 +235,20 @@ pub(crate) fn operation(spec: &OpSpec) -> Option<&'static VendorOperation> {
     family(domain)?.operations.get(usize::from(spec.index))
 }
 
+/// Returns the operation of a row of a vendor.
+///
+/// # Errors
+///
+/// [`Error::VendorTwice`] if two linked crates define the domain; [`Error::UnknownIndex`] if none does.
+pub(crate) fn required(spec: &'static OpSpec) -> Result<&'static VendorOperation, Error> {
+    let domain = spec.family.name();
+    match (operation(spec), duplicate(domain)) {
+        (Some(operation), _) => Ok(operation),
+        (None, Some(paths)) => Err(Error::VendorTwice { domain, paths }),
+        (None, None) => Err(Error::unknown_row(spec)),
+    }
+}
+
 /// Finds the operation that a model names.
 pub(crate) fn find(domain: &str, name: &str) -> Option<&'static VendorOperation> {
     family(domain)?.operations.iter().find(|operation| operation.spec.name == name)
@@ -261,8 +275,7 @@ pub(super) fn erased_body(
     inputs: &[Option<&ErasedTensor>],
     params: &[Param<'_>],
 ) -> Result<Outputs<ErasedTensor>, ErasedError> {
-    let operation = operation(op).ok_or_else(|| Error::unknown_row(op))?;
-    match operation.made_of {
+    match required(op)?.made_of {
         MadeOf::Body { erased, .. } => erased(on, inputs, params),
         MadeOf::Kernel(_) => Err(no_body(op).into()),
     }

@@ -1,0 +1,34 @@
+const _: () = {
+    #[automatically_derived]
+    impl ::bb::__private::Declared for Gpu {
+        const NAME: &'static ::bb::__private::str = "gpu";
+        const VERSION: &'static ::bb::__private::str = ::bb::__private::env!(
+            "CARGO_PKG_VERSION"
+        );
+        const PATH: &'static ::bb::__private::str = ::bb::__private::concat!(
+            ::bb::__private::module_path!(), "::", "Gpu"
+        );
+        const FAMILIES: &'static [::bb::__private::FamilyTable<Self>] = &[
+            ::bb::__family!(table Nn),
+            acme::Acme::<Self>(),
+        ];
+        fn create(
+            _: &::bb::__private::OpenOptions,
+        ) -> ::bb::__private::Result<Self, ::bb::__private::BoxError> {
+            ::bb::__private::default::<Self>()
+        }
+        #[inline(never)]
+        fn start(
+            self,
+            how: ::bb::__private::Start,
+        ) -> ::bb::__private::Arc<dyn ::bb::__private::BackendRuntime> {
+            ::bb::__private::start(self, how)
+        }
+    }
+    ::bb::__private::inventory::submit! {
+        ::bb::__private::Registration::of:: < Gpu > ()
+    }
+    ::bb::__families_named! {
+        Gpu
+    }
+};

@@ -1,0 +1,3 @@
+#[derive(bb::Backend)]
+#[bb(extensions(Nn), vendors(acme::Acme))]
+struct Gpu;
