@@ -51,7 +51,9 @@ fn inspect_prints_the_trace_after_a_pass() {
     let ended = after("drop");
     assert_eq!(ended.code(), 2);
     assert!(
-        ended.err.contains("trace, drop-identities, merge-duplicates, merge-reshapes, merge-transposes"),
+        ended.err.contains(
+            "trace, drop-identities, merge-duplicates, fuse-vendor, merge-reshapes, merge-transposes"
+        ),
         "{}",
         ended.err
     );

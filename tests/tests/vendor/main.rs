@@ -393,6 +393,21 @@ fn a_traced_function_is_exported_without_the_operation() {
 }
 
 #[test]
+fn a_body_has_a_gradient() {
+    let on = bb::ext::Extended::new(&ChipBackend, &[]);
+    let x = bb::Backend::constant(&on, &TensorData::new(&[6], &X).unwrap()).unwrap();
+    let by = bb::gradient(&on, &[&x], &[0], |on, xs| {
+        bb::Backend::reduce_sum(on, &on.gated(&xs[0], &xs[0], 1.0)?, &[], false)
+    });
+    let got = bb::Backend::to_host(&on, &by.unwrap().gradients[0]).unwrap();
+    let definition = |x: f64| {
+        let curve = 1.0 / (1.0 + (-x).exp());
+        curve + x * curve * (1.0 - curve)
+    };
+    assert_close(&got, &[6], &X.map(|x| definition(f64::from(x)) as f32));
+}
+
+#[test]
 fn a_saved_plan_has_the_operation() {
     let on = open("chip");
     let path = std::env::temp_dir().join(format!("bb-vendor-{}.bb", std::process::id()));
