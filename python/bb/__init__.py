@@ -14,7 +14,7 @@ from __future__ import annotations
 import json
 from importlib.metadata import PackageNotFoundError
 from importlib.metadata import version as _version
-from typing import Any
+from typing import Any, cast
 
 from . import errors
 from ._bb import CancelToken, backends, limits
@@ -76,7 +76,7 @@ def coverage(model: Any = None, *, backend: str = "cpu", **options: Any) -> dict
     if model is None:
         from . import _bb
 
-        return json.loads(_bb.operators(backend))
+        return cast(dict[str, Any], json.loads(_bb.operators(backend)))
     return (model if isinstance(model, Session) else Session(model, backend, **options)).coverage()
 
 

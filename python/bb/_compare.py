@@ -16,13 +16,14 @@ def compare(
     from . import Session
 
     expected: Any
+    values: list[tuple[str | None, str | None, str]]
     if isinstance(other, str):
         model, folder, _, _, memory, dims, limits, flags = session._arguments
         other = Session(model, other, None, dims, folder=folder, limits=limits, **flags)
     if per_node:
         if not isinstance(other, Session):
             raise TypeError("`per_node` compares with a backend or a session")
-        values = session._values()
+        values = [*session._values()]
         names = [name for _, _, name in values]
         got, expected = session.run(names, feeds), other.run(names, feeds)
     else:

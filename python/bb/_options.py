@@ -85,7 +85,8 @@ class SessionOptions(_Known):
         return self._config[key]
 
     def _threads(self) -> int | None:
-        return self.intra_op_num_threads or None  # type: ignore[attr-defined]
+        threads: int = getattr(self, "intra_op_num_threads")
+        return threads or None
 
 
 class RunOptions(_Known):
@@ -104,23 +105,18 @@ class RunOptions(_Known):
         self._token = _bb.CancelToken()
         self._config: dict[str, str] = {}
 
-    @property
-    def terminate(self) -> bool:
-        """Whether runs with these options stop."""
-        return self._token.cancelled
-
-    @terminate.setter
-    def terminate(self, stop: bool) -> None:
-        if stop:
+    def __setattr__(self, name: str, value: Any) -> None:
+        if name != "terminate":
+            super().__setattr__(name, value)
+        elif value:
             self._token.cancel()
         else:
             self._token.reset()
 
-    def __setattr__(self, name: str, value: Any) -> None:
-        if name == "terminate":
-            type(self).terminate.__set__(self, value)
-        else:
-            super().__setattr__(name, value)
+    @property
+    def terminate(self) -> bool:
+        """Whether runs with these options stop; setting it stops them, from any thread."""
+        return self._token.cancelled
 
     def add_run_config_entry(self, key: str, value: str) -> None:
         """Keeps an entry, which has no effect."""

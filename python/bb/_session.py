@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self, cast
 
 
 from . import _bb
@@ -58,6 +58,10 @@ class Session(_bb.Session):
     """
 
     _arguments: tuple[Any, ...]
+    _options: SessionOptions
+    _input_args: list[NodeArg]
+    _initializer_args: list[NodeArg]
+    _output_args: list[NodeArg]
 
     def __new__(
         cls,
@@ -73,7 +77,7 @@ class Session(_bb.Session):
         memory: int | None = None,
         limits: Mapping[str, Any] | None = None,
         **flags: Any,
-    ) -> Session:
+    ) -> Self:
         # ONNX Runtime's order is: model, options, providers, options of providers.
         if isinstance(backend, SessionOptions):
             backend, sess_options = None, backend
@@ -122,12 +126,22 @@ class Session(_bb.Session):
     def get_modelmeta(self) -> ModelMetadata:
         """What the model file says of itself."""
         facts = json.loads(self._facts())
-        fields = [facts[name] for name in ModelMetadata._fields[:-1]]
-        return ModelMetadata(*fields, facts["metadata"])
+        fields = {name: facts[name] for name in ModelMetadata._fields[:-1]}
+        return ModelMetadata(**fields, custom_metadata_map=facts["metadata"])
 
     def get_providers(self) -> list[str]:
         """The name that ONNX Runtime has for the backend, or the backend's own."""
         return ["CPUExecutionProvider" if self.backend == "cpu" else self.backend]
+
+    def get_provider_options(self) -> dict[str, dict[str, str]]:
+        """The options of the backend, by the name that `get_providers` gives: none."""
+        return {name: {} for name in self.get_providers()}
+
+    def disable_fallback(self) -> None:
+        """Does nothing: a session never goes to another backend."""
+
+    def enable_fallback(self) -> None:
+        """Does nothing: a session never goes to another backend."""
 
     def get_session_options(self) -> SessionOptions:
         """The options that were given."""
@@ -139,13 +153,13 @@ class Session(_bb.Session):
 
     def coverage(self) -> dict[str, Any]:
         """What runs each node on the backend: `native`, `lowered`, `host`, or `unsupported`."""
-        return json.loads(self._coverage())
+        return cast(dict[str, Any], json.loads(self._coverage()))
 
     def profile(self, feeds: Any, runs: int = 10, warmup: int = 1) -> dict[str, Any]:
         """Runs the model and measures each part of it; the figures are averages of the runs."""
         if runs < 1:
             raise ValueError(f"`runs` must be at least 1, got {runs}")
-        return json.loads(self._profile(feeds, runs, warmup))
+        return cast(dict[str, Any], json.loads(self._profile(feeds, runs, warmup)))
 
     def compare(
         self,

@@ -11,7 +11,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, cast
 
 import onnx
 from onnx import helper
@@ -32,7 +32,7 @@ def _backend(device: str) -> str | None:
     return "cpu" if kind == "CPU" and "cpu" in linked else None
 
 
-class BbRep(BackendRep):
+class BbRep(BackendRep):  # type: ignore[misc, unused-ignore]
     """A model that is ready to run."""
 
     def __init__(self, session: Session) -> None:
@@ -51,10 +51,10 @@ class BbRep(BackendRep):
             else:
                 inputs = list(inputs)
         outputs = self.session.run(None, inputs)
-        return namedtupledict("Outputs", self._names)(*outputs)
+        return cast(tuple[Any, ...], namedtupledict("Outputs", self._names)(*outputs))
 
 
-class BbBackend(Backend):
+class BbBackend(Backend):  # type: ignore[misc, unused-ignore]
     """ONNX's interface to `bb`."""
 
     @classmethod

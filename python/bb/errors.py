@@ -42,6 +42,8 @@ class Error(Exception):
     expected: str | None = None
     #: What came.
     got: str | None = None
+    #: The file, if one cannot be read or its content is not valid.
+    filename: str | None = None
     #: The backend.
     backend: str | None = None
     #: The messages of the causes, the outermost first. They are part of the message.
@@ -54,9 +56,6 @@ class ModelError(Error, ValueError):
 
 class FileError(ModelError, OSError):
     """A file cannot be read."""
-
-    def __str__(self) -> str:
-        return str(self.args[0]) if self.args else ""
 
 
 class FileNotFound(FileError, FileNotFoundError):
@@ -89,9 +88,6 @@ class OutOfMemory(Error, MemoryError):
 
 class DeadlineExceeded(Error, TimeoutError):
     """The deadline of a run passed before its end."""
-
-    def __str__(self) -> str:
-        return str(self.args[0]) if self.args else ""
 
 
 class Cancelled(Error, RuntimeError):

@@ -223,8 +223,14 @@ fn make(
 
 /// Makes the exception of an error.
 pub(crate) fn raise(py: Python<'_>, phase: Phase, error: &Error, given: Option<&Given<'_>>) -> PyErr {
-    let chain = chain(error);
+    let mut chain = chain(error);
     let class = class(phase, &chain);
+    if matches!(class, "InputError" | "OutputError" | "Cancelled" | "DeadlineExceeded") {
+        // It is the caller who can do something about it, and not the backend, which noticed it.
+        while chain.len() > 1 && matches!(chain.first().and_then(|e| e.downcast_ref()), Some(Error::Kernel { .. })) {
+            chain.remove(0);
+        }
+    }
     let details = Details::of(&chain, given);
     let texts = texts(&chain);
     make(py, class, &texts.join(": "), |fields| {

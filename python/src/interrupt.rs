@@ -4,6 +4,7 @@
 //! asks the interpreter every now and then; so no other thread is needed, and a short run pays for a few looks at the clock.
 
 use bb::RunOptions;
+use pyo3::exceptions::PyRuntimeError;
 use pyo3::prelude::*;
 use std::cell::{Cell, RefCell};
 use std::sync::LazyLock;
@@ -13,12 +14,21 @@ use std::time::{Duration, Instant};
 /// How long a run goes on before the interpreter is asked.
 const PATIENCE: Duration = Duration::from_millis(20);
 
+/// How many looks it takes for one look at the clock, which costs as much as a small operation.
+const LOOKS: u32 = 4;
+
 thread_local! {
     /// Whether this is the interpreter's main thread; `None` before anybody asked.
     static IS_MAIN: Cell<Option<bool>> = const { Cell::new(None) };
 
     /// When to ask the interpreter next; `None` where no run of the main thread is.
     static NEXT: Cell<Option<Instant>> = const { Cell::new(None) };
+
+    /// How many looks there were.
+    static LOOKED: Cell<u32> = const { Cell::new(0) };
+
+    /// Whether the interpreter handles a signal in the midst of a run.
+    static HANDLES: Cell<bool> = const { Cell::new(false) };
 
     /// What the handler of a signal raised.
     static RAISED: RefCell<Option<PyErr>> = const { RefCell::new(None) };
@@ -37,12 +47,14 @@ fn ended() -> bool {
         return true;
     }
     let Some(next) = NEXT.get() else { return false };
-    if Instant::now() < next {
+    let looked = LOOKED.get().wrapping_add(1);
+    LOOKED.set(looked);
+    if !looked.is_multiple_of(LOOKS) || Instant::now() < next {
         return false;
     }
-    // A handler may itself run a session; nothing is asked meanwhile.
-    NEXT.set(None);
+    HANDLES.set(true);
     let raised = Python::attach(|py| py.check_signals()).err();
+    HANDLES.set(false);
     NEXT.set(Some(Instant::now() + PATIENCE));
     let ends = raised.is_some();
     if ends {
@@ -70,7 +82,8 @@ fn is_main(py: Python<'_>) -> bool {
 ///
 /// # Errors
 ///
-/// What the handler of a signal raised meanwhile, as `KeyboardInterrupt`.
+/// What the handler of a signal raised meanwhile, as `KeyboardInterrupt`. `RuntimeError` if this is called by such a handler, because
+/// the run that it interrupts may hold what the call waits for.
 pub(crate) fn detached<R: Send>(
     py: Python<'_>,
     options: Option<&RunOptions>,
@@ -83,9 +96,12 @@ pub(crate) fn detached<R: Send>(
     if !is_main(py) {
         return Ok(py.detach(run));
     }
-    let before = NEXT.replace(Some(Instant::now() + PATIENCE));
+    if HANDLES.get() {
+        return Err(PyRuntimeError::new_err("the handler of a signal cannot use a session while it interrupts a run"));
+    }
+    NEXT.set(Some(Instant::now() + PATIENCE));
     let result = py.detach(|| WATCHED.within(run));
-    NEXT.set(before);
+    NEXT.set(None);
     match RAISED.take() {
         Some(raised) => {
             ENDED.store(false, Ordering::Relaxed);
