@@ -47,7 +47,11 @@ impl AsRef<[u8]> for Lent {
 /// Returns the bytes of an object that nobody can change, without copying them.
 pub(crate) fn lent(bytes: &Bound<'_, PyBytes>) -> Bytes {
     let all = bytes.as_bytes();
-    Bytes::from_owner(Lent { first: all.as_ptr(), length: all.len(), _array: bytes.as_any().clone().unbind() })
+    Bytes::from_owner(Lent {
+        first: all.as_ptr(),
+        length: all.len(),
+        _array: bytes.as_any().clone().unbind(),
+    })
 }
 
 /// Returns the object as an array of NumPy, if it is one.
@@ -76,7 +80,8 @@ pub(crate) fn tensor(array: &Bound<'_, PyUntypedArray>) -> Result<TensorData, Pr
             let numpy = py.import(intern!(py, "numpy"))?;
             let dense = numpy.call_method1(intern!(py, "ascontiguousarray"), (array, native))?;
             // NumPy makes a rank of 1 of a rank of 0.
-            let dense = dense.call_method1(intern!(py, "reshape"), (array.getattr(intern!(py, "shape"))?,))?;
+            let dense =
+                dense.call_method1(intern!(py, "reshape"), (array.getattr(intern!(py, "shape"))?,))?;
             numbers(dense.cast::<PyUntypedArray>().map_err(PyErr::from)?, dtype)
         }
         Elements::Objects | Elements::Text => strings(array),
@@ -211,9 +216,7 @@ unsafe fn make<'py>(
     if let Some(owner) = owner {
         let owner = Bound::new(py, owner)?;
         // SAFETY: the array is new and has no base; the function takes over the reference to the owner.
-        let set = unsafe {
-            PY_ARRAY_API.PyArray_SetBaseObject(py, array.as_array_ptr(), owner.into_ptr())
-        };
+        let set = unsafe { PY_ARRAY_API.PyArray_SetBaseObject(py, array.as_array_ptr(), owner.into_ptr()) };
         if set != 0 {
             return Err(PyErr::fetch(py).into());
         }

@@ -19,7 +19,9 @@ pub(crate) enum Problem {
     ElementType { dtype: String },
 
     /// The elements are in the memory of a device.
-    #[error("the elements are on a device of DLPack's type {0}; expected 1, the host: move the tensor there first")]
+    #[error(
+        "the elements are on a device of DLPack's type {0}; expected 1, the host: move the tensor there first"
+    )]
     Device(i64),
 
     /// An element of an array of objects is no string.
@@ -27,7 +29,9 @@ pub(crate) enum Problem {
     Text { index: usize, got: String },
 
     /// NumPy does not have an element type, and no installed package adds it.
-    #[error("NumPy has no elements of {dtype}; the package `ml_dtypes` has them as `{name}`: pip install ml_dtypes")]
+    #[error(
+        "NumPy has no elements of {dtype}; the package `ml_dtypes` has them as `{name}`: pip install ml_dtypes"
+    )]
     NoType { dtype: DataType, name: &'static str },
 
     /// An object is not what an input of the kind is made of.

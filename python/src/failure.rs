@@ -132,7 +132,8 @@ impl Details {
             }
             Error::Nodes { first, last, .. } => self.node = Some(format!("{first} … {last}")),
             Error::Unsupported { missing } => {
-                let nodes = missing.0.iter().map(|missing| (missing.node.node.clone(), missing.node.op.clone()));
+                let nodes =
+                    missing.0.iter().map(|missing| (missing.node.node.clone(), missing.node.op.clone()));
                 self.nodes.extend(nodes);
                 if let [only] = missing.0.as_slice() {
                     (self.node, self.operator) = (Some(only.node.node.clone()), Some(only.node.op.clone()));
@@ -169,8 +170,12 @@ impl Details {
             shape: Some(shape.iter().map(|extent| Some(*extent)).collect()),
         };
         match error {
-            IrError::Node { node, op, .. } => (self.node, self.operator) = (Some(node.clone()), Some(op.clone())),
-            IrError::MissingValue { node, .. } | IrError::Cycle { node, .. } => self.node = Some(node.clone()),
+            IrError::Node { node, op, .. } => {
+                (self.node, self.operator) = (Some(node.clone()), Some(op.clone()))
+            }
+            IrError::MissingValue { node, .. } | IrError::Cycle { node, .. } => {
+                self.node = Some(node.clone())
+            }
             IrError::UnknownOperator { op, domain, .. } => {
                 (self.operator, self.domain) = (Some(op.clone()), Some(domain.clone()));
             }
@@ -227,7 +232,9 @@ pub(crate) fn raise(py: Python<'_>, phase: Phase, error: &Error, given: Option<&
     let class = class(phase, &chain);
     if matches!(class, "InputError" | "OutputError" | "Cancelled" | "DeadlineExceeded") {
         // It is the caller who can do something about it, and not the backend, which noticed it.
-        while chain.len() > 1 && matches!(chain.first().and_then(|e| e.downcast_ref()), Some(Error::Kernel { .. })) {
+        while chain.len() > 1
+            && matches!(chain.first().and_then(|e| e.downcast_ref()), Some(Error::Kernel { .. }))
+        {
             chain.remove(0);
         }
     }

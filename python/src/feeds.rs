@@ -77,8 +77,10 @@ pub(crate) fn tensor(object: &Bound<'_, PyAny>, declared: Option<DataType>) -> R
         _ => asarray.call1((object,))?,
     };
     let array = arrays::as_array(&array).ok_or_else(|| wrong_kind("an array", object))?;
-    if matches!(crate::dtypes::elements(&numpy::PyUntypedArrayMethods::dtype(array)), crate::dtypes::Elements::Objects)
-        && declared != Some(DataType::String)
+    if matches!(
+        crate::dtypes::elements(&numpy::PyUntypedArrayMethods::dtype(array)),
+        crate::dtypes::Elements::Objects
+    ) && declared != Some(DataType::String)
     {
         return Err(wrong_kind("an array of numbers", object));
     }
@@ -95,7 +97,8 @@ fn declines(py: Python<'_>, error: &PyErr) -> bool {
 /// Tells whether plain numbers are of the kind that a declared type has: truth values, integers, or floats, to which integers count too.
 fn keeps(natural: &Bound<'_, PyAny>, wanted: &Bound<'_, PyAny>) -> PyResult<bool> {
     let py = natural.py();
-    let kind = |dtype: &Bound<'_, PyAny>| -> PyResult<String> { dtype.getattr(intern!(py, "kind"))?.extract() };
+    let kind =
+        |dtype: &Bound<'_, PyAny>| -> PyResult<String> { dtype.getattr(intern!(py, "kind"))?.extract() };
     let natural = kind(&natural.getattr(intern!(py, "dtype"))?)?;
     let wanted = kind(wanted)?;
     // The kind of the types that `ml_dtypes` adds is `V`.

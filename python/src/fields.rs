@@ -32,7 +32,8 @@ impl Given<'_> {
         while let Some(graph) = graphs.pop() {
             let named = |node: &&Node| node.op_type == op && graph.label_of(node) == label;
             if let Some(node) = graph.nodes.iter().find(named) {
-                let operands = node.inputs.iter().flatten().map(|value| self.operand(graph, *value, &symbols));
+                let operands =
+                    node.inputs.iter().flatten().map(|value| self.operand(graph, *value, &symbols));
                 return Some(Found { domain: node.domain.clone(), operands: operands.collect() });
             }
             graphs.extend(graph.nodes.iter().flat_map(Node::subgraphs));

@@ -97,7 +97,9 @@ pub(crate) fn detached<R: Send>(
         return Ok(py.detach(run));
     }
     if HANDLES.get() {
-        return Err(PyRuntimeError::new_err("the handler of a signal cannot use a session while it interrupts a run"));
+        return Err(PyRuntimeError::new_err(
+            "the handler of a signal cannot use a session while it interrupts a run",
+        ));
     }
     NEXT.set(Some(Instant::now() + PATIENCE));
     let result = py.detach(|| WATCHED.within(run));

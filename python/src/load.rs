@@ -40,11 +40,7 @@ impl<E: Into<bb::Error>> From<E> for LoadError {
 ///
 /// The errors of [`Module::load_with`]; [`Problem::UnknownDim`] if no input has a dimension of a name, and [`Problem::Compiled`] if the
 /// model was compiled, so that its dimensions cannot change.
-pub(crate) fn load(
-    source: &Source,
-    dims: &[(String, usize)],
-    limits: &Limits,
-) -> Result<Module, LoadError> {
+pub(crate) fn load(source: &Source, dims: &[(String, usize)], limits: &Limits) -> Result<Module, LoadError> {
     if dims.is_empty() {
         return Ok(match source {
             Source::File(path) => Module::load_with(path, limits)?,
@@ -53,9 +49,7 @@ pub(crate) fn load(
         });
     }
     let (bytes, external) = match source {
-        Source::File(path) => {
-            (bb_ir::file::load(path, limits)?, Some(ExternalData::of_model(path, limits)))
-        }
+        Source::File(path) => (bb_ir::file::load(path, limits)?, Some(ExternalData::of_model(path, limits))),
         Source::Bytes(bytes, folder) => {
             (bytes.clone(), folder.as_ref().map(|folder| ExternalData::in_folder(folder, limits)))
         }

@@ -69,7 +69,8 @@ impl Session {
         let mut open = OpenOptions::default();
         if let Some(threads) = threads {
             let threads = NonZeroUsize::new(threads);
-            open = open.with_threads(threads.ok_or_else(|| PyValueError::new_err("`threads` must be at least 1"))?);
+            open = open
+                .with_threads(threads.ok_or_else(|| PyValueError::new_err("`threads` must be at least 1"))?);
         }
         if let Some(memory) = memory {
             open = open.with_memory(memory);
@@ -225,11 +226,14 @@ impl Session {
             .collect::<PyResult<_>>()?;
         // ONNX Runtime gives all outputs for an empty list.
         let own = &self.all.outputs;
-        let is = |(name, port): (&Bound<'_, PyString>, &Port)| name.is(&port.name) || name.to_str().is_ok_and(|n| n == port.text);
+        let is = |(name, port): (&Bound<'_, PyString>, &Port)| {
+            name.is(&port.name) || name.to_str().is_ok_and(|n| n == port.text)
+        };
         if list.is_empty() || (list.len() == own.len() && list.iter().zip(own).all(is)) {
             return Ok(self.all.clone());
         }
-        let names: Vec<String> = list.iter().map(|name| Ok(name.to_str()?.to_owned())).collect::<PyResult<_>>()?;
+        let names: Vec<String> =
+            list.iter().map(|name| Ok(name.to_str()?.to_owned())).collect::<PyResult<_>>()?;
         {
             let mut others = self.others.lock().unwrap_or_else(PoisonError::into_inner);
             if let Some(at) = others.iter().position(|(known, _)| *known == names) {
@@ -319,7 +323,10 @@ impl Session {
             let tensors: SmallVec<[Option<&Value>; 4]> =
                 values.iter().map(|x| x.as_ref().and_then(OnnxValue::tensor)).collect();
             let outputs = compiled.executable.run(&tensors)?;
-            return outputs.into_iter().map(|x| Ok(OnnxValue::Tensor(results::fetch(&self.handle, x)?))).collect();
+            return outputs
+                .into_iter()
+                .map(|x| Ok(OnnxValue::Tensor(results::fetch(&self.handle, x)?)))
+                .collect();
         }
         let outputs = compiled.executable.run_items(&values)?;
         outputs.into_iter().map(|x| results::fetch_all(&self.handle, x)).collect()
@@ -343,7 +350,10 @@ fn unknown(compiled: &Compiled, dict: &Bound<'_, PyDict>) -> PyResult<PyErr> {
     let expected: Vec<String> = compiled.inputs.iter().map(|port| port.text.clone()).collect();
     for key in dict.keys() {
         let Ok(name) = key.cast::<PyString>() else {
-            return Ok(PyTypeError::new_err(format!("the names of inputs must be `str`, got `{}`", crate::convert::type_name(&key))));
+            return Ok(PyTypeError::new_err(format!(
+                "the names of inputs must be `str`, got `{}`",
+                crate::convert::type_name(&key)
+            )));
         };
         let name = name.to_cow()?.into_owned();
         if !expected.contains(&name) {
@@ -364,8 +374,12 @@ fn options(
     }
     let mut options = RunOptions::default();
     if let Some(seconds) = timeout {
-        let time = Duration::try_from_secs_f64(seconds);
-        let time = time.map_err(|error| PyValueError::new_err(format!("`timeout`: {error}, got {seconds}")))?;
+        if seconds.is_nan() || seconds < 0.0 {
+            let message = format!("`timeout` counts seconds and must be at least 0, got {seconds}");
+            return Err(PyValueError::new_err(message));
+        }
+        // What is longer than any clock counts is no limit.
+        let time = Duration::try_from_secs_f64(seconds).unwrap_or(Duration::MAX);
         if let Some(deadline) = Instant::now().checked_add(time) {
             options = options.with_deadline(deadline);
         }
@@ -375,9 +389,8 @@ fn options(
     }
     if let Some(given) = run_options {
         let token = given.getattr(intern!(given.py(), "_token"));
-        let token = token.map_err(|_| {
-            PyTypeError::new_err(wrong_kind("`bb.RunOptions`", given).to_string())
-        })?;
+        let token =
+            token.map_err(|_| PyTypeError::new_err(wrong_kind("`bb.RunOptions`", given).to_string()))?;
         options = options.with_cancel(&token.cast::<CancelToken>().map_err(PyErr::from)?.get().current());
     }
     Ok(Some(options))
