@@ -11,7 +11,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, cast
+from typing import Any
 
 import onnx
 from onnx import helper
@@ -51,7 +51,8 @@ class BbRep(BackendRep):  # type: ignore[misc, unused-ignore]
             else:
                 inputs = list(inputs)
         outputs = self.session.run(None, inputs)
-        return cast(tuple[Any, ...], namedtupledict("Outputs", self._names)(*outputs))
+        named: tuple[Any, ...] = namedtupledict("Outputs", self._names)(*outputs)
+        return named
 
 
 class BbBackend(Backend):  # type: ignore[misc, unused-ignore]

@@ -42,6 +42,8 @@ def main(which: str, exclude: str) -> int:
     warnings.simplefilter("ignore")
     package = importlib.import_module(which)
     backend = importlib.import_module(f"{which}.backend")
+    if hasattr(package, "set_default_logger_severity"):
+        package.set_default_logger_severity(4)
     reasons = {}
     for line in Path(exclude).read_text(encoding="utf-8").splitlines():
         name, _, reason = line.partition(" # ")

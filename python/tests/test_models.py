@@ -34,7 +34,10 @@ def test_outputs_are_those_of_onnx_runtime(name, case):
     session = bb.Session(case / "model.onnx")
     for data in sorted(case.glob("test_data_set_*")):
         outputs = session.run(_tensors(data, "input"))
-        for got, expected in zip(outputs, _tensors(data, "output"), strict=True):
+        # Some sets have the first outputs alone, where others are no tensors.
+        expected_ones = _tensors(data, "output")
+        assert expected_ones and all(type(x) is not np.ndarray for x in outputs[len(expected_ones) :])
+        for got, expected in zip(outputs, expected_ones):
             assert got.dtype == expected.dtype and got.shape == expected.shape
             if expected.dtype == object:
                 assert got.tolist() == [x.decode() if isinstance(x, bytes) else x for x in expected.tolist()]
@@ -51,7 +54,7 @@ def test_outputs_are_exactly_those_of_the_command(name, case, tmp_path):
     arguments = [command, "run", case / "model.onnx", "--inputs", data, "--output", tmp_path]
     subprocess.run(arguments, check=True, capture_output=True)
     session = bb.Session(case / "model.onnx")
-    outputs = session.run(_tensors(data, "input"))
+    outputs = [x for x in session.run(_tensors(data, "input")) if type(x) is np.ndarray]
     files = sorted(tmp_path.glob("*.npy"))
     assert len(files) == len(outputs)
     written = [np.load(file) for file in files]
