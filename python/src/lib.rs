@@ -1,7 +1,7 @@
 //! The native part of the Python package `bb`: sessions, and the exchange of tensors with NumPy and DLPack.
 //!
 //! What users see of it is in the folder `bb` beside it, with types in `.pyi` files. Everything here that computes or waits
-//! releases the interpreter's lock; [`interrupt`] asks the interpreter for signals meanwhile.
+//! releases the interpreter's lock; the module `interrupt` asks the interpreter for signals meanwhile.
 
 #[expect(unsafe_code, reason = "arrays of NumPy and capsules of DLPack are read and made through pointers")]
 mod arrays;
