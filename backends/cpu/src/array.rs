@@ -185,6 +185,19 @@ impl Array {
         }
     }
 
+    /// Turns the array into elements that may be written, without copying them.
+    ///
+    /// # Errors
+    ///
+    /// The array itself if the elements are not contiguous, few, strings, or held by somebody else: another array, a plan, a host
+    /// tensor.
+    pub fn into_sole(mut self) -> Result<SoleElements, Array> {
+        if self.0.text.is_some() || self.sole().is_none() {
+            return Err(self);
+        }
+        Ok(SoleElements(self))
+    }
+
     /// Returns the distance in bytes from the start of the storage to the first element.
     pub(crate) fn offset(&self) -> usize {
         self.0.offset
@@ -196,5 +209,58 @@ impl Array {
 
     pub(crate) fn text(&self) -> Option<&Arc<Bytes>> {
         self.0.text.as_ref()
+    }
+}
+
+/// The elements of an array that nobody else holds, which [`Array::into_sole`] makes. Their memory returns to the backend's pool
+/// when this is dropped.
+///
+/// An element of less than a byte has a byte of its own.
+#[derive(Debug)]
+pub struct SoleElements(Array);
+
+impl SoleElements {
+    /// Returns the element type.
+    pub fn dtype(&self) -> DataType {
+        self.0.0.dtype
+    }
+
+    /// Returns the shape, outermost extent first.
+    pub fn shape(&self) -> &[usize] {
+        &self.0.0.shape
+    }
+
+    /// Returns the number of bytes.
+    pub fn byte_len(&self) -> usize {
+        self.0.len() * element_size(self.dtype())
+    }
+
+    /// Returns a pointer to the elements in row-major order, aligned for their type. It stays the same until this is dropped.
+    pub fn as_mut_ptr(&mut self) -> *mut u8 {
+        // Nobody else can come to hold the array, so that it stays the sole one.
+        self.0.ptr().cast_mut()
+    }
+}
+
+#[cfg(test)]
+#[expect(clippy::unwrap_used, reason = "tests")]
+mod tests {
+    use crate::Cpu;
+    use bb::{Backend, Tensor, TensorData};
+
+    #[test]
+    fn only_elements_that_nobody_else_holds_are_given_away() {
+        let cpu = Cpu::default();
+        let x = cpu.constant(&TensorData::new(&[4, 4], &[1f32; 16]).unwrap()).unwrap();
+        assert!(x.clone().into_sole().is_err(), "they belong to a host tensor");
+        let sum = cpu.add(&x, &x).unwrap();
+        let view = cpu.transpose(&sum, &[1, 0]).unwrap();
+        let sum = sum.into_sole().unwrap_err();
+        assert!(view.into_sole().is_err());
+        let mut own = sum.into_sole().unwrap();
+        assert_eq!((own.byte_len(), own.shape()), (64, &[4, 4][..]));
+        assert!(own.as_mut_ptr().cast::<f32>().is_aligned());
+        let few = cpu.constant(&TensorData::scalar(1f32)).unwrap();
+        assert!(few.into_sole().unwrap_err().shape().is_empty());
     }
 }

@@ -58,6 +58,6 @@ mod storage;
 mod sync;
 mod threads;
 
-pub use array::Array;
+pub use array::{Array, SoleElements};
 pub use backend::{Cpu, CpuBuilder};
 pub use error::CpuError;

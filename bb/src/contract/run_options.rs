@@ -31,10 +31,25 @@ use std::time::Instant;
 pub struct RunOptions(Option<Arc<Ends>>);
 
 /// What ends a run.
-#[derive(Debug, Clone, Default)]
+#[derive(Clone, Default)]
 struct Ends {
     deadline: Option<Instant>,
     tokens: Vec<CancelToken>,
+    watches: Vec<Watch>,
+}
+
+/// A caller's own function that tells whether a run must end.
+type Watch = Arc<dyn Fn() -> bool + Send + Sync>;
+
+impl std::fmt::Debug for Ends {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let Ends { deadline, tokens, watches } = self;
+        f.debug_struct("Ends")
+            .field("deadline", deadline)
+            .field("tokens", tokens)
+            .field("watches", &watches.len())
+            .finish()
+    }
 }
 
 /// Stops the runs that were given it, from any thread. Clones stop the same runs.
@@ -77,6 +92,23 @@ impl RunOptions {
         self
     }
 
+    /// Returns the same options with a function that stops the run with [`Error::Cancelled`] once it returns true.
+    ///
+    /// It is called wherever a run looks whether it must end, on the thread that runs and on those that share its kernels. So it
+    /// must be quick, and it must not wait for the run. An embedding in another language asks its interpreter here for signals.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use bb::{Error, RunOptions};
+    /// let options = RunOptions::default().with_watch(|| std::path::Path::new("stop").exists());
+    /// assert!(options.within(RunOptions::check_current).is_ok());
+    /// ```
+    pub fn with_watch(mut self, watch: impl Fn() -> bool + Send + Sync + 'static) -> RunOptions {
+        self.ends().watches.push(Arc::new(watch));
+        self
+    }
+
     fn ends(&mut self) -> &mut Ends {
         Arc::make_mut(self.0.get_or_insert_default())
     }
@@ -116,6 +148,7 @@ impl RunOptions {
             let inner = both.ends();
             inner.deadline = inner.deadline.into_iter().chain(outer.deadline).min();
             inner.tokens.extend_from_slice(&outer.tokens);
+            inner.watches.extend_from_slice(&outer.watches);
         }
         CURRENT.set(both);
         let _before = Before(outer);
@@ -188,6 +221,9 @@ impl Ends {
         if self.deadline.is_some_and(|deadline| Instant::now() >= deadline) {
             return Err(Error::DeadlineExceeded);
         }
+        if self.watches.iter().any(|watch| watch()) {
+            return Err(Error::Cancelled);
+        }
         Ok(())
     }
 }
@@ -221,6 +257,31 @@ mod tests {
             matches!(both.within(RunOptions::check_current), Err(Error::DeadlineExceeded)),
             "the earliest"
         );
+    }
+
+    #[test]
+    fn a_watch_ends_a_run_inside_others_and_elsewhere() {
+        let (asked, end) = (Arc::new(AtomicBool::new(false)), CancelToken::new());
+        let watch = {
+            let (asked, end) = (asked.clone(), end.clone());
+            move || {
+                asked.store(true, Ordering::Relaxed);
+                end.is_cancelled()
+            }
+        };
+        let later = Instant::now() + Duration::from_secs(3600);
+        RunOptions::default().with_watch(watch).within(|| {
+            RunOptions::default().with_deadline(later).within(|| {
+                assert!(RunOptions::check_current().is_ok());
+                assert!(asked.load(Ordering::Relaxed));
+                end.cancel();
+                assert!(matches!(RunOptions::check_current(), Err(Error::Cancelled)));
+                let options = RunOptions::current();
+                let there = std::thread::spawn(move || options.within(RunOptions::check_current)).join();
+                assert!(matches!(there, Ok(Err(Error::Cancelled))));
+            });
+        });
+        assert!(RunOptions::check_current().is_ok());
     }
 
     #[test]

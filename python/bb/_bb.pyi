@@ -1,0 +1,84 @@
+"""The native part of the package."""
+
+from collections.abc import Mapping, Sequence
+from os import PathLike
+from typing import Any, Self, final
+
+from typing_extensions import disjoint_base
+
+from ._options import RunOptions
+
+__all__ = ["CancelToken", "Session", "backends", "limits", "operators"]
+
+@final
+class CancelToken:
+    """Stops the runs that were given it, from any thread."""
+
+    def __new__(cls) -> CancelToken: ...
+    def cancel(self) -> None:
+        """Stops the runs, also those that have not begun."""
+
+    def reset(self) -> None:
+        """Lets runs that begin from now on run; those that were stopped stay stopped."""
+
+    @property
+    def cancelled(self) -> bool:
+        """Whether somebody stopped the runs."""
+
+@disjoint_base
+class Session:
+    def __new__(
+        cls,
+        model: Any,
+        folder: str | PathLike[str] | None,
+        backend: str,
+        threads: int | None,
+        memory: int | None,
+        dims: Mapping[str, int],
+        limits: Mapping[str, str],
+        flags: Mapping[str, bool],
+    ) -> Self: ...
+    def run(
+        self,
+        output_names: Any = None,
+        input_feed: Any = None,
+        run_options: RunOptions | None = None,
+        *,
+        feeds: Any = None,
+        fetch: Sequence[str] | None = None,
+        timeout: float | None = None,
+        cancel: CancelToken | None = None,
+    ) -> list[Any]:
+        """Runs the model.
+
+        `run(feeds)` gives all outputs in order, `run(names, feeds)` and `run(feeds, fetch=names)` those of these names, which may
+        also be values on the way. The inputs come in a dict by name, or in a list by position; each is an array, or anything that
+        gives one by DLPack or `__array__`; a list for a sequence, a dict for a map, `None` for what is left out. A tensor comes
+        back as an array, which may be written; a sequence as a list, a map as a dict, an absent value as `None`.
+
+        The interpreter's lock is released meanwhile. `timeout` counts seconds, and raises `DeadlineExceeded`; `cancel`, and
+        `run_options`, stop the run from another thread, which raises `Cancelled`. Ctrl-C raises `KeyboardInterrupt`.
+        """
+
+    def save(self, path: str | PathLike[str]) -> None:
+        """Writes the compiled model to a file that opens faster, with the plans that runs made so far."""
+
+    @property
+    def backend(self) -> str:
+        """The name of the backend."""
+
+    def _inputs(self) -> list[tuple[str, str, list[int | str | None] | None, bool]]: ...
+    def _outputs(self) -> list[tuple[str, str, list[int | str | None] | None, bool]]: ...
+    def _facts(self) -> str: ...
+    def _inspect(self) -> str: ...
+    def _coverage(self) -> str: ...
+    def _profile(self, feeds: Any, runs: int, warmup: int) -> str: ...
+    def _values(self) -> list[tuple[str, str, str]]: ...
+
+def backends() -> list[str]:
+    """Lists the backends that this library has, by name."""
+
+def limits() -> list[tuple[str, str, str, str]]:
+    """Lists the limits on what comes from strangers: name, unit, what it bounds, and default."""
+
+def operators(backend: str) -> str: ...

@@ -1,0 +1,147 @@
+"""Options that users of ONNX Runtime know."""
+
+from __future__ import annotations
+
+import enum
+import warnings
+from collections.abc import Sequence
+from typing import Any
+
+from . import _bb
+
+#: The backends that ONNX Runtime has names for.
+PROVIDERS = {"CPUExecutionProvider": "cpu"}
+
+
+class GraphOptimizationLevel(enum.IntEnum):
+    """How much a model is rewritten. `bb` always applies what is exact."""
+
+    ORT_DISABLE_ALL = 0
+    ORT_ENABLE_BASIC = 1
+    ORT_ENABLE_EXTENDED = 2
+    ORT_ENABLE_LAYOUT = 3
+    ORT_ENABLE_ALL = 99
+
+
+class ExecutionMode(enum.IntEnum):
+    """How nodes are scheduled. `bb` runs them in order, and shares the work of each."""
+
+    ORT_SEQUENTIAL = 0
+    ORT_PARALLEL = 1
+
+
+class _Known:
+    """Attributes of a list, so that a misspelt one is an error."""
+
+    _known: dict[str, Any] = {}
+
+    def __init__(self) -> None:
+        for name, value in self._known.items():
+            object.__setattr__(self, name, value)
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        if name not in self._known and not name.startswith("_"):
+            raise AttributeError(f"{type(self).__name__} has no option {name!r}")
+        object.__setattr__(self, name, value)
+
+
+class SessionOptions(_Known):
+    """The options of a session that ONNX Runtime has.
+
+    `intra_op_num_threads` and `add_free_dimension_override_by_name` do what they do there. The others are accepted, because they
+    decide how ONNX Runtime works inside, and have no effect.
+    """
+
+    _known = {
+        "intra_op_num_threads": 0,
+        "inter_op_num_threads": 0,
+        "graph_optimization_level": GraphOptimizationLevel.ORT_ENABLE_ALL,
+        "execution_mode": ExecutionMode.ORT_SEQUENTIAL,
+        "execution_order": 0,
+        "enable_cpu_mem_arena": True,
+        "enable_mem_pattern": True,
+        "enable_mem_reuse": True,
+        "log_severity_level": 2,
+        "log_verbosity_level": 0,
+        "logid": "",
+        "use_deterministic_compute": False,
+    }
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._dims: dict[str, int] = {}
+        self._config: dict[str, str] = {}
+
+    def add_free_dimension_override_by_name(self, name: str, extent: int) -> None:
+        """Gives a symbolic dimension an extent."""
+        self._dims[name] = extent
+
+    def add_session_config_entry(self, key: str, value: str) -> None:
+        """Keeps an entry, which has no effect."""
+        self._config[key] = value
+
+    def get_session_config_entry(self, key: str) -> str:
+        """Returns an entry."""
+        return self._config[key]
+
+    def _threads(self) -> int | None:
+        threads: int = getattr(self, "intra_op_num_threads")
+        return threads or None
+
+
+class RunOptions(_Known):
+    """The options of a run that ONNX Runtime has. `terminate` stops the runs that have the options; the others have no effect."""
+
+    _known = {
+        "log_severity_level": 2,
+        "log_verbosity_level": 0,
+        "logid": "",
+        "only_execute_path_to_fetches": False,
+        "training_mode": False,
+    }
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._token = _bb.CancelToken()
+        self._config: dict[str, str] = {}
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        if name != "terminate":
+            super().__setattr__(name, value)
+        elif value:
+            self._token.cancel()
+        else:
+            self._token.reset()
+
+    @property
+    def terminate(self) -> bool:
+        """Whether runs with these options stop; setting it stops them, from any thread."""
+        return self._token.cancelled
+
+    def add_run_config_entry(self, key: str, value: str) -> None:
+        """Keeps an entry, which has no effect."""
+        self._config[key] = value
+
+
+def get_available_providers() -> list[str]:
+    """The names that ONNX Runtime has for the backends that there are."""
+    linked = _bb.backends()
+    return [name for name, backend in PROVIDERS.items() if backend in linked]
+
+
+def backend_of(backend: str | None, providers: Sequence[Any] | None) -> str:
+    """Chooses the backend: the one that is named, or the first provider that there is, as ONNX Runtime does."""
+    if backend is not None:
+        if providers:
+            raise ValueError("`backend` and `providers` both name a backend")
+        if not isinstance(backend, str):
+            raise TypeError(f"`backend` must be `str`, got `{type(backend).__name__}`")
+        return backend
+    linked = _bb.backends()
+    for provider in providers or ():
+        name = provider[0] if isinstance(provider, (list, tuple)) else provider
+        found = PROVIDERS.get(name, name)
+        if found in linked:
+            return found
+        warnings.warn(f"there is no provider {name!r}; there are {get_available_providers()}", stacklevel=3)
+    return "cpu"

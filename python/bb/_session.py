@@ -1,0 +1,206 @@
+"""Sessions: models on backends, with the interface of ONNX Runtime's class."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple, Self, cast
+
+
+from . import _bb
+from ._options import SessionOptions, backend_of
+
+_FLAGS = ("recognize", "fold_scales", "refuse_host", "refuse_lowered")
+
+
+class NodeArg(NamedTuple):
+    """An input or an output: its name, its type as in `tensor(float)`, and its extents.
+
+    An extent is a number, the name of a symbolic dimension, or `None`.
+    """
+
+    name: str
+    type: str
+    shape: list[int | str | None] | None
+
+
+class ModelMetadata(NamedTuple):
+    """What a model file says of itself."""
+
+    producer_name: str
+    graph_name: str
+    domain: str
+    description: str
+    graph_description: str
+    version: int
+    custom_metadata_map: dict[str, str]
+
+
+class Session(_bb.Session):
+    """A model on a backend.
+
+    It behaves like `onnxruntime.InferenceSession` and takes that class's arguments, too. Threads may share a session. A copy of a
+    session is the session itself; a pickled one opens its model again where it is loaded.
+
+    Args:
+        path_or_bytes: a file, or a serialized model.
+        backend: the name of the backend, `bb.backends()` lists them.
+        threads: how many threads compute; by default as many as there are processors.
+        dims: extents for symbolic dimensions, which inputs then must have.
+        folder: where the external data of serialized bytes lies.
+        memory: the greatest number of bytes that the backend uses.
+        limits: limits on what comes from strangers, by name; `bb.limits()` lists them.
+        recognize: whether parts that a model spells out become one operation; the last digits differ.
+        fold_scales: whether scales join the weights of products and convolutions; the last digits differ.
+        refuse_host: whether to refuse models with nodes that the host computes.
+        refuse_lowered: whether to refuse models with nodes for which the backend has no operation of its own.
+    """
+
+    _arguments: tuple[Any, ...]
+    _options: SessionOptions
+    _input_args: list[NodeArg]
+    _initializer_args: list[NodeArg]
+    _output_args: list[NodeArg]
+
+    def __new__(
+        cls,
+        path_or_bytes: Any,
+        backend: Any = None,
+        threads: Any = None,
+        dims: Mapping[str, int] | None = None,
+        *,
+        sess_options: SessionOptions | None = None,
+        providers: Sequence[Any] | None = None,
+        provider_options: Sequence[Any] | None = None,
+        folder: str | os.PathLike[str] | None = None,
+        memory: int | None = None,
+        limits: Mapping[str, Any] | None = None,
+        **flags: Any,
+    ) -> Self:
+        # ONNX Runtime's order is: model, options, providers, options of providers.
+        if isinstance(backend, SessionOptions):
+            backend, sess_options = None, backend
+        if isinstance(threads, (list, tuple)):
+            threads, providers = None, threads
+        for name in flags:
+            if name not in _FLAGS:
+                raise TypeError(f"Session() got an unexpected keyword argument {name!r}")
+        if provider_options and any(provider_options):
+            raise ValueError("`provider_options` have no meaning for the backends of bb")
+        options = sess_options if sess_options is not None else SessionOptions()
+        name = backend_of(backend, providers)
+        threads = threads if threads is not None else options._threads()
+        bound = {**options._dims, **(dims or {})}
+        texts = {key: str(value) for key, value in (limits or {}).items()}
+        if isinstance(path_or_bytes, (bytearray, memoryview)):
+            path_or_bytes = bytes(path_or_bytes)
+        elif hasattr(path_or_bytes, "SerializeToString"):
+            path_or_bytes = path_or_bytes.SerializeToString()
+        model = path_or_bytes if isinstance(path_or_bytes, bytes) else os.fspath(path_or_bytes)
+        given = {flag: bool(value) for flag, value in flags.items()}
+        arguments = (model, folder, name, threads, memory, bound, texts, given)
+        session = super().__new__(cls, *arguments)
+        session._arguments = arguments
+        session._options = options
+        session._input_args = [NodeArg(*port[:3]) for port in session._inputs() if not port[3]]
+        session._initializer_args = [NodeArg(*port[:3]) for port in session._inputs() if port[3]]
+        session._output_args = [NodeArg(*port[:3]) for port in session._outputs()]
+        return session
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        """Everything happened when the session was made."""
+
+    def get_inputs(self) -> list[NodeArg]:
+        """The inputs that a run needs."""
+        return list(self._input_args)
+
+    def get_outputs(self) -> list[NodeArg]:
+        """The outputs, in the order in which a run gives them."""
+        return list(self._output_args)
+
+    def get_overridable_initializers(self) -> list[NodeArg]:
+        """The inputs that have a default value in the model."""
+        return list(self._initializer_args)
+
+    def get_modelmeta(self) -> ModelMetadata:
+        """What the model file says of itself."""
+        facts = json.loads(self._facts())
+        fields = {name: facts[name] for name in ModelMetadata._fields[:-1]}
+        return ModelMetadata(**fields, custom_metadata_map=facts["metadata"])
+
+    def get_providers(self) -> list[str]:
+        """The name that ONNX Runtime has for the backend, or the backend's own."""
+        return ["CPUExecutionProvider" if self.backend == "cpu" else self.backend]
+
+    def get_provider_options(self) -> dict[str, dict[str, str]]:
+        """The options of the backend, by the name that `get_providers` gives: none."""
+        return {name: {} for name in self.get_providers()}
+
+    def disable_fallback(self) -> None:
+        """Does nothing: a session never goes to another backend."""
+
+    def enable_fallback(self) -> None:
+        """Does nothing: a session never goes to another backend."""
+
+    def get_session_options(self) -> SessionOptions:
+        """The options that were given."""
+        return self._options
+
+    def inspect(self) -> dict[str, Any]:
+        """What the model is: its inputs, outputs, operators, parameters, and what it says that is not so."""
+        return {**json.loads(self._inspect()), "model": json.loads(self._facts())}
+
+    def coverage(self) -> dict[str, Any]:
+        """What runs each node on the backend: `native`, `lowered`, `host`, or `unsupported`."""
+        return cast(dict[str, Any], json.loads(self._coverage()))
+
+    def profile(self, feeds: Any, runs: int = 10, warmup: int = 1) -> dict[str, Any]:
+        """Runs the model and measures each part of it; the figures are averages of the runs."""
+        if runs < 1:
+            raise ValueError(f"`runs` must be at least 1, got {runs}")
+        return cast(dict[str, Any], json.loads(self._profile(feeds, runs, warmup)))
+
+    def compare(
+        self,
+        feeds: Any,
+        other: Any = "reference",
+        *,
+        rtol: float = 1e-3,
+        atol: float = 1e-5,
+        per_node: bool = False,
+    ) -> list[dict[str, Any]]:
+        """Runs the model here and elsewhere, and says how far the values are apart.
+
+        Args:
+            feeds: the inputs, as `run` takes them.
+            other: the name of a backend, another session, or the expected outputs.
+            rtol: how far numbers may be apart, relative to those of `other`.
+            atol: how far numbers may be apart besides.
+            per_node: whether to compare what each node makes, rather than the outputs.
+        """
+        from ._compare import compare
+
+        return compare(self, feeds, other, rtol, atol, per_node)
+
+    def __copy__(self) -> Session:
+        return self
+
+    def __deepcopy__(self, memo: Any) -> Session:
+        return self
+
+    def __reduce__(self) -> Any:
+        return (_reopen, (type(self), self._arguments, self._options))
+
+    def __repr__(self) -> str:
+        model = self._arguments[0]
+        what = f"{len(model)} bytes" if isinstance(model, bytes) else repr(model)
+        return f"bb.Session({what}, backend={self.backend!r})"
+
+
+def _reopen(cls: type[Session], arguments: tuple[Any, ...], options: SessionOptions) -> Session:
+    """Opens a pickled session."""
+    model, folder, backend, threads, memory, dims, limits, flags = arguments
+    return cls(
+        model, backend, threads, dims, sess_options=options, folder=folder, memory=memory, limits=limits, **flags
+    )

@@ -1,0 +1,114 @@
+"""Why something could not be done: one class for what a program can react to, with the details as fields."""
+
+from typing import Any
+
+__all__ = [
+    "BackendError",
+    "Cancelled",
+    "DeadlineExceeded",
+    "Error",
+    "FileError",
+    "FileNotFound",
+    "InputError",
+    "InternalError",
+    "LimitError",
+    "MissingPackage",
+    "ModelError",
+    "OutOfMemory",
+    "OutputError",
+    "RunError",
+    "UnsupportedError",
+]
+
+
+class Error(Exception):
+    """What every error of `bb` is. A field that does not apply is `None`, or empty if it is a tuple or a list."""
+
+    #: The node that failed: its name, or the name of its first output if it has none.
+    node: str | None = None
+    #: The operator of the node.
+    operator: str | None = None
+    #: The operator's domain; empty for `ai.onnx`.
+    domain: str | None = None
+    #: The extents of the node's operands, or of the input that was refused; `None` in place of what is not known.
+    shapes: list[tuple[int | None, ...] | None] | None = None
+    #: The element types that belong to `shapes`.
+    dtypes: list[str | None] | None = None
+    #: All nodes that cannot run, with their operators, if an error is about several.
+    nodes: list[tuple[str, str]] | None = None
+    #: The name of the input that was refused.
+    input: str | None = None
+    #: What was expected.
+    expected: str | None = None
+    #: What came.
+    got: str | None = None
+    #: The file, if one cannot be read or its content is not valid.
+    filename: str | None = None
+    #: The backend.
+    backend: str | None = None
+    #: The messages of the causes, the outermost first. They are part of the message.
+    causes: tuple[str, ...] = ()
+
+
+class ModelError(Error, ValueError):
+    """A model is not valid."""
+
+
+class FileError(ModelError, OSError):
+    """A file cannot be read."""
+
+
+class FileNotFound(FileError, FileNotFoundError):
+    """There is no file at a path."""
+
+
+class LimitError(Error, ValueError):
+    """A model, or a value of a run, exceeds a limit."""
+
+
+class UnsupportedError(Error, NotImplementedError):
+    """Nothing runs some nodes of a model."""
+
+
+class InputError(Error, ValueError):
+    """An input is missing, unknown, or not what the model declares."""
+
+
+class OutputError(Error, ValueError):
+    """A value was asked for that the model does not have."""
+
+
+class RunError(Error, RuntimeError):
+    """A node failed."""
+
+
+class OutOfMemory(Error, MemoryError):
+    """There is no memory for a value, or a backend's limit is reached."""
+
+
+class DeadlineExceeded(Error, TimeoutError):
+    """The deadline of a run passed before its end."""
+
+
+class Cancelled(Error, RuntimeError):
+    """Somebody stopped a run."""
+
+
+class BackendError(Error, RuntimeError):
+    """A backend cannot be opened, or does not work any more."""
+
+
+class MissingPackage(Error, ImportError):
+    """A package is needed that is not installed."""
+
+
+class InternalError(Error, RuntimeError):
+    """`bb` contradicts itself. No input can cause this: it is a mistake in `bb`."""
+
+
+def _make(name: str, message: str, fields: dict[str, Any]) -> Error:
+    """Makes an error; the native part calls this."""
+    error: Error = globals()[name](message)
+    for field, value in fields.items():
+        setattr(error, field, value)
+    return error

@@ -1,0 +1,319 @@
+//! Tensors from arrays of NumPy and from DLPack, and arrays of tensors.
+//!
+//! A large array lends its memory to the tensor, which keeps the array alive: nobody may write to it while a run reads it, as with any
+//! binding that does not copy. An array that is made of a tensor may always be written: it takes over memory that nobody else holds,
+//! or gets a copy.
+
+use crate::convert::Problem;
+use crate::dtypes::{Elements, added_name, descriptor, elements};
+use bb::ir::convert::unpacked_size;
+use bb::{DataType, TensorData};
+use bb_cpu::SoleElements;
+use bb_dlpack::{DLManagedTensor, Managed};
+use bb_ir::StringsBuilder;
+use bytes::Bytes;
+use numpy::npyffi::{self, NpyTypes, PY_ARRAY_API};
+use numpy::{PyArrayDescrMethods, PyUntypedArray, PyUntypedArrayMethods};
+use pyo3::exceptions::PyValueError;
+use pyo3::ffi;
+use pyo3::intern;
+use pyo3::prelude::*;
+use pyo3::types::{PyBytes, PyCapsule, PyList, PyString};
+use smallvec::SmallVec;
+use std::ffi::{CStr, c_int};
+use std::ptr;
+
+/// The number of bytes up to which elements are copied: a copy of so few is quicker than an owner.
+const FEW: usize = 1024;
+
+/// The memory of an array or of bytes, which it keeps alive.
+struct Lent {
+    first: *const u8,
+    length: usize,
+    /// The object. It is released with the interpreter's lock, whichever thread drops this.
+    _array: Py<PyAny>,
+}
+
+// SAFETY: the memory belongs to an array that is kept alive and that is not resized while somebody refers to it; any thread may read it.
+unsafe impl Send for Lent {}
+
+impl AsRef<[u8]> for Lent {
+    fn as_ref(&self) -> &[u8] {
+        // SAFETY: the array is contiguous and has so many bytes, and the caller of a run does not write to it meanwhile.
+        unsafe { std::slice::from_raw_parts(self.first, self.length) }
+    }
+}
+
+/// Returns the bytes of an object that nobody can change, without copying them.
+pub(crate) fn lent(bytes: &Bound<'_, PyBytes>) -> Bytes {
+    let all = bytes.as_bytes();
+    Bytes::from_owner(Lent {
+        first: all.as_ptr(),
+        length: all.len(),
+        _array: bytes.as_any().clone().unbind(),
+    })
+}
+
+/// Returns the object as an array of NumPy, if it is one.
+#[inline]
+pub(crate) fn as_array<'a, 'py>(object: &'a Bound<'py, PyAny>) -> Option<&'a Bound<'py, PyUntypedArray>> {
+    // SAFETY: the check only reads the type of a live object.
+    let is = unsafe { npyffi::PyArray_Check(object.py(), object.as_ptr()) } != 0;
+    // SAFETY: the object is an array.
+    is.then(|| unsafe { object.cast_unchecked() })
+}
+
+/// Makes a tensor of an array of numbers, truth values or strings.
+///
+/// # Errors
+///
+/// [`Problem::ElementType`] and [`Problem::Text`]; the errors of [`TensorData::adopt`].
+pub(crate) fn tensor(array: &Bound<'_, PyUntypedArray>) -> Result<TensorData, Problem> {
+    let descr = array.dtype();
+    match elements(&descr) {
+        Elements::Of(dtype) => {
+            if array.is_c_contiguous() && descr.is_native_byteorder() != Some(false) {
+                return numbers(array, dtype);
+            }
+            let py = array.py();
+            let native = descr.call_method1(intern!(py, "newbyteorder"), (intern!(py, "="),))?;
+            let numpy = py.import(intern!(py, "numpy"))?;
+            let dense = numpy.call_method1(intern!(py, "ascontiguousarray"), (array, native))?;
+            // NumPy makes a rank of 1 of a rank of 0.
+            let dense =
+                dense.call_method1(intern!(py, "reshape"), (array.getattr(intern!(py, "shape"))?,))?;
+            numbers(dense.cast::<PyUntypedArray>().map_err(PyErr::from)?, dtype)
+        }
+        Elements::Objects | Elements::Text => strings(array),
+        Elements::Other => Err(Problem::ElementType { dtype: descr.to_string() }),
+    }
+}
+
+/// Makes a tensor of a contiguous array in the processor's byte order.
+fn numbers(array: &Bound<'_, PyUntypedArray>, dtype: DataType) -> Result<TensorData, Problem> {
+    let shape = array.shape();
+    let length = array.len() * unpacked_size(dtype);
+    // SAFETY: the array is alive, and its fields are read under the interpreter's lock.
+    let first = unsafe { (*npyffi::_PyArray_GET_ITEM_DATA(array.as_array_ptr().cast_const())).data };
+    let first = first.cast_const().cast::<u8>();
+    // SAFETY: the array is contiguous and has so many bytes; nothing else runs under the interpreter's lock meanwhile.
+    let now = || if length == 0 { &[][..] } else { unsafe { std::slice::from_raw_parts(first, length) } };
+    if dtype.is_sub_byte() {
+        return Ok(TensorData::pack(dtype, shape, now())?);
+    }
+    let bytes = if length <= FEW {
+        Bytes::copy_from_slice(now())
+    } else {
+        Bytes::from_owner(Lent { first, length, _array: array.as_any().clone().unbind() })
+    };
+    Ok(TensorData::adopt(dtype, shape, bytes)?)
+}
+
+/// Makes a tensor of an array of strings, or of objects that are strings.
+fn strings(array: &Bound<'_, PyUntypedArray>) -> Result<TensorData, Problem> {
+    let py = array.py();
+    let list = array.call_method0(intern!(py, "ravel"))?.call_method0(intern!(py, "tolist"))?;
+    let list = list.cast::<PyList>().map_err(PyErr::from)?;
+    let mut strings = StringsBuilder::with_room("strings", list.len())?;
+    for (index, object) in list.iter().enumerate() {
+        if let Ok(text) = object.cast::<PyString>() {
+            strings.push(&text.to_cow()?)?;
+        } else if let Ok(bytes) = object.cast::<PyBytes>() {
+            let text = std::str::from_utf8(bytes.as_bytes());
+            strings.push(text.map_err(|source| bb_ir::Error::Utf8 { index, source })?)?;
+        } else {
+            return Err(Problem::Text { index, got: crate::convert::type_name(&object) });
+        }
+    }
+    Ok(strings.finish(array.shape())?)
+}
+
+/// The name of a capsule with a tensor of DLPack, and the name of one whose tensor somebody took.
+const FULL: &CStr = c"dltensor";
+const USED: &CStr = c"used_dltensor";
+
+/// Makes a tensor of an object that gives DLPack's structure.
+///
+/// # Errors
+///
+/// [`Problem::Device`] if its elements are not on the host; what the object raises; the errors of [`Managed::into_tensor`].
+pub(crate) fn from_dlpack(object: &Bound<'_, PyAny>) -> Result<TensorData, Problem> {
+    let py = object.py();
+    let device = object.call_method0(intern!(py, "__dlpack_device__"))?.get_item(0)?;
+    // An enum of integers in some libraries.
+    let device: i64 = device.call_method0(intern!(py, "__int__"))?.extract()?;
+    if device != 1 {
+        return Err(Problem::Device(device));
+    }
+    let capsule = object.call_method0(intern!(py, "__dlpack__"))?;
+    let capsule = capsule.cast::<PyCapsule>().map_err(PyErr::from)?.as_ptr();
+    // SAFETY: it is a capsule; the pointer is null, with an exception, if its name is another.
+    let managed = unsafe { ffi::PyCapsule_GetPointer(capsule, FULL.as_ptr()) };
+    if managed.is_null() {
+        return Err(PyErr::fetch(py).into());
+    }
+    // SAFETY: as above; the name lives as long as the program. With it, nobody else takes the tensor.
+    if unsafe { ffi::PyCapsule_SetName(capsule, USED.as_ptr()) } != 0 {
+        return Err(PyErr::fetch(py).into());
+    }
+    // SAFETY: DLPack's protocol for Python: the capsule contains a valid structure, which now belongs to the one who renamed it.
+    let managed = unsafe { Managed::from_raw(managed.cast::<DLManagedTensor>()) }?;
+    Ok(managed.into_tensor()?)
+}
+
+/// Keeps the memory of an array that NumPy does not own.
+#[pyclass(frozen, module = "bb")]
+struct Memory {
+    _elements: Box<dyn Send + Sync>,
+}
+
+/// The pointer to elements that an array takes over.
+struct Taken(SoleElements);
+
+// SAFETY: nobody but the array reads or writes the elements.
+unsafe impl Sync for Taken {}
+
+/// Makes an array with these extents over memory; a null pointer lets NumPy allocate it.
+///
+/// # Safety
+///
+/// The memory has room for the elements and may be written as long as `owner` lives.
+unsafe fn make<'py>(
+    py: Python<'py>,
+    dtype: DataType,
+    shape: &[usize],
+    memory: *mut u8,
+    owner: Option<Memory>,
+) -> Result<Bound<'py, PyUntypedArray>, Problem> {
+    let Some(descr) = descriptor(py, dtype) else {
+        let name = added_name(dtype).unwrap_or("object");
+        return Err(Problem::NoType { dtype, name });
+    };
+    let mut extents: SmallVec<[npyffi::npy_intp; 8]> = SmallVec::with_capacity(shape.len());
+    for &extent in shape {
+        let extent = npyffi::npy_intp::try_from(extent);
+        extents.push(extent.map_err(|_| PyValueError::new_err("an extent is larger than NumPy's"))?);
+    }
+    let rank = c_int::try_from(shape.len()).map_err(|_| PyValueError::new_err("too many dimensions"))?;
+    // SAFETY: NumPy's function takes over the descriptor and copies the extents; the memory is as the caller promises.
+    let array = unsafe {
+        PY_ARRAY_API.PyArray_NewFromDescr(
+            py,
+            npyffi::get_type_object(py, NpyTypes::PyArray_Type),
+            descr.into_dtype_ptr(),
+            rank,
+            extents.as_mut_ptr(),
+            ptr::null_mut(),
+            memory.cast(),
+            if memory.is_null() { 0 } else { npyffi::NPY_ARRAY_CARRAY },
+            ptr::null_mut(),
+        )
+    };
+    // SAFETY: a new reference, or null with an exception.
+    let array = unsafe { Bound::from_owned_ptr_or_err(py, array) }?;
+    // SAFETY: NumPy made an array.
+    let array: Bound<'py, PyUntypedArray> = unsafe { array.cast_into_unchecked() };
+    if let Some(owner) = owner {
+        let owner = Bound::new(py, owner)?;
+        // SAFETY: the array is new and has no base; the function takes over the reference to the owner.
+        let set = unsafe { PY_ARRAY_API.PyArray_SetBaseObject(py, array.as_array_ptr(), owner.into_ptr()) };
+        if set != 0 {
+            return Err(PyErr::fetch(py).into());
+        }
+    }
+    Ok(array)
+}
+
+/// Makes an array that takes over elements, or copies few.
+///
+/// # Errors
+///
+/// [`Problem::NoType`] if NumPy does not have the element type.
+pub(crate) fn of_sole<'py>(py: Python<'py>, elements: SoleElements) -> Result<Bound<'py, PyAny>, Problem> {
+    let (dtype, length) = (elements.dtype(), elements.byte_len());
+    let mut taken = Box::new(Taken(elements));
+    let first = taken.0.as_mut_ptr();
+    if length <= FEW {
+        return copied(py, dtype, taken.0.shape(), first, length);
+    }
+    let shape: SmallVec<[usize; 8]> = SmallVec::from_slice(taken.0.shape());
+    // SAFETY: the elements live as long as their owner, and nobody else holds them.
+    Ok(unsafe { make(py, dtype, &shape, first, Some(Memory { _elements: taken })) }?.into_any())
+}
+
+/// Makes an array of a copy of `length` bytes.
+fn copied<'py>(
+    py: Python<'py>,
+    dtype: DataType,
+    shape: &[usize],
+    first: *const u8,
+    length: usize,
+) -> Result<Bound<'py, PyAny>, Problem> {
+    // SAFETY: NumPy allocates.
+    let array = unsafe { make(py, dtype, shape, ptr::null_mut(), None) }?;
+    if length > 0 {
+        // SAFETY: the new array has so many bytes, because `length` is that of the same elements; it is elsewhere.
+        unsafe { ptr::copy_nonoverlapping(first, place(&array), length) };
+    }
+    Ok(array.into_any())
+}
+
+/// Returns a pointer to the elements of an array.
+fn place(array: &Bound<'_, PyUntypedArray>) -> *mut u8 {
+    // SAFETY: the array is alive.
+    unsafe { (*npyffi::_PyArray_GET_ITEM_DATA(array.as_array_ptr().cast_const())).data.cast() }
+}
+
+/// Makes an array of a tensor that is not text. It takes over the elements if nobody else holds them.
+///
+/// # Errors
+///
+/// [`Problem::NoType`] if NumPy does not have the element type.
+pub(crate) fn of_tensor<'py>(py: Python<'py>, data: TensorData) -> Result<Bound<'py, PyAny>, Problem> {
+    let dtype = data.dtype();
+    if dtype.is_sub_byte() {
+        let elements = data.unpacked()?;
+        return copied(py, dtype, data.shape(), elements.as_ptr(), elements.len());
+    }
+    let bytes = data.unaligned_bytes();
+    copied(py, dtype, data.shape(), bytes.as_ptr(), bytes.len())
+}
+
+/// Makes an array into whose memory `fill` writes the elements.
+///
+/// # Errors
+///
+/// [`Problem::NoType`] if NumPy does not have the element type; the error of `fill`.
+pub(crate) fn filled<'py>(
+    py: Python<'py>,
+    dtype: DataType,
+    shape: &[usize],
+    fill: impl FnOnce(&mut [u8]) -> Result<(), Problem>,
+) -> Result<Bound<'py, PyAny>, Problem> {
+    // SAFETY: NumPy allocates.
+    let array = unsafe { make(py, dtype, shape, ptr::null_mut(), None) }?;
+    let length = array.len() * unpacked_size(dtype);
+    if length > 0 {
+        let first = place(&array);
+        // SAFETY: the new array has so many bytes, which are written before they become a slice; nobody else knows it.
+        let out = unsafe {
+            first.write_bytes(0, length);
+            std::slice::from_raw_parts_mut(first, length)
+        };
+        fill(out)?;
+    }
+    Ok(array.into_any())
+}
+
+/// Makes an array of objects of a tensor of strings.
+///
+/// # Errors
+///
+/// What NumPy raises.
+pub(crate) fn of_strings<'py>(py: Python<'py>, data: &TensorData) -> Result<Bound<'py, PyAny>, Problem> {
+    data.prepare()?;
+    let list = PyList::new(py, data.iter_str())?;
+    let numpy = py.import(intern!(py, "numpy"))?;
+    let flat = numpy.call_method1(intern!(py, "array"), (list, intern!(py, "O")))?;
+    Ok(flat.call_method1(intern!(py, "reshape"), (data.shape().to_vec(),))?)
+}

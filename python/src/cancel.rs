@@ -1,0 +1,40 @@
+//! What stops runs from another thread.
+
+use pyo3::prelude::*;
+use std::sync::{Mutex, PoisonError};
+
+/// Stops the runs that were given it.
+#[pyclass(frozen, module = "bb")]
+#[derive(Debug, Default)]
+pub(crate) struct CancelToken(Mutex<bb::CancelToken>);
+
+impl CancelToken {
+    /// Returns the token of the runs that begin now.
+    pub(crate) fn current(&self) -> bb::CancelToken {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+}
+
+#[pymethods]
+impl CancelToken {
+    #[new]
+    fn new() -> CancelToken {
+        CancelToken::default()
+    }
+
+    /// Stops the runs, also those that have not begun.
+    fn cancel(&self) {
+        self.current().cancel();
+    }
+
+    /// Lets runs that begin from now on run; those that were stopped stay stopped.
+    fn reset(&self) {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = bb::CancelToken::new();
+    }
+
+    /// Whether somebody stopped the runs.
+    #[getter]
+    fn cancelled(&self) -> bool {
+        self.current().is_cancelled()
+    }
+}

@@ -1,0 +1,56 @@
+//! A model that is compiled for a backend and for a list of outputs.
+
+use crate::failure::{Phase, raise};
+use crate::interrupt;
+use bb::ir::graph::ValueType;
+use bb::{BackendHandle, CompileOptions, ErasedExecutable, Module};
+use pyo3::prelude::*;
+use pyo3::types::PyString;
+use std::sync::Arc;
+
+/// An input or an output.
+#[derive(Debug)]
+pub(crate) struct Port {
+    pub(crate) name: Py<PyString>,
+    pub(crate) text: String,
+    pub(crate) ty: ValueType,
+    /// Whether a caller may leave it out.
+    pub(crate) optional: bool,
+}
+
+/// A model that is compiled for a backend and for a list of outputs.
+pub(crate) struct Compiled {
+    pub(crate) executable: Arc<dyn ErasedExecutable>,
+    pub(crate) inputs: Vec<Port>,
+    pub(crate) outputs: Vec<Port>,
+    /// Whether nothing goes in or out but tensors.
+    pub(crate) tensors: bool,
+}
+
+impl Compiled {
+    /// Compiles a module.
+    ///
+    /// # Errors
+    ///
+    /// The backend's own, and those of [`bb::Error`] for nodes that nothing runs.
+    pub(crate) fn new(
+        py: Python<'_>,
+        handle: &BackendHandle,
+        module: &Module,
+        options: &CompileOptions,
+    ) -> PyResult<Compiled> {
+        let executable = interrupt::detached(py, None, || handle.compile(module.clone(), options))?;
+        let executable = executable.map_err(|error| raise(py, Phase::Compile, &error, None))?;
+        let port = |port: &bb::Port| Port {
+            name: PyString::intern(py, &port.name).unbind(),
+            text: port.name.clone(),
+            ty: port.ty.clone(),
+            optional: port.optional,
+        };
+        let inputs: Vec<Port> = executable.inputs().iter().map(port).collect();
+        let outputs: Vec<Port> = executable.outputs().iter().map(port).collect();
+        let tensor = |port: &Port| matches!(port.ty, ValueType::Tensor { .. });
+        let tensors = inputs.iter().all(tensor) && outputs.iter().all(tensor);
+        Ok(Compiled { executable, inputs, outputs, tensors })
+    }
+}

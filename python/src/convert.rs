@@ -1,0 +1,66 @@
+//! Why a Python object does not become a value of a model, or a value no Python object.
+
+use bb::DataType;
+use pyo3::prelude::*;
+
+/// Why a Python object does not become a value of a model, or a value no Python object.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum Problem {
+    /// No input has a symbolic dimension of this name.
+    #[error("no input has a symbolic dimension `{name}`; those that there are: {known:?}")]
+    UnknownDim { name: String, known: Vec<String> },
+
+    /// The model was compiled, so that its dimensions are fixed.
+    #[error("the model is compiled, so that `dims` cannot fix its dimensions")]
+    Compiled,
+
+    /// The elements of an array have a type that ONNX does not have.
+    #[error("an array of {dtype} has no element type of ONNX")]
+    ElementType { dtype: String },
+
+    /// The elements are in the memory of a device.
+    #[error(
+        "the elements are on a device of DLPack's type {0}; expected 1, the host: move the tensor there first"
+    )]
+    Device(i64),
+
+    /// An element of an array of objects is no string.
+    #[error("element {index} is of type `{got}`; expected `str`, or `bytes` in UTF-8")]
+    Text { index: usize, got: String },
+
+    /// NumPy does not have an element type, and no installed package adds it.
+    #[error(
+        "NumPy has no elements of {dtype}; the package `ml_dtypes` has them as `{name}`: pip install ml_dtypes"
+    )]
+    NoType { dtype: DataType, name: &'static str },
+
+    /// An object is not what an input of the kind is made of.
+    #[error("expected {expected}, got `{got}`")]
+    Kind { expected: &'static str, got: String },
+
+    /// A tensor of another library is not valid.
+    #[error(transparent)]
+    Dlpack(#[from] bb_dlpack::DlpackError),
+
+    /// A tensor is not valid.
+    #[error(transparent)]
+    Tensor(#[from] bb_ir::Error),
+
+    /// The backend failed.
+    #[error(transparent)]
+    Backend(#[from] bb::Error),
+
+    /// Python code raised an exception.
+    #[error("Python raised an exception")]
+    Python(#[from] PyErr),
+}
+
+/// The error for an object that is of another kind.
+pub(crate) fn wrong_kind(expected: &'static str, got: &Bound<'_, PyAny>) -> Problem {
+    Problem::Kind { expected, got: type_name(got) }
+}
+
+/// Returns the name of an object's type.
+pub(crate) fn type_name(object: &Bound<'_, PyAny>) -> String {
+    object.get_type().qualname().map_or_else(|_| "?".to_owned(), |name| name.to_string())
+}

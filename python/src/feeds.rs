@@ -1,0 +1,110 @@
+//! Values of a model from Python objects.
+
+use crate::arrays;
+use crate::convert::{Problem, wrong_kind};
+use crate::dtypes::descriptor;
+use bb::ir::graph::ValueType;
+use bb::onnx::OnnxValue;
+use bb::{DataType, TensorData};
+use pyo3::exceptions::{PyAttributeError, PyBufferError, PyTypeError};
+use pyo3::intern;
+use pyo3::prelude::*;
+use pyo3::types::{PyDict, PyList, PyMapping, PyString, PyTuple};
+
+/// Makes a value of the kind that an input declares.
+///
+/// # Errors
+///
+/// [`Problem::Kind`] if the object is of another kind; the errors of [`tensor`].
+pub(crate) fn value(object: &Bound<'_, PyAny>, ty: &ValueType) -> Result<OnnxValue<TensorData>, Problem> {
+    match ty {
+        ValueType::Tensor { dtype, .. } => tensor(object, Some(*dtype)).map(OnnxValue::Tensor),
+        ValueType::Unknown => tensor(object, None).map(OnnxValue::Tensor),
+        ValueType::Optional(_) if object.is_none() => Ok(OnnxValue::Absent),
+        ValueType::Optional(of) => value(object, of),
+        ValueType::Sequence(of) => {
+            if object.is_instance_of::<PyString>() || object.is_instance_of::<PyDict>() {
+                return Err(wrong_kind("a list of values", object));
+            }
+            let items = object.try_iter().map_err(|_| wrong_kind("a list of values", object))?;
+            let items = items.map(|item| value(&item?, of)).collect::<Result<_, Problem>>()?;
+            Ok(OnnxValue::Sequence(items))
+        }
+        ValueType::Map(key, of) => {
+            let of = match of.as_ref() {
+                ValueType::Tensor { dtype, .. } => Some(*dtype),
+                _ => None,
+            };
+            let map = object.cast::<PyMapping>().map_err(|_| wrong_kind("a dict", object))?;
+            let keys = tensor(map.keys()?.as_any(), Some(*key))?;
+            let values = tensor(map.values()?.as_any(), of)?;
+            Ok(OnnxValue::Map { keys, values })
+        }
+    }
+}
+
+/// Makes a tensor of an array, of an object that gives one by DLPack or `__array__`, or of numbers and lists of them, which take the
+/// declared element type.
+///
+/// # Errors
+///
+/// The errors of [`arrays::tensor`] and [`arrays::from_dlpack`]; what Python raises.
+pub(crate) fn tensor(object: &Bound<'_, PyAny>, declared: Option<DataType>) -> Result<TensorData, Problem> {
+    if let Some(array) = arrays::as_array(object) {
+        return arrays::tensor(array);
+    }
+    let py = object.py();
+    if object.hasattr(intern!(py, "__dlpack__"))? {
+        match arrays::from_dlpack(object) {
+            // Some libraries refuse some of their tensors, which `__array__` gives.
+            Err(Problem::Python(error)) if declines(py, &error) => {}
+            other => return other,
+        }
+    }
+    let numpy = py.import(intern!(py, "numpy"))?;
+    let asarray = numpy.getattr(intern!(py, "asarray"))?;
+    let plain = object.is_instance_of::<PyList>() || object.is_instance_of::<PyTuple>();
+    let plain = plain || !object.hasattr(intern!(py, "__array__"))?;
+    let array = match declared {
+        Some(DataType::String) if plain => asarray.call1((object, intern!(py, "O")))?,
+        Some(dtype) if plain => {
+            let natural = asarray.call1((object,))?;
+            match descriptor(py, dtype) {
+                Some(wanted) if keeps(&natural, wanted.as_any())? => asarray.call1((object, wanted))?,
+                _ => natural,
+            }
+        }
+        _ => asarray.call1((object,))?,
+    };
+    let array = arrays::as_array(&array).ok_or_else(|| wrong_kind("an array", object))?;
+    if matches!(
+        crate::dtypes::elements(&numpy::PyUntypedArrayMethods::dtype(array)),
+        crate::dtypes::Elements::Objects
+    ) && declared != Some(DataType::String)
+    {
+        return Err(wrong_kind("an array of numbers", object));
+    }
+    arrays::tensor(array)
+}
+
+/// Tells whether an object says with this exception that it does not give DLPack's structure.
+fn declines(py: Python<'_>, error: &PyErr) -> bool {
+    error.is_instance_of::<PyBufferError>(py)
+        || error.is_instance_of::<PyTypeError>(py)
+        || error.is_instance_of::<PyAttributeError>(py)
+}
+
+/// Tells whether plain numbers are of the kind that a declared type has: truth values, integers, or floats, to which integers count too.
+fn keeps(natural: &Bound<'_, PyAny>, wanted: &Bound<'_, PyAny>) -> PyResult<bool> {
+    let py = natural.py();
+    let kind =
+        |dtype: &Bound<'_, PyAny>| -> PyResult<String> { dtype.getattr(intern!(py, "kind"))?.extract() };
+    let natural = kind(&natural.getattr(intern!(py, "dtype"))?)?;
+    let wanted = kind(wanted)?;
+    // The kind of the types that `ml_dtypes` adds is `V`.
+    Ok(match natural.as_str() {
+        "i" | "u" => matches!(wanted.as_str(), "i" | "u" | "f" | "c" | "V"),
+        "f" => matches!(wanted.as_str(), "f" | "c" | "V"),
+        other => other == wanted,
+    })
+}

@@ -1,0 +1,80 @@
+//! What an error of a run says as data: the node, its operator, and what its operands are.
+
+use bb::ir::graph::{Dim, Graph, Node, ValueId, ValueType};
+use bb::{DataType, Module};
+use std::collections::HashMap;
+
+/// What is known of an operand.
+pub(crate) struct Operand {
+    pub(crate) dtype: Option<DataType>,
+    /// The extents, with `None` for those that are not known; `None` if the rank is not known.
+    pub(crate) shape: Option<Vec<Option<usize>>>,
+}
+
+/// What the inputs of a run are.
+pub(crate) struct Given<'a> {
+    pub(crate) module: &'a Module,
+    /// The extents of the inputs that are tensors, by name.
+    pub(crate) shapes: Vec<(String, Vec<usize>)>,
+}
+
+/// A node of a model, and what is known of its operands.
+pub(crate) struct Found {
+    pub(crate) domain: String,
+    pub(crate) operands: Vec<Operand>,
+}
+
+impl Given<'_> {
+    /// Finds a node by its label, in the graph or in a subgraph, and says what its operands are in this run.
+    pub(crate) fn node(&self, label: &str, op: &str) -> Option<Found> {
+        let symbols = self.symbols();
+        let mut graphs: Vec<&Graph> = vec![self.module.graph()];
+        while let Some(graph) = graphs.pop() {
+            let named = |node: &&Node| node.op_type == op && graph.label_of(node) == label;
+            if let Some(node) = graph.nodes.iter().find(named) {
+                let operands =
+                    node.inputs.iter().flatten().map(|value| self.operand(graph, *value, &symbols));
+                return Some(Found { domain: node.domain.clone(), operands: operands.collect() });
+            }
+            graphs.extend(graph.nodes.iter().flat_map(Node::subgraphs));
+        }
+        None
+    }
+
+    /// Collects what the symbolic dimensions of the inputs are in this run.
+    fn symbols(&self) -> HashMap<&str, i64> {
+        let graph = self.module.graph();
+        let mut symbols = HashMap::new();
+        for (name, shape) in &self.shapes {
+            let value = graph.inputs.iter().find(|value| graph.name_of(**value) == name);
+            let ty = value.and_then(|value| graph.values.get(value.index())).map(|value| &value.ty);
+            let Some(ValueType::Tensor { shape: Some(dims), .. }) = ty else { continue };
+            for (dim, extent) in dims.iter().zip(shape) {
+                if let (Dim::Symbol(name), Ok(extent)) = (dim, i64::try_from(*extent)) {
+                    symbols.insert(name.as_str(), extent);
+                }
+            }
+        }
+        symbols
+    }
+
+    fn operand(&self, graph: &Graph, value: ValueId, symbols: &HashMap<&str, i64>) -> Operand {
+        let name = graph.name_of(value);
+        let (mut dtype, mut shape) = (None, None);
+        if let Some(ValueType::Tensor { dtype: of, shape: dims }) =
+            graph.values.get(value.index()).map(|value| &value.ty)
+        {
+            let extent = |dim: &Dim| -> Option<usize> {
+                let extent = dim.formula()?.value(&|name: &str| symbols.get(name).copied())?;
+                usize::try_from(extent).ok()
+            };
+            dtype = Some(*of);
+            shape = dims.as_ref().map(|dims| dims.iter().map(extent).collect());
+        }
+        // What was given is known better than what was declared.
+        if let Some((_, given)) = self.shapes.iter().find(|(input, _)| input == name) {
+            shape = Some(given.iter().map(|extent| Some(*extent)).collect());
+        }
+        Operand { dtype, shape }
+    }
+}

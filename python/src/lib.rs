@@ -1,0 +1,40 @@
+//! The native part of the Python package `bb`: sessions, and the exchange of tensors with NumPy and DLPack.
+//!
+//! What users see of it is in the folder `bb` beside it, with types in `.pyi` files. Everything here that computes or waits
+//! releases the interpreter's lock; the module `interrupt` asks the interpreter for signals meanwhile.
+
+#[expect(unsafe_code, reason = "arrays of NumPy and capsules of DLPack are read and made through pointers")]
+mod arrays;
+mod cancel;
+mod compiled;
+mod convert;
+mod dtypes;
+mod failure;
+mod feeds;
+mod fields;
+mod interrupt;
+mod load;
+mod report;
+mod results;
+mod session;
+mod types;
+
+use bb_cpu as _;
+#[cfg(feature = "reference")]
+use bb_reference as _;
+#[cfg(feature = "wgpu")]
+use bb_wgpu as _;
+#[cfg(feature = "whole-graph")]
+use bb_whole_graph as _;
+use pyo3::prelude::*;
+
+/// The native part of the package.
+#[pymodule]
+mod _bb {
+    #[pymodule_export]
+    use super::cancel::CancelToken;
+    #[pymodule_export]
+    use super::report::{backends, limits, operators};
+    #[pymodule_export]
+    use super::session::Session;
+}

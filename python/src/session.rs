@@ -1,0 +1,405 @@
+//! A model on a backend.
+
+use crate::cancel::CancelToken;
+use crate::compiled::{Compiled, Port};
+use crate::convert::{Problem, wrong_kind};
+use crate::failure::{Fed, Phase, raise, raise_load, raise_problem};
+use crate::fields::Given;
+use crate::load::{LoadError, Source, load};
+use crate::{arrays, feeds, interrupt, results, types};
+use bb::onnx::OnnxValue;
+use bb::{BackendHandle, CompileOptions, Module, OpenOptions, RunOptions, TensorData, Value};
+use bb_ir::Limits;
+use pyo3::exceptions::{PyTypeError, PyValueError};
+use pyo3::intern;
+use pyo3::prelude::*;
+use pyo3::types::{PyBytes, PyDict, PyList, PyString, PyTuple};
+use smallvec::SmallVec;
+use std::collections::HashMap;
+use std::num::NonZeroUsize;
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+/// How many lists of outputs a session keeps what it compiled for.
+const KEPT: usize = 16;
+
+/// A model on a backend. Threads may share it: nothing of it changes but what it keeps to be quicker.
+#[pyclass(frozen, subclass, weakref, module = "bb")]
+pub(crate) struct Session {
+    pub(crate) handle: BackendHandle,
+    pub(crate) module: Module,
+    options: CompileOptions,
+    source: Source,
+    limits: Limits,
+    all: Arc<Compiled>,
+    /// What was compiled for other outputs, the latest last.
+    others: Mutex<Vec<(Vec<String>, Arc<Compiled>)>>,
+}
+
+/// Values of a run, by the position of the input.
+type Inputs = SmallVec<[Option<OnnxValue<TensorData>>; 4]>;
+
+#[pymethods]
+impl Session {
+    /// Opens a model; the class `bb.Session` calls this.
+    #[new]
+    #[pyo3(signature = (model, folder, backend, threads, memory, dims, limits, flags))]
+    #[expect(clippy::too_many_arguments, reason = "the class in Python gathers them")]
+    fn new(
+        py: Python<'_>,
+        model: &Bound<'_, PyAny>,
+        folder: Option<PathBuf>,
+        backend: &str,
+        threads: Option<usize>,
+        memory: Option<u64>,
+        dims: HashMap<String, usize>,
+        limits: HashMap<String, String>,
+        flags: HashMap<String, bool>,
+    ) -> PyResult<Session> {
+        let source = match model.cast::<PyBytes>() {
+            Ok(bytes) => Source::Bytes(arrays::lent(bytes), folder),
+            Err(_) => Source::File(model.extract()?),
+        };
+        let mut within = Limits::default();
+        for (name, value) in &limits {
+            let set = within.set(name, value);
+            set.map_err(|error| raise_problem(py, Problem::Tensor(error), None))?;
+        }
+        let mut open = OpenOptions::default();
+        if let Some(threads) = threads {
+            let threads = NonZeroUsize::new(threads);
+            open = open
+                .with_threads(threads.ok_or_else(|| PyValueError::new_err("`threads` must be at least 1"))?);
+        }
+        if let Some(memory) = memory {
+            open = open.with_memory(memory);
+        }
+        let mut options = CompileOptions::default().within(&within);
+        for (name, on) in flags {
+            match name.as_str() {
+                "recognize" => options.recognize = on,
+                "fold_scales" => options.fold_scales = on,
+                "refuse_host" => options.refuse_host = on,
+                "refuse_lowered" => options.refuse_lowered = on,
+                _ => return Err(PyTypeError::new_err(format!("there is no option `{name}`"))),
+            }
+        }
+        let dims: Vec<(String, usize)> = dims.into_iter().collect();
+        let open = interrupt::detached(py, None, || bb::backend_with(backend, &open))?;
+        let handle = open.map_err(|error| raise(py, Phase::Open, &error, None))?;
+        let module = interrupt::detached(py, None, || load(&source, &dims, &within))?;
+        let module = module.map_err(|error: LoadError| raise_load(py, error))?;
+        let all = Compiled::new(py, &handle, &module, &options)?;
+        let (all, others) = (Arc::new(all), Mutex::default());
+        Ok(Session { handle, module, options, source, limits: within, all, others })
+    }
+
+    /// Runs the model.
+    ///
+    /// `run(feeds)` gives all outputs, `run(names, feeds)` and `run(feeds, fetch=names)` those of these names, which may also be values on
+    /// the way.
+    #[pyo3(signature = (output_names=None, input_feed=None, run_options=None, *, feeds=None, fetch=None, timeout=None, cancel=None))]
+    #[expect(clippy::too_many_arguments, reason = "ONNX Runtime's order, and keywords")]
+    fn run<'py>(
+        &self,
+        py: Python<'py>,
+        output_names: Option<Bound<'py, PyAny>>,
+        input_feed: Option<Bound<'py, PyAny>>,
+        run_options: Option<Bound<'py, PyAny>>,
+        feeds: Option<Bound<'py, PyAny>>,
+        fetch: Option<Bound<'py, PyAny>>,
+        timeout: Option<f64>,
+        cancel: Option<Bound<'py, CancelToken>>,
+    ) -> PyResult<Bound<'py, PyList>> {
+        let twice = || PyTypeError::new_err("the inputs are given twice");
+        let (names, feeds) = match (output_names, input_feed, feeds) {
+            (names, Some(given), None) | (names, None, Some(given)) => (names, given),
+            (Some(given), None, None) => (None, given),
+            (None, None, None) => (None, PyDict::new(py).into_any()),
+            (_, Some(_), Some(_)) => return Err(twice()),
+        };
+        let names = match (names, fetch) {
+            (Some(_), Some(_)) => return Err(PyTypeError::new_err("the outputs are given twice")),
+            (names, fetch) => names.or(fetch),
+        };
+        let compiled = self.of(py, names.as_ref())?;
+        let inputs = self.inputs(&compiled, &feeds)?;
+        let options = options(run_options.as_ref(), timeout, cancel.as_ref())?;
+        let run = || self.compute(&compiled, &inputs);
+        let outputs = interrupt::detached(py, options.as_ref(), run)?;
+        let outputs = match outputs {
+            Ok(outputs) => outputs,
+            Err(error) => return Err(self.failed(py, &compiled, &inputs, &error)),
+        };
+        let list = PyList::empty(py);
+        for output in outputs {
+            let object = match output {
+                OnnxValue::Tensor(x) => results::array(py, &self.handle, x),
+                other => results::object(py, &self.handle, other),
+            };
+            list.append(object.map_err(|problem| raise_problem(py, problem, None))?)?;
+        }
+        Ok(list)
+    }
+
+    /// The inputs: name, type, extents, and whether one may be left out.
+    fn _inputs<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyList>> {
+        ports(py, &self.all.inputs)
+    }
+
+    /// The outputs.
+    fn _outputs<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyList>> {
+        ports(py, &self.all.outputs)
+    }
+
+    /// Writes the compiled model to a file, with the plans that were made so far.
+    fn save(&self, py: Python<'_>, path: PathBuf) -> PyResult<()> {
+        let saved = interrupt::detached(py, None, || self.all.executable.save(&path))?;
+        saved.map_err(|error| raise(py, Phase::Compile, &error, None))
+    }
+
+    /// What the model is, as JSON.
+    fn _inspect(&self, py: Python<'_>) -> PyResult<String> {
+        interrupt::detached(py, None, || crate::report::inspect(&self.handle, &self.module))
+    }
+
+    /// What the model file says of itself, as JSON.
+    fn _facts(&self, py: Python<'_>) -> PyResult<String> {
+        let facts = interrupt::detached(py, None, || crate::report::facts(&self.source, &self.limits))?;
+        facts.map_err(|error| raise(py, Phase::Load, &error.into(), None))
+    }
+
+    /// What runs each node, as JSON.
+    fn _coverage(&self, py: Python<'_>) -> PyResult<String> {
+        interrupt::detached(py, None, || crate::report::coverage(&self.handle, &self.module))
+    }
+
+    /// Runs the model and measures each part of it, as JSON.
+    fn _profile(&self, py: Python<'_>, feeds: &Bound<'_, PyAny>, runs: u32, warmup: u32) -> PyResult<String> {
+        let inputs = self.inputs(&self.all, feeds)?;
+        let profile = interrupt::detached(py, None, || {
+            let values = self.upload(&inputs)?;
+            crate::report::profile(&*self.all.executable, &values, runs, warmup)
+        })?;
+        profile.map_err(|error| self.failed(py, &self.all, &inputs, &error))
+    }
+
+    /// The values that the nodes of the graph make, with their nodes and operators, in order.
+    fn _values(&self) -> Vec<(String, String, String)> {
+        let graph = self.module.graph();
+        let mut values = Vec::new();
+        for node in &graph.nodes {
+            for value in node.outputs.iter().flatten() {
+                let (label, name) = (graph.label_of(node).to_owned(), graph.name_of(*value).to_owned());
+                if !name.is_empty() {
+                    values.push((label, node.op_type.clone(), name));
+                }
+            }
+        }
+        values
+    }
+
+    /// The name of the backend.
+    #[getter]
+    fn backend(&self) -> &'static str {
+        self.handle.name()
+    }
+}
+
+impl Session {
+    /// Returns what is compiled for these outputs, and compiles it if nobody asked for them yet.
+    fn of(&self, py: Python<'_>, names: Option<&Bound<'_, PyAny>>) -> PyResult<Arc<Compiled>> {
+        let Some(names) = names else { return Ok(self.all.clone()) };
+        if names.is_instance_of::<PyString>() {
+            return Err(PyTypeError::new_err("the names of outputs must be a list of `str`, got `str`"));
+        }
+        let list: SmallVec<[Bound<'_, PyString>; 4]> = names
+            .try_iter()?
+            .map(|name| {
+                let name = name?;
+                name.cast_into().map_err(|error| {
+                    let got = crate::convert::type_name(&error.into_inner());
+                    PyTypeError::new_err(format!("the names of outputs must be `str`, got `{got}`"))
+                })
+            })
+            .collect::<PyResult<_>>()?;
+        // ONNX Runtime gives all outputs for an empty list.
+        let own = &self.all.outputs;
+        let is = |(name, port): (&Bound<'_, PyString>, &Port)| {
+            name.is(&port.name) || name.to_str().is_ok_and(|n| n == port.text)
+        };
+        if list.is_empty() || (list.len() == own.len() && list.iter().zip(own).all(is)) {
+            return Ok(self.all.clone());
+        }
+        let names: Vec<String> =
+            list.iter().map(|name| Ok(name.to_str()?.to_owned())).collect::<PyResult<_>>()?;
+        {
+            let mut others = self.others.lock().unwrap_or_else(PoisonError::into_inner);
+            if let Some(at) = others.iter().position(|(known, _)| *known == names) {
+                let found = others.remove(at);
+                let compiled = found.1.clone();
+                others.push(found);
+                return Ok(compiled);
+            }
+        }
+        let texts: Vec<&str> = names.iter().map(String::as_str).collect();
+        let module = self.module.with_outputs(&texts);
+        let module = module.map_err(|error| raise(py, Phase::Run, &error, None))?;
+        let compiled = Arc::new(Compiled::new(py, &self.handle, &module, &self.options)?);
+        let mut others = self.others.lock().unwrap_or_else(PoisonError::into_inner);
+        if others.len() >= KEPT {
+            others.remove(0);
+        }
+        others.push((names, compiled.clone()));
+        Ok(compiled)
+    }
+
+    /// Makes values of what Python gives for the inputs: a mapping by name, or a list by position.
+    fn inputs(&self, compiled: &Compiled, feeds: &Bound<'_, PyAny>) -> PyResult<Inputs> {
+        let py = feeds.py();
+        let mut inputs = Inputs::with_capacity(compiled.inputs.len());
+        let mut take = |port: &Port, object: Option<Bound<'_, PyAny>>| -> PyResult<bool> {
+            let Some(object) = object else {
+                inputs.push(None);
+                return Ok(false);
+            };
+            let absent = object.is_none() && !matches!(port.ty, bb::ir::graph::ValueType::Optional(_));
+            inputs.push(if absent {
+                None
+            } else {
+                let value = feeds::value(&object, &port.ty);
+                Some(value.map_err(|problem| {
+                    raise_problem(py, problem, Some(&Fed { name: &port.text, ty: &port.ty, object: &object }))
+                })?)
+            });
+            Ok(true)
+        };
+        if let Ok(dict) = feeds.cast::<PyDict>() {
+            let mut found = 0;
+            for port in &compiled.inputs {
+                found += usize::from(take(port, dict.get_item(port.name.bind(py))?)?);
+            }
+            if found < dict.len() {
+                return Err(unknown(compiled, dict)?);
+            }
+        } else if feeds.is_instance_of::<PyList>() || feeds.is_instance_of::<PyTuple>() {
+            let (got, expected) = (feeds.len()?, compiled.inputs.len());
+            if got > expected {
+                return Err(raise(py, Phase::Run, &bb::Error::InputCount { expected, got }, None));
+            }
+            for (at, port) in compiled.inputs.iter().enumerate() {
+                take(port, if at < got { Some(feeds.get_item(at)?) } else { None })?;
+            }
+        } else if feeds.hasattr(intern!(py, "keys"))? {
+            let dict = PyDict::new(py);
+            dict.call_method1(intern!(py, "update"), (feeds,))?;
+            return self.inputs(compiled, dict.as_any());
+        } else {
+            let expected = "a dict of inputs by name, or a list of inputs by position";
+            return Err(PyTypeError::new_err(wrong_kind(expected, feeds).to_string()));
+        }
+        Ok(inputs)
+    }
+
+    /// Puts values on the backend.
+    fn upload(&self, inputs: &Inputs) -> Result<SmallVec<[Option<OnnxValue<Value>>; 4]>, bb::Error> {
+        let runtime = self.handle.runtime();
+        let put = |x: &Option<OnnxValue<TensorData>>| match x {
+            None => Ok(None),
+            Some(x) => x.try_map(&mut |x| runtime.constant(x)).map(Some),
+        };
+        inputs.iter().map(put).collect()
+    }
+
+    /// Runs the model and fetches the outputs.
+    fn compute(
+        &self,
+        compiled: &Compiled,
+        inputs: &Inputs,
+    ) -> Result<SmallVec<[OnnxValue<results::Fetched>; 4]>, bb::Error> {
+        let values = self.upload(inputs)?;
+        if compiled.tensors {
+            let tensors: SmallVec<[Option<&Value>; 4]> =
+                values.iter().map(|x| x.as_ref().and_then(OnnxValue::tensor)).collect();
+            let outputs = compiled.executable.run(&tensors)?;
+            return outputs
+                .into_iter()
+                .map(|x| Ok(OnnxValue::Tensor(results::fetch(&self.handle, x)?)))
+                .collect();
+        }
+        let outputs = compiled.executable.run_items(&values)?;
+        outputs.into_iter().map(|x| results::fetch_all(&self.handle, x)).collect()
+    }
+
+    /// Makes the exception of a run.
+    #[cold]
+    fn failed(&self, py: Python<'_>, compiled: &Compiled, inputs: &Inputs, error: &bb::Error) -> PyErr {
+        let shape = |(port, value): (&Port, &Option<OnnxValue<TensorData>>)| {
+            Some((port.text.clone(), value.as_ref()?.tensor()?.shape().to_vec()))
+        };
+        let shapes = compiled.inputs.iter().zip(inputs).filter_map(shape).collect();
+        raise(py, Phase::Run, error, Some(&Given { module: &self.module, shapes }))
+    }
+}
+
+/// Makes the exception for feeds with a name that no input has.
+#[cold]
+fn unknown(compiled: &Compiled, dict: &Bound<'_, PyDict>) -> PyResult<PyErr> {
+    let py = dict.py();
+    let expected: Vec<String> = compiled.inputs.iter().map(|port| port.text.clone()).collect();
+    for key in dict.keys() {
+        let Ok(name) = key.cast::<PyString>() else {
+            return Ok(PyTypeError::new_err(format!(
+                "the names of inputs must be `str`, got `{}`",
+                crate::convert::type_name(&key)
+            )));
+        };
+        let name = name.to_cow()?.into_owned();
+        if !expected.contains(&name) {
+            return Ok(raise(py, Phase::Run, &bb::Error::UnknownInput { name, expected }, None));
+        }
+    }
+    Ok(PyTypeError::new_err("the inputs changed while they were read"))
+}
+
+/// Makes the options of a run.
+fn options(
+    run_options: Option<&Bound<'_, PyAny>>,
+    timeout: Option<f64>,
+    cancel: Option<&Bound<'_, CancelToken>>,
+) -> PyResult<Option<RunOptions>> {
+    if run_options.is_none() && timeout.is_none() && cancel.is_none() {
+        return Ok(None);
+    }
+    let mut options = RunOptions::default();
+    if let Some(seconds) = timeout {
+        if seconds.is_nan() || seconds < 0.0 {
+            let message = format!("`timeout` counts seconds and must be at least 0, got {seconds}");
+            return Err(PyValueError::new_err(message));
+        }
+        // What is longer than any clock counts is no limit.
+        let time = Duration::try_from_secs_f64(seconds).unwrap_or(Duration::MAX);
+        if let Some(deadline) = Instant::now().checked_add(time) {
+            options = options.with_deadline(deadline);
+        }
+    }
+    if let Some(token) = cancel {
+        options = options.with_cancel(&token.get().current());
+    }
+    if let Some(given) = run_options {
+        let token = given.getattr(intern!(given.py(), "_token"));
+        let token =
+            token.map_err(|_| PyTypeError::new_err(wrong_kind("`bb.RunOptions`", given).to_string()))?;
+        options = options.with_cancel(&token.cast::<CancelToken>().map_err(PyErr::from)?.get().current());
+    }
+    Ok(Some(options))
+}
+
+fn ports<'py>(py: Python<'py>, ports: &[Port]) -> PyResult<Bound<'py, PyList>> {
+    let list = PyList::empty(py);
+    for port in ports {
+        list.append((port.name.bind(py), types::name(&port.ty), types::shape(py, &port.ty)?, port.optional))?;
+    }
+    Ok(list)
+}
