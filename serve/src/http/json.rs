@@ -40,9 +40,9 @@ pub(super) struct InferRequest<'a> {
     #[serde(default, borrow)]
     parameters: Parameters<'a>,
     #[serde(borrow)]
-    inputs: Bounded<Input<'a>, PORTS>,
+    inputs: Bounded<Object<Input<'a>>, PORTS>,
     #[serde(default, borrow)]
-    outputs: Bounded<Wanted<'a>, PORTS>,
+    outputs: Bounded<Object<Wanted<'a>>, PORTS>,
 }
 
 #[derive(De)]
@@ -100,7 +100,7 @@ impl InferRequest<'_> {
         }
         let length = binary.len();
         let mut inputs = Inputs::of(model);
-        for input in &self.inputs.0 {
+        for Object(input) in &self.inputs.0 {
             let announced = inputs.announce(&shown(&input.name), &shown(&input.datatype), &input.shape.0)?;
             let size = input.binary_size()?;
             let tensor = match (input.data, size) {
@@ -126,9 +126,9 @@ impl InferRequest<'_> {
         if !binary.is_empty() {
             return Err(Refusal::BinaryLength { expected: length - binary.len(), got: length });
         }
-        let wanted = model.wanted(self.outputs.0.iter().map(|output| output.name.as_ref()))?;
+        let wanted = model.wanted(self.outputs.0.iter().map(|output| output.0.name.as_ref()))?;
         let mut forms = vec![binary_outputs; wanted.len()];
-        for (output, form) in self.outputs.0.iter().zip(&mut forms) {
+        for (Object(output), form) in self.outputs.0.iter().zip(&mut forms) {
             let what = || format!("output `{}`", output.name);
             for (name, value) in &output.parameters.0 {
                 match (name.as_ref(), value) {
@@ -239,6 +239,26 @@ impl<'de: 'a, 'a> Deserialize<'de> for Parameters<'a> {
 /// A text that is borrowed if it has no escapes.
 #[derive(De)]
 struct Name<'a>(#[serde(borrow)] Cow<'a, str>);
+
+/// An object. Without this, a list of the values of its fields would do as well.
+pub(super) struct Object<T>(pub(super) T);
+
+impl<'de, T: Deserialize<'de>> Deserialize<'de> for Object<T> {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Object<T>, D::Error> {
+        struct Fields<T>(PhantomData<T>);
+        impl<'de, T: Deserialize<'de>> Visitor<'de> for Fields<T> {
+            type Value = Object<T>;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("an object")
+            }
+            fn visit_map<A: MapAccess<'de>>(self, from: A) -> Result<Object<T>, A::Error> {
+                T::deserialize(serde::de::value::MapAccessDeserializer::new(from)).map(Object)
+            }
+        }
+        from.deserialize_map(Fields(PhantomData))
+    }
+}
 
 /// A list of at most `N` items.
 struct Bounded<T, const N: usize>(Vec<T>);

@@ -16,7 +16,7 @@ use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
 use bb::TensorData;
 use bytes::Bytes;
-use json::{InferRequest, Output};
+use json::{InferRequest, Object, Output};
 use serde_json::json;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -207,7 +207,8 @@ async fn infer(
     let of = model.clone();
     let read = move || {
         let (json, binary) = body::divide(&body, json_length)?;
-        let request: InferRequest<'_> = serde_json::from_slice(&json).map_err(Refusal::Json)?;
+        let Object(request): Object<InferRequest<'_>> =
+            serde_json::from_slice(&json).map_err(Refusal::Json)?;
         let parsed = request.read(&of, binary, &lease)?;
         let deadline = parsed.timeout.map_or(deadline, |timeout| deadline.min(start + timeout));
         let ask = Ask { inputs: parsed.inputs, wanted: parsed.wanted, deadline, lease };
