@@ -264,7 +264,7 @@ fn every_malformed_request_gets_an_error_of_the_protocol() {
             invalid,
             "given twice",
         ),
-        ("too many inputs", |r| r.inputs = vec![InferInputTensor::default(); 5000], invalid, "5001 fields"),
+        ("too many inputs", |r| r.inputs = vec![InferInputTensor::default(); 5000], invalid, "5002 fields"),
         (
             "an unknown output",
             |r| r.outputs.push(InferRequestedOutputTensor { name: "q".to_owned(), ..Default::default() }),

@@ -102,12 +102,7 @@ fn types() -> Vec<(DataType, &'static str, Value, Vec<u8>)> {
             json!([0.5, -2.0]),
             &[&bf16::from_f32(0.5).to_le_bytes(), &bf16::from_f32(-2.0).to_le_bytes()],
         ),
-        row(
-            DataType::F32,
-            "FP32",
-            json!([0.1f32, -1e-7f32]),
-            &[&0.1f32.to_le_bytes(), &(-1e-7f32).to_le_bytes()],
-        ),
+        row(DataType::F32, "FP32", json!([0.1, -1e-7]), &[&0.1f32.to_le_bytes(), &(-1e-7f32).to_le_bytes()]),
         row(
             DataType::F64,
             "FP64",
