@@ -13,6 +13,14 @@ pub(crate) enum Error {
     #[error(transparent)]
     Case(#[from] bb::conformance::onnx::Failure),
 
+    #[cfg(feature = "serve")]
+    #[error(transparent)]
+    Serve(#[from] bb_serve::Error),
+
+    #[cfg(feature = "serve")]
+    #[error("--backend is for the model `{name}`, which is not served; the models are {}", render::names(.models))]
+    UnknownServed { name: String, models: Vec<String> },
+
     #[error("cannot read `{}`", .path.display())]
     Read {
         path: PathBuf,

@@ -18,6 +18,7 @@
 //!
 //! The backends `cpu`, `reference` and `whole-graph` are linked by features of these names, which are enabled
 //! by default. The features of `wgpu`, the GPU backend, and of `ort` and `rten`, engines that others wrote, are not.
+//! The feature `serve` adds the command of that name, which answers requests by HTTP and gRPC.
 //! Without `--backend`, a command uses `cpu` if it is linked, else the only backend besides `reference` and
 //! `whole-graph`.
 #![deny(clippy::print_stdout, clippy::print_stderr)]
@@ -40,6 +41,8 @@ mod out;
 mod outputs;
 mod render;
 mod run;
+#[cfg(feature = "serve")]
+mod serve;
 mod session;
 mod warnings;
 
@@ -88,6 +91,8 @@ fn run(command: &Command) -> error::Result<ExitCode> {
         Command::Bench(options) => bench::bench(options),
         Command::Export(options) => export::export(options),
         Command::Compile(options) => compile::compile(options),
+        #[cfg(feature = "serve")]
+        Command::Serve(options) => serve::serve(options),
         Command::Backends(options) => backends::backends(options),
         Command::Completions(options) => out::completions(options),
     }

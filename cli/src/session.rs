@@ -62,26 +62,40 @@ pub(crate) fn load(options: &args::Model) -> Result<Module> {
 
 /// Reads the limits that the options set.
 pub(crate) fn limits(options: &args::Model) -> Result<Limits> {
+    limits_of(&options.limits)
+}
+
+/// Changes the default limits.
+pub(crate) fn limits_of(changes: &[args::Limit]) -> Result<Limits> {
     let mut limits = Limits::default();
-    options.limits.iter().try_for_each(|limit| limits.set(&limit.name, &limit.value))?;
+    changes.iter().try_for_each(|limit| limits.set(&limit.name, &limit.value))?;
     Ok(limits)
 }
 
 /// Reads the limits of a run, and how the model is rewritten.
 fn compile_options(options: &args::Model, rewriting: &args::Rewriting) -> Result<CompileOptions> {
-    let mut compile = CompileOptions::default().within(&limits(options)?);
+    Ok(rewritten(rewriting).within(&limits(options)?))
+}
+
+/// Reads how models are rewritten.
+pub(crate) fn rewritten(rewriting: &args::Rewriting) -> CompileOptions {
+    let mut compile = CompileOptions::default();
     compile.recognize = rewriting.recognize;
     compile.fold_scales = rewriting.fold_scales;
-    Ok(compile)
+    compile
 }
 
 /// Returns the backend called `name`; without a name, the default backend.
 pub(crate) fn backend(name: Option<&str>) -> Result<BackendHandle> {
-    let name = match name {
-        Some(name) => name,
-        None => usual(bb::Registry::global().entries().map(|entry| entry.name))?,
-    };
-    Ok(bb::backend(name)?)
+    Ok(bb::backend(backend_name(name)?)?)
+}
+
+/// Returns `name`; without a name, that of the default backend.
+pub(crate) fn backend_name(name: Option<&str>) -> Result<&str> {
+    match name {
+        Some(name) => Ok(name),
+        None => usual(bb::Registry::global().entries().map(|entry| entry.name)),
+    }
 }
 
 /// Chooses the default backend: `cpu`; else the only backend that does not just serve comparison; else the

@@ -1,10 +1,15 @@
 //! The command line's grammar.
 
+#[cfg(feature = "serve")]
+mod serve;
 mod shared;
 mod values;
 
+#[cfg(feature = "serve")]
+pub(crate) use serve::{Serve, Served};
+
 pub(crate) use shared::{Channels, Common, Extents, Inputs, Layout, Model, Picture, Rewriting, Threads};
-pub(crate) use values::{Amount, Dim, Range, Shape};
+pub(crate) use values::{Amount, Dim, Limit, Range, Shape};
 
 use clap::{Args, Parser, Subcommand};
 use std::path::PathBuf;
@@ -62,6 +67,12 @@ pub(crate) enum Command {
         after_help = "Examples:\n  bb compile model.onnx --output model.bb\n  bb compile model.onnx --dim batch=8 -o model.bb && bb run model.bb --random"
     )]
     Compile(Compile),
+    /// Answer requests for models by HTTP and gRPC (Open Inference Protocol, which is KServe's version 2)
+    #[cfg(feature = "serve")]
+    #[command(
+        after_help = "Examples:\n  bb serve model.onnx\n  bb serve words=a.onnx sounds=b.onnx --backend sounds=reference\n  bb serve model.onnx --max-batch 16 --batch-delay 0.005 --queue 256"
+    )]
+    Serve(Serve),
     /// List the linked backends
     #[command(after_help = "Examples:\n  bb backends")]
     Backends(Backends),

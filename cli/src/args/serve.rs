@@ -1,0 +1,112 @@
+//! The options of `bb serve`.
+
+use super::values::{Limit, bytes, seconds, threads};
+use super::{Rewriting, Threads};
+use clap::Args;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+
+#[derive(Debug, Args)]
+pub(crate) struct Serve {
+    /// The models: .onnx files, or what `bb compile` wrote. Without a name, a model is called like its file, or like its folder
+    /// if the file is called model.onnx
+    #[arg(required = true, value_name = "[NAME=]MODEL", value_parser = Served::parse)]
+    pub(crate) models: Vec<Served>,
+    /// The backend of all models, or of one [default: cpu, if it is linked]
+    #[arg(long = "backend", value_name = "[MODEL=]NAME", value_parser = On::parse)]
+    pub(crate) backends: Vec<On>,
+    /// Where HTTP listens; port 0 is any free port
+    #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:8000")]
+    pub(crate) http: SocketAddr,
+    /// Where gRPC listens; port 0 is any free port
+    #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:8001")]
+    pub(crate) grpc: SocketAddr,
+    /// How many runs of one model may go on at the same time
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = threads)]
+    pub(crate) workers: usize,
+    /// How many requests may wait for one model; more are refused at once
+    #[arg(long, value_name = "N", default_value_t = 64)]
+    pub(crate) queue: usize,
+    /// Join requests to runs of at most this many rows; 1 joins none. For models whose rows do not depend on each other
+    #[arg(long, value_name = "ROWS", default_value_t = 1)]
+    pub(crate) max_batch: usize,
+    /// How long a request may wait for others to be joined with
+    #[arg(long, value_name = "SECONDS", default_value = "0.002", value_parser = seconds)]
+    pub(crate) batch_delay: f64,
+    /// How long a request may take
+    #[arg(long, value_name = "SECONDS", default_value = "30", value_parser = seconds)]
+    pub(crate) timeout: f64,
+    /// The size of one request
+    #[arg(long, value_name = "BYTES", default_value = "64MiB", value_parser = bytes)]
+    pub(crate) request_bytes: usize,
+    /// The size of what all requests hold at the same time
+    #[arg(long, value_name = "BYTES", default_value = "512MiB", value_parser = bytes)]
+    pub(crate) held_bytes: usize,
+    /// The number of connections at the same time, of HTTP and gRPC each
+    #[arg(long, value_name = "N", default_value_t = 512)]
+    pub(crate) connections: usize,
+    /// How long the end waits for requests that were accepted
+    #[arg(long, value_name = "SECONDS", default_value = "30", value_parser = seconds)]
+    pub(crate) grace: f64,
+    /// Change a limit of models and of what they compute, as in --limit run_bytes=1GiB; an unknown name lists all limits
+    #[arg(long = "limit", value_name = "NAME=VALUE", value_parser = Limit::parse)]
+    pub(crate) limits: Vec<Limit>,
+    #[command(flatten)]
+    pub(crate) rewriting: Rewriting,
+    #[command(flatten)]
+    pub(crate) threads: Threads,
+}
+
+/// `[NAME=]MODEL`: a model, and how clients call it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Served {
+    pub(crate) name: String,
+    pub(crate) path: PathBuf,
+}
+
+impl Served {
+    #[expect(clippy::unnecessary_wraps, reason = "clap expects a parser that may fail")]
+    fn parse(text: &str) -> Result<Served, std::convert::Infallible> {
+        if let Some((name, path)) = text.split_once('=').filter(|(name, _)| !name.contains(['/', '\\'])) {
+            return Ok(Served { name: name.to_owned(), path: path.into() });
+        }
+        let path = PathBuf::from(text);
+        let folder = path.parent().filter(|_| path.file_name().is_some_and(|name| name == "model.onnx"));
+        let name = folder.and_then(|folder| folder.file_name()).or(path.file_stem());
+        let name = name.unwrap_or_default().to_string_lossy().into_owned();
+        Ok(Served { name, path })
+    }
+}
+
+/// `[MODEL=]NAME`: the backend of all models, or of one.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct On {
+    pub(crate) model: Option<String>,
+    pub(crate) backend: String,
+}
+
+impl On {
+    #[expect(clippy::unnecessary_wraps, reason = "clap expects a parser that may fail")]
+    fn parse(text: &str) -> Result<On, std::convert::Infallible> {
+        Ok(match text.split_once('=') {
+            Some((model, backend)) => On { model: Some(model.to_owned()), backend: backend.to_owned() },
+            None => On { model: None, backend: text.to_owned() },
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn models_are_called_as_said_or_like_their_file_or_folder() {
+        let name = |text| Served::parse(text).map(|served| served.name);
+        assert_eq!(name("a=b/c.onnx"), Ok("a".to_owned()));
+        assert_eq!(name("b/c.onnx"), Ok("c".to_owned()));
+        assert_eq!(name("b/model.onnx"), Ok("b".to_owned()));
+        assert_eq!(name("model.onnx"), Ok("model".to_owned()));
+        assert_eq!(name("b=d/c.onnx"), Ok("b".to_owned()));
+        assert_eq!(name("d/b=c.onnx"), Ok("b=c".to_owned()));
+    }
+}

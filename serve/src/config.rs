@@ -1,0 +1,73 @@
+//! What a server is started with.
+
+use bb::{CompileOptions, Limits};
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// A model to serve.
+#[derive(Debug, Clone)]
+pub struct ModelConfig {
+    /// The name under which clients ask for it.
+    pub name: String,
+    /// The file: a model, or what `bb compile` wrote.
+    pub path: PathBuf,
+    /// The name of the backend that runs it.
+    pub backend: String,
+}
+
+/// What a server is started with. The defaults suit a small machine; every bound can be changed.
+#[derive(Debug, Clone)]
+#[non_exhaustive]
+pub struct Config {
+    /// The models.
+    pub models: Vec<ModelConfig>,
+    /// Where HTTP listens; port 0 lets the system choose one.
+    pub http: SocketAddr,
+    /// Where gRPC listens.
+    pub grpc: SocketAddr,
+    /// The limits of models and of what they compute.
+    pub limits: Limits,
+    /// How models are compiled. The limits of runs come from `limits`.
+    pub compile: CompileOptions,
+    /// How many runs of one model may go on at the same time.
+    pub workers: usize,
+    /// How many requests may wait for one model; the next one is refused.
+    pub queue: usize,
+    /// The greatest number of rows that one run may have, of requests that are joined; 1 joins none.
+    pub max_batch: usize,
+    /// How long a request may wait for others to be joined with.
+    pub batch_delay: Duration,
+    /// How long a request may take, from its first byte to its answer.
+    pub timeout: Duration,
+    /// The size of one request in bytes.
+    pub request_bytes: usize,
+    /// The size in bytes of everything that requests hold at the same time.
+    pub held_bytes: usize,
+    /// The number of connections at the same time, of HTTP and gRPC each.
+    pub connections: usize,
+    /// How long a shutdown waits for what is queued.
+    pub grace: Duration,
+}
+
+impl Default for Config {
+    fn default() -> Config {
+        let local = |port| SocketAddr::from(([127, 0, 0, 1], port));
+        Config {
+            models: Vec::new(),
+            http: local(8000),
+            grpc: local(8001),
+            limits: Limits::default(),
+            compile: CompileOptions::default(),
+            workers: 1,
+            queue: 64,
+            max_batch: 1,
+            batch_delay: Duration::from_millis(2),
+            timeout: Duration::from_secs(30),
+            request_bytes: 64 << 20,
+            held_bytes: 512 << 20,
+            connections: 512,
+            grace: Duration::from_secs(30),
+        }
+    }
+}

@@ -1,0 +1,74 @@
+//! Reads the body of a request within bounds, and divides it into JSON and binary tensors.
+
+use super::JSON_LENGTH;
+use crate::budget::Lease;
+use crate::infer::shown;
+use crate::refusal::Refusal;
+use axum::body::Body;
+use axum::http::{HeaderMap, header};
+use bytes::{Bytes, BytesMut};
+use http_body_util::BodyExt;
+
+/// Room that is made for a body before its bytes come, whatever it claims.
+const ROOM: usize = 64 << 10;
+
+/// Reads the length of the JSON part, which the header of the extension gives.
+pub(super) fn json_length(headers: &HeaderMap) -> Result<Option<usize>, Refusal> {
+    let mut values = headers.get_all(JSON_LENGTH).iter();
+    let Some(value) = values.next() else { return Ok(None) };
+    let text = value.to_str().unwrap_or("no text");
+    let digits = text.bytes().all(|byte| byte.is_ascii_digit());
+    let number = text.parse().ok().filter(|_| digits && values.next().is_none());
+    number.map(Some).ok_or_else(|| Refusal::Header {
+        name: "Inference-Header-Content-Length",
+        value: shown(text),
+        expected: "the number of bytes of the JSON, once",
+    })
+}
+
+/// Refuses by its headers a body that is too large or compressed.
+pub(super) fn check(headers: &HeaderMap, limit: usize) -> Result<(), Refusal> {
+    if let Some(encoding) = headers.get(header::CONTENT_ENCODING)
+        && encoding != "identity"
+    {
+        let encoding = shown(encoding.to_str().unwrap_or("no text"));
+        return Err(Refusal::Encoding { encoding });
+    }
+    if declared(headers).is_some_and(|length| length > limit) {
+        return Err(Refusal::TooLarge { limit });
+    }
+    Ok(())
+}
+
+fn declared(headers: &HeaderMap) -> Option<usize> {
+    headers.get(header::CONTENT_LENGTH)?.to_str().ok()?.parse().ok()
+}
+
+/// Reads a body, and holds the bytes that came.
+pub(super) async fn read(
+    mut body: Body,
+    headers: &HeaderMap,
+    limit: usize,
+    lease: &Lease,
+) -> Result<Bytes, Refusal> {
+    let mut bytes = BytesMut::with_capacity(declared(headers).unwrap_or(0).min(ROOM));
+    while let Some(frame) = body.frame().await {
+        let Ok(frame) = frame else { return Err(Refusal::Body) };
+        let Ok(data) = frame.into_data() else { continue };
+        if bytes.len() + data.len() > limit {
+            return Err(Refusal::TooLarge { limit });
+        }
+        lease.grow(data.len())?;
+        bytes.extend_from_slice(&data);
+    }
+    Ok(bytes.freeze())
+}
+
+/// Divides a body into its JSON and its binary part.
+pub(super) fn divide(body: &Bytes, json_length: Option<usize>) -> Result<(Bytes, Bytes), Refusal> {
+    let length = json_length.unwrap_or(body.len());
+    if length > body.len() {
+        return Err(Refusal::JsonLength { length, body: body.len() });
+    }
+    Ok((body.slice(..length), body.slice(length..)))
+}

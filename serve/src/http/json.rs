@@ -1,0 +1,333 @@
+//! The JSON of requests and answers.
+//!
+//! Lists have bounds of their own, because an item may take more memory than its text. The elements of tensors stay text until
+//! the input is known to fit the model.
+
+use crate::budget::Lease;
+use crate::elements::{self, List};
+use crate::infer::shown;
+use crate::model::{Inputs, Model, TensorPort};
+use crate::refusal::Refusal;
+use bb::TensorData;
+use bytes::Bytes;
+use serde::de::{Deserialize, Deserializer, Error as _, MapAccess, SeqAccess, Visitor};
+use serde::{Deserialize as De, Serialize};
+use serde_json::value::RawValue;
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+use std::fmt;
+use std::marker::PhantomData;
+use std::time::Duration;
+
+/// The most inputs, or outputs, that a request may list.
+const PORTS: usize = 1024;
+
+/// The most extents of a tensor.
+const RANK: usize = 64;
+
+/// The most parameters of a request or a tensor.
+const PARAMETERS: usize = 64;
+
+/// An inference request, before its elements are read.
+#[derive(De)]
+#[serde(deny_unknown_fields)]
+pub(super) struct InferRequest<'a> {
+    #[serde(default, borrow)]
+    id: Option<Cow<'a, str>>,
+    /// Some clients repeat the name of the path.
+    #[serde(default, borrow)]
+    model_name: Option<Cow<'a, str>>,
+    #[serde(default, borrow)]
+    parameters: Parameters<'a>,
+    #[serde(borrow)]
+    inputs: Bounded<Object<Input<'a>>, PORTS>,
+    #[serde(default, borrow)]
+    outputs: Bounded<Object<Wanted<'a>>, PORTS>,
+}
+
+#[derive(De)]
+#[serde(deny_unknown_fields)]
+struct Input<'a> {
+    #[serde(borrow)]
+    name: Cow<'a, str>,
+    #[serde(borrow)]
+    datatype: Cow<'a, str>,
+    shape: Bounded<i64, RANK>,
+    #[serde(default, borrow)]
+    parameters: Parameters<'a>,
+    #[serde(default, borrow)]
+    data: Option<&'a RawValue>,
+}
+
+#[derive(De)]
+#[serde(deny_unknown_fields)]
+struct Wanted<'a> {
+    #[serde(borrow)]
+    name: Cow<'a, str>,
+    #[serde(default, borrow)]
+    parameters: Parameters<'a>,
+}
+
+/// A request for a model.
+pub(super) struct Parsed {
+    pub(super) id: Option<String>,
+    pub(super) inputs: Vec<Option<TensorData>>,
+    pub(super) wanted: Vec<usize>,
+    pub(super) binary: Vec<bool>,
+    pub(super) timeout: Option<Duration>,
+}
+
+impl InferRequest<'_> {
+    /// Compares the request with its model and reads the elements.
+    pub(super) fn read(self, model: &Model, mut binary: Bytes, lease: &Lease) -> Result<Parsed, Refusal> {
+        if let Some(name) = self.model_name.filter(|name| *name != model.name) {
+            return Err(Refusal::UnknownModel {
+                name: shown(&name),
+                known: format!("`{}`, by the path", model.name),
+            });
+        }
+        let what = || "the request".to_owned();
+        let (mut binary_outputs, mut timeout) = (false, None);
+        for (name, value) in &self.parameters.0 {
+            let known = "`binary_data_output`, `timeout`";
+            match (name.as_ref(), value) {
+                ("binary_data_output", Parameter::Bool(value)) => binary_outputs = *value,
+                ("timeout", Parameter::Unsigned(value)) => timeout = Some(Duration::from_micros(*value)),
+                ("binary_data_output", _) => return Err(wrong(what(), name, "true or false")),
+                ("timeout", _) => return Err(wrong(what(), name, "a number of microseconds")),
+                _ => return Err(unknown(what(), name, known)),
+            }
+        }
+        let length = binary.len();
+        let mut inputs = Inputs::of(model);
+        for Object(input) in &self.inputs.0 {
+            let announced = inputs.announce(&shown(&input.name), &shown(&input.datatype), &input.shape.0)?;
+            let size = input.binary_size()?;
+            let tensor = match (input.data, size) {
+                (Some(_), Some(_)) => {
+                    let ways = "as `data` and by `binary_data_size`";
+                    return Err(Refusal::TwoData { name: announced.name, ways });
+                }
+                (None, None) => {
+                    let expected = "`data`, or the parameter `binary_data_size`";
+                    return Err(Refusal::NoData { name: announced.name, expected });
+                }
+                (Some(data), None) => elements::from_json(&announced, data, lease)?,
+                (None, Some(size)) => {
+                    if size > binary.len() {
+                        let expected = (length - binary.len()).saturating_add(size);
+                        return Err(Refusal::BinaryLength { expected, got: length });
+                    }
+                    elements::from_bytes(&announced, binary.split_to(size))?
+                }
+            };
+            inputs.put(&announced, tensor);
+        }
+        if !binary.is_empty() {
+            return Err(Refusal::BinaryLength { expected: length - binary.len(), got: length });
+        }
+        let wanted = model.wanted(self.outputs.0.iter().map(|output| output.0.name.as_ref()))?;
+        let mut forms = vec![binary_outputs; wanted.len()];
+        for (Object(output), form) in self.outputs.0.iter().zip(&mut forms) {
+            let what = || format!("output `{}`", output.name);
+            for (name, value) in &output.parameters.0 {
+                match (name.as_ref(), value) {
+                    ("binary_data", Parameter::Bool(value)) => *form = *value,
+                    ("binary_data", _) => return Err(wrong(what(), name, "true or false")),
+                    _ => return Err(unknown(what(), name, "`binary_data`")),
+                }
+            }
+        }
+        let id = self.id.map(Cow::into_owned);
+        Ok(Parsed { id, inputs: inputs.finish()?, wanted, binary: forms, timeout })
+    }
+}
+
+fn wrong(what: String, name: &str, expected: &'static str) -> Refusal {
+    Refusal::ParameterValue { what, name: shown(name), expected }
+}
+
+fn unknown(what: String, name: &str, known: &'static str) -> Refusal {
+    Refusal::Parameter { what, name: shown(name), known }
+}
+
+impl Input<'_> {
+    fn binary_size(&self) -> Result<Option<usize>, Refusal> {
+        let what = || format!("input `{}`", shown(&self.name));
+        let mut size = None;
+        for (name, value) in &self.parameters.0 {
+            match (name.as_ref(), value) {
+                ("binary_data_size", Parameter::Unsigned(n)) => {
+                    size = Some(usize::try_from(*n).unwrap_or(usize::MAX));
+                }
+                ("binary_data_size", _) => return Err(wrong(what(), name, "a number of bytes")),
+                _ => return Err(unknown(what(), name, "`binary_data_size`")),
+            }
+        }
+        Ok(size)
+    }
+}
+
+/// A parameter.
+#[derive(Debug)]
+enum Parameter {
+    Bool(bool),
+    Unsigned(u64),
+    /// Another number or a text; no parameter of this server has one.
+    Other,
+}
+
+impl<'de> Deserialize<'de> for Parameter {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Parameter, D::Error> {
+        struct Scalar;
+        impl Visitor<'_> for Scalar {
+            type Value = Parameter;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("true, false, a number or a text")
+            }
+            fn visit_bool<E>(self, x: bool) -> Result<Parameter, E> {
+                Ok(Parameter::Bool(x))
+            }
+            fn visit_u64<E>(self, x: u64) -> Result<Parameter, E> {
+                Ok(Parameter::Unsigned(x))
+            }
+            fn visit_i64<E>(self, _: i64) -> Result<Parameter, E> {
+                Ok(Parameter::Other)
+            }
+            fn visit_f64<E>(self, _: f64) -> Result<Parameter, E> {
+                Ok(Parameter::Other)
+            }
+            fn visit_str<E>(self, _: &str) -> Result<Parameter, E> {
+                Ok(Parameter::Other)
+            }
+        }
+        from.deserialize_any(Scalar)
+    }
+}
+
+/// Parameters by name, of which none is given twice.
+#[derive(Debug, Default)]
+struct Parameters<'a>(BTreeMap<Cow<'a, str>, Parameter>);
+
+impl<'de: 'a, 'a> Deserialize<'de> for Parameters<'a> {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Parameters<'a>, D::Error> {
+        struct Map;
+        impl<'de> Visitor<'de> for Map {
+            type Value = Parameters<'de>;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                write!(f, "an object of at most {PARAMETERS} parameters")
+            }
+            fn visit_map<A: MapAccess<'de>>(self, mut from: A) -> Result<Parameters<'de>, A::Error> {
+                let mut map = BTreeMap::new();
+                while let Some(Name(name)) = from.next_key()? {
+                    if map.len() == PARAMETERS {
+                        return Err(A::Error::invalid_length(PARAMETERS + 1, &self));
+                    }
+                    if map.insert(name, from.next_value()?).is_some() {
+                        return Err(A::Error::custom("a parameter is given twice"));
+                    }
+                }
+                Ok(Parameters(map))
+            }
+        }
+        from.deserialize_map(Map)
+    }
+}
+
+/// A text that is borrowed if it has no escapes.
+#[derive(De)]
+struct Name<'a>(#[serde(borrow)] Cow<'a, str>);
+
+/// An object. Without this, a list of the values of its fields would do as well.
+pub(super) struct Object<T>(pub(super) T);
+
+impl<'de, T: Deserialize<'de>> Deserialize<'de> for Object<T> {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Object<T>, D::Error> {
+        struct Fields<T>(PhantomData<T>);
+        impl<'de, T: Deserialize<'de>> Visitor<'de> for Fields<T> {
+            type Value = Object<T>;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("an object")
+            }
+            fn visit_map<A: MapAccess<'de>>(self, from: A) -> Result<Object<T>, A::Error> {
+                T::deserialize(serde::de::value::MapAccessDeserializer::new(from)).map(Object)
+            }
+        }
+        from.deserialize_map(Fields(PhantomData))
+    }
+}
+
+/// A list of at most `N` items.
+struct Bounded<T, const N: usize>(Vec<T>);
+
+impl<T, const N: usize> Default for Bounded<T, N> {
+    fn default() -> Bounded<T, N> {
+        Bounded(Vec::new())
+    }
+}
+
+impl<'de, T: Deserialize<'de>, const N: usize> Deserialize<'de> for Bounded<T, N> {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Bounded<T, N>, D::Error> {
+        struct Items<T, const N: usize>(PhantomData<T>);
+        impl<'de, T: Deserialize<'de>, const N: usize> Visitor<'de> for Items<T, N> {
+            type Value = Bounded<T, N>;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                write!(f, "a list of at most {N} items")
+            }
+            fn visit_seq<A: SeqAccess<'de>>(self, mut from: A) -> Result<Bounded<T, N>, A::Error> {
+                let mut items = Vec::new();
+                while let Some(item) = from.next_element()? {
+                    if items.len() == N {
+                        return Err(A::Error::invalid_length(N + 1, &self));
+                    }
+                    items.push(item);
+                }
+                Ok(Bounded(items))
+            }
+        }
+        from.deserialize_seq(Items(PhantomData))
+    }
+}
+
+/// An answer.
+#[derive(Serialize)]
+pub(super) struct InferResponse<'a> {
+    pub(super) model_name: &'a str,
+    pub(super) model_version: &'a str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) id: Option<&'a str>,
+    pub(super) outputs: Vec<Output<'a>>,
+}
+
+/// An output of an answer.
+#[derive(Serialize)]
+pub(super) struct Output<'a> {
+    name: &'a str,
+    datatype: &'static str,
+    shape: &'a [usize],
+    #[serde(skip_serializing_if = "Option::is_none")]
+    parameters: Option<Binary>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    data: Option<List<'a>>,
+}
+
+#[derive(Serialize)]
+struct Binary {
+    binary_data_size: usize,
+}
+
+impl<'a> Output<'a> {
+    pub(super) fn new(
+        port: &'a TensorPort,
+        shape: &'a [usize],
+        binary: Option<usize>,
+        data: Option<List<'a>>,
+    ) -> Output<'a> {
+        let parameters = binary.map(|binary_data_size| Binary { binary_data_size });
+        Output { name: &port.name, datatype: port.datatype, shape, parameters, data }
+    }
+}

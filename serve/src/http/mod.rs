@@ -1,0 +1,267 @@
+//! The protocol over HTTP, with the extension for binary tensors.
+
+mod body;
+mod json;
+
+use crate::elements::{self, List};
+use crate::infer::{self, Ask, Counted, Shared, shown};
+use crate::metrics::{self, Protocol};
+use crate::model::{Model, TensorPort, VERSION};
+use crate::refusal::{Refusal, RefusalKind};
+use axum::Router;
+use axum::extract::rejection::PathRejection;
+use axum::extract::{Path, Request, State};
+use axum::http::{HeaderValue, StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use axum::routing::{get, post};
+use bb::TensorData;
+use bytes::Bytes;
+use json::{InferRequest, Object, Output};
+use serde_json::json;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+/// The header that holds the length of the JSON part of a body, before the binary part.
+pub(crate) const JSON_LENGTH: &str = "inference-header-content-length";
+
+/// Makes the routes.
+pub(crate) fn routes(shared: Arc<Shared>) -> Router {
+    Router::new()
+        .route("/v2", get(server))
+        .route("/v2/", get(server))
+        .route("/v2/health/live", get(live))
+        .route("/v2/health/ready", get(ready))
+        .route("/v2/models/{model}", get(described))
+        .route("/v2/models/{model}/ready", get(model_ready))
+        .route("/v2/models/{model}/infer", post(run))
+        .route("/v2/models/{model}/versions/{version}", get(described))
+        .route("/v2/models/{model}/versions/{version}/ready", get(model_ready))
+        .route("/v2/models/{model}/versions/{version}/infer", post(run))
+        .route("/v2/repository/index", post(index))
+        .route("/metrics", get(counters))
+        .fallback(nothing)
+        .method_not_allowed_fallback(method)
+        .with_state(shared)
+}
+
+/// A refused request of HTTP.
+struct Refused(Refusal);
+
+impl From<Refusal> for Refused {
+    fn from(refusal: Refusal) -> Refused {
+        Refused(refusal)
+    }
+}
+
+impl IntoResponse for Refused {
+    fn into_response(self) -> Response {
+        let status = match self.0.kind() {
+            RefusalKind::Invalid => StatusCode::BAD_REQUEST,
+            RefusalKind::NotFound => StatusCode::NOT_FOUND,
+            RefusalKind::Method => StatusCode::METHOD_NOT_ALLOWED,
+            RefusalKind::TooLarge => StatusCode::PAYLOAD_TOO_LARGE,
+            RefusalKind::Encoding => StatusCode::UNSUPPORTED_MEDIA_TYPE,
+            RefusalKind::Busy => StatusCode::TOO_MANY_REQUESTS,
+            RefusalKind::Deadline => StatusCode::GATEWAY_TIMEOUT,
+            RefusalKind::Cancelled | RefusalKind::Unavailable => StatusCode::SERVICE_UNAVAILABLE,
+            RefusalKind::Failed => StatusCode::INTERNAL_SERVER_ERROR,
+        };
+        let mut response = answer(status, &json!({ "error": self.0.text() }));
+        if self.0.kind() == RefusalKind::Busy {
+            response.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from_static("1"));
+        }
+        response
+    }
+}
+
+type Result<T> = std::result::Result<T, Refused>;
+
+fn answer(status: StatusCode, value: &serde_json::Value) -> Response {
+    (status, [(header::CONTENT_TYPE, "application/json")], value.to_string()).into_response()
+}
+
+async fn nothing(State(shared): State<Arc<Shared>>, request: Request) -> Refused {
+    refuse(&shared, Refusal::UnknownPath { path: shown(request.uri().path()) })
+}
+
+async fn method(State(shared): State<Arc<Shared>>, request: Request) -> Refused {
+    let path = request.uri().path();
+    let posts = path.ends_with("/infer") || path.ends_with("/index");
+    let expected = if posts { "POST" } else { "GET" };
+    let method = shown(request.method().as_str());
+    refuse(&shared, Refusal::Method { path: shown(path), method, expected })
+}
+
+/// Counts a request that is refused before it concerns a model.
+fn refuse(shared: &Shared, refusal: Refusal) -> Refused {
+    shared.metrics.others.count(Protocol::Http, Some(refusal.kind()));
+    Refused(refusal)
+}
+
+async fn server() -> Response {
+    let (name, version) = (env!("CARGO_PKG_NAME"), env!("CARGO_PKG_VERSION"));
+    answer(
+        StatusCode::OK,
+        &json!({ "name": name, "version": version, "extensions": crate::grpc::EXTENSIONS }),
+    )
+}
+
+async fn live() -> Response {
+    answer(StatusCode::OK, &json!({ "live": true }))
+}
+
+async fn ready(State(shared): State<Arc<Shared>>) -> Response {
+    readiness(&shared, json!({ "ready": shared.is_ready() }))
+}
+
+fn readiness(shared: &Shared, value: serde_json::Value) -> Response {
+    let status = if shared.is_ready() { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE };
+    answer(status, &value)
+}
+
+/// The name of a model and perhaps its version, as they are in a path.
+#[derive(serde::Deserialize)]
+struct Named {
+    model: String,
+    #[serde(default)]
+    version: String,
+}
+
+type InPath = std::result::Result<Path<Named>, PathRejection>;
+
+fn find<'a>(shared: &'a Shared, path: InPath) -> std::result::Result<&'a Arc<Model>, Refusal> {
+    let Ok(Path(named)) = path else {
+        return Err(Refusal::UnknownPath { path: "a path that is not UTF-8".to_owned() });
+    };
+    shared.model(&named.model, &named.version)
+}
+
+async fn model_ready(State(shared): State<Arc<Shared>>, path: InPath) -> Result<Response> {
+    let model = find(&shared, path).map_err(|refusal| refuse(&shared, refusal))?;
+    Ok(readiness(&shared, json!({ "name": model.name, "ready": shared.is_ready() })))
+}
+
+async fn described(State(shared): State<Arc<Shared>>, path: InPath) -> Result<Response> {
+    let model = find(&shared, path).map_err(|refusal| refuse(&shared, refusal))?;
+    let ports = |ports: &[TensorPort]| -> Vec<serde_json::Value> {
+        let port = |port: &TensorPort| json!({ "name": port.name, "datatype": port.datatype, "shape": port.extents() });
+        ports.iter().map(port).collect()
+    };
+    let described = json!({
+        "name": model.name,
+        "versions": [VERSION],
+        "platform": model.platform,
+        "inputs": ports(&model.inputs),
+        "outputs": ports(&model.outputs),
+    });
+    Ok(answer(StatusCode::OK, &described))
+}
+
+async fn index(State(shared): State<Arc<Shared>>) -> Response {
+    let state = if shared.is_ready() { "READY" } else { "UNAVAILABLE" };
+    let model =
+        |model: &Arc<Model>| json!({ "name": model.name, "version": VERSION, "state": state, "reason": "" });
+    answer(StatusCode::OK, &shared.models.iter().map(model).collect())
+}
+
+async fn counters(State(shared): State<Arc<Shared>>) -> Response {
+    let text = metrics::text(&shared.metrics, shared.budget.held(), &shared.models);
+    ([(header::CONTENT_TYPE, "text/plain; version=0.0.4; charset=utf-8")], text).into_response()
+}
+
+async fn run(State(shared): State<Arc<Shared>>, path: InPath, request: Request) -> Result<Response> {
+    let mut counted = Counted::new(&shared, Protocol::Http);
+    let start = counted.start();
+    let model = match find(&shared, path) {
+        Ok(model) => model,
+        Err(refusal) => return Ok(counted.end(Err(refusal))?),
+    };
+    counted.of(model);
+    let result = infer(&shared, model, start, request).await;
+    Ok(counted.end(result)?)
+}
+
+/// How the answer to a request is written.
+struct Form {
+    id: Option<String>,
+    /// Whether each output is binary, in the order of the answer.
+    binary: Vec<bool>,
+}
+
+async fn infer(
+    shared: &Arc<Shared>,
+    model: &Arc<Model>,
+    start: std::time::Instant,
+    request: Request,
+) -> std::result::Result<Response, Refusal> {
+    if !shared.open.load(Ordering::Relaxed) {
+        return Err(Refusal::ShuttingDown);
+    }
+    let deadline = start + shared.timeout;
+    let lease = shared.budget.lease();
+    let (head, body) = request.into_parts();
+    let json_length = body::json_length(&head.headers)?;
+    body::check(&head.headers, shared.request_bytes)?;
+    let reading = body::read(body, &head.headers, shared.request_bytes, &lease);
+    let body = tokio::time::timeout_at(deadline.into(), reading).await.map_err(|_| Refusal::Deadline)??;
+    let of = model.clone();
+    let read = move || {
+        let (json, binary) = body::divide(&body, json_length)?;
+        let Object(request): Object<InferRequest<'_>> =
+            serde_json::from_slice(&json).map_err(Refusal::Json)?;
+        let parsed = request.read(&of, binary, &lease)?;
+        let deadline = parsed.timeout.map_or(deadline, |timeout| deadline.min(start + timeout));
+        let ask = Ask { inputs: parsed.inputs, wanted: parsed.wanted, deadline, lease };
+        Ok((ask, Form { id: parsed.id, binary: parsed.binary }))
+    };
+    let size = head.headers.get(header::CONTENT_LENGTH).and_then(|n| n.to_str().ok()?.parse().ok());
+    let (ask, form) = infer::convert(size.unwrap_or(usize::MAX), read).await?;
+    let wanted = ask.wanted.clone();
+    let results = infer::ask(model, ask).await?;
+    let size = results.iter().map(TensorData::byte_len).sum();
+    let of = model.clone();
+    infer::convert(size, move || write(&of, &wanted, &results, &form)).await
+}
+
+/// Writes an answer: JSON, and behind it the binary outputs in order.
+fn write(
+    model: &Model,
+    wanted: &[usize],
+    results: &[TensorData],
+    form: &Form,
+) -> std::result::Result<Response, Refusal> {
+    let mut tail: Vec<Bytes> = Vec::new();
+    let mut outputs = Vec::with_capacity(results.len());
+    for ((index, result), &binary) in wanted.iter().zip(results).zip(&form.binary) {
+        let port = model.outputs.get(*index);
+        let port = port.ok_or(Refusal::Internal { what: "an output has no port" })?;
+        let (mut data, mut size) = (None, None);
+        if binary {
+            let bytes = elements::to_bytes(result);
+            size = Some(bytes.len());
+            tail.push(bytes);
+        } else {
+            let list = List(result);
+            list.check(&port.name)?;
+            data = Some(list);
+        }
+        outputs.push(Output::new(port, result.shape(), size, data));
+    }
+    let answer = json::InferResponse {
+        model_name: &model.name,
+        model_version: VERSION,
+        id: form.id.as_deref(),
+        outputs,
+    };
+    let mut body = serde_json::to_vec(&answer).map_err(Refusal::Json)?;
+    let length = body.len();
+    let binary = form.binary.contains(&true);
+    tail.iter().for_each(|bytes| body.extend_from_slice(bytes));
+    let mut response = body.into_response();
+    let kind = if binary { "application/octet-stream" } else { "application/json" };
+    response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static(kind));
+    if binary {
+        response.headers_mut().insert(JSON_LENGTH, HeaderValue::from(length));
+    }
+    Ok(response)
+}

@@ -1,0 +1,136 @@
+//! From a request to an answer, for both protocols.
+
+use crate::batch::Kind;
+use crate::budget::{Budget, Lease};
+use crate::metrics::{Outcomes, Protocol, ServerMetrics};
+use crate::model::{Model, VERSION};
+use crate::queue::{Answer, Client, Job, NotTaken, Waiting};
+use crate::refusal::{Refusal, RefusalKind};
+use bb::TensorData;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+use tokio::sync::oneshot;
+
+/// From this size on, requests and answers are converted on a thread that may block.
+const LARGE: usize = 64 << 10;
+
+/// What all requests share.
+pub(crate) struct Shared {
+    pub(crate) models: Vec<Arc<Model>>,
+    pub(crate) budget: Arc<Budget>,
+    pub(crate) metrics: ServerMetrics,
+    pub(crate) timeout: Duration,
+    pub(crate) request_bytes: usize,
+    pub(crate) open: AtomicBool,
+}
+
+impl Shared {
+    pub(crate) fn is_ready(&self) -> bool {
+        self.open.load(Ordering::Relaxed)
+    }
+
+    /// Finds a model; an empty version is any version.
+    pub(crate) fn model(&self, name: &str, version: &str) -> Result<&Arc<Model>, Refusal> {
+        let model = self.models.iter().find(|model| model.name == name);
+        let model = model.ok_or_else(|| Refusal::UnknownModel {
+            name: shown(name),
+            known: self.models.iter().map(|m| format!("`{}`", m.name)).collect::<Vec<_>>().join(", "),
+        })?;
+        if !version.is_empty() && version != VERSION {
+            let (model, version) = (model.name.clone(), shown(version));
+            return Err(Refusal::UnknownVersion { model, version, known: VERSION });
+        }
+        Ok(model)
+    }
+}
+
+/// Returns the beginning of a text that a client chose, so that an error cannot become as long as a request.
+pub(crate) fn shown(text: &str) -> String {
+    text.chars().take(256).collect()
+}
+
+/// Computes on this thread if there is little to do, else on one that may block.
+pub(crate) async fn convert<T: Send + 'static>(
+    bytes: usize,
+    work: impl FnOnce() -> Result<T, Refusal> + Send + 'static,
+) -> Result<T, Refusal> {
+    if bytes < LARGE {
+        return work();
+    }
+    let done = tokio::task::spawn_blocking(work).await;
+    done.unwrap_or(Err(Refusal::Internal { what: "converting a request or an answer panicked" }))
+}
+
+/// A request whose inputs are complete.
+pub(crate) struct Ask {
+    pub(crate) inputs: Vec<Option<TensorData>>,
+    pub(crate) wanted: Vec<usize>,
+    pub(crate) deadline: Instant,
+    pub(crate) lease: Lease,
+}
+
+/// Puts a request into the queue of its model and waits for the answer.
+pub(crate) async fn ask(model: &Model, ask: Ask) -> Answer {
+    let client = Arc::new(Client::default());
+    let waiting = Waiting(client.clone());
+    let (answer, answered) = oneshot::channel();
+    let kind = model.batching.as_ref().and_then(|batching| Kind::of(&ask.inputs, batching.rows));
+    let Ask { inputs, wanted, deadline, lease } = ask;
+    let job = Job { inputs, wanted, kind, arrived: Instant::now(), deadline, client, answer, lease };
+    model.queue.push(job).map_err(|why| match why {
+        NotTaken::Full => Refusal::QueueFull { model: model.name.clone(), limit: model.queue.limit() },
+        NotTaken::Closed => Refusal::ShuttingDown,
+    })?;
+    let answer = tokio::time::timeout_at(deadline.into(), answered).await;
+    drop(waiting);
+    match answer {
+        Ok(Ok(answer)) => answer,
+        // A worker answers every job that it takes, unless its thread ends before.
+        Ok(Err(_)) => Err(Refusal::ShuttingDown),
+        Err(_) => Err(Refusal::Deadline),
+    }
+}
+
+/// Counts a request when it ends, however it ends.
+pub(crate) struct Counted<'a> {
+    shared: &'a Shared,
+    model: Option<&'a Model>,
+    protocol: Protocol,
+    start: Instant,
+    refused: Option<RefusalKind>,
+}
+
+impl<'a> Counted<'a> {
+    pub(crate) fn new(shared: &'a Shared, protocol: Protocol) -> Counted<'a> {
+        // If nothing says otherwise, the client went away: then nobody waits for the end of the request.
+        let refused = Some(RefusalKind::Cancelled);
+        Counted { shared, model: None, protocol, start: Instant::now(), refused }
+    }
+
+    pub(crate) fn start(&self) -> Instant {
+        self.start
+    }
+
+    pub(crate) fn of(&mut self, model: &'a Model) {
+        self.model = Some(model);
+    }
+
+    pub(crate) fn end<T>(mut self, result: Result<T, Refusal>) -> Result<T, Refusal> {
+        self.refused = result.as_ref().err().map(Refusal::kind);
+        result
+    }
+}
+
+impl Drop for Counted<'_> {
+    fn drop(&mut self) {
+        let requests: &Outcomes = match self.model {
+            Some(model) => &model.metrics.requests,
+            None => &self.shared.metrics.others,
+        };
+        requests.count(self.protocol, self.refused);
+        if let Some(model) = self.model {
+            model.metrics.requests_took.record(self.start.elapsed());
+        }
+    }
+}

@@ -1,0 +1,30 @@
+//! Serves models over the Open Inference Protocol (KServe v2), by HTTP and gRPC, on any backend of `bb`.
+//!
+//! [`Server::start`] loads the models of a [`Config`] and answers until [`Server::shut_down`]. What a request may cost is
+//! bounded before it is read: its size, the bytes of all requests together, the length of each model's queue, and its time.
+//! A request beyond a bound is refused with an error of the protocol, and never waits without end.
+//!
+//! Models run on threads of their own, because a run blocks; the threads of the network never compute.
+#![forbid(unsafe_code)]
+
+mod accept;
+mod batch;
+mod budget;
+mod config;
+mod datatype;
+mod elements;
+mod error;
+mod grpc;
+mod http;
+mod infer;
+mod metrics;
+mod model;
+mod queue;
+mod refusal;
+mod server;
+mod worker;
+
+pub use config::{Config, ModelConfig};
+pub use error::{Error, PortFault};
+pub use grpc::inference as protocol;
+pub use server::{Server, Stopped};

@@ -1,0 +1,227 @@
+//! Counters in the text format of Prometheus.
+
+use crate::model::Model;
+use crate::refusal::RefusalKind;
+use std::fmt::Write;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::time::Duration;
+
+/// A protocol by which requests come.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Protocol {
+    Http,
+    Grpc,
+}
+
+const PROTOCOLS: [(Protocol, &str); 2] = [(Protocol::Http, "http"), (Protocol::Grpc, "grpc")];
+
+/// How requests end, as the label `outcome` says it.
+const OUTCOMES: [&str; 7] = ["ok", "invalid", "busy", "deadline", "cancelled", "unavailable", "failed"];
+
+fn outcome(of: Option<RefusalKind>) -> usize {
+    match of {
+        None => 0,
+        Some(
+            RefusalKind::Invalid
+            | RefusalKind::NotFound
+            | RefusalKind::Method
+            | RefusalKind::TooLarge
+            | RefusalKind::Encoding,
+        ) => 1,
+        Some(RefusalKind::Busy) => 2,
+        Some(RefusalKind::Deadline) => 3,
+        Some(RefusalKind::Cancelled) => 4,
+        Some(RefusalKind::Unavailable) => 5,
+        Some(RefusalKind::Failed) => 6,
+    }
+}
+
+/// Numbers of requests by protocol and outcome.
+#[derive(Debug, Default)]
+pub(crate) struct Outcomes([[AtomicU64; OUTCOMES.len()]; PROTOCOLS.len()]);
+
+impl Outcomes {
+    pub(crate) fn count(&self, protocol: Protocol, refused: Option<RefusalKind>) {
+        let row = self.0.get(protocol as usize);
+        if let Some(counter) = row.and_then(|row| row.get(outcome(refused))) {
+            counter.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    fn write(&self, out: &mut String, name: &str, labels: &str) {
+        for ((_, protocol), row) in PROTOCOLS.iter().zip(&self.0) {
+            for (outcome, counter) in OUTCOMES.iter().zip(row) {
+                let n = counter.load(Ordering::Relaxed);
+                line(
+                    out,
+                    format_args!("{name}{{{labels}protocol=\"{protocol}\",outcome=\"{outcome}\"}} {n}"),
+                );
+            }
+        }
+    }
+}
+
+/// The upper bounds of times, in seconds.
+const TIMES: [f64; 16] =
+    [0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 20.0, 60.0];
+
+/// The upper bounds of numbers of rows.
+const ROWS: [f64; 10] = [1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0, 128.0, 256.0, 512.0];
+
+/// How often a number was within each bound.
+#[derive(Debug)]
+struct Histogram<const N: usize> {
+    bounds: &'static [f64; N],
+    counts: [AtomicU64; N],
+    above: AtomicU64,
+}
+
+impl<const N: usize> Histogram<N> {
+    fn new(bounds: &'static [f64; N]) -> Histogram<N> {
+        Histogram { bounds, counts: std::array::from_fn(|_| AtomicU64::new(0)), above: AtomicU64::new(0) }
+    }
+
+    fn record(&self, value: f64) {
+        let within = self.bounds.iter().zip(&self.counts).find(|(bound, _)| value <= **bound);
+        within.map_or(&self.above, |(_, count)| count).fetch_add(1, Ordering::Relaxed);
+    }
+
+    fn write(&self, out: &mut String, name: &str, model: &str, sum: f64) {
+        let mut total = 0;
+        for (bound, count) in self.bounds.iter().zip(&self.counts) {
+            total += count.load(Ordering::Relaxed);
+            line(out, format_args!("{name}_bucket{{model=\"{model}\",le=\"{bound}\"}} {total}"));
+        }
+        total += self.above.load(Ordering::Relaxed);
+        line(out, format_args!("{name}_bucket{{model=\"{model}\",le=\"+Inf\"}} {total}"));
+        line(out, format_args!("{name}_sum{{model=\"{model}\"}} {sum}"));
+        line(out, format_args!("{name}_count{{model=\"{model}\"}} {total}"));
+    }
+}
+
+/// Times and their sum.
+#[derive(Debug)]
+pub(crate) struct Times {
+    histogram: Histogram<{ TIMES.len() }>,
+    nanoseconds: AtomicU64,
+}
+
+impl Default for Times {
+    fn default() -> Times {
+        Times { histogram: Histogram::new(&TIMES), nanoseconds: AtomicU64::new(0) }
+    }
+}
+
+impl Times {
+    pub(crate) fn record(&self, time: Duration) {
+        self.histogram.record(time.as_secs_f64());
+        self.nanoseconds.fetch_add(u64::try_from(time.as_nanos()).unwrap_or(u64::MAX), Ordering::Relaxed);
+    }
+
+    fn write(&self, out: &mut String, name: &str, model: &str) {
+        let sum = Duration::from_nanos(self.nanoseconds.load(Ordering::Relaxed)).as_secs_f64();
+        self.histogram.write(out, name, model, sum);
+    }
+}
+
+/// Numbers of rows and their sum.
+#[derive(Debug)]
+pub(crate) struct Rows {
+    histogram: Histogram<{ ROWS.len() }>,
+    sum: AtomicU64,
+}
+
+impl Default for Rows {
+    fn default() -> Rows {
+        Rows { histogram: Histogram::new(&ROWS), sum: AtomicU64::new(0) }
+    }
+}
+
+impl Rows {
+    pub(crate) fn record(&self, rows: usize) {
+        let rows = u32::try_from(rows).unwrap_or(u32::MAX);
+        self.histogram.record(rows.into());
+        self.sum.fetch_add(rows.into(), Ordering::Relaxed);
+    }
+
+    #[expect(clippy::cast_precision_loss, reason = "Prometheus has only floats")]
+    fn write(&self, out: &mut String, name: &str, model: &str) {
+        self.histogram.write(out, name, model, self.sum.load(Ordering::Relaxed) as f64);
+    }
+}
+
+/// What is counted of one model.
+#[derive(Debug, Default)]
+pub(crate) struct ModelMetrics {
+    pub(crate) requests: Outcomes,
+    /// From the first byte of a request to its answer.
+    pub(crate) requests_took: Times,
+    /// From the end of a request to the start of its run.
+    pub(crate) queued: Times,
+    pub(crate) runs: Times,
+    /// Rows of each run; a model without batches has one per run.
+    pub(crate) batches: Rows,
+}
+
+/// What is counted of the server.
+#[derive(Debug, Default)]
+pub(crate) struct ServerMetrics {
+    /// Requests that concern no model of the server, or that were refused before their model was known.
+    pub(crate) others: Outcomes,
+    pub(crate) connections: [AtomicUsize; PROTOCOLS.len()],
+}
+
+/// Writes everything that is counted.
+pub(crate) fn text(server: &ServerMetrics, held: usize, models: &[std::sync::Arc<Model>]) -> String {
+    let mut out = String::new();
+    let head = |out: &mut String, name: &str, kind: &str, help: &str| {
+        line(out, format_args!("# HELP {name} {help}"));
+        line(out, format_args!("# TYPE {name} {kind}"));
+    };
+    head(&mut out, "bb_requests_total", "counter", "Inference requests by model, protocol and outcome.");
+    for model in models {
+        model.metrics.requests.write(&mut out, "bb_requests_total", &format!("model=\"{}\",", model.name));
+    }
+    head(&mut out, "bb_other_requests_total", "counter", "Requests that are no inference on a known model.");
+    server.others.write(&mut out, "bb_other_requests_total", "");
+    let times: [(&str, &str, fn(&ModelMetrics) -> &Times); 3] = [
+        ("bb_request_seconds", "Time from the start of an inference request to its answer.", |m| {
+            &m.requests_took
+        }),
+        ("bb_queue_seconds", "Time that a request waited for its model.", |m| &m.queued),
+        ("bb_run_seconds", "Time of a run of the model.", |m| &m.runs),
+    ];
+    for (name, help, of) in times {
+        head(&mut out, name, "histogram", help);
+        models.iter().for_each(|model| of(&model.metrics).write(&mut out, name, &model.name));
+    }
+    head(&mut out, "bb_batch_rows", "histogram", "Rows of a run, of all requests that it joins.");
+    models.iter().for_each(|model| model.metrics.batches.write(&mut out, "bb_batch_rows", &model.name));
+    let gauges: [(&str, &str, fn(&Model) -> usize); 3] = [
+        ("bb_queue_length", "Requests that wait for the model.", |model| model.queue.len()),
+        ("bb_queue_limit", "Requests that may wait for the model.", |model| model.queue.limit()),
+        ("bb_batching", "1 if requests are joined, 0 if not.", |model| {
+            model.batching.as_ref().is_some_and(|batching| batching.is_on()).into()
+        }),
+    ];
+    for (name, help, of) in gauges {
+        head(&mut out, name, "gauge", help);
+        for model in models {
+            line(&mut out, format_args!("{name}{{model=\"{}\"}} {}", model.name, of(model)));
+        }
+    }
+    head(&mut out, "bb_held_bytes", "gauge", "Bytes that all requests hold.");
+    line(&mut out, format_args!("bb_held_bytes {held}"));
+    head(&mut out, "bb_connections", "gauge", "Open connections.");
+    for ((_, protocol), n) in PROTOCOLS.iter().zip(&server.connections) {
+        let n = n.load(Ordering::Relaxed);
+        line(&mut out, format_args!("bb_connections{{protocol=\"{protocol}\"}} {n}"));
+    }
+    out
+}
+
+fn line(out: &mut String, text: std::fmt::Arguments<'_>) {
+    // Writing to a string cannot fail.
+    let _never = out.write_fmt(text);
+    out.push('\n');
+}

@@ -1,0 +1,244 @@
+//! A model that is served: its ports, and what a request must have for it.
+
+use crate::batch::Batching;
+use crate::config::{Config, ModelConfig};
+use crate::datatype;
+use crate::error::{Error, PortFault};
+use crate::metrics::ModelMetrics;
+use crate::queue::Queue;
+use crate::refusal::Refusal;
+use bb::{BackendHandle, DataType, ErasedExecutable, Module, Port, TensorData};
+use bb_ir::element_count;
+use bb_ir::graph::{Dim, ValueType};
+use std::collections::HashMap;
+use std::sync::Arc;
+
+/// The only version that a model has.
+pub(crate) const VERSION: &str = "1";
+
+/// An input or an output.
+#[derive(Debug)]
+pub(crate) struct TensorPort {
+    pub(crate) name: String,
+    pub(crate) dtype: DataType,
+    pub(crate) datatype: &'static str,
+    /// The extents; `None` if not even their number is known, which only outputs may have.
+    pub(crate) shape: Option<Vec<Dim>>,
+    pub(crate) optional: bool,
+}
+
+/// A model that is served.
+pub(crate) struct Model {
+    pub(crate) name: String,
+    pub(crate) platform: String,
+    pub(crate) inputs: Vec<TensorPort>,
+    pub(crate) outputs: Vec<TensorPort>,
+    pub(crate) on: BackendHandle,
+    pub(crate) executable: Arc<dyn ErasedExecutable>,
+    pub(crate) batching: Option<Batching>,
+    pub(crate) queue: Queue,
+    pub(crate) metrics: ModelMetrics,
+}
+
+impl Model {
+    /// Loads and compiles a model.
+    pub(crate) fn load(of: &ModelConfig, config: &Config) -> Result<Model, Error> {
+        let model = || of.name.clone();
+        let on = bb::backend(&of.backend)
+            .map_err(|source| Error::Backend { model: model(), source: Box::new(source) })?;
+        let module = Module::load_with(&of.path, &config.limits).map_err(|source| Error::Load {
+            model: model(),
+            path: of.path.clone(),
+            source: Box::new(source),
+        })?;
+        let options = config.compile.clone().within(&config.limits);
+        let executable = on.compile(module, &options).map_err(|source| Error::Compile {
+            model: model(),
+            backend: of.backend.clone(),
+            source: Box::new(source),
+        })?;
+        let ports = |ports: &[Port], side| {
+            ports.iter().map(|port| TensorPort::new(&of.name, side, port)).collect::<Result<Vec<_>, _>>()
+        };
+        let inputs = ports(executable.inputs(), "input")?;
+        let outputs = ports(executable.outputs(), "output")?;
+        let batching = match config.max_batch {
+            0 | 1 => None,
+            rows => {
+                Batching::check(&of.name, &inputs, &outputs)?;
+                Some(Batching::new(rows, config.batch_delay))
+            }
+        };
+        Ok(Model {
+            name: model(),
+            platform: format!("bb_{}", of.backend),
+            inputs,
+            outputs,
+            on,
+            executable,
+            batching,
+            queue: Queue::new(config.queue),
+            metrics: ModelMetrics::default(),
+        })
+    }
+
+    /// Returns the positions of the outputs that a request asks for; all if it names none.
+    pub(crate) fn wanted<'a>(&self, names: impl Iterator<Item = &'a str>) -> Result<Vec<usize>, Refusal> {
+        let mut wanted = Vec::new();
+        for name in names {
+            let index = self.outputs.iter().position(|port| port.name == name);
+            let index = index.ok_or_else(|| Refusal::UnknownOutput {
+                model: self.name.clone(),
+                name: name.to_owned(),
+                known: names_of(&self.outputs),
+            })?;
+            if wanted.contains(&index) {
+                return Err(Refusal::RepeatedOutput { name: name.to_owned() });
+            }
+            wanted.push(index);
+        }
+        if wanted.is_empty() {
+            wanted.extend(0..self.outputs.len());
+        }
+        Ok(wanted)
+    }
+}
+
+impl TensorPort {
+    fn new(model: &str, side: &'static str, port: &Port) -> Result<TensorPort, Error> {
+        let refuse = |fault| Error::Port {
+            model: model.to_owned(),
+            side,
+            port: port.name.clone(),
+            ty: Box::new(port.ty.clone()),
+            fault,
+        };
+        let ValueType::Tensor { dtype, shape } = &port.ty else { return Err(refuse(PortFault::Kind)) };
+        let datatype = datatype::name(*dtype).ok_or_else(|| refuse(PortFault::DataType))?;
+        if shape.is_none() && side == "input" {
+            return Err(refuse(PortFault::Rank));
+        }
+        Ok(TensorPort {
+            name: port.name.clone(),
+            dtype: *dtype,
+            datatype,
+            shape: shape.clone(),
+            optional: port.optional,
+        })
+    }
+
+    /// Returns the extents as the protocol writes them: -1 for an open extent, and one -1 if even their number is open.
+    pub(crate) fn extents(&self) -> Vec<i64> {
+        let extent = |dim: &Dim| match dim {
+            Dim::Known(n) => i64::try_from(*n).unwrap_or(-1),
+            Dim::Symbol(_) | Dim::Computed(_) | Dim::Unknown => -1,
+        };
+        self.shape.as_ref().map_or_else(|| vec![-1], |shape| shape.iter().map(extent).collect())
+    }
+
+    fn shape_text(&self) -> String {
+        let dims = self.shape.iter().flatten().map(Dim::to_string).collect::<Vec<_>>();
+        format!("[{}]", dims.join(", "))
+    }
+}
+
+fn names_of(ports: &[TensorPort]) -> String {
+    ports.iter().map(|port| format!("`{}`", port.name)).collect::<Vec<_>>().join(", ")
+}
+
+/// An input that a request announces, before its elements are read.
+#[derive(Debug)]
+pub(crate) struct Announced {
+    pub(crate) index: usize,
+    pub(crate) name: String,
+    pub(crate) dtype: DataType,
+    pub(crate) datatype: &'static str,
+    pub(crate) shape: Vec<usize>,
+    pub(crate) elements: usize,
+}
+
+/// Collects the inputs of a request, by the position of the port.
+pub(crate) struct Inputs<'a> {
+    model: &'a Model,
+    values: Vec<Option<TensorData>>,
+    announced: Vec<bool>,
+    /// The extents that symbols stand for in this request.
+    symbols: HashMap<&'a str, usize>,
+}
+
+impl<'a> Inputs<'a> {
+    pub(crate) fn of(model: &'a Model) -> Inputs<'a> {
+        let ports = model.inputs.len();
+        Inputs { model, values: vec![None; ports], announced: vec![false; ports], symbols: HashMap::new() }
+    }
+
+    /// Compares an input with its port. No element is needed for that, so none is read before.
+    pub(crate) fn announce(
+        &mut self,
+        name: &str,
+        datatype: &str,
+        shape: &[i64],
+    ) -> Result<Announced, Refusal> {
+        let model = self.model;
+        let known = model.inputs.iter().enumerate().find(|(_, port)| port.name == name);
+        let (index, port) = known.ok_or_else(|| Refusal::UnknownInput {
+            model: model.name.clone(),
+            name: name.to_owned(),
+            known: names_of(&model.inputs),
+        })?;
+        match self.announced.get_mut(index) {
+            Some(given) if !*given => *given = true,
+            _ => return Err(Refusal::RepeatedInput { name: name.to_owned() }),
+        }
+        if datatype != port.datatype {
+            let got = datatype.to_owned();
+            return Err(Refusal::DataType { name: name.to_owned(), expected: port.datatype, got });
+        }
+        let wrong =
+            || Refusal::Shape { name: name.to_owned(), expected: port.shape_text(), got: shape.to_vec() };
+        let extents: Option<Vec<usize>> = shape.iter().map(|n| usize::try_from(*n).ok()).collect();
+        let extents = extents.ok_or_else(wrong)?;
+        let dims = port.shape.as_deref().unwrap_or_default();
+        if dims.len() != extents.len() {
+            return Err(wrong());
+        }
+        for (dim, &got) in dims.iter().zip(&extents) {
+            match dim {
+                Dim::Known(expected) if *expected != got => return Err(wrong()),
+                Dim::Symbol(symbol) => {
+                    let first = *self.symbols.entry(symbol).or_insert(got);
+                    if first != got {
+                        let (name, symbol) = (name.to_owned(), symbol.clone());
+                        return Err(Refusal::Symbol { name, symbol, first, got });
+                    }
+                }
+                Dim::Known(_) | Dim::Computed(_) | Dim::Unknown => {}
+            }
+        }
+        let elements = element_count(&extents).ok_or_else(wrong)?;
+        let (dtype, datatype, name) = (port.dtype, port.datatype, name.to_owned());
+        Ok(Announced { index, name, dtype, datatype, shape: extents, elements })
+    }
+
+    /// Adds the elements of an input that was announced.
+    pub(crate) fn put(&mut self, announced: &Announced, tensor: TensorData) {
+        if let Some(value) = self.values.get_mut(announced.index) {
+            *value = Some(tensor);
+        }
+    }
+
+    /// Returns the inputs by position, if none is missing.
+    pub(crate) fn finish(self) -> Result<Vec<Option<TensorData>>, Refusal> {
+        for (port, value) in self.model.inputs.iter().zip(&self.values) {
+            if value.is_none() && !port.optional {
+                return Err(Refusal::MissingInput {
+                    model: self.model.name.clone(),
+                    name: port.name.clone(),
+                    datatype: port.datatype,
+                    shape: port.shape_text(),
+                });
+            }
+        }
+        Ok(self.values)
+    }
+}

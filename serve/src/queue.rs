@@ -1,0 +1,228 @@
+//! The bounded queue of a model.
+
+use crate::batch::{Batching, Kind};
+use crate::budget::Lease;
+use crate::refusal::Refusal;
+use bb::{CancelToken, TensorData};
+use std::collections::VecDeque;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::Instant;
+use tokio::sync::oneshot;
+
+/// The answer to a job: the outputs that it wants, in that order.
+pub(crate) type Answer = Result<Vec<TensorData>, Refusal>;
+
+/// A request that waits for its model.
+pub(crate) struct Job {
+    pub(crate) inputs: Vec<Option<TensorData>>,
+    pub(crate) wanted: Vec<usize>,
+    /// What a request must have in common with this one to be joined with it; `None` if it runs alone.
+    pub(crate) kind: Option<Kind>,
+    pub(crate) arrived: Instant,
+    pub(crate) deadline: Instant,
+    pub(crate) client: Arc<Client>,
+    pub(crate) answer: oneshot::Sender<Answer>,
+    /// The bytes of the inputs, which are held until the job is dropped.
+    #[expect(dead_code, reason = "it is there to be dropped")]
+    pub(crate) lease: Lease,
+}
+
+impl Job {
+    pub(crate) fn rows(&self) -> usize {
+        self.kind.as_ref().map_or(0, |kind| kind.rows)
+    }
+}
+
+/// Jobs in the order in which they came.
+pub(crate) struct Queue {
+    state: Mutex<State>,
+    changed: Condvar,
+    limit: usize,
+}
+
+/// Why a queue does not take a job.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum NotTaken {
+    Full,
+    Closed,
+}
+
+struct State {
+    jobs: VecDeque<Job>,
+    open: bool,
+    /// Whether a worker waits for jobs that it can join; then no other worker takes one, or each would join few.
+    joining: bool,
+}
+
+impl Queue {
+    pub(crate) fn new(limit: usize) -> Queue {
+        let state = State { jobs: VecDeque::new(), open: true, joining: false };
+        Queue { state: Mutex::new(state), changed: Condvar::new(), limit }
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.lock().jobs.len()
+    }
+
+    pub(crate) fn limit(&self) -> usize {
+        self.limit
+    }
+
+    /// Adds a job.
+    pub(crate) fn push(&self, job: Job) -> Result<(), NotTaken> {
+        let mut state = self.lock();
+        if !state.open {
+            return Err(NotTaken::Closed);
+        }
+        if state.jobs.len() >= self.limit {
+            // Nobody waits for these, so they make room.
+            state.jobs.retain(|waiting| !waiting.client.is_gone());
+        }
+        if state.jobs.len() >= self.limit {
+            return Err(NotTaken::Full);
+        }
+        state.jobs.push_back(job);
+        drop(state);
+        self.changed.notify_all();
+        Ok(())
+    }
+
+    /// Waits for jobs to run together; returns `None` once the queue is closed and empty.
+    pub(crate) fn take(&self, batching: Option<&Batching>) -> Option<Vec<Job>> {
+        let mut state = self.lock();
+        let first = loop {
+            if !state.joining
+                && let Some(job) = state.jobs.pop_front()
+            {
+                break job;
+            }
+            if !state.open && state.jobs.is_empty() {
+                return None;
+            }
+            state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
+        };
+        let Some((batching, kind)) = batching.filter(|b| b.is_on()).zip(first.kind.clone()) else {
+            return Some(vec![first]);
+        };
+        let mut rows = kind.rows;
+        let until = first.arrived + batching.delay;
+        let mut jobs = vec![first];
+        state.joining = true;
+        loop {
+            let mut at = 0;
+            while let Some(job) = state.jobs.get(at) {
+                let fits =
+                    job.kind.as_ref().is_some_and(|k| k.joins(&kind)) && rows + job.rows() <= batching.rows;
+                if !fits {
+                    at += 1;
+                } else if let Some(job) = state.jobs.remove(at) {
+                    rows += job.rows();
+                    jobs.push(job);
+                }
+            }
+            let left = until.saturating_duration_since(Instant::now());
+            if rows >= batching.rows || left.is_zero() || !state.open {
+                break;
+            }
+            let waited = self.changed.wait_timeout(state, left);
+            state = waited.unwrap_or_else(PoisonError::into_inner).0;
+        }
+        state.joining = false;
+        drop(state);
+        self.changed.notify_all();
+        Some(jobs)
+    }
+
+    /// Takes no more jobs.
+    pub(crate) fn close(&self) {
+        self.lock().open = false;
+        self.changed.notify_all();
+    }
+
+    /// Takes no more jobs, and returns those that wait.
+    pub(crate) fn drain(&self) -> Vec<Job> {
+        let mut state = self.lock();
+        state.open = false;
+        let jobs = std::mem::take(&mut state.jobs);
+        drop(state);
+        self.changed.notify_all();
+        jobs.into()
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        // Nothing panics while it is locked, and the state is whole between any two statements.
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Whether somebody waits for an answer, and the run that computes it.
+#[derive(Debug, Default)]
+pub(crate) struct Client {
+    state: Mutex<ClientState>,
+}
+
+#[derive(Debug, Default)]
+struct ClientState {
+    gone: bool,
+    run: Option<Arc<RunOf>>,
+}
+
+/// A run, and how many clients still wait for it.
+#[derive(Debug)]
+pub(crate) struct RunOf {
+    waiting: AtomicUsize,
+    pub(crate) token: CancelToken,
+}
+
+impl RunOf {
+    /// Makes a run for which its worker waits, until it [`release`](Self::release)s the run.
+    pub(crate) fn new() -> Arc<RunOf> {
+        Arc::new(RunOf { waiting: AtomicUsize::new(1), token: CancelToken::new() })
+    }
+
+    /// Notes that one less waits for the run, and cancels it if it was the last.
+    pub(crate) fn release(&self) {
+        if self.waiting.fetch_sub(1, Ordering::Relaxed) == 1 {
+            self.token.cancel();
+        }
+    }
+}
+
+impl Client {
+    pub(crate) fn is_gone(&self) -> bool {
+        self.lock().gone
+    }
+
+    /// Notes that the run computes the answer; returns false if nobody waits for it.
+    pub(crate) fn enter(&self, run: &Arc<RunOf>) -> bool {
+        let mut state = self.lock();
+        if !state.gone {
+            run.waiting.fetch_add(1, Ordering::Relaxed);
+            state.run = Some(run.clone());
+        }
+        !state.gone
+    }
+
+    fn leave(&self) {
+        let mut state = self.lock();
+        state.gone = true;
+        if let Some(run) = state.run.take() {
+            run.release();
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, ClientState> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Tells a client's run, when it is dropped, that nobody waits for the answer.
+#[derive(Debug)]
+pub(crate) struct Waiting(pub(crate) Arc<Client>);
+
+impl Drop for Waiting {
+    fn drop(&mut self) {
+        self.0.leave();
+    }
+}

@@ -1,0 +1,229 @@
+//! Why a request gets an error instead of an answer.
+
+use crate::datatype;
+use bb::DataType;
+
+/// Why a request gets an error instead of an answer.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum Refusal {
+    #[error("the server has no model `{name}`; its models are {known}")]
+    UnknownModel { name: String, known: String },
+
+    #[error("model `{model}` has only version `{known}`, got `{version}`")]
+    UnknownVersion { model: String, version: String, known: &'static str },
+
+    #[error("there is nothing at `{path}`")]
+    UnknownPath { path: String },
+
+    #[error("`{path}` does not take {method}; expected {expected}")]
+    Method { path: String, method: String, expected: &'static str },
+
+    #[error("the request body is no inference request")]
+    Json(#[source] serde_json::Error),
+
+    #[error("the gRPC message has {got} {what}; expected at most {limit}")]
+    Parts { what: &'static str, got: usize, limit: usize },
+
+    #[error("the gRPC message cannot be decoded")]
+    Protobuf(#[source] Option<prost::DecodeError>),
+
+    #[error("header `{name}` is `{value}`; expected {expected}")]
+    Header { name: &'static str, value: String, expected: &'static str },
+
+    #[error("the JSON part of the body ends at byte {length}, but the body has only {body} bytes")]
+    JsonLength { length: usize, body: usize },
+
+    #[error("the content encoding `{encoding}` is not supported; send the body as it is")]
+    Encoding { encoding: String },
+
+    #[error("the request has more than {limit} bytes")]
+    TooLarge { limit: usize },
+
+    #[error("the request body ended early")]
+    Body,
+
+    #[error("{what} has the parameter `{name}`, which this server does not have; it has {known}")]
+    Parameter { what: String, name: String, known: &'static str },
+
+    #[error("parameter `{name}` of {what}: expected {expected}")]
+    ParameterValue { what: String, name: String, expected: &'static str },
+
+    #[error("model `{model}` has no input `{name}`; its inputs are {known}")]
+    UnknownInput { model: String, name: String, known: String },
+
+    #[error("input `{name}` is given twice")]
+    RepeatedInput { name: String },
+
+    #[error("model `{model}` needs the input `{name}`, {datatype} with the extents {shape}")]
+    MissingInput { model: String, name: String, datatype: &'static str, shape: String },
+
+    #[error("model `{model}` has no output `{name}`; its outputs are {known}")]
+    UnknownOutput { model: String, name: String, known: String },
+
+    #[error("output `{name}` is asked for twice")]
+    RepeatedOutput { name: String },
+
+    #[error("input `{name}` has elements of {expected}, got `{got}`")]
+    DataType { name: String, expected: &'static str, got: String },
+
+    #[error("input `{name}` has the extents {expected}, got {got:?}")]
+    Shape { name: String, expected: String, got: Vec<i64> },
+
+    #[error("input `{name}`: the extent `{symbol}` is {got}, but {first} elsewhere in the request")]
+    Symbol { name: String, symbol: String, first: usize, got: usize },
+
+    #[error("input `{name}` has the extents {shape:?}, which are {expected} elements; got {got}")]
+    Count { name: String, shape: Vec<usize>, expected: usize, got: String },
+
+    #[error("input `{name}` has the extents {shape:?} of {datatype}, which are {expected} bytes; got {got}")]
+    ByteCount { name: String, shape: Vec<usize>, datatype: &'static str, expected: usize, got: usize },
+
+    #[error("input `{name}` has data that is not {expected}")]
+    Elements {
+        name: String,
+        expected: String,
+        #[source]
+        source: Option<serde_json::Error>,
+    },
+
+    #[error("input `{name}`: text {index} is cut off, or its length is false")]
+    TextLength { name: String, index: usize },
+
+    #[error("input `{name}`: text {index} is not UTF-8")]
+    Utf8 { name: String, index: usize },
+
+    #[error("input `{name}` has elements that a tensor cannot hold")]
+    Tensor {
+        name: String,
+        #[source]
+        source: bb_ir::Error,
+    },
+
+    #[error("input `{name}` has no data; expected {expected}")]
+    NoData { name: String, expected: &'static str },
+
+    #[error("input `{name}` has data twice: {ways}")]
+    TwoData { name: String, ways: &'static str },
+
+    #[error("the binary part of the body has {got} bytes, but the inputs have {expected}")]
+    BinaryLength { expected: usize, got: usize },
+
+    #[error("{got} inputs are raw, of {expected}; expected all or none")]
+    RawCount { expected: usize, got: usize },
+
+    #[error("output `{name}` has the element {index}, {value}, which JSON cannot hold; ask for binary data")]
+    NotJson { name: String, index: usize, value: f64 },
+
+    #[error("{} requests wait for model `{model}`, which is the limit; try again later", .limit)]
+    QueueFull { model: String, limit: usize },
+
+    #[error("requests hold {held} bytes of {limit}; try again later")]
+    NoRoom { held: usize, limit: usize },
+
+    #[error("the request took longer than it may")]
+    Deadline,
+
+    #[error("the client went away")]
+    Cancelled,
+
+    #[error("the server is shutting down")]
+    ShuttingDown,
+
+    #[error("the inputs do not fit model `{model}`")]
+    Inputs {
+        model: String,
+        #[source]
+        source: Box<bb::Error>,
+    },
+
+    #[error("model `{model}` failed")]
+    Failed {
+        model: String,
+        #[source]
+        source: Box<bb::Error>,
+    },
+
+    #[error("model `{model}` gave the output `{name}` as {got}, which the protocol has no form for")]
+    Output { model: String, name: String, got: DataType },
+
+    #[error("the program has a mistake: {what}")]
+    Internal { what: &'static str },
+}
+
+/// What kind of failure a refusal is; both protocols number these kinds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum RefusalKind {
+    Invalid,
+    NotFound,
+    Method,
+    TooLarge,
+    Encoding,
+    Busy,
+    Deadline,
+    Cancelled,
+    Unavailable,
+    Failed,
+}
+
+impl Refusal {
+    pub(crate) fn kind(&self) -> RefusalKind {
+        match self {
+            Refusal::UnknownModel { .. } | Refusal::UnknownVersion { .. } | Refusal::UnknownPath { .. } => {
+                RefusalKind::NotFound
+            }
+            Refusal::Method { .. } => RefusalKind::Method,
+            Refusal::TooLarge { .. } => RefusalKind::TooLarge,
+            Refusal::Encoding { .. } => RefusalKind::Encoding,
+            Refusal::QueueFull { .. } | Refusal::NoRoom { .. } => RefusalKind::Busy,
+            Refusal::Deadline => RefusalKind::Deadline,
+            Refusal::Cancelled => RefusalKind::Cancelled,
+            Refusal::ShuttingDown => RefusalKind::Unavailable,
+            Refusal::Failed { .. } | Refusal::Output { .. } | Refusal::Internal { .. } => RefusalKind::Failed,
+            Refusal::Json(_)
+            | Refusal::Parts { .. }
+            | Refusal::Protobuf(_)
+            | Refusal::Header { .. }
+            | Refusal::JsonLength { .. }
+            | Refusal::Body
+            | Refusal::Parameter { .. }
+            | Refusal::ParameterValue { .. }
+            | Refusal::UnknownInput { .. }
+            | Refusal::RepeatedInput { .. }
+            | Refusal::MissingInput { .. }
+            | Refusal::UnknownOutput { .. }
+            | Refusal::RepeatedOutput { .. }
+            | Refusal::DataType { .. }
+            | Refusal::Shape { .. }
+            | Refusal::Symbol { .. }
+            | Refusal::Count { .. }
+            | Refusal::ByteCount { .. }
+            | Refusal::Elements { .. }
+            | Refusal::TextLength { .. }
+            | Refusal::Utf8 { .. }
+            | Refusal::Tensor { .. }
+            | Refusal::NoData { .. }
+            | Refusal::TwoData { .. }
+            | Refusal::BinaryLength { .. }
+            | Refusal::RawCount { .. }
+            | Refusal::NotJson { .. }
+            | Refusal::Inputs { .. } => RefusalKind::Invalid,
+        }
+    }
+
+    /// Returns the message with those of its causes, because the protocols carry one text.
+    pub(crate) fn text(&self) -> String {
+        let mut text = self.to_string();
+        let mut cause = std::error::Error::source(self);
+        while let Some(error) = cause {
+            text.push_str(": ");
+            text.push_str(&error.to_string());
+            cause = error.source();
+        }
+        text
+    }
+
+    pub(crate) fn elements(name: &str, dtype: DataType, source: Option<serde_json::Error>) -> Refusal {
+        let datatype = datatype::name(dtype).unwrap_or_else(|| dtype.name());
+        Refusal::Elements { name: name.to_owned(), expected: format!("a list of {datatype}"), source }
+    }
+}

@@ -1,0 +1,268 @@
+//! Starts and stops a server.
+
+use crate::accept::accept;
+use crate::budget::Budget;
+use crate::config::Config;
+use crate::error::Error;
+use crate::infer::Shared;
+use crate::metrics::{Protocol, ServerMetrics};
+use crate::model::Model;
+use crate::refusal::Refusal;
+use crate::{grpc, http, worker};
+use bb::CancelToken;
+use std::net::{SocketAddr, TcpListener};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+use tokio::runtime::Runtime;
+use tokio::sync::watch;
+
+/// How long a stopped run may take to notice it.
+const STOPPING: Duration = Duration::from_secs(5);
+
+/// The longest name of a model.
+const NAME: usize = 255;
+
+/// A running server. Dropping it stops it without waiting; [`shut_down`](Self::shut_down) lets it finish.
+pub struct Server {
+    runtime: Option<Runtime>,
+    shared: Arc<Shared>,
+    workers: Vec<JoinHandle<()>>,
+    listening: Vec<tokio::task::JoinHandle<()>>,
+    stopping: watch::Sender<bool>,
+    stop: CancelToken,
+    http: SocketAddr,
+    grpc: SocketAddr,
+    grace: Duration,
+}
+
+/// How a server ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Stopped {
+    /// Whether everything that was accepted was answered. Otherwise the time was over, and what was left got an error.
+    pub finished: bool,
+}
+
+impl Server {
+    /// Loads the models, and answers from then on.
+    ///
+    /// # Errors
+    ///
+    /// A typed [`Error`] says which model, address or bound is wrong, and why.
+    ///
+    /// # Examples
+    ///
+    /// ```no_run
+    /// let mut config = bb_serve::Config::default();
+    /// config.models.push(bb_serve::ModelConfig {
+    ///     name: "classifier".to_owned(),
+    ///     path: "model.onnx".into(),
+    ///     backend: "cpu".to_owned(),
+    /// });
+    /// let server = bb_serve::Server::start(config)?;
+    /// println!("http://{}/v2", server.http());
+    /// server.wait_for_signal()?;
+    /// server.shut_down();
+    /// # Ok::<(), bb_serve::Error>(())
+    /// ```
+    pub fn start(config: Config) -> Result<Server, Error> {
+        check(&config)?;
+        // Addresses come first: one that is taken is found before models are loaded for minutes.
+        let (http_listener, http) = listen(config.http)?;
+        let (grpc_listener, grpc) = listen(config.grpc)?;
+        let load = |of| Model::load(of, &config).map(Arc::new);
+        let models = config.models.iter().map(load).collect::<Result<Vec<_>, _>>()?;
+        let shared = Arc::new(Shared {
+            models,
+            budget: Budget::new(config.held_bytes),
+            metrics: ServerMetrics::default(),
+            timeout: config.timeout,
+            request_bytes: config.request_bytes,
+            open: AtomicBool::new(true),
+        });
+        let system = |what| move |source| Error::System { what, source };
+        let runtime = tokio::runtime::Builder::new_multi_thread()
+            .worker_threads(2)
+            .max_blocking_threads(4)
+            .thread_name("bb-network")
+            .enable_all()
+            .build()
+            .map_err(system("threads for the network"))?;
+        let (stopping, _) = watch::channel(false);
+        let stop = CancelToken::new();
+        let mut server = Server {
+            runtime: None,
+            shared: shared.clone(),
+            workers: Vec::new(),
+            listening: Vec::new(),
+            stopping,
+            stop,
+            http,
+            grpc,
+            grace: config.grace,
+        };
+        for model in &shared.models {
+            let threads = worker::start(model, config.workers, &server.stop);
+            server.workers.extend(threads.map_err(system("threads for a model"))?);
+        }
+        let routers = [
+            (Protocol::Http, http_listener, http::routes(shared.clone())),
+            (Protocol::Grpc, grpc_listener, grpc::routes(shared.clone())),
+        ];
+        for (protocol, listener, router) in routers {
+            let _within = runtime.enter();
+            let listener = tokio::net::TcpListener::from_std(listener)
+                .map_err(system("a socket that does not block"))?;
+            let stopping = server.stopping.subscribe();
+            let task = accept(listener, router, shared.clone(), protocol, config.connections, stopping);
+            server.listening.push(runtime.spawn(task));
+        }
+        server.runtime = Some(runtime);
+        Ok(server)
+    }
+
+    /// Returns where HTTP listens.
+    pub fn http(&self) -> SocketAddr {
+        self.http
+    }
+
+    /// Returns where gRPC listens.
+    pub fn grpc(&self) -> SocketAddr {
+        self.grpc
+    }
+
+    /// Blocks until the process is asked to end, by an interrupt or, where the system has it, by `SIGTERM`.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::System`] if the system does not hand over signals.
+    pub fn wait_for_signal(&self) -> Result<(), Error> {
+        let Some(runtime) = &self.runtime else { return Ok(()) };
+        runtime.block_on(signal()).map_err(|source| Error::System { what: "signals", source })
+    }
+
+    /// Accepts nothing more, answers what was accepted within [`Config::grace`], and ends.
+    pub fn shut_down(mut self) -> Stopped {
+        let until = Instant::now() + self.grace;
+        self.shared.open.store(false, Ordering::Relaxed);
+        self.stopping.send_replace(true);
+        let mut finished = true;
+        if let Some(runtime) = &self.runtime {
+            let listening = std::mem::take(&mut self.listening);
+            finished = runtime.block_on(async {
+                let all = async {
+                    for task in listening {
+                        // A task that panicked has ended, too.
+                        let _panicked = task.await;
+                    }
+                };
+                tokio::time::timeout_at(until.into(), all).await.is_ok()
+            });
+        }
+        self.shared.models.iter().for_each(|model| model.queue.close());
+        finished &= self.wait_for_workers(until);
+        if !finished {
+            self.abort();
+            self.wait_for_workers(Instant::now() + STOPPING);
+        }
+        if let Some(runtime) = self.runtime.take() {
+            // Answers that were just made are written meanwhile.
+            runtime.shutdown_timeout(Duration::from_secs(1));
+        }
+        Stopped { finished }
+    }
+
+    fn wait_for_workers(&self, until: Instant) -> bool {
+        while !self.workers.iter().all(JoinHandle::is_finished) {
+            if Instant::now() >= until {
+                return false;
+            }
+            std::thread::sleep(Duration::from_millis(2));
+        }
+        true
+    }
+
+    /// Stops runs, and answers what waits with an error.
+    fn abort(&self) {
+        self.stop.cancel();
+        for job in self.shared.models.iter().flat_map(|model| model.queue.drain()) {
+            let _gone = job.answer.send(Err(Refusal::ShuttingDown));
+        }
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        self.abort();
+        self.stopping.send_replace(true);
+        if let Some(runtime) = self.runtime.take() {
+            runtime.shutdown_background();
+        }
+    }
+}
+
+impl std::fmt::Debug for Server {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Server").field("http", &self.http).field("grpc", &self.grpc).finish_non_exhaustive()
+    }
+}
+
+#[cfg(unix)]
+async fn signal() -> std::io::Result<()> {
+    let mut terminate = tokio::signal::unix::signal(tokio::signal::unix::SignalKind::terminate())?;
+    tokio::select! {
+        result = tokio::signal::ctrl_c() => result,
+        _ = terminate.recv() => Ok(()),
+    }
+}
+
+#[cfg(not(unix))]
+async fn signal() -> std::io::Result<()> {
+    tokio::signal::ctrl_c().await
+}
+
+fn listen(address: SocketAddr) -> Result<(TcpListener, SocketAddr), Error> {
+    let listen = || {
+        let listener = TcpListener::bind(address)?;
+        listener.set_nonblocking(true)?;
+        let address = listener.local_addr()?;
+        Ok((listener, address))
+    };
+    listen().map_err(|source| Error::Listen { address, source })
+}
+
+fn check(config: &Config) -> Result<(), Error> {
+    if config.models.is_empty() {
+        return Err(Error::NoModel);
+    }
+    for (index, model) in config.models.iter().enumerate() {
+        let allowed = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '-' | '_');
+        let name = &model.name;
+        if name.is_empty() || name.len() > NAME || !name.chars().all(allowed) {
+            return Err(Error::Name { name: name.clone() });
+        }
+        if let Some(first) = config.models.iter().take(index).find(|first| first.name == *name) {
+            let (first, second) = (first.path.clone(), model.path.clone());
+            return Err(Error::RepeatedModel { name: name.clone(), first, second });
+        }
+    }
+    let bounds = [
+        ("workers", config.workers),
+        ("queue", config.queue),
+        ("max_batch", config.max_batch),
+        ("request_bytes", config.request_bytes),
+        ("connections", config.connections),
+    ];
+    if let Some((name, _)) = bounds.into_iter().find(|(_, bound)| *bound == 0) {
+        return Err(Error::Zero { name });
+    }
+    if config.timeout.is_zero() {
+        return Err(Error::Zero { name: "timeout" });
+    }
+    if config.request_bytes > config.held_bytes {
+        return Err(Error::Bytes { request: config.request_bytes, held: config.held_bytes });
+    }
+    Ok(())
+}

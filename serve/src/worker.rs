@@ -1,0 +1,180 @@
+//! Threads that run models.
+
+use crate::batch::{self, Kind};
+use crate::model::Model;
+use crate::queue::{Answer, Job, RunOf};
+use crate::refusal::Refusal;
+use bb::{CancelToken, RunOptions, TensorData, Value};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+use std::time::Instant;
+
+/// Runs the jobs of a model until its queue is closed and empty. `stop` ends what runs.
+pub(crate) fn work(model: &Model, stop: &CancelToken) {
+    while let Some(jobs) = model.queue.take(model.batching.as_ref()) {
+        let now = Instant::now();
+        let mut live = Vec::with_capacity(jobs.len());
+        for job in jobs {
+            model.metrics.queued.record(now.duration_since(job.arrived));
+            if now >= job.deadline {
+                answer(job, Err(Refusal::Deadline));
+            } else if !job.client.is_gone() {
+                live.push(job);
+            }
+        }
+        if let [_, _, ..] = live.as_slice() {
+            run_joined(model, live, stop);
+        } else {
+            live.into_iter().for_each(|job| run_single(model, job, stop));
+        }
+    }
+}
+
+fn answer(job: Job, with: Answer) {
+    // Who asked may have gone.
+    let _gone = job.answer.send(with);
+}
+
+fn run_single(model: &Model, job: Job, stop: &CancelToken) {
+    let results = run(model, &[&job], &job.inputs, &job.wanted, stop);
+    answer(job, results);
+}
+
+/// Runs jobs together. If that fails or gives something else than single runs, the jobs run one by one.
+fn run_joined(model: &Model, jobs: Vec<Job>, stop: &CancelToken) {
+    let parts = run_batch(model, &jobs, stop);
+    let (Some(parts), Some(batching)) = (parts, model.batching.as_ref()) else {
+        return jobs.into_iter().for_each(|job| run_single(model, job, stop));
+    };
+    let kind: Option<Kind> = jobs.first().and_then(|job| job.kind.clone());
+    let Some(kind) = kind.filter(|kind| batching.is_new(kind)) else {
+        return jobs.into_iter().zip(parts).for_each(|(job, results)| {
+            let results = choose(results, &job.wanted);
+            answer(job, Ok(results));
+        });
+    };
+    let (mut compared, mut same) = (true, true);
+    for (job, parts) in jobs.into_iter().zip(parts) {
+        let results = run(model, &[&job], &job.inputs, &all(model), stop);
+        match &results {
+            Ok(results) => same &= results.iter().zip(&parts).all(|(a, b)| batch::agree(a, b)),
+            Err(_) => compared = false,
+        }
+        let results = results.map(|results| choose(results, &job.wanted));
+        answer(job, results);
+    }
+    if !same {
+        batching.turn_off();
+    } else if compared {
+        batching.remember(&kind);
+    }
+}
+
+/// Runs jobs together, and returns the outputs of each; `None` if they cannot be joined or the run fails.
+fn run_batch(model: &Model, jobs: &[Job], stop: &CancelToken) -> Option<Vec<Vec<TensorData>>> {
+    let rows: Vec<usize> = jobs.iter().map(Job::rows).collect();
+    let mut inputs = Vec::with_capacity(model.inputs.len());
+    for index in 0..model.inputs.len() {
+        let parts: Vec<&TensorData> = jobs.iter().filter_map(|job| job.inputs.get(index)?.as_ref()).collect();
+        inputs.push(match parts.len() {
+            0 => None,
+            _ => Some(batch::join(&parts).ok()?),
+        });
+    }
+    let of: Vec<&Job> = jobs.iter().collect();
+    let results = run(model, &of, &inputs, &all(model), stop).ok()?;
+    let mut parts: Vec<Vec<TensorData>> = jobs.iter().map(|_| Vec::with_capacity(results.len())).collect();
+    for result in &results {
+        let Some(split) = batch::split(result, &rows) else {
+            // The rows of this output are not those of the inputs, so no batch can be divided.
+            model.batching.as_ref().inspect(|batching| batching.turn_off());
+            return None;
+        };
+        parts.iter_mut().zip(split).for_each(|(parts, part)| parts.push(part));
+    }
+    Some(parts)
+}
+
+fn all(model: &Model) -> Vec<usize> {
+    (0..model.outputs.len()).collect()
+}
+
+fn choose(results: Vec<TensorData>, wanted: &[usize]) -> Vec<TensorData> {
+    wanted.iter().filter_map(|index| results.get(*index).cloned()).collect()
+}
+
+/// Runs a model once for some jobs, at most until the last of them is over.
+fn run(
+    model: &Model,
+    jobs: &[&Job],
+    inputs: &[Option<TensorData>],
+    wanted: &[usize],
+    stop: &CancelToken,
+) -> Answer {
+    let of = RunOf::new();
+    let waiting = jobs.iter().filter(|job| job.client.enter(&of)).count();
+    of.release();
+    let deadline = jobs.iter().map(|job| job.deadline).max();
+    let (true, Some(deadline)) = (waiting > 0, deadline) else { return Err(Refusal::Cancelled) };
+    let options = RunOptions::default().with_deadline(deadline).with_cancel(&of.token).with_cancel(stop);
+    let start = Instant::now();
+    let computed = catch_unwind(AssertUnwindSafe(|| compute(model, inputs, wanted, &options)));
+    let computed =
+        computed.unwrap_or(Err(Refusal::Internal { what: "a run panicked outside of its backend" }));
+    model.metrics.runs.record(start.elapsed());
+    model.metrics.batches.record(jobs.iter().map(|job| job.rows().max(1)).sum());
+    computed.map_err(|error| match error {
+        // The cause of a run that was stopped is what stopped it, wherever the run was.
+        Refusal::Failed { .. } if stop.is_cancelled() => Refusal::ShuttingDown,
+        Refusal::Failed { .. } if of.token.is_cancelled() => Refusal::Cancelled,
+        Refusal::Failed { .. } if Instant::now() >= deadline => Refusal::Deadline,
+        error => error,
+    })
+}
+
+fn compute(
+    model: &Model,
+    inputs: &[Option<TensorData>],
+    wanted: &[usize],
+    options: &RunOptions,
+) -> Result<Vec<TensorData>, Refusal> {
+    let failed = |source: bb::Error| {
+        let (model, source) = (model.name.clone(), Box::new(source));
+        match *source {
+            bb::Error::Input(_) | bb::Error::MissingInput { .. } => Refusal::Inputs { model, source },
+            _ => Refusal::Failed { model, source },
+        }
+    };
+    let put = |x: &Option<TensorData>| x.as_ref().map(|x| model.on.runtime().constant(x)).transpose();
+    let values: Vec<Option<Value>> = inputs.iter().map(put).collect::<Result<_, _>>().map_err(failed)?;
+    let values: Vec<Option<&Value>> = values.iter().map(Option::as_ref).collect();
+    let results = model.executable.run_with(&values, options).map_err(failed)?;
+    let result = |index: &usize| {
+        let result =
+            results.get(*index).ok_or(Refusal::Internal { what: "a model returned too few outputs" })?;
+        let result = model.on.to_host(result).map_err(failed)?;
+        match model.outputs.get(*index) {
+            Some(port) if port.dtype != result.dtype() => Err(Refusal::Output {
+                model: model.name.clone(),
+                name: port.name.clone(),
+                got: result.dtype(),
+            }),
+            _ => Ok(result),
+        }
+    };
+    wanted.iter().map(result).collect()
+}
+
+/// Starts the threads of a model.
+pub(crate) fn start(
+    model: &Arc<Model>,
+    threads: usize,
+    stop: &CancelToken,
+) -> std::io::Result<Vec<std::thread::JoinHandle<()>>> {
+    let start = |_| {
+        let (model, stop) = (model.clone(), stop.clone());
+        let thread = std::thread::Builder::new().name(format!("bb-{}", model.name));
+        thread.spawn(move || work(&model, &stop))
+    };
+    (0..threads).map(start).collect()
+}

@@ -1,0 +1,172 @@
+//! Requests that are joined to one run.
+#![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "tests")]
+
+mod common;
+
+use bb::conformance::onnx::read_tensors;
+use bb_ir::DataType;
+use bb_serve::{Error, Server};
+use common::*;
+use serde_json::{Value, json};
+use std::time::{Duration, Instant};
+
+fn batched(models: Vec<bb_serve::ModelConfig>, delay: Duration) -> Server {
+    let mut config = config(models);
+    config.max_batch = 8;
+    config.batch_delay = delay;
+    Server::start(config).unwrap()
+}
+
+fn ask(server: &Server, model: &str, rows: usize, data: &[f32]) -> Answer {
+    let input = json!({"name": "x", "datatype": "FP32", "shape": [rows, data.len() / rows], "data": data});
+    post(server.http(), &format!("/v2/models/{model}/infer"), &json!({"inputs": [input]}))
+}
+
+#[test]
+fn joined_requests_get_their_own_rows() {
+    let server = batched(vec![made("double", &double())], Duration::from_millis(20));
+    std::thread::scope(|scope| {
+        for client in 0..8u8 {
+            let server = &server;
+            scope.spawn(move || {
+                for round in 0..30u8 {
+                    let (rows, width) = (1 + usize::from(round % 3), 2 + usize::from(round % 2));
+                    let data: Vec<f32> = (0..rows * width)
+                        .map(|i| f32::from(client) * 100. + f32::from(round) + i as f32 / 16.)
+                        .collect();
+                    let answer = ask(server, "double", rows, &data).json();
+                    let doubled: Vec<f32> = data.iter().map(|x| x + x).collect();
+                    let expected =
+                        json!([{"name": "y", "datatype": "FP32", "shape": [rows, width], "data": doubled}]);
+                    assert_eq!(answer["outputs"], expected);
+                }
+            });
+        }
+    });
+    let (runs, rows) = (
+        metric(&server, "bb_batch_rows_count{model=\"double\"}"),
+        metric(&server, "bb_batch_rows_sum{model=\"double\"}"),
+    );
+    assert!(rows / runs > 1.5, "{rows} rows in {runs} runs");
+    assert_eq!(metric(&server, "bb_batching{model=\"double\"}"), 1.0);
+}
+
+/// The mean of all rows is another in a batch, which no shape tells.
+#[test]
+fn a_model_whose_rows_depend_on_each_other_is_found_out_and_answers_as_alone() {
+    let server = batched(vec![made("centred", &centred())], Duration::from_millis(200));
+    std::thread::scope(|scope| {
+        for client in 0..4u8 {
+            let server = &server;
+            scope.spawn(move || {
+                for round in 0..5u8 {
+                    let x = f32::from(client * 10 + round);
+                    let answer = ask(server, "centred", 1, &[x, 2. * x]);
+                    assert_eq!(answer.json()["outputs"][0]["data"], json!([0.0, 0.0]), "{}", answer.text());
+                }
+            });
+        }
+    });
+    assert_eq!(metric(&server, "bb_batching{model=\"centred\"}"), 0.0);
+}
+
+/// Real models, whose single outputs are the reference; rounding may differ with the number of rows.
+#[test]
+fn real_models_answer_in_batches_as_alone() {
+    for name in ["skl_random_forest", "surfaces_gbr"] {
+        let inputs = read_tensors(&case(name).join("test_data_set_0"), "input").unwrap();
+        let [x] = inputs.as_slice() else { panic!("{name}") };
+        let (rows, width) = (x.shape()[0], x.shape()[1]);
+        let data = x.as_slice::<f32>().unwrap();
+        let single = start(vec![committed(name)]);
+        let joined = batched(vec![committed(name)], Duration::from_millis(20));
+        let port = get(single.http(), &format!("/v2/models/{name}")).json()["inputs"][0]["name"].clone();
+        let ask = |server: &Server, row: usize| -> Value {
+            let row = &data[row % rows * width..][..width];
+            let input = json!({"name": port, "datatype": "FP32", "shape": [1, width], "data": row});
+            post(server.http(), &format!("/v2/models/{name}/infer"), &json!({"inputs": [input]})).json()
+        };
+        let expected: Vec<Value> = (0..12).map(|row| ask(&single, row)["outputs"].clone()).collect();
+        std::thread::scope(|scope| {
+            for client in 0..6 {
+                let (ask, joined, expected) = (&ask, &joined, &expected);
+                scope.spawn(move || {
+                    for row in 0..12 {
+                        let row = (row + 2 * client) % 12;
+                        near(&ask(joined, row)["outputs"], &expected[row]);
+                    }
+                });
+            }
+        });
+        let runs = metric(&joined, &format!("bb_batch_rows_count{{model=\"{name}\"}}"));
+        assert!(runs < metric(&joined, &format!("bb_batch_rows_sum{{model=\"{name}\"}}")));
+    }
+}
+
+fn near(a: &Value, b: &Value) {
+    match (a, b) {
+        (Value::Array(a), Value::Array(b)) if a.len() == b.len() => {
+            a.iter().zip(b).for_each(|(a, b)| near(a, b));
+        }
+        (Value::Object(a), Value::Object(b)) => a.iter().for_each(|(key, a)| near(a, &b[key])),
+        (Value::Number(a), Value::Number(b)) if a.is_f64() => {
+            let (a, b) = (a.as_f64().unwrap(), b.as_f64().unwrap());
+            assert!((a - b).abs() <= 1e-5 * b.abs().max(1.0), "{a} {b}");
+        }
+        _ => assert_eq!(a, b),
+    }
+}
+
+#[test]
+fn a_request_waits_no_longer_than_the_delay() {
+    let server = batched(vec![made("double", &double())], Duration::from_millis(100));
+    ask(&server, "double", 1, &[1.0]);
+    let start = Instant::now();
+    assert_eq!(ask(&server, "double", 1, &[1.0]).status, 200);
+    let took = start.elapsed();
+    assert!((Duration::from_millis(100)..Duration::from_secs(2)).contains(&took), "{took:?}");
+    // A request that fills a batch, or is larger than one, waits for nobody.
+    let server = batched(vec![made("double", &double())], Duration::from_secs(100));
+    assert_eq!(ask(&server, "double", 8, &[1.0; 8]).status, 200);
+    assert_eq!(ask(&server, "double", 20, &[1.0; 20]).status, 200);
+}
+
+#[test]
+fn texts_are_joined_too() {
+    let server = batched(vec![made("words", &identity(DataType::String))], Duration::from_millis(50));
+    std::thread::scope(|scope| {
+        for client in 0..6 {
+            let server = &server;
+            scope.spawn(move || {
+                for round in 0..5 {
+                    let words = json!([format!("{client}ä"), "x".repeat(round)]);
+                    let input = json!({"name": "x", "datatype": "BYTES", "shape": [1, 2], "data": words});
+                    let answer = post(server.http(), "/v2/models/words/infer", &json!({"inputs": [input]}));
+                    assert_eq!(answer.json()["outputs"][0]["data"], words);
+                }
+            });
+        }
+    });
+    let rows = metric(&server, "bb_batch_rows_sum{model=\"words\"}");
+    assert!(rows > metric(&server, "bb_batch_rows_count{model=\"words\"}"));
+}
+
+#[test]
+fn models_without_an_open_first_extent_are_refused() {
+    let fixed = |extents: &[&str]| {
+        let (x, y) = (tensor("x", DataType::F32, extents), tensor("y", DataType::F32, extents));
+        model(graph(vec![x], vec![node("Identity", &["x"], &["y"], vec![])], vec![y]))
+    };
+    for extents in [["2", "n"].as_slice(), &[]] {
+        let mut config = config(vec![made("fixed", &fixed(extents))]);
+        config.max_batch = 4;
+        let error = Server::start(config).unwrap_err();
+        assert!(matches!(error, Error::NotBatched { side: "input", .. }), "{error}");
+    }
+    let (x, y) = (tensor("x", DataType::F32, &["n", "m"]), tensor("y", DataType::F32, &["m", "n"]));
+    let turned = model(graph(vec![x], vec![node("Transpose", &["x"], &["y"], vec![])], vec![y]));
+    let mut config = config(vec![made("turned", &turned)]);
+    config.max_batch = 4;
+    let error = Server::start(config).unwrap_err();
+    assert!(matches!(error, Error::NotBatched { side: "output", .. }), "{error}");
+}

@@ -1,0 +1,24 @@
+//! The committed code of the gRPC service is what its schema gives.
+//!
+//! After a change of `schema/open_inference.proto`, run this test and copy the file that it names over `src/grpc/inference.rs`.
+#![expect(clippy::unwrap_used, reason = "tests")]
+
+use std::path::Path;
+
+#[test]
+fn committed_service_comes_from_the_schema() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let out = Path::new(env!("CARGO_TARGET_TMPDIR"));
+    let files = protox::compile(["open_inference.proto"], [root.join("schema")]).unwrap();
+    tonic_prost_build::configure()
+        .bytes(".inference.ModelInferRequest.raw_input_contents")
+        .bytes(".inference.ModelInferResponse.raw_output_contents")
+        .bytes(".inference.InferTensorContents.bytes_contents")
+        .codec_path("crate::grpc::codec::Codec")
+        .out_dir(out)
+        .compile_fds(files)
+        .unwrap();
+    let made = std::fs::read_to_string(out.join("inference.rs")).unwrap();
+    let committed = std::fs::read_to_string(root.join("src/grpc/inference.rs")).unwrap();
+    assert!(made == committed, "expected src/grpc/inference.rs to be {}", out.join("inference.rs").display());
+}
