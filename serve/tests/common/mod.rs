@@ -10,7 +10,7 @@ use bb_ir::proto::{
 use bb_reference as _;
 use bb_serve::{Config, ModelConfig, Server};
 use prost::Message;
-use std::io::{BufRead, BufReader, Read, Write};
+use std::io::{BufRead, BufReader, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
