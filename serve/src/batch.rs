@@ -169,6 +169,7 @@ fn close<T: bb::Element>(a: &TensorData, b: &TensorData, tolerance: f64, number:
 }
 
 #[cfg(test)]
+#[expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "tests")]
 mod tests {
     use super::*;
 

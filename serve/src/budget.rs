@@ -51,6 +51,7 @@ impl Drop for Lease {
 }
 
 #[cfg(test)]
+#[expect(clippy::unwrap_used, reason = "tests")]
 mod tests {
     use super::*;
 

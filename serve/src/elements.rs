@@ -372,8 +372,8 @@ macro_rules! floats {
 }
 
 floats! {
-    f16: |x| f16::from_f64(x);
-    bf16: |x| bf16::from_f64(x);
+    f16: f16::from_f64;
+    bf16: bf16::from_f64;
     f32: |x| x as f32;
     f64: |x| x;
 }

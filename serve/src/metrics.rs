@@ -6,6 +6,12 @@ use std::fmt::Write;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
 
+/// A histogram's name, what it is, and what reads it.
+type TimesShown = (&'static str, &'static str, fn(&ModelMetrics) -> &Times);
+
+/// A gauge's name, what it is, and what reads it.
+type GaugeShown = (&'static str, &'static str, fn(&Model) -> usize);
+
 /// A protocol by which requests come.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Protocol {
@@ -184,7 +190,7 @@ pub(crate) fn text(server: &ServerMetrics, held: usize, models: &[std::sync::Arc
     }
     head(&mut out, "bb_other_requests_total", "counter", "Requests that are no inference on a known model.");
     server.others.write(&mut out, "bb_other_requests_total", "");
-    let times: [(&str, &str, fn(&ModelMetrics) -> &Times); 3] = [
+    let times: [TimesShown; 3] = [
         ("bb_request_seconds", "Time from the start of an inference request to its answer.", |m| {
             &m.requests_took
         }),
@@ -197,7 +203,7 @@ pub(crate) fn text(server: &ServerMetrics, held: usize, models: &[std::sync::Arc
     }
     head(&mut out, "bb_batch_rows", "histogram", "Rows of a run, of all requests that it joins.");
     models.iter().for_each(|model| model.metrics.batches.write(&mut out, "bb_batch_rows", &model.name));
-    let gauges: [(&str, &str, fn(&Model) -> usize); 3] = [
+    let gauges: [GaugeShown; 3] = [
         ("bb_queue_length", "Requests that wait for the model.", |model| model.queue.len()),
         ("bb_queue_limit", "Requests that may wait for the model.", |model| model.queue.limit()),
         ("bb_batching", "1 if requests are joined, 0 if not.", |model| {

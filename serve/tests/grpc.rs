@@ -184,7 +184,7 @@ fn every_type_comes_and_goes_raw_and_in_lists() {
             let x = input("x", name, &[1, 2]);
             let answer =
                 client.model_infer(request(name, vec![x.clone()], &[bytes])).await.unwrap().into_inner();
-            assert_eq!(answer.raw_output_contents, [bytes.clone()], "{name}");
+            assert_eq!(answer.raw_output_contents, std::slice::from_ref(bytes), "{name}");
             assert_eq!(
                 (answer.outputs[0].datatype.as_str(), answer.outputs[0].shape.as_slice()),
                 (*name, [1, 2].as_slice())

@@ -1,5 +1,5 @@
 //! Requests that are wrong get an error of the protocol, and the server goes on.
-#![expect(clippy::unwrap_used, reason = "tests")]
+#![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "tests")]
 
 mod common;
 

@@ -130,6 +130,7 @@ fn next<'a>(rest: &mut &'a [u8]) -> Option<Field<'a>> {
 }
 
 #[cfg(test)]
+#[expect(clippy::unwrap_used, reason = "tests")]
 mod tests {
     use super::*;
     use crate::grpc::inference::ModelInferRequest;

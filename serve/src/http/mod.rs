@@ -129,7 +129,7 @@ struct Named {
 
 type InPath = std::result::Result<Path<Named>, PathRejection>;
 
-fn find<'a>(shared: &'a Shared, path: InPath) -> std::result::Result<&'a Arc<Model>, Refusal> {
+fn find(shared: &Shared, path: InPath) -> std::result::Result<&Arc<Model>, Refusal> {
     let Ok(Path(named)) = path else {
         return Err(Refusal::UnknownPath { path: "a path that is not UTF-8".to_owned() });
     };
