@@ -166,6 +166,13 @@ pub(crate) enum Error {
     #[error("`{}`: the graph is drawn to a file that ends in .svg, .html or .dot", .path.display())]
     PictureForm { path: PathBuf },
 
+    #[error("`{}` has no times of nodes; `bb bench MODEL --profile --json` prints them", .path.display())]
+    Times {
+        path: PathBuf,
+        #[source]
+        source: Option<serde_json::Error>,
+    },
+
     #[error("expected one backend beside --outputs, got {got}")]
     OneBackend { got: usize },
 

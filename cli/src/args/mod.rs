@@ -32,7 +32,7 @@ pub(crate) enum Command {
     /// Print a model's inputs, outputs, parameters and operators, and what runs each operator; or draw the
     /// model
     #[command(
-        after_help = "Examples:\n  bb inspect model.onnx\n  bb inspect model.onnx --graph model.html\n  bb inspect model.onnx --stage lir --dim batch=8"
+        after_help = "Examples:\n  bb inspect model.onnx\n  bb inspect model.onnx --graph model.html\n  bb bench model.onnx --profile --json > times.json && bb inspect model.onnx --graph model.svg --times times.json\n  bb inspect model.onnx --stage lir --dim batch=8"
     )]
     Inspect(Inspect),
     /// Print which operators a backend runs, in which versions, on which element types
@@ -56,7 +56,7 @@ pub(crate) enum Command {
     ConformanceWorker(Worker),
     /// Measure how long a model takes to load, prepare and run
     #[command(
-        after_help = "Examples:\n  bb bench model.onnx\n  bb bench model.onnx --shape x=1,3,224,224 --threads 1 --runs 100 --json"
+        after_help = "Examples:\n  bb bench model.onnx\n  bb bench model.onnx --shape x=1,3,224,224 --threads 1 --runs 100 --json\n  bb bench model.onnx --profile --html profile.html"
     )]
     Bench(Bench),
     /// Write a model for other programs, with its functions inlined or lowered to primitives
@@ -135,6 +135,12 @@ pub(crate) struct Inspect {
     /// Graphviz)
     #[arg(long, value_name = "FILE")]
     pub(crate) graph: Option<PathBuf>,
+    /// Colour the drawn graph by the time that nodes take, as `bench --profile --json` printed it to this file
+    #[arg(long, value_name = "FILE", requires = "graph")]
+    pub(crate) times: Option<PathBuf>,
+    /// Draw blocks that repeat each time, as layers of a transformer do, and not once in a frame
+    #[arg(long, requires = "graph")]
+    pub(crate) whole: bool,
     #[command(flatten)]
     pub(crate) extents: Extents,
     #[command(flatten)]
@@ -286,6 +292,10 @@ pub(crate) struct Bench {
     /// Also print where the time goes, by operator and by node; with --json, also by instruction
     #[arg(long)]
     pub(crate) profile: bool,
+    /// Also write a page with where the time goes: by operator, by node, beside what the backend can do at most (a roofline), and
+    /// in the graph
+    #[arg(long, value_name = "FILE", requires = "profile")]
+    pub(crate) html: Option<PathBuf>,
     /// How many nodes --profile prints, the slowest first
     #[arg(long, value_name = "N", default_value_t = 20, requires = "profile")]
     pub(crate) top: usize,

@@ -1,5 +1,6 @@
 //! Writes the picture in the language of Graphviz, which computes its own layout.
 
+use super::svg::heat;
 use super::{Kind, Picture, shortened};
 use std::fmt::Write;
 
@@ -18,9 +19,17 @@ pub(super) fn text(picture: &Picture) -> String {
                 "  n{i} [label={}, tooltip={}, fillcolor=\"{}\", class={}{shape}];",
                 quoted(&label),
                 quoted(&drawn.details.join("\n")),
-                drawn.kind.colour(),
+                picture.share(drawn).map_or_else(|| drawn.kind.colour().to_owned(), heat),
                 drawn.kind.name(),
             )?;
+        }
+        for (i, frame) in picture.frames.iter().enumerate() {
+            let (label, tooltip) = (quoted(&frame.title()), quoted(&frame.details.join("\n")));
+            write!(text, "  subgraph cluster_{i} {{ label={label}; tooltip={tooltip};")?;
+            for at in frame.boxes.clone() {
+                write!(text, " n{at};")?;
+            }
+            writeln!(text, " }}")?;
         }
         for edge in &picture.edges {
             let details = quoted(&edge.details);

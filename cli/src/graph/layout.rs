@@ -7,9 +7,26 @@
 
 /// The input: boxes in an order in which all edges go forwards.
 pub(super) struct Problem {
-    pub(super) widths: Vec<f64>,
+    pub(super) boxes: Vec<Size>,
     /// The source and the target of each edge, as indices of boxes.
     pub(super) edges: Vec<(usize, usize)>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) struct Size {
+    pub(super) width: f64,
+    pub(super) height: f64,
+    pub(super) anchor: Anchor,
+}
+
+/// Where a box must be.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Anchor {
+    Free,
+    /// Above all others.
+    Top,
+    /// Below all others.
+    Bottom,
 }
 
 /// The positions of everything; `x` is a centre, `y` a top.
@@ -29,8 +46,8 @@ pub(super) struct Point {
 
 /// The height of a box.
 pub(super) const HEIGHT: f64 = 34.0;
-/// The distance between the tops of neighbouring ranks.
-const RANK: f64 = 72.0;
+/// The distance between the bottom of a rank and the top of the next.
+const DROP: f64 = 38.0;
 /// The distance between neighbouring boxes.
 const GAP: f64 = 18.0;
 /// The width of a point of an edge.
@@ -44,6 +61,7 @@ const BENDS: usize = 1 << 15;
 struct Item {
     rank: usize,
     width: f64,
+    height: f64,
     above: Vec<usize>,
     below: Vec<usize>,
     x: f64,
@@ -52,9 +70,12 @@ struct Item {
 /// Places the boxes.
 pub(super) fn place(problem: &Problem) -> Layout {
     let ranks = ranks(problem);
-    let count = problem.widths.len();
-    let mut items: Vec<Item> =
-        ranks.iter().zip(&problem.widths).map(|(&rank, &width)| Item::new(rank, width)).collect();
+    let count = problem.boxes.len();
+    let mut items: Vec<Item> = ranks
+        .iter()
+        .zip(&problem.boxes)
+        .map(|(&rank, size)| Item::new(rank, size.width, size.height))
+        .collect();
     let long: usize =
         problem.edges.iter().map(|&(a, b)| at(&ranks, b).saturating_sub(at(&ranks, a) + 1)).sum();
     let mut through: Vec<Vec<usize>> = Vec::with_capacity(problem.edges.len());
@@ -64,7 +85,7 @@ pub(super) fn place(problem: &Problem) -> Layout {
         if long <= BENDS {
             for rank in at(&ranks, from) + 1..at(&ranks, to) {
                 let point = items.len();
-                items.push(Item::new(rank, BEND));
+                items.push(Item::new(rank, BEND, 0.0));
                 join(&mut items, last, point);
                 points.push(point);
                 last = point;
@@ -83,26 +104,49 @@ pub(super) fn place(problem: &Problem) -> Layout {
     coordinates(&mut items, &layers);
     let left = items.iter().map(|item| item.x - item.width / 2.0).fold(f64::INFINITY, f64::min);
     let right = items.iter().map(|item| item.x + item.width / 2.0).fold(f64::NEG_INFINITY, f64::max);
-    let point = |item: &Item, drop: f64| Point { x: item.x - left, y: item.rank as f64 * RANK + drop };
+    let (heights, tops) = heights(&items, layers.len());
+    let point = |item: &Item, drop: f64| Point { x: item.x - left, y: at(&tops, item.rank) + drop };
+    // An edge goes straight down beside boxes that are higher than the usual.
+    let through_rank = |item: &Item| match at(&heights, item.rank) {
+        height if height > HEIGHT => vec![point(item, 0.0), point(item, height)],
+        height => vec![point(item, height / 2.0)],
+    };
     Layout {
         boxes: items.iter().take(count).map(|item| point(item, 0.0)).collect(),
         bends: through
             .iter()
-            .map(|points| points.iter().filter_map(|&i| Some(point(items.get(i)?, HEIGHT / 2.0))).collect())
+            .map(|points| points.iter().filter_map(|&i| items.get(i)).flat_map(through_rank).collect())
             .collect(),
         width: if right > left { right - left } else { 0.0 },
-        height: layers.len().saturating_sub(1) as f64 * RANK + HEIGHT,
+        height: tops.last().zip(heights.last()).map_or(0.0, |(top, height)| top + height),
     }
+}
+
+/// Returns the height of each rank, which is that of its highest box, and its top.
+fn heights(items: &[Item], ranks: usize) -> (Vec<f64>, Vec<f64>) {
+    let mut heights = vec![0.0f64; ranks];
+    for item in items {
+        if let Some(height) = heights.get_mut(item.rank) {
+            *height = height.max(item.height);
+        }
+    }
+    let tops = heights.iter().scan(0.0, |top, height| {
+        let this = *top;
+        *top += height + DROP;
+        Some(this)
+    });
+    let tops = tops.collect();
+    (heights, tops)
 }
 
 impl Item {
-    fn new(rank: usize, width: f64) -> Item {
-        Item { rank, width, above: Vec::new(), below: Vec::new(), x: 0.0 }
+    fn new(rank: usize, width: f64, height: f64) -> Item {
+        Item { rank, width, height, above: Vec::new(), below: Vec::new(), x: 0.0 }
     }
 }
 
-fn at(ranks: &[usize], i: usize) -> usize {
-    ranks.get(i).copied().unwrap_or(0)
+fn at<T: Copy + Default>(of: &[T], i: usize) -> T {
+    of.get(i).copied().unwrap_or_default()
 }
 
 fn join(items: &mut [Item], above: usize, below: usize) {
@@ -115,9 +159,9 @@ fn join(items: &mut [Item], above: usize, below: usize) {
 }
 
 /// Returns the ranks. A box is one below the lowest box that it reads; a box that reads nothing is just above
-/// its first reader.
+/// its first reader. Boxes with an anchor are in the first or in the last rank.
 fn ranks(problem: &Problem) -> Vec<usize> {
-    let count = problem.widths.len();
+    let count = problem.boxes.len();
     let mut ranks = vec![0usize; count];
     let mut edges = problem.edges.clone();
     edges.sort_unstable();
@@ -141,6 +185,14 @@ fn ranks(problem: &Problem) -> Vec<usize> {
     for ((rank, reads), first) in ranks.iter_mut().zip(reads).zip(first) {
         if let (false, Some(first)) = (reads, first) {
             *rank = first.saturating_sub(1);
+        }
+    }
+    let last = ranks.iter().max().copied().unwrap_or(0);
+    for (rank, size) in ranks.iter_mut().zip(&problem.boxes) {
+        match size.anchor {
+            Anchor::Free => {}
+            Anchor::Top => *rank = 0,
+            Anchor::Bottom => *rank = last,
         }
     }
     ranks
@@ -252,7 +304,11 @@ mod tests {
     use super::*;
 
     fn placed(count: usize, edges: &[(usize, usize)]) -> Layout {
-        place(&Problem { widths: vec![60.0; count], edges: edges.to_vec() })
+        place(&Problem { boxes: vec![size(HEIGHT, Anchor::Free); count], edges: edges.to_vec() })
+    }
+
+    fn size(height: f64, anchor: Anchor) -> Size {
+        Size { width: 60.0, height, anchor }
     }
 
     fn overlap(layout: &Layout) -> bool {
@@ -266,7 +322,7 @@ mod tests {
     fn a_chain_is_a_straight_column() {
         let layout = placed(3, &[(0, 1), (1, 2)]);
         assert!(layout.boxes.windows(2).all(|pair| pair[0].x == pair[1].x && pair[0].y < pair[1].y));
-        assert_eq!((layout.width, layout.height), (60.0, 2.0 * RANK + HEIGHT));
+        assert_eq!((layout.width, layout.height), (60.0, 3.0 * HEIGHT + 2.0 * DROP));
     }
 
     #[test]
@@ -286,6 +342,26 @@ mod tests {
     fn what_reads_nothing_is_just_above_its_reader() {
         let layout = placed(4, &[(0, 1), (1, 3), (2, 3)]);
         assert_eq!(layout.boxes[2].y, layout.boxes[1].y);
+    }
+
+    #[test]
+    fn a_rank_is_as_high_as_its_highest_box_and_edges_pass_beside_it() {
+        let mut boxes = vec![size(HEIGHT, Anchor::Free); 4];
+        boxes[1].height = 500.0;
+        let layout = place(&Problem { boxes, edges: vec![(0, 1), (1, 2), (2, 3), (0, 2)] });
+        assert_eq!(layout.boxes[2].y, HEIGHT + DROP + 500.0 + DROP);
+        let [from, to] = layout.bends[3][..] else { panic!("{:?}", layout.bends[3]) };
+        assert_eq!((from.x, from.y + 500.0), (to.x, to.y));
+    }
+
+    #[test]
+    fn anchored_boxes_are_at_the_ends() {
+        let mut boxes = vec![size(HEIGHT, Anchor::Free); 5];
+        (boxes[3], boxes[4]) = (size(0.0, Anchor::Top), size(0.0, Anchor::Bottom));
+        // The box at the top is read by the last box only, and the box at the bottom reads the first.
+        let layout = place(&Problem { boxes, edges: vec![(0, 1), (1, 2), (3, 2), (0, 4)] });
+        let y: Vec<f64> = layout.boxes.iter().map(|at| at.y).collect();
+        assert_eq!((y[3], y[4]), (y[0], y[2]));
     }
 
     #[test]

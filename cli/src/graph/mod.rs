@@ -1,17 +1,33 @@
-//! Draws a model's graph, with its nodes coloured by what runs them.
+//! Draws a model's graph, with its nodes coloured by what runs them, or by how long they take.
+//!
+//! Blocks of nodes that follow one another several times, such as the layers of a transformer, are drawn once, in a frame.
 
+mod arrange;
 mod dot;
+mod fold;
 mod html;
 mod layout;
+mod picture;
+mod repeat;
 mod svg;
+mod times;
+
+pub(crate) use times::Times;
 
 use crate::error::{Error, Result};
-use crate::render;
 use bb::Module;
-use bb::coverage::{Coverage, How};
-use bb_ir::graph::{Attribute, Graph, Node, ValueId};
-use std::collections::HashMap;
+use bb::coverage::Coverage;
+use std::ops::Range;
 use std::path::Path;
+
+/// What a picture shows beyond the graph.
+#[derive(Default)]
+pub(crate) struct Options {
+    /// How long the nodes take, which colours them.
+    pub(crate) times: Option<Times>,
+    /// Repeated blocks are drawn each time that they occur.
+    pub(crate) whole: bool,
+}
 
 /// The kind of a box, which determines its colour.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -64,6 +80,10 @@ struct Drawn {
     subtitle: String,
     /// The lines of text that the picture shows when the pointer is on the box.
     details: Vec<String>,
+    /// Equal for nodes that look the same: of an operator, with the same attributes and types of results.
+    looks: u64,
+    /// The seconds of a run that the node takes, if they are known.
+    seconds: Option<f64>,
 }
 
 /// A value that one box makes and another reads.
@@ -74,97 +94,60 @@ struct Edge {
     details: String,
 }
 
-/// A graph as boxes, each after the boxes that it reads.
+/// A block of boxes that stands for several, one after the other.
+struct Frame {
+    boxes: Range<usize>,
+    copies: usize,
+    details: Vec<String>,
+}
+
+impl Frame {
+    fn title(&self) -> String {
+        format!("{} times, {} nodes each", self.copies, self.boxes.len())
+    }
+}
+
+/// A graph as boxes, each after the boxes that it reads: the inputs, the nodes, the outputs.
 struct Picture {
     title: String,
     boxes: Vec<Drawn>,
     edges: Vec<Edge>,
+    frames: Vec<Frame>,
+    /// The seconds of a run, if times are shown.
+    run: Option<f64>,
+}
+
+impl Picture {
+    /// Returns the share of a box in the time of a run.
+    fn share(&self, drawn: &Drawn) -> Option<f64> {
+        let (run, seconds) = (self.run?, drawn.seconds?);
+        Some(if run > 0.0 { (seconds / run).clamp(0.0, 1.0) } else { 0.0 })
+    }
 }
 
 /// Draws a model's graph to a file; the extension of the file decides the format.
-pub(crate) fn draw(path: &Path, module: &Module, coverage: &Coverage) -> Result<()> {
+pub(crate) fn draw(path: &Path, module: &Module, coverage: &Coverage, options: &Options) -> Result<()> {
     let extension = path.extension().and_then(|e| e.to_str()).unwrap_or_default().to_ascii_lowercase();
-    let picture = Picture::of(module.graph(), coverage);
+    let whole = Picture::of(module.graph(), coverage, options.times.as_ref());
+    let folded = (!options.whole).then(|| fold::folded(&whole)).filter(|folded| !folded.frames.is_empty());
     let text = match extension.as_str() {
-        "svg" => svg::text(&picture),
-        "html" | "htm" => html::text(&picture),
-        "dot" | "gv" => dot::text(&picture),
+        "svg" => svg::text(folded.as_ref().unwrap_or(&whole)),
+        "html" | "htm" => html::text(&whole, folded.as_ref()),
+        "dot" | "gv" => dot::text(folded.as_ref().unwrap_or(&whole)),
         _ => return Err(Error::PictureForm { path: path.to_owned() }),
     };
     std::fs::write(path, text).map_err(|source| Error::Write { path: path.to_owned(), source })
 }
 
-impl Picture {
-    fn of(graph: &Graph, coverage: &Coverage) -> Picture {
-        let mut picture = Picture { title: graph.name.clone(), boxes: Vec::new(), edges: Vec::new() };
-        let mut makers: HashMap<ValueId, usize> = HashMap::new();
-        for &value in &graph.inputs {
-            makers.insert(value, picture.port(graph, value, Kind::Input));
-        }
-        let mut covered = coverage.nodes.iter().peekable();
-        for node in &graph.nodes {
-            // The coverage lists the nodes that are used, in the same order.
-            let name = graph.label_of(node).to_owned();
-            let how = covered.next_if(|c| c.node == name && c.op == node.op_type && c.domain == node.domain);
-            let to = picture.node(graph, node, &name, how.map(|c| c.how));
-            let mut read: Vec<ValueId> = node.reads().collect();
-            read.sort_unstable();
-            read.dedup();
-            for value in read {
-                picture.edge(graph, &makers, value, to);
-            }
-            makers.extend(node.outputs.iter().flatten().map(|value| (*value, to)));
-        }
-        for &value in &graph.outputs {
-            let to = picture.port(graph, value, Kind::Output);
-            picture.edge(graph, &makers, value, to);
-        }
-        picture
-    }
-
-    fn port(&mut self, graph: &Graph, value: ValueId, kind: Kind) -> usize {
-        let ty = type_of(graph, value);
-        let details = vec![format!("{} {}", kind.name(), graph.name_of(value)), ty.clone()];
-        self.boxes.push(Drawn { kind, title: graph.name_of(value).to_owned(), subtitle: ty, details });
-        self.boxes.len() - 1
-    }
-
-    fn node(&mut self, graph: &Graph, node: &Node, name: &str, how: Option<How>) -> usize {
-        let kind = match how {
-            Some(How::Native) => Kind::Native,
-            Some(How::Lowered(_)) => Kind::Lowered,
-            Some(How::Host) => Kind::Host,
-            Some(How::Unsupported) => Kind::Unsupported,
-            None => Kind::Unused,
-        };
-        let domain = if node.domain.is_empty() { String::new() } else { format!(" of {}", node.domain) };
-        let mut details = vec![name.to_owned(), format!("{}{domain}, opset {}", node.op_type, node.opset)];
-        details.push(how.map_or_else(|| "nobody reads its results".to_owned(), |how| how.to_string()));
-        for (label, values) in [("reads", &node.inputs), ("gives", &node.outputs)] {
-            for &value in values.iter().flatten() {
-                details.push(format!("{label} {} {}", graph.name_of(value), type_of(graph, value)));
-            }
-        }
-        for (name, attribute) in node.attributes.iter() {
-            if let Attribute::Graph(inner) = attribute {
-                details.push(format!("holds {} nodes as {name}", inner.nodes.len()));
-            }
-        }
-        self.boxes.push(Drawn { kind, title: node.op_type.clone(), subtitle: name.to_owned(), details });
-        self.boxes.len() - 1
-    }
-
-    /// Adds an edge, unless the value is a constant, because constants have no box.
-    fn edge(&mut self, graph: &Graph, makers: &HashMap<ValueId, usize>, value: ValueId, to: usize) {
-        if let Some(&from) = makers.get(&value) {
-            let details = format!("{} {}", graph.name_of(value), type_of(graph, value));
-            self.edges.push(Edge { from, to, details });
-        }
-    }
+/// Draws a model's graph with its times as SVG, to be a part of a page.
+pub(crate) fn with_times(module: &Module, coverage: &Coverage, times: &Times) -> String {
+    let whole = Picture::of(module.graph(), coverage, Some(times));
+    svg::text(&fold::folded(&whole))
 }
 
-fn type_of(graph: &Graph, value: ValueId) -> String {
-    graph.values.get(value.index()).map_or_else(|| "?".to_owned(), |v| render::ty(&v.ty))
+/// Escapes text for a page.
+pub(crate) fn escaped(text: &str) -> String {
+    svg::escaped(text)
 }
 
 /// Shortens text to `most` characters by cutting its middle, because names often differ at their ends.

@@ -1,7 +1,8 @@
 //! Writes the picture as SVG. The `<title>` of a box or an edge is the text that appears under the pointer.
 
-use super::layout::{HEIGHT, Layout, Point, Problem, place};
-use super::{Drawn, Kind, Picture, shortened};
+use super::arrange::{Arranged, TITLE as FRAME_TITLE, arrange};
+use super::layout::{HEIGHT, Point};
+use super::{Drawn, Frame, Kind, Picture, shortened};
 use std::fmt::Write;
 
 /// The margin around the picture.
@@ -17,21 +18,25 @@ text{font-family:Helvetica,Arial,sans-serif;fill:#111}\
 .t{font-size:12px;font-weight:600;text-anchor:middle}\
 .s{font-size:9px;fill:#444;text-anchor:middle}\
 .l{font-size:11px}\
+.legend.coverage{display:none}\
 .b{stroke:#667;stroke-width:1}\
 .unused{stroke-dasharray:3 2}\
 .e{fill:none;stroke:#8890a0;stroke-width:1.4}\
 .e:hover{stroke:#d0451b;stroke-width:3}\
+.f{fill:#fafbfd;stroke:#9aa3b5;stroke-width:1}\
+.h rect{fill:#e6eaf3;stroke:#9aa3b5}\
+.h text{font-size:11px;font-weight:600;fill:#334}\
 .n:hover .b{stroke:#d0451b;stroke-width:2}";
 
 /// Writes the picture.
 pub(super) fn text(picture: &Picture) -> String {
-    let widths = picture.boxes.iter().map(width).collect();
-    let edges = picture.edges.iter().map(|edge| (edge.from, edge.to)).collect();
-    let layout = place(&Problem { widths, edges });
+    let arranged = arrange(picture);
     let kinds: Vec<Kind> =
         Kind::ALL.into_iter().filter(|kind| picture.boxes.iter().any(|b| b.kind == *kind)).collect();
-    let width = (layout.width + 2.0 * MARGIN).max(legend_width(&kinds) + 2.0 * MARGIN);
-    let height = layout.height + 2.0 * MARGIN + LEGEND;
+    let legend_width =
+        if picture.run.is_some() { SCALE.max(legend_width(&kinds)) } else { legend_width(&kinds) };
+    let width = (arranged.width + 2.0 * MARGIN).max(legend_width + 2.0 * MARGIN);
+    let height = arranged.height + 2.0 * MARGIN + LEGEND;
     let mut text = String::new();
     // Writing to a string cannot fail.
     let _infallible = (|| -> std::fmt::Result {
@@ -41,26 +46,63 @@ pub(super) fn text(picture: &Picture) -> String {
         )?;
         writeln!(text, "<title>{}</title>\n<style>{STYLE}</style>", escaped(&picture.title))?;
         writeln!(text, r##"<rect width="100%" height="100%" fill="#fff"/>"##)?;
-        legend(&mut text, &kinds)?;
-        let left = (width - layout.width) / 2.0;
+        // A page shows either.
+        if picture.run.is_some() {
+            write!(text, r#"<g class="legend time">"#)?;
+            scale(&mut text)?;
+            write!(text, r#"</g><g class="legend coverage">"#)?;
+            legend(&mut text, &kinds)?;
+            writeln!(text, "</g>")?;
+        } else {
+            legend(&mut text, &kinds)?;
+        }
+        let left = (width - arranged.width) / 2.0;
         writeln!(text, r#"<g transform="translate({left:.1} {:.1})">"#, MARGIN + LEGEND)?;
-        all_edges(&mut text, picture, &layout)?;
-        for (drawn, at) in picture.boxes.iter().zip(&layout.boxes) {
-            one_box(&mut text, drawn, *at)?;
+        all_frames(&mut text, picture, &arranged)?;
+        all_edges(&mut text, picture, &arranged)?;
+        for (drawn, at) in picture.boxes.iter().zip(&arranged.boxes) {
+            one_box(&mut text, picture, drawn, *at)?;
         }
         writeln!(text, "</g>\n</svg>")
     })();
     text
 }
 
-fn all_edges(text: &mut String, picture: &Picture, layout: &Layout) -> std::fmt::Result {
-    for (edge, bends) in picture.edges.iter().zip(&layout.bends) {
-        let (Some(from), Some(to)) = (layout.boxes.get(edge.from), layout.boxes.get(edge.to)) else {
-            continue;
-        };
-        let mut last = Point { y: from.y + HEIGHT, ..*from };
+fn all_frames(text: &mut String, picture: &Picture, arranged: &Arranged) -> std::fmt::Result {
+    for (frame, area) in picture.frames.iter().zip(&arranged.frames) {
+        let details: Vec<String> = frame.details.iter().map(|line| escaped(line)).collect();
+        // Two edges behind the frame show that there are more of it.
+        for back in [8.0, 4.0, 0.0] {
+            writeln!(
+                text,
+                r#"<rect class="f" x="{:.1}" y="{:.1}" width="{:.1}" height="{:.1}" rx="8"/>"#,
+                area.x + back,
+                area.y + back,
+                area.width,
+                area.height
+            )?;
+        }
+        writeln!(
+            text,
+            r#"<g class="h"><title>{}</title><rect x="{:.1}" y="{:.1}" width="{:.1}" height="{FRAME_TITLE}" rx="8"/><text x="{:.1}" y="{:.1}">{}</text></g>"#,
+            details.join("\n"),
+            area.x,
+            area.y,
+            area.width,
+            area.x + 10.0,
+            area.y + 15.0,
+            escaped(&frame.title()),
+        )?;
+    }
+    Ok(())
+}
+
+fn all_edges(text: &mut String, picture: &Picture, arranged: &Arranged) -> std::fmt::Result {
+    for (edge, points) in picture.edges.iter().zip(&arranged.edges) {
+        let mut points = points.iter();
+        let Some(mut last) = points.next().copied() else { continue };
         write!(text, r#"<path class="e" d="M{:.1} {:.1}"#, last.x, last.y)?;
-        for &next in bends.iter().chain([to]) {
+        for next in points {
             let middle = (last.y + next.y) / 2.0;
             if (last.x - next.x).abs() < 0.05 {
                 write!(text, "V{:.1}", next.y)?;
@@ -71,26 +113,29 @@ fn all_edges(text: &mut String, picture: &Picture, layout: &Layout) -> std::fmt:
                     last.x, next.x, next.x, next.y
                 )?;
             }
-            last = next;
+            last = *next;
         }
         writeln!(text, r#""><title>{}</title></path>"#, escaped(&edge.details))?;
     }
     Ok(())
 }
 
-fn one_box(text: &mut String, drawn: &Drawn, at: Point) -> std::fmt::Result {
+fn one_box(text: &mut String, picture: &Picture, drawn: &Drawn, at: Point) -> std::fmt::Result {
     let (kind, width) = (drawn.kind, width(drawn));
+    let fill = match picture.share(drawn) {
+        Some(share) => format!(r#"fill="{}" data-coverage="{}""#, heat(share), kind.colour()),
+        None => format!(r#"fill="{}""#, kind.colour()),
+    };
     let details: Vec<String> = drawn.details.iter().map(|line| escaped(line)).collect();
     // Inputs and outputs of the model have round ends.
     let round = if matches!(kind, Kind::Input | Kind::Output) { HEIGHT / 2.0 } else { 5.0 };
     writeln!(
         text,
-        r#"<g class="n"><title>{}</title><rect class="b {}" x="{:.1}" y="{:.1}" width="{width:.1}" height="{HEIGHT}" rx="{round}" fill="{}"/><text class="t" x="{:.1}" y="{:.1}">{}</text><text class="s" x="{:.1}" y="{:.1}">{}</text></g>"#,
+        r#"<g class="n"><title>{}</title><rect class="b {}" x="{:.1}" y="{:.1}" width="{width:.1}" height="{HEIGHT}" rx="{round}" {fill}/><text class="t" x="{:.1}" y="{:.1}">{}</text><text class="s" x="{:.1}" y="{:.1}">{}</text></g>"#,
         details.join("\n"),
         kind.name(),
         at.x - width / 2.0,
         at.y,
-        kind.colour(),
         at.x,
         at.y + 14.5,
         escaped(&shortened(&drawn.title, TITLE)),
@@ -116,6 +161,44 @@ fn legend(text: &mut String, kinds: &[Kind]) -> std::fmt::Result {
     Ok(())
 }
 
+/// The width of the explanation of the colours of times.
+const SCALE: f64 = 330.0;
+
+/// Draws the colours of the shares of the time.
+fn scale(text: &mut String) -> std::fmt::Result {
+    let y = MARGIN - 10.0;
+    for (place, share) in [0.0, 0.01, 0.03, 0.1, 0.3].into_iter().enumerate() {
+        let x = MARGIN + 62.0 * place as f64;
+        writeln!(
+            text,
+            r#"<rect class="b" x="{x:.1}" y="{y}" width="14" height="14" rx="3" fill="{}"/><text class="l" x="{:.1}" y="{}">{:.0} %</text>"#,
+            heat(share),
+            x + 19.0,
+            y + 11.0,
+            100.0 * share
+        )?;
+    }
+    writeln!(text, r#"<text class="l" x="{:.1}" y="{}">of a run</text>"#, MARGIN + 305.0, y + 11.0)
+}
+
+/// Returns the colour of a share of the time, from white over yellow to red. The eye tells small shares apart too, because the
+/// colour follows their logarithm.
+pub(super) fn heat(share: f64) -> String {
+    let depth = (1.0 + (share.max(1e-9) / 0.3).log10() / 2.5).clamp(0.0, 1.0);
+    let stops = [(255.0, 255.0, 255.0), (255.0, 237.0, 160.0), (252.0, 166.0, 84.0), (240.0, 100.0, 75.0)];
+    let at = depth * (stops.len() - 1) as f64;
+    let (below, part) = (at.floor() as usize, at.fract());
+    let [low, high] =
+        [below, below + 1].map(|stop| stops.get(stop.min(stops.len() - 1)).copied().unwrap_or_default());
+    let mix = |from: f64, to: f64| (from + (to - from) * part).round() as u8;
+    format!("#{:02x}{:02x}{:02x}", mix(low.0, high.0), mix(low.1, high.1), mix(low.2, high.2))
+}
+
+/// Returns the width that the title of a frame needs.
+pub(super) fn frame_width(frame: &Frame) -> f64 {
+    6.2 * frame.title().chars().count() as f64
+}
+
 fn legend_entry(kind: Kind) -> f64 {
     37.0 + 6.2 * kind.name().len() as f64
 }
@@ -125,7 +208,7 @@ fn legend_width(kinds: &[Kind]) -> f64 {
 }
 
 /// Returns the width of a box, which depends on its text.
-fn width(drawn: &Drawn) -> f64 {
+pub(super) fn width(drawn: &Drawn) -> f64 {
     let title = shortened(&drawn.title, TITLE).chars().count() as f64 * 7.4;
     let subtitle = shortened(&drawn.subtitle, SUBTITLE).chars().count() as f64 * 5.1;
     (title.max(subtitle) + 20.0).max(52.0)
@@ -156,6 +239,13 @@ pub(super) fn escaped(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn more_time_is_more_red() {
+        assert_eq!((heat(0.0), heat(1.0)), ("#ffffff".to_owned(), "#f0644b".to_owned()));
+        let blue = |share: f64| u8::from_str_radix(heat(share).get(5..).unwrap_or_default(), 16).unwrap_or(0);
+        assert!([0.0, 0.01, 0.1, 0.3].map(blue).is_sorted_by(|a, b| a > b));
+    }
 
     #[test]
     fn special_characters_of_xml_are_escaped() {

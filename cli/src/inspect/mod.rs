@@ -22,7 +22,8 @@ pub(crate) fn inspect(options: &args::Inspect) -> Result<ExitCode> {
     let facts = Facts::read(&options.model.model, &session::limits(&options.model)?, &module)?;
     let cost = RunCost::of(&module, &handle, &options.extents)?;
     if let Some(path) = &options.graph {
-        graph::draw(path, &module, &coverage)?;
+        let times = options.times.as_deref().map(graph::Times::read).transpose()?;
+        graph::draw(path, &module, &coverage, &graph::Options { times, whole: options.whole })?;
     }
     if options.common.json {
         let mut record = json(&module, &coverage);

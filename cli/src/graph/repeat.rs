@@ -1,0 +1,198 @@
+//! Finds blocks of nodes that follow one another several times, such as the layers of a transformer.
+
+use std::ops::Range;
+
+/// The longest block to look for, in nodes.
+const LONGEST: usize = 2048;
+/// The least number of nodes that a picture must save by drawing a block once.
+const LEAST: usize = 4;
+/// How many comparisons of nodes the search may make, so that no graph takes long to draw.
+const BUDGET: usize = 1 << 25;
+
+/// A row of nodes of which the search knows what they are and what they read.
+pub(super) struct Row<'a> {
+    /// Equal numbers stand for nodes that look the same, apart from what they read.
+    pub(super) looks: &'a [u64],
+    /// The boxes that each box reads, in ascending order.
+    pub(super) reads: &'a [Vec<usize>],
+    /// Which boxes are nodes.
+    pub(super) nodes: Range<usize>,
+}
+
+/// A block that occurs `copies` times without anything between.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Repeat {
+    pub(super) start: usize,
+    pub(super) length: usize,
+    pub(super) copies: usize,
+}
+
+impl Repeat {
+    /// The boxes of all copies.
+    pub(super) fn all(&self) -> Range<usize> {
+        self.start..self.start + self.length * self.copies
+    }
+
+    /// Returns which copy a box is in, and its place there.
+    pub(super) fn place(&self, at: usize) -> Option<(usize, usize)> {
+        let from = at.checked_sub(self.start)?;
+        self.all().contains(&at).then_some((from / self.length, from % self.length))
+    }
+
+    /// The nodes that a picture saves.
+    fn saved(&self) -> usize {
+        self.length * (self.copies - 1)
+    }
+}
+
+/// Returns repeats that do not overlap, those first found that save most.
+pub(super) fn find(row: &Row<'_>) -> Vec<Repeat> {
+    let mut found = Vec::new();
+    let mut budget = BUDGET;
+    for length in 1..=LONGEST.min(row.nodes.len() / 2) {
+        let Some(left) = budget.checked_sub(row.nodes.len()) else { break };
+        budget = left;
+        let mut start = row.nodes.start;
+        while start + length < row.nodes.end {
+            let equal = (start..row.nodes.end - length)
+                .take_while(|&at| row.looks.get(at) == row.looks.get(at + length));
+            let run = equal.count();
+            if run >= length {
+                found.extend(best(row, start, length, run, &mut budget));
+            }
+            start += run + 1;
+        }
+    }
+    found.sort_by_key(|repeat| (std::cmp::Reverse(repeat.saved()), repeat.length, repeat.start));
+    let mut kept: Vec<Repeat> = Vec::new();
+    for repeat in found {
+        let apart = |other: &Repeat| other.all().end <= repeat.start || repeat.all().end <= other.start;
+        if kept.iter().all(apart) {
+            kept.push(repeat);
+        }
+    }
+    kept.sort_by_key(|repeat| repeat.start);
+    kept
+}
+
+/// Chooses where the copies begin in a run of nodes that look the same as those `length` further on: where most
+/// copies fit, and the fewest values pass from one to the next.
+fn best(row: &Row<'_>, start: usize, length: usize, run: usize, budget: &mut usize) -> Option<Repeat> {
+    let mut chosen: Option<(usize, Repeat)> = None;
+    for first in start..(start + length).min(start + run + 1 - length) {
+        let most = 1 + (start + run - first) / length;
+        *budget = budget.checked_sub(length * most)?;
+        let copies = 1 + (1..most).take_while(|&copy| alike(row, first, length, copy)).count();
+        let repeat = Repeat { start: first, length, copies };
+        if copies < 2 || repeat.saved() < LEAST {
+            continue;
+        }
+        let passed = passed(row, &repeat);
+        let better = chosen.is_none_or(|(fewest, best)| {
+            (repeat.copies, std::cmp::Reverse(passed)) > (best.copies, std::cmp::Reverse(fewest))
+        });
+        if better {
+            chosen = Some((passed, repeat));
+        }
+    }
+    chosen.map(|(_, repeat)| repeat)
+}
+
+/// Tells whether a copy reads what the copy before it reads: its own nodes, those of the copy before, or the same
+/// boxes from before all copies. What the first copy reads from before itself may be anything.
+fn alike(row: &Row<'_>, first: usize, length: usize, copy: usize) -> bool {
+    let (this, before) = (first + copy * length, first + (copy - 1) * length);
+    (0..length).all(|place| {
+        let (Some(new), Some(old)) = (row.reads.get(this + place), row.reads.get(before + place)) else {
+            return false;
+        };
+        if new.len() != old.len() {
+            return false;
+        }
+        if copy == 1 {
+            let own = |reads: &[usize], start: usize| -> Vec<usize> {
+                reads.iter().filter_map(|&from| from.checked_sub(start)).collect()
+            };
+            return own(new, this) == own(old, before);
+        }
+        new.iter().zip(old).all(|(&new, &old)| {
+            let port = |at: usize| !row.nodes.contains(&at);
+            new == old && new < first || new == old + length && old >= first || port(new) && port(old)
+        })
+    })
+}
+
+/// Counts the values that pass from the first copy to the second.
+fn passed(row: &Row<'_>, repeat: &Repeat) -> usize {
+    let second = repeat.start + repeat.length..repeat.start + 2 * repeat.length;
+    let mut from: Vec<usize> = second
+        .filter_map(|at| row.reads.get(at))
+        .flatten()
+        .copied()
+        .filter(|from| (repeat.start..repeat.start + repeat.length).contains(from))
+        .collect();
+    from.sort_unstable();
+    from.dedup();
+    from.len()
+}
+
+#[cfg(test)]
+#[expect(clippy::indexing_slicing, reason = "tests")]
+mod tests {
+    use super::*;
+
+    fn found(looks: &str, edges: &[(usize, usize)]) -> Vec<Repeat> {
+        let looks: Vec<u64> = looks.bytes().map(u64::from).collect();
+        let mut reads = vec![Vec::new(); looks.len()];
+        edges.iter().for_each(|&(from, to)| reads[to].push(from));
+        reads.iter_mut().for_each(|reads| reads.sort_unstable());
+        find(&Row { looks: &looks, reads: &reads, nodes: 0..looks.len() })
+    }
+
+    fn chain(count: usize) -> Vec<(usize, usize)> {
+        (1..count).map(|to| (to - 1, to)).collect()
+    }
+
+    #[test]
+    fn layers_are_found_between_what_is_before_and_after() {
+        let repeats = found("xabcabcabcy", &chain(11));
+        assert_eq!(repeats, [Repeat { start: 1, length: 3, copies: 3 }]);
+        assert_eq!(
+            (repeats[0].place(0), repeats[0].place(5), repeats[0].place(10)),
+            (None, Some((1, 1)), None)
+        );
+    }
+
+    #[test]
+    fn a_block_begins_where_the_fewest_values_pass() {
+        // Each block reads its input twice: a residual connection from the `a` before it.
+        let mut edges = chain(13);
+        edges.extend([(0, 3), (3, 6), (6, 9), (9, 12)]);
+        // Cut before `b`, one value passes; cut elsewhere, two do.
+        assert_eq!(found("abcabcabcabca", &edges), [Repeat { start: 1, length: 3, copies: 4 }]);
+    }
+
+    #[test]
+    fn what_is_wired_otherwise_is_no_repeat() {
+        let mut edges = chain(9);
+        assert_eq!(found("abcabcabc", &edges).len(), 1);
+        // Inside of the last block, `c` reads `a` instead of `b`.
+        edges.retain(|edge| *edge != (7, 8));
+        edges.push((6, 8));
+        assert!(found("abcabcabc", &edges).iter().all(|repeat| repeat.all().end < 9));
+    }
+
+    #[test]
+    fn little_is_not_folded() {
+        assert_eq!(found("abab", &chain(4)), []);
+        assert_eq!(found("", &[]), []);
+        assert_eq!(found("aaaaa", &chain(5)), [Repeat { start: 0, length: 1, copies: 5 }]);
+    }
+
+    #[test]
+    fn long_rows_end_in_time() {
+        let many = "ab".repeat(20_000);
+        let repeats = found(&many, &chain(40_000));
+        assert!(repeats.iter().all(|repeat| repeat.all().end <= 40_000));
+    }
+}
