@@ -1,7 +1,10 @@
 //! `bb bench`: measures how long a model takes to load, prepare and run, how much memory it uses, and where
 //! the time goes.
 
+mod peak;
 mod profile;
+mod report;
+mod roofline;
 mod times;
 mod trace;
 
@@ -9,7 +12,7 @@ use crate::args::{self, Amount};
 use crate::error::Result;
 use crate::inputs::{self, Otherwise};
 use crate::session::{self, Session};
-use crate::{out, render};
+use crate::{graph, out, render};
 use bb::Value;
 use bb::onnx::OnnxValue;
 use bb::profile::Profile;
@@ -55,8 +58,17 @@ pub(crate) fn bench(options: &args::Bench) -> Result<ExitCode> {
     if let (Some(path), Some(profile)) = (&options.trace, &profile) {
         trace::write(path, profile, &session, backend.name())?;
     }
-    let profile = profile.filter(|_| options.profile).map(|profile| profile::Summary::of(&profile));
     let peak = memory("VmHWM:");
+    let summary = profile.as_ref().filter(|_| options.profile).map(profile::Summary::of);
+    if let (Some(path), Some(profile), Some(summary)) = (&options.html, &profile, &summary) {
+        let about = report::About {
+            model: &options.model.model.display().to_string(),
+            facts: report::facts(backend.name(), &given.chosen_text(), &runs, load, prepare, peak),
+            graph: report::graph(&session.module, &backend, &graph::Times::of(profile)),
+        };
+        let peaks = peak::Peaks::measure(&backend)?;
+        report::write(path, &about, summary, &profile::kernels(profile, summary), &peaks)?;
+    }
     let items_per_second = batch.as_ref().map(|batch| batch.items as f64 * runs.per_second());
     if options.common.json {
         let mut record = json!({
@@ -65,8 +77,8 @@ pub(crate) fn bench(options: &args::Bench) -> Result<ExitCode> {
             "run_cpu_seconds": processors, "runs_per_second": runs.per_second(), "items_per_run": batch.map(|batch| batch.items),
             "items_per_second": items_per_second, "base_bytes": base, "peak_bytes": peak,
         });
-        if let (Some(profile), Some(fields)) = (profile, record.as_object_mut()) {
-            fields.insert("profile".to_owned(), profile.json());
+        if let (Some(summary), Some(fields)) = (summary, record.as_object_mut()) {
+            fields.insert("profile".to_owned(), summary.json());
         }
         out::json(&record)?;
         return Ok(ExitCode::SUCCESS);
@@ -89,8 +101,8 @@ pub(crate) fn bench(options: &args::Bench) -> Result<ExitCode> {
     if let Some(bytes) = peak {
         out::line(format_args!("{} of memory at most", render::bytes(bytes)))?;
     }
-    if let Some(profile) = profile {
-        out::line(format_args!("\n{}", profile.text(options.top)))?;
+    if let Some(summary) = summary {
+        out::line(format_args!("\n{}", summary.text(options.top)))?;
     }
     Ok(ExitCode::SUCCESS)
 }

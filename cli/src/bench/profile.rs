@@ -1,5 +1,6 @@
 //! Summarises a profile by operator, by node and by instruction.
 
+use super::roofline::Kernel;
 use crate::render;
 use bb::DataType;
 use bb::cost::Cost;
@@ -15,21 +16,21 @@ pub(super) struct Summary {
     /// The time of all runs without the time for measuring.
     wall: Duration,
     measuring: Duration,
-    outside: Duration,
-    operators: Vec<Group>,
-    nodes: Vec<Group>,
+    pub(super) outside: Duration,
+    pub(super) operators: Vec<Group>,
+    pub(super) nodes: Vec<Group>,
     instructions: Vec<(Group, Value)>,
 }
 
 /// Rows with the same name, added up.
-struct Group {
+pub(super) struct Group {
     /// The name of a node, of an operator, or of an activity that belongs to no node.
-    name: String,
+    pub(super) name: String,
     /// The operation.
-    what: String,
-    calls: u64,
-    time: Duration,
-    cost: Cost,
+    pub(super) what: String,
+    pub(super) calls: u64,
+    pub(super) time: Duration,
+    pub(super) cost: Cost,
 }
 
 impl Summary {
@@ -72,19 +73,19 @@ impl Summary {
     }
 
     /// Writes calls, time, share and rates of one run.
-    fn figures(&self, group: &Group) -> [String; 5] {
+    pub(super) fn figures(&self, group: &Group) -> [String; 5] {
         let rate = |amount: Option<u64>| amount.map_or_else(|| "-".to_owned(), |n| rate(n, group.time, 1e9));
         let (time, share) = self.time(group.time);
         let calls = group.calls as f64 / self.runs;
         [format!("{calls:.0}"), time, share, rate(group.cost.flops), rate(group.cost.bytes())]
     }
 
-    fn time(&self, time: Duration) -> (String, String) {
+    pub(super) fn time(&self, time: Duration) -> (String, String) {
         let share = self.share(time) * 100.0;
         (render::duration(time.as_secs_f64() / self.runs), format!("{share:.1} %"))
     }
 
-    fn share(&self, time: Duration) -> f64 {
+    pub(super) fn share(&self, time: Duration) -> f64 {
         if self.wall.is_zero() { 0.0 } else { time.as_secs_f64() / self.wall.as_secs_f64() }
     }
 
@@ -123,6 +124,23 @@ impl Summary {
         }
         own
     }
+}
+
+/// Returns the instructions of which operations and bytes are known, for a roofline.
+pub(super) fn kernels(profile: &Profile, summary: &Summary) -> Vec<Kernel> {
+    let rows = profile.rows().iter().filter(|row| row.activity == Activity::Operation && row.calls > 0);
+    let kernel = |row: &ProfileRow| {
+        let operands = types(row.inputs.iter().map(Option::as_ref)).into_iter().flatten().collect::<Vec<_>>();
+        Some(Kernel {
+            name: format!("{}: {}({})", node(row), row.operation, operands.join(", ")),
+            operation: row.operation,
+            flops: row.cost.flops? as f64,
+            bytes: row.cost.bytes()? as f64,
+            seconds: row.time.as_secs_f64(),
+            share: summary.share(row.time),
+        })
+    };
+    rows.filter_map(kernel).collect()
 }
 
 /// Groups rows by name, the slowest first; rows that never ran are omitted.

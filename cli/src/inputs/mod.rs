@@ -36,6 +36,11 @@ pub(crate) struct Given {
 }
 
 impl Given {
+    /// Lists the chosen extents, as in `batch = 8, n = 3`.
+    pub(crate) fn chosen_text(&self) -> String {
+        self.chosen.iter().map(|(name, extent)| format!("{name} = {extent}")).collect::<Vec<_>>().join(", ")
+    }
+
     /// Writes the chosen extents as JSON.
     pub(crate) fn chosen_json(&self) -> serde_json::Value {
         let entries = self.chosen.iter().map(|(name, extent)| (name.clone(), (*extent).into()));
