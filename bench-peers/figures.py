@@ -129,14 +129,14 @@ def costs(peers, rows):
 
 def models_chart(peers, rows):
     """Bars of the ratios, on a logarithmic scale from 1/16 to 4."""
-    width, bar, left, top = 760, 9, 260, 50
+    width, bar, left, top = 760, 11, 260, 50
     place = lambda ratio: left + (width - left - 60) * (math.log2(min(max(ratio, 1 / 16), 4)) + 4) / 6
     step = bar * len(peers) + 8
     height = step * len(rows) + top + 20
     parts = [HEAD.format(width, height), "<title>Time of bb over the time of other engines</title>"]
     parts.append(f'<rect width="{width}" height="{height}" fill="white"/>')
     for position, peer in enumerate(peers):
-        x = left + 130 * position
+        x = left + 150 * position
         parts.append(f'<rect x="{x}" y="6" width="10" height="10" fill="{peer.colour}"/>')
         parts.append(f'<text x="{x + 15}" y="15">over {peer.name}</text>')
     for ratio in (1 / 16, 1 / 8, 1 / 4, 1 / 2, 1, 2, 4):
@@ -150,10 +150,38 @@ def models_chart(peers, rows):
             if peer.name not in got:
                 continue
             ratio = got["bb"]["seconds"] / got[peer.name]["seconds"]
+            shown = f"{ratio:.2f}" if ratio >= 0.01 else f"{ratio:.1g}"
             one, x, y_bar = place(1), place(ratio), y + at * bar
             parts.append(
                 f'<rect x="{min(one, x):.1f}" y="{y_bar}" width="{max(abs(x - one), 1):.1f}" height="{bar - 2}" '
                 f'fill="{peer.colour}"/>'
             )
-            parts.append(f'<text x="{max(one, x) + 4:.1f}" y="{y_bar + 8}" font-size="9">{ratio:.2f}</text>')
+            parts.append(f'<text x="{max(one, x) + 4:.1f}" y="{y_bar + 8}" font-size="9">{shown}</text>')
+    return "\n".join(parts + ["</svg>"]) + "\n"
+
+
+def summary_chart(peers, rows):
+    """A bar of the geometric mean over each engine, and a line from the best to the worst model."""
+    width, step, left, top = 700, 44, 150, 46
+    found = [(peer, ratios(rows, peer.name)) for peer in peers]
+    found = [(peer, values) for peer, values in found if values]
+    height = top + step * len(found) + 34
+    place = lambda ratio: left + (width - left - 40) * (math.log2(min(max(ratio, 1 / 16), 2)) + 4) / 5
+    parts = [HEAD.format(width, height), "<title>Time of bb over the time of other engines</title>"]
+    parts.append(f'<rect width="{width}" height="{height}" fill="white"/>')
+    parts.append(f'<text x="{left}" y="16" font-weight="bold">Time of a model on bb over the time on</text>')
+    for ratio in (1 / 16, 1 / 8, 1 / 4, 1 / 2, 1, 2):
+        x, stroke = place(ratio), "#444" if ratio == 1 else "#ddd"
+        parts.append(f'<line x1="{x:.0f}" x2="{x:.0f}" y1="40" y2="{height - 28}" stroke="{stroke}"/>')
+        parts.append(f'<text x="{x:.0f}" y="34" text-anchor="middle" fill="#444">{ratio:g}</text>')
+    for position, (peer, values) in enumerate(found):
+        y = top + step * position
+        mean, best, worst = statistics.geometric_mean(values), min(values), max(values)
+        x, one = place(mean), place(1)
+        parts.append(f'<text x="{left - 10}" y="{y + 17}" text-anchor="end">{peer.name}</text>')
+        parts.append(f'<rect x="{min(one, x):.1f}" y="{y + 4}" width="{max(abs(one - x), 1):.1f}" height="18" rx="2" fill="{peer.colour}"/>')
+        parts.append(f'<text x="{min(one, x) - 6:.1f}" y="{y + 17}" text-anchor="end" font-weight="bold">{mean:.2f}</text>')
+        parts.append(f'<line x1="{place(best):.1f}" x2="{place(worst):.1f}" y1="{y + 30}" y2="{y + 30}" stroke="{peer.colour}" stroke-width="2"/>')
+        parts.append(f'<text x="{place(worst) + 5:.1f}" y="{y + 33}" font-size="9" fill="#444">{len(values)} models</text>')
+    parts.append(f'<text x="{left}" y="{height - 8}" fill="#444">bars: geometric means; lines: from the best model to the worst; below 1 bb is faster</text>')
     return "\n".join(parts + ["</svg>"]) + "\n"

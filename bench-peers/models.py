@@ -27,7 +27,7 @@ def arguments():
     parser.add_argument("--threads", type=numbers, default=[1, 2], help="the numbers of threads, one after another; by default 1,2")
     parser.add_argument("--seconds", type=float, default=0.3, help="the time of an engine in a round, about")
     parser.add_argument("--batch", type=int, default=0, help="repeat the rows of all inputs up to this number")
-    parser.add_argument("--out", type=pathlib.Path, help="a folder for table.md and chart.svg, of N threads table-N.md and chart-N.svg")
+    parser.add_argument("--out", type=pathlib.Path, help="a folder for table.md, chart.svg and summary.svg, of N threads table-N.md, …")
     return parser.parse_args()
 
 
@@ -90,6 +90,7 @@ def main():
             end = f"-{threads}" if len(args.threads) > 1 else ""
             (args.out / f"table{end}.md").write_text(figures.models_table(about, peers, rows))
             (args.out / f"chart{end}.svg").write_text(figures.models_chart(peers, rows))
+            (args.out / f"summary{end}.svg").write_text(figures.summary_chart(peers, rows))
 
 
 main()

@@ -41,10 +41,10 @@ h1{font-size:22px;margin:0 0 4px;overflow-wrap:anywhere}h2{font-size:17px;margin
 dl{display:grid;grid-template-columns:repeat(auto-fit,minmax(150px,1fr));gap:10px;margin:16px 0}\
 dl div{border:1px solid #dde0e8;border-radius:6px;padding:8px 10px}dt{color:#667;font-size:12px}dd{margin:0;font-size:16px}\
 table{border-collapse:collapse;width:100%}td,th{padding:3px 8px;text-align:right;border-bottom:1px solid #eceef3;font-variant-numeric:tabular-nums}\
-td:first-child,th:first-child,td.l,th.l{text-align:left;overflow-wrap:anywhere}th{position:sticky;top:0;background:#fff}\
+td:first-child,th:first-child,td.left,th.left{text-align:left;overflow-wrap:anywhere}th{position:sticky;top:0;background:#fff}\
 th button{font:inherit;font-weight:600;border:0;background:none;padding:0;cursor:pointer;color:inherit}\
 th[aria-sort=ascending] button::after{content:' ▲'}th[aria-sort=descending] button::after{content:' ▼'}\
-.bar{display:inline-block;height:11px;border-radius:2px;vertical-align:-1px;min-width:1px}td.b{width:34%;text-align:left}\
+.bar{display:inline-block;height:11px;border-radius:2px;vertical-align:-1px;min-width:1px}td.bars{width:34%;text-align:left}\
 input{font:inherit;padding:4px 8px;border:1px solid #aab;border-radius:4px;margin-bottom:8px}\
 .wide{overflow:auto;border:1px solid #dde0e8;border-radius:6px;max-height:85vh}svg{max-width:none}.roof svg{width:100%;height:auto}";
 
@@ -114,7 +114,7 @@ arithmetic. Products of integers may pass the line of f32.</p>
 }
 
 fn operators(summary: &Summary) -> String {
-    let mut text = "<table><thead><tr><th>operator</th><th class=\"l\">share</th><th></th><th>time</th><th>calls</th><th>GFLOP/s</th><th>GB/s</th></tr></thead><tbody>\n".to_owned();
+    let mut text = "<table><thead><tr><th>operator</th><th class=\"left\">share</th><th></th><th>time</th><th>calls</th><th>GFLOP/s</th><th>GB/s</th></tr></thead><tbody>\n".to_owned();
     let most = summary
         .operators
         .first()
@@ -125,7 +125,7 @@ fn operators(summary: &Summary) -> String {
         // Writing to a string cannot fail.
         let _infallible = writeln!(
             text,
-            r#"<tr><td>{}</td><td class="b"><span class="bar" style="width:{width:.1}%;background:{}"></span></td><td>{shown}</td><td>{time}</td><td>{calls}</td><td>{flops}</td><td>{bytes}</td></tr>"#,
+            r#"<tr><td>{}</td><td class="bars"><span class="bar" style="width:{width:.1}%;background:{}"></span></td><td>{shown}</td><td>{time}</td><td>{calls}</td><td>{flops}</td><td>{bytes}</td></tr>"#,
             escaped(name),
             roofline::colour(name),
         );
@@ -143,7 +143,7 @@ fn operators(summary: &Summary) -> String {
 fn nodes(summary: &Summary, peaks: &Peaks) -> String {
     let heads = [
         ("node", ""),
-        ("runs as", "l"),
+        ("runs as", "left"),
         ("calls", ""),
         ("time", ""),
         ("share", ""),
@@ -182,7 +182,7 @@ fn node(summary: &Summary, group: &Group, peaks: &Peaks) -> String {
     };
     let shown = roof.map_or_else(|| "-".to_owned(), |roof| format!("{roof:.0} %"));
     format!(
-        r#"<tr><td>{}</td><td class="l">{}</td><td data-v="{}">{calls}</td><td data-v="{seconds:e}">{time}</td><td data-v="{seconds:e}">{share}</td><td data-v="{:e}">{flops}</td><td data-v="{:e}">{bytes}</td><td data-v="{}">{shown}</td></tr>
+        r#"<tr><td>{}</td><td class="left">{}</td><td data-v="{}">{calls}</td><td data-v="{seconds:e}">{time}</td><td data-v="{seconds:e}">{share}</td><td data-v="{:e}">{flops}</td><td data-v="{:e}">{bytes}</td><td data-v="{}">{shown}</td></tr>
 "#,
         escaped(&group.name),
         escaped(&group.what),

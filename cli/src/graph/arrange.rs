@@ -58,7 +58,7 @@ pub(super) fn arrange(picture: &Picture) -> Arranged {
                 None => Size { width: svg::width(drawn), height: HEIGHT, anchor: Anchor::Free },
                 Some((frame, inside)) if frame.boxes.start == at => Size {
                     width: inside.layout.width.max(svg::frame_width(frame)) + 2.0 * PAD,
-                    height: inside.layout.height + TITLE + PAD,
+                    height: inside.layout.height + TITLE + 2.0 * PAD,
                     anchor: Anchor::Free,
                 },
                 Some((frame, _)) => {
@@ -88,7 +88,7 @@ pub(super) fn arrange(picture: &Picture) -> Arranged {
         .zip(&insides)
         .map(|(frame, inside)| {
             let at = outer_at(frame.boxes.start);
-            Point { x: at.x - inside.layout.width / 2.0, y: at.y + TITLE }
+            Point { x: at.x - inside.layout.width / 2.0, y: at.y + TITLE + PAD }
         })
         .collect();
     let within = |frame: usize, point: Point| {
@@ -101,7 +101,8 @@ pub(super) fn arrange(picture: &Picture) -> Arranged {
                 .and_then(|frame| Some((frame, picture.frames.get(frame)?, insides.get(frame)?)))
             {
                 Some((number, frame, inside)) => {
-                    let point = inside.layout.boxes.get(at - frame.boxes.start).copied();
+                    let point =
+                        inside.layout.boxes.get(inside.entries.len() + at - frame.boxes.start).copied();
                     within(number, point.unwrap_or(Point { x: 0.0, y: 0.0 }))
                 }
                 None => outer_at(at),
@@ -136,7 +137,7 @@ pub(super) fn arrange(picture: &Picture) -> Arranged {
         if let Some((frame, inside)) = owner_of(edge.to).and_then(|frame| Some((frame, insides.get(frame)?)))
         {
             let entry = inside.entries.get(&edge.from).and_then(|entry| inside.layout.boxes.get(*entry));
-            points.extend(entry.map(|entry| within(frame, Point { y: entry.y - TITLE, ..*entry })));
+            points.extend(entry.map(|entry| within(frame, Point { y: entry.y - TITLE - PAD, ..*entry })));
             points.extend(entry.map(|entry| within(frame, *entry)));
             let own = inside.edges.get(&number);
             points.extend(own.map(|own| bends(frame, *own)).unwrap_or_default());
@@ -161,33 +162,34 @@ fn inside(picture: &Picture, number: usize) -> Inside {
         return Inside { layout, entries: none(), exits: none(), edges: none(), leaving: none() };
     };
     let port = |anchor| Size { width: 4.0, height: 0.0, anchor };
-    let drawn = picture.boxes.iter().take(frame.boxes.end).skip(frame.boxes.start);
-    let mut boxes: Vec<Size> =
-        drawn.map(|drawn| Size { width: svg::width(drawn), height: HEIGHT, anchor: Anchor::Free }).collect();
-    let (mut entries, mut exits, mut leaving) = (HashMap::new(), HashMap::new(), HashMap::new());
-    let (mut edges, mut numbers) = (Vec::new(), HashMap::new());
     let own = |at: usize| at.checked_sub(frame.boxes.start).filter(|_| frame.boxes.contains(&at));
+    // The points at the top come first, so that all edges go forwards.
+    let mut entries = HashMap::new();
+    for edge in picture.edges.iter().filter(|edge| own(edge.from).is_none() && own(edge.to).is_some()) {
+        let next = entries.len();
+        entries.entry(edge.from).or_insert(next);
+    }
+    let first = entries.len();
+    let drawn = picture.boxes.iter().take(frame.boxes.end).skip(frame.boxes.start);
+    let mut boxes = vec![port(Anchor::Top); first];
+    boxes.extend(drawn.map(|drawn| Size { width: svg::width(drawn), height: HEIGHT, anchor: Anchor::Free }));
+    let (mut exits, mut leaving) = (HashMap::new(), HashMap::new());
+    let (mut edges, mut numbers) = (Vec::new(), HashMap::new());
     for (at, edge) in picture.edges.iter().enumerate() {
         match (own(edge.from), own(edge.to)) {
-            (Some(from), Some(to)) => {
+            (from, Some(to)) => {
+                let entry = entries.get(&edge.from).copied();
+                let Some(from) = from.map(|from| first + from).or(entry) else { continue };
                 numbers.insert(at, edges.len());
-                edges.push((from, to));
-            }
-            (None, Some(to)) => {
-                let entry = *entries.entry(edge.from).or_insert_with(|| {
-                    boxes.push(port(Anchor::Top));
-                    boxes.len() - 1
-                });
-                numbers.insert(at, edges.len());
-                edges.push((entry, to));
+                edges.push((from, first + to));
             }
             (Some(from), None) if !exits.contains_key(&edge.from) => {
-                boxes.push(port(Anchor::Bottom));
-                exits.insert(edge.from, boxes.len() - 1);
+                exits.insert(edge.from, boxes.len());
                 leaving.insert(edge.from, edges.len());
-                edges.push((from, boxes.len() - 1));
+                edges.push((first + from, boxes.len()));
+                boxes.push(port(Anchor::Bottom));
             }
-            (Some(_), None) | (None, None) => {}
+            (_, None) => {}
         }
     }
     Inside { layout: place(&Problem { boxes, edges }), entries, exits, edges: numbers, leaving }

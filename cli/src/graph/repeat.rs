@@ -98,8 +98,8 @@ fn best(row: &Row<'_>, start: usize, length: usize, run: usize, budget: &mut usi
     chosen.map(|(_, repeat)| repeat)
 }
 
-/// Tells whether a copy reads what the copy before it reads: its own nodes, those of the copy before, or the same
-/// boxes from before all copies. What the first copy reads from before itself may be anything.
+/// Tells whether a copy reads what the copy before it reads: its own nodes, those of the copy before, or boxes from before all
+/// copies that look the same, such as its own weights. What the first copy reads from before itself may be anything.
 fn alike(row: &Row<'_>, first: usize, length: usize, copy: usize) -> bool {
     let (this, before) = (first + copy * length, first + (copy - 1) * length);
     (0..length).all(|place| {
@@ -109,16 +109,19 @@ fn alike(row: &Row<'_>, first: usize, length: usize, copy: usize) -> bool {
         if new.len() != old.len() {
             return false;
         }
+        let inside = |reads: &[usize], start: usize| -> Vec<usize> {
+            reads.iter().filter_map(|from| from.checked_sub(start)).collect()
+        };
         if copy == 1 {
-            let own = |reads: &[usize], start: usize| -> Vec<usize> {
-                reads.iter().filter_map(|&from| from.checked_sub(start)).collect()
-            };
-            return own(new, this) == own(old, before);
+            return inside(new, this) == inside(old, before);
         }
-        new.iter().zip(old).all(|(&new, &old)| {
-            let port = |at: usize| !row.nodes.contains(&at);
-            new == old && new < first || new == old + length && old >= first || port(new) && port(old)
-        })
+        let outside = |reads: &[usize]| -> Vec<u64> {
+            let outside = reads.iter().filter(|from| **from < first);
+            let mut looks: Vec<u64> = outside.filter_map(|from| row.looks.get(*from)).copied().collect();
+            looks.sort_unstable();
+            looks
+        };
+        inside(new, first + length) == inside(old, first) && outside(new) == outside(old)
     })
 }
 

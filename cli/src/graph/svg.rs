@@ -24,8 +24,8 @@ text{font-family:Helvetica,Arial,sans-serif;fill:#111}\
 .e{fill:none;stroke:#8890a0;stroke-width:1.4}\
 .e:hover{stroke:#d0451b;stroke-width:3}\
 .f{fill:#fafbfd;stroke:#9aa3b5;stroke-width:1}\
-.h rect{fill:#e6eaf3;stroke:#9aa3b5}\
-.h text{font-size:11px;font-weight:600;fill:#334}\
+.h{fill:#e6eaf3;stroke:#9aa3b5}\
+.ht{font-size:11px;font-weight:600;fill:#334;paint-order:stroke;stroke:#e6eaf3;stroke-width:3px}\
 .n:hover .b{stroke:#d0451b;stroke-width:2}";
 
 /// Writes the picture.
@@ -58,8 +58,9 @@ pub(super) fn text(picture: &Picture) -> String {
         }
         let left = (width - arranged.width) / 2.0;
         writeln!(text, r#"<g transform="translate({left:.1} {:.1})">"#, MARGIN + LEGEND)?;
-        all_frames(&mut text, picture, &arranged)?;
+        all_frames(&mut text, &arranged)?;
         all_edges(&mut text, picture, &arranged)?;
+        titles(&mut text, picture, &arranged)?;
         for (drawn, at) in picture.boxes.iter().zip(&arranged.boxes) {
             one_box(&mut text, picture, drawn, *at)?;
         }
@@ -68,9 +69,8 @@ pub(super) fn text(picture: &Picture) -> String {
     text
 }
 
-fn all_frames(text: &mut String, picture: &Picture, arranged: &Arranged) -> std::fmt::Result {
-    for (frame, area) in picture.frames.iter().zip(&arranged.frames) {
-        let details: Vec<String> = frame.details.iter().map(|line| escaped(line)).collect();
+fn all_frames(text: &mut String, arranged: &Arranged) -> std::fmt::Result {
+    for area in &arranged.frames {
         // Two edges behind the frame show that there are more of it.
         for back in [8.0, 4.0, 0.0] {
             writeln!(
@@ -84,14 +84,24 @@ fn all_frames(text: &mut String, picture: &Picture, arranged: &Arranged) -> std:
         }
         writeln!(
             text,
-            r#"<g class="h"><title>{}</title><rect x="{:.1}" y="{:.1}" width="{:.1}" height="{FRAME_TITLE}" rx="8"/><text x="{:.1}" y="{:.1}">{}</text></g>"#,
-            details.join("\n"),
-            area.x,
-            area.y,
-            area.width,
+            r#"<rect class="h" x="{:.1}" y="{:.1}" width="{:.1}" height="{FRAME_TITLE}" rx="8"/>"#,
+            area.x, area.y, area.width,
+        )?;
+    }
+    Ok(())
+}
+
+/// Writes the titles of the frames, above the edges that pass them.
+fn titles(text: &mut String, picture: &Picture, arranged: &Arranged) -> std::fmt::Result {
+    for (frame, area) in picture.frames.iter().zip(&arranged.frames) {
+        let details: Vec<String> = frame.details.iter().map(|line| escaped(line)).collect();
+        writeln!(
+            text,
+            r#"<text class="ht" x="{:.1}" y="{:.1}">{}<title>{}</title></text>"#,
             area.x + 10.0,
             area.y + 15.0,
             escaped(&frame.title()),
+            details.join("\n"),
         )?;
     }
     Ok(())

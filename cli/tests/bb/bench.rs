@@ -130,6 +130,47 @@ fn a_profile_is_printed_by_operator_and_by_node() {
 }
 
 #[test]
+fn a_profile_is_a_page_too() {
+    let folder = folder("bench-profile-page");
+    let path = product(&folder);
+    for backend in ["cpu", "reference", "whole-graph"] {
+        let file = folder.join("profile.html");
+        let arguments = ["bench", &path, "--runs", "2", "--shape", "x=4,8", "--backend", backend];
+        let page = ["--profile", "--html", file.to_str().unwrap()];
+        let ended = bb(&[&arguments[..], &page].concat());
+        assert_eq!(ended.code(), 0, "{}", ended.err);
+        let text = std::fs::read_to_string(&file).unwrap();
+        let names: &[&str] =
+            if backend == "whole-graph" { &["product … positive"] } else { &["product", "positive"] };
+        for name in names {
+            assert!(text.contains(&format!("<tr><td>{name}</td>")), "no {name} of {backend} in {text}");
+        }
+        // A graph that runs whole has no operations of its own, and no place beside a roof.
+        let circles = text.matches("<circle").count();
+        assert_eq!(circles, if backend == "whole-graph" { 0 } else { 2 }, "{backend}");
+        assert!(text.contains("<dt>backend</dt><dd>") && text.contains("% of a run"), "{text}");
+        assert!(!text.contains("src=") && !text.contains("href="), "it loads nothing");
+    }
+    assert_eq!(bb(&["bench", &path, "--html", "profile.html"]).code(), 2, "a page needs a profile");
+}
+
+#[test]
+fn names_cannot_leave_their_place_in_a_page() {
+    let folder = folder("bench-profile-hostile");
+    let evil = "</title><script>alert(1)</script>\"'";
+    let path = write(
+        &folder,
+        "model.onnx",
+        &model(&[("x", &[2])], vec![named(evil, node("Abs", &["x"], &["y"]))], &[("y", &[2])]),
+    );
+    let file = folder.join("profile.html");
+    let ended = bb(&["bench", &path, "--runs", "1", "--profile", "--html", file.to_str().unwrap()]);
+    assert_eq!(ended.code(), 0, "{}", ended.err);
+    let text = std::fs::read_to_string(&file).unwrap();
+    assert!(!text.contains("<script>") && text.contains("&lt;script&gt;alert(1)&lt;/script&gt;"), "{text}");
+}
+
+#[test]
 fn a_backend_for_whole_graphs_has_a_row_for_each() {
     let folder = folder("bench-profile-whole");
     let path = product(&folder);

@@ -196,16 +196,99 @@ fn a_real_model_is_drawn_in_every_form() {
     let path = data().join("models/basic_pitch/model.onnx").display().to_string();
     let nodes = bb(&["inspect", &path, "--json"]).json()["nodes"].as_array().unwrap().len();
     for form in ["svg", "html", "dot"] {
-        let file = folder.join(format!("graph.{form}"));
-        let ended = bb(&["inspect", &path, "--graph", file.to_str().unwrap()]);
-        assert_eq!(ended.code(), 0, "{}", ended.err);
-        let text = std::fs::read_to_string(&file).unwrap();
-        let boxes = if form == "dot" {
-            text.matches(" [label=").count()
-        } else {
-            text.matches("<g class=\"n\">").count()
-        };
+        let text = drawn(&folder, form, &path, &["--whole"]);
+        let part = if form == "dot" { " [label=" } else { "<g class=\"n\">" };
+        let boxes = text.matches(part).count();
         assert!(boxes > nodes, "{form}: {boxes} boxes of {nodes} nodes, and the inputs and outputs");
+    }
+}
+
+/// Draws a model in a form, and returns the text of the file.
+fn drawn(folder: &Path, form: &str, path: &str, options: &[&str]) -> String {
+    let file = folder.join(format!("graph.{form}"));
+    let ended = bb(&[&["inspect", path, "--graph", file.to_str().unwrap()][..], options].concat());
+    assert_eq!(ended.code(), 0, "{}", ended.err);
+    std::fs::read_to_string(&file).unwrap()
+}
+
+/// Four layers with a residual connection, each with a state that comes in and one that goes out, between two other nodes.
+fn layers(folder: &Path) -> String {
+    let mut nodes = vec![named("before", node("Exp", &["x"], &["h"]))];
+    let (mut inputs, mut outputs) = (vec!["x".to_owned()], Vec::new());
+    let mut hidden = "h".to_owned();
+    for layer in 0..4 {
+        let name = |what: &str| format!("{what}.{layer}");
+        let [abs, mul, neg, past, next] = ["abs", "mul", "neg", "past", "next"].map(name);
+        let step = |op: &str, reads: &[&str], gives: &str| {
+            named(&format!("{op}_{layer}"), node(op, reads, &[gives]))
+        };
+        nodes.push(step("Abs", &[&hidden], &abs));
+        nodes.push(step("Mul", &[&abs, &past], &mul));
+        nodes.push(step("Neg", &[&mul], &neg));
+        nodes.push(step("Add", &[&neg, &hidden], &next));
+        inputs.push(past);
+        outputs.push(next.clone());
+        hidden = next;
+    }
+    nodes.push(named("after", node("Tanh", &[&hidden], &["y"])));
+    outputs.push("y".to_owned());
+    write(folder, "layers.onnx", &model(&ports(&inputs), nodes, &ports(&outputs)))
+}
+
+fn ports(names: &[String]) -> Vec<(&str, &[i64])> {
+    names.iter().map(|name| (name.as_str(), &[2][..])).collect()
+}
+
+#[test]
+fn layers_are_drawn_once() {
+    let folder = folder("inspect-graph-layers");
+    let path = layers(&folder);
+    let count = |text: &str, part: &str| text.matches(part).count();
+    let svg = drawn(&folder, "svg", &path, &[]);
+    // One layer, the nodes around it, x and y, and the states of the first layer.
+    assert_eq!(count(&svg, "<g class=\"n\">"), 4 + 2 + 2 + 2, "{svg}");
+    assert!(svg.contains("4 times, 4 nodes each") && svg.contains("the last with Abs_3"), "{svg}");
+    assert!(svg.contains("passes next.0 f32[2] to the next"), "{svg}");
+    assert!(svg.contains("also past.3 f32[2]") && svg.contains("also next.2 f32[2]"), "{svg}");
+    // x to before, before to two nodes, past to Mul, three inside, Add to the state and to after, after to y.
+    assert_eq!(count(&svg, "<path class=\"e\""), 1 + 2 + 1 + 3 + 2 + 1);
+    let whole = drawn(&folder, "svg", &path, &["--whole"]);
+    assert_eq!(count(&whole, "<g class=\"n\">"), 16 + 2 + 5 + 5);
+    assert!(!whole.contains("times, "), "{whole}");
+    let html = drawn(&folder, "html", &path, &[]);
+    assert_eq!((count(&html, "</svg>"), count(&html, "<g class=\"n\">")), (2, 10 + 28), "one of each");
+    let dot = drawn(&folder, "dot", &path, &[]);
+    assert!(dot.contains("subgraph cluster_0 { label=\"4 times, 4 nodes each\""), "{dot}");
+}
+
+#[test]
+fn times_of_a_profile_colour_the_nodes() {
+    let folder = folder("inspect-graph-times");
+    let path = layers(&folder);
+    let times = write(
+        &folder,
+        "times.json",
+        bb(&["bench", &path, "--runs", "3", "--profile", "--json"]).out.as_bytes(),
+    );
+    let svg = drawn(&folder, "svg", &path, &["--times", &times]);
+    assert!(svg.contains("all 4 of this place take ") && svg.contains("all together take "), "{svg}");
+    let html = drawn(&folder, "html", &path, &["--times", &times]);
+    assert!(html.contains("id=\"colours\"") && html.contains("data-coverage=\"#b9e4c0\""), "{html}");
+    // Times that were written by hand: half of a run is in one node, and none in the others.
+    let by_hand =
+        r#"{"profile":{"seconds_per_run":2.0,"instructions":[{"node":"Abs_1","seconds_per_run":1.0}]}}"#;
+    let by_hand = write(&folder, "by-hand.json", by_hand.as_bytes());
+    let svg = drawn(&folder, "svg", &path, &["--times", &by_hand, "--whole"]);
+    assert_eq!(svg.matches("takes 1.000 s, 50.0 % of a run").count(), 1, "{svg}");
+    assert_eq!(svg.matches("takes 0.00 µs, 0.0 % of a run").count(), 17, "{svg}");
+    let wrong = write(&folder, "wrong.json", b"{\"profile\": 3}");
+    for (file, why) in
+        [(wrong.as_str(), "has no times of nodes"), ("missing.json", "cannot read `missing.json`")]
+    {
+        let graph = folder.join("no.svg");
+        let ended = bb(&["inspect", &path, "--graph", graph.to_str().unwrap(), "--times", file]);
+        assert_eq!(ended.code(), 1);
+        assert!(ended.err.contains(why), "{}", ended.err);
     }
 }
 

@@ -1,0 +1,88 @@
+"""A server in a process of its own, and the cases of the repository's models."""
+
+import contextlib
+import pathlib
+import signal
+import subprocess
+
+import numpy as np
+import onnx
+
+MODELS = pathlib.Path(__file__).parents[2] / "tests/data/models"
+
+
+class Case:
+    """A model with inputs, and the outputs that ONNX Runtime gave for them."""
+
+    def __init__(self, name):
+        self.name = name
+        self.path = MODELS / name / "model.onnx"
+        graph = onnx.load(self.path).graph
+        made = {tensor.name for tensor in graph.initializer}
+        self.inputs = self.read("input", [value.name for value in graph.input if value.name not in made])
+        self.outputs = self.read("output", [value.name for value in graph.output])
+
+    def read(self, kind, names):
+        arrays = {}
+        for place, name in enumerate(names):
+            tensor = onnx.TensorProto()
+            tensor.ParseFromString((MODELS / self.name / f"test_data_set_0/{kind}_{place}.pb").read_bytes())
+            arrays[name] = onnx.numpy_helper.to_array(tensor)
+        return arrays
+
+    def check(self, outputs):
+        """Fails unless outputs are those of ONNX Runtime, by ONNX's tolerances."""
+        assert outputs.keys() == self.outputs.keys(), (outputs.keys(), self.outputs.keys())
+        for name, expected in self.outputs.items():
+            got = outputs[name]
+            assert got.shape == expected.shape, (self.name, name, got.shape, expected.shape)
+            if expected.dtype.kind in "OUS":
+                text = [value.decode() if isinstance(value, bytes) else value for value in got.flat]
+                assert text == list(expected.flat), (self.name, name)
+            else:
+                assert got.dtype == expected.dtype, (self.name, name, got.dtype, expected.dtype)
+                np.testing.assert_allclose(got, expected, rtol=1e-3, atol=1e-5, err_msg=f"{self.name} {name}")
+
+
+class Server:
+    """`bb serve` on ports of loopback."""
+
+    def __init__(self, bb, cases, *options, http="127.0.0.1:0", grpc="127.0.0.1:0"):
+        models = [f"{case.name}={case.path}" for case in cases]
+        command = [bb, "serve", *models, "--http", http, "--grpc", grpc, *options]
+        self.process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+        self.http = self.line("HTTP http://")
+        self.grpc = self.line("gRPC ")
+
+    def line(self, start):
+        line = self.process.stdout.readline().strip()
+        assert line.startswith(start), f"expected a line that begins with {start!r}, got {line!r}"
+        return line[len(start) :]
+
+    def resident(self):
+        """The bytes of memory that the process holds."""
+        for line in pathlib.Path(f"/proc/{self.process.pid}/status").read_text().splitlines():
+            if line.startswith("VmRSS:"):
+                return 1024 * int(line.split()[1])
+        raise AssertionError("the server has ended")
+
+    def kill(self):
+        self.process.send_signal(signal.SIGKILL)
+        self.process.wait()
+
+    def end(self):
+        """Asks the server to end, and fails if it left something unanswered."""
+        self.process.send_signal(signal.SIGTERM)
+        code = self.process.wait(timeout=60)
+        assert code == 0, f"the server ended with {code}"
+
+
+@contextlib.contextmanager
+def serving(*arguments, **options):
+    server = Server(*arguments, **options)
+    try:
+        yield server
+        server.end()
+    finally:
+        if server.process.poll() is None:
+            server.kill()
