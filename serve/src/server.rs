@@ -160,6 +160,8 @@ impl Server {
                 };
                 tokio::time::timeout_at(until.into(), all).await.is_ok()
             });
+            // A connection that is open without a request, or with the beginning of a head, has nothing to be answered.
+            finished |= self.shared.budget.held() == 0;
         }
         self.shared.models.iter().for_each(|model| model.queue.close());
         finished &= self.wait_for_workers(until);

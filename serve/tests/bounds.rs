@@ -157,6 +157,20 @@ fn a_shutdown_ends_in_time_and_answers_the_rest_with_an_error() {
 }
 
 #[test]
+fn peers_that_stay_silent_do_not_make_a_shutdown_fail() {
+    let server = counter(|config| config.grace = Duration::from_millis(300));
+    let mut begun = TcpStream::connect(server.http()).unwrap();
+    begun.write_all(b"GET /v2/health/li").unwrap();
+    let nothing = TcpStream::connect(server.http()).unwrap();
+    let by_grpc = TcpStream::connect(server.grpc()).unwrap();
+    assert_eq!(post(server.http(), PATH, &count(1)).status, 200, "others are answered");
+    let start = Instant::now();
+    assert!(server.shut_down().finished, "all that was asked was answered");
+    assert!(start.elapsed() < Duration::from_secs(3), "{:?}", start.elapsed());
+    drop((begun, nothing, by_grpc));
+}
+
+#[test]
 fn values_beyond_the_limits_are_refused() {
     let mut config = config(vec![made("double", &double())]);
     config.limits.value_bytes = 1000;
