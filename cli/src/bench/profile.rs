@@ -184,7 +184,7 @@ fn grouped(
 /// Returns the name of the operator that a row comes from.
 fn operator(row: &ProfileRow) -> String {
     match (&row.node, &row.last_node) {
-        (Some(_), Some(_)) => "(several)".to_owned(),
+        (Some(first), Some(last)) => format!("{} … {}", of_domain(first), of_domain(last)),
         (Some(node), None) => of_domain(node),
         (None, _) => format!("({})", row.operation),
     }

@@ -4,7 +4,7 @@ use super::peak::Peaks;
 use super::profile::{Group, Summary};
 use super::roofline::{self, Kernel};
 use crate::error::{Error, Result};
-use crate::graph::{self, escaped};
+use crate::graph::{self, escaped, shortened};
 use crate::render;
 use std::fmt::Write;
 use std::path::Path;
@@ -12,10 +12,13 @@ use std::path::Path;
 /// The most nodes in the table, so that browsers can show it.
 const NODES: usize = 5000;
 
+/// The most characters of a node's name in the table; the whole name appears under the pointer.
+const NAME: usize = 72;
+
 /// The script that sorts and filters the table of nodes.
 const SCRIPT: &str = r#"
 const table = document.querySelector('#nodes'), body = table.tBodies[0];
-const value = (row, at) => row.cells[at].dataset.v ?? row.cells[at].textContent;
+const value = (row, at) => row.cells[at].dataset.v || row.cells[at].title || row.cells[at].textContent;
 for (const [at, head] of [...table.tHead.rows[0].cells].entries()) {
   head.querySelector('button').addEventListener('click', () => {
     const down = head.getAttribute('aria-sort') !== 'descending';
@@ -31,7 +34,7 @@ for (const [at, head] of [...table.tHead.rows[0].cells].entries()) {
 }
 document.querySelector('#filter').addEventListener('input', (e) => {
   const words = e.target.value.toLowerCase();
-  for (const row of body.rows) row.hidden = !row.textContent.toLowerCase().includes(words);
+  for (const row of body.rows) row.hidden = !`${row.cells[0].title} ${row.textContent}`.toLowerCase().includes(words);
 });
 "#;
 
@@ -40,8 +43,8 @@ body{margin:0 auto;max-width:1080px;padding:24px;font:14px/1.45 Helvetica,Arial,
 h1{font-size:22px;margin:0 0 4px;overflow-wrap:anywhere}h2{font-size:17px;margin:32px 0 8px}p{margin:4px 0 10px;color:#445}\
 dl{display:grid;grid-template-columns:repeat(auto-fit,minmax(150px,1fr));gap:10px;margin:16px 0}\
 dl div{border:1px solid #dde0e8;border-radius:6px;padding:8px 10px}dt{color:#667;font-size:12px}dd{margin:0;font-size:16px}\
-table{border-collapse:collapse;width:100%}td,th{padding:3px 8px;text-align:right;border-bottom:1px solid #eceef3;font-variant-numeric:tabular-nums}\
-td:first-child,th:first-child,td.left,th.left{text-align:left;overflow-wrap:anywhere}th{position:sticky;top:0;background:#fff}\
+table{border-collapse:collapse;width:100%}td,th{padding:3px 8px;text-align:right;white-space:nowrap;border-bottom:1px solid #eceef3;font-variant-numeric:tabular-nums}\
+td:first-child,th:first-child,td.left,th.left{text-align:left}td:first-child{white-space:normal;overflow-wrap:anywhere}th{position:sticky;top:0;background:#fff}\
 th button{font:inherit;font-weight:600;border:0;background:none;padding:0;cursor:pointer;color:inherit}\
 th[aria-sort=ascending] button::after{content:' ▲'}th[aria-sort=descending] button::after{content:' ▼'}\
 .bar{display:inline-block;height:11px;border-radius:2px;vertical-align:-1px;min-width:1px}td.bars{width:34%;text-align:left}\
@@ -182,9 +185,10 @@ fn node(summary: &Summary, group: &Group, peaks: &Peaks) -> String {
     };
     let shown = roof.map_or_else(|| "-".to_owned(), |roof| format!("{roof:.0} %"));
     format!(
-        r#"<tr><td>{}</td><td class="left">{}</td><td data-v="{}">{calls}</td><td data-v="{seconds:e}">{time}</td><td data-v="{seconds:e}">{share}</td><td data-v="{:e}">{flops}</td><td data-v="{:e}">{bytes}</td><td data-v="{}">{shown}</td></tr>
+        r#"<tr><td title="{}">{}</td><td class="left">{}</td><td data-v="{}">{calls}</td><td data-v="{seconds:e}">{time}</td><td data-v="{seconds:e}">{share}</td><td data-v="{:e}">{flops}</td><td data-v="{:e}">{bytes}</td><td data-v="{}">{shown}</td></tr>
 "#,
         escaped(&group.name),
+        escaped(&shortened(&group.name, NAME)),
         escaped(&group.what),
         group.calls,
         per_second(group.cost.flops),

@@ -33,7 +33,7 @@ const RIGHT: f64 = 20.0;
 const TOP: f64 = 16.0;
 const BOTTOM: f64 = 48.0;
 
-const STYLE: &str = "text{font:12px Helvetica,Arial,sans-serif;fill:#333}.g{stroke:#e4e6ec}.r{fill:none;stroke:#445;stroke-width:1.6}\
+const STYLE: &str = "text{font:12px Helvetica,Arial,sans-serif;fill:#333;paint-order:stroke;stroke:#fff;stroke-width:3px}.g{stroke:#e4e6ec}.r{fill:none;stroke:#445;stroke-width:1.6}\
 .c{stroke-dasharray:5 4}.k{stroke:#fff;stroke-width:.8;fill-opacity:.75}.k:hover{stroke:#111;stroke-width:2}";
 
 /// A logarithmic axis.

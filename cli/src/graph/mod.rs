@@ -151,7 +151,7 @@ pub(crate) fn escaped(text: &str) -> String {
 }
 
 /// Shortens text to `most` characters by cutting its middle, because names often differ at their ends.
-fn shortened(text: &str, most: usize) -> String {
+pub(crate) fn shortened(text: &str, most: usize) -> String {
     let count = text.chars().count();
     if count <= most {
         return text.to_owned();

@@ -143,7 +143,10 @@ fn a_profile_is_a_page_too() {
         let names: &[&str] =
             if backend == "whole-graph" { &["product … positive"] } else { &["product", "positive"] };
         for name in names {
-            assert!(text.contains(&format!("<tr><td>{name}</td>")), "no {name} of {backend} in {text}");
+            assert!(
+                text.contains(&format!("<tr><td title=\"{name}\">{name}</td>")),
+                "no {name} of {backend} in {text}"
+            );
         }
         // A graph that runs whole has no operations of its own, and no place beside a roof.
         let circles = text.matches("<circle").count();
