@@ -1,0 +1,217 @@
+//! The command `demo`: a cluster of processes on this machine, whose results are compared with the backend's.
+
+use crate::args::Failure;
+use crate::points::{self, Comparison, Expected, PointModel};
+use bb_ballista::{RunSettings, cluster, session};
+use clap::Args as ClapArgs;
+use datafusion::prelude::{ParquetReadOptions, SessionContext};
+use futures::StreamExt as _;
+use std::collections::BTreeMap;
+use std::io::{BufRead as _, BufReader};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+/// How long a process may take to start, and a query to end.
+const START: Duration = Duration::from_secs(60);
+const QUERY: Duration = Duration::from_secs(600);
+
+/// Starts clusters of one and of several executors, and asks each for the same query.
+#[derive(Debug, ClapArgs)]
+pub(crate) struct Demo {
+    /// A model with one input `[rows, NUMBER]` of `f32`.
+    #[arg(long, default_value = "tests/data/models/skl_random_forest/model.onnx")]
+    model: PathBuf,
+    /// The backend that runs it.
+    #[arg(long, default_value = "cpu")]
+    backend: String,
+    /// How many executors the larger cluster has.
+    #[arg(long, default_value_t = 2, value_parser = clap::value_parser!(u16).range(1..=64))]
+    executors: u16,
+    /// The rows of the table.
+    #[arg(long, default_value_t = 1_000_000)]
+    rows: usize,
+    /// The partitions of the table.
+    #[arg(long, default_value_t = 16)]
+    partitions: usize,
+    /// Ends one executor in the middle of a further query.
+    #[arg(long)]
+    kill: bool,
+}
+
+impl Demo {
+    pub(crate) async fn run(self, run: &RunSettings) -> Result<(), Failure> {
+        let folder = tempfile::Builder::new().prefix("bb-ballista-").tempdir()?;
+        let table = folder.path().join("points.parquet");
+        let model = PointModel::load(&self.model, &self.backend)?;
+        let memory = points::write(&table, self.rows, model.width)?;
+        println!(
+            "table: {} rows of {} numbers, {} MB of Parquet, {} MB as columns in memory",
+            self.rows,
+            model.width,
+            std::fs::metadata(&table)?.len() / 1_000_000,
+            memory / 1_000_000
+        );
+        let start = Instant::now();
+        let expected = model.expect(self.rows)?;
+        let seconds = start.elapsed().as_secs_f64();
+        println!("backend `{}` alone, all threads: {}", self.backend, rate(self.rows, seconds));
+        let path = std::path::absolute(&self.model)?;
+        let path = path.to_str().ok_or("the path of the model is not Unicode")?;
+        let sql = format!(
+            "SELECT id, bb_run('{}#backend={}', x) AS y, bb_process() AS process FROM points",
+            path.replace('\'', "''"),
+            self.backend
+        );
+        let query = Query { sql: &sql, table: &table, expected: &expected, partitions: self.partitions };
+        let mut counts = vec![1, self.executors];
+        counts.dedup();
+        let mut whole = Duration::ZERO;
+        for executors in counts {
+            let cluster = LocalCluster::start(executors)?;
+            let context = cluster.ready(&query, run).await?;
+            let (took, by_process) = query.ask(&context).await?;
+            println!("{executors} executors: {}; {}", rate(self.rows, took.as_secs_f64()), shares(&by_process));
+            if by_process.len() != usize::from(executors) {
+                return Err(format!("expected {executors} processes to have computed rows").into());
+            }
+            for executor in &cluster.executors {
+                println!("  process {}: at most {} MB in memory", executor.0.id(), peak(executor.0.id())? / 1_000_000);
+            }
+            whole = took;
+        }
+        if self.kill {
+            let mut cluster = LocalCluster::start(self.executors)?;
+            let context = cluster.ready(&query, run).await?;
+            let victim = cluster.executors.remove(0);
+            let id = victim.0.id();
+            let killer = tokio::spawn(async move {
+                tokio::time::sleep(whole / 2).await;
+                // On Unix this is SIGKILL, and the process cannot say good-bye.
+                drop(victim);
+                Instant::now()
+            });
+            let start = Instant::now();
+            let (took, by_process) = query.ask(&context).await?;
+            let killed = killer.await?.duration_since(start);
+            if killed >= took {
+                return Err("the query ended before the executor did".into());
+            }
+            println!(
+                "{} executors, process {id} killed after {:.1} s: {}; {}",
+                self.executors,
+                killed.as_secs_f64(),
+                rate(self.rows, took.as_secs_f64()),
+                shares(&by_process)
+            );
+        }
+        println!("all rows are there once and equal those of the backend bit for bit");
+        Ok(())
+    }
+}
+
+fn rate(rows: usize, seconds: f64) -> String {
+    #[expect(clippy::cast_precision_loss, reason = "a rate is printed with few digits")]
+    let rate = rows as f64 / seconds;
+    format!("{seconds:.2} s, {rate:.0} rows/s")
+}
+
+fn shares(by_process: &BTreeMap<i64, usize>) -> String {
+    let shares = by_process.iter().map(|(process, rows)| format!("process {process} did {rows} rows"));
+    shares.collect::<Vec<_>>().join(", ")
+}
+
+/// Returns the greatest size that a process had in memory.
+fn peak(process: u32) -> Result<usize, Failure> {
+    let status = std::fs::read_to_string(format!("/proc/{process}/status"))?;
+    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
+    let kilobytes = line.and_then(|line| line.trim().strip_suffix("kB")).ok_or("the system tells no sizes")?;
+    Ok(kilobytes.trim().parse::<usize>()? * 1024)
+}
+
+/// The query of the demonstration.
+struct Query<'a> {
+    sql: &'a str,
+    table: &'a Path,
+    expected: &'a Expected,
+    partitions: usize,
+}
+
+impl Query<'_> {
+    /// Asks a cluster, and compares all rows.
+    async fn ask(&self, context: &SessionContext) -> Result<(Duration, BTreeMap<i64, usize>), Failure> {
+        let start = Instant::now();
+        let mut comparison = Comparison::with(self.expected);
+        let compare = async {
+            let mut stream = context.sql(self.sql).await?.execute_stream().await?;
+            while let Some(batch) = stream.next().await {
+                comparison.add(&batch?)?;
+            }
+            Ok::<_, Failure>(())
+        };
+        tokio::time::timeout(QUERY, compare).await.map_err(|_| "the query takes too long")??;
+        comparison.finish()?;
+        Ok((start.elapsed(), comparison.by_process))
+    }
+}
+
+/// A process that ends with its owner.
+struct Owned(Child);
+
+impl Drop for Owned {
+    fn drop(&mut self) {
+        // A process that ended already cannot be killed.
+        let _ended = self.0.kill();
+        let _status = self.0.wait();
+    }
+}
+
+/// A scheduler and executors.
+struct LocalCluster {
+    scheduler: String,
+    executors: Vec<Owned>,
+    _scheduler: Owned,
+}
+
+impl LocalCluster {
+    /// Starts the processes. Each executor has one thread, so that what several of them gain is seen.
+    fn start(executors: u16) -> Result<LocalCluster, Failure> {
+        let (process, said) = spawn(&["scheduler", "--listen", "127.0.0.1:0", "--executor-timeout", "5"])?;
+        let scheduler = said.strip_prefix("scheduler ").ok_or("the scheduler does not say where it listens")?;
+        let start = |_| {
+            let args = ["executor", "--scheduler", scheduler, "--slots", "1", "--threads", "1", "--heartbeat", "1"];
+            Ok::<_, Failure>(spawn(&args)?.0)
+        };
+        let executors = (0..executors).map(start).collect::<Result<_, _>>()?;
+        Ok(LocalCluster { scheduler: scheduler.to_owned(), executors, _scheduler: process })
+    }
+
+    /// Waits until all executors work, which loads the model in each of them, and returns a client.
+    async fn ready(&self, query: &Query<'_>, run: &RunSettings) -> Result<SessionContext, Failure> {
+        let config = session::cluster_config().with_target_partitions(query.partitions);
+        let context = cluster::client(&format!("df://{}", self.scheduler), config, run).await?;
+        let path = query.table.to_str().ok_or("the path of the table is not Unicode")?;
+        context.register_parquet("points", path, ParquetReadOptions::default()).await?;
+        let start = Instant::now();
+        while start.elapsed() < START {
+            let (_, by_process) = query.ask(&context).await?;
+            if by_process.len() == self.executors.len() {
+                return Ok(context);
+            }
+        }
+        Err(format!("not all of {} executors came to work in time", self.executors.len()).into())
+    }
+}
+
+/// Starts this program again, and returns what it says first.
+fn spawn(args: &[&str]) -> Result<(Owned, String), Failure> {
+    let program = std::env::current_exe()?;
+    let mut process = Owned(Command::new(program).args(args).stdout(Stdio::piped()).spawn()?);
+    let out = process.0.stdout.take().ok_or("a process has no output")?;
+    let mut line = String::new();
+    BufReader::new(out).read_line(&mut line)?;
+    match line.trim() {
+        "" => Err(format!("`{}` ended before it was ready", args.join(" ")).into()),
+        line => Ok((process, line.to_owned())),
+    }
+}
