@@ -98,8 +98,8 @@ mod tests {
         cache.get(c, || Ok(30)).unwrap();
         cache.get(a, || Err(nothing())).unwrap();
         assert!(cache.get(b, || Err(nothing())).is_err());
-        // By bytes: 90 and 30 are too many, and the newest stays.
-        cache.get(b, || Ok(90)).unwrap();
+        // By bytes: 95 and 10 are too many, and the newest stays.
+        cache.get(b, || Ok(95)).unwrap();
         assert!(cache.get(a, || Err(nothing())).is_err());
         cache.get(b, || Err(nothing())).unwrap();
     }

@@ -11,7 +11,9 @@ use std::sync::Arc;
 #[non_exhaustive]
 pub enum Error {
     /// The first argument of the function is not a text that is known when the query is planned.
-    #[error("the first argument of `{function}` must be a text literal with the path or URL of a model; got {got}")]
+    #[error(
+        "the first argument of `{function}` must be a text literal with the path or URL of a model; got {got}"
+    )]
     ModelArgument {
         /// The function.
         function: &'static str,
@@ -57,7 +59,9 @@ pub enum Error {
         most: u64,
     },
     /// The model is not the one that the query was planned with.
-    #[error("the model `{location}` has the SHA-256 hash {got}; expected {expected}, with which the query was planned")]
+    #[error(
+        "the model `{location}` has the SHA-256 hash {got}; expected {expected}, with which the query was planned"
+    )]
     Hash {
         /// Where the model lies.
         location: String,
@@ -106,7 +110,9 @@ pub enum Error {
         source: Box<bb::Error>,
     },
     /// A model draws random numbers, but the function gives equal rows equal results.
-    #[error("the model `{location}` draws random numbers in `{op}`; call `bb_run_volatile` in place of `bb_run`")]
+    #[error(
+        "the model `{location}` draws random numbers in `{op}`; call `bb_run_volatile` in place of `bb_run`"
+    )]
     Random {
         /// Where the model lies.
         location: String,
@@ -172,7 +178,9 @@ pub enum Error {
         got: Vec<Option<usize>>,
     },
     /// The metadata of a column does not describe its lists.
-    #[error("the column for the input `{input}` has the metadata {metadata} of a tensor, which does not fit lists of {size} elements")]
+    #[error(
+        "the column for the input `{input}` has the metadata {metadata} of a tensor, which does not fit lists of {size} elements"
+    )]
     TensorMetadata {
         /// The input.
         input: String,
@@ -182,7 +190,9 @@ pub enum Error {
         size: usize,
     },
     /// A column has a null, for which no tensor has an element.
-    #[error("the column for the input `{input}` is null in row {row} of a batch; filter nulls or write coalesce(…)")]
+    #[error(
+        "the column for the input `{input}` is null in row {row} of a batch; filter nulls or write coalesce(…)"
+    )]
     Null {
         /// The input.
         input: String,
@@ -190,7 +200,9 @@ pub enum Error {
         row: usize,
     },
     /// The lists of a column differ in length.
-    #[error("the column for the input `{input}` has a list of {got} elements in row {row} of a batch; the first row has {expected}, and a tensor needs lists of equal length")]
+    #[error(
+        "the column for the input `{input}` has a list of {got} elements in row {row} of a batch; the first row has {expected}, and a tensor needs lists of equal length"
+    )]
     Ragged {
         /// The input.
         input: String,
@@ -282,8 +294,14 @@ impl From<Error> for DataFusionError {
 }
 
 /// An error whose text has its causes, because a cluster passes nothing but the text of an error on.
-#[derive(Debug)]
 pub struct Chain(pub Error);
+
+// A cluster passes the text for developers on, so that this is the same.
+impl std::fmt::Debug for Chain {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        std::fmt::Display::fmt(self, f)
+    }
+}
 
 impl std::fmt::Display for Chain {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {

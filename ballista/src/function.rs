@@ -98,7 +98,8 @@ impl RunFunction {
         let text = literal.try_as_str().flatten().ok_or_else(|| wrong(literal.to_string()))?;
         let of: ModelRef = text.parse()?;
         check_backend(&of.backend)?;
-        let model = Model::find(&of, Places { stores: &self.settings.stores, limits: &self.settings.limits })?;
+        let model =
+            Model::find(&of, Places { stores: &self.settings.stores, limits: &self.settings.limits })?;
         match &model.random {
             Some(op) if self.signature.volatility == Volatility::Immutable => {
                 Err(Error::Random { location: of.location, op: op.clone() })
@@ -116,8 +117,10 @@ impl RunFunction {
         let compiled = model.compiled(&of, self.settings.threads, &self.settings.limits)?;
         let mut columns = Vec::new();
         check_count(&model, args.args.len().saturating_sub(1))?;
+        // Without rows there is nothing from which the length of lists could be had.
+        let inputs = if args.number_rows == 0 { &[] } else { model.inputs.as_slice() };
         let given = args.args.iter().skip(1).zip(args.arg_fields.iter().skip(1));
-        for (input, (value, field)) in model.inputs.iter().zip(given) {
+        for (input, (value, field)) in inputs.iter().zip(given) {
             types::check_column(input, &Field::new("", value.data_type(), true))?;
             let array = |value: &ColumnarValue, rows| {
                 let array = value.to_array(rows);
@@ -197,11 +200,15 @@ fn check_count(model: &Model, got: usize) -> Result<(), Error> {
 }
 
 /// Runs a model on all rows of a batch.
-fn run_batch(of: &ModelRef, compiled: &Compiled, columns: &[Column<'_>], rows: usize) -> Result<ArrayRef, Error> {
+fn run_batch(
+    of: &ModelRef,
+    compiled: &Compiled,
+    columns: &[Column<'_>],
+    rows: usize,
+) -> Result<ArrayRef, Error> {
     let model = &compiled.model;
     let most = of.memory.map_or(RESULT_BYTES, NonZeroUsize::get);
-    let mut results: Vec<_> =
-        model.outputs.iter().map(|output| Results::new(output, rows, most)).collect();
+    let mut results: Vec<_> = model.outputs.iter().map(|output| Results::new(output, rows, most)).collect();
     let mut together = match model.rows {
         Rows::Single => 1,
         Rows::Joined => of.batch.map_or_else(|| rows_of_run(model, columns), NonZeroUsize::get),
@@ -212,8 +219,11 @@ fn run_batch(of: &ModelRef, compiled: &Compiled, columns: &[Column<'_>], rows: u
         let ran = run(compiled, columns, start, now, &mut results);
         match ran {
             Ok(()) => start += now,
-            // Fewer rows need less memory. What did not run left no results.
-            Err(error) if now > 1 && is_memory(&error) => together = now / 2,
+            // Fewer rows need less memory. What did not run left no results. A backend may hide the cause in an error of its own;
+            // whoever bounds memory expects such errors.
+            Err(error @ Error::Run { .. }) if now > 1 && (of.memory.is_some() || is_memory(&error)) => {
+                together = now / 2;
+            }
             Err(error) => return Err(error),
         }
     }
@@ -258,8 +268,7 @@ fn run(
     results: &mut [Results<'_>],
 ) -> Result<(), Error> {
     let model = &compiled.model;
-    let failed =
-        |source| Error::Run { location: model.location.clone(), rows, source: Box::new(source) };
+    let failed = |source| Error::Run { location: model.location.clone(), rows, source: Box::new(source) };
     let mut values = Vec::with_capacity(model.inputs.len());
     for column in columns {
         let data = column.tensor(start, rows)?;
@@ -311,14 +320,19 @@ fn is_memory(error: &Error) -> bool {
     if source.memory_pressure().is_some() {
         return true;
     }
+    let too_much = |error: &bb::ir::Error| match error {
+        bb::ir::Error::TooLarge { .. } | bb::ir::Error::Memory { .. } => true,
+        bb::ir::Error::Limit { name, .. } => *name == Some("run_bytes"),
+        _ => false,
+    };
     let mut cause: Option<&(dyn std::error::Error + 'static)> = Some(source.as_ref());
     while let Some(error) = cause {
+        // An error that says nothing of its own is not among the causes, but the error that contains it is.
+        if let Some(bb::Error::Ir(error)) = error.downcast_ref::<bb::Error>() {
+            return too_much(error);
+        }
         if let Some(error) = error.downcast_ref::<bb::ir::Error>() {
-            return match error {
-                bb::ir::Error::TooLarge { .. } | bb::ir::Error::Memory { .. } => true,
-                bb::ir::Error::Limit { name, .. } => *name == Some("run_bytes"),
-                _ => false,
-            };
+            return too_much(error);
         }
         cause = error.source();
     }

@@ -11,6 +11,7 @@ mod cache;
 pub mod cluster;
 mod columns;
 mod error;
+mod external;
 mod function;
 mod location;
 mod model;

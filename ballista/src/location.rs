@@ -11,14 +11,22 @@ use url::Url;
 /// The options, for messages.
 const OPTIONS: &str = "backend=NAME, batch=ROWS, memory=BYTES or sha256=HASH";
 
-/// The SHA-256 hash of a model.
+/// The SHA-256 hash of a model, including the files in which its weights are.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct ModelHash([u8; 32]);
 
 impl ModelHash {
-    /// Returns the hash of these bytes.
+    /// Returns the hash of a model without external data, which is that of its bytes.
     pub fn of(bytes: &[u8]) -> ModelHash {
         ModelHash(Sha256::digest(bytes).into())
+    }
+
+    pub(crate) fn finished(of: Sha256) -> ModelHash {
+        ModelHash(of.finalize().into())
+    }
+
+    pub(crate) fn bytes(&self) -> &[u8] {
+        &self.0
     }
 }
 
@@ -146,7 +154,9 @@ mod tests {
 
     #[test]
     fn wrong_options_are_named() {
-        for text in ["m#batch=0", "m#batch=", "m#colour=red", "m#sha256=ab", "m#backend=", "m#memory=-1", "m#=&x=1"] {
+        for text in
+            ["m#batch=0", "m#batch=", "m#colour=red", "m#sha256=ab", "m#backend=", "m#memory=-1", "m#=&x=1"]
+        {
             let error = text.parse::<ModelRef>().unwrap_err();
             assert!(matches!(error, Error::Option { .. }), "{text}");
         }

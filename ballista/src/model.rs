@@ -2,12 +2,16 @@
 
 use crate::cache::{Cache, Weigh};
 use crate::error::Error;
-use crate::location::{ModelHash, ModelRef};
-use crate::stores::{Places, Version};
+use crate::external;
+use crate::location::{ModelHash, ModelRef, Place};
+use crate::stores::{Content, Places, Version};
 use bb::ir::graph::{Dim, Graph, Node, ValueType};
-use bb::{BackendHandle, CompileOptions, DataType, ErasedExecutable, Limits, Module, OpenOptions, Registry};
+use bb::{
+    BackendHandle, CompileOptions, DataType, ErasedExecutable, Limits, Module, OpenOption, OpenOptions,
+    Registry,
+};
 use std::num::NonZeroUsize;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 /// How many models are kept, and how many bytes of their files.
@@ -15,17 +19,14 @@ const KEPT: usize = 16;
 const KEPT_BYTES: usize = 8 << 30;
 
 /// Operators that draw random numbers.
-const RANDOM: &[&str] = &[
-    "Bernoulli",
-    "Multinomial",
-    "RandomNormal",
-    "RandomNormalLike",
-    "RandomUniform",
-    "RandomUniformLike",
-];
+const RANDOM: &[&str] =
+    &["Bernoulli", "Multinomial", "RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike"];
 
-/// The hashes of what lies at a place.
-static HASHES: Cache<(String, Version), ModelHash> = Cache::new(256, usize::MAX);
+/// The files with external data of what lies at a place.
+static FILES: Cache<(String, Version), Vec<String>> = Cache::new(256, 16 << 20);
+
+/// The hashes of what lies at a place, and of these files.
+static HASHES: Cache<(String, Vec<Version>), ModelHash> = Cache::new(256, 16 << 20);
 
 /// Models by the hash of their content. Models of equal content in two folders may have different external data.
 static MODELS: Cache<(ModelHash, Option<PathBuf>), Model> = Cache::new(KEPT, KEPT_BYTES);
@@ -120,6 +121,12 @@ impl Weigh for ModelHash {
     }
 }
 
+impl Weigh for Vec<String> {
+    fn weight(&self) -> usize {
+        self.iter().map(String::len).sum()
+    }
+}
+
 impl Weigh for Model {
     fn weight(&self) -> usize {
         self.bytes
@@ -129,25 +136,44 @@ impl Weigh for Model {
 impl Model {
     /// Returns the model that a query names, and compares its hash with that of the query.
     pub(crate) fn find(of: &ModelRef, places: Places<'_>) -> Result<Arc<Model>, Error> {
-        let folder = match crate::location::Place::of(&of.location) {
-            crate::location::Place::File(path) => path.parent().map(std::path::Path::to_path_buf),
-            crate::location::Place::Object(_) => None,
+        let folder = match Place::of(&of.location) {
+            Place::File(path) => path.parent().map(Path::to_path_buf),
+            Place::Object(_) => None,
         };
-        let read = || -> Result<_, Error> {
-            let content = places.read(&of.location)?;
-            let hash = ModelHash::of(&content.bytes);
-            Ok((content, hash))
+        let beside = folder.as_deref();
+        let hash_of = |content: &Content, files: &[String]| match beside {
+            Some(folder) => external::hash(&content.bytes, folder, files, places.limits),
+            None => Ok(ModelHash::of(&content.bytes)),
         };
+        let files_of = |content: &Content| beside.map_or_else(Vec::new, |_| external::files(&content.bytes));
+        // What was read for its hash need not be read again.
         let mut at_hand = None;
         let hash = match of.sha256 {
             Some(hash) => hash,
             None => {
                 let version = places.version(&of.location)?;
-                *HASHES.get((of.location.clone(), version), || Ok(at_hand.insert(read()?).1))?
+                let key = (of.location.clone(), version.clone());
+                let files = FILES.get(key, || {
+                    let content = at_hand.insert(places.read(&of.location)?);
+                    Ok(files_of(content))
+                })?;
+                let mut versions = vec![version];
+                for (folder, file) in
+                    beside.iter().flat_map(|folder| files.iter().map(move |file| (folder, file)))
+                {
+                    versions.push(places.version(&folder.join(file).to_string_lossy())?);
+                }
+                *HASHES.get((of.location.clone(), versions), || {
+                    let content = at_hand.take().map_or_else(|| places.read(&of.location), Ok)?;
+                    let hash = hash_of(&content, &files)?;
+                    at_hand = Some(content);
+                    Ok(hash)
+                })?
             }
         };
-        MODELS.get((hash, folder), || {
-            let (content, got) = at_hand.take().map_or_else(read, Ok)?;
+        MODELS.get((hash, folder.clone()), || {
+            let content = at_hand.take().map_or_else(|| places.read(&of.location), Ok)?;
+            let got = hash_of(&content, &files_of(&content))?;
             if got != hash {
                 return Err(Error::Hash {
                     location: of.location.clone(),
@@ -159,22 +185,18 @@ impl Model {
         })
     }
 
-    fn load(
-        location: &str,
-        hash: ModelHash,
-        content: crate::stores::Content,
-        limits: &Limits,
-    ) -> Result<Model, Error> {
+    fn load(location: &str, hash: ModelHash, content: Content, limits: &Limits) -> Result<Model, Error> {
         let bytes = content.bytes.len();
         let module = match &content.folder {
             Some(folder) => Module::from_bytes_in(content.bytes, folder, limits),
             None => Module::from_bytes_with(content.bytes, limits),
         };
-        let module =
-            module.map_err(|source| Error::Load { location: location.to_owned(), source: Box::new(source) })?;
+        let module = module
+            .map_err(|source| Error::Load { location: location.to_owned(), source: Box::new(source) })?;
         let graph = module.graph();
         let ports = |ids: &[bb::ir::graph::ValueId]| {
-            let info = |id: &bb::ir::graph::ValueId| graph.values.get(id.0 as usize).cloned().unwrap_or_default();
+            let info =
+                |id: &bb::ir::graph::ValueId| graph.values.get(id.0 as usize).cloned().unwrap_or_default();
             ids.iter().map(|id| (*id, info(id))).collect::<Vec<_>>()
         };
         let mut inputs = Vec::new();
@@ -250,7 +272,10 @@ impl Model {
         };
         COMPILED.get(key, || {
             let (location, backend) = (|| self.location.clone(), || of.backend.clone());
-            let open = threads.map_or_else(OpenOptions::default, |n| OpenOptions::default().with_threads(n));
+            let open = match threads {
+                Some(n) if takes_threads(&of.backend) => OpenOptions::default().with_threads(n),
+                _ => OpenOptions::default(),
+            };
             let on = bb::backend_with(&of.backend, &open).map_err(|source| Error::Backend {
                 location: location(),
                 backend: backend(),
@@ -292,6 +317,12 @@ pub(crate) fn check_backend(name: &str) -> Result<(), Error> {
     }
     let known = known.iter().map(|known| format!("`{known}`")).collect::<Vec<_>>().join(", ");
     Err(Error::UnknownBackend { backend: name.to_owned(), known })
+}
+
+/// Tells whether a backend can be told its number of threads; others have one, or decide by themselves.
+fn takes_threads(name: &str) -> bool {
+    let mut known = Registry::global().entries();
+    known.any(|entry| entry.name == name && entry.options.contains(&OpenOption::Threads))
 }
 
 fn port(location: &str, side: &'static str, port: String, ty: ValueType) -> Error {

@@ -3,7 +3,9 @@
 use crate::args::Failure;
 use bb::ir::graph::{Dim, ValueType};
 use bb::{CompileOptions, DataType, ErasedExecutable, Module, Port, TensorData};
-use datafusion::arrow::array::{Array, ArrayRef, AsArray, FixedSizeListArray, Float32Array, Int64Array, RecordBatch};
+use datafusion::arrow::array::{
+    Array, ArrayRef, AsArray, FixedSizeListArray, Float32Array, Int64Array, RecordBatch,
+};
 use datafusion::arrow::buffer::ScalarBuffer;
 use datafusion::arrow::datatypes::{DataType as ArrowType, Field, Int64Type, Schema};
 use datafusion::parquet::arrow::ArrowWriter;
@@ -11,6 +13,7 @@ use datafusion::parquet::file::properties::WriterProperties;
 use std::collections::{BTreeMap, HashMap};
 use std::path::Path;
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 /// The rows of a row group, and of a run of the model.
 const GROUP: usize = 1 << 15;
@@ -74,29 +77,36 @@ impl PointModel {
         let on = bb::backend(backend)?;
         let executable = on.compile(Module::load(path)?, &CompileOptions::default())?;
         let width = match executable.inputs() {
-            [Port { ty: ValueType::Tensor { dtype: DataType::F32, shape: Some(dims) }, .. }] => match dims.as_slice() {
-                [_, Dim::Known(width)] => Some(*width),
-                _ => None,
-            },
+            [Port { ty: ValueType::Tensor { dtype: DataType::F32, shape: Some(dims) }, .. }] => {
+                match dims.as_slice() {
+                    [_, Dim::Known(width)] => Some(*width),
+                    _ => None,
+                }
+            }
             _ => None,
         };
         let width = width.ok_or("the demonstration needs a model with one input [rows, NUMBER] of f32")?;
         Ok(PointModel { executable, on, width })
     }
 
-    /// Runs the model on all points of a table.
-    pub(crate) fn expect(&self, rows: usize) -> Result<Expected, Failure> {
-        let mut outputs: Vec<(usize, Vec<u8>)> = self.executable.outputs().iter().map(|_| (0, Vec::new())).collect();
+    /// Runs the model on all points of a table. The time is that of the runs.
+    pub(crate) fn expect(&self, rows: usize) -> Result<(Expected, Duration), Failure> {
+        let mut took = Duration::ZERO;
+        let mut outputs: Vec<(usize, Vec<u8>)> =
+            self.executable.outputs().iter().map(|_| (0, Vec::new())).collect();
         for start in (0..rows).step_by(GROUP) {
             let now = GROUP.min(rows - start);
             let x = self.on.tensor(&[now, self.width], &elements(start, now, self.width))?;
-            for (all, result) in outputs.iter_mut().zip(self.executable.run(&[Some(&x)])?) {
+            let begin = Instant::now();
+            let results = self.executable.run(&[Some(&x)])?;
+            took += begin.elapsed();
+            for (all, result) in outputs.iter_mut().zip(results) {
                 let result: TensorData = self.on.to_host(&result)?;
                 all.0 = result.byte_len() / now;
                 all.1.extend_from_slice(result.unaligned_bytes());
             }
         }
-        Ok(Expected { rows, outputs })
+        Ok((Expected { rows, outputs }, took))
     }
 }
 

@@ -61,7 +61,13 @@ impl<'a> Results<'a> {
         if keys.dtype() != *key || values.dtype() != *value || keys.len() != values.len() {
             let (expected, got) = (
                 format!("maps from {key} to {value}"),
-                format!("a map from {} {:?} to {} {:?}", keys.dtype(), keys.shape(), values.dtype(), values.shape()),
+                format!(
+                    "a map from {} {:?} to {} {:?}",
+                    keys.dtype(),
+                    keys.shape(),
+                    values.dtype(),
+                    values.shape()
+                ),
             );
             return Err(self.unlike(&expected, 1, got));
         }
@@ -109,8 +115,13 @@ impl<'a> Results<'a> {
                     return Ok(elements);
                 }
                 if let ArrowType::FixedSizeList(item, size) = field.data_type() {
-                    let list =
-                        FixedSizeListArray::try_new_with_length(item.clone(), *size, elements, None, self.rows);
+                    let list = FixedSizeListArray::try_new_with_length(
+                        item.clone(),
+                        *size,
+                        elements,
+                        None,
+                        self.rows,
+                    );
                     return Ok(Arc::new(list.map_err(failed)?));
                 }
                 // From the innermost lists to the outermost.
@@ -156,13 +167,15 @@ fn joined(dtype: DataType, chunks: &[TensorData]) -> Result<ArrayRef, ArrowError
             Ok(Arc::new(texts.finish()))
         }
         DataType::Bool => {
-            let truths = chunks.iter().flat_map(|chunk| chunk.unaligned_bytes().iter().map(|byte| *byte != 0));
+            let truths =
+                chunks.iter().flat_map(|chunk| chunk.unaligned_bytes().iter().map(|byte| *byte != 0));
             Ok(Arc::new(BooleanArray::new(BooleanBuffer::from_iter(truths), None)))
         }
         _ => {
             let buffer = match chunks {
                 [one] => {
-                    let aligned = one.aligned().map_err(|error| ArrowError::ExternalError(Box::new(error)))?;
+                    let aligned =
+                        one.aligned().map_err(|error| ArrowError::ExternalError(Box::new(error)))?;
                     Buffer::from(aligned.bytes().clone())
                 }
                 chunks => {
@@ -172,7 +185,14 @@ fn joined(dtype: DataType, chunks: &[TensorData]) -> Result<ArrayRef, ArrowError
                     all.into()
                 }
             };
-            let data = datafusion::arrow::array::ArrayData::try_new(arrow.clone(), elements, None, 0, vec![buffer], vec![])?;
+            let data = datafusion::arrow::array::ArrayData::try_new(
+                arrow.clone(),
+                elements,
+                None,
+                0,
+                vec![buffer],
+                vec![],
+            )?;
             Ok(make_array(data))
         }
     }

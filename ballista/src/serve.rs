@@ -8,6 +8,10 @@ use std::io::Write as _;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
+/// How often an executor tries to start, and how early an end counts as a failed start.
+const ATTEMPTS: usize = 3;
+const EARLY: std::time::Duration = std::time::Duration::from_secs(2);
+
 /// Runs a scheduler.
 #[derive(Debug, ClapArgs)]
 pub(crate) struct Scheduler {
@@ -73,23 +77,31 @@ impl Executor {
         let (host, port) = self.scheduler.rsplit_once(':').ok_or("expected HOST:PORT for --scheduler")?;
         let own = tempfile::Builder::new().prefix("bb-executor-").tempdir()?;
         let cores = std::thread::available_parallelism().map_or(1, usize::from);
-        // Ballista announces the ports before it binds them, so that they must be known.
-        let (port_of_results, port_of_tasks) =
-            (free_port(&self.bind, self.port)?, free_port(&self.bind, self.grpc_port)?);
-        let settings = ExecutorSettings {
-            scheduler_host: host.to_owned(),
-            scheduler_port: port.parse().map_err(|_| "expected HOST:PORT for --scheduler")?,
-            bind: self.bind,
-            host: self.host,
-            port: port_of_results,
-            grpc_port: port_of_tasks,
-            slots: self.slots.unwrap_or(cores),
-            memory: self.memory,
-            folder: self.folder.unwrap_or_else(|| own.path().to_owned()),
-            heartbeat: self.heartbeat,
-        };
+        let (host, port) = (host.to_owned(), port.parse().map_err(|_| "expected HOST:PORT for --scheduler")?);
         say(&format!("executor {}", std::process::id()))?;
-        cluster::execute(settings, run).await?;
+        for attempt in 1.. {
+            // Ballista announces the ports before it binds them, so that they must be known, and another process may be faster.
+            let settings = ExecutorSettings {
+                scheduler_host: host.clone(),
+                scheduler_port: port,
+                bind: self.bind.clone(),
+                host: self.host.clone(),
+                port: free_port(&self.bind, self.port)?,
+                grpc_port: free_port(&self.bind, self.grpc_port)?,
+                slots: self.slots.unwrap_or(cores),
+                memory: self.memory,
+                folder: self.folder.clone().unwrap_or_else(|| own.path().to_owned()),
+                heartbeat: self.heartbeat,
+            };
+            let start = std::time::Instant::now();
+            match cluster::execute(settings, run.clone()).await {
+                Err(_) if attempt < ATTEMPTS && start.elapsed() < EARLY => {}
+                ended => {
+                    ended?;
+                    break;
+                }
+            }
+        }
         drop(own);
         Ok(())
     }

@@ -27,7 +27,9 @@ pub fn functions(settings: &RunSettings) -> Vec<Arc<ScalarUDF>> {
 /// Returns the settings of sessions of one process: those of DataFusion, but that the metadata of columns in Parquet files are
 /// kept, because the shapes of tensors are there.
 pub fn config() -> SessionConfig {
-    SessionConfig::new().with_information_schema(true).set_bool("datafusion.execution.parquet.skip_metadata", false)
+    SessionConfig::new()
+        .with_information_schema(true)
+        .set_bool("datafusion.execution.parquet.skip_metadata", false)
 }
 
 /// Returns the settings of sessions of a cluster.

@@ -6,14 +6,18 @@ use bb::Limits;
 use bytes::Bytes;
 use datafusion::error::{DataFusionError, Result};
 use datafusion::execution::object_store::{DefaultObjectStoreRegistry, ObjectStoreRegistry};
-use datafusion::object_store::path::Path as ObjectPath;
-use datafusion::object_store::{self, ObjectStore, ObjectStoreExt as _};
+use object_store::path::Path as ObjectPath;
+use object_store::{ObjectStore, ObjectStoreExt as _};
 use std::future::Future;
 use std::io::Read as _;
 use std::path::PathBuf;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::SystemTime;
+use tokio::runtime::{Builder, Runtime};
 use url::Url;
+
+/// How names of settings for object stores begin in the environment, in small letters.
+const SETTINGS: &[&str] = &["aws_", "azure_", "google_"];
 
 /// Object stores by URL. A store that nobody registered is opened with the settings in the environment, if this build has a
 /// client for it: `AWS_ACCESS_KEY_ID` and the like, by the names that the crate `object_store` gives them.
@@ -32,13 +36,20 @@ impl ObjectStoreRegistry for Stores {
     fn get_store(&self, url: &Url) -> Result<Arc<dyn ObjectStore>> {
         self.0.get_store(url).or_else(|unknown| {
             let settings = std::env::vars().map(|(name, value)| (name.to_ascii_lowercase(), value));
+            let settings =
+                settings.filter(|(name, _)| SETTINGS.iter().any(|prefix| name.starts_with(prefix)));
+            // Whoever writes a URL without encryption means it.
+            let plain = (url.scheme() == "http").then(|| ("allow_http".to_owned(), "true".to_owned()));
+            let settings = settings.chain(plain);
             match object_store::parse_url_opts(url, settings) {
                 Ok((store, _)) => {
                     let store: Arc<dyn ObjectStore> = Arc::from(store);
                     self.0.register_store(url, store.clone());
                     Ok(store)
                 }
-                Err(object_store::Error::NotSupported { .. } | object_store::Error::Generic { .. }) => Err(unknown),
+                Err(object_store::Error::NotSupported { .. } | object_store::Error::Generic { .. }) => {
+                    Err(unknown)
+                }
                 Err(error) => Err(DataFusionError::ObjectStore(Box::new(error))),
             }
         })
@@ -77,7 +88,8 @@ impl Places<'_> {
             }
             Place::Object(url) => {
                 let (store, path) = self.object(location, &url)?;
-                let of = blocking(async move { store.head(&path).await }).map_err(unfetched(location))?;
+                let head = blocking(async move { store.head(&path).await });
+                let of = head.and_then(|head| head).map_err(unfetched(location))?;
                 Ok(Version { bytes: of.size, changed: Some(of.last_modified.into()), tag: of.e_tag })
             }
         }
@@ -99,13 +111,12 @@ impl Places<'_> {
             }
             Place::Object(url) => {
                 let (store, path) = self.object(location, &url)?;
-                let found = blocking({
-                    let (store, path) = (store.clone(), path.clone());
-                    async move { store.get(&path).await }
-                });
-                let found = found.map_err(unfetched(location))?;
-                self.within(location, found.meta.size)?;
-                let bytes = blocking(async move { found.bytes().await }).map_err(unfetched(location))?;
+                let read = async move {
+                    let found = store.get(&path).await.map_err(unfetched(location))?;
+                    self.within(location, found.meta.size)?;
+                    found.bytes().await.map_err(unfetched(location))
+                };
+                let bytes = blocking(read).map_err(unfetched(location))??;
                 Ok(Content { bytes, folder: None })
             }
         }
@@ -139,16 +150,16 @@ fn unfetched(location: &str) -> impl Fn(object_store::Error) -> Error {
     }
 }
 
-/// Waits for a store on a thread of its own, because a thread that runs queries may not wait for a future.
-fn blocking<T: Send>(
-    of: impl Future<Output = Result<T, object_store::Error>> + Send,
-) -> Result<T, object_store::Error> {
+/// Waits for a store on a thread of its own, because a thread that runs queries may not wait for a future. All waiting is for one
+/// runtime, because clients keep connections that die with theirs.
+fn blocking<T: Send>(of: impl Future<Output = T> + Send) -> Result<T, object_store::Error> {
+    static RUNTIME: OnceLock<std::io::Result<Runtime>> = OnceLock::new();
     let failed = |source| object_store::Error::Generic { store: "bb", source };
+    let start =
+        || Builder::new_multi_thread().worker_threads(1).thread_name("bb-stores").enable_all().build();
+    let runtime = RUNTIME.get_or_init(start).as_ref().map_err(|error| failed(error.to_string().into()))?;
     std::thread::scope(|scope| {
-        let thread = scope.spawn(|| {
-            let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-            runtime.map_err(|error| failed(error.into()))?.block_on(of)
-        });
-        thread.join().unwrap_or_else(|_| Err(failed("the client of the store panicked".into())))
+        let thread = scope.spawn(|| runtime.block_on(of));
+        thread.join().map_err(|_| failed("the client of the store panicked".into()))
     })
 }

@@ -6,7 +6,7 @@ use bb::DataType;
 use bb_ballista::{RunSettings, Stores, cluster, session};
 use common::{committed, identity, made, tensor, wait};
 use datafusion::arrow::array::{
-    Array, ArrayRef, AsArray, FixedSizeListArray, Float32Array, Int64Array, RecordBatch, StringArray,
+    ArrayRef, AsArray, FixedSizeListArray, Float32Array, Int64Array, RecordBatch, StringArray,
 };
 use datafusion::arrow::compute::{concat_batches, take_record_batch};
 use datafusion::arrow::datatypes::{DataType as ArrowType, Field, Float64Type, Int64Type, Schema};
@@ -87,7 +87,9 @@ impl Cluster {
         let start = Instant::now();
         while start.elapsed() < QUERY {
             let got = ask(context, "SELECT DISTINCT bb_process() AS p FROM t").unwrap();
-            if got.column(0).as_primitive::<Int64Type>().values().iter().copied().collect::<BTreeSet<_>>() == self.ids() {
+            if got.column(0).as_primitive::<Int64Type>().values().iter().copied().collect::<BTreeSet<_>>()
+                == self.ids()
+            {
                 return;
             }
         }
@@ -120,7 +122,11 @@ fn ordered(batch: &RecordBatch) -> RecordBatch {
     order.sort_by_key(|index| ids[usize::try_from(*index).unwrap()]);
     let sorted = take_record_batch(batch, &datafusion::arrow::array::UInt64Array::from(order)).unwrap();
     let expected: Vec<i64> = (0..).take(ids.len()).collect();
-    assert_eq!(sorted.column(0).as_primitive::<Int64Type>().values(), &expected, "rows are missing or there twice");
+    assert_eq!(
+        sorted.column(0).as_primitive::<Int64Type>().values(),
+        &expected,
+        "rows are missing or there twice"
+    );
     sorted
 }
 
@@ -138,11 +144,14 @@ fn points(name: &str, rows: usize, width: usize) -> PathBuf {
     let group = 5000;
     for start in (0..rows).step_by(group) {
         let ids: Vec<usize> = (start..rows.min(start + group)).collect();
-        let numbers = ids.iter().flat_map(|id| (0..width).map(move |column| ((id * 31 + column * 7) % 100) as f32));
+        let numbers =
+            ids.iter().flat_map(|id| (0..width).map(move |column| ((id * 31 + column * 7) % 100) as f32));
         let values: ArrayRef = Arc::new(Float32Array::from(numbers.collect::<Vec<_>>()));
         let x = FixedSizeListArray::new(item.clone(), i32::try_from(width).unwrap(), values, None);
         let ids = Int64Array::from(ids.iter().map(|id| i64::try_from(*id).unwrap()).collect::<Vec<_>>());
-        writer.write(&RecordBatch::try_new(schema.clone(), vec![Arc::new(ids), Arc::new(x)]).unwrap()).unwrap();
+        writer
+            .write(&RecordBatch::try_new(schema.clone(), vec![Arc::new(ids), Arc::new(x)]).unwrap())
+            .unwrap();
         writer.flush().unwrap();
     }
     writer.close().unwrap();
@@ -201,7 +210,8 @@ fn every_kind_of_result_passes_between_processes() {
     let texts = ask(&context, &format!("SELECT bb_run('{texts}', 'a') AS y FROM t LIMIT 1")).unwrap();
     assert_eq!(texts.column(0).as_string_opt::<i32>(), Some(&StringArray::from(vec!["a"])));
     // The command writes the shape of a tensor into the file.
-    let output = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("{}-kinds-out.parquet", std::process::id()));
+    let output =
+        Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("{}-kinds-out.parquet", std::process::id()));
     let program = env!("CARGO_BIN_EXE_bb-ballista");
     let sql = format!("SELECT id, bb_run('{matrix}', x) AS y FROM t");
     let table = format!("t={}", table.display());
@@ -289,7 +299,8 @@ fn the_memory_of_an_executor_is_bounded_by_batches_and_not_by_the_table() {
     let sql = format!("SELECT count(*), sum(CAST(bb_run('{model}', x)['sum'] AS DOUBLE)) FROM t");
     let got = ask(&context, &sql).unwrap();
     assert_eq!(got.column(0).as_primitive::<Int64Type>().value(0), i64::try_from(rows).unwrap());
-    let sum: usize = (0..rows).map(|id| (0..width).map(|column| (id * 31 + column * 7) % 100).sum::<usize>()).sum();
+    let sum: usize =
+        (0..rows).map(|id| (0..width).map(|column| (id * 31 + column * 7) % 100).sum::<usize>()).sum();
     assert_eq!(got.column(1).as_primitive::<Float64Type>().value(0), sum as f64);
     let status = std::fs::read_to_string(format!("/proc/{}/status", cluster.executors[0].0.0.id())).unwrap();
     let peak = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).unwrap();
@@ -322,6 +333,51 @@ fn an_executor_refuses_a_model_that_is_not_the_planned_one() {
         error
     });
     assert!(message.contains("has the SHA-256 hash"), "{message}");
+}
+
+/// Serves one file by HTTP, for a bounded number of requests, and returns its address.
+#[cfg(feature = "http")]
+fn served(file: Vec<u8>) -> String {
+    use std::io::Write as _;
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    std::thread::spawn(move || {
+        for stream in listener.incoming().take(1000) {
+            let Ok(mut stream) = stream else { continue };
+            let mut request = String::new();
+            let mut lines = BufReader::new(stream.try_clone().unwrap());
+            while lines.read_line(&mut request).is_ok_and(|n| n > 2) {}
+            let found = request.contains(" /models/sums.onnx ");
+            let (status, body) =
+                if found { ("200 OK", file.as_slice()) } else { ("404 Not Found", &[] as &[u8]) };
+            let head = format!(
+                "HTTP/1.1 {status}\r\nContent-Length: {}\r\nETag: \"one\"\r\n\
+                 Last-Modified: Wed, 01 Jan 2025 00:00:00 GMT\r\nConnection: close\r\n\r\n",
+                body.len()
+            );
+            let body = if request.starts_with("HEAD") { &[] } else { body };
+            // Who asked may have gone.
+            let _sent = stream.write_all(head.as_bytes()).and_then(|()| stream.write_all(body));
+        }
+    });
+    format!("http://{address}/models")
+}
+
+#[cfg(feature = "http")]
+#[test]
+fn all_processes_fetch_a_model_by_its_url() {
+    let table = points("fetched", 20_000, 4);
+    let file = std::fs::read(made("fetched", &common::sum_and_double("4"))).unwrap();
+    let url = served(file);
+    let cluster = Cluster::start(2, &[]);
+    let context = cluster.client(&table, 4);
+    let sql = format!("SELECT id, bb_run('{url}/sums.onnx', x)['sum'] AS y FROM t");
+    let got = ordered(&ask(&context, &sql).unwrap());
+    let expected: Vec<f32> =
+        (0..20_000).map(|id| (0..4).map(|column| ((id * 31 + column * 7) % 100) as f32).sum()).collect();
+    assert_eq!(got.column(1).as_primitive::<datafusion::arrow::datatypes::Float32Type>().values(), &expected);
+    let message = ask(&context, &format!("SELECT bb_run('{url}/none.onnx', x) AS y FROM t")).unwrap_err();
+    assert!(message.contains("cannot fetch the model") && message.contains("none.onnx"), "{message}");
 }
 
 #[test]

@@ -156,7 +156,8 @@ pub fn ask(context: &SessionContext, table: RecordBatch, sql: &str) -> Result<Re
 
 /// Waits on threads with much stack, which plans need in builds without optimization.
 pub fn wait<T: Send + 'static>(of: impl Future<Output = T> + Send + 'static) -> T {
-    let runtime = tokio::runtime::Builder::new_multi_thread().thread_stack_size(16 << 20).enable_all().build();
+    let runtime =
+        tokio::runtime::Builder::new_multi_thread().thread_stack_size(16 << 20).enable_all().build();
     let runtime = runtime.unwrap();
     runtime.block_on(async { tokio::spawn(of).await.unwrap() })
 }
