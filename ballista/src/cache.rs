@@ -58,6 +58,7 @@ pub(crate) trait Weigh {
 }
 
 #[cfg(test)]
+#[expect(clippy::unwrap_used, reason = "tests")]
 mod tests {
     use super::*;
     use std::sync::atomic::{AtomicUsize, Ordering};

@@ -68,7 +68,7 @@ impl Demo {
         counts.dedup();
         let mut whole = Duration::ZERO;
         for executors in counts {
-            let cluster = LocalCluster::start(executors)?;
+            let cluster = LocalCluster::start(executors, folder.path())?;
             let context = cluster.ready(&query, run).await?;
             let (mut took, mut by_process) = query.ask(&context).await?;
             let mut processes: BTreeSet<i64> = by_process.keys().copied().collect();
@@ -97,7 +97,7 @@ impl Demo {
             whole = took;
         }
         if self.kill {
-            let mut cluster = LocalCluster::start(self.executors)?;
+            let mut cluster = LocalCluster::start(self.executors, folder.path())?;
             let context = cluster.ready(&query, run).await?;
             let victim = cluster.executors.remove(0);
             let id = victim.0.id();
@@ -189,14 +189,17 @@ struct LocalCluster {
 
 impl LocalCluster {
     /// Starts the processes. Each executor has one thread, so that what several of them gain is seen.
-    fn start(executors: u16) -> Result<LocalCluster, Failure> {
-        let (process, said) = spawn(&["scheduler", "--listen", "127.0.0.1:0", "--executor-timeout", "5"])?;
+    fn start(executors: u16, folder: &Path) -> Result<LocalCluster, Failure> {
+        let (process, said) = spawn(["scheduler", "--listen", "127.0.0.1:0", "--executor-timeout", "5"])?;
         let scheduler =
             said.strip_prefix("scheduler ").ok_or("the scheduler does not say where it listens")?;
         let start = |_| {
-            let args =
-                ["executor", "--scheduler", scheduler, "--slots", "1", "--threads", "1", "--heartbeat", "1"];
-            Ok::<_, Failure>(spawn(&args)?.0)
+            // Who is killed leaves its folder behind, so that this must be in one that is removed.
+            let own = tempfile::Builder::new().prefix("executor-").tempdir_in(folder)?.keep();
+            let own = own.to_str().ok_or("the folder for temporary files is not Unicode")?;
+            let one_thread = ["--slots", "1", "--threads", "1", "--heartbeat", "1"];
+            let args = ["executor", "--scheduler", scheduler, "--folder", own].into_iter().chain(one_thread);
+            Ok::<_, Failure>(spawn(args)?.0)
         };
         let executors = (0..executors).map(start).collect::<Result<_, _>>()?;
         Ok(LocalCluster { scheduler: scheduler.to_owned(), executors, _scheduler: process })
@@ -220,14 +223,14 @@ impl LocalCluster {
 }
 
 /// Starts this program again, and returns what it says first.
-fn spawn(args: &[&str]) -> Result<(Owned, String), Failure> {
+fn spawn<'a>(args: impl IntoIterator<Item = &'a str>) -> Result<(Owned, String), Failure> {
     let program = std::env::current_exe()?;
     let mut process = Owned(Command::new(program).args(args).stdout(Stdio::piped()).spawn()?);
     let out = process.0.stdout.take().ok_or("a process has no output")?;
     let mut line = String::new();
     BufReader::new(out).read_line(&mut line)?;
     match line.trim() {
-        "" => Err(format!("`{}` ended before it was ready", args.join(" ")).into()),
+        "" => Err("a process ended before it was ready".into()),
         line => Ok((process, line.to_owned())),
     }
 }

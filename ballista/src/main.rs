@@ -28,10 +28,16 @@ fn main() -> ExitCode {
     match done {
         Ok(Ok(())) => ExitCode::SUCCESS,
         Ok(Err(error)) => {
-            eprintln!("error: {error}");
+            let mut said = error.to_string();
+            eprintln!("error: {said}");
             let mut cause = error.source();
             while let Some(error) = cause {
-                eprintln!("  because: {error}");
+                // Some errors have their causes in their text.
+                let text = error.to_string();
+                if !said.contains(&text) {
+                    eprintln!("  because: {text}");
+                    said = text;
+                }
                 cause = error.source();
             }
             ExitCode::FAILURE

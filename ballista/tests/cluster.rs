@@ -1,4 +1,5 @@
 //! Clusters of processes on this machine.
+#![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "tests")]
 
 mod common;
 

@@ -1,4 +1,5 @@
 //! The command in one process: tables, files, and what is refused.
+#![expect(clippy::unwrap_used, reason = "tests")]
 
 mod common;
 

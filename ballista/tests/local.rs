@@ -1,4 +1,5 @@
 //! The functions in one process: types both ways, several outputs, and what is refused.
+#![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "tests")]
 
 mod common;
 
@@ -413,7 +414,7 @@ fn wrong_models_are_refused_with_what_was_expected() {
     let x = || vec![tensor("x", DataType::F32, &["n"])];
     let random = made("random", &common::model(x(), vec![random], vec![tensor("y", DataType::F32, &["n"])]));
     let zeros = "0".repeat(64);
-    let hash = bb_ballista::ModelHash::of(&std::fs::read(&good).unwrap());
+    let hash = bb_ballista::ModelHash::of(&std::fs::read(&good).unwrap()).to_string();
     for (call, words) in [
         (
             "bb_run('/no/such/model.onnx', x)".to_owned(),
@@ -424,7 +425,7 @@ fn wrong_models_are_refused_with_what_was_expected() {
             format!("bb_run('{good}#backend=quantum', x)"),
             vec!["no backend is named `quantum`", "`cpu`", "`reference`"],
         ),
-        (format!("bb_run('{good}#sha256={zeros}', x)"), vec![&*zeros, &*format!("{hash}")].to_vec()),
+        (format!("bb_run('{good}#sha256={zeros}', x)"), vec![zeros.as_str(), hash.as_str()]),
         (format!("bb_run('{good}#batch=none', x)"), vec!["the option `batch=none`", "batch=ROWS"]),
         (format!("bb_run('{good}')"), vec!["takes 1 columns: `x` (f32[n])", "got 0 columns"]),
         (format!("bb_run('{good}', x, x)"), vec!["got 2 columns"]),
