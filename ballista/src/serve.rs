@@ -75,7 +75,13 @@ pub(crate) struct Executor {
 impl Executor {
     pub(crate) async fn run(self, run: RunSettings) -> Result<(), Failure> {
         let (host, port) = self.scheduler.rsplit_once(':').ok_or("expected HOST:PORT for --scheduler")?;
-        let own = tempfile::Builder::new().prefix("bb-executor-").tempdir()?;
+        // Removed at the end, unless somebody else chose the folder.
+        let own = match self.folder {
+            None => Some(tempfile::Builder::new().prefix("bb-executor-").tempdir()?),
+            Some(_) => None,
+        };
+        let folder = own.as_ref().map(|own| own.path().to_owned()).or_else(|| self.folder.clone());
+        let folder = folder.ok_or("there is no folder for results")?;
         let cores = std::thread::available_parallelism().map_or(1, usize::from);
         let (host, port) = (host.to_owned(), port.parse().map_err(|_| "expected HOST:PORT for --scheduler")?);
         say(&format!("executor {}", std::process::id()))?;
@@ -90,7 +96,7 @@ impl Executor {
                 grpc_port: free_port(&self.bind, self.grpc_port)?,
                 slots: self.slots.unwrap_or(cores),
                 memory: self.memory,
-                folder: self.folder.clone().unwrap_or_else(|| own.path().to_owned()),
+                folder: folder.clone(),
                 heartbeat: self.heartbeat,
             };
             let start = std::time::Instant::now();
