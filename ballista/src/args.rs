@@ -19,6 +19,9 @@ pub(crate) struct Args {
     /// The threads that a backend uses; by default it decides by itself.
     #[arg(long, global = true)]
     threads: Option<NonZeroUsize>,
+    /// Ends the process when its standard input ends, as it does when the process that started it dies.
+    #[arg(long, global = true, hide = true)]
+    until_input_ends: bool,
 }
 
 #[derive(Debug, Subcommand)]
@@ -67,6 +70,13 @@ fn setting(text: &str) -> Result<(String, String), &'static str> {
 impl Args {
     /// Runs the command.
     pub(crate) async fn run(self) -> Result<(), Failure> {
+        if self.until_input_ends {
+            std::thread::spawn(|| {
+                // Whatever ends the input ends the process.
+                let _ended = std::io::copy(&mut std::io::stdin(), &mut std::io::sink());
+                std::process::exit(0);
+            });
+        }
         let run = RunSettings::new(Arc::new(Stores::default())).with_threads(self.threads);
         match self.command {
             Command::Scheduler(command) => command.run(run).await,

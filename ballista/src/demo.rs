@@ -225,7 +225,9 @@ impl LocalCluster {
 /// Starts this program again, and returns what it says first.
 fn spawn<'a>(args: impl IntoIterator<Item = &'a str>) -> Result<(Owned, String), Failure> {
     let program = std::env::current_exe()?;
-    let mut process = Owned(Command::new(program).args(args).stdout(Stdio::piped()).spawn()?);
+    let mut command = Command::new(program);
+    command.args(args).arg("--until-input-ends");
+    let mut process = Owned(command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn()?);
     let out = process.0.stdout.take().ok_or("a process has no output")?;
     let mut line = String::new();
     BufReader::new(out).read_line(&mut line)?;

@@ -37,7 +37,9 @@ impl Drop for Owned {
 
 fn spawn(args: &[&str]) -> (Owned, String) {
     let program = env!("CARGO_BIN_EXE_bb-ballista");
-    let mut process = Owned(Command::new(program).args(args).stdout(Stdio::piped()).spawn().unwrap());
+    let mut command = Command::new(program);
+    command.args(args).arg("--until-input-ends");
+    let mut process = Owned(command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap());
     let mut line = String::new();
     BufReader::new(process.0.stdout.take().unwrap()).read_line(&mut line).unwrap();
     (process, line.trim().to_owned())
