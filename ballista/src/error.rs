@@ -1,0 +1,318 @@
+//! What can go wrong between a table and a model.
+
+use bb::DataType;
+use bb::ir::graph::ValueType;
+use datafusion::arrow::datatypes::DataType as ArrowType;
+use datafusion::error::DataFusionError;
+use std::sync::Arc;
+
+/// Why a query cannot run a model.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// The first argument of the function is not a text that is known when the query is planned.
+    #[error(
+        "the first argument of `{function}` must be a text literal with the path or URL of a model; got {got}"
+    )]
+    ModelArgument {
+        /// The function.
+        function: &'static str,
+        /// What came.
+        got: String,
+    },
+    /// A model has an option that does not exist or has no such value.
+    #[error("the option `{option}` of the model `{location}` is not known; expected {expected}")]
+    Option {
+        /// Where the model lies.
+        location: String,
+        /// The option, as it came.
+        option: String,
+        /// What it may be.
+        expected: &'static str,
+    },
+    /// The file of a model cannot be read.
+    #[error("cannot read the model `{location}`")]
+    ReadModel {
+        /// Where the model lies.
+        location: String,
+        /// The system's error.
+        #[source]
+        source: std::io::Error,
+    },
+    /// The object store of a model cannot be reached, or does not have the model.
+    #[error("cannot fetch the model `{location}`")]
+    FetchModel {
+        /// Where the model lies.
+        location: String,
+        /// The error of the store.
+        #[source]
+        source: DataFusionError,
+    },
+    /// A model is larger than it may be.
+    #[error("the model `{location}` has {bytes} bytes; at most {most} are read")]
+    ModelSize {
+        /// Where the model lies.
+        location: String,
+        /// Its size.
+        bytes: u64,
+        /// The greatest size.
+        most: u64,
+    },
+    /// The model is not the one that the query was planned with.
+    #[error(
+        "the model `{location}` has the SHA-256 hash {got}; expected {expected}, with which the query was planned"
+    )]
+    Hash {
+        /// Where the model lies.
+        location: String,
+        /// The hash that the query carries.
+        expected: String,
+        /// The hash of what lies there.
+        got: String,
+    },
+    /// The bytes are not a model that can run.
+    #[error("cannot load the model `{location}`")]
+    Load {
+        /// Where the model lies.
+        location: String,
+        /// What is wrong with it.
+        #[source]
+        source: Box<bb::Error>,
+    },
+    /// No backend has the name, or it cannot be opened.
+    #[error("cannot open the backend `{backend}` for the model `{location}`")]
+    Backend {
+        /// Where the model lies.
+        location: String,
+        /// The name.
+        backend: String,
+        /// Why.
+        #[source]
+        source: Box<bb::Error>,
+    },
+    /// No backend has the name.
+    #[error("no backend is named `{backend}`; expected one of {known}")]
+    UnknownBackend {
+        /// The name.
+        backend: String,
+        /// The names of those that there are.
+        known: String,
+    },
+    /// The backend cannot compile the model.
+    #[error("cannot compile the model `{location}` for the backend `{backend}`")]
+    Compile {
+        /// Where the model lies.
+        location: String,
+        /// The backend.
+        backend: String,
+        /// Why.
+        #[source]
+        source: Box<bb::Error>,
+    },
+    /// A model draws random numbers, but the function gives equal rows equal results.
+    #[error(
+        "the model `{location}` draws random numbers in `{op}`; call `bb_run_volatile` in place of `bb_run`"
+    )]
+    Random {
+        /// Where the model lies.
+        location: String,
+        /// The operator.
+        op: String,
+    },
+    /// An input or output of a model has no form in Arrow.
+    #[error("the {side} `{port}` of the model `{location}` is {ty:?}, which has no form in a column")]
+    Port {
+        /// Where the model lies.
+        location: String,
+        /// Whether it is an input or an output.
+        side: &'static str,
+        /// Its name.
+        port: String,
+        /// Its type.
+        ty: Box<ValueType>,
+    },
+    /// An input or output of a model does not begin with the dimension of rows.
+    #[error(
+        "the {side} `{port}` of the model `{location}` must begin with an open dimension for the rows, or all inputs and outputs with 1; got {got}"
+    )]
+    RowAxis {
+        /// Where the model lies.
+        location: String,
+        /// Whether it is an input or an output.
+        side: &'static str,
+        /// Its name.
+        port: String,
+        /// Its dimensions.
+        got: String,
+    },
+    /// A model is called with more or fewer columns than it has inputs.
+    #[error("the model `{location}` takes {expected}; got {got} columns")]
+    ColumnCount {
+        /// Where the model lies.
+        location: String,
+        /// The inputs.
+        expected: String,
+        /// The number of columns.
+        got: usize,
+    },
+    /// A column has another type than the input.
+    #[error("the input `{input}` takes {dtype} elements; got a column of {got}; convert it: {cure}")]
+    Column {
+        /// The input.
+        input: String,
+        /// Its element type.
+        dtype: DataType,
+        /// The type of the column.
+        got: Box<ArrowType>,
+        /// What to write.
+        cure: String,
+    },
+    /// The lists of a column do not have the extents of the input.
+    #[error("the input `{input}` takes rows of shape {expected}; got {got:?}")]
+    Shape {
+        /// The input.
+        input: String,
+        /// The shape of one row of the input.
+        expected: String,
+        /// The shape of one row of the column; an open extent is `None`.
+        got: Vec<Option<usize>>,
+    },
+    /// The metadata of a column does not describe its lists.
+    #[error(
+        "the column for the input `{input}` has the metadata {metadata} of a tensor, which does not fit lists of {size} elements"
+    )]
+    TensorMetadata {
+        /// The input.
+        input: String,
+        /// The metadata.
+        metadata: String,
+        /// The number of elements of one row.
+        size: usize,
+    },
+    /// A column has a null, for which no tensor has an element.
+    #[error(
+        "the column for the input `{input}` is null in row {row} of a batch; filter nulls or write coalesce(…)"
+    )]
+    Null {
+        /// The input.
+        input: String,
+        /// The row in its batch.
+        row: usize,
+    },
+    /// The lists of a column differ in length.
+    #[error(
+        "the column for the input `{input}` has a list of {got} elements in row {row} of a batch; the first row has {expected}, and a tensor needs lists of equal length"
+    )]
+    Ragged {
+        /// The input.
+        input: String,
+        /// The row in its batch.
+        row: usize,
+        /// The length in the first row.
+        expected: usize,
+        /// The length in this row.
+        got: usize,
+    },
+    /// An input without a dimension of rows was given a column.
+    #[error("the input `{input}` has no dimension for rows, so that it takes a literal; got a column")]
+    NotLiteral {
+        /// The input.
+        input: String,
+    },
+    /// The elements of a batch cannot become a tensor.
+    #[error("cannot make a tensor for the input `{input}`")]
+    Tensor {
+        /// The input.
+        input: String,
+        /// Why.
+        #[source]
+        source: bb::ir::Error,
+    },
+    /// A model failed.
+    #[error("the model `{location}` failed on a batch of {rows} rows")]
+    Run {
+        /// Where the model lies.
+        location: String,
+        /// The rows of the run.
+        rows: usize,
+        /// Why.
+        #[source]
+        source: Box<bb::Error>,
+    },
+    /// A model gives more or fewer results than it has outputs.
+    #[error("the model `{location}` gave {got} results; expected {expected}")]
+    Results {
+        /// Where the model lies.
+        location: String,
+        /// The number of outputs.
+        expected: usize,
+        /// The number of results.
+        got: usize,
+    },
+    /// A result is not what the model says of its output.
+    #[error("the output `{output}` must be {expected} for {rows} rows; got {got}")]
+    Output {
+        /// The output.
+        output: String,
+        /// What the model says.
+        expected: String,
+        /// The rows of the run.
+        rows: usize,
+        /// What came.
+        got: String,
+    },
+    /// The results of one batch are larger than they may be.
+    #[error(
+        "the output `{output}` needs more than {most} bytes for a batch of {rows} rows; set `datafusion.execution.batch_size` to fewer rows"
+    )]
+    ResultSize {
+        /// The output.
+        output: String,
+        /// The rows of the batch.
+        rows: usize,
+        /// The greatest size.
+        most: usize,
+    },
+    /// Another thread or query met an error in loading the same model.
+    #[error(transparent)]
+    Shared(#[from] Arc<Error>),
+    /// Arrow refused what was made of results.
+    #[error("cannot make a column of the output `{output}`")]
+    Arrow {
+        /// The output.
+        output: String,
+        /// Why.
+        #[source]
+        source: datafusion::arrow::error::ArrowError,
+    },
+}
+
+impl From<Error> for DataFusionError {
+    fn from(error: Error) -> DataFusionError {
+        DataFusionError::External(Box::new(Chain(error)))
+    }
+}
+
+/// An error whose text has its causes, because a cluster passes nothing but the text of an error on.
+pub struct Chain(pub Error);
+
+// A cluster passes the text for developers on, so that this is the same.
+impl std::fmt::Debug for Chain {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        std::fmt::Display::fmt(self, f)
+    }
+}
+
+impl std::fmt::Display for Chain {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{}", self.0)?;
+        let mut cause = std::error::Error::source(&self.0);
+        while let Some(error) = cause {
+            write!(f, ": {error}")?;
+            cause = error.source();
+        }
+        Ok(())
+    }
+}
+
+impl std::error::Error for Chain {}

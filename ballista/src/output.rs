@@ -1,0 +1,81 @@
+//! Results of queries, as a table, CSV or Parquet.
+
+use crate::args::Failure;
+use datafusion::arrow::array::RecordBatch;
+use datafusion::arrow::datatypes::SchemaRef;
+use datafusion::arrow::util::pretty::pretty_format_batches;
+use datafusion::execution::SendableRecordBatchStream;
+use datafusion::parquet::arrow::ArrowWriter;
+use futures::StreamExt as _;
+use std::fs::File;
+use std::path::Path;
+
+/// Prints the first rows as a table.
+pub(crate) async fn print(mut stream: SendableRecordBatchStream, most: usize) -> Result<(), Failure> {
+    let (mut rows, mut shown) = (0, Vec::new());
+    while let Some(batch) = stream.next().await {
+        let batch = batch?;
+        let room = most.saturating_sub(rows).min(batch.num_rows());
+        rows += batch.num_rows();
+        // A slice would keep the whole batch.
+        if room > 0 || shown.is_empty() {
+            shown.push(datafusion::arrow::compute::concat_batches(&batch.schema(), &[batch.slice(0, room)])?);
+        }
+    }
+    println!("{}", pretty_format_batches(&shown)?);
+    if rows > most {
+        println!("{} more rows; --most-rows or --output shows them", rows - most);
+    }
+    Ok(())
+}
+
+/// Writes all rows to a file, which appears whole or not at all.
+pub(crate) async fn write(
+    mut stream: SendableRecordBatchStream,
+    schema: SchemaRef,
+    path: &Path,
+) -> Result<(), Failure> {
+    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let file = tempfile::NamedTempFile::new_in(folder)?;
+    let mut to = Writer::new(file.reopen()?, schema.clone(), path)?;
+    let mut rows = 0;
+    while let Some(batch) = stream.next().await {
+        let batch = batch?;
+        rows += batch.num_rows();
+        // A cluster passes columns on without the metadata that the plan has for them.
+        to.write(&RecordBatch::try_new(schema.clone(), batch.columns().to_vec())?)?;
+    }
+    to.finish()?;
+    file.persist(path)?;
+    println!("{rows} rows in {}", path.display());
+    Ok(())
+}
+
+enum Writer {
+    Parquet(Box<ArrowWriter<File>>),
+    Csv(Box<datafusion::arrow::csv::Writer<File>>),
+}
+
+impl Writer {
+    fn new(file: File, schema: SchemaRef, path: &Path) -> Result<Writer, Failure> {
+        match path.extension().and_then(|ending| ending.to_str()) {
+            Some("parquet") => Ok(Writer::Parquet(Box::new(ArrowWriter::try_new(file, schema, None)?))),
+            Some("csv") => Ok(Writer::Csv(Box::new(datafusion::arrow::csv::Writer::new(file)))),
+            _ => Err(format!("expected a file that ends in .parquet or .csv; got {}", path.display()).into()),
+        }
+    }
+
+    fn write(&mut self, batch: &RecordBatch) -> Result<(), Failure> {
+        match self {
+            Writer::Parquet(to) => Ok(to.write(batch)?),
+            Writer::Csv(to) => Ok(to.write(batch)?),
+        }
+    }
+
+    fn finish(self) -> Result<(), Failure> {
+        if let Writer::Parquet(to) = self {
+            to.close()?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,68 @@
+//! The commands `query` and `local`.
+
+use crate::args::{Failure, QueryArgs};
+use crate::output;
+use bb_ballista::{RunSettings, cluster, session};
+use clap::Args as ClapArgs;
+use datafusion::prelude::{ParquetReadOptions, SessionConfig, SessionContext};
+
+/// Runs a query on a cluster.
+#[derive(Debug, ClapArgs)]
+pub(crate) struct Remote {
+    /// The scheduler.
+    #[arg(long, default_value = "127.0.0.1:50050")]
+    scheduler: String,
+    #[command(flatten)]
+    query: QueryArgs,
+}
+
+impl Remote {
+    pub(crate) async fn run(self, run: &RunSettings) -> Result<(), Failure> {
+        let config = configured(session::cluster_config(), &self.query)?;
+        let context = cluster::client(&format!("df://{}", self.scheduler), config, run).await?;
+        answer(&context, &self.query).await
+    }
+}
+
+/// Runs a query in this process.
+#[derive(Debug, ClapArgs)]
+pub(crate) struct Local {
+    /// The bytes that sorts, joins and groups may take, before they use files or fail.
+    #[arg(long)]
+    memory: Option<usize>,
+    #[command(flatten)]
+    query: QueryArgs,
+}
+
+impl Local {
+    pub(crate) async fn run(self, run: &RunSettings) -> Result<(), Failure> {
+        let config = configured(session::config(), &self.query)?;
+        answer(&session::local(run, config, self.memory)?, &self.query).await
+    }
+}
+
+fn configured(mut config: SessionConfig, query: &QueryArgs) -> Result<SessionConfig, Failure> {
+    for (name, value) in &query.settings {
+        config.options_mut().set(name, value)?;
+    }
+    Ok(config)
+}
+
+async fn answer(context: &SessionContext, query: &QueryArgs) -> Result<(), Failure> {
+    for (name, path) in &query.tables {
+        // Executors have folders of their own.
+        let path = if path.contains("://") {
+            path.clone()
+        } else {
+            std::path::absolute(path)?.to_string_lossy().into_owned()
+        };
+        context.register_parquet(name, path, ParquetReadOptions::default()).await?;
+    }
+    let frame = context.sql(&query.sql).await?;
+    let schema = std::sync::Arc::new(frame.schema().as_arrow().clone());
+    let stream = frame.execute_stream().await?;
+    match &query.output {
+        Some(path) => output::write(stream, schema, path).await,
+        None => output::print(stream, query.most_rows).await,
+    }
+}

@@ -1,0 +1,129 @@
+//! The commands `scheduler` and `executor`.
+
+use crate::args::Failure;
+use bb_ballista::RunSettings;
+use bb_ballista::cluster::{self, ExecutorSettings, SchedulerSettings};
+use clap::Args as ClapArgs;
+use std::io::Write as _;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+
+/// How often an executor tries to start, and how early an end counts as a failed start.
+const ATTEMPTS: usize = 3;
+const EARLY: std::time::Duration = std::time::Duration::from_secs(2);
+
+/// Runs a scheduler.
+#[derive(Debug, ClapArgs)]
+pub(crate) struct Scheduler {
+    /// Where it listens; port 0 lets the system choose one.
+    #[arg(long, default_value = "127.0.0.1:50050")]
+    listen: SocketAddr,
+    /// The host under which executors reach it; by default the address on which it listens.
+    #[arg(long)]
+    host: Option<String>,
+    /// After how many seconds without a sign of life an executor is given up.
+    #[arg(long, default_value_t = 10)]
+    executor_timeout: u64,
+}
+
+impl Scheduler {
+    pub(crate) async fn run(self, run: RunSettings) -> Result<(), Failure> {
+        let listener = tokio::net::TcpListener::bind(self.listen).await?;
+        let mut settings = SchedulerSettings::default();
+        settings.host = self.host.unwrap_or_else(|| self.listen.ip().to_string());
+        settings.executor_timeout = self.executor_timeout;
+        say(&format!("scheduler {}", listener.local_addr()?))?;
+        tokio::select! {
+            ended = cluster::schedule(listener, &settings, run) => Ok(ended?),
+            _ = tokio::signal::ctrl_c() => Ok(()),
+        }
+    }
+}
+
+/// Runs an executor.
+#[derive(Debug, ClapArgs)]
+pub(crate) struct Executor {
+    /// The scheduler.
+    #[arg(long, default_value = "127.0.0.1:50050")]
+    scheduler: String,
+    /// The address on which it listens.
+    #[arg(long, default_value = "127.0.0.1")]
+    bind: String,
+    /// The host under which others reach it; by default the address from which it connects to the scheduler.
+    #[arg(long)]
+    host: Option<String>,
+    /// The port from which results are fetched; the system chooses one by default.
+    #[arg(long, default_value_t = 0)]
+    port: u16,
+    /// The port on which tasks arrive; the system chooses one by default.
+    #[arg(long, default_value_t = 0)]
+    grpc_port: u16,
+    /// How many partitions it works on at the same time; by default as many as the machine has cores.
+    #[arg(long)]
+    slots: Option<usize>,
+    /// The bytes that sorts, joins and groups may take, before they use files or fail; by default most of the machine's.
+    #[arg(long)]
+    memory: Option<u64>,
+    /// The folder of results and temporary files; by default one that is removed at the end.
+    #[arg(long)]
+    folder: Option<PathBuf>,
+    /// The seconds between signs of life.
+    #[arg(long, default_value_t = 2)]
+    heartbeat: u64,
+}
+
+impl Executor {
+    pub(crate) async fn run(self, run: RunSettings) -> Result<(), Failure> {
+        let (host, port) = self.scheduler.rsplit_once(':').ok_or("expected HOST:PORT for --scheduler")?;
+        // Removed at the end, unless somebody else chose the folder.
+        let own = match self.folder {
+            None => Some(tempfile::Builder::new().prefix("bb-executor-").tempdir()?),
+            Some(_) => None,
+        };
+        let folder = own.as_ref().map(|own| own.path().to_owned()).or_else(|| self.folder.clone());
+        let folder = folder.ok_or("there is no folder for results")?;
+        let cores = std::thread::available_parallelism().map_or(1, usize::from);
+        let (host, port) = (host.to_owned(), port.parse().map_err(|_| "expected HOST:PORT for --scheduler")?);
+        say(&format!("executor {}", std::process::id()))?;
+        for attempt in 1.. {
+            // Ballista announces the ports before it binds them, so that they must be known, and another process may be faster.
+            let settings = ExecutorSettings {
+                scheduler_host: host.clone(),
+                scheduler_port: port,
+                bind: self.bind.clone(),
+                host: self.host.clone(),
+                port: free_port(&self.bind, self.port)?,
+                grpc_port: free_port(&self.bind, self.grpc_port)?,
+                slots: self.slots.unwrap_or(cores),
+                memory: self.memory,
+                folder: folder.clone(),
+                heartbeat: self.heartbeat,
+            };
+            let start = std::time::Instant::now();
+            match cluster::execute(settings, run.clone()).await {
+                Err(_) if attempt < ATTEMPTS && start.elapsed() < EARLY => {}
+                ended => {
+                    ended?;
+                    break;
+                }
+            }
+        }
+        drop(own);
+        Ok(())
+    }
+}
+
+/// Returns the port, or a free one for 0.
+fn free_port(bind: &str, port: u16) -> Result<u16, Failure> {
+    if port != 0 {
+        return Ok(port);
+    }
+    Ok(std::net::TcpListener::bind((bind, 0))?.local_addr()?.port())
+}
+
+/// Prints a line that whoever started the process waits for.
+fn say(line: &str) -> std::io::Result<()> {
+    let mut out = std::io::stdout().lock();
+    writeln!(out, "{line}")?;
+    out.flush()
+}

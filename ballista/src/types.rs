@@ -1,0 +1,184 @@
+//! Element types and shapes as types of Arrow.
+
+use crate::error::Error;
+use crate::model::{Form, Input, Model, Output, shape_text};
+use bb::DataType;
+use bb::ir::graph::Dim;
+use datafusion::arrow::datatypes::{DataType as ArrowType, Field, FieldRef, Fields};
+use std::collections::HashMap;
+use std::sync::Arc;
+
+/// The keys under which Arrow has the name and the metadata of an extension type.
+pub(crate) const EXTENSION: &str = "ARROW:extension:name";
+pub(crate) const EXTENSION_METADATA: &str = "ARROW:extension:metadata";
+/// The extension type of tensors whose extents are the same in all rows.
+pub(crate) const FIXED_SHAPE_TENSOR: &str = "arrow.fixed_shape_tensor";
+
+/// Every element type that Arrow has, with its type there.
+const TYPES: &[(DataType, ArrowType)] = &[
+    (DataType::Bool, ArrowType::Boolean),
+    (DataType::U8, ArrowType::UInt8),
+    (DataType::U16, ArrowType::UInt16),
+    (DataType::U32, ArrowType::UInt32),
+    (DataType::U64, ArrowType::UInt64),
+    (DataType::I8, ArrowType::Int8),
+    (DataType::I16, ArrowType::Int16),
+    (DataType::I32, ArrowType::Int32),
+    (DataType::I64, ArrowType::Int64),
+    (DataType::F16, ArrowType::Float16),
+    (DataType::F32, ArrowType::Float32),
+    (DataType::F64, ArrowType::Float64),
+    (DataType::String, ArrowType::Utf8),
+];
+
+/// Returns the type in Arrow, which has none for some.
+pub(crate) fn arrow(dtype: DataType) -> Option<&'static ArrowType> {
+    TYPES.iter().find(|(known, _)| *known == dtype).map(|(_, arrow)| arrow)
+}
+
+/// Tells whether elements of a column are those of a tensor of this type.
+pub(crate) fn same_elements(dtype: DataType, arrow_type: &ArrowType) -> bool {
+    match arrow_type {
+        ArrowType::Utf8 | ArrowType::LargeUtf8 | ArrowType::Utf8View => dtype == DataType::String,
+        other => arrow(dtype) == Some(other),
+    }
+}
+
+/// The field of the elements of a list.
+pub(crate) fn item(of: ArrowType) -> FieldRef {
+    // Named and nullable like the lists of DataFusion's own functions, which then take these as they are.
+    Arc::new(Field::new("item", of, true))
+}
+
+/// Returns the number of elements of one row, if all its extents are known.
+pub(crate) fn fixed_size(row: &[Dim]) -> Option<i32> {
+    let mut size = 1usize;
+    for dim in row {
+        let Dim::Known(n) = dim else { return None };
+        size = size.checked_mul(*n)?;
+    }
+    i32::try_from(size).ok()
+}
+
+/// The fields of the entries of a map.
+pub(crate) fn entries(key: &ArrowType, value: &ArrowType) -> Fields {
+    Fields::from(vec![Field::new("key", key.clone(), false), Field::new("value", value.clone(), true)])
+}
+
+/// Returns the field of an output.
+pub(crate) fn output_field(name: &str, output: &Output) -> Field {
+    let null = ArrowType::Null;
+    match &output.form {
+        Form::Maps { key, value } => {
+            let entries = entries(arrow(*key).unwrap_or(&null), arrow(*value).unwrap_or(&null));
+            let entries = Arc::new(Field::new("entries", ArrowType::Struct(entries), false));
+            Field::new(name, ArrowType::Map(entries, false), false)
+        }
+        Form::Tensor { dtype, row } => {
+            let element = arrow(*dtype).unwrap_or(&null).clone();
+            if row.is_empty() {
+                return Field::new(name, element, false);
+            }
+            let Some(size) = fixed_size(row) else {
+                let list = row.iter().fold(element, |inner, _| ArrowType::List(item(inner)));
+                return Field::new(name, list, false);
+            };
+            let extents = row.iter().map(Dim::to_string).collect::<Vec<_>>().join(",");
+            let metadata = HashMap::from([
+                (EXTENSION.to_owned(), FIXED_SHAPE_TENSOR.to_owned()),
+                (EXTENSION_METADATA.to_owned(), format!("{{\"shape\":[{extents}]}}")),
+            ]);
+            Field::new(name, ArrowType::FixedSizeList(item(element), size), false).with_metadata(metadata)
+        }
+    }
+}
+
+/// Returns the field of the result: that of the only output, or a struct of all.
+pub(crate) fn result_field(name: &str, model: &Model) -> Field {
+    match model.outputs.as_slice() {
+        [output] => output_field(name, output),
+        outputs => {
+            let fields: Fields = outputs.iter().map(|output| output_field(&output.name, output)).collect();
+            Field::new(name, ArrowType::Struct(fields), false)
+        }
+    }
+}
+
+/// Compares a column with an input, as far as types tell.
+pub(crate) fn check_column(input: &Input, field: &Field) -> Result<(), Error> {
+    let mut of = field.data_type();
+    let mut extents = Vec::new();
+    loop {
+        of = match of {
+            ArrowType::FixedSizeList(inner, size) => {
+                extents.push(usize::try_from(*size).ok());
+                inner.data_type()
+            }
+            ArrowType::List(inner) | ArrowType::LargeList(inner) => {
+                extents.push(None);
+                inner.data_type()
+            }
+            _ => break,
+        };
+    }
+    let fits_shape = input.is_scalar() && extents.is_empty() || fit(input, &extents).is_some();
+    if !same_elements(input.dtype, of) {
+        return Err(Error::Column {
+            input: input.name.clone(),
+            dtype: input.dtype,
+            got: Box::new(field.data_type().clone()),
+            cure: cure(input, extents.len()),
+        });
+    }
+    if !fits_shape {
+        return Err(shape_error(input, extents));
+    }
+    Ok(())
+}
+
+/// Returns what makes a column of the right type.
+fn cure(input: &Input, depth: usize) -> String {
+    let element = arrow(input.dtype).map(ArrowType::to_string).unwrap_or_default();
+    let depth = input.row().map_or(depth, |row| if depth == 0 && row.len() == 1 { 0 } else { row.len() });
+    let list = (0..depth).fold(element, |inner, _| format!("List({inner})"));
+    format!("arrow_cast(column, '{list}')")
+}
+
+pub(crate) fn shape_error(input: &Input, got: Vec<Option<usize>>) -> Error {
+    Error::Shape { input: input.name.clone(), expected: shape_text(input.row()), got }
+}
+
+/// How the lists of a column become the rows of an input.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Fit {
+    /// As they are.
+    Same,
+    /// A single number is a row of extents 1.
+    Ones(usize),
+    /// A flat list is a row of these extents.
+    Unflattened(Vec<usize>),
+}
+
+/// Compares the extents of a row of a column, as far as they are known, with those of an input.
+pub(crate) fn fit(input: &Input, got: &[Option<usize>]) -> Option<Fit> {
+    let Some(row) = input.row() else { return Some(Fit::Same) };
+    let agrees = |dim: &Dim, got: Option<usize>| match (dim, got) {
+        (Dim::Known(expected), Some(got)) => *expected == got,
+        _ => true,
+    };
+    if row.len() == got.len() && row.iter().zip(got).all(|(dim, got)| agrees(dim, *got)) {
+        return Some(Fit::Same);
+    }
+    if got.is_empty() && row.iter().all(|dim| agrees(dim, Some(1))) {
+        return Some(Fit::Ones(row.len()));
+    }
+    let known: Option<Vec<usize>> =
+        row.iter().map(|dim| if let Dim::Known(n) = dim { Some(*n) } else { None }).collect();
+    match (got, known) {
+        ([flat], Some(known)) if row.len() > 1 => {
+            let size = known.iter().try_fold(1usize, |size, n| size.checked_mul(*n))?;
+            flat.is_none_or(|flat| flat == size).then_some(Fit::Unflattened(known))
+        }
+        _ => None,
+    }
+}

@@ -1,0 +1,68 @@
+//! The command in one process: tables, files, and what is refused.
+#![expect(clippy::unwrap_used, reason = "tests")]
+
+mod common;
+
+use common::committed;
+use std::path::Path;
+use std::process::{Command, Output};
+
+fn local(args: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_bb-ballista")).arg("local").args(args).output().unwrap()
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+/// Ten points of a grid, which SQL makes, and their class by the model.
+fn points() -> String {
+    format!(
+        "SELECT id, bb_run('{}', arrow_cast(array_repeat(id, 12), 'List(Float32)'))['label'] AS label
+         FROM generate_series(0, 9) AS t(id) ORDER BY id",
+        committed("skl_random_forest")
+    )
+}
+
+#[test]
+fn a_result_is_printed_as_a_table_with_at_most_some_rows() {
+    let done = local(&[&points(), "--most-rows", "3"]);
+    let (out, err) = (text(&done.stdout), text(&done.stderr));
+    assert!(done.status.success(), "{err}");
+    assert!(out.contains("| id | label |") && out.contains("| 2  |") && !out.contains("| 3  |"), "{out}");
+    assert!(out.contains("7 more rows"), "{out}");
+}
+
+#[test]
+fn a_result_is_written_as_csv_and_parquet_and_read_again() {
+    let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
+    let file = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();
+    for name in ["labels.csv", "labels.parquet"] {
+        let done = local(&[&points(), "--output", &file(name)]);
+        assert!(done.status.success(), "{}", text(&done.stderr));
+        assert!(text(&done.stdout).contains("10 rows in"), "{}", text(&done.stdout));
+    }
+    let csv = std::fs::read_to_string(file("labels.csv")).unwrap();
+    assert_eq!((csv.lines().next(), csv.lines().count()), (Some("id,label"), 11));
+    let table = format!("labels={}", file("labels.parquet"));
+    let done = local(&["SELECT count(*) AS n, min(id) AS a, max(id) AS b FROM labels", "--table", &table]);
+    assert!(text(&done.stdout).contains("| 10 | 0 | 9 |"), "{}", text(&done.stdout));
+}
+
+#[test]
+fn what_is_wrong_is_said_and_leaves_no_file() {
+    let output = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("{}-none.parquet", std::process::id()));
+    let output = output.to_str().unwrap();
+    for (args, words) in [
+        (vec!["SELECT bb_run('none.onnx', 1)", "--output", output], "cannot read the model `none.onnx`"),
+        (vec!["SELECT 1", "--output", "result.json"], "expected a file that ends in .parquet or .csv"),
+        (vec!["SELECT", "--set", "no.such.setting=1"], "config namespace"),
+        (vec!["SELECT 1", "--table", "points"], "expected NAME=PATH"),
+        (vec!["SELECT * FROM t", "--table", "t=/no/such/folder"], "t"),
+    ] {
+        let done = local(&args);
+        assert!(!done.status.success(), "{args:?}");
+        assert!(text(&done.stderr).contains(words), "{}", text(&done.stderr));
+    }
+    assert!(!Path::new(output).exists());
+}
