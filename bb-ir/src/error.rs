@@ -375,6 +375,15 @@ pub enum Error {
         found: String,
     },
 
+    /// No input has a symbolic dimension of a name for which a caller gives an extent.
+    #[error("no input has a symbolic dimension `{name}`; those that there are: {known:?}")]
+    UnknownDim {
+        /// The name that was given.
+        name: String,
+        /// The names of the model.
+        known: Vec<String>,
+    },
+
     /// A node reads a value that no input, initializer or other node provides.
     #[error("node `{node}` reads `{value}`, which nothing provides")]
     MissingValue {
