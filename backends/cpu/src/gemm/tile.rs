@@ -161,7 +161,13 @@ levels! {
     tile_neon, dots_neon, stream_neon, base, 2 [1 2 3 4 5 6], [1 2 3 4 5 6], [1 2 3], [1], [];
 }
 
-#[cfg(not(target_arch = "aarch64"))]
+// A tile of large products is 5 rows of 2 registers. With a product on the way and the operands, that is what 16 registers hold.
+#[cfg(all(target_arch = "wasm32", target_feature = "simd128"))]
+levels! {
+    tile_simd128, dots_simd128, stream_simd128, base, 2 [1 2 3 4 5], [1 2 3 4 5], [1 2], [1], [];
+}
+
+#[cfg(not(any(target_arch = "aarch64", all(target_arch = "wasm32", target_feature = "simd128"))))]
 use portable as base;
 
 #[cfg(target_arch = "x86_64")]

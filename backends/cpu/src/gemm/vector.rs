@@ -132,6 +132,8 @@ impl<T: Number> Vector for Portable<T> {
 
 #[cfg(target_arch = "aarch64")]
 mod neon;
+#[cfg(all(target_arch = "wasm32", target_feature = "simd128"))]
+pub(crate) mod simd128;
 
 /// The vectors of the instructions that every processor of the target has.
 #[cfg(target_arch = "aarch64")]
@@ -139,8 +141,14 @@ pub(crate) mod baseline {
     pub(crate) use super::neon::{F32, F64, I32};
 }
 
+/// The vectors of the instructions for which the module is built.
+#[cfg(all(target_arch = "wasm32", target_feature = "simd128"))]
+pub(crate) mod baseline {
+    pub(crate) use super::simd128::{F32, F64, I32};
+}
+
 /// The vectors of the instructions that every processor of the target has.
-#[cfg(not(target_arch = "aarch64"))]
+#[cfg(not(any(target_arch = "aarch64", all(target_arch = "wasm32", target_feature = "simd128"))))]
 pub(crate) mod baseline {
     use super::Portable;
 
