@@ -133,7 +133,7 @@ impl<T: Number> Vector for Portable<T> {
 #[cfg(target_arch = "aarch64")]
 mod neon;
 #[cfg(all(target_arch = "wasm32", target_feature = "simd128"))]
-pub(crate) mod simd128;
+mod simd128;
 
 /// The vectors of the instructions that every processor of the target has.
 #[cfg(target_arch = "aarch64")]

@@ -4,6 +4,7 @@ use std::arch::wasm32::*;
 
 use super::Vector;
 use crate::gemm::floats::Floats;
+use crate::kernels::lanes::simd128::{load_fours, store_fours};
 
 macro_rules! register {
     ($name:ident, $item:ty, $lanes:literal, $splat:ident, $load_lanes:ident, $store_lanes:ident, $add:ident, $mul:ident) => {
@@ -64,47 +65,6 @@ macro_rules! register {
 register!(F32, f32, 4, f32x4_splat, load_fours, store_fours, f32x4_add, f32x4_mul);
 register!(F64, f64, 2, f64x2_splat, load_eights, store_eights, f64x2_add, f64x2_mul);
 register!(I32, i32, 4, i32x4_splat, load_fours, store_fours, i32x4_add, i32x4_mul);
-
-/// Reads the first `n` lanes of 4 bytes; the others are zero.
-///
-/// # Safety
-///
-/// There are `n` elements.
-#[inline(always)]
-pub(crate) unsafe fn load_fours(from: *const u32, n: usize) -> v128 {
-    // SAFETY: this function has the same contract.
-    unsafe {
-        match n {
-            0 => i32x4_splat(0),
-            1 => v128_load32_zero(from),
-            2 => v128_load64_zero(from.cast()),
-            3 => v128_load32_lane::<2>(v128_load64_zero(from.cast()), from.add(2)),
-            _ => v128_load(from.cast()),
-        }
-    }
-}
-
-/// Writes the first `n` lanes of 4 bytes.
-///
-/// # Safety
-///
-/// There is room for `n` elements.
-#[inline(always)]
-pub(crate) unsafe fn store_fours(x: v128, to: *mut u32, n: usize) {
-    // SAFETY: this function has the same contract.
-    unsafe {
-        match n {
-            0 => {}
-            1 => v128_store32_lane::<0>(x, to),
-            2 => v128_store64_lane::<0>(x, to.cast()),
-            3 => {
-                v128_store64_lane::<0>(x, to.cast());
-                v128_store32_lane::<2>(x, to.add(2));
-            }
-            _ => v128_store(to.cast(), x),
-        }
-    }
-}
 
 /// Reads the first `n` lanes of 8 bytes; the others are zero.
 ///
