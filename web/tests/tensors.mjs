@@ -58,7 +58,7 @@ export function tensor(path) {
   }
   if (type === "string") return { name, type, shape, data: strings };
   const array = ARRAYS[type];
-  if (raw) return { name, type, shape, data: new array(raw.slice().buffer) };
+  if (raw) return { name, type, shape, data: new array(new Uint8Array(raw).buffer) };
   if (lists[0] instanceof Uint8Array) {
     return { name, type, shape, data: new array(Uint8Array.from(lists.flatMap((bytes) => [...bytes])).buffer) };
   }
