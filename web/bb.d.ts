@@ -20,12 +20,19 @@ export interface Feed {
   data: Elements | boolean[];
 }
 
-/** An output of a run. */
-export interface Result {
+/** A tensor that a run gives. */
+export interface Tensor {
   type: ElementType | (string & {});
   shape: number[];
   data: Elements;
 }
+
+/** An output of a run: nearly always a tensor. Classifiers of scikit-learn give sequences of maps. */
+export type Result =
+  | Tensor
+  | { type: "sequence"; items: Result[] }
+  | { type: "map"; keys: Tensor; values: Tensor }
+  | { type: "absent" };
 
 /** An input or an output of a model. */
 export interface Port {
@@ -104,8 +111,8 @@ export interface Session {
   readonly warnings: string[];
   /** The number of the session in its instance. */
   readonly number: number;
-  /** Runs the model. */
-  run(feeds: Record<string, Feed>): Record<string, Result>;
+  /** Runs the model. Name the type of its outputs if they are other than tensors: `session.run<Result>(feeds)`. */
+  run<Of extends Result = Tensor>(feeds: Record<string, Feed>): Record<string, Of>;
   /** Says what runs each node. */
   coverage(): Coverage;
   /** Describes the graph, with a place for each box. */

@@ -212,7 +212,16 @@ class Session {
     return { name, type, shape: Array.from(shape), data: this.#instance.give(asBytes(data)) };
   }
 
-  #output({ type, shape, data, strings }) {
+  #output({ type, shape, data, strings, items, keys, values }) {
+    if (type === "sequence") {
+      return { type, items: items.map((item) => this.#output(item)) };
+    }
+    if (type === "map") {
+      return { type, keys: this.#output(keys), values: this.#output(values) };
+    }
+    if (type === "absent") {
+      return { type };
+    }
     if (strings) {
       return { type, shape, data: strings };
     }

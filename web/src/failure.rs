@@ -1,6 +1,7 @@
 //! Errors, and how JavaScript sees them: a message, its causes, and the node and operator that they concern.
 
 use bb::Error;
+use bb_cpu::CpuError;
 use bb_ir::Error as IrError;
 use serde_json::{Value as Json, json};
 
@@ -59,15 +60,6 @@ pub(crate) enum Failure {
         source: IrError,
     },
 
-    /// An output is no tensor.
-    #[error("output `{output}` is {got}, and the module for browsers gives tensors only")]
-    NotTensor {
-        /// The output.
-        output: String,
-        /// What it is.
-        got: &'static str,
-    },
-
     /// The model is not valid, or does not run.
     #[error(transparent)]
     Bb(#[from] Error),
@@ -88,34 +80,50 @@ struct Place {
     input: Option<String>,
 }
 
+type Source<'a> = &'a (dyn std::error::Error + 'static);
+
+/// Looks at an error and at everything that caused it, also where an error shows another as itself.
+fn chain(error: &Failure) -> Vec<Source<'_>> {
+    let mut all: Vec<Source<'_>> = Vec::new();
+    let mut next: Option<Source<'_>> = Some(error);
+    while let Some(error) = next {
+        all.push(error);
+        let shown: Option<Source<'_>> = if let Some(Failure::Bb(inner)) = error.downcast_ref() {
+            Some(inner)
+        } else if let Some(Error::Ir(inner)) = error.downcast_ref() {
+            Some(inner)
+        } else if let Some(CpuError::Bb(inner)) = error.downcast_ref() {
+            Some(inner)
+        } else {
+            None
+        };
+        next = shown.or_else(|| error.source());
+    }
+    // There is one backend, so that its name says nothing. `Failure::Bb` shows the same text.
+    while all.len() > 1
+        && all.iter().take(2).any(|error| matches!(error.downcast_ref(), Some(Error::Kernel { .. })))
+    {
+        all.remove(0);
+    }
+    all
+}
+
 impl Failure {
     /// Describes the error as JSON.
     pub(crate) fn describe(&self) -> Json {
-        let mut texts: Vec<String> = Vec::new();
         let mut place = Place::default();
-        match self {
-            Failure::Input { input, .. } | Failure::Type { input, .. } => place.input = Some(input.clone()),
-            _ => {}
+        let chain = chain(self);
+        for error in &chain {
+            if let Some(Failure::Input { input, .. } | Failure::Type { input, .. }) = error.downcast_ref() {
+                place.input = Some(input.clone());
+            } else if let Some(error) = error.downcast_ref::<Error>() {
+                place.add(error);
+            } else if let Some(error) = error.downcast_ref::<IrError>() {
+                place.add_ir(error);
+            }
         }
-        let mut next: Option<&(dyn std::error::Error + 'static)> = Some(self);
-        while let Some(error) = next {
-            let text = error.to_string();
-            if texts.last() != Some(&text) {
-                texts.push(text);
-            }
-            // A transparent error shows another as itself, and `source` passes over it.
-            let shown = match error.downcast_ref::<Failure>() {
-                Some(Failure::Bb(inner)) => Some(inner),
-                _ => error.downcast_ref::<Error>(),
-            };
-            if let Some(shown) = shown {
-                place.add(shown);
-            }
-            if let Some(shown) = error.downcast_ref::<IrError>() {
-                place.add_ir(shown);
-            }
-            next = error.source();
-        }
+        let mut texts: Vec<String> = chain.iter().map(ToString::to_string).collect();
+        texts.dedup();
         json!({
             "message": texts.join(": "), "causes": texts.get(1..).unwrap_or_default(),
             "node": place.node, "operator": place.operator, "domain": place.domain, "input": place.input,
@@ -143,7 +151,6 @@ impl Place {
             | Error::UnknownInput { name, .. }
             | Error::RepeatedInput { name } => self.input = Some(name.clone()),
             Error::Input(mismatch) => self.input = Some(mismatch.name.clone()),
-            Error::Ir(inner) => self.add_ir(inner),
             _ => {}
         }
     }

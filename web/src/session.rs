@@ -123,17 +123,28 @@ impl Session {
         let results = self.executable.run_items(&inputs)?;
         let mut outputs = Vec::new();
         for (port, result) in self.executable.outputs().iter().zip(results) {
-            let not_tensor = |got| Failure::NotTensor { output: port.name.clone(), got };
-            let value = match result {
-                OnnxValue::Tensor(value) => value,
-                OnnxValue::Sequence(_) => return Err(not_tensor("a sequence")),
-                OnnxValue::Map { .. } => return Err(not_tensor("a map")),
-                OnnxValue::Absent => return Err(not_tensor("absent")),
-            };
-            let data = self.backend.to_host(&value)?;
-            outputs.push(output(&port.name, &data));
+            let mut described = self.output(result)?;
+            if let Some(fields) = described.as_object_mut() {
+                fields.insert("name".to_owned(), json!(port.name));
+            }
+            outputs.push(described);
         }
         Ok(json!({ "outputs": outputs }))
+    }
+
+    /// Describes a result.
+    fn output(&self, value: OnnxValue<Value>) -> Result<Json, Failure> {
+        Ok(match value {
+            OnnxValue::Tensor(x) => tensor(&self.backend.to_host(&x)?),
+            OnnxValue::Sequence(items) => {
+                let items = items.into_iter().map(|item| self.output(item));
+                json!({ "type": "sequence", "items": items.collect::<Result<Vec<_>, _>>()? })
+            }
+            OnnxValue::Map { keys, values } => {
+                json!({ "type": "map", "keys": tensor(&keys), "values": tensor(&self.backend.to_host(&values)?) })
+            }
+            OnnxValue::Absent => json!({ "type": "absent" }),
+        })
     }
 
     /// Runs a model whose only input is a row of tokens, and returns its first output.
@@ -261,12 +272,12 @@ impl Given {
     }
 }
 
-/// Describes a result, and keeps its elements in a buffer until JavaScript has read them.
-fn output(name: &str, data: &TensorData) -> Json {
+/// Describes a tensor, and keeps its elements in a buffer until JavaScript has read them.
+fn tensor(data: &TensorData) -> Json {
     let (ty, shape) = (type_name(data.dtype()), data.shape());
     if data.dtype() == DataType::String {
         let strings: Vec<&str> = data.iter_str().collect();
-        return json!({ "name": name, "type": ty, "shape": shape, "strings": strings });
+        return json!({ "type": ty, "shape": shape, "strings": strings });
     }
-    json!({ "name": name, "type": ty, "shape": shape, "data": buffers::keep(data.bytes().clone()) })
+    json!({ "type": ty, "shape": shape, "data": buffers::keep(data.bytes().clone()) })
 }

@@ -5,12 +5,15 @@ import { readFileSync } from "node:fs";
 /** The names of ONNX's element types in JavaScript, by number. */
 const TYPES = {
   1: "float32", 2: "uint8", 3: "int8", 4: "uint16", 5: "int16", 6: "int32", 7: "int64", 8: "string", 9: "bool", 10: "float16",
-  11: "float64", 12: "uint32", 13: "uint64",
+  11: "float64", 12: "uint32", 13: "uint64", 16: "bfloat16",
 };
 const ARRAYS = {
   float32: Float32Array, float64: Float64Array, uint8: Uint8Array, int8: Int8Array, uint16: Uint16Array, int16: Int16Array,
-  int32: Int32Array, int64: BigInt64Array, uint32: Uint32Array, uint64: BigUint64Array, bool: Uint8Array, float16: Uint16Array,
+  int32: Int32Array, int64: BigInt64Array, uint32: Uint32Array, uint64: BigUint64Array, bool: Uint8Array, float16: Uint16Array, bfloat16: Uint16Array,
 };
+
+/** A file that holds something else than a tensor with elements of JavaScript's arrays. */
+export class Unread extends Error {}
 
 /** Yields the fields of a message: number, and a number or bytes. */
 function* fields(bytes) {
@@ -28,6 +31,7 @@ function* fields(bytes) {
   while (at < bytes.length) {
     const key = Number(varint());
     const [field, wire] = [key >> 3, key & 7];
+    if (wire === 3 || wire === 4 || wire > 5) throw new Unread("not a message");
     if (wire === 0) {
       yield [field, varint()];
     } else {
@@ -56,6 +60,7 @@ export function tensor(path) {
     else if (field === 4 || field === 10) lists.push(value);
     else if (field === 5 || field === 7) lists.push(packed ? [...numbers(value)] : [Number(value)]);
   }
+  if (!type) throw new Unread(path);
   if (type === "string") return { name, type, shape, data: strings };
   const array = ARRAYS[type];
   if (raw) return { name, type, shape, data: new array(new Uint8Array(raw).buffer) };
@@ -63,6 +68,7 @@ export function tensor(path) {
     return { name, type, shape, data: new array(Uint8Array.from(lists.flatMap((bytes) => [...bytes])).buffer) };
   }
   const items = lists.flat();
+  if (type === "bfloat16" || type === "float16") items.forEach((x, i) => { items[i] = x & 0xffff; });
   return { name, type, shape, data: type.endsWith("64") && type !== "float64" ? array.from(items, BigInt) : array.from(items) };
 }
 

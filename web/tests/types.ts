@@ -1,6 +1,6 @@
 // Uses each part of the API, so that the compiler checks its types. It does not run.
 
-import { BbCrash, BbError, load, type Elements, type Session } from "../bb.js";
+import { BbCrash, BbError, load, type Elements, type Result, type Session } from "../bb.js";
 
 const bb = await load("bb.wasm");
 const names: string[] = bb.backends;
@@ -17,6 +17,9 @@ try {
   if (error instanceof BbError) console.log(error.node, error.operator, error.causes.join());
   if (error instanceof BbCrash && !bb.alive) await bb.restart();
 }
+const { z } = session.run<Result>({});
+const first: Result | null = "items" in z ? z.items[0] : null;
+console.log(first);
 session.free();
 // @ts-expect-error: an input needs its extents
 session.run({ x: { data: new Float32Array(1) } });
