@@ -6,9 +6,9 @@ import { gzipSync } from "node:zlib";
 const [out, wasm, magika, config, detector] = process.argv.slice(2);
 const here = (name) => readFileSync(new URL(name, import.meta.url), "utf8");
 
-/** Joins scripts into one, in which each finds the others' names. */
+/** Joins scripts into one, in which each finds the others' names. It is no module: Chromium starts no module as a worker of a file. */
 function joined(...names) {
-  const texts = names.map((name) => here(name).replace(/^import .*$/gm, "").replace(/^export /gm, ""));
+  const texts = names.map((name) => here(name).replace(/^import .*$/gm, "").replace(/^export /gm, "").replace("import.meta.url", "location.href"));
   return texts.join("\n").replace(/<\/script/g, "<\\/script");
 }
 

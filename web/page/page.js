@@ -41,7 +41,7 @@ class Work {
 
   async start() {
     const address = URL.createObjectURL(new Blob([document.getElementById("part-worker").textContent], { type: "text/javascript" }));
-    this.#worker = new Worker(address, { type: "module" });
+    this.#worker = new Worker(address);
     this.#worker.onmessage = ({ data: { id, ok, error } }) => {
       const waiting = this.#waiting.get(id);
       if (!waiting) return;

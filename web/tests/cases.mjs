@@ -54,9 +54,10 @@ function run(folder) {
       const all = (kind) => files.filter((file) => file.startsWith(kind)).sort((a, b) => parseInt(a.split("_")[1]) - parseInt(b.split("_")[1]));
       const feeds = {};
       for (const file of all("input")) {
-        const port = session.inputs[parseInt(file.split("_")[1])];
+        const value = tensor(join(folder, set, file));
+        const port = session.inputs.find(({ name }) => name === value.name) ?? session.inputs[parseInt(file.split("_")[1])];
         if (port.type === null) throw new Unread("an input is no tensor");
-        feeds[port.name] = as(port, tensor(join(folder, set, file)));
+        feeds[port.name] = as(port, value);
       }
       const results = session.run(feeds);
       for (const file of all("output")) {

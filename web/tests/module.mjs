@@ -38,9 +38,10 @@ for (const name of readdirSync(models)) {
     // A model that calls its inputs otherwise than the data gets them by position.
     const feeds = Object.fromEntries(inputs.map((input, i) => [session.inputs[i].name, input]));
     const results = session.run(feeds);
-    assert.equal(session.outputs.length, outputs.length);
-    session.outputs.forEach((port, i) => {
-      const [got, expected] = [results[port.name], outputs[i]];
+    assert.ok(outputs.length > 0);
+    outputs.forEach((expected, i) => {
+      const port = session.outputs[i];
+      const got = results[port.name];
       assert.equal(got.type, expected.type);
       assert.deepEqual(got.shape, expected.shape);
       assert.equal(got.data.length, expected.data.length);
