@@ -57,7 +57,8 @@ class Instance {
   /** Calls an exported function. Whatever it throws ends the instance, because nothing in it was unwound. */
   call(name, ...values) {
     if (this.#ended) {
-      throw new BbCrash("the instance has ended: `await bb.restart()` starts another", this.#ended);
+      const why = this.#ended.message;
+      throw new BbCrash(`the instance has ended (${why}): \`await bb.restart()\` starts another`, this.#ended);
     }
     try {
       return this.#calls[name](...values) >>> 0;

@@ -2,8 +2,8 @@
 
 import { draw } from "./graph.js";
 
-/** A task that takes longer than this is ended, with the worker. */
-const PATIENCE = 60_000;
+/** A task that takes longer than so many milliseconds is ended, with the worker. */
+const patience = () => Number(document.querySelector("main").dataset.patience);
 /** The widest picture that is drawn. */
 const WIDEST = 1600;
 /** More boxes than this are counted and not drawn. */
@@ -56,10 +56,10 @@ class Work {
 
   #ask(task, given) {
     return new Promise((yes, no) => {
-      const id = ++this.#last;
+      const [id, most] = [++this.#last, patience()];
       const timer = setTimeout(() => {
-        this.#end(Object.assign(new Error(`no answer within ${PATIENCE / 1000} s`), { ended: true }));
-      }, PATIENCE);
+        this.#end(Object.assign(new Error(`no answer within ${most / 1000} s`), { ended: true }));
+      }, most);
       this.#waiting.set(id, { yes, no, timer });
       this.#worker.postMessage({ id, task, given });
     });

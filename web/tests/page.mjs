@@ -170,6 +170,52 @@ test("every hostile model gets a message or a graph, and the page goes on", asyn
   assert.match(await article("model.onnx").locator(".legend").textContent(), /native/);
 });
 
+test("an instance that ends, or a task that does not, is replaced", async () => {
+  const model = join(data, "models/surfaces_gbr/model.onnx");
+  const last = () => article("model.onnx");
+  const again = async () => {
+    await tab.evaluate(() => document.querySelectorAll("article").forEach((article) => article.remove()));
+    await choose(model);
+  };
+  // No input is known that ends an instance, so the stack of the browser is used up before it is called.
+  await tab.workers().at(-1).evaluate(() => {
+    tasks.inspect = () => {
+      const dive = (depth) => (depth > 0 ? dive(depth - 1) : magika.graph());
+      let most = 0;
+      const probe = () => {
+        most++;
+        probe();
+      };
+      try {
+        probe();
+      } catch {
+        // The stack is this deep.
+      }
+      for (let depth = 2 * most; ; depth -= 20) {
+        try {
+          return dive(depth);
+        } catch (error) {
+          if (error instanceof BbCrash) throw error;
+        }
+      }
+    };
+  });
+  await again();
+  assert.match(await last().locator(".wrong").textContent(), /the instance (ended: |has ended).*; a fresh instance was started/);
+  await again();
+  assert.equal(await last().locator("svg").count(), 1);
+
+  await tab.evaluate(() => { document.querySelector("main").dataset.patience = 1500; });
+  await tab.workers().at(-1).evaluate(() => { tasks.inspect = () => { for (;;); }; });
+  await again();
+  assert.match(await last().locator(".wrong").textContent(), /no answer within 1.5 s; a fresh instance was started/);
+  await tab.evaluate(() => { document.querySelector("main").dataset.patience = 60000; });
+  await again();
+  assert.equal(await last().locator("svg").count(), 1);
+  for (let tries = 0; tab.workers().length > 1 && tries < 100; tries++) await tab.waitForTimeout(100);
+  assert.equal(tab.workers().length, 1, "the worker that did not answer is gone");
+});
+
 test("the keyboard reaches the field, and nothing went wrong", async () => {
   await tab.evaluate(() => document.activeElement.blur());
   await tab.keyboard.press("Tab");
