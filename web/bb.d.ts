@@ -103,6 +103,15 @@ export interface SessionOptions {
   limits?: Record<string, string>;
 }
 
+/** What a model is, whether or not it can run. */
+export interface Inspection {
+  inputs: Port[];
+  outputs: Port[];
+  warnings: string[];
+  coverage: Coverage;
+  graph: Graph;
+}
+
 /** A model that is ready to run. */
 export interface Session {
   readonly inputs: Port[];
@@ -135,6 +144,8 @@ export interface Bb {
   readonly backends: string[];
   /** Opens a model: its checks, and its plan. */
   session(model: ArrayBuffer | ArrayBufferView, options?: SessionOptions): Session;
+  /** Describes a model, also one with nodes that nothing runs. */
+  inspect(model: ArrayBuffer | ArrayBufferView, options?: SessionOptions): Inspection;
   /** Takes a session of Magika's model, and the text of its `config.min.json`. */
   fileTypes(session: Session, config: string): FileTypes;
   /** Starts another instance. Sessions of the previous one are gone. */

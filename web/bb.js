@@ -142,6 +142,12 @@ class Bb {
     return new Session(instance, instance.ask("bb_open", instance.give(bytes), instance.giveJson({ dims, limits })));
   }
 
+  inspect(model, { dims = {}, limits = {} } = {}) {
+    const bytes = asBytes(model);
+    const instance = this.#instance;
+    return instance.ask("bb_inspect", instance.give(bytes), instance.giveJson({ dims, limits }));
+  }
+
   fileTypes(session, config) {
     return new FileTypes(this.#instance, session, config);
   }

@@ -234,8 +234,8 @@ pub enum Error {
         number: i32,
     },
 
-    /// A tensor has a negative extent.
-    #[error("extent {extent} is negative")]
+    /// A tensor has a negative extent, or one that is more than an address holds.
+    #[error("extent {extent} is {}", if *extent < 0 { "negative" } else { "more than an address holds" })]
     Extent {
         /// The given extent.
         extent: i64,

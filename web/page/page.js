@@ -148,7 +148,7 @@ function details(box) {
 
 /** Shows a model's graph. */
 async function showModel(article, file) {
-  const { graph, counts, inputs, outputs, warnings, openTime, time } = await work.ask("inspect", { file });
+  const { graph, coverage: { counts }, inputs, outputs, warnings, time, openTime, refused } = await work.ask("inspect", { file });
   const nodes = Object.values(counts).reduce((sum, n) => sum + n, 0);
   const legend = element("ul", { className: "legend" });
   for (const [kind, count] of Object.entries(counts)) {
@@ -159,8 +159,9 @@ async function showModel(article, file) {
   }
   article.append(
     element("p", {}, `${nodes} nodes; ${inputs.map((x) => `${x.name} ${shape(x)}`).join(", ")} → ${outputs.map((x) => `${x.name} ${shape(x)}`).join(", ")}`),
-    element("p", { className: "quiet times" }, `model opened in ${ms(openTime)}, graph described in ${ms(time)}`),
+    element("p", { className: "quiet times" }, `described in ${ms(time)}${refused ? "" : `, made ready to run in ${ms(openTime)}`}`),
   );
+  if (refused) failed(article, refused);
   for (const warning of warnings.slice(0, 5)) article.append(element("p", { className: "quiet" }, warning));
   article.append(legend);
   if (!graph.placed || graph.boxes.length > DRAWN) {

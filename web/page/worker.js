@@ -57,25 +57,33 @@ const tasks = {
     return { boxes: found, width: picture.width, height: picture.height, seen: [width, height], openTime, time };
   },
 
-  /** Opens a model and describes it. */
+  /** Describes a model, and tries whether it can run. */
   async inspect({ file }) {
     const bytes = await file.arrayBuffer();
-    const [session, openTime] = await timed(() => bb.session(bytes));
+    const [described, time] = await timed(() => bb.inspect(bytes));
+    let [openTime, refused] = [null, null];
     try {
-      const [graph, time] = await timed(() => session.graph());
-      const { inputs, outputs, warnings } = session;
-      return { graph, counts: session.coverage().counts, inputs, outputs, warnings, openTime, time };
-    } finally {
+      const [session, time] = await timed(() => bb.session(bytes));
       session.free();
+      openTime = time;
+    } catch (error) {
+      if (error instanceof BbCrash) throw error;
+      refused = plain(error);
     }
+    return { ...described, time, openTime, refused };
   },
 };
+
+/** What the page needs of an error. */
+function plain(error) {
+  const { message, node = null, operator = null, input = null } = error;
+  return { message, node, operator, input, ended: error instanceof BbCrash };
+}
 
 onmessage = async ({ data: { id, task, given } }) => {
   try {
     postMessage({ id, ok: await tasks[task](given) });
   } catch (error) {
-    const { message, node = null, operator = null, input = null } = error;
-    postMessage({ id, error: { message, node, operator, input, ended: error instanceof BbCrash } });
+    postMessage({ id, error: plain(error) });
   }
 };

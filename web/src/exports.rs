@@ -6,7 +6,7 @@
 )]
 
 use crate::magika::Identifier;
-use crate::session::Session;
+use crate::session::{Checked, Session};
 use crate::{buffers, failure};
 use bytes::Bytes;
 use serde_json::{Value as Json, json};
@@ -90,6 +90,13 @@ extern "C" fn bb_open(model: u32, options: u32) -> u32 {
     }))
 }
 
+/// Describes a model that need not be able to run: ports, coverage and graph.
+#[unsafe(no_mangle)]
+extern "C" fn bb_inspect(model: u32, options: u32) -> u32 {
+    let (model, options) = (buffers::take(model), buffers::take(options));
+    answer(Checked::open(model, &options).map(|checked| checked.describe()))
+}
+
 /// Closes a session.
 #[unsafe(no_mangle)]
 extern "C" fn bb_close(session: u32) {
@@ -106,13 +113,13 @@ extern "C" fn bb_run(session: u32, request: u32) -> u32 {
 /// Says what runs each node.
 #[unsafe(no_mangle)]
 extern "C" fn bb_coverage(session: u32) -> u32 {
-    answer(of(session).map(|session| session.coverage()))
+    answer(of(session).map(|session| session.checked().coverage()))
 }
 
 /// Describes the graph, with a place for each node.
 #[unsafe(no_mangle)]
 extern "C" fn bb_graph(session: u32) -> u32 {
-    answer(of(session).map(|session| session.graph()))
+    answer(of(session).map(|session| session.checked().graph()))
 }
 
 /// Takes the configuration of Magika's model, which [`bb_identify`] applies, and says how long the blocks are that it reads.

@@ -3,7 +3,7 @@
 use crate::failure::Failure;
 use crate::{buffers, load, picture};
 use bb::coverage::{Coverage, How};
-use bb::ir::graph::{Dim, ValueType};
+use bb::ir::graph::{Dim, ValueId, ValueType};
 use bb::onnx::OnnxValue;
 use bb::{BackendHandle, CompileOptions, DataType, ErasedExecutable, Module, Port, TensorData, Value};
 use bb_cpu as _;
@@ -45,12 +45,18 @@ struct Given {
     strings: Vec<String>,
 }
 
-/// A model on the CPU backend.
-pub(crate) struct Session {
+/// A model that was checked, and the backend that may run it.
+pub(crate) struct Checked {
     backend: BackendHandle,
     module: Module,
-    executable: Arc<dyn ErasedExecutable>,
+    limits: Limits,
     coverage: OnceCell<Coverage>,
+}
+
+/// A model that is ready to run.
+pub(crate) struct Session {
+    checked: Checked,
+    executable: Arc<dyn ErasedExecutable>,
 }
 
 /// The limits on a model of a stranger. The memory of an instance is at most 4 GiB, so the limits are lower than elsewhere.
@@ -65,13 +71,13 @@ fn limits() -> Limits {
     }
 }
 
-impl Session {
-    /// Opens a model with options in JSON.
+impl Checked {
+    /// Checks a model, with options in JSON.
     ///
     /// # Errors
     ///
-    /// Those of the options, and what loading and compiling the model fails with.
-    pub(crate) fn open(model: Bytes, options: &[u8]) -> Result<Session, Failure> {
+    /// Those of the options, and what loading the model fails with.
+    pub(crate) fn open(model: Bytes, options: &[u8]) -> Result<Checked, Failure> {
         let options: Options = serde_json::from_slice(options)
             .map_err(|source| Failure::Json { what: "the options of a session", source })?;
         let mut limits = limits();
@@ -79,85 +85,24 @@ impl Session {
             limits.set(name, value).map_err(Failure::Limit)?;
         }
         let module = load::load(model, &options.dims, &limits)?;
-        let backend = bb::backend("cpu")?;
-        let options = CompileOptions::default().within(&limits);
-        let executable = backend.compile(module.clone(), &options)?;
-        Ok(Session { backend, module, executable, coverage: OnceCell::new() })
+        Ok(Checked { backend: bb::backend("cpu")?, module, limits, coverage: OnceCell::new() })
     }
 
-    /// Describes the inputs and outputs, and what the model says that is not so.
+    /// Describes the inputs and outputs, what the model says that is not so, what runs each node, and the graph.
     pub(crate) fn describe(&self) -> Json {
-        let ports = |ports: &[Port]| ports.iter().map(port).collect::<Vec<_>>();
-        let warnings: Vec<String> = self.module.warnings().iter().map(ToString::to_string).collect();
+        let graph = self.module.graph();
+        let ports = |values: &[ValueId]| -> Vec<Json> {
+            let known = values.iter().filter_map(|value| Some((*value, graph.values.get(value.index())?)));
+            known.map(|(value, info)| port(graph.name_of(value), &info.ty, false)).collect()
+        };
         json!({
-            "inputs": ports(self.executable.inputs()), "outputs": ports(self.executable.outputs()),
-            "warnings": warnings,
+            "inputs": ports(&graph.inputs), "outputs": ports(&graph.outputs), "warnings": self.warnings(),
+            "coverage": self.coverage(), "graph": self.graph(),
         })
     }
 
-    /// Runs the model. Request and answer are JSON; the elements are in buffers.
-    ///
-    /// # Errors
-    ///
-    /// Those of the inputs, and what the run fails with.
-    pub(crate) fn run(&self, request: &[u8]) -> Result<Json, Failure> {
-        let request: Request = serde_json::from_slice(request)
-            .map_err(|source| Failure::Json { what: "the inputs of a run", source })?;
-        let mut values = Vec::new();
-        for given in &request.inputs {
-            let tensor = given.tensor()?;
-            values.push((given.name.as_str(), self.backend.runtime().constant(&tensor)?));
-        }
-        let named: Vec<(&str, OnnxValue<Value>)> =
-            values.into_iter().map(|(name, value)| (name, OnnxValue::Tensor(value))).collect();
-        let ports = self.executable.inputs();
-        let mut inputs: Vec<Option<OnnxValue<Value>>> = ports.iter().map(|_| None).collect();
-        for (name, value) in named {
-            let at = ports.iter().position(|port| port.name == name);
-            let place = at.and_then(|at| inputs.get_mut(at)).ok_or_else(|| bb::Error::UnknownInput {
-                name: name.to_owned(),
-                expected: ports.iter().map(|port| port.name.clone()).collect(),
-            })?;
-            *place = Some(value);
-        }
-        let results = self.executable.run_items(&inputs)?;
-        let mut outputs = Vec::new();
-        for (port, result) in self.executable.outputs().iter().zip(results) {
-            let mut described = self.output(result)?;
-            if let Some(fields) = described.as_object_mut() {
-                fields.insert("name".to_owned(), json!(port.name));
-            }
-            outputs.push(described);
-        }
-        Ok(json!({ "outputs": outputs }))
-    }
-
-    /// Describes a result.
-    fn output(&self, value: OnnxValue<Value>) -> Result<Json, Failure> {
-        Ok(match value {
-            OnnxValue::Tensor(x) => tensor(&self.backend.to_host(&x)?),
-            OnnxValue::Sequence(items) => {
-                let items = items.into_iter().map(|item| self.output(item));
-                json!({ "type": "sequence", "items": items.collect::<Result<Vec<_>, _>>()? })
-            }
-            OnnxValue::Map { keys, values } => {
-                json!({ "type": "map", "keys": tensor(&keys), "values": tensor(&self.backend.to_host(&values)?) })
-            }
-            OnnxValue::Absent => json!({ "type": "absent" }),
-        })
-    }
-
-    /// Runs a model whose only input is a row of tokens, and returns its first output.
-    ///
-    /// # Errors
-    ///
-    /// What the run fails with.
-    pub(crate) fn scores(&self, tokens: &[i32]) -> Result<Vec<f32>, Failure> {
-        let input = TensorData::new(&[1, tokens.len()], tokens)?;
-        let input = self.backend.runtime().constant(&input)?;
-        let outputs = self.executable.run(&[Some(&input)])?;
-        let first = outputs.first().ok_or(bb::Error::InputCount { expected: 1, got: 0 })?;
-        Ok(self.backend.to_host(first)?.as_slice::<f32>()?.to_vec())
+    fn warnings(&self) -> Vec<String> {
+        self.module.warnings().iter().map(ToString::to_string).collect()
     }
 
     fn covered(&self) -> &Coverage {
@@ -191,6 +136,101 @@ impl Session {
     }
 }
 
+impl Session {
+    /// Opens a model, with options in JSON.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`Checked::open`], and what compiling the model fails with.
+    pub(crate) fn open(model: Bytes, options: &[u8]) -> Result<Session, Failure> {
+        let checked = Checked::open(model, options)?;
+        let options = CompileOptions::default().within(&checked.limits);
+        let executable = checked.backend.compile(checked.module.clone(), &options)?;
+        Ok(Session { checked, executable })
+    }
+
+    /// Returns the model that was checked.
+    pub(crate) fn checked(&self) -> &Checked {
+        &self.checked
+    }
+
+    /// Describes the inputs and outputs, and what the model says that is not so.
+    pub(crate) fn describe(&self) -> Json {
+        let ports = |ports: &[Port]| -> Vec<Json> {
+            ports.iter().map(|of| port(&of.name, &of.ty, of.optional)).collect()
+        };
+        json!({
+            "inputs": ports(self.executable.inputs()), "outputs": ports(self.executable.outputs()),
+            "warnings": self.checked.warnings(),
+        })
+    }
+
+    /// Runs the model. Request and answer are JSON; the elements are in buffers.
+    ///
+    /// # Errors
+    ///
+    /// Those of the inputs, and what the run fails with.
+    pub(crate) fn run(&self, request: &[u8]) -> Result<Json, Failure> {
+        let request: Request = serde_json::from_slice(request)
+            .map_err(|source| Failure::Json { what: "the inputs of a run", source })?;
+        let mut values = Vec::new();
+        for given in &request.inputs {
+            let tensor = given.tensor()?;
+            values.push((given.name.as_str(), self.checked.backend.runtime().constant(&tensor)?));
+        }
+        let named: Vec<(&str, OnnxValue<Value>)> =
+            values.into_iter().map(|(name, value)| (name, OnnxValue::Tensor(value))).collect();
+        let ports = self.executable.inputs();
+        let mut inputs: Vec<Option<OnnxValue<Value>>> = ports.iter().map(|_| None).collect();
+        for (name, value) in named {
+            let at = ports.iter().position(|port| port.name == name);
+            let place = at.and_then(|at| inputs.get_mut(at)).ok_or_else(|| bb::Error::UnknownInput {
+                name: name.to_owned(),
+                expected: ports.iter().map(|port| port.name.clone()).collect(),
+            })?;
+            *place = Some(value);
+        }
+        let results = self.executable.run_items(&inputs)?;
+        let mut outputs = Vec::new();
+        for (port, result) in self.executable.outputs().iter().zip(results) {
+            let mut described = self.output(result)?;
+            if let Some(fields) = described.as_object_mut() {
+                fields.insert("name".to_owned(), json!(port.name));
+            }
+            outputs.push(described);
+        }
+        Ok(json!({ "outputs": outputs }))
+    }
+
+    /// Describes a result.
+    fn output(&self, value: OnnxValue<Value>) -> Result<Json, Failure> {
+        Ok(match value {
+            OnnxValue::Tensor(x) => tensor(&self.checked.backend.to_host(&x)?),
+            OnnxValue::Sequence(items) => {
+                let items = items.into_iter().map(|item| self.output(item));
+                json!({ "type": "sequence", "items": items.collect::<Result<Vec<_>, _>>()? })
+            }
+            OnnxValue::Map { keys, values } => {
+                json!({ "type": "map", "keys": tensor(&keys), "values": tensor(&self.checked.backend.to_host(&values)?) })
+            }
+            OnnxValue::Absent => json!({ "type": "absent" }),
+        })
+    }
+
+    /// Runs a model whose only input is a row of tokens, and returns its first output.
+    ///
+    /// # Errors
+    ///
+    /// What the run fails with.
+    pub(crate) fn scores(&self, tokens: &[i32]) -> Result<Vec<f32>, Failure> {
+        let input = TensorData::new(&[1, tokens.len()], tokens)?;
+        let input = self.checked.backend.runtime().constant(&input)?;
+        let outputs = self.executable.run(&[Some(&input)])?;
+        let first = outputs.first().ok_or(bb::Error::InputCount { expected: 1, got: 0 })?;
+        Ok(self.checked.backend.to_host(first)?.as_slice::<f32>()?.to_vec())
+    }
+}
+
 /// Names a domain; ONNX's own has an empty name in models.
 pub(crate) fn domain(name: &str) -> &str {
     if name.is_empty() { "ai.onnx" } else { name }
@@ -215,16 +255,14 @@ fn operations(how: How) -> Option<usize> {
 }
 
 /// Describes an input or an output. An extent is a number, a text if it is symbolic, or null if it is unknown.
-fn port(port: &Port) -> Json {
-    let (dtype, shape) = match &port.ty {
+fn port(name: &str, ty: &ValueType, optional: bool) -> Json {
+    let (dtype, shape) = match ty {
         ValueType::Tensor { dtype, shape } => {
             (Some(type_name(*dtype)), shape.as_ref().map(|dims| dims.iter().map(extent).collect::<Vec<_>>()))
         }
         _ => (None, None),
     };
-    json!({
-        "name": port.name, "type": dtype, "shape": shape, "optional": port.optional, "text": port.ty.to_string(),
-    })
+    json!({ "name": name, "type": dtype, "shape": shape, "optional": optional, "text": ty.to_string() })
 }
 
 fn extent(dim: &Dim) -> Json {

@@ -159,13 +159,16 @@ test("every hostile model gets a message or a graph, and the page goes on", asyn
     const message = article(file).locator(".wrong");
     const count = await message.count();
     const [, expected] = list.find(([name]) => name === file);
-    if (expected === "reject" || count > 0) {
+    if (expected === "reject") {
       assert.ok(count > 0 && (await message.textContent()).length > 10, `${file} has a message`);
       assert.doesNotMatch(await message.textContent(), /fresh instance/, `${file} ended no instance`);
     } else {
-      assert.equal(await article(file).locator("svg").count(), 1, `${file} is drawn`);
+      const drawn = await article(file).locator("svg").count();
+      assert.ok(count + drawn >= 1, `${file} has a message or is drawn`);
     }
   }
+  // A node that nothing runs is drawn as such.
+  assert.equal(await article("14_unknown_op.onnx").locator(".box.unsupported").count(), 1);
   await choose(join(data, "models/surfaces_gbr/model.onnx"));
   assert.match(await article("model.onnx").locator(".legend").textContent(), /native/);
 });

@@ -20,6 +20,7 @@ try {
 const { z } = session.run<Result>({});
 const first: Result | null = "items" in z ? z.items[0] : null;
 console.log(first);
+console.log(bb.inspect(new Uint8Array(8)).coverage.counts.unsupported);
 session.free();
 // @ts-expect-error: an input needs its extents
 session.run({ x: { data: new Float32Array(1) } });
