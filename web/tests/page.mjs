@@ -225,3 +225,13 @@ test("the keyboard reaches the field, and nothing went wrong", async () => {
   assert.equal(await tab.evaluate(() => document.activeElement.id), "files");
   assert.deepEqual(problems, []);
 });
+
+test("a picture of the page", { skip: !process.env.BB_SCREENSHOT && "BB_SCREENSHOT is not set" }, async () => {
+  await tab.evaluate(() => document.querySelectorAll("article").forEach((article) => article.remove()));
+  await tab.setViewportSize({ width: 900, height: 800 });
+  await choose(join(data, "models/skl_ovo/model.onnx"));
+  await tab.locator("svg").evaluate((svg) => { svg.style.height = "22rem"; });
+  await tab.locator(".box.lowered").first().click();
+  await choose(fileURLToPath(new URL("lines.png", import.meta.url)), ...["rust.rs", "sqlite.db"].map((file) => join(data, "file-types", file)));
+  await tab.screenshot({ path: process.env.BB_SCREENSHOT, fullPage: true });
+});

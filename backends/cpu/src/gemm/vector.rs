@@ -17,6 +17,9 @@ pub(crate) trait Vector: Copy {
     type Mask: Copy;
     /// The number of lanes.
     const LANES: usize;
+    /// Whether reading a part of a vector branches, and addresses are computed by instructions of their own. Loops then read whole
+    /// vectors if they can, and take several steps at once.
+    const BRANCHES: bool = false;
 
     /// Returns zeros.
     unsafe fn zero() -> Self;

@@ -16,6 +16,7 @@ macro_rules! register {
             /// The number of lanes.
             type Mask = usize;
             const LANES: usize = $lanes;
+            const BRANCHES: bool = true;
 
             #[inline(always)]
             unsafe fn zero() -> Self {
