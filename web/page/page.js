@@ -151,9 +151,8 @@ async function showModel(article, file) {
   const { graph, coverage: { counts }, inputs, outputs, warnings, time, openTime, refused } = await work.ask("inspect", { file });
   const nodes = Object.values(counts).reduce((sum, n) => sum + n, 0);
   const legend = element("ul", { className: "legend" });
-  for (const [kind, count] of Object.entries(counts)) {
-    const sample = element("span");
-    const item = element("li", {}, sample, `${count} ${kind}`);
+  for (const kind of ["native", "lowered", "host", "unsupported"]) {
+    const item = element("li", { className: kind }, element("span"), `${counts[kind]} ${kind}`);
     item.dataset.kind = kind;
     legend.append(item);
   }
@@ -172,11 +171,6 @@ async function showModel(article, file) {
   chosen.setAttribute("aria-live", "polite");
   article.append(draw(graph, (box) => chosen.replaceChildren(details(box))), chosen);
   article.append(element("p", { className: "quiet" }, "Drag to move, turn the wheel to enlarge, click a box for its details. Keys: arrows, +, −, 0 for the whole, n and p for the next and the previous box."));
-  const sampled = article.querySelector("svg");
-  legend.querySelectorAll("li").forEach((item) => {
-    const rect = sampled.querySelector(`.${item.dataset.kind} rect`);
-    item.firstChild.style.background = rect ? getComputedStyle(rect).fill : "transparent";
-  });
 }
 
 async function show(file) {
