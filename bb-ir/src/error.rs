@@ -234,8 +234,8 @@ pub enum Error {
         number: i32,
     },
 
-    /// A tensor has a negative extent.
-    #[error("extent {extent} is negative")]
+    /// A tensor has a negative extent, or one that is more than an address holds.
+    #[error("extent {extent} is {}", if *extent < 0 { "negative" } else { "more than an address holds" })]
     Extent {
         /// The given extent.
         extent: i64,
@@ -373,6 +373,15 @@ pub enum Error {
         declared: String,
         /// The other type.
         found: String,
+    },
+
+    /// No input has a symbolic dimension of a name for which a caller gives an extent.
+    #[error("no input has a symbolic dimension `{name}`; those that there are: {known:?}")]
+    UnknownDim {
+        /// The name that was given.
+        name: String,
+        /// The names of the model.
+        known: Vec<String>,
     },
 
     /// A node reads a value that no input, initializer or other node provides.

@@ -121,7 +121,7 @@ fn parts_agree() {
         for start in bounds {
             for end in bounds {
                 for step in [-3, -1, 1, 2] {
-                    let [from, to] = [start, end].map(|b| [Bound::of(b)]);
+                    let [from, to] = [start, end].map(|b| [Some(Bound::of(b))]);
                     let part = slice_by(std::slice::from_ref(&x), &from, &to, &[], &[step]).unwrap();
                     for at in values() {
                         let n = numbers(std::slice::from_ref(&x), at);

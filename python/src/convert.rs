@@ -6,10 +6,6 @@ use pyo3::prelude::*;
 /// Why a Python object does not become a value of a model, or a value no Python object.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum Problem {
-    /// No input has a symbolic dimension of this name.
-    #[error("no input has a symbolic dimension `{name}`; those that there are: {known:?}")]
-    UnknownDim { name: String, known: Vec<String> },
-
     /// The model was compiled, so that its dimensions are fixed.
     #[error("the model is compiled, so that `dims` cannot fix its dimensions")]
     Compiled,
@@ -42,7 +38,7 @@ pub(crate) enum Problem {
     #[error(transparent)]
     Dlpack(#[from] bb_dlpack::DlpackError),
 
-    /// A tensor is not valid.
+    /// A tensor is not valid, or no input has a dimension of a name.
     #[error(transparent)]
     Tensor(#[from] bb_ir::Error),
 

@@ -75,6 +75,10 @@ pub(crate) fn count() -> usize {
     if let Some(threads) = forced() {
         return threads;
     }
+    // A WebAssembly module without threads has no clock either, which what follows several threads would ask.
+    if cfg!(all(target_family = "wasm", not(target_feature = "atomics"))) {
+        return 1;
+    }
     own().map_or_else(rayon::current_num_threads, |threads| threads.current_num_threads())
 }
 

@@ -9,6 +9,7 @@ mod attribute;
 mod build;
 mod constant;
 mod control;
+mod dims;
 mod function;
 mod loaded;
 mod model;
@@ -17,5 +18,6 @@ mod order;
 mod schema;
 mod types;
 
+pub use dims::fix_dims;
 pub use loaded::loaded;
 pub use model::{CheckOptions, CheckedModel, check, check_graph, declared_inputs, load_model, parse_model};

@@ -77,7 +77,7 @@ fn bounds<E: Extent>(
     op: &'static str,
     param: Option<&RuleParam<'_, E>>,
 ) -> Result<SmallVec<[Option<Bound<E>>; 4]>, Error> {
-    let read = |list: &[i64]| list.iter().map(|&n| Bound::of(n)).collect();
+    let read = |list: &[i64]| list.iter().map(|&n| Some(Bound::of(n))).collect();
     match param {
         Some(RuleParam::Ints(list) | RuleParam::Extents(list)) => Ok(list.iter().map(Bound::read).collect()),
         Some(RuleParam::Fixed(param)) => take::Ints(op, Some(param)).map(read),

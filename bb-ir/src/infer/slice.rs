@@ -34,24 +34,29 @@ pub enum Bound<E> {
     FromStart(E),
     /// So many elements before the end.
     FromEnd(E),
+    /// Before the start of any extent.
+    Before,
+    /// After the end of any extent.
+    After,
 }
 
 impl<E: Extent> Bound<E> {
-    /// Reads a number, which counts from the end if it is negative. `None` if it is no extent of this type.
+    /// Reads a number, which counts from the end if it is negative.
     #[inline]
-    pub fn of(number: i64) -> Option<Bound<E>> {
+    pub fn of(number: i64) -> Bound<E> {
+        // A number that is no extent of this type is more than any: an address may have 32 bits. The least number has no
+        // opposite.
         if number < 0 {
-            // The least number has no opposite; no extent is as great as either.
-            E::of(number.checked_neg().unwrap_or(i64::MAX)).map(Bound::FromEnd)
+            number.checked_neg().and_then(E::of).map_or(Bound::Before, Bound::FromEnd)
         } else {
-            E::of(number).map(Bound::FromStart)
+            E::of(number).map_or(Bound::After, Bound::FromStart)
         }
     }
 
     /// Reads an integer that is computed from extents; `None` if whether it is negative cannot be told.
     pub fn read(number: &E) -> Option<Bound<E>> {
         match number.number() {
-            Some(number) => Bound::of(number),
+            Some(number) => Some(Bound::of(number)),
             None if number.at_least(0)? => Some(Bound::FromStart(number.clone())),
             None => E::of(0)?.minus(number).map(Bound::FromEnd),
         }
@@ -65,6 +70,8 @@ impl<E: Extent> Bound<E> {
             Bound::FromStart(at) => at.shifted(more)?.min(extent),
             Bound::FromEnd(at) if far(at, extent) => E::of(0),
             Bound::FromEnd(at) => extent.beyond(&at.shifted(more.checked_neg()?)?),
+            Bound::Before => E::of(0),
+            Bound::After => Some(extent.clone()),
         }
     }
 }
@@ -84,6 +91,11 @@ fn far<E: Extent>(at: &E, extent: &E) -> bool {
 /// Returns how many elements a slice takes of an extent; `None` if that cannot be told, or the step is 0.
 #[inline]
 pub fn slice_count<E: Extent>(extent: &E, start: &Bound<E>, end: &Bound<E>, step: i64) -> Option<E> {
+    // A step beyond the extent takes what one as long as the extent does, and may be more than this type holds.
+    let step = match extent.number() {
+        Some(extent) => step.clamp(-extent.max(1), extent.max(1)),
+        None => step,
+    };
     if step < 0 {
         // The positions after those of the bounds, so that the one before the first element is not negative.
         let (first, last) = (start.position(extent, 1)?, end.position(extent, 1)?);
@@ -215,7 +227,7 @@ pub fn slice_by<E: Extent>(
 
 /// Clamps the bounds of one dimension; `step` is not 0.
 fn resolve(extent: usize, start: i64, end: i64, step: i64) -> Option<SliceDim> {
-    let (start, end) = (Bound::of(start)?, Bound::of(end)?);
+    let (start, end) = (Bound::of(start), Bound::of(end));
     let count = slice_count(&extent, &start, &end, step)?;
     let first =
         if step > 0 { start.position(&extent, 0)? } else { start.position(&extent, 1)?.saturating_sub(1) };
@@ -275,7 +287,7 @@ mod tests {
     fn bounds_of_symbols_are_clamped_where_they_must_be() {
         let n = Dim::Symbol("n".to_owned());
         let count = |start, end, step| {
-            let (start, end) = (Bound::of(start).expect("any"), Bound::of(end).expect("any"));
+            let (start, end) = (Bound::of(start), Bound::of(end));
             slice_count(&n, &start, &end, step).expect("told").to_string()
         };
         assert_eq!(count(0, i64::MAX, 1), "n");

@@ -4,11 +4,13 @@
 //! cargo run --release --example file-type -- [--backend NAME] FILE…
 //! ```
 
-mod features;
+mod magika;
 
 use bb::{BackendRuntime, ErasedExecutable};
 use bb::{CompileOptions, Module, TensorData};
-use std::collections::HashMap;
+use magika::Guess;
+use std::fs::File;
+use std::io::{Read, Seek, SeekFrom};
 use std::path::Path;
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -19,27 +21,9 @@ use bb_cli as _; // it links the backends of its features
 const MODEL: &[u8] = include_bytes!("../../../tests/data/models/magika/model.onnx");
 const CONFIG: &str = include_str!("../../../tests/data/models/magika/config.min.json");
 
-/// The authors' configuration; its other fields are about training.
-#[derive(serde::Deserialize)]
-struct Config {
-    target_labels_space: Vec<String>,
-    thresholds: HashMap<String, f32>,
-    overwrite_map: HashMap<String, String>,
-    medium_confidence_threshold: f32,
-    #[serde(flatten)]
-    features: features::Config,
-}
-
-/// A file type and the model's confidence in it, from 0 to 1.
-#[derive(Debug, PartialEq)]
-struct Guess {
-    label: String,
-    score: f32,
-}
-
 /// The model on a backend.
 struct Identifier {
-    config: Config,
+    magika: magika::Identifier,
     runtime: Arc<dyn BackendRuntime>,
     model: Arc<dyn ErasedExecutable>,
 }
@@ -51,34 +35,30 @@ impl Identifier {
         let module = Module::from_bytes(MODEL)?;
         let runtime = bb::backend(backend)?.runtime().clone();
         let model = runtime.clone().compile(module, &CompileOptions::default())?;
-        Ok(Identifier { config: serde_json::from_str(CONFIG)?, runtime, model })
+        Ok(Identifier { magika: magika::Identifier::new(serde_json::from_str(CONFIG)?), runtime, model })
     }
 
-    /// Guesses the type of a file.
+    /// Guesses the type of a file; it reads at most two blocks.
     fn identify(&self, file: &Path) -> Result<Guess> {
-        let read = features::read(file, &self.config.features)?;
-        let sure = |label: &str| Guess { label: label.to_owned(), score: 1.0 };
-        let tokens = match read {
-            features::Features::Empty => return Ok(sure("empty")),
-            features::Features::TooShort { text } => return Ok(sure(if text { "txt" } else { "unknown" })),
-            features::Features::Tokens { tokens, text } => (tokens, text),
-        };
-        let (tokens, text) = tokens;
-        let input = self.runtime.constant(&TensorData::new(&[1, tokens.len()], &tokens)?)?;
-        let outputs = self.model.run(&[Some(&input)])?;
-        let scores = self.runtime.to_host(outputs.first().ok_or("the model has no output")?)?;
-        let best = scores.as_slice::<f32>()?.iter().copied().enumerate().max_by(|a, b| a.1.total_cmp(&b.1));
-        let (index, score) = best.ok_or("the model returned no scores")?;
-        let label = self.config.target_labels_space.get(index).ok_or("a score without a label")?;
-        let needed =
-            self.config.thresholds.get(label).copied().unwrap_or(self.config.medium_confidence_threshold);
-        let label = if score < needed {
-            if text { "txt" } else { "unknown" }
-        } else {
-            self.config.overwrite_map.get(label).unwrap_or(label)
-        };
-        Ok(Guess { label: label.to_owned(), score })
+        let mut file = File::open(file)?;
+        let size = file.seek(SeekFrom::End(0))?;
+        let length = size.min(self.magika.block_size() as u64);
+        let first = block_at(&mut file, 0, length)?;
+        let last = block_at(&mut file, size - length, length)?;
+        self.magika.identify(&first, &last, |tokens| {
+            let input = self.runtime.constant(&TensorData::new(&[1, tokens.len()], tokens)?)?;
+            let outputs = self.model.run(&[Some(&input)])?;
+            let scores = self.runtime.to_host(outputs.first().ok_or("the model has no output")?)?;
+            Ok(scores.as_slice::<f32>()?.to_vec())
+        })
     }
+}
+
+fn block_at(file: &mut File, offset: u64, length: u64) -> std::io::Result<Vec<u8>> {
+    file.seek(SeekFrom::Start(offset))?;
+    let mut block = Vec::new();
+    file.take(length).read_to_end(&mut block)?;
+    Ok(block)
 }
 
 fn main() -> Result<ExitCode> {

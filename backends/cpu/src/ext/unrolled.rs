@@ -315,6 +315,24 @@ unsafe fn avx2(args: &Pack<'_>) {
 #[inline(always)]
 unsafe fn pack<V: Vector<Item = f32>>(args: &Pack<'_>) {
     let &Pack { segments, taps, channels, x, size, mut to, width } = args;
+    if let &[Segment { to: 0, from, n }] = segments
+        && n == 2 * V::LANES
+    {
+        // Most panels of two vectors lie within one row of results.
+        for channel in 0..channels {
+            // SAFETY: the windows are in the plane, and there is room for the panel.
+            unsafe {
+                let x = x.add(channel * size + from);
+                for &tap in taps {
+                    let from = x.add(tap);
+                    V::load(from).store(to);
+                    V::load(from.add(V::LANES)).store(to.add(V::LANES));
+                    to = to.wrapping_add(width);
+                }
+            }
+        }
+        return;
+    }
     for channel in 0..channels {
         for &tap in taps {
             for &Segment { to: at, from, n } in segments {

@@ -13,7 +13,7 @@ use super::window::Plane;
 use crate::error::Result;
 use crate::gemm::{self, Dims, Strided};
 use crate::kernels::dispatch::{VectorLoop, dispatch};
-use crate::kernels::lanes::{Lanes, Portable};
+use crate::kernels::lanes::{Baseline, Lanes};
 use crate::kernels::{Shared, walk};
 #[cfg(target_arch = "x86_64")]
 use crate::level::Level;
@@ -386,7 +386,7 @@ macro_rules! for_vectors {
                         Level::Avx512 => avx512(self),
                         #[cfg(target_arch = "x86_64")]
                         Level::Avx2 => avx2(self),
-                        _ => $of::<Portable>(self),
+                        _ => $of::<Baseline>(self),
                     }
                 }
             }

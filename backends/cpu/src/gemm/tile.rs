@@ -58,7 +58,7 @@ pub(crate) struct Kernels<T: 'static> {
 /// null, `start` has an element for each row.
 #[inline(always)]
 unsafe fn tile<V: Vector, const ROWS: usize, const VECTORS: usize>(args: &Args<V::Item>) {
-    let &Args { k, mut a, a_row, a_col, mut b, b_row, last, c, c_row, accumulate, start } = args;
+    let &Args { k, a_col, last, c, c_row, accumulate, start, .. } = args;
     // SAFETY: the contract covers each access; pointers past the end are never read.
     unsafe {
         let mask = V::mask(last);
@@ -78,20 +78,18 @@ unsafe fn tile<V: Vector, const ROWS: usize, const VECTORS: usize>(args: &Args<V
                 *sums = [V::splat(start.add(i)); VECTORS];
             }
         }
-        for _ in 0..k {
-            let mut right = [V::zero(); VECTORS];
-            for (v, right) in right.iter_mut().enumerate() {
-                let from = b.add(v * V::LANES);
-                *right = if v + 1 < VECTORS { V::load(from) } else { V::load_some(from, mask) };
+        let whole = V::BRANCHES && last == V::LANES;
+        if V::BRANCHES && a_col == 1 {
+            // Steps at distances that the compiler knows need no arithmetic for their addresses.
+            if whole {
+                products::<V, ROWS, VECTORS, true, 4>(args, &mut sums);
+            } else {
+                products::<V, ROWS, VECTORS, false, 4>(args, &mut sums);
             }
-            for (i, sums) in sums.iter_mut().enumerate() {
-                let left = V::splat(a.offset(i.cast_signed() * a_row));
-                for (sum, right) in sums.iter_mut().zip(right) {
-                    *sum = sum.mul_add(left, right);
-                }
-            }
-            a = a.wrapping_offset(a_col);
-            b = b.wrapping_offset(b_row);
+        } else if whole {
+            products::<V, ROWS, VECTORS, true, 1>(args, &mut sums);
+        } else {
+            products::<V, ROWS, VECTORS, false, 1>(args, &mut sums);
         }
         for (i, sums) in sums.into_iter().enumerate() {
             for (v, sum) in sums.into_iter().enumerate() {
@@ -104,6 +102,59 @@ unsafe fn tile<V: Vector, const ROWS: usize, const VECTORS: usize>(args: &Args<V
                     sum.store_some(to, mask);
                 }
             }
+        }
+    }
+}
+
+/// Adds the products to the sums. If `WHOLE`, the last vector has all its columns. `STEPS` products of a row follow each other; if
+/// there are several, the elements of a row of the left operand are contiguous.
+///
+/// # Safety
+///
+/// As for [`tile`].
+#[inline(always)]
+unsafe fn products<
+    V: Vector,
+    const ROWS: usize,
+    const VECTORS: usize,
+    const WHOLE: bool,
+    const STEPS: usize,
+>(
+    args: &Args<V::Item>,
+    sums: &mut [[V; VECTORS]; ROWS],
+) {
+    let &Args { k, mut a, a_row, a_col, mut b, b_row, last, .. } = args;
+    // SAFETY: the contract covers each access; pointers past the end are never read.
+    unsafe {
+        let mask = V::mask(last);
+        let mut step = |a: *const V::Item, at: usize, b: *const V::Item| {
+            let mut right = [V::zero(); VECTORS];
+            for (v, right) in right.iter_mut().enumerate() {
+                let from = b.add(v * V::LANES);
+                *right = if WHOLE || v + 1 < VECTORS { V::load(from) } else { V::load_some(from, mask) };
+            }
+            for (i, sums) in sums.iter_mut().enumerate() {
+                let left = V::splat(a.offset(i.cast_signed() * a_row).add(at));
+                for (sum, right) in sums.iter_mut().zip(right) {
+                    *sum = sum.mul_add(left, right);
+                }
+            }
+        };
+        let mut done = 0;
+        if STEPS > 1 {
+            while done + STEPS <= k {
+                for at in 0..STEPS {
+                    step(a, at, b);
+                    b = b.wrapping_offset(b_row);
+                }
+                a = a.wrapping_add(STEPS);
+                done += STEPS;
+            }
+        }
+        for _ in done..k {
+            step(a, 0, b);
+            a = a.wrapping_offset(a_col);
+            b = b.wrapping_offset(b_row);
         }
     }
 }
@@ -161,7 +212,13 @@ levels! {
     tile_neon, dots_neon, stream_neon, base, 2 [1 2 3 4 5 6], [1 2 3 4 5 6], [1 2 3], [1], [];
 }
 
-#[cfg(not(target_arch = "aarch64"))]
+// A tile of large products is 5 rows of 2 registers. With a product on the way and the operands, that is what 16 registers hold.
+#[cfg(all(target_arch = "wasm32", target_feature = "simd128"))]
+levels! {
+    tile_simd128, dots_simd128, stream_simd128, base, 2 [1 2 3 4 5], [1 2 3 4 5], [1 2], [1], [];
+}
+
+#[cfg(not(any(target_arch = "aarch64", all(target_arch = "wasm32", target_feature = "simd128"))))]
 use portable as base;
 
 #[cfg(target_arch = "x86_64")]

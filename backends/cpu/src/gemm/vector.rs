@@ -17,6 +17,9 @@ pub(crate) trait Vector: Copy {
     type Mask: Copy;
     /// The number of lanes.
     const LANES: usize;
+    /// Whether reading a part of a vector branches, and addresses are computed by instructions of their own. Loops then read whole
+    /// vectors if they can, and take several steps at once.
+    const BRANCHES: bool = false;
 
     /// Returns zeros.
     unsafe fn zero() -> Self;
@@ -132,6 +135,8 @@ impl<T: Number> Vector for Portable<T> {
 
 #[cfg(target_arch = "aarch64")]
 mod neon;
+#[cfg(all(target_arch = "wasm32", target_feature = "simd128"))]
+mod simd128;
 
 /// The vectors of the instructions that every processor of the target has.
 #[cfg(target_arch = "aarch64")]
@@ -139,8 +144,14 @@ pub(crate) mod baseline {
     pub(crate) use super::neon::{F32, F64, I32};
 }
 
+/// The vectors of the instructions for which the module is built.
+#[cfg(all(target_arch = "wasm32", target_feature = "simd128"))]
+pub(crate) mod baseline {
+    pub(crate) use super::simd128::{F32, F64, I32};
+}
+
 /// The vectors of the instructions that every processor of the target has.
-#[cfg(not(target_arch = "aarch64"))]
+#[cfg(not(any(target_arch = "aarch64", all(target_arch = "wasm32", target_feature = "simd128"))))]
 pub(crate) mod baseline {
     use super::Portable;
 

@@ -1,7 +1,7 @@
 //! Chains of element-wise functions of `f32`. A few vectors of elements stay in registers from the first function to the last,
 //! so that memory is read for operands and written for results alone.
 
-use super::lanes::{Lanes, Portable};
+use super::lanes::{Baseline, Lanes};
 #[cfg(target_arch = "x86_64")]
 use crate::level::Level;
 use crate::level::level;
@@ -89,7 +89,7 @@ pub(crate) unsafe fn run(lines: &[Line], places: &[Place; PLACES], out: *mut f32
             Level::Avx512 => x86::avx512(lines, places, out, n),
             #[cfg(target_arch = "x86_64")]
             Level::Avx2 => x86::avx2(lines, places, out, n),
-            _ => walk::<Portable>(lines, places, out, n),
+            _ => walk::<Baseline>(lines, places, out, n),
         }
     }
 }

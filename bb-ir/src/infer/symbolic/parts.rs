@@ -27,7 +27,7 @@ pub(super) fn slice(node: &Node, facts: &Facts, x: &[Dim]) -> Result<Shaped, Err
     let (axes, steps) = (list("axes", 3), list("steps", 4));
     // An extent counts from the start; what may be negative might count from the end.
     let bound = |entry: &Entry| match (entry.int(), entry.formula()) {
-        (Some(n), _) => Bound::of(n),
+        (Some(n), _) => Some(Bound::of(n)),
         (None, Some(at)) if at.at_least(0) || facts.is_extent(at) => {
             Some(Bound::FromStart(Dim::from(at.clone())))
         }

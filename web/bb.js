@@ -1,0 +1,284 @@
+// ONNX models in the browser: sessions of the WebAssembly module `bb.wasm`. The types are in `bb.d.ts`.
+//
+//   import { load } from "./bb.js";
+//   const bb = await load();
+//   const session = bb.session(bytes, { dims: { batch: 1 } });
+//   const { y } = session.run({ x: { shape: [1, 2], data: new Float32Array([1, 2]) } });
+//   session.free();
+
+/** What a model or a call fails with. */
+export class BbError extends Error {
+  constructor({ message, causes = [], node = null, operator = null, domain = null, input = null }) {
+    super(message);
+    this.name = "BbError";
+    Object.assign(this, { causes, node, operator, domain, input });
+  }
+}
+
+/** The instance has ended, and its sessions with it: `await bb.restart()` starts another. */
+export class BbCrash extends Error {
+  constructor(message, cause) {
+    super(message, { cause });
+    this.name = "BbCrash";
+  }
+}
+
+/** The arrays of element types. Two-byte floats are given as their bits; other types as the bytes that ONNX packs them into. */
+const ARRAYS = {
+  float32: Float32Array, float64: Float64Array, float16: Uint16Array, bfloat16: Uint16Array,
+  int8: Int8Array, int16: Int16Array, int32: Int32Array, int64: BigInt64Array,
+  uint8: Uint8Array, uint16: Uint16Array, uint32: Uint32Array, uint64: BigUint64Array, bool: Uint8Array,
+};
+
+/** The element types of arrays for which no type is named. */
+const TYPES = new Map([
+  [Float32Array, "float32"], [Float64Array, "float64"], [Int8Array, "int8"], [Int16Array, "int16"],
+  [Int32Array, "int32"], [BigInt64Array, "int64"], [Uint8Array, "uint8"], [Uint8ClampedArray, "uint8"],
+  [Uint16Array, "uint16"], [Uint32Array, "uint32"], [BigUint64Array, "uint64"],
+]);
+
+const encoder = new TextEncoder();
+const decoder = new TextDecoder();
+
+/** A running WebAssembly module. */
+class Instance {
+  #calls;
+  #ended = null;
+
+  constructor(instance) {
+    this.#calls = instance.exports;
+    this.call("bb_start");
+  }
+
+  get alive() {
+    return this.#ended === null;
+  }
+
+  /** Calls an exported function. Whatever it throws ends the instance, because nothing in it was unwound. */
+  call(name, ...values) {
+    if (this.#ended) {
+      const why = this.#ended.message;
+      throw new BbCrash(`the instance has ended (${why}): \`await bb.restart()\` starts another`, this.#ended);
+    }
+    try {
+      return this.#calls[name](...values) >>> 0;
+    } catch (error) {
+      this.#ended = error;
+      throw new BbCrash(`the instance ended: ${this.#lastWords() || error.message}`, error);
+    }
+  }
+
+  /** The message of a panic, if the instance can still say it. */
+  #lastWords() {
+    try {
+      return decoder.decode(this.#bytes(this.#calls.bb_panic() >>> 0).slice());
+    } catch {
+      return "";
+    }
+  }
+
+  /** A view of a buffer, until the next call. */
+  #bytes(buffer) {
+    const address = this.#calls.bb_address(buffer) >>> 0;
+    return new Uint8Array(this.#calls.memory.buffer, address, this.#calls.bb_length(buffer) >>> 0);
+  }
+
+  /** Copies bytes into a buffer of the instance. */
+  give(bytes) {
+    const buffer = this.call("bb_buffer", bytes.byteLength);
+    if (buffer === 0) {
+      throw new BbError({ message: `there is no memory for ${bytes.byteLength} bytes` });
+    }
+    this.#bytes(buffer).set(bytes);
+    return buffer;
+  }
+
+  giveJson(value) {
+    return this.give(encoder.encode(JSON.stringify(value)));
+  }
+
+  /** Copies a buffer out of the instance, and drops it. */
+  take(buffer) {
+    const bytes = this.#bytes(buffer).slice();
+    this.call("bb_drop", buffer);
+    return bytes;
+  }
+
+  /** Calls a function that answers in JSON. */
+  ask(name, ...values) {
+    const answer = JSON.parse(decoder.decode(this.take(this.call(name, ...values))));
+    if (answer.error) {
+      throw new BbError(answer.error);
+    }
+    return answer.ok;
+  }
+}
+
+/** The module, and the instance of it that runs. `load` makes it. */
+class Bb {
+  #module;
+  #instance;
+
+  constructor(module, instance) {
+    this.#module = module;
+    this.#instance = instance;
+  }
+
+  get alive() {
+    return this.#instance.alive;
+  }
+
+  get backends() {
+    return this.#instance.ask("bb_backends");
+  }
+
+  async restart() {
+    this.#instance = new Instance(await WebAssembly.instantiate(this.#module));
+  }
+
+  session(model, { dims = {}, limits = {} } = {}) {
+    const bytes = asBytes(model);
+    const instance = this.#instance;
+    return new Session(instance, instance.ask("bb_open", instance.give(bytes), instance.giveJson({ dims, limits })));
+  }
+
+  inspect(model, { dims = {}, limits = {} } = {}) {
+    const bytes = asBytes(model);
+    const instance = this.#instance;
+    return instance.ask("bb_inspect", instance.give(bytes), instance.giveJson({ dims, limits }));
+  }
+
+  fileTypes(session, config) {
+    return new FileTypes(this.#instance, session, config);
+  }
+}
+
+/** A model that is ready to run. */
+class Session {
+  #instance;
+  #number;
+
+  constructor(instance, { session, model }) {
+    this.#instance = instance;
+    this.#number = session;
+    this.inputs = model.inputs;
+    this.outputs = model.outputs;
+    this.warnings = model.warnings;
+  }
+
+  run(feeds) {
+    const inputs = [];
+    try {
+      for (const [name, value] of Object.entries(feeds)) {
+        inputs.push(this.#input(name, value));
+      }
+    } catch (error) {
+      inputs.forEach(({ data }) => this.#instance.alive && this.#instance.call("bb_drop", data));
+      throw error;
+    }
+    const { outputs } = this.#instance.ask("bb_run", this.#number, this.#instance.giveJson({ inputs }));
+    return Object.fromEntries(outputs.map((output) => [output.name, this.#output(output)]));
+  }
+
+  coverage() {
+    return this.#instance.ask("bb_coverage", this.#number);
+  }
+
+  graph() {
+    return this.#instance.ask("bb_graph", this.#number);
+  }
+
+  free() {
+    if (this.#instance.alive) {
+      this.#instance.call("bb_close", this.#number);
+    }
+  }
+
+  /** The number of the session in its instance. */
+  get number() {
+    return this.#number;
+  }
+
+  #input(name, { type, shape, data }) {
+    type ??= Array.isArray(data) ? (typeof data[0] === "boolean" ? "bool" : "string") : TYPES.get(data?.constructor);
+    if (type === "string") {
+      return { name, type, shape, strings: Array.from(data, String) };
+    }
+    if (type === "bool" && Array.isArray(data)) {
+      data = Uint8Array.from(data, Number);
+    }
+    if (!type || !ArrayBuffer.isView(data)) {
+      const message = `input \`${name}\` has no typed array as \`data\``;
+      throw new BbError({ message, input: name });
+    }
+    const array = ARRAYS[type];
+    if (array && array.BYTES_PER_ELEMENT !== (data.BYTES_PER_ELEMENT ?? 1)) {
+      const message = `input \`${name}\` of ${type} has a \`${data.constructor.name}\` as \`data\`; expected \`${array.name}\``;
+      throw new BbError({ message, input: name });
+    }
+    return { name, type, shape: Array.from(shape), data: this.#instance.give(asBytes(data)) };
+  }
+
+  #output({ type, shape, data, strings, items, keys, values }) {
+    if (type === "sequence") {
+      return { type, items: items.map((item) => this.#output(item)) };
+    }
+    if (type === "map") {
+      return { type, keys: this.#output(keys), values: this.#output(values) };
+    }
+    if (type === "absent") {
+      return { type };
+    }
+    if (strings) {
+      return { type, shape, data: strings };
+    }
+    const bytes = this.#instance.take(data);
+    const array = ARRAYS[type];
+    return { type, shape, data: array && array !== Uint8Array ? new array(bytes.buffer) : bytes };
+  }
+}
+
+/** Identifies the types of files, with a session of Magika's model. */
+class FileTypes {
+  #instance;
+  #session;
+  #block;
+
+  constructor(instance, session, config) {
+    this.#instance = instance;
+    this.#session = session;
+    this.#block = instance.ask("bb_magika", instance.give(encoder.encode(config))).block_size;
+  }
+
+  /** Guesses the type of a `Blob`; it reads the first and the last block of it. */
+  async identify(file) {
+    const read = async (part) => new Uint8Array(await part.arrayBuffer());
+    const first = await read(file.slice(0, this.#block));
+    const last = await read(file.slice(Math.max(0, file.size - this.#block)));
+    return this.#instance.ask(
+      "bb_identify", this.#session.number, this.#instance.give(first), this.#instance.give(last),
+    );
+  }
+}
+
+function asBytes(data) {
+  if (data instanceof ArrayBuffer) {
+    return new Uint8Array(data);
+  }
+  if (ArrayBuffer.isView(data)) {
+    return new Uint8Array(data.buffer, data.byteOffset, data.byteLength);
+  }
+  throw new BbError({ message: "expected an ArrayBuffer or a typed array" });
+}
+
+/** Starts the module: from its bytes, a response, an address, or the file `bb.wasm` beside this one. */
+export async function load(source = new URL("bb.wasm", import.meta.url)) {
+  if (typeof source === "string" || source instanceof URL) {
+    source = await fetch(source);
+  }
+  if (source instanceof Response) {
+    source = await source.arrayBuffer();
+  }
+  const module = source instanceof WebAssembly.Module ? source : await WebAssembly.compile(source);
+  return new Bb(module, new Instance(await WebAssembly.instantiate(module)));
+}

@@ -1,0 +1,172 @@
+//! Errors, and how JavaScript sees them: a message, its causes, and the node and operator that they concern.
+
+use bb::Error;
+use bb_cpu::CpuError;
+use bb_ir::Error as IrError;
+use serde_json::{Value as Json, json};
+
+/// Why a call of JavaScript failed.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum Failure {
+    /// What JavaScript asked for is no JSON of the right form.
+    #[error("{what} cannot be read")]
+    Json {
+        /// What was read.
+        what: &'static str,
+        /// The reason.
+        #[source]
+        source: serde_json::Error,
+    },
+
+    /// There is no session of this number.
+    #[error("session {session} is not open")]
+    NoSession {
+        /// The number.
+        session: u32,
+    },
+
+    /// The configuration of Magika's model was not given.
+    #[error("the configuration of the model for file types was not given")]
+    NoConfiguration,
+
+    /// The scores do not belong to the configuration.
+    #[error(transparent)]
+    Magika(#[from] crate::magika::ScoreError),
+
+    /// A limit has no such name, or its value has another form.
+    #[error("the options set a limit wrongly")]
+    Limit(#[source] IrError),
+
+    /// The model is compiled, so that its dimensions are fixed.
+    #[error("the model is compiled, so that `dims` cannot fix its dimensions")]
+    Compiled,
+
+    /// There is no element type of this name.
+    #[error("input `{input}` has the type `{got}`, which is no element type")]
+    Type {
+        /// The input.
+        input: String,
+        /// The name that was given.
+        got: String,
+    },
+
+    /// The elements of an input do not fit its type and shape.
+    #[error("input `{input}` is not valid")]
+    Input {
+        /// The input.
+        input: String,
+        /// The reason.
+        #[source]
+        source: IrError,
+    },
+
+    /// The model is not valid, or does not run.
+    #[error(transparent)]
+    Bb(#[from] Error),
+}
+
+impl From<IrError> for Failure {
+    fn from(error: IrError) -> Failure {
+        Failure::Bb(error.into())
+    }
+}
+
+/// What an error says of the place where it happened.
+#[derive(Default)]
+struct Place {
+    node: Option<String>,
+    operator: Option<String>,
+    domain: Option<String>,
+    input: Option<String>,
+}
+
+type Source<'a> = &'a (dyn std::error::Error + 'static);
+
+/// Looks at an error and at everything that caused it, also where an error shows another as itself.
+fn chain(error: &Failure) -> Vec<Source<'_>> {
+    let mut all: Vec<Source<'_>> = Vec::new();
+    let mut next: Option<Source<'_>> = Some(error);
+    while let Some(error) = next {
+        all.push(error);
+        let shown: Option<Source<'_>> = if let Some(Failure::Bb(inner)) = error.downcast_ref() {
+            Some(inner)
+        } else if let Some(Error::Ir(inner)) = error.downcast_ref() {
+            Some(inner)
+        } else if let Some(CpuError::Bb(inner)) = error.downcast_ref() {
+            Some(inner)
+        } else {
+            None
+        };
+        next = shown.or_else(|| error.source());
+    }
+    // There is one backend, so that its name says nothing. `Failure::Bb` shows the same text.
+    while all.len() > 1
+        && all.iter().take(2).any(|error| matches!(error.downcast_ref(), Some(Error::Kernel { .. })))
+    {
+        all.remove(0);
+    }
+    all
+}
+
+impl Failure {
+    /// Describes the error as JSON.
+    pub(crate) fn describe(&self) -> Json {
+        let mut place = Place::default();
+        let chain = chain(self);
+        for error in &chain {
+            if let Some(Failure::Input { input, .. } | Failure::Type { input, .. }) = error.downcast_ref() {
+                place.input = Some(input.clone());
+            } else if let Some(error) = error.downcast_ref::<Error>() {
+                place.add(error);
+            } else if let Some(error) = error.downcast_ref::<IrError>() {
+                place.add_ir(error);
+            }
+        }
+        let mut texts: Vec<String> = chain.iter().map(ToString::to_string).collect();
+        texts.dedup();
+        json!({
+            "message": texts.join(": "), "causes": texts.get(1..).unwrap_or_default(),
+            "node": place.node, "operator": place.operator, "domain": place.domain, "input": place.input,
+        })
+    }
+}
+
+impl Place {
+    /// The innermost node is the one that failed; those around it hold the subgraph.
+    fn add(&mut self, error: &Error) {
+        match error {
+            Error::Node { node, op, .. } => {
+                (self.node, self.operator) = (Some(node.clone()), Some(op.clone()));
+            }
+            Error::Unsupported { missing } => {
+                if let Some(first) = missing.0.first() {
+                    (self.node, self.operator) = (Some(first.node.node.clone()), Some(first.node.op.clone()));
+                    self.domain = Some(first.node.domain.clone());
+                }
+            }
+            Error::UnsupportedOperator { op, domain, .. } => {
+                (self.operator, self.domain) = (Some(op.clone()), Some(domain.clone()));
+            }
+            Error::MissingInput { name, .. }
+            | Error::UnknownInput { name, .. }
+            | Error::RepeatedInput { name } => self.input = Some(name.clone()),
+            Error::Input(mismatch) => self.input = Some(mismatch.name.clone()),
+            _ => {}
+        }
+    }
+
+    fn add_ir(&mut self, error: &IrError) {
+        match error {
+            IrError::Node { node, op, .. } => {
+                (self.node, self.operator) = (Some(node.clone()), Some(op.clone()));
+            }
+            IrError::MissingValue { node, .. } | IrError::Cycle { node, .. } => {
+                self.node = Some(node.clone());
+            }
+            IrError::UnknownOperator { op, domain, .. } => {
+                (self.operator, self.domain) = (Some(op.clone()), Some(domain.clone()));
+            }
+            _ => {}
+        }
+    }
+}

@@ -1,0 +1,28 @@
+// Uses each part of the API, so that the compiler checks its types. It does not run.
+
+import { BbCrash, BbError, load, type Elements, type Result, type Session } from "../bb.js";
+
+const bb = await load("bb.wasm");
+const names: string[] = bb.backends;
+const session: Session = bb.session(new ArrayBuffer(8), { dims: { batch: 1 }, limits: { run_bytes: "1GiB" } });
+const extents: (number | string | null)[] | null = session.inputs[0].shape;
+try {
+  const { y } = session.run({ x: { shape: [1, 2], data: new Float32Array([1, 2]) }, z: { type: "bool", shape: [1], data: [true] } });
+  const data: Elements = y.data;
+  const native: number = session.coverage().counts.native;
+  const places = session.graph().boxes.map(({ x, y }) => [x, y]);
+  const { label } = await bb.fileTypes(session, "{}").identify(new Blob([]));
+  console.log(names, extents, data, native, places, label.length);
+} catch (error) {
+  if (error instanceof BbError) console.log(error.node, error.operator, error.causes.join());
+  if (error instanceof BbCrash && !bb.alive) await bb.restart();
+}
+const { z } = session.run<Result>({});
+const first: Result | null = "items" in z ? z.items[0] : null;
+console.log(first);
+console.log(bb.inspect(new Uint8Array(8)).coverage.counts.unsupported);
+session.free();
+// @ts-expect-error: an input needs its extents
+session.run({ x: { data: new Float32Array(1) } });
+// @ts-expect-error: there is no such option
+bb.session(new Uint8Array(1), { dimensions: {} });
