@@ -52,10 +52,18 @@ class Connection:
 
     async def ask(self, request):
         """Returns the status and the body of an answer."""
-        if self.writer is None:
-            self.reader, self.writer = await asyncio.open_connection(self.host, self.port)
-        self.writer.write(request.bytes)
-        head = await self.reader.readuntil(b"\r\n\r\n")
+        # A server may close a connection that was idle for long, as this one does; a client then asks on another.
+        for reused in (self.writer is not None, False):
+            if not reused:
+                self.reader, self.writer = await asyncio.open_connection(self.host, self.port)
+            try:
+                self.writer.write(request.bytes)
+                head = await self.reader.readuntil(b"\r\n\r\n")
+                break
+            except (ConnectionError, asyncio.IncompleteReadError) as error:
+                if not reused or getattr(error, "partial", b""):
+                    raise
+                self.close()
         status = int(head[9:12])
         fields = dict(line.split(b": ", 1) for line in head.lower().split(b"\r\n")[1:] if line)
         body = await self.reader.readexactly(int(fields[b"content-length"]))

@@ -13,9 +13,8 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{Semaphore, watch};
 use tokio::time::{Instant, sleep, timeout_at};
 
-/// How long a connection may take to send the head of a request, or be idle. It is less than the usual time in which a server ends,
-/// so that a peer that stays silent does not use all of it.
-const HEAD: Duration = Duration::from_secs(15);
+/// How long a connection may take to send the head of a request, or be idle.
+const HEAD: Duration = Duration::from_secs(60);
 
 /// How long a connection of gRPC may take to say that it is one.
 const PREFACE: Duration = Duration::from_secs(10);

@@ -1,6 +1,6 @@
 //! The graph as boxes and lines, which the page draws.
 
-use crate::layout::{HEIGHT, Problem, place};
+use crate::layout::{Anchor, HEIGHT, Problem, Size, place};
 use crate::session::{domain, how};
 use bb::coverage::Coverage;
 use bb::ir::graph::{Attribute, Graph, ValueId};
@@ -86,9 +86,10 @@ impl Picture {
     fn placed(mut self, name: &str) -> Json {
         let total = self.boxes.len();
         let problem = if total <= BOXES {
-            Problem { widths: self.widths.clone(), edges: self.edges.clone() }
+            let size = |&width: &f64| Size { width, height: HEIGHT, anchor: Anchor::Free };
+            Problem { boxes: self.widths.iter().map(size).collect(), edges: self.edges.clone() }
         } else {
-            Problem { widths: Vec::new(), edges: Vec::new() }
+            Problem { boxes: Vec::new(), edges: Vec::new() }
         };
         let layout = place(&problem);
         for ((described, width), at) in self.boxes.iter_mut().zip(&self.widths).zip(&layout.boxes) {
