@@ -64,7 +64,7 @@ impl Times {
         // Names may contain slashes, so the longest that fits is the node.
         let place = |path: &str| {
             let ends = path.match_indices('/').map(|(end, _)| end).chain([path.len()]);
-            ends.filter_map(|end| places.get(path.get(..end)?)).last().copied()
+            ends.filter_map(|end| places.get(path.get(..end)?)).next_back().copied()
         };
         let mut seconds = vec![0.0; names.len()];
         for row in &self.rows {
