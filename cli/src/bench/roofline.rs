@@ -192,6 +192,7 @@ pub(super) fn colour(operation: &str) -> String {
 }
 
 #[cfg(test)]
+#[expect(clippy::unwrap_used, reason = "tests")]
 mod tests {
     use super::*;
 
