@@ -79,10 +79,10 @@ def test_a_token_stops_runs_from_another_thread(endless):
     timer = threading.Timer(0.2, token.cancel)
     timer.start()
     with pytest.raises(bb.Cancelled):
-        endless.run(FOREVER, cancel=token)
+        endless.run(FOREVER, cancel=token, timeout=60)
     assert token.cancelled
     with pytest.raises(bb.Cancelled):
-        endless.run(FOREVER, cancel=token)
+        endless.run(FOREVER, cancel=token, timeout=60)
     token.reset()
     endless.run({**FOREVER, "n": 1}, cancel=token)
 
@@ -103,7 +103,7 @@ def test_ctrl_c_interrupts_a_run(endless):
         threading.Timer(0.2, lambda: os.kill(os.getpid(), signal.SIGINT)).start()
         begin = time.monotonic()
         with pytest.raises(KeyboardInterrupt):
-            endless.run(FOREVER)
+            endless.run(FOREVER, timeout=60)
         assert time.monotonic() - begin < 5
         assert endless.run({**FOREVER, "n": 1})[0].shape == (64, 64)
 
@@ -141,7 +141,7 @@ def test_a_handler_may_raise_what_it_likes(endless):
     try:
         signal.setitimer(signal.ITIMER_REAL, 0.1)
         with pytest.raises(Alarm):
-            endless.run(FOREVER)
+            endless.run(FOREVER, timeout=60)
     finally:
         signal.signal(signal.SIGALRM, before)
 
