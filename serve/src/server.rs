@@ -164,7 +164,9 @@ impl Server {
             finished |= self.shared.budget.held() == 0;
         }
         self.shared.models.iter().for_each(|model| model.queue.close());
-        finished &= self.wait_for_workers(until);
+        // Workers that have nothing to do need a moment to see that their queues are closed.
+        let idle = Instant::now() + Duration::from_secs(1);
+        finished &= self.wait_for_workers(if finished { until.max(idle) } else { until });
         if !finished {
             self.abort();
             self.wait_for_workers(Instant::now() + STOPPING);
