@@ -170,6 +170,12 @@ impl Server {
         if !finished {
             self.abort();
             self.wait_for_workers(Instant::now() + STOPPING);
+            // The network's threads write the errors meanwhile; the end of the runtime would cut them off.
+            let until = Instant::now() + Duration::from_secs(1);
+            while self.shared.budget.held() > 0 && Instant::now() < until {
+                std::thread::sleep(Duration::from_millis(2));
+            }
+            std::thread::sleep(Duration::from_millis(50));
         }
         if let Some(runtime) = self.runtime.take() {
             // Answers that were just made are written meanwhile.
