@@ -173,22 +173,18 @@ impl Session {
     pub(crate) fn run(&self, request: &[u8]) -> Result<Json, Failure> {
         let request: Request = serde_json::from_slice(request)
             .map_err(|source| Failure::Json { what: "the inputs of a run", source })?;
-        let mut values = Vec::new();
-        for given in &request.inputs {
-            let tensor = given.tensor()?;
-            values.push((given.name.as_str(), self.checked.backend.runtime().constant(&tensor)?));
-        }
-        let named: Vec<(&str, OnnxValue<Value>)> =
-            values.into_iter().map(|(name, value)| (name, OnnxValue::Tensor(value))).collect();
         let ports = self.executable.inputs();
         let mut inputs: Vec<Option<OnnxValue<Value>>> = ports.iter().map(|_| None).collect();
-        for (name, value) in named {
-            let at = ports.iter().position(|port| port.name == name);
+        for given in &request.inputs {
+            let at = ports.iter().position(|port| port.name == given.name);
             let place = at.and_then(|at| inputs.get_mut(at)).ok_or_else(|| bb::Error::UnknownInput {
-                name: name.to_owned(),
+                name: given.name.clone(),
                 expected: ports.iter().map(|port| port.name.clone()).collect(),
             })?;
-            *place = Some(value);
+            if place.is_some() {
+                return Err(bb::Error::RepeatedInput { name: given.name.clone() }.into());
+            }
+            *place = Some(OnnxValue::Tensor(self.checked.backend.runtime().constant(&given.tensor()?)?));
         }
         let results = self.executable.run_items(&inputs)?;
         let mut outputs = Vec::new();

@@ -1,8 +1,7 @@
 //! Draws blocks once that follow one another several times.
 
 use super::repeat::{self, Repeat};
-use super::{Drawn, Edge, Frame, Kind, Picture};
-use crate::render;
+use super::{Drawn, Edge, Frame, Kind, Picture, times};
 use std::collections::{HashMap, HashSet};
 
 /// The most values that the text of a frame names.
@@ -112,12 +111,8 @@ impl Folding<'_> {
         if let Some(run) = self.whole.run {
             for frame in &frames {
                 for drawn in boxes.iter_mut().take(frame.boxes.end).skip(frame.boxes.start) {
-                    let (seconds, copies) = (drawn.seconds.unwrap_or(0.0), frame.copies);
-                    let share = if run > 0.0 { 100.0 * seconds / run } else { 0.0 };
-                    let all = render::duration(seconds);
-                    drawn
-                        .details
-                        .push(format!("all {copies} of this place take {all}, {share:.1} % of a run"));
+                    let all = times::shown(drawn.seconds.unwrap_or(0.0), run);
+                    drawn.details.push(format!("all {} of this place take {all}", frame.copies));
                 }
             }
         }
@@ -154,8 +149,7 @@ impl Folding<'_> {
             .map(|drawn| drawn.seconds)
             .sum();
         if let (Some(seconds), Some(run)) = (seconds, self.whole.run) {
-            let share = if run > 0.0 { 100.0 * seconds / run } else { 0.0 };
-            details.push(format!("all together take {}, {share:.1} % of a run", render::duration(seconds)));
+            details.push(format!("all together take {}", times::shown(seconds, run)));
         }
         let passes = |edge: &&Edge| {
             let copy = |at: usize| repeat.place(at).map(|(copy, _)| copy);

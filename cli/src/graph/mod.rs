@@ -120,8 +120,7 @@ struct Picture {
 impl Picture {
     /// Returns the share of a box in the time of a run.
     fn share(&self, drawn: &Drawn) -> Option<f64> {
-        let (run, seconds) = (self.run?, drawn.seconds?);
-        Some(if run > 0.0 { (seconds / run).clamp(0.0, 1.0) } else { 0.0 })
+        Some(times::share(drawn.seconds?, self.run?))
     }
 }
 

@@ -1,6 +1,6 @@
 //! Makes a picture's boxes and edges of a graph.
 
-use super::{Drawn, Edge, Kind, Picture, Times};
+use super::{Drawn, Edge, Kind, Picture, Times, times};
 use crate::render;
 use bb::coverage::{Coverage, How};
 use bb_ir::graph::{Attribute, Dim, Graph, Node, ValueId, ValueType};
@@ -85,8 +85,7 @@ impl Picture {
         let nodes = self.boxes.iter_mut().skip(graph.inputs.len());
         for (drawn, seconds) in nodes.zip(times.of_nodes(&names)) {
             drawn.seconds = Some(seconds);
-            let share = if times.run() > 0.0 { 100.0 * seconds / times.run() } else { 0.0 };
-            drawn.details.push(format!("takes {}, {share:.1} % of a run", render::duration(seconds)));
+            drawn.details.push(format!("takes {}", times::shown(seconds, times.run())));
         }
     }
 

@@ -198,6 +198,7 @@ mod tests {
     fn long_rows_end_in_time() {
         let many = "ab".repeat(20_000);
         let repeats = found(&many, &chain(40_000));
-        assert!(repeats.iter().all(|repeat| repeat.all().end <= 40_000));
+        // The first node reads nothing, so that the blocks begin after it.
+        assert_eq!(repeats, [Repeat { start: 1, length: 2, copies: 19_999 }]);
     }
 }

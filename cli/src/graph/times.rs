@@ -1,6 +1,7 @@
 //! How long the nodes of a model take.
 
 use crate::error::{Error, Result};
+use crate::render;
 use bb::profile::Profile;
 use serde_json::Value;
 use std::collections::HashMap;
@@ -75,6 +76,16 @@ impl Times {
         }
         seconds
     }
+}
+
+/// Returns the share of a time in that of a run.
+pub(super) fn share(seconds: f64, run: f64) -> f64 {
+    if run > 0.0 { (seconds / run).clamp(0.0, 1.0) } else { 0.0 }
+}
+
+/// Writes a time and its share in that of a run.
+pub(super) fn shown(seconds: f64, run: f64) -> String {
+    format!("{}, {:.1} % of a run", render::duration(seconds), 100.0 * share(seconds, run))
 }
 
 #[cfg(test)]
