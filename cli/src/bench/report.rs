@@ -47,9 +47,10 @@ table{border-collapse:collapse;width:100%}td,th{padding:3px 8px;text-align:right
 td:first-child,th:first-child,td.left,th.left{text-align:left}td:first-child{white-space:normal;overflow-wrap:anywhere}th{position:sticky;top:0;background:#fff}\
 th button{font:inherit;font-weight:600;border:0;background:none;padding:0;cursor:pointer;color:inherit}\
 th[aria-sort=ascending] button::after{content:' ▲'}th[aria-sort=descending] button::after{content:' ▼'}\
-.bar{display:inline-block;height:11px;border-radius:2px;vertical-align:-1px;min-width:1px}td.bars{width:34%;text-align:left}\
+.bar{background:#4a78c2;display:inline-block;height:11px;border-radius:2px;vertical-align:-1px;min-width:1px}td.bars{width:34%;text-align:left}\
 input{font:inherit;padding:4px 8px;border:1px solid #aab;border-radius:4px;margin-bottom:8px}\
-.wide{overflow:auto;border:1px solid #dde0e8;border-radius:6px;max-height:85vh}svg{max-width:none}.roof svg{width:100%;height:auto}";
+.wide{overflow:auto;border:1px solid #dde0e8;border-radius:6px;max-height:85vh}svg{max-width:none}.roof svg{width:100%;height:auto}\
+.key{margin-right:14px;white-space:nowrap}.key span{display:inline-block;width:11px;height:11px;border-radius:6px;margin-right:5px}";
 
 /// What a page says of a run beyond the profile.
 pub(super) struct About<'a> {
@@ -82,6 +83,7 @@ fn page(about: &About<'_>, summary: &Summary, kernels: &[Kernel], peaks: &Peaks)
     let roofline = roofline::svg(kernels, peaks).unwrap_or_else(|| {
         "<p>There is no formula for the operations and bytes of any instruction of this model.</p>".to_owned()
     });
+    let legend = roofline::legend(kernels);
     let (operators, nodes, graph) = (operators(summary), nodes(summary, peaks), &about.graph);
     // The content security policy only allows the script below, whatever the names in the model are.
     format!(
@@ -104,6 +106,7 @@ fn page(about: &About<'_>, summary: &Summary, kernels: &[Kernel], peaks: &Peaks)
 with data in memory, the dashed line with data in caches. A kernel below the slope waits for bytes, one below the flat part for
 arithmetic. Products of integers may pass the line of f32.</p>
 <div class="roof">{roofline}</div>
+<p>{legend}</p>
 <h2>By node</h2>
 {nodes}
 <h2>In the graph</h2>
@@ -128,9 +131,8 @@ fn operators(summary: &Summary) -> String {
         // Writing to a string cannot fail.
         let _infallible = writeln!(
             text,
-            r#"<tr><td>{}</td><td class="bars"><span class="bar" style="width:{width:.1}%;background:{}"></span></td><td>{shown}</td><td>{time}</td><td>{calls}</td><td>{flops}</td><td>{bytes}</td></tr>"#,
+            r#"<tr><td>{}</td><td class="bars"><span class="bar" style="width:{width:.1}%"></span></td><td>{shown}</td><td>{time}</td><td>{calls}</td><td>{flops}</td><td>{bytes}</td></tr>"#,
             escaped(name),
-            roofline::colour(name),
         );
     };
     for group in &summary.operators {

@@ -33,8 +33,31 @@ const RIGHT: f64 = 20.0;
 const TOP: f64 = 16.0;
 const BOTTOM: f64 = 48.0;
 
-const STYLE: &str = "text{font:12px Helvetica,Arial,sans-serif;fill:#333;paint-order:stroke;stroke:#fff;stroke-width:3px}.g{stroke:#e4e6ec}.r{fill:none;stroke:#445;stroke-width:1.6}\
-.c{stroke-dasharray:5 4}.k{stroke:#fff;stroke-width:.8;fill-opacity:.75}.k:hover{stroke:#111;stroke-width:2}";
+/// The rules name the picture, because they hold for the whole page that it is in.
+const STYLE: &str = "\
+.roofline text{font:12px Helvetica,Arial,sans-serif;fill:#333;paint-order:stroke;stroke:#fff;stroke-width:3px}\
+.roofline .g{stroke:#e4e6ec}.roofline .r{fill:none;stroke:#445;stroke-width:1.6}.roofline .c{stroke-dasharray:5 4}\
+.roofline .k{stroke:#fff;stroke-width:.8;fill-opacity:.75}.roofline .k:hover{stroke:#111;stroke-width:2}";
+
+/// The most operations whose colours are explained.
+const EXPLAINED: usize = 10;
+
+/// Explains the colours of the operations that take most of the time.
+pub(super) fn legend(kernels: &[Kernel]) -> String {
+    let mut shares: Vec<(&str, f64)> = Vec::new();
+    for kernel in kernels {
+        match shares.iter_mut().find(|(operation, _)| *operation == kernel.operation) {
+            Some((_, share)) => *share += kernel.share,
+            None => shares.push((kernel.operation, kernel.share)),
+        }
+    }
+    shares.sort_by(|a, b| b.1.total_cmp(&a.1));
+    let entries = shares.iter().take(EXPLAINED).map(|(operation, _)| {
+        let colour = colour(operation);
+        format!(r#"<span class="key"><span style="background:{colour}"></span>{}</span>"#, escaped(operation))
+    });
+    entries.collect()
+}
 
 /// A logarithmic axis.
 struct Axis {
@@ -87,7 +110,7 @@ pub(super) fn svg(kernels: &[Kernel], peaks: &Peaks) -> Option<String> {
     let _infallible = (|| -> std::fmt::Result {
         writeln!(
             text,
-            r#"<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {HEIGHT}" role="img" aria-label="roofline"><style>{STYLE}</style>"#
+            r#"<svg xmlns="http://www.w3.org/2000/svg" class="roofline" viewBox="0 0 {WIDTH} {HEIGHT}" role="img" aria-label="roofline"><style>{STYLE}</style>"#
         )?;
         grid(&mut text, &x, &y)?;
         roof(&mut text, &x, &y, peaks.flops, peaks.memory, "r")?;
@@ -183,7 +206,7 @@ fn roof(text: &mut String, x: &Axis, y: &Axis, flops: f64, bytes: f64, class: &s
 }
 
 /// Returns a colour for an operation: the same one each time.
-pub(super) fn colour(operation: &str) -> String {
+fn colour(operation: &str) -> String {
     // FNV-1a, of which the hue is made; neighbours in the alphabet get distant hues.
     let hash = operation
         .bytes()
@@ -228,5 +251,15 @@ mod tests {
         );
         assert!(some.contains("50 % of the roof of memory"), "{some}");
         assert!(svg(&[kernel(0.0, 0.0, 0.0)], &PEAKS).is_none());
+    }
+
+    #[test]
+    fn each_operation_is_explained_once_the_slowest_first() {
+        let add = Kernel { operation: "add", share: 0.6, ..kernel(1.0, 1.0, 1.0) };
+        let text = legend(&[kernel(1.0, 1.0, 1.0), add, Kernel { share: 0.2, ..kernel(1.0, 1.0, 1.0) }]);
+        // Two products take more than one sum.
+        let (product, sum) = (text.find(">matmul<"), text.find(">add<"));
+        assert!(product.is_some() && product < sum, "{text}");
+        assert_eq!(text.matches("class=\"key\"").count(), 2);
     }
 }
