@@ -192,6 +192,8 @@ class Session {
     if (this.#instance.alive) {
       this.#instance.call("bb_close", this.#number);
     }
+    // The number may be given to another session; no session has the number 0.
+    this.#number = 0;
   }
 
   /** The number of the session in its instance. */

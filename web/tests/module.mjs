@@ -81,6 +81,16 @@ test("dims fix symbolic dimensions, and unknown ones are named", () => {
   assert.throws(() => open("magika", { limits: { nodes: "3" } }), BbError);
 });
 
+test("a session that was freed does not become another", () => {
+  const first = open("surfaces_gbr");
+  first.free();
+  const second = open("skl_pls");
+  assert.throws(() => first.coverage(), /is not open/);
+  first.free();
+  assert.ok(second.coverage().nodes.length > 0);
+  second.free();
+});
+
 test("errors have a message and say where", () => {
   const session = open("surfaces_gbr");
   const run = (feeds) => {
