@@ -3,7 +3,7 @@
     python tests/families/make.py
 
 The formulas are those of ONNX and PyTorch, written with loops where that is clearer. All operands have at most 8 significant bits,
-so that they are the same numbers in every float type; results are computed in float64. `tests/tests/families` replays the cases
+so that they are the same numbers in every float type; results are computed in float64. `tests/tests/operators/families` replays the cases
 on every backend, operation by operation and as graphs.
 """
 

@@ -1,4 +1,4 @@
-//! Tests which extents a trace of an operation depends on. What operations compute is tested on backends, in `tests/tests/families`.
+//! Tests which extents a trace of an operation depends on. What operations compute is tested on backends, in `tests/tests/operators/families`.
 
 use crate::Tensor;
 use crate::ext::{

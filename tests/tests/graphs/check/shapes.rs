@@ -1,6 +1,6 @@
 //! Tests types that are inferred before inputs are given. The expected values follow from ONNX's rules.
 
-use crate::build::*;
+use super::build::*;
 use bb_ir::proto::GraphProto;
 use bb_ir::{Error, TensorData};
 

@@ -1,7 +1,7 @@
 //! Tests claims of models about their values that are false. The expected values follow from ONNX's
 //! definitions.
 
-use crate::build::*;
+use super::build::*;
 use bb_ir::graph::{Attribute, Graph, Warning};
 use bb_ir::proto::ModelProto;
 use bb_ir::{Error, TensorData};

@@ -1,7 +1,7 @@
 //! Tests inferred types of the results of subgraphs: branches, loops and scans. The expected values follow
 //! from the definitions.
 
-use crate::build::*;
+use super::build::*;
 use bb_ir::TensorData;
 use bb_ir::proto::GraphProto;
 

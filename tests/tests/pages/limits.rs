@@ -5,7 +5,7 @@ use bb::Limits;
 
 #[test]
 fn the_page_has_a_row_for_each_limit() {
-    let page = include_str!("../../bb/docs/limits.md");
+    let page = include_str!("../../../bb/docs/limits.md");
     let rows: Vec<&str> = page.lines().filter(|line| line.starts_with("| `")).collect();
     let row = |limit: &bb::ir::LimitInfo| {
         let default = limit.default();

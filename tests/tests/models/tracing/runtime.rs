@@ -38,7 +38,7 @@ fn onnx_runtime_agrees_with_exported_models() {
             write(&case, "output", &run(&model, &sample.inputs, "reference"));
         }
     }
-    let script = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/tracing/run.py");
+    let script = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/models/tracing/run.py");
     let output = Command::new(&python).arg(script).arg(&folder).output().unwrap();
     let text = String::from_utf8_lossy(&output.stdout);
     assert!(output.status.success(), "{text}{}", String::from_utf8_lossy(&output.stderr));

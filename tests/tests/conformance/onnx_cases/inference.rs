@@ -254,7 +254,7 @@ fn inference_is_as_strong_as_that_of_onnx() {
             ));
         }
     }
-    let script = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/onnx_cases/infer.py");
+    let script = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/conformance/onnx_cases/infer.py");
     let output = Command::new(&python).arg(script).arg(&folder).output().unwrap();
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     let (mut compared, mut less) = (0, Vec::new());

@@ -179,7 +179,7 @@ fn check_by_onnx(folder: &Path) {
         println!("skipped: {python} has no package `onnx`, whose checker would read the traced graphs");
         return;
     }
-    let script = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/onnx_cases/check.py");
+    let script = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/conformance/onnx_cases/check.py");
     let output = Command::new(&python).arg(script).arg(folder).output().unwrap();
     let text = String::from_utf8_lossy(&output.stdout);
     assert!(output.status.success(), "{text}{}", String::from_utf8_lossy(&output.stderr));

@@ -7,7 +7,7 @@ use std::fmt::Write;
 
 const HEADER: &str = "# What each operator is made of
 
-Written by the test `tests/tests/operators.rs` from `bb::onnx::operators()`; run it with `BB_WRITE=1` to renew this file.
+Written by the test `tests/tests/pages/operators.rs` from `bb::onnx::operators()`; run it with `BB_WRITE=1` to renew this file.
 Numbers are the opsets that brought a version. A backend may have an operation of its own in place of any of these;
 `bb coverage --backend NAME` tells.
 ";

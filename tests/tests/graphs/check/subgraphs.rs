@@ -1,6 +1,6 @@
 //! Tests control flow: captures, shadowing, and the requirements of operators on their subgraphs.
 
-use crate::build::*;
+use super::build::*;
 use bb_ir::Error;
 use bb_ir::graph::{Attribute, Graph};
 use bb_ir::proto::{GraphProto, NodeProto};

@@ -1,6 +1,6 @@
 //! Tests shapes that a graph computes from other shapes. The expected values were derived by hand.
 
-use crate::build::*;
+use super::build::*;
 use bb_ir::TensorData;
 use bb_ir::proto::{GraphProto, NodeProto};
 

@@ -1,6 +1,6 @@
 //! Tests that the functions of a model are inlined.
 
-use crate::build::*;
+use super::build::*;
 use bb_ir::Error;
 use bb_ir::check::CheckedModel;
 use bb_ir::proto::attribute_proto::AttributeType as Kind;

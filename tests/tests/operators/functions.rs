@@ -48,7 +48,7 @@ fn ulp(y: f64, digits: i32, least: i32) -> f64 {
 /// The table was computed with mpmath, with more digits than `f64`.
 #[test]
 fn elementary_functions_are_exact_to_a_few_units_in_the_last_place() {
-    let table = include_str!("../data/functions/elementary.tsv");
+    let table = include_str!("../../data/functions/elementary.tsv");
     let mut worst: Vec<(String, f64, f64)> = Vec::new();
     for line in table.lines().filter(|l| !l.starts_with('#')) {
         let fields: Vec<&str> = line.split('\t').collect();

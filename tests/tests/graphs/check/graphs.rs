@@ -1,6 +1,6 @@
 //! Tests the names, order, types, attributes and opsets of a graph.
 
-use crate::build::*;
+use super::build::*;
 use bb_ir::check::{CheckOptions, check};
 use bb_ir::proto::{ModelProto, SparseTensorProto};
 use bb_ir::{Error, Limits, TensorData};

@@ -1,7 +1,7 @@
 //! Tests inferred result types of single operators with symbolic dimensions. The expected values follow from
 //! the schemas.
 
-use crate::build::*;
+use super::build::*;
 use Operand::{Floats, Ints, Left, Open, Typed};
 use bb_ir::TensorData;
 use bb_ir::proto::AttributeProto;

@@ -11,7 +11,7 @@ use bb_ir::check::{CheckOptions, check, parse_model};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Small calls of each version of each operator: models after their lengths, named after the operator.
-static SAMPLES: &[u8] = include_bytes!("../../../bb/src/coverage/samples.bin");
+static SAMPLES: &[u8] = include_bytes!("../../../../bb/src/coverage/samples.bin");
 
 /// Why the function of an operator is not differentiated here.
 const NONE: &[(&str, &[&str])] = &[

@@ -1,0 +1,7 @@
+//! What authors of backends write: declared backends and how they are opened, what reaches them, and operations of their own.
+//!
+//! Each backend that a test here declares is in the list of linked backends of this whole program.
+
+mod attributes;
+mod opening;
+mod vendor;

@@ -1,0 +1,8 @@
+//! The conformance suite: on backends of all kinds and on wrong ones, and ONNX's own cases.
+
+mod coverage;
+mod device;
+mod few_types;
+mod least_types;
+mod onnx_cases;
+mod suite;

@@ -1,0 +1,18 @@
+//! Graphs: what is accepted, what passes make of them, and how plans run.
+
+mod check;
+mod compare;
+mod extents;
+mod failures;
+mod hostile;
+mod inputs;
+mod messages;
+mod plans;
+mod prepared;
+mod quantised;
+mod ready;
+mod refused;
+mod scales;
+mod spelled_attention;
+mod spelled_out;
+mod transposes;

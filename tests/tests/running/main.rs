@@ -1,0 +1,11 @@
+//! Running backends: values, runs and their ends, services, deployments, and the list of linked backends.
+//!
+//! Tests here expect no other backends than those of `bb_tests`, so declare others in `authors`.
+
+mod deployment;
+mod lifecycle;
+mod profile;
+mod run_into;
+mod runtime;
+mod services;
+mod values;
