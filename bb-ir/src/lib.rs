@@ -22,6 +22,7 @@ pub mod opset;
 pub mod proto;
 mod shape;
 mod tensor;
+pub mod text;
 mod type_hash;
 pub mod wire;
 

@@ -71,3 +71,8 @@ pub mod wire {
         read, read_frame, refuse_collisions, type_hash, type_name, write,
     };
 }
+
+/// Text of strangers, as people may read it: errors, tables and logs show names escaped and cut.
+pub mod text {
+    pub use bb_ir::text::{is_hidden, listed, printable, sentence, shown, within};
+}
