@@ -5,7 +5,7 @@
 //! `bb`.
 
 pub use bb_ir::{
-    ALIGNMENT, Axis, Error, LimitInfo, Problems, Strings, StringsBuilder, Summary, element_count,
+    ALIGNMENT, Axis, Error, Identity, LimitInfo, Problems, Strings, StringsBuilder, Summary, element_count,
     for_each_primitive, nearest, parse_bytes, unpack_into,
 };
 

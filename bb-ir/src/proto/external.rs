@@ -8,6 +8,7 @@
 
 use super::{TensorProto, sha1};
 use crate::file::{self, FileKind};
+use crate::tensor::{Check, Refusal};
 use crate::{Error, FileAccess, Limits};
 use bytes::Bytes;
 use std::collections::HashMap;
@@ -189,27 +190,39 @@ impl ExternalData {
 
 impl Opened {
     /// Compares the digest of the file with the digest that the model states.
-    fn verify(&self, location: &str, expected: &str) -> Result<(), Error> {
+    fn verify(&self, location: &str, expected: &str) -> Result<(), Refusal> {
+        let location = cut(location);
+        match self.digest() {
+            Ok(got) if got.eq_ignore_ascii_case(expected) => Ok(()),
+            Ok(got) => {
+                let expected = cut(expected);
+                Err(Box::new(move || {
+                    let (location, expected, got) = (location.clone(), expected.clone(), got.clone());
+                    Error::ExternalChecksum { location, expected, got }
+                }))
+            }
+            Err(error) => Err(Box::new(move || {
+                let again = error.raw_os_error().map(io::Error::from_raw_os_error);
+                let source = again.unwrap_or_else(|| error.kind().into());
+                Error::ExternalIo { location: location.clone(), source }
+            })),
+        }
+    }
+
+    /// Returns the digest of the file, which is computed once.
+    fn digest(&self) -> io::Result<String> {
         let mut digest = self.digest.lock().unwrap_or_else(PoisonError::into_inner);
-        let got = match &*digest {
-            Some(digest) => digest.clone(),
+        if let Some(digest) = &*digest {
+            return Ok(digest.clone());
+        }
+        let computed = match &self.whole {
+            Some(whole) => sha1::digest(&whole[..]),
             None => {
-                let io = |source| Error::ExternalIo { location: cut(location), source };
-                let computed = match &self.whole {
-                    Some(whole) => sha1::digest(&whole[..]),
-                    None => {
-                        let mut file = self.file.lock().unwrap_or_else(PoisonError::into_inner);
-                        file.seek(SeekFrom::Start(0)).and_then(|_| sha1::digest(&*file))
-                    }
-                };
-                digest.insert(computed.map_err(io)?).clone()
+                let mut file = self.file.lock().unwrap_or_else(PoisonError::into_inner);
+                file.seek(SeekFrom::Start(0)).and_then(|_| sha1::digest(&*file))
             }
         };
-        if got.eq_ignore_ascii_case(expected) {
-            Ok(())
-        } else {
-            Err(Error::ExternalChecksum { location: cut(location), expected: cut(expected), got })
-        }
+        Ok(digest.insert(computed?).clone())
     }
 }
 
@@ -262,9 +275,6 @@ fn other_case(path: &Path) -> Option<Box<str>> {
     names.find(|other| other.to_lowercase() == name.to_lowercase()).map(String::into_boxed_str)
 }
 
-/// A check that compares a file with its digest when its elements are first used.
-type Check = Box<dyn Fn() -> Result<(), Error> + Send + Sync>;
-
 /// Returns the `size` bytes that a tensor's `external_data` points to, and a comparison with the digest
 /// stated there. The comparison is deferred because it reads the whole file; it is `None` if there is no
 /// digest, or if the file was read and compared already.
@@ -303,9 +313,9 @@ pub(super) fn read(
     let Some(expected) = checksum else { return Ok((bytes, None)) };
     let opened = folder.open(location)?;
     if opened.whole.is_none() {
-        opened.verify(location, expected)?;
+        opened.verify(location, expected).map_err(|refusal| refusal())?;
         return Ok((bytes, None));
     }
     let (location, expected) = (location.to_owned(), expected.to_owned());
-    Ok((bytes, Some(Box::new(move || opened.verify(&location, &expected)))))
+    Ok((bytes, Some(Box::new(move |_| opened.verify(&location, &expected)))))
 }

@@ -6,6 +6,7 @@ mod compare;
 mod compile;
 mod conformance;
 mod coverage;
+mod damaged;
 mod export;
 mod files;
 mod hostile;
