@@ -15,6 +15,7 @@ mod memory;
 mod process;
 mod random;
 mod run;
+mod strangers;
 mod streams;
 mod tell;
 mod values;
