@@ -55,7 +55,7 @@ pub(crate) fn given(session: &Session, options: &args::Inputs, otherwise: Otherw
     let declared = ports.iter().map(|port| Declared { name: port.name.clone(), ty: port.ty.clone() });
     let mut extents = Extents::new(declared.collect(), &options.extents)?;
     let ranges = random::Ranges::new(&options.ranges, ports)?;
-    let items = files::read(ports, options, &mut extents)?;
+    let items = files::read(ports, options, &mut extents, session.value_bytes)?;
     let missing: Vec<&Port> = ports
         .iter()
         .zip(&items)
