@@ -580,6 +580,17 @@ pub enum Error {
         device: String,
     },
 
+    /// A backend is to compute with more threads than a machine can be expected to have.
+    #[error(
+        "{got} threads are asked for; expected 1 to {most}, which is 16 for each processor and at least 256"
+    )]
+    ThreadCount {
+        /// The number asked for.
+        got: usize,
+        /// The greatest number, [`most_threads`](crate::most_threads).
+        most: usize,
+    },
+
     /// A backend lists two devices of one name.
     #[error("backend `{backend}` lists two devices called `{device}`", device = shown(.device))]
     DuplicateDevice {

@@ -266,3 +266,13 @@ fn another_thread_ends_a_product() {
     let product = bits(&cpu, &cpu.matmul(&x, &x).expect("a product"));
     assert!(product.as_slice::<f32>().expect("floats").iter().all(|&x| x == 768.0));
 }
+
+#[test]
+fn more_threads_than_a_machine_may_have_are_refused() {
+    for threads in [0, bb::most_threads() + 1, usize::MAX] {
+        assert!(matches!(
+            Cpu::builder().threads(threads).build(),
+            Err(CpuError::Bb(bb::Error::ThreadCount { got, .. })) if got == threads
+        ));
+    }
+}
