@@ -136,19 +136,24 @@ impl ExternalData {
             resolved: path.clone(),
             allowed: allowed.as_slice().into(),
         };
-        if !allowed.iter().any(|folder| path.starts_with(folder)) {
+        let Some(folder) = allowed.iter().find(|folder| path.starts_with(folder)) else {
             return Err(outside());
-        }
-        // The kind is checked first, because opening a pipe would wait for its writer.
-        let before = path.metadata().map_err(io)?;
+        };
+        // The kind is checked first, because opening a device may have effects.
+        let before = path.symlink_metadata().map_err(io)?;
         if let Some(kind) = FileKind::of(before.file_type()) {
             return Err(Error::ExternalKind { location: cut(location), resolved: path, kind });
         }
-        let file = File::open(&path).map_err(io)?;
+        let replaced = || Error::ExternalReplaced { location: cut(location) };
+        // The path was resolved, so a link that is met now was put there meanwhile.
+        let file = file::open_beneath(folder, &path).map_err(|source| match source.kind() {
+            io::ErrorKind::NotADirectory => replaced(),
+            _ => io(source),
+        })?;
         let opened = file.metadata().map_err(io)?;
         // Something may have been moved meanwhile, so the opened file must be the one that was checked.
         if !path.canonicalize().is_ok_and(|again| again == path) || !same(&before, &opened) {
-            return Err(Error::ExternalReplaced { location: cut(location) });
+            return Err(replaced());
         }
         Ok((file, opened.len()))
     }
