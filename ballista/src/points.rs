@@ -103,7 +103,7 @@ impl PointModel {
             for (all, result) in outputs.iter_mut().zip(results) {
                 let result: TensorData = self.on.to_host(&result)?;
                 all.0 = result.byte_len() / now;
-                all.1.extend_from_slice(result.unaligned_bytes());
+                all.1.extend_from_slice(result.unaligned_bytes()?);
             }
         }
         Ok((Expected { rows, outputs }, took))

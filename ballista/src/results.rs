@@ -155,6 +155,7 @@ fn offsets(lengths: impl Iterator<Item = usize>) -> Option<OffsetBuffer<i32>> {
 fn joined(dtype: DataType, chunks: &[TensorData]) -> Result<ArrayRef, ArrowError> {
     let unknown = || ArrowError::NotYetImplemented(format!("elements of the type {dtype}"));
     let arrow = types::arrow(dtype).ok_or_else(unknown)?;
+    let damaged = |error: bb::ir::Error| ArrowError::ExternalError(Box::new(error));
     let elements: usize = chunks.iter().map(TensorData::len).sum();
     match dtype {
         DataType::String => {
@@ -167,21 +168,22 @@ fn joined(dtype: DataType, chunks: &[TensorData]) -> Result<ArrayRef, ArrowError
             Ok(Arc::new(texts.finish()))
         }
         DataType::Bool => {
-            let truths =
-                chunks.iter().flat_map(|chunk| chunk.unaligned_bytes().iter().map(|byte| *byte != 0));
+            let chunks = chunks.iter().map(TensorData::unaligned_bytes).collect::<Result<Vec<_>, _>>().map_err(damaged)?;
+            let truths = chunks.into_iter().flatten().map(|byte| *byte != 0);
             Ok(Arc::new(BooleanArray::new(BooleanBuffer::from_iter(truths), None)))
         }
         _ => {
             let buffer = match chunks {
                 [one] => {
-                    let aligned =
-                        one.aligned().map_err(|error| ArrowError::ExternalError(Box::new(error)))?;
-                    Buffer::from(aligned.bytes().clone())
+                    let aligned = one.aligned().map_err(damaged)?;
+                    Buffer::from(aligned.bytes().map_err(damaged)?.clone())
                 }
                 chunks => {
                     let bytes = chunks.iter().map(TensorData::byte_len).sum();
                     let mut all = MutableBuffer::with_capacity(bytes);
-                    chunks.iter().for_each(|chunk| all.extend_from_slice(chunk.unaligned_bytes()));
+                    for chunk in chunks {
+                        all.extend_from_slice(chunk.unaligned_bytes().map_err(damaged)?);
+                    }
                     all.into()
                 }
             };

@@ -2,6 +2,7 @@
 
 use crate::DataType;
 use crate::format::{FileKind, Format};
+use crate::text::{MOST_LISTED, listed, sentence, shown};
 use std::path::{Path, PathBuf};
 
 /// An error of any type; the source of other errors.
@@ -63,7 +64,7 @@ pub enum Error {
     },
 
     /// Shapes do not fit each other for any value of the unknown extents (`?`).
-    #[error("`{op}` cannot combine shapes {shapes}")]
+    #[error("`{op}` cannot combine shapes {shapes}", shapes = sentence(.shapes))]
     Dims {
         /// The operation.
         op: &'static str,
@@ -105,7 +106,7 @@ pub enum Error {
     },
 
     /// An attribute has another kind than the operator needs.
-    #[error("attribute `{name}`: expected {expected}, got {got}")]
+    #[error("attribute `{name}`: expected {expected}, got {got}", name = shown(.name))]
     AttributeKind {
         /// The name of the attribute.
         name: String,
@@ -189,7 +190,7 @@ pub enum Error {
     },
 
     /// A string is not a number of the element type that it is cast to.
-    #[error("cannot cast the string `{text}` to {to}")]
+    #[error("cannot cast the string `{text}` to {to}", text = sentence(.text))]
     CastText {
         /// The string, cut to 64 characters.
         text: String,
@@ -252,7 +253,7 @@ pub enum Error {
     },
 
     /// No limit has this name.
-    #[error("there is no limit `{name}`; the limits and their default values are: {known}")]
+    #[error("there is no limit `{name}`; the limits and their default values are: {known}", name = shown(.name))]
     UnknownLimit {
         /// The name.
         name: String,
@@ -261,7 +262,7 @@ pub enum Error {
     },
 
     /// A value of a limit is invalid.
-    #[error("the limit `{name}` cannot be `{value}`; expected {expected}")]
+    #[error("the limit `{name}` cannot be `{value}`; expected {expected}", value = shown(.value))]
     LimitValue {
         /// The name of the limit.
         name: &'static str,
@@ -272,7 +273,7 @@ pub enum Error {
     },
 
     /// There is no file at a path.
-    #[error("there is no file `{}`{}", .path.display(), missing_folder(.path, .missing))]
+    #[error("there is no file `{}`{}", sentence(.path.display()), missing_folder(.path, .missing))]
     NoFile {
         /// The given path.
         path: PathBuf,
@@ -281,7 +282,7 @@ pub enum Error {
     },
 
     /// A path leads to something that is not a regular file.
-    #[error("`{}` is {kind}; expected a file{}", .path.display(), inside(.candidates))]
+    #[error("`{}` is {kind}; expected a file{}", sentence(.path.display()), inside(.candidates))]
     NotFile {
         /// The given path.
         path: PathBuf,
@@ -292,7 +293,7 @@ pub enum Error {
     },
 
     /// A file cannot be opened, read or mapped.
-    #[error("cannot read `{}`", .path.display())]
+    #[error("cannot read `{}`", sentence(.path.display()))]
     File {
         /// The file.
         path: PathBuf,
@@ -302,7 +303,7 @@ pub enum Error {
     },
 
     /// The content of a file is invalid; the source says why.
-    #[error("`{}` cannot be loaded", .path.display())]
+    #[error("`{}` cannot be loaded", sentence(.path.display()))]
     InFile {
         /// The file.
         path: PathBuf,
@@ -336,7 +337,7 @@ pub enum Error {
     },
 
     /// A node is not valid; the source says why.
-    #[error("node `{node}` (`{op}`) is not valid")]
+    #[error("node `{node}` (`{op}`) is not valid", node = shown(.node), op = shown(.op))]
     Node {
         /// The label of the node: its name, or the name of its first result if it has no name.
         node: String,
@@ -355,7 +356,7 @@ pub enum Error {
     },
 
     /// A value is not valid; the source says why.
-    #[error("value `{value}` is not valid")]
+    #[error("value `{value}` is not valid", value = shown(.value))]
     Value {
         /// The name of the value.
         value: String,
@@ -365,7 +366,7 @@ pub enum Error {
     },
 
     /// The declared type of a value contradicts its other known types.
-    #[error("value `{value}` is declared as {declared}, but is {found}")]
+    #[error("value `{value}` is declared as {declared}, but is {found}", value = shown(.value), declared = sentence(.declared), found = sentence(.found))]
     Type {
         /// The name of the value.
         value: String,
@@ -376,7 +377,7 @@ pub enum Error {
     },
 
     /// No input has a symbolic dimension of a name for which a caller gives an extent.
-    #[error("no input has a symbolic dimension `{name}`; those that there are: {known:?}")]
+    #[error("no input has a symbolic dimension `{name}`; those that there are: {known}", name = shown(.name), known = listed(.known))]
     UnknownDim {
         /// The name that was given.
         name: String,
@@ -385,7 +386,7 @@ pub enum Error {
     },
 
     /// A node reads a value that no input, initializer or other node provides.
-    #[error("node `{node}` reads `{value}`, which nothing provides")]
+    #[error("node `{node}` reads `{value}`, which nothing provides", node = shown(.node), value = shown(.value))]
     MissingValue {
         /// The node.
         node: String,
@@ -394,14 +395,14 @@ pub enum Error {
     },
 
     /// Nothing provides a graph's output.
-    #[error("nothing provides the graph's output `{value}`")]
+    #[error("nothing provides the graph's output `{value}`", value = shown(.value))]
     MissingOutput {
         /// The name of the value.
         value: String,
     },
 
     /// A value is provided twice.
-    #[error("`{node}` provides `{value}`, which is already provided")]
+    #[error("`{node}` provides `{value}`, which is already provided", node = shown(.node), value = shown(.value))]
     DuplicateValue {
         /// The second provider.
         node: String,
@@ -410,7 +411,7 @@ pub enum Error {
     },
 
     /// A node reads its own result, possibly through other nodes.
-    #[error("node `{node}` needs its own result `{value}`")]
+    #[error("node `{node}` needs its own result `{value}`", node = shown(.node), value = shown(.value))]
     Cycle {
         /// A node on the cycle.
         node: String,
@@ -421,7 +422,7 @@ pub enum Error {
     /// A version of a domain's operators is not supported.
     #[error(
         "version {version} of the operators of domain `{}` is not supported; expected {oldest} to {newest}",
-        domain_title(.domain)
+        shown(domain_title(.domain))
     )]
     Opset {
         /// The domain; empty for ONNX's own domain.
@@ -435,7 +436,7 @@ pub enum Error {
     },
 
     /// Two versions of a domain's operators are imported.
-    #[error("domain `{}` is imported in version {first} and in version {second}", domain_title(.domain))]
+    #[error("domain `{}` is imported in version {first} and in version {second}", shown(domain_title(.domain)))]
     OpsetTwice {
         /// The domain; empty for ONNX's own domain.
         domain: String,
@@ -446,7 +447,7 @@ pub enum Error {
     },
 
     /// A node's domain is not imported.
-    #[error("no version of the operators of domain `{}` is imported", domain_title(.domain))]
+    #[error("no version of the operators of domain `{}` is imported", shown(domain_title(.domain)))]
     NoOpset {
         /// The domain; empty for ONNX's own domain.
         domain: String,
@@ -454,7 +455,7 @@ pub enum Error {
 
     /// A node names an overload of an operator, and the model has no such function. Only functions of a model
     /// have overloads.
-    #[error("the model has no function `{op}` of domain `{}` (opset {opset})", domain_title(.domain))]
+    #[error("the model has no function `{op}` of domain `{}` (opset {opset})", shown(domain_title(.domain)), op = shown(.op))]
     UnknownOperator {
         /// The domain; empty for ONNX's own domain.
         domain: String,
@@ -465,14 +466,14 @@ pub enum Error {
     },
 
     /// Two functions of a model have the same identity.
-    #[error("function `{function}` is defined twice")]
+    #[error("function `{function}` is defined twice", function = shown(.function))]
     DuplicateFunction {
         /// The function.
         function: String,
     },
 
     /// A function calls itself, possibly through other functions.
-    #[error("function `{function}` calls itself")]
+    #[error("function `{function}` calls itself", function = shown(.function))]
     Recursion {
         /// The function.
         function: String,
@@ -499,7 +500,7 @@ pub enum Error {
     },
 
     /// An operator has no such attribute.
-    #[error("attribute `{name}` is not one that the operator has in this version")]
+    #[error("attribute `{name}` is not one that the operator has in this version", name = shown(.name))]
     UnknownAttribute {
         /// The name of the attribute.
         name: String,
@@ -515,14 +516,14 @@ pub enum Error {
     },
 
     /// A node has two attributes with the same name.
-    #[error("attribute `{name}` is given twice")]
+    #[error("attribute `{name}` is given twice", name = shown(.name))]
     DuplicateAttribute {
         /// The name of the attribute.
         name: String,
     },
 
     /// A reference to an attribute of a function occurs outside of a function.
-    #[error("an attribute outside of functions refers to the function attribute `{name}`")]
+    #[error("an attribute outside of functions refers to the function attribute `{name}`", name = shown(.name))]
     OutsideFunction {
         /// The name of the attribute.
         name: String,
@@ -542,7 +543,7 @@ pub enum Error {
     },
 
     /// A tensor in a model cannot be read.
-    #[error("cannot read tensor `{name}`")]
+    #[error("cannot read tensor `{name}`", name = shown(.name))]
     InTensor {
         /// The name of the tensor; empty if it has none.
         name: String,
@@ -625,7 +626,7 @@ pub enum Error {
     },
 
     /// The elements of a tensor are in a file, but no folder was given.
-    #[error("elements lie in the file `{location}`, but no folder was given")]
+    #[error("elements lie in the file `{location}`, but no folder was given", location = shown(.location))]
     NoExternalFolder {
         /// The location in the model.
         location: String,
@@ -635,7 +636,7 @@ pub enum Error {
     #[error(
         "external data `{location}` leads to `{}`, which is in no folder that is allowed: {}; \
          the limit `external_folders` allows others",
-        .resolved.display(), paths(.allowed)
+        sentence(.resolved.display()), paths(.allowed), location = shown(.location)
     )]
     ExternalPath {
         /// The location in the model, cut to 256 characters.
@@ -647,7 +648,7 @@ pub enum Error {
     },
 
     /// A location of external data leads to something that is not a regular file.
-    #[error("external data `{location}` leads to `{}`, which is {kind}; expected a file", .resolved.display())]
+    #[error("external data `{location}` leads to `{}`, which is {kind}; expected a file", sentence(.resolved.display()), location = shown(.location))]
     ExternalKind {
         /// The location in the model, cut to 256 characters.
         location: String,
@@ -658,7 +659,7 @@ pub enum Error {
     },
 
     /// There is no file at a location of external data.
-    #[error("external data `{location}` does not exist in {}{}", paths(.folders), other_case(.similar))]
+    #[error("external data `{location}` does not exist in {}{}", paths(.folders), other_case(.similar), location = shown(.location))]
     ExternalMissing {
         /// The location in the model, cut to 256 characters.
         location: String,
@@ -669,14 +670,14 @@ pub enum Error {
     },
 
     /// External data was replaced by something else while it was opened.
-    #[error("external data `{location}` was replaced by something else while it was opened")]
+    #[error("external data `{location}` was replaced by something else while it was opened", location = shown(.location))]
     ExternalReplaced {
         /// The location in the model, cut to 256 characters.
         location: String,
     },
 
     /// A key of external data has an invalid value, or occurs twice.
-    #[error("external data has `{key}` = `{value}`; expected a number of bytes, once")]
+    #[error("external data has `{key}` = `{value}`; expected a number of bytes, once", key = shown(.key), value = shown(.value))]
     ExternalKey {
         /// The key.
         key: String,
@@ -686,7 +687,7 @@ pub enum Error {
 
     /// A range of external data is not in the file, or has another length than the tensor needs.
     #[error(
-        "external data `{location}` has {file} bytes; cannot take {length} at {offset} where {needed} are needed"
+        "external data `{location}` has {file} bytes; cannot take {length} at {offset} where {needed} are needed", location = shown(.location)
     )]
     ExternalRange {
         /// The location.
@@ -702,7 +703,7 @@ pub enum Error {
     },
 
     /// A file of external data has another digest than the model states.
-    #[error("external data `{location}` has the SHA-1 digest {got}; expected `{expected}`")]
+    #[error("external data `{location}` has the SHA-1 digest {got}; expected `{expected}`", location = shown(.location), expected = sentence(.expected), got = sentence(.got))]
     ExternalChecksum {
         /// The location.
         location: String,
@@ -713,7 +714,7 @@ pub enum Error {
     },
 
     /// A file of external data cannot be opened or read.
-    #[error("cannot read external data `{location}`")]
+    #[error("cannot read external data `{location}`", location = shown(.location))]
     ExternalIo {
         /// The location.
         location: String,
@@ -778,7 +779,7 @@ pub enum Error {
     },
 
     /// A frame on a stream exceeds the limit of the reader.
-    #[error("the frame of `{name}` has {got} bytes; this reader allows {limit}")]
+    #[error("the frame of `{name}` has {got} bytes; this reader allows {limit}", name = shown(.name))]
     FrameTooLong {
         /// The declared name of its type.
         name: String,
@@ -879,7 +880,7 @@ pub enum Error {
     },
 
     /// The graph of a compiled model is not what a checked graph is.
-    #[error("graph `{graph}` of the compiled model {problem}")]
+    #[error("graph `{graph}` of the compiled model {problem}", graph = shown(.graph))]
     SavedGraph {
         /// The name of the graph.
         graph: String,
@@ -888,7 +889,7 @@ pub enum Error {
     },
 
     /// A node of a compiled model is not what its operator takes.
-    #[error("node `{node}` ({op}) of the compiled model is invalid")]
+    #[error("node `{node}` ({op}) of the compiled model is invalid", node = shown(.node), op = shown(.op))]
     SavedNode {
         /// The name of the node.
         node: String,
@@ -900,7 +901,7 @@ pub enum Error {
     },
 
     /// Two type names have the same hash, so that their frames could not be distinguished.
-    #[error("the type names `{first}` and `{second}` have the same hash {hash:#018x}")]
+    #[error("the type names `{first}` and `{second}` have the same hash {hash:#018x}", first = shown(.first), second = shown(.second))]
     HashCollision {
         /// The hash.
         hash: u64,
@@ -918,7 +919,7 @@ pub enum Error {
     },
 
     /// An `.npy` file has an element type that ONNX lacks.
-    #[error("ONNX has no type like the .npy type `{descr}`; expected a number, a truth value or a string")]
+    #[error("ONNX has no type like the .npy type `{descr}`; expected a number, a truth value or a string", descr = shown(.descr))]
     NpyType {
         /// The type as NumPy describes it, cut to 64 characters.
         descr: String,
@@ -1032,13 +1033,18 @@ fn alternatives(types: &[DataType]) -> String {
 }
 
 fn paths(paths: &[PathBuf]) -> String {
-    let names: Vec<String> = paths.iter().map(|path| format!("`{}`", path.display())).collect();
+    let names: Vec<String> =
+        paths.iter().take(MOST_LISTED).map(|path| format!("`{}`", sentence(path.display()))).collect();
     names.join(", ")
 }
 
 /// Returns text with the first missing folder of a path, if a folder is missing.
 fn missing_folder(path: &Path, missing: &Path) -> String {
-    if path == missing { String::new() } else { format!(": there is no folder `{}`", missing.display()) }
+    if path == missing {
+        String::new()
+    } else {
+        format!(": there is no folder `{}`", sentence(missing.display()))
+    }
 }
 
 fn inside(models: &[PathBuf]) -> String {
@@ -1046,5 +1052,5 @@ fn inside(models: &[PathBuf]) -> String {
 }
 
 fn other_case(similar: &Option<Box<str>>) -> String {
-    similar.as_ref().map(|name| format!("; there is `{name}`, in other letters")).unwrap_or_default()
+    similar.as_ref().map(|name| format!("; there is `{}`, in other letters", shown(name))).unwrap_or_default()
 }

@@ -22,6 +22,7 @@ pub mod opset;
 pub mod proto;
 mod shape;
 mod tensor;
+pub mod text;
 mod type_hash;
 pub mod wire;
 
@@ -32,7 +33,7 @@ pub use error::{BoxError, Error, Problems};
 pub use limits::{FileAccess, LimitInfo, Limits, parse_bytes};
 pub use nearest::nearest;
 pub use shape::{Axis, Shape};
-pub use tensor::{ALIGNMENT, Strings, StringsBuilder, TensorData, element_count, unpack_into};
+pub use tensor::{ALIGNMENT, Identity, Strings, StringsBuilder, TensorData, element_count, unpack_into};
 
 /// Re-exported so that callers use the same version of the crate `half`.
 pub use half::{bf16, f16};

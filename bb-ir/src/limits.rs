@@ -111,8 +111,8 @@ limits! {
     /// The size of all values of a run that exist at the same time, inputs and outputs included. A view counts like a copy,
     /// and texts that the host computes count until the run ends.
     run_bytes: bytes = at_most(16 << 30);
-    /// The size of all constants that are computed when a plan is made, those on the way included. What would exceed it is
-    /// computed in each run instead.
+    /// The size of all constants that are computed when a plan is made, those on the way included; at most `run_bytes`. What
+    /// would exceed it is computed in each run instead.
     fold_bytes: bytes = at_most(4 << 30);
     /// The number of iterations of all loops of a run together.
     iterations: count = 1 << 20;

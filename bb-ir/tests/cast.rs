@@ -151,7 +151,7 @@ fn strings_are_read_as_numbers() {
     assert!(nan.is_nan());
     let x = to(DataType::I64, &["-9223372036854775808", "100.5", "+7"]).unwrap();
     assert_eq!(x.as_slice::<i64>().unwrap(), [i64::MIN, 100, 7]);
-    assert_eq!(to(DataType::I4, &["-8", "7"]).unwrap().bytes()[..], [0x78]);
+    assert_eq!(to(DataType::I4, &["-8", "7"]).unwrap().bytes().unwrap()[..], [0x78]);
     assert_eq!(to(DataType::Bool, &["", "0"]).unwrap().to_bools().unwrap(), [false, true]);
     for (dtype, text) in
         [(DataType::F32, "Hello World!"), (DataType::U8, "256"), (DataType::I32, "inf"), (DataType::F64, "")]

@@ -25,6 +25,7 @@ pub use trace_fault::TraceFault;
 
 use crate::services::{BufferFault, CandidateList, DifferenceList, Pressure, Service, ServiceError};
 pub use bb_ir::BoxError;
+use bb_ir::text::{listed, sentence, shown};
 
 /// Why a graph, a call or a backend could not do what was asked.
 #[derive(Debug, thiserror::Error)]
@@ -39,7 +40,7 @@ pub enum Error {
     Narrow(#[from] NarrowError),
 
     /// A file could not be written.
-    #[error("cannot write `{}`", .path.display())]
+    #[error("cannot write `{}`", sentence(.path.display()))]
     Write {
         /// The file.
         path: std::path::PathBuf,
@@ -60,7 +61,7 @@ pub enum Error {
     },
 
     /// A node failed while a graph ran or was lowered.
-    #[error("node `{node}` ({op}) failed")]
+    #[error("node `{node}` ({op}) failed", node = shown(.node), op = shown(.op))]
     Node {
         /// The node's name, or its first output's where it has none.
         node: String,
@@ -72,7 +73,7 @@ pub enum Error {
     },
 
     /// Nodes that a backend runs as one graph failed.
-    #[error("the {count} nodes from `{first}` to `{last}`, which run as one graph, failed")]
+    #[error("the {count} nodes from `{first}` to `{last}`, which run as one graph, failed", first = shown(.first), last = shown(.last))]
     Nodes {
         /// The first node's name, or its first output's where it has none.
         first: String,
@@ -96,7 +97,7 @@ pub enum Error {
     },
 
     /// An initializer could not be put on the backend.
-    #[error("initializer `{name}` of {dtype} cannot be put on the backend")]
+    #[error("initializer `{name}` of {dtype} cannot be put on the backend", name = shown(.name))]
     Initializer {
         /// The initializer's name.
         name: String,
@@ -118,7 +119,7 @@ pub enum Error {
     },
 
     /// A value could not be copied to the host.
-    #[error("`{value}` of {dtype} cannot be copied to the host")]
+    #[error("`{value}` of {dtype} cannot be copied to the host", value = shown(.value))]
     Transfer {
         /// The value's name.
         value: String,
@@ -130,7 +131,7 @@ pub enum Error {
     },
 
     /// An input that the graph needs was not given.
-    #[error("input `{name}` is missing; the graph needs {expected:?}")]
+    #[error("input `{name}` is missing; the graph needs {expected}", name = shown(.name), expected = listed(.expected))]
     MissingInput {
         /// The input's name.
         name: String,
@@ -139,7 +140,7 @@ pub enum Error {
     },
 
     /// An input was given that the graph does not have.
-    #[error("`{name}` is no input of the graph; its inputs are {expected:?}")]
+    #[error("`{name}` is no input of the graph; its inputs are {expected}", name = shown(.name), expected = listed(.expected))]
     UnknownInput {
         /// The name given.
         name: String,
@@ -148,14 +149,14 @@ pub enum Error {
     },
 
     /// An input was given twice.
-    #[error("input `{name}` is given twice")]
+    #[error("input `{name}` is given twice", name = shown(.name))]
     RepeatedInput {
         /// The name given.
         name: String,
     },
 
     /// A value was asked for that the graph does not have.
-    #[error("the graph has no value `{name}`{}", did_you_mean(.nearest))]
+    #[error("the graph has no value `{name}`{}", did_you_mean(.nearest), name = shown(.name))]
     UnknownValue {
         /// The name asked for.
         name: String,
@@ -164,7 +165,7 @@ pub enum Error {
     },
 
     /// A value was asked for that is computed inside a loop or a branch, and so has none, one or many values in a run.
-    #[error("`{name}` is computed inside the subgraph of node `{node}`, from which values cannot be fetched")]
+    #[error("`{name}` is computed inside the subgraph of node `{node}`, from which values cannot be fetched", name = shown(.name), node = shown(.node))]
     InsideSubgraph {
         /// The name asked for.
         name: String,
@@ -190,7 +191,7 @@ pub enum Error {
     Buffer(Box<BufferMismatch>),
 
     /// A buffer was given for an output that the graph does not have.
-    #[error("`{name}` is no output of the graph; its outputs are {expected:?}")]
+    #[error("`{name}` is no output of the graph; its outputs are {expected}", name = shown(.name), expected = listed(.expected))]
     UnknownOutput {
         /// The name given.
         name: String,
@@ -199,7 +200,7 @@ pub enum Error {
     },
 
     /// Two buffers were given for one output.
-    #[error("two buffers are given for output `{name}`")]
+    #[error("two buffers are given for output `{name}`", name = shown(.name))]
     RepeatedOutput {
         /// The name given.
         name: String,
@@ -215,7 +216,7 @@ pub enum Error {
     },
 
     /// A sequence, an optional or a map came where only tensors go.
-    #[error("`{name}` is {got}, expected a tensor; `run_items` takes and gives others too")]
+    #[error("`{name}` is {got}, expected a tensor; `run_items` takes and gives others too", name = shown(.name))]
     NotTensor {
         /// The input or output.
         name: String,
@@ -235,7 +236,7 @@ pub enum Error {
     },
 
     /// An operation returned another number of results than it has.
-    #[error("`{op}` returned {got} results, expected {expected}")]
+    #[error("`{op}` returned {got} results, expected {expected}", op = shown(.op))]
     Results {
         /// The operation.
         op: String,
@@ -278,7 +279,7 @@ pub enum Error {
     },
 
     /// A backend ran a graph and left out one of its outputs.
-    #[error("the backend returned no output `{name}`")]
+    #[error("the backend returned no output `{name}`", name = shown(.name))]
     MissingOutput {
         /// The output's name.
         name: String,
@@ -328,7 +329,7 @@ pub enum Error {
     },
 
     /// A value is needed while lowering, but only running the graph gives it.
-    #[error("`{op}` needs the value of `{value}`, which is not constant")]
+    #[error("`{op}` needs the value of `{value}`, which is not constant", op = shown(.op), value = shown(.value))]
     NotConstant {
         /// The operation that asked.
         op: String,
@@ -339,7 +340,7 @@ pub enum Error {
     /// An operator of an opset does not take an element type.
     #[error(
         "node `{node}`: `{op}` of opset {opset} does not take {dtype}; {}",
-        .since.map_or_else(|| "no opset does".to_owned(), |since| format!("opset {since} does"))
+        .since.map_or_else(|| "no opset does".to_owned(), |since| format!("opset {since} does")), node = shown(.node)
     )]
     ElementTypeOfOpset {
         /// The node.
@@ -369,7 +370,7 @@ pub enum Error {
     #[error(
         "no operation can be kept as `{name}`{}; those that can are {}",
         .nearest.map_or_else(String::new, |nearest| format!("; did you mean `{nearest}`?")),
-        .known.join(", ")
+        .known.join(", "), name = shown(.name)
     )]
     NotKept {
         /// The name.
@@ -383,7 +384,7 @@ pub enum Error {
     /// What was traced holds for some extents of an input alone, which thus cannot be left open.
     #[error(
         "what is computed depends on the extents of `{input}`, so that its dimension {dimension} (`{symbol}`) must be \
-         a number"
+         a number", input = shown(.input), symbol = shown(.symbol)
     )]
     FixedExtent {
         /// The input.
@@ -395,7 +396,7 @@ pub enum Error {
     },
 
     /// An input does not have as many dimensions.
-    #[error("`{input}` has {rank} dimensions, so that there is no dimension {dimension}")]
+    #[error("`{input}` has {rank} dimensions, so that there is no dimension {dimension}", input = shown(.input))]
     NoDimension {
         /// The input.
         input: String,
@@ -406,7 +407,7 @@ pub enum Error {
     },
 
     /// An input is to be traced with another extent than the model declares.
-    #[error("dimension {dimension} of `{input}` is declared as {declared}, got {got}")]
+    #[error("dimension {dimension} of `{input}` is declared as {declared}, got {got}", input = shown(.input))]
     DeclaredExtent {
         /// The input.
         input: String,
@@ -419,7 +420,7 @@ pub enum Error {
     },
 
     /// It is not known how many dimensions an input has.
-    #[error("the model does not say how many dimensions `{input}` has; its extents must be given")]
+    #[error("the model does not say how many dimensions `{input}` has; its extents must be given", input = shown(.input))]
     NoRank {
         /// The input.
         input: String,
@@ -428,7 +429,7 @@ pub enum Error {
     /// A model cannot be written as one graph without control flow.
     #[error(
         "node `{node}` ({op}) cannot be part of one lowered graph: what it makes depends on values that only a run \
-         gives, or it is computed on the host"
+         gives, or it is computed on the host", node = shown(.node), op = shown(.op)
     )]
     NotOneGraph {
         /// The node's name, or its first output's where it has none.
@@ -452,7 +453,7 @@ pub enum Error {
     },
 
     /// No function lowers this operator, and the backend has none of its own.
-    #[error("operator `{op}` of domain `{domain}`, opset {opset}, is not supported")]
+    #[error("operator `{op}` of domain `{domain}`, opset {opset}, is not supported", op = shown(.op), domain = shown(.domain))]
     UnsupportedOperator {
         /// The operator.
         op: String,
@@ -463,7 +464,7 @@ pub enum Error {
     },
 
     /// An operator was given an attribute or operand it cannot work with.
-    #[error("`{op}`: {part} {problem}")]
+    #[error("`{op}`: {part} {problem}", op = shown(.op), problem = sentence(.problem))]
     Operator {
         /// The operator.
         op: String,
@@ -488,7 +489,7 @@ pub enum Error {
     },
 
     /// A kernel panicked; the backend stays usable.
-    #[error("backend `{backend}` panicked in `{op}`: {message}")]
+    #[error("backend `{backend}` panicked in `{op}`: {message}", message = sentence(.message))]
     Panicked {
         /// The backend's name.
         backend: &'static str,
@@ -499,7 +500,7 @@ pub enum Error {
     },
 
     /// No backend of this name is linked into the program.
-    #[error("no backend is called `{name}`; {}", linked_backends(.linked))]
+    #[error("no backend is called `{name}`; {}", linked_backends(.linked), name = shown(.name))]
     UnknownBackend {
         /// The name asked for.
         name: String,
@@ -511,7 +512,7 @@ pub enum Error {
     #[error(
         "backend `{name}` is linked, but not bound here, where {} bound: write `.backend(bb::backend(\"{name}\")?)` \
          before `.ready()`",
-        are(.bound)
+        are(.bound), name = shown(.name)
     )]
     NotBound {
         /// The name asked for.
@@ -551,7 +552,7 @@ pub enum Error {
     },
 
     /// A backend has no device of this name.
-    #[error("backend `{backend}` has no device `{device}`; its devices are {found:?}")]
+    #[error("backend `{backend}` has no device `{device}`; its devices are {found}", device = shown(.device), found = listed(.found))]
     UnknownDevice {
         /// The backend's name.
         backend: &'static str,
@@ -562,7 +563,7 @@ pub enum Error {
     },
 
     /// A device was named both in a backend's name and in its options.
-    #[error("`{name}` names a device, and the options name `{other}`: leave out one")]
+    #[error("`{name}` names a device, and the options name `{other}`: leave out one", name = shown(.name), other = shown(.other))]
     TwoDevices {
         /// The name asked for.
         name: String,
@@ -571,7 +572,7 @@ pub enum Error {
     },
 
     /// A device's name cannot be asked for.
-    #[error("backend `{backend}`: `{device}` is no name of a device: expected text without spaces")]
+    #[error("backend `{backend}`: `{device}` is no name of a device: expected text without spaces", device = shown(.device))]
     DeviceName {
         /// The backend's name.
         backend: &'static str,
@@ -579,8 +580,19 @@ pub enum Error {
         device: String,
     },
 
+    /// A backend is to compute with more threads than a machine can be expected to have.
+    #[error(
+        "{got} threads are asked for; expected 1 to {most}, which is 16 for each processor and at least 256"
+    )]
+    ThreadCount {
+        /// The number asked for.
+        got: usize,
+        /// The greatest number, [`most_threads`](crate::most_threads).
+        most: usize,
+    },
+
     /// A backend lists two devices of one name.
-    #[error("backend `{backend}` lists two devices called `{device}`")]
+    #[error("backend `{backend}` lists two devices called `{device}`", device = shown(.device))]
     DuplicateDevice {
         /// The backend's name.
         backend: &'static str,
@@ -589,7 +601,7 @@ pub enum Error {
     },
 
     /// No model of this name is bound.
-    #[error("no model is called `{name}`; those bound are {bound:?}")]
+    #[error("no model is called `{name}`; those bound are {bound}", name = shown(.name), bound = listed(.bound))]
     UnknownModel {
         /// The name asked for; empty for the first.
         name: String,
@@ -607,7 +619,7 @@ pub enum Error {
     /// A sequence, an optional or a map would leave the part of a node's model that makes it.
     #[error(
         "`{value}` of the model `{model}` is {kind} and would go from {from} to {to}; only tensors do: bind the nodes \
-         that make and read it to one backend"
+         that make and read it to one backend", model = shown(.model), value = shown(.value), from = shown(.from), to = shown(.to)
     )]
     Leaves {
         /// The name under which the model is bound.
@@ -623,7 +635,7 @@ pub enum Error {
     },
 
     /// A component panicked.
-    #[error("the component panicked: {message}")]
+    #[error("the component panicked: {message}", message = sentence(.message))]
     ComponentPanicked {
         /// What the panic said.
         message: String,
@@ -631,7 +643,7 @@ pub enum Error {
 
     /// Two linked backends have one name.
     #[error(
-        "two backends are called `{name}`: `{first}` and `{second}`; rename one with `#[bb(name = \"...\")]`, or link one alone"
+        "two backends are called `{name}`: `{first}` and `{second}`; rename one with `#[bb(name = \"...\")]`, or link one alone", name = shown(.name), first = shown(.first), second = shown(.second)
     )]
     DuplicateBackend {
         /// The name.
@@ -669,7 +681,7 @@ pub enum Error {
     },
 
     /// The device of a backend is lost, so that no call works any more. Opening the backend anew may help.
-    #[error("the device of backend `{backend}` is lost: {reason}")]
+    #[error("the device of backend `{backend}` is lost: {reason}", reason = sentence(.reason))]
     DeviceLost {
         /// The backend.
         backend: BackendId,
@@ -741,7 +753,7 @@ pub enum Error {
     Cancelled,
 
     /// A compiled model was made for another backend, another version of it, or another processor.
-    #[error("the compiled model is for another {what}: expected `{expected}`, got `{got}`")]
+    #[error("the compiled model is for another {what}: expected `{expected}`, got `{got}`", expected = sentence(.expected), got = sentence(.got))]
     SavedFor {
         /// What differs.
         what: &'static str,
@@ -763,7 +775,7 @@ pub enum Error {
     },
 
     /// There is no pass of a name.
-    #[error("there is no pass `{name}`; there are {}", quoted(.expected))]
+    #[error("there is no pass `{name}`; there are {}", quoted(.expected), name = shown(.name))]
     UnknownPass {
         /// The name.
         name: String,
@@ -898,7 +910,7 @@ fn linked_backends(linked: &[String]) -> String {
 fn are(names: &[String]) -> String {
     match names {
         [] => "none is".to_owned(),
-        [one] => format!("`{one}` is"),
+        [one] => format!("`{}` is", shown(one)),
         _ => format!("{} are", quoted(names)),
     }
 }
@@ -912,11 +924,11 @@ fn options(takes: &[OpenOption]) -> String {
 }
 
 fn quoted(names: &[impl std::fmt::Display]) -> String {
-    let names: Vec<String> = names.iter().map(|name| format!("`{name}`")).collect();
+    let names: Vec<String> = names.iter().map(|name| format!("`{}`", shown(name))).collect();
     names.join(", ")
 }
 
 /// Suggests a name, where there is one.
 fn did_you_mean(nearest: &Option<String>) -> String {
-    nearest.as_ref().map_or_else(String::new, |name| format!("; did you mean `{name}`?"))
+    nearest.as_ref().map_or_else(String::new, |name| format!("; did you mean `{}`?", shown(name)))
 }

@@ -5,7 +5,7 @@
 //! `bb`.
 
 pub use bb_ir::{
-    ALIGNMENT, Axis, Error, LimitInfo, Problems, Strings, StringsBuilder, Summary, element_count,
+    ALIGNMENT, Axis, Error, Identity, LimitInfo, Problems, Strings, StringsBuilder, Summary, element_count,
     for_each_primitive, nearest, parse_bytes, unpack_into,
 };
 
@@ -70,4 +70,9 @@ pub mod wire {
         Checksum, Frame, MAGIC, VERSION, decode, decode_as, element_type, encode, encode_into, hash_name,
         read, read_frame, refuse_collisions, type_hash, type_name, write,
     };
+}
+
+/// Text of strangers, as people may read it: errors, tables and logs show names escaped and cut.
+pub mod text {
+    pub use bb_ir::text::{is_hidden, listed, printable, sentence, shown, within};
 }

@@ -62,7 +62,8 @@ pub use plan::{
 pub use runtime::{
     BackendHandle, BackendRuntime, Backends, Capabilities, CheckedGraph, Declared, Device, DispatchResult,
     ErasedExecutable, LinkedBackend, LinkedBackends, OpenOptions, Registration, Registry, RegistryBuilder,
-    Runtime, State, Status, TypedBackend, Value, backend, backend_with, backends,
+    Runtime, State, Status, TypedBackend, Value, backend, backend_with, backends, check_threads,
+    most_threads,
 };
 
 /// Runs the program of the page about limits as a test.

@@ -35,7 +35,7 @@ fn tensor(data: &TensorData) -> Result<Tensor, Failed> {
             match data.dtype() {
                 $(DataType::$name => Tensor::from_shape(data.shape(), data.as_slice::<$t>()?)?,)*
                 DataType::Bool => {
-                    let elements: Vec<bool> = data.bytes().iter().map(|&byte| byte != 0).collect();
+                    let elements: Vec<bool> = data.bytes()?.iter().map(|&byte| byte != 0).collect();
                     Tensor::from_shape(data.shape(), &elements)?
                 }
                 other => return Err(format!("inputs of {other} are not written for tract").into()),

@@ -45,7 +45,7 @@ pub(crate) fn backends(options: &args::Backends) -> Result<ExitCode> {
             "name": backend.name, "version": backend.version, "path": backend.path,
             "operations": opsets, "types": types, "options": takes, "devices": devices, "status": status,
         }));
-        table.add_row([
+        table.add_lines([
             backend.name.to_owned(),
             backend.version.to_owned(),
             opsets.join("\n"),

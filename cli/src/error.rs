@@ -1,6 +1,7 @@
 //! The errors of commands.
 
 use crate::render;
+use bb_ir::text::{sentence, shown};
 use std::path::PathBuf;
 
 /// Why a command failed.
@@ -18,76 +19,76 @@ pub(crate) enum Error {
     Serve(#[from] bb_serve::Error),
 
     #[cfg(feature = "serve")]
-    #[error("--backend is for the model `{name}`, which is not served; the models are {}", render::names(.models))]
+    #[error("--backend is for the model `{name}`, which is not served; the models are {}", render::names(.models), name = shown(.name))]
     UnknownServed { name: String, models: Vec<String> },
 
-    #[error("cannot read `{}`", .path.display())]
+    #[error("cannot read `{}`", sentence(.path.display()))]
     Read {
         path: PathBuf,
         #[source]
         source: std::io::Error,
     },
 
-    #[error("cannot write `{}`", .path.display())]
+    #[error("cannot write `{}`", sentence(.path.display()))]
     Write {
         path: PathBuf,
         #[source]
         source: std::io::Error,
     },
 
-    #[error("`{}` holds no tensor", .path.display())]
+    #[error("`{}` holds no tensor", sentence(.path.display()))]
     Tensor {
         path: PathBuf,
         #[source]
         source: bb_ir::BoxError,
     },
 
-    #[error("`{}` has no array for the input", .path.display())]
+    #[error("`{}` has no array for the input", sentence(.path.display()))]
     Npz {
         path: PathBuf,
         #[source]
         source: crate::npz::NpzError,
     },
 
-    #[error("`{}` is a picture; give it with --image {name}={}", .path.display(), .path.display())]
+    #[error("`{}` is a picture; give it with --image {name}={}", sentence(.path.display()), sentence(.path.display()), name = shown(.name))]
     IsPicture { path: PathBuf, name: String },
 
-    #[error("`{}` cannot be read as a picture", .path.display())]
+    #[error("`{}` cannot be read as a picture", sentence(.path.display()))]
     Picture {
         path: PathBuf,
         #[source]
         source: image::ImageError,
     },
 
-    #[error("input `{name}`, {ty}, cannot be a picture: {problem}")]
+    #[error("input `{name}`, {ty}, cannot be a picture: {problem}", name = shown(.name), ty = sentence(.ty))]
     NoPicture { name: String, ty: String, problem: &'static str },
 
     #[error("{option} has {got} numbers; expected 1, or {channels} for as many channels")]
     PerChannel { option: &'static str, channels: usize, got: usize },
 
-    #[error("no case below `{}` has `{filter}` in its path", .dir.display())]
+    #[error("no case below `{}` has `{filter}` in its path", sentence(.dir.display()), filter = shown(.filter))]
     NoMatch { dir: PathBuf, filter: String },
 
-    #[error("`{text}` is not of the form {expected}")]
+    #[error("`{text}` is not of the form {expected}", text = sentence(.text))]
     Form { text: String, expected: &'static str },
 
-    #[error("the model has no input `{name}`; its inputs are {}{}", render::names(.expected), render::suggestion(.nearest))]
+    #[error("the model has no input `{name}`; its inputs are {}{}", render::names(.expected), render::suggestion(.nearest), name = shown(.name))]
     UnknownInput { name: String, nearest: Option<String>, expected: Vec<String> },
 
-    #[error("no input has an extent called `{name}`; {}{}", names(.known), render::suggestion(.nearest))]
+    #[error("no input has an extent called `{name}`; {}{}", names(.known), render::suggestion(.nearest), name = shown(.name))]
     UnknownDim { name: String, nearest: Option<String>, known: Vec<String> },
 
-    #[error("{option} is given twice for `{name}`")]
+    #[error("{option} is given twice for `{name}`", name = shown(.name))]
     Twice { option: &'static str, name: String },
 
-    #[error("input `{input}` is declared as {declared}, which cannot have the extents {got:?} of {said}")]
+    #[error("input `{input}` is declared as {declared}, which cannot have the extents {got:?} of {said}", input = shown(.input), declared = sentence(.declared), said = sentence(.said))]
     Shape { input: String, declared: String, got: Vec<usize>, said: String },
 
-    #[error("the extent `{name}` is {first} and {second}")]
+    #[error("the extent `{name}` is {first} and {second}", name = shown(.name), first = shown(.first), second = shown(.second))]
     Contradiction { name: String, first: String, second: String },
 
     #[error(
-        "several backends are linked, and none is called `cpu`: choose one of {linked} with --backend NAME"
+        "several backends are linked, and none is called `cpu`: choose one of {linked} with --backend NAME", linked = sentence(.linked)
     )]
     WhichBackend { linked: String },
 
@@ -99,7 +100,7 @@ pub(crate) enum Error {
     },
 
     #[error(
-        "{what} needs a lowered model: --lowered, or --keep OPERATOR,…; --keep all keeps what the opset has"
+        "{what} needs a lowered model: --lowered, or --keep OPERATOR,…; --keep all keeps what the opset has", what = sentence(.what)
     )]
     NeedsLowering { what: String },
 
@@ -109,7 +110,7 @@ pub(crate) enum Error {
     Inlining(#[source] Box<bb::Error>),
 
     #[error(
-        "extents that are open were taken to be 1: {open}; give them with --dim NAME=N or --shape INPUT=N,N,…"
+        "extents that are open were taken to be 1: {open}; give them with --dim NAME=N or --shape INPUT=N,N,…", open = sentence(.open)
     )]
     OpenExtents {
         open: String,
@@ -117,25 +118,25 @@ pub(crate) enum Error {
         source: Box<bb::Error>,
     },
 
-    #[error("`{}` belongs to the model that is read; write to another file", .path.display())]
+    #[error("`{}` belongs to the model that is read; write to another file", sentence(.path.display()))]
     OverInput { path: PathBuf },
 
     #[error("cannot print to standard output")]
     Print(#[source] std::io::Error),
 
-    #[error("the model needs {needed}\ngive each with --input NAME=FILE, or all with --random")]
+    #[error("the model needs {needed}\ngive each with --input NAME=FILE, or all with --random", needed = sentence(.needed))]
     InputsNeeded { needed: String },
 
-    #[error("`{name}`: --random makes tensors, sequences, optionals and maps, not {ty}")]
+    #[error("`{name}`: --random makes tensors, sequences, optionals and maps, not {ty}", name = shown(.name), ty = sentence(.ty))]
     NotRandom { name: String, ty: String },
 
-    #[error("`{name}`: no memory for random elements of the extents {shape:?}")]
+    #[error("`{name}`: no memory for random elements of the extents {shape:?}", name = shown(.name))]
     TooLarge { name: String, shape: Vec<usize> },
 
-    #[error("`{name}` is of {dtype}, which has no number from {low} up to {high}, or not all of them")]
+    #[error("`{name}` is of {dtype}, which has no number from {low} up to {high}, or not all of them", name = shown(.name))]
     Range { name: String, dtype: bb::DataType, low: f64, high: f64 },
 
-    #[error("input `{name}` of {dtype} cannot be put on `{backend}`")]
+    #[error("input `{name}` of {dtype} cannot be put on `{backend}`", name = shown(.name))]
     Upload {
         name: String,
         dtype: bb::DataType,
@@ -157,16 +158,16 @@ pub(crate) enum Error {
         source: Option<Box<Error>>,
     },
 
-    #[error("`{}` holds no case: no folder below it has a model.onnx", .dir.display())]
+    #[error("`{}` holds no case: no folder below it has a model.onnx", sentence(.dir.display()))]
     NoCases { dir: PathBuf },
 
     #[error("expected two backends, each by --backend NAME; got {got}")]
     TwoBackends { got: usize },
 
-    #[error("`{}`: the graph is drawn to a file that ends in .svg, .html or .dot", .path.display())]
+    #[error("`{}`: the graph is drawn to a file that ends in .svg, .html or .dot", sentence(.path.display()))]
     PictureForm { path: PathBuf },
 
-    #[error("`{}` has no times of nodes; `bb bench MODEL --profile --json` prints them", .path.display())]
+    #[error("`{}` has no times of nodes; `bb bench MODEL --profile --json` prints them", sentence(.path.display()))]
     Times {
         path: PathBuf,
         #[source]
@@ -176,13 +177,13 @@ pub(crate) enum Error {
     #[error("expected one backend beside --outputs, got {got}")]
     OneBackend { got: usize },
 
-    #[error("`{}` holds no outputs: neither output_0.pb nor NAME.npy for an output of the model", .folder.display())]
+    #[error("`{}` holds no outputs: neither output_0.pb nor NAME.npy for an output of the model", sentence(.folder.display()))]
     NoOutputs { folder: PathBuf },
 
-    #[error("`{}` holds the output `{name}`, which the model did not give; it gave {}", .folder.display(), render::names(.made))]
+    #[error("`{}` holds the output `{name}`, which the model did not give; it gave {}", sentence(.folder.display()), render::names(.made), name = shown(.name))]
     NoOutput { name: String, folder: PathBuf, made: Vec<String> },
 
-    #[error("`{}` has {sets} data sets, each with inputs of its own; name one of them to give others", .folder.display())]
+    #[error("`{}` has {sets} data sets, each with inputs of its own; name one of them to give others", sentence(.folder.display()))]
     SeveralSets { folder: PathBuf, sets: usize },
 
     #[error("the worker process could not be started or did not answer")]

@@ -1,9 +1,11 @@
 //! Reads members of `.npz` files, which are ZIP archives of `.npy` files.
 //!
-//! It reads what NumPy writes: stored or deflated members of any size, found through the archive's directory.
+//! It reads what NumPy writes: stored or deflated members, found through the archive's directory. A member is unpacked only
+//! if the size that the directory states is allowed and can come from so few bytes, and into no more memory than that.
 //!
 //! Source: PKWARE's APPNOTE.TXT 6.3.10, sections 4.3 to 4.5.
 
+use bb_ir::text::shown;
 use bytes::Bytes;
 use std::io::Read;
 
@@ -19,23 +21,32 @@ pub(crate) enum NpzError {
     #[error(
         "the archive has no member `{name}`; it has {}{}",
         crate::render::names(.known),
-        crate::render::suggestion(.nearest)
+        crate::render::suggestion(.nearest), name = shown(.name)
     )]
     NoMember { name: String, known: Vec<String>, nearest: Option<String> },
 
-    #[error("member `{name}` is encrypted")]
+    #[error("member `{name}` is encrypted", name = shown(.name))]
     Encrypted { name: String },
 
-    #[error("member `{name}` is packed by method {method}; expected 0 (stored) or 8 (deflated)")]
+    #[error("member `{name}` is packed by method {method}; expected 0 (stored) or 8 (deflated)", name = shown(.name))]
     Method { name: String, method: u16 },
 
-    #[error("member `{name}` has {got} bytes; its archive says {expected}")]
+    #[error("member `{name}` has {got} bytes; its archive says {expected}", name = shown(.name))]
     Length { name: String, expected: u64, got: u64 },
 
-    #[error("the checksum of member `{name}` is {got:08x}; its archive says {expected:08x}")]
+    #[error("the checksum of member `{name}` is {got:08x}; its archive says {expected:08x}", name = shown(.name))]
     Checksum { name: String, expected: u32, got: u32 },
 
-    #[error("member `{name}` cannot be unpacked")]
+    #[error("member `{name}` has {got} bytes; at most {limit} allowed by the limit `value_bytes`", name = shown(.name))]
+    TooLarge { name: String, limit: usize, got: u64 },
+
+    #[error("the archive has two members `{name}`", name = shown(.name))]
+    Twice { name: String },
+
+    #[error(transparent)]
+    Memory(#[from] bb_ir::Error),
+
+    #[error("member `{name}` cannot be unpacked", name = shown(.name))]
     Inflate {
         name: String,
         #[source]
@@ -53,6 +64,11 @@ const LOCAL: usize = 30;
 /// Marks a value that does not fit into its field.
 const BEYOND: u64 = 0xFFFF_FFFF;
 
+/// How many bytes a packed byte gives at most.
+///
+/// Source: "zlib Technical Details": the maximum compression factor of deflate is 1032:1.
+const RATIO: u64 = 1032;
+
 /// A member, as the directory lists it.
 struct Entry {
     name: String,
@@ -66,14 +82,18 @@ struct Entry {
 }
 
 /// Reads the member `name`, with or without the extension `.npy`. If the user did not ask for a member
-/// (`asked`), an archive with only one member may have any name for it.
-pub(super) fn member(archive: &Bytes, name: &str, asked: bool) -> Result<Bytes, NpzError> {
+/// (`asked`), an archive with only one member may have any name for it. A member has at most `most` bytes.
+pub(super) fn member(archive: &Bytes, name: &str, asked: bool, most: usize) -> Result<Bytes, NpzError> {
     let entries = entries(archive)?;
     let plain = |entry: &Entry| entry.name.strip_suffix(".npy").unwrap_or(&entry.name).to_owned();
     let found = entries.iter().find(|entry| entry.name == name || plain(entry) == name);
     match (found, entries.as_slice()) {
-        (Some(entry), _) => entry.read(archive),
-        (None, [only]) if !asked => only.read(archive),
+        // Readers differ in which of two they take, so that one may have checked what another uses.
+        (Some(entry), _) if entries.iter().filter(|other| other.name == entry.name).count() > 1 => {
+            Err(NpzError::Twice { name: name.to_owned() })
+        }
+        (Some(entry), _) => entry.read(archive, most),
+        (None, [only]) if !asked => only.read(archive, most),
         _ => {
             let known: Vec<String> = entries.iter().map(plain).collect();
             let nearest = bb_ir::nearest(name, known.iter().map(String::as_str)).map(str::to_owned);
@@ -148,8 +168,11 @@ impl Entry {
         Some((entry, ENTRY + name + extra + comment))
     }
 
-    fn read(&self, archive: &Bytes) -> Result<Bytes, NpzError> {
+    fn read(&self, archive: &Bytes, most: usize) -> Result<Bytes, NpzError> {
         let name = || self.name.clone();
+        if self.size > most as u64 {
+            return Err(NpzError::TooLarge { name: name(), limit: most, got: self.size });
+        }
         if self.flags & 1 != 0 {
             return Err(NpzError::Encrypted { name: name() });
         }
@@ -157,7 +180,14 @@ impl Entry {
         let bytes = match self.method {
             0 => packed,
             8 => {
-                let mut bytes = Vec::new();
+                let possible = (packed.len() as u64 + 1).saturating_mul(RATIO);
+                if self.size > possible {
+                    return Err(NpzError::Length { name: name(), expected: self.size, got: possible });
+                }
+                let mut bytes = bb_ir::memory::room(
+                    "unpacking a member",
+                    bb_ir::memory::at_most(self.size).saturating_add(1),
+                )?;
                 // Unpacks at most one byte more than the directory states, which suffices to detect that
                 // there is more.
                 let mut from = flate2::read::DeflateDecoder::new(&*packed).take(self.size.saturating_add(1));
@@ -192,4 +222,113 @@ impl Entry {
 fn number<const N: usize>(from: &[u8], at: usize) -> Option<u64> {
     let bytes = from.get(at..at.checked_add(N)?)?;
     Some(bytes.iter().rev().fold(0, |number, byte| number << 8 | u64::from(*byte)))
+}
+
+#[cfg(test)]
+#[expect(clippy::unwrap_used, reason = "tests")]
+mod tests {
+    use super::*;
+    use std::io::Write;
+
+    /// A member of an archive: its name, method, packed bytes, and what the directory says of its size and checksum.
+    struct Made<'a> {
+        name: &'a str,
+        method: u16,
+        packed: Vec<u8>,
+        size: u32,
+        checksum: u32,
+    }
+
+    impl Made<'_> {
+        fn deflated<'a>(name: &'a str, content: &[u8]) -> Made<'a> {
+            let mut encoder = flate2::write::DeflateEncoder::new(Vec::new(), flate2::Compression::best());
+            encoder.write_all(content).unwrap();
+            let packed = encoder.finish().unwrap();
+            Made { name, method: 8, packed, size: content.len() as u32, checksum: crc32fast::hash(content) }
+        }
+    }
+
+    /// Writes an archive as APPNOTE.TXT describes it.
+    fn archive(members: &[Made<'_>]) -> Bytes {
+        let (mut file, mut directory) = (Vec::new(), Vec::new());
+        for made in members {
+            let (at, name) = (file.len() as u32, made.name.as_bytes());
+            let mut shared = Vec::new();
+            [20u16, 0, made.method, 0, 0].iter().for_each(|field| shared.extend(field.to_le_bytes()));
+            [made.checksum, made.packed.len() as u32, made.size]
+                .iter()
+                .for_each(|f| shared.extend(f.to_le_bytes()));
+            shared.extend((name.len() as u16).to_le_bytes());
+            shared.extend([0; 2]);
+            file.extend([b"PK\x03\x04".as_slice(), &shared, name, &made.packed].concat());
+            directory.extend(
+                [b"PK\x01\x02".as_slice(), &[20, 0], &shared, &[0; 10], &at.to_le_bytes(), name].concat(),
+            );
+        }
+        let (at, length, count) = (file.len() as u32, directory.len() as u32, members.len() as u16);
+        file.extend(directory);
+        file.extend(b"PK\x05\x06\0\0\0\0");
+        [count, count].iter().for_each(|field| file.extend(field.to_le_bytes()));
+        [length, at].iter().for_each(|field| file.extend(field.to_le_bytes()));
+        file.extend([0; 2]);
+        file.into()
+    }
+
+    #[test]
+    fn members_come_back() {
+        let content = [7u8; 1000];
+        let file = archive(&[Made::deflated("a.npy", &content), Made::deflated("b.npy", b"other")]);
+        assert_eq!(member(&file, "a", true, 1000).unwrap()[..], content);
+        assert_eq!(member(&file, "b.npy", true, 1000).unwrap()[..], *b"other");
+        assert!(matches!(member(&file, "c", true, 1000), Err(NpzError::NoMember { .. })));
+    }
+
+    /// A megabyte of zeros takes a kilobyte, so a small file could ask for all memory.
+    #[test]
+    fn a_member_larger_than_the_limit_is_refused_before_it_is_unpacked() {
+        let zeros = vec![0; 1 << 20];
+        let file = archive(&[Made::deflated("a.npy", &zeros)]);
+        assert!(file.len() < 2000);
+        assert_eq!(member(&file, "a", true, 1 << 20).unwrap().len(), 1 << 20);
+        let refused = member(&file, "a", true, (1 << 20) - 1);
+        assert!(matches!(refused, Err(NpzError::TooLarge { limit: 1_048_575, got: 1_048_576, .. })));
+    }
+
+    #[test]
+    fn a_size_that_is_false_takes_no_memory() {
+        let zeros = vec![0; 1 << 20];
+        // Less than there is, and far more than so few bytes can give.
+        for (size, is) in [(1000, 1001), (u32::MAX - 1, 0)] {
+            let file = archive(&[Made { size, ..Made::deflated("a.npy", &zeros) }]);
+            let Err(NpzError::Length { expected, got, .. }) = member(&file, "a", true, usize::MAX) else {
+                panic!("{size} bytes are refused")
+            };
+            assert_eq!(expected, u64::from(size));
+            assert!(is == got || is == 0 && got < 3_000_000, "{got}");
+        }
+    }
+
+    #[test]
+    fn members_of_one_name_are_refused() {
+        let file = archive(&[Made::deflated("a.npy", b"one"), Made::deflated("a.npy", b"two")]);
+        assert!(matches!(member(&file, "a", true, 1000), Err(NpzError::Twice { .. })));
+    }
+
+    #[test]
+    fn cut_and_damaged_archives_are_errors() {
+        let file = archive(&[Made::deflated("a.npy", &[5; 300])]);
+        for end in 0..file.len() {
+            assert!(member(&file.slice(..end), "a", true, 1000).is_err(), "cut to {end}");
+        }
+        for at in 0..file.len() {
+            for bit in 0..8 {
+                let mut damaged = file.to_vec();
+                damaged[at] ^= 1 << bit;
+                // Some bytes say nothing about the member; what is read is right all the same.
+                if let Ok(content) = member(&damaged.into(), "a", true, 1000) {
+                    assert_eq!(content[..], [5; 300], "bit {bit} of byte {at}");
+                }
+            }
+        }
+    }
 }

@@ -1,10 +1,14 @@
 //! Prints to standard output and standard error, which may be closed or full.
 //!
+//! Whatever a model or a file says, nothing that is printed here controls the terminal: characters that people cannot see
+//! are escaped.
+//!
 //! If the reader closes the pipe, nothing more is printed, and the command ends as usual. Any other failure
 //! to print is an error.
 
 use crate::args;
 use crate::error::{Error, Result};
+use bb_ir::text::{is_hidden, printable};
 use clap::CommandFactory;
 use std::io::{ErrorKind, Write};
 use std::path::{Path, PathBuf};
@@ -12,22 +16,36 @@ use std::process::ExitCode;
 
 /// Prints text to standard output.
 pub(crate) fn print(text: &str) -> Result<()> {
-    printed(std::io::stdout().lock().write_all(text.as_bytes()))
+    printed(std::io::stdout().lock().write_all(printable(text).as_bytes()))
 }
 
 /// Prints text and a line feed to standard output.
 pub(crate) fn line(text: impl std::fmt::Display) -> Result<()> {
-    printed(writeln!(std::io::stdout().lock(), "{text}"))
+    print(&format!("{text}\n"))
 }
 
 /// Prints JSON to standard output.
 pub(crate) fn json(value: &impl serde::Serialize) -> Result<()> {
-    line(serde_json::to_string_pretty(value)?)
+    line(escaped(&serde_json::to_string_pretty(value)?))
+}
+
+/// Escapes the characters of JSON that people cannot see, as JSON does: they are in strings alone.
+fn escaped(json: &str) -> String {
+    let mut escaped = String::with_capacity(json.len());
+    for c in json.chars() {
+        if c == '\n' || !is_hidden(c) {
+            escaped.push(c);
+        } else {
+            let mut units = [0; 2];
+            c.encode_utf16(&mut units).iter().for_each(|unit| escaped.push_str(&format!("\\u{unit:04x}")));
+        }
+    }
+    escaped
 }
 
 /// Prints a remark to standard error. If that is closed, nothing can report it, so the failure is ignored.
 pub(crate) fn note(text: impl std::fmt::Display) {
-    let _closed = writeln!(std::io::stderr().lock(), "{text}");
+    let _closed = writeln!(std::io::stderr().lock(), "{}", printable(&text.to_string()));
 }
 
 /// Prints what is still buffered.
@@ -59,5 +77,18 @@ fn printed(result: std::io::Result<()>) -> Result<()> {
     match result {
         Err(source) if source.kind() != ErrorKind::BrokenPipe => Err(Error::Print(source)),
         _ => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn escaped_json_says_the_same() {
+        let value = serde_json::json!({ "a\u{1b}\u{202e}\n\u{7f}": ["\u{e0041}", "größe", 1] });
+        let text = escaped(&serde_json::to_string_pretty(&value).expect("JSON"));
+        assert!(text.chars().all(|c| c == '\n' || !is_hidden(c)), "{text:?}");
+        assert_eq!(serde_json::from_str::<serde_json::Value>(&text).expect("JSON"), value);
     }
 }

@@ -1,6 +1,8 @@
 //! Formats errors with their causes, tables and numbers for people.
 
-use comfy_table::{ContentArrangement, Table, presets};
+use bb_ir::text::{MOST_LISTED, printable, sentence, shown, within};
+use comfy_table::{ContentArrangement, presets};
+use std::fmt;
 use std::io::{IsTerminal, Write};
 
 /// Prints an error and its causes to standard error, each on its own line.
@@ -11,9 +13,9 @@ pub(crate) fn error(error: &dyn std::error::Error) {
     let (red, plain) = if wanted && out.is_terminal() { ("\x1b[31m", "\x1b[0m") } else { ("", "") };
     let mut cause = error.source();
     // If standard error is closed, nothing can report it.
-    let _closed = writeln!(out, "{red}error:{plain} {error}");
+    let _closed = writeln!(out, "{red}error:{plain} {}", printable(&error.to_string()));
     while let Some(source) = cause {
-        let _closed = writeln!(out, "  because: {source}");
+        let _closed = writeln!(out, "  because: {}", printable(&source.to_string()));
         cause = source.source();
     }
 }
@@ -30,15 +32,44 @@ pub(crate) fn chain(error: &dyn std::error::Error) -> String {
     text
 }
 
+/// A table for people. Text of strangers in its cells stays in them.
+pub(crate) struct Table(comfy_table::Table);
+
 /// Makes a table with a header, as wide as the terminal if there is one.
 pub(crate) fn table<const N: usize>(header: [&str; N]) -> Table {
-    let mut table = Table::new();
-    table.load_preset(presets::NOTHING).set_header(header);
+    let mut table = comfy_table::Table::new();
+    table.load_preset(presets::NOTHING).set_header(header.map(|cell| shown(cell).to_string()));
     // A terminal of unknown size reports 0 columns.
     if table.width().is_some_and(|columns| columns > 0) {
         table.set_content_arrangement(ContentArrangement::Dynamic);
     }
-    table
+    Table(table)
+}
+
+impl Table {
+    /// Adds a row of cells of one line each, which are cut if they are very long.
+    pub(crate) fn add_row(&mut self, cells: impl IntoIterator<Item: fmt::Display>) {
+        self.0.add_row(cells.into_iter().map(|cell| sentence(cell).to_string()));
+    }
+
+    /// Adds several rows.
+    pub(crate) fn add_rows<R: IntoIterator<Item: fmt::Display>>(
+        &mut self,
+        rows: impl IntoIterator<Item = R>,
+    ) {
+        rows.into_iter().for_each(|row| self.add_row(row));
+    }
+
+    /// Adds a row of texts of this program, which may have several lines.
+    pub(crate) fn add_lines(&mut self, cells: impl IntoIterator<Item = String>) {
+        self.0.add_row(cells);
+    }
+}
+
+impl fmt::Display for Table {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
 }
 
 /// Writes extents in the format of the options, as in `1,3,224,224`.
@@ -48,12 +79,17 @@ pub(crate) fn extents(extents: &[usize]) -> String {
 
 /// Lists names in backquotes.
 pub(crate) fn names<S: AsRef<str>>(names: &[S]) -> String {
-    names.iter().map(|name| format!("`{}`", name.as_ref())).collect::<Vec<_>>().join(", ")
+    let mut list: Vec<String> =
+        names.iter().take(MOST_LISTED).map(|name| format!("`{}`", shown(name.as_ref()))).collect();
+    if names.len() > MOST_LISTED {
+        list.push(format!("and {} more", names.len() - MOST_LISTED));
+    }
+    list.join(", ")
 }
 
 /// Writes a suggestion if there is one.
 pub(crate) fn suggestion(nearest: &Option<String>) -> String {
-    nearest.as_ref().map_or_else(String::new, |name| format!("; did you mean `{name}`?"))
+    nearest.as_ref().map_or_else(String::new, |name| format!("; did you mean `{}`?", shown(name)))
 }
 
 /// Writes a duration with a suitable unit.
@@ -96,9 +132,5 @@ const SHOWN: usize = 120;
 
 /// Writes a model's text on one line, without characters that control a terminal.
 pub(crate) fn plain(text: &str) -> String {
-    let mut shown: String = text.chars().take(SHOWN).map(|c| if c.is_control() { ' ' } else { c }).collect();
-    if text.chars().nth(SHOWN).is_some() {
-        shown.push('…');
-    }
-    shown
+    within(SHOWN, text).to_string()
 }

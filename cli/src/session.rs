@@ -12,6 +12,8 @@ pub(crate) struct Session {
     pub(crate) module: Module,
     pub(crate) runtime: Arc<dyn BackendRuntime>,
     pub(crate) executable: Arc<dyn ErasedExecutable>,
+    /// The greatest size of an input, in bytes.
+    pub(crate) value_bytes: usize,
 }
 
 impl Session {
@@ -24,7 +26,7 @@ impl Session {
     ) -> Result<Session> {
         let runtime = backend.runtime().clone();
         let executable = runtime.clone().compile(module.clone(), &compile_options(options, rewriting)?)?;
-        Ok(Session { module, runtime, executable })
+        Ok(Session { module, runtime, executable, value_bytes: limits(options)?.value_bytes })
     }
 
     /// Copies host values to the backend.

@@ -239,7 +239,7 @@ pub fn shown(x: &TensorData) -> String {
         dtype if dtype.is_compute() => {
             format!("{:?}", bb::conformance::numbers_of(x).iter().take(40).collect::<Vec<_>>())
         }
-        _ => format!("{:?}", x.bytes().iter().take(40).collect::<Vec<_>>()),
+        _ => format!("{:?}", x.bytes().into_iter().flatten().take(40).collect::<Vec<_>>()),
     }
 }
 

@@ -275,7 +275,7 @@ pub(crate) fn of_tensor<'py>(py: Python<'py>, data: TensorData) -> Result<Bound<
         let elements = data.unpacked()?;
         return copied(py, dtype, data.shape(), elements.as_ptr(), elements.len());
     }
-    let bytes = data.unaligned_bytes();
+    let bytes = data.unaligned_bytes()?;
     copied(py, dtype, data.shape(), bytes.as_ptr(), bytes.len())
 }
 

@@ -119,7 +119,9 @@ pub(crate) fn join(parts: &[&TensorData]) -> Result<TensorData, bb_ir::Error> {
         return texts.finish(&shape);
     }
     let mut bytes = Vec::with_capacity(parts.iter().map(|x| x.byte_len()).sum());
-    parts.iter().for_each(|x| bytes.extend_from_slice(x.unaligned_bytes()));
+    for x in parts {
+        bytes.extend_from_slice(x.unaligned_bytes()?);
+    }
     TensorData::adopt(first.dtype(), &shape, bytes.into())
 }
 
@@ -139,7 +141,7 @@ pub(crate) fn split(x: &TensorData, rows: &[usize]) -> Option<Vec<TensorData>> {
             let texts: Vec<&str> = x.iter_str().skip(from * row_elements).take(n * row_elements).collect();
             return TensorData::strings(&shape, &texts).ok();
         }
-        let bytes: Bytes = x.bytes().slice(from * row_bytes..to * row_bytes);
+        let bytes: Bytes = x.bytes().ok()?.slice(from * row_bytes..to * row_bytes);
         TensorData::adopt(x.dtype(), &shape, bytes).ok()
     };
     rows.iter().map(part).collect()
@@ -156,7 +158,7 @@ pub(crate) fn agree(a: &TensorData, b: &TensorData) -> bool {
         DataType::F16 => close(a, b, 1e-2, f16::to_f64),
         DataType::BF16 => close(a, b, 4e-2, bf16::to_f64),
         DataType::String => a.iter_str().eq(b.iter_str()),
-        _ => a.unaligned_bytes() == b.unaligned_bytes(),
+        _ => a == b,
     }
 }
 

@@ -102,9 +102,10 @@ pub(crate) fn from_wider<W: Copy, T: Element + TryFrom<W>>(
 }
 
 /// Returns the elements as bytes in the form of the protocol.
-pub(crate) fn to_bytes(x: &TensorData) -> Bytes {
+pub(crate) fn to_bytes(x: &TensorData) -> Result<Bytes, Refusal> {
     if x.dtype() != DataType::String {
-        return x.unaligned_bytes().clone();
+        let bytes = x.unaligned_bytes().cloned();
+        return bytes.map_err(|_| Refusal::Internal { what: "the elements of a result cannot be read" });
     }
     let mut bytes = BytesMut::with_capacity(x.byte_len());
     for text in x.iter_str() {
@@ -112,7 +113,7 @@ pub(crate) fn to_bytes(x: &TensorData) -> Bytes {
         bytes.extend_from_slice(&u32::try_from(text.len()).unwrap_or(u32::MAX).to_le_bytes());
         bytes.extend_from_slice(text.as_bytes());
     }
-    bytes.freeze()
+    Ok(bytes.freeze())
 }
 
 /// Makes a tensor of JSON: a list of all elements, or lists in lists as the extents say.

@@ -80,7 +80,7 @@ fn outputs_are_those_of_onnx_runtime() {
             let ports = model.inputs.iter().zip(&inputs).map(|(port, x)| {
                 input(&port.name, &port.datatype, &x.shape().iter().map(extent).collect::<Vec<_>>())
             });
-            let raw: Vec<&[u8]> = inputs.iter().map(|x| x.bytes().as_ref()).collect();
+            let raw: Vec<&[u8]> = inputs.iter().map(|x| x.bytes().unwrap().as_ref()).collect();
             let ask = ModelInferRequest { id: "7".to_owned(), ..request(name, ports.collect(), &raw) };
             let answer = client.model_infer(ask).await.unwrap().into_inner();
             assert_eq!((answer.id.as_str(), answer.model_version.as_str()), ("7", "1"));

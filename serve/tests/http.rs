@@ -43,7 +43,7 @@ fn outputs_are_those_of_onnx_runtime() {
         let mut binary = Vec::new();
         let mut list = Vec::new();
         for (port, x) in described["inputs"].as_array().unwrap().iter().zip(&inputs) {
-            binary.extend_from_slice(x.bytes());
+            binary.extend_from_slice(x.bytes().unwrap());
             list.push(json!({
                 "name": port["name"], "datatype": port["datatype"], "shape": x.shape(),
                 "parameters": {"binary_data_size": x.byte_len()},

@@ -201,13 +201,14 @@ impl Session {
     /// Describes a result.
     fn output(&self, value: OnnxValue<Value>) -> Result<Json, Failure> {
         Ok(match value {
-            OnnxValue::Tensor(x) => tensor(&self.checked.backend.to_host(&x)?),
+            OnnxValue::Tensor(x) => tensor(&self.checked.backend.to_host(&x)?)?,
             OnnxValue::Sequence(items) => {
                 let items = items.into_iter().map(|item| self.output(item));
                 json!({ "type": "sequence", "items": items.collect::<Result<Vec<_>, _>>()? })
             }
             OnnxValue::Map { keys, values } => {
-                json!({ "type": "map", "keys": tensor(&keys), "values": tensor(&self.checked.backend.to_host(&values)?) })
+                let values = tensor(&self.checked.backend.to_host(&values)?)?;
+                json!({ "type": "map", "keys": tensor(&keys)?, "values": values })
             }
             OnnxValue::Absent => json!({ "type": "absent" }),
         })
@@ -307,11 +308,12 @@ impl Given {
 }
 
 /// Describes a tensor, and keeps its elements in a buffer until JavaScript has read them.
-fn tensor(data: &TensorData) -> Json {
+fn tensor(data: &TensorData) -> Result<Json, Failure> {
     let (ty, shape) = (type_name(data.dtype()), data.shape());
     if data.dtype() == DataType::String {
         let strings: Vec<&str> = data.iter_str().collect();
-        return json!({ "type": ty, "shape": shape, "strings": strings });
+        return Ok(json!({ "type": ty, "shape": shape, "strings": strings }));
     }
-    json!({ "type": ty, "shape": shape, "data": buffers::keep(data.bytes().clone()) })
+    let elements = data.bytes().map_err(bb::Error::from)?;
+    Ok(json!({ "type": ty, "shape": shape, "data": buffers::keep(elements.clone()) }))
 }

@@ -42,7 +42,8 @@ pub struct CpuBuilder {
 }
 
 impl CpuBuilder {
-    /// Runs kernels on `threads` threads that belong to this backend, instead of rayon's global pool.
+    /// Runs kernels on `threads` threads that belong to this backend, instead of rayon's global pool. There are at most
+    /// [`bb::most_threads`].
     #[must_use]
     pub fn threads(self, threads: usize) -> CpuBuilder {
         CpuBuilder { threads: Some(threads), ..self }
@@ -66,11 +67,12 @@ impl CpuBuilder {
     ///
     /// # Errors
     ///
-    /// [`CpuError::Threads`] if the system cannot start the threads.
+    /// [`bb::Error::ThreadCount`] for no threads or too many; [`CpuError::Threads`] if the system cannot start them.
     pub fn build(self) -> Result<Cpu> {
         let threads = match self.threads {
             None => None,
             Some(threads) => {
+                bb::check_threads(threads)?;
                 let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build();
                 Some(Arc::new(pool.map_err(|source| CpuError::Threads { threads, source })?))
             }

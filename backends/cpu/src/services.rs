@@ -108,12 +108,20 @@ impl LoadedKernel<Array> for Function {
     fn run(&self, call: &KernelCall<'_, Array>) -> Result<Vec<Array>, ServiceError> {
         let to_host = |x: &&Array| self.on.to_host(x).map_err(ServiceError::own);
         let inputs: Vec<TensorData> = call.inputs.iter().map(to_host).collect::<Result<_, _>>()?;
-        let inputs: Vec<&[u8]> = inputs.iter().map(|data| &data.bytes()[..]).collect();
+        let inputs: Vec<&[u8]> = inputs
+            .iter()
+            .map(|data| Ok(&data.bytes().map_err(ServiceError::own)?[..]))
+            .collect::<Result<_, _>>()?;
         let mut outputs = Vec::new();
         for output in call.outputs {
             let zeros =
                 TensorData::zeros(output.dtype, &output.shape, usize::MAX).map_err(ServiceError::own)?;
-            outputs.push(bb::ir::memory::copied("kernel", zeros.bytes()).map_err(ServiceError::own)?);
+            outputs.push(
+                zeros
+                    .bytes()
+                    .and_then(|zeros| bb::ir::memory::copied("kernel", zeros))
+                    .map_err(ServiceError::own)?,
+            );
         }
         if !call.grid.contains(&0) {
             (self.run)(HostArguments::new(&inputs, &mut outputs, call.immediates, call.grid))

@@ -67,7 +67,7 @@ fn numbers(shape: &[usize], dtype: DataType, seed: usize) -> TensorData {
     let list: Vec<f64> = (0..n).map(number).collect();
     let list = TensorData::new(&[n], &list).unwrap();
     let list = cast(&list, complex.unwrap_or(dtype), Rounding::default()).unwrap();
-    TensorData::adopt(dtype, shape, list.bytes().clone()).unwrap()
+    TensorData::adopt(dtype, shape, list.bytes().unwrap().clone()).unwrap()
 }
 
 /// Indices below `extent` and those that count from the end, as wide or narrow integers.
@@ -95,7 +95,7 @@ fn same(cpu: &Cpu, got: &Array, want: &Array, what: &str) {
         };
         assert_eq!(wide(&got), wide(&want), "{what}");
     } else {
-        assert_eq!(got.bytes(), want.bytes(), "{what}");
+        assert_eq!(got.bytes().unwrap(), want.bytes().unwrap(), "{what}");
     }
 }
 

@@ -315,7 +315,7 @@ fn sums_have_the_same_bits_for_every_order_of_dimensions_in_memory() {
             let x = on.cast(&x, dtype, true, bb::RoundMode::Up).unwrap();
             let sums = |x: &bb_cpu::Array| {
                 let both = [on.reduce_sum(x, axes, true), on.reduce_mean(x, axes, false)];
-                both.map(|y| on.to_host(&y.unwrap()).unwrap().bytes().to_vec())
+                both.map(|y| on.to_host(&y.unwrap()).unwrap().bytes().unwrap().to_vec())
             };
             let expected = sums(&x);
             for perm in orders() {

@@ -59,7 +59,7 @@ impl Managed {
     /// [`DlpackError::Elements`] if the elements are damaged.
     pub fn new(data: &TensorData) -> Result<Managed, DlpackError> {
         let dtype = to_dlpack(data.dtype()).ok_or(DlpackError::Export(data.dtype()))?;
-        data.prepare()?;
+        let elements = data.bytes()?;
         let number = |extent: &usize| i64::try_from(*extent).map_err(|_| DlpackError::TooLarge);
         let shape: Vec<i64> = data.shape().iter().map(number).collect::<Result<_, _>>()?;
         let ndim = i32::try_from(shape.len()).map_err(|_| DlpackError::TooLarge)?;
@@ -73,7 +73,7 @@ impl Managed {
         }
         let tensor = DLTensor {
             // Readers may not write, as the receiver of an export promises.
-            data: data.bytes().as_ptr().cast_mut().cast::<c_void>(),
+            data: elements.as_ptr().cast_mut().cast::<c_void>(),
             device: DLDevice { device_type: HOST, device_id: 0 },
             ndim,
             dtype,

@@ -169,7 +169,7 @@ fn every_type_of_whole_bytes_goes_both_ways() {
                     assert!(dtype.bits().is_multiple_of(8), "{dtype}");
                     let back = managed.into_tensor().unwrap();
                     assert_eq!((back.dtype(), back.shape()), (dtype, shape));
-                    assert_eq!(back.bytes(), data.bytes());
+                    assert_eq!(back.bytes().unwrap(), data.bytes().unwrap());
                 }
                 Err(DlpackError::Export(refused)) => assert_eq!(refused, dtype),
                 Err(other) => panic!("{other}"),
@@ -184,7 +184,11 @@ fn every_type_of_whole_bytes_goes_both_ways() {
         assert_eq!(tensor.dtype, DLDataType { code: 0, bits: 64, lanes: 1 });
         assert_eq!(std::slice::from_raw_parts(tensor.shape, 2), [2, 3]);
         assert_eq!(std::slice::from_raw_parts(tensor.strides, 2), [3, 1]);
-        assert_eq!(tensor.data.cast_const().cast::<u8>(), data.bytes().as_ptr(), "nothing is copied");
+        assert_eq!(
+            tensor.data.cast_const().cast::<u8>(),
+            data.bytes().unwrap().as_ptr(),
+            "nothing is copied"
+        );
         drop(data);
         assert_eq!(std::slice::from_raw_parts(tensor.data.cast::<i64>(), 6), [1, 2, 3, 4, 5, 6]);
         (*raw).deleter.unwrap()(raw);

@@ -2,6 +2,7 @@
 
 use crate::Reason;
 use bb::{BoxError, DataType};
+use bb_ir::text::shown;
 
 /// Why a graph was not run.
 #[derive(Debug, thiserror::Error)]
@@ -12,7 +13,7 @@ pub enum EngineError {
     Graph(#[from] bb::Error),
 
     /// The engine cannot run a node, and nothing else was bound for it.
-    #[error("`{engine}` cannot run node `{node}` ({op})")]
+    #[error("`{engine}` cannot run node `{node}` ({op})", node = shown(.node), op = shown(.op))]
     Refused {
         /// The engine.
         engine: &'static str,
@@ -78,7 +79,7 @@ pub enum Refusal {
     },
 
     /// A value has an element type that the engine does not have.
-    #[error("value `{value}` is of element type {dtype}, which the engine does not have")]
+    #[error("value `{value}` is of element type {dtype}, which the engine does not have", value = shown(.value))]
     Type {
         /// The value.
         value: String,
@@ -87,14 +88,14 @@ pub enum Refusal {
     },
 
     /// A value that goes in or out is not known to be a tensor.
-    #[error("value `{value}` is not known to be a tensor")]
+    #[error("value `{value}` is not known to be a tensor", value = shown(.value))]
     NotTensor {
         /// The value.
         value: String,
     },
 
     /// The engine knows no opset in which the nodes are what the model means.
-    #[error("no opset of `{domain}` up to {newest} has the nodes as the model means them")]
+    #[error("no opset of `{domain}` up to {newest} has the nodes as the model means them", domain = shown(.domain))]
     Opset {
         /// The domain.
         domain: String,

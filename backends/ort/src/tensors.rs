@@ -54,7 +54,8 @@ pub(crate) fn lent(x: &TensorData) -> Result<SessionInputValue<'_>, TensorError>
         Ok(TensorRef::from_array_view((x.shape().to_vec(), elements))?.into())
     }
     if x.dtype() == DataType::Bool {
-        let truths: &[bool] = bytemuck::checked::try_cast_slice(x.bytes()).map_err(|_| TensorError::Truth)?;
+        let truths: &[bool] = bytemuck::checked::try_cast_slice(x.bytes().map_err(bb::Error::from)?)
+            .map_err(|_| TensorError::Truth)?;
         return Ok(TensorRef::from_array_view((x.shape().to_vec(), truths))?.into());
     }
     by_type!(x.dtype(), elements(x))

@@ -131,7 +131,7 @@ impl Elem {
 
     /// Returns the words of a host tensor.
     pub(crate) fn words(self, x: &TensorData) -> Result<Vec<u32>> {
-        let bytes = x.bytes();
+        let bytes = x.bytes()?;
         let op = "constant";
         let halves = || bytes.as_chunks::<2>().0.iter().map(|&pair| u16::from_le_bytes(pair));
         Ok(match self {

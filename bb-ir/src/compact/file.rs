@@ -18,6 +18,7 @@
 
 use super::{Compact, Reader, Writer};
 use crate::limits::within;
+use crate::tensor::{Check, Refusal};
 use crate::{ALIGNMENT, DataType, Error, Limits, Shape, TensorData, file, memory};
 use bytes::Bytes;
 use std::io::{self, Write};
@@ -59,9 +60,8 @@ pub fn write(content: &Writer, to: &mut impl Write) -> io::Result<()> {
     let mut entries = Vec::with_capacity(content.tensors.len());
     let mut end = 0usize;
     for x in &content.tensors {
-        x.prepare().map_err(io::Error::other)?;
         let offset = end.next_multiple_of(ALIGNMENT);
-        let (length, checksum) = (x.byte_len(), crc32fast::hash(x.bytes()));
+        let (length, checksum) = (x.byte_len(), crc32fast::hash(elements(x)?));
         entries.push(Entry {
             dtype: x.dtype(),
             shape: Shape::from_slice(x.shape()),
@@ -82,11 +82,16 @@ pub fn write(content: &Writer, to: &mut impl Write) -> io::Result<()> {
     for (entry, x) in entries.iter().zip(&content.tensors) {
         let begin = start + entry.offset;
         to.write_all(vec![0; begin - at].as_slice())?;
-        to.write_all(x.bytes())?;
+        to.write_all(elements(x)?)?;
         at = begin + entry.length;
     }
     // Without tensors, the file ends with the padding all the same.
     to.write_all(vec![0; (start + end) - at].as_slice())
+}
+
+/// Returns the elements of a tensor that is not damaged.
+fn elements(x: &TensorData) -> io::Result<&Bytes> {
+    x.unaligned_bytes().map_err(io::Error::other)
 }
 
 /// The lengths in the first bytes.
@@ -157,13 +162,14 @@ impl Saved {
 impl Entry {
     /// Makes the tensor, which compares its checksum when its elements are first used.
     fn tensor(self, elements: Bytes, number: usize) -> Result<TensorData, Error> {
-        let (expected, checked) = (self.checksum, elements.clone());
-        let check = move || match crc32fast::hash(&checked) {
+        let expected = self.checksum;
+        // The elements as they are in the file: `adopt` may clear bits behind the last one.
+        let file = elements.clone();
+        let check: Check = Box::new(move |_| match crc32fast::hash(&file) {
             got if got == expected => Ok(()),
-            got => Err(Error::SavedTensor { number, expected, got }),
-        };
-        let x = TensorData::adopt(self.dtype, &self.shape, elements)?;
-        Ok(x.checked_later(Some(Box::new(check))))
+            got => Err(Box::new(move || Error::SavedTensor { number, expected, got }) as Refusal),
+        });
+        TensorData::adopt(self.dtype, &self.shape, elements)?.checked_later(Some(check))
     }
 }
 

@@ -66,7 +66,7 @@ impl Default for Rounding {
 /// use bb_ir::{DataType, TensorData, convert::{Rounding, cast}};
 /// let x = TensorData::new(&[3], &[1.5f32, -300.0, f32::INFINITY])?;
 /// let small = cast(&x, DataType::F8E4M3FN, Rounding::default())?;
-/// assert_eq!(small.bytes()[..], [0x3C, 0xF9, 0x7E]);
+/// assert_eq!(small.bytes().unwrap()[..], [0x3C, 0xF9, 0x7E]);
 /// # Ok(())
 /// # }
 /// ```

@@ -1,7 +1,7 @@
 //! Formats a tensor as one line for people.
 
 use super::{Rounding, cast_into, format_elements, unpacked_size};
-use crate::{DataType, TensorData};
+use crate::{DataType, Error, TensorData};
 use std::fmt;
 
 /// The number of elements that a summary shows.
@@ -39,8 +39,12 @@ impl fmt::Display for Summary<'_> {
                 None => write!(f, " {s:?}"),
             })?;
         } else {
-            let Ok(bytes) = x.unpacked() else {
-                return f.write_str(" too large for this machine's memory to be looked at");
+            let bytes = match x.unpacked() {
+                Ok(bytes) => bytes,
+                Err(Error::Memory { .. }) => {
+                    return f.write_str(" too large for this machine's memory to be looked at");
+                }
+                Err(error) => return write!(f, " cannot be read: {error}"),
             };
             let size = unpacked_size(x.dtype());
             if !matches!(x.dtype(), DataType::C64 | DataType::C128) {

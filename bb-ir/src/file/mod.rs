@@ -1,6 +1,9 @@
 //! Opens the files of models: only regular files, mapped if the limits ask for it and the system can do it.
 
+mod beneath;
+
 pub use crate::format::{FileKind, Format};
+pub(crate) use beneath::open_beneath;
 
 use crate::limits::within;
 use crate::tensor::aligned;

@@ -7,6 +7,7 @@
 //! if it contradicts an inferred one, that is an error.
 
 use super::{Attribute, Dim, Graph, ValueInfo, ValueType};
+use crate::text::{sentence, shown};
 
 /// A statement of the model that is false. The model runs nevertheless.
 #[derive(Debug, Clone, PartialEq)]
@@ -39,10 +40,14 @@ impl std::fmt::Display for Warning {
             Warning::Declaration { value, declared, found } => {
                 write!(
                     f,
-                    "value `{value}` is declared as {declared}, but is {found}; the declaration is not used"
+                    "value `{}` is declared as {}, but is {}; the declaration is not used",
+                    shown(value),
+                    sentence(declared),
+                    sentence(found)
                 )
             }
             Warning::Declarations { value, first, second } => {
+                let (value, first, second) = (shown(value), sentence(first), sentence(second));
                 write!(f, "value `{value}` is declared as {first} and as {second}; neither is used")
             }
         }

@@ -17,7 +17,11 @@ impl Graph {
     /// Writes the graph as protobuf; [`opsets`](Self::opsets) says which opsets it is written for.
     ///
     /// Constants become initializers. If a constant is also an input, the initializer is its default.
-    pub fn to_proto(&self) -> GraphProto {
+    ///
+    /// # Errors
+    ///
+    /// As [`TensorData::unaligned_bytes`](crate::TensorData::unaligned_bytes), if a tensor is damaged.
+    pub fn to_proto(&self) -> Result<GraphProto, Error> {
         write(self, &HashMap::new())
     }
 
@@ -65,7 +69,7 @@ impl Node {
 }
 
 /// Writes a graph; `outer` names the values that come from an enclosing graph.
-fn write(graph: &Graph, outer: &HashMap<ValueId, String>) -> GraphProto {
+fn write(graph: &Graph, outer: &HashMap<ValueId, String>) -> Result<GraphProto, Error> {
     let name = |value: ValueId| outer.get(&value).cloned().unwrap_or_else(|| graph.name_of(value).to_owned());
     let info = |value: &ValueId, ty: Option<TypeProto>| ValueInfoProto {
         name: Some(name(*value)),
@@ -83,7 +87,9 @@ fn write(graph: &Graph, outer: &HashMap<ValueId, String>) -> GraphProto {
     let constants = graph.constants.iter().filter(|(value, _)| read.contains(value));
     let mut proto = GraphProto {
         name: Some(graph.name.clone()),
-        initializer: constants.map(|(value, data)| data.to_proto(&name(*value))).collect(),
+        initializer: constants
+            .map(|(value, data)| data.try_to_proto(&name(*value)))
+            .collect::<Result<_, _>>()?,
         input: graph.inputs.iter().map(input).collect(),
         output: graph.outputs.iter().map(output).collect(),
         ..GraphProto::default()
@@ -97,12 +103,12 @@ fn write(graph: &Graph, outer: &HashMap<ValueId, String>) -> GraphProto {
             op_type: Some(node.op_type.clone()),
             input: named(&node.inputs),
             output: named(&node.outputs),
-            attribute: attributes(&node.attributes, &name),
+            attribute: attributes(&node.attributes, &name)?,
             metadata_props: node.metadata.iter().map(|(key, value)| entry(key, value)).collect(),
             ..NodeProto::default()
         });
     }
-    proto
+    Ok(proto)
 }
 
 /// Writes an entry of metadata.
@@ -110,12 +116,15 @@ pub fn entry(key: &str, value: &str) -> StringStringEntryProto {
     StringStringEntryProto { key: Some(key.to_owned()), value: Some(value.to_owned()) }
 }
 
-fn attributes(attributes: &Attributes, name: &dyn Fn(ValueId) -> String) -> Vec<AttributeProto> {
+fn attributes(
+    attributes: &Attributes,
+    name: &dyn Fn(ValueId) -> String,
+) -> Result<Vec<AttributeProto>, Error> {
     let write = |(key, attribute)| {
         let mut proto = AttributeProto { name: Some(String::from(key)), ..AttributeProto::default() };
-        let kind = fill(&mut proto, attribute, name);
+        let kind = fill(&mut proto, attribute, name)?;
         proto.r#type = Some(kind as i32);
-        proto
+        Ok(proto)
     };
     attributes.iter().map(write).collect()
 }
@@ -124,8 +133,8 @@ fn fill(
     proto: &mut AttributeProto,
     attribute: &Attribute,
     name: &dyn Fn(ValueId) -> String,
-) -> AttributeType {
-    match attribute {
+) -> Result<AttributeType, Error> {
+    Ok(match attribute {
         Attribute::Float(v) => {
             proto.f = Some(*v);
             AttributeType::Float
@@ -139,11 +148,11 @@ fn fill(
             AttributeType::String
         }
         Attribute::Tensor(v) => {
-            proto.t = Some(v.to_proto(""));
+            proto.t = Some(v.try_to_proto("")?);
             AttributeType::Tensor
         }
         Attribute::Graph(v) => {
-            proto.g = Some(subgraph(v, name));
+            proto.g = Some(subgraph(v, name)?);
             AttributeType::Graph
         }
         Attribute::Type(v) => {
@@ -163,21 +172,21 @@ fn fill(
             AttributeType::Strings
         }
         Attribute::Tensors(v) => {
-            proto.tensors = v.iter().map(|t| t.to_proto("")).collect();
+            proto.tensors = v.iter().map(|t| t.try_to_proto("")).collect::<Result<_, _>>()?;
             AttributeType::Tensors
         }
         Attribute::Graphs(v) => {
-            proto.graphs = v.iter().map(|g| subgraph(g, name)).collect();
+            proto.graphs = v.iter().map(|g| subgraph(g, name)).collect::<Result<_, _>>()?;
             AttributeType::Graphs
         }
         Attribute::Types(v) => {
             proto.type_protos = v.iter().map(|t| type_proto(t).unwrap_or_default()).collect();
             AttributeType::TypeProtos
         }
-    }
+    })
 }
 
-fn subgraph(graph: &Graph, name: &dyn Fn(ValueId) -> String) -> GraphProto {
+fn subgraph(graph: &Graph, name: &dyn Fn(ValueId) -> String) -> Result<GraphProto, Error> {
     write(graph, &graph.captures.iter().map(|(outer, inner)| (*inner, name(*outer))).collect())
 }
 

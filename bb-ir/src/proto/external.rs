@@ -8,6 +8,7 @@
 
 use super::{TensorProto, sha1};
 use crate::file::{self, FileKind};
+use crate::tensor::{Check, Refusal};
 use crate::{Error, FileAccess, Limits};
 use bytes::Bytes;
 use std::collections::HashMap;
@@ -135,19 +136,24 @@ impl ExternalData {
             resolved: path.clone(),
             allowed: allowed.as_slice().into(),
         };
-        if !allowed.iter().any(|folder| path.starts_with(folder)) {
+        let Some(folder) = allowed.iter().find(|folder| path.starts_with(folder)) else {
             return Err(outside());
-        }
-        // The kind is checked first, because opening a pipe would wait for its writer.
-        let before = path.metadata().map_err(io)?;
+        };
+        // The kind is checked first, because opening a device may have effects.
+        let before = path.symlink_metadata().map_err(io)?;
         if let Some(kind) = FileKind::of(before.file_type()) {
             return Err(Error::ExternalKind { location: cut(location), resolved: path, kind });
         }
-        let file = File::open(&path).map_err(io)?;
+        let replaced = || Error::ExternalReplaced { location: cut(location) };
+        // The path was resolved, so a link that is met now was put there meanwhile.
+        let file = file::open_beneath(folder, &path).map_err(|source| match source.kind() {
+            io::ErrorKind::NotADirectory => replaced(),
+            _ => io(source),
+        })?;
         let opened = file.metadata().map_err(io)?;
         // Something may have been moved meanwhile, so the opened file must be the one that was checked.
         if !path.canonicalize().is_ok_and(|again| again == path) || !same(&before, &opened) {
-            return Err(Error::ExternalReplaced { location: cut(location) });
+            return Err(replaced());
         }
         Ok((file, opened.len()))
     }
@@ -189,27 +195,39 @@ impl ExternalData {
 
 impl Opened {
     /// Compares the digest of the file with the digest that the model states.
-    fn verify(&self, location: &str, expected: &str) -> Result<(), Error> {
+    fn verify(&self, location: &str, expected: &str) -> Result<(), Refusal> {
+        let location = cut(location);
+        match self.digest() {
+            Ok(got) if got.eq_ignore_ascii_case(expected) => Ok(()),
+            Ok(got) => {
+                let expected = cut(expected);
+                Err(Box::new(move || {
+                    let (location, expected, got) = (location.clone(), expected.clone(), got.clone());
+                    Error::ExternalChecksum { location, expected, got }
+                }))
+            }
+            Err(error) => Err(Box::new(move || {
+                let again = error.raw_os_error().map(io::Error::from_raw_os_error);
+                let source = again.unwrap_or_else(|| error.kind().into());
+                Error::ExternalIo { location: location.clone(), source }
+            })),
+        }
+    }
+
+    /// Returns the digest of the file, which is computed once.
+    fn digest(&self) -> io::Result<String> {
         let mut digest = self.digest.lock().unwrap_or_else(PoisonError::into_inner);
-        let got = match &*digest {
-            Some(digest) => digest.clone(),
+        if let Some(digest) = &*digest {
+            return Ok(digest.clone());
+        }
+        let computed = match &self.whole {
+            Some(whole) => sha1::digest(&whole[..]),
             None => {
-                let io = |source| Error::ExternalIo { location: cut(location), source };
-                let computed = match &self.whole {
-                    Some(whole) => sha1::digest(&whole[..]),
-                    None => {
-                        let mut file = self.file.lock().unwrap_or_else(PoisonError::into_inner);
-                        file.seek(SeekFrom::Start(0)).and_then(|_| sha1::digest(&*file))
-                    }
-                };
-                digest.insert(computed.map_err(io)?).clone()
+                let mut file = self.file.lock().unwrap_or_else(PoisonError::into_inner);
+                file.seek(SeekFrom::Start(0)).and_then(|_| sha1::digest(&*file))
             }
         };
-        if got.eq_ignore_ascii_case(expected) {
-            Ok(())
-        } else {
-            Err(Error::ExternalChecksum { location: cut(location), expected: cut(expected), got })
-        }
+        Ok(digest.insert(computed?).clone())
     }
 }
 
@@ -262,9 +280,6 @@ fn other_case(path: &Path) -> Option<Box<str>> {
     names.find(|other| other.to_lowercase() == name.to_lowercase()).map(String::into_boxed_str)
 }
 
-/// A check that compares a file with its digest when its elements are first used.
-type Check = Box<dyn Fn() -> Result<(), Error> + Send + Sync>;
-
 /// Returns the `size` bytes that a tensor's `external_data` points to, and a comparison with the digest
 /// stated there. The comparison is deferred because it reads the whole file; it is `None` if there is no
 /// digest, or if the file was read and compared already.
@@ -303,9 +318,9 @@ pub(super) fn read(
     let Some(expected) = checksum else { return Ok((bytes, None)) };
     let opened = folder.open(location)?;
     if opened.whole.is_none() {
-        opened.verify(location, expected)?;
+        opened.verify(location, expected).map_err(|refusal| refusal())?;
         return Ok((bytes, None));
     }
     let (location, expected) = (location.to_owned(), expected.to_owned());
-    Ok((bytes, Some(Box::new(move || opened.verify(&location, &expected)))))
+    Ok((bytes, Some(Box::new(move |_| opened.verify(&location, &expected)))))
 }

@@ -48,19 +48,36 @@ impl TensorData {
 
     /// Returns the message for this tensor. Strings are stored as strings, all other types in `raw_data`,
     /// which shares the bytes.
+    ///
+    /// Damaged elements are left out, so that reading the message reports that they are missing; see
+    /// [`try_to_proto`](Self::try_to_proto) for the reason.
     pub fn to_proto(&self, name: &str) -> TensorProto {
-        let mut proto = TensorProto {
+        self.try_to_proto(name).unwrap_or_else(|_| self.front(name))
+    }
+
+    /// Returns the message for this tensor, as [`to_proto`](Self::to_proto) does.
+    ///
+    /// # Errors
+    ///
+    /// As [`unaligned_bytes`](Self::unaligned_bytes).
+    pub fn try_to_proto(&self, name: &str) -> Result<TensorProto, Error> {
+        let mut proto = self.front(name);
+        if self.dtype() == DataType::String {
+            proto.string_data = self.iter_str().map(|s| s.as_bytes().to_vec()).collect();
+        } else {
+            proto.raw_data = Some(self.unaligned_bytes()?.clone());
+        }
+        Ok(proto)
+    }
+
+    /// Returns the message without elements.
+    fn front(&self, name: &str) -> TensorProto {
+        TensorProto {
             dims: self.shape().iter().map(|&d| d as i64).collect(),
             data_type: Some(self.dtype().to_onnx()),
             name: (!name.is_empty()).then(|| name.to_owned()),
             ..Default::default()
-        };
-        if self.dtype() == DataType::String {
-            proto.string_data = self.iter_str().map(|s| s.as_bytes().to_vec()).collect();
-        } else {
-            proto.raw_data = Some(self.settled_bytes().clone());
         }
-        proto
     }
 }
 
@@ -107,7 +124,7 @@ fn read(proto: &TensorProto, folder: Option<&ExternalData>) -> Result<TensorData
             return Err(Error::DataField { dtype, field: "external_data" });
         }
         let (bytes, check) = super::external::read(proto, size, folder)?;
-        return Ok(TensorData::adopt(dtype, &shape, bytes)?.checked_later(check));
+        return TensorData::adopt(dtype, &shape, bytes)?.checked_later(check);
     }
     let takes = Takes::of(dtype);
     let count = |field: &Field, expected: usize| {

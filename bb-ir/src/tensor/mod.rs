@@ -5,16 +5,18 @@
 
 #[cfg(feature = "ndarray")]
 mod array;
+mod elements;
 mod npy;
 mod packed;
 mod strings;
 
+pub(crate) use elements::{Check, Refusal};
 pub use packed::unpack_into;
 pub use strings::{Strings, StringsBuilder};
 
 use crate::{DataType, Element, Error, Shape, mapped, memory};
 use bytes::Bytes;
-use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
+use elements::Elements;
 
 #[cfg(target_endian = "big")]
 compile_error!("tensors are viewed in place as little-endian elements");
@@ -30,43 +32,35 @@ pub const ALIGNMENT: usize = 64;
 /// equals itself, and zeros of different sign differ.
 ///
 /// Buffers that `bb` allocates are aligned to [`ALIGNMENT`] bytes. Adopted bytes are aligned for their
-/// element type when they are first used, so the weights of a mapped file are not read before.
+/// element type when they are first used, so the weights of a mapped file are not read before. If a file states a
+/// checksum of the elements, they are compared with it when they are first used: every way to them either
+/// returns the error of damaged elements or, as equality, treats them as no elements at all.
 #[derive(Clone)]
 pub struct TensorData {
     dtype: DataType,
     shape: Shape,
-    /// Of any alignment while `later` is not done.
-    bytes: Bytes,
-    later: Option<Arc<Later>>,
+    elements: Elements,
 }
 
-/// Work that is deferred until the elements are used; done at most once for all clones of a tensor.
-struct Later {
-    /// The aligned elements, once the work is done.
-    ready: OnceLock<Bytes>,
-    /// A copy that others hold, as [`TensorData::aligned`] made it.
-    lent: Mutex<Weak<Bytes>>,
-    check: Option<Box<dyn Fn() -> Result<(), Error> + Send + Sync>>,
-}
-
-impl Later {
-    fn new(check: Option<Box<dyn Fn() -> Result<(), Error> + Send + Sync>>) -> Arc<Later> {
-        Arc::new(Later { ready: OnceLock::new(), lent: Mutex::default(), check })
-    }
-}
-
-/// Bytes that clones of a tensor share as long as one of them is there.
-struct Lent(Arc<Bytes>);
-
-impl AsRef<[u8]> for Lent {
-    fn as_ref(&self) -> &[u8] {
-        &self.0
-    }
+/// What tells tensors apart without reading their elements: tensors of one identity have the same bytes and the same check.
+///
+/// It holds as long as one of the tensors is there.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Identity {
+    place: usize,
+    length: usize,
+    check: Option<usize>,
 }
 
 impl PartialEq for TensorData {
+    /// Damaged elements equal none, not even themselves.
     fn eq(&self, other: &TensorData) -> bool {
-        self.dtype == other.dtype && self.shape == other.shape && self.bytes == other.bytes
+        self.dtype == other.dtype
+            && self.shape == other.shape
+            && match (self.unaligned_bytes(), other.unaligned_bytes()) {
+                (Ok(own), Ok(other)) => own == other,
+                _ => false,
+            }
     }
 }
 
@@ -144,7 +138,7 @@ impl TensorData {
         match size {
             Some(size) if size <= limit => {
                 let bytes = aligned("making a tensor", size, |out| out.resize(out.len() + size, 0))?;
-                Ok(TensorData { dtype, shape, bytes, later: None })
+                Ok(TensorData { dtype, shape, elements: Elements::Ready(bytes) })
             }
             _ => Err(Error::TooLarge { dtype, shape: shape.as_slice().into(), limit, name: None }),
         }
@@ -155,13 +149,14 @@ impl TensorData {
         let bytes = bytemuck::bytes_of(&value);
         // If the system has no memory for a few bytes, an error could not be reported either.
         let bytes = aligned_copy("making a tensor", bytes).unwrap_or_else(|_| Bytes::copy_from_slice(bytes));
-        TensorData { dtype: T::DTYPE, shape: Shape::new(), bytes, later: None }
+        TensorData { dtype: T::DTYPE, shape: Shape::new(), elements: Elements::Ready(bytes) }
     }
 
     /// Makes a tensor from bytes that are already in the form that [`TensorData`] describes.
     ///
-    /// The bytes are copied only if padding bits of the last packed byte must be cleared, or on first use if
-    /// they are not aligned for the element type. Numbers are not read, so a mapped file stays unread.
+    /// The bytes are copied only if padding bits of the last packed byte must be cleared, or if they are not aligned
+    /// for the element type: strings at once, all else on first use. Numbers are not read, so a mapped file stays
+    /// unread.
     ///
     /// # Errors
     ///
@@ -201,44 +196,41 @@ impl TensorData {
             }
             _ => bytes,
         };
-        let moves = !bytes.is_empty() && bytes.as_ptr().align_offset(dtype.align()) != 0;
-        let later = moves.then(|| Later::new(None));
-        Ok(TensorData { dtype, shape, bytes, later })
+        let mut elements = Elements::unchecked(bytes, dtype.align());
+        if dtype == DataType::String {
+            elements = Elements::Ready(elements.aligned()?.clone());
+        }
+        Ok(TensorData { dtype, shape, elements })
     }
 
-    /// Returns the same tensor, which runs `check` before its elements are first used.
-    pub(crate) fn checked_later(
-        self,
-        check: Option<Box<dyn Fn() -> Result<(), Error> + Send + Sync>>,
-    ) -> TensorData {
-        if check.is_none() {
-            return self;
+    /// Returns the same tensor, which runs `check` before its elements are first used. Strings are checked at once, because
+    /// [`adopt`](Self::adopt) has read them.
+    ///
+    /// # Errors
+    ///
+    /// That of the check of strings.
+    pub(crate) fn checked_later(self, check: Option<Check>) -> Result<TensorData, Error> {
+        let Some(check) = check else { return Ok(self) };
+        if self.dtype == DataType::String {
+            check(self.elements.checked()?).map_err(|refusal| refusal())?;
+            return Ok(self);
         }
-        TensorData { later: Some(Later::new(check)), ..self }
+        let elements = self.elements.with_check(self.dtype.align(), check)?;
+        Ok(TensorData { elements, ..self })
     }
 
     /// Does the deferred work: copies elements that are not aligned for their type, and compares a mapped
     /// file with the digest that the model states.
     ///
-    /// [`as_slice`](Self::as_slice) calls this itself, and `bb` calls it before it gives the tensor to a
-    /// backend.
+    /// Everything that returns elements calls this itself, or does as much of it as it needs.
     ///
     /// # Errors
     ///
-    /// [`Error::Memory`] if the system has no memory for the copy; [`Error::ExternalChecksum`] or
-    /// [`Error::ExternalIo`] if the tensor is in a file that is damaged or cannot be read.
+    /// [`Error::Memory`] if the system has no memory for the copy; [`Error::ExternalChecksum`],
+    /// [`Error::SavedTensor`] or [`Error::ExternalIo`] if the tensor is in a file that is damaged or cannot be read. A tensor
+    /// whose file is damaged stays so, and the file is not read again.
     pub fn prepare(&self) -> Result<(), Error> {
-        let Some(later) = self.later.as_deref().filter(|later| later.ready.get().is_none()) else {
-            return Ok(());
-        };
-        if let Some(check) = &later.check {
-            check()?;
-        }
-        let moves = self.bytes.as_ptr().align_offset(self.dtype.align()) != 0;
-        let ready = if moves { aligned_copy("aligning a tensor", &self.bytes)? } else { self.bytes.clone() };
-        // If another thread was faster, its copy is kept.
-        later.ready.get_or_init(|| ready);
-        Ok(())
+        self.elements.aligned().map(drop)
     }
 
     /// Returns a tensor with the same elements, aligned for their type, after the deferred work.
@@ -250,30 +242,20 @@ impl TensorData {
     ///
     /// Those of [`prepare`](Self::prepare).
     pub fn aligned(&self) -> Result<TensorData, Error> {
-        let own = |bytes| TensorData { dtype: self.dtype, shape: self.shape.clone(), bytes, later: None };
-        let moves = self.bytes.as_ptr().align_offset(self.dtype.align()) != 0;
-        let Some(later) = self.later.as_deref().filter(|later| moves && later.ready.get().is_none()) else {
-            self.prepare()?;
-            return Ok(own(self.bytes().clone()));
-        };
-        let mut lent = later.lent.lock().unwrap_or_else(PoisonError::into_inner);
-        let copy = match lent.upgrade() {
-            Some(copy) => copy,
-            None => {
-                later.check.as_ref().map_or(Ok(()), |check| check())?;
-                let copy = Arc::new(aligned_copy("aligning a tensor", &self.bytes)?);
-                *lent = Arc::downgrade(&copy);
-                self.forget();
-                copy
-            }
-        };
-        Ok(own(Bytes::from_owner(Lent(copy))))
+        let elements = Elements::Ready(self.elements.lent()?);
+        Ok(TensorData { dtype: self.dtype, shape: self.shape.clone(), elements })
     }
 
     /// Gives the memory of elements in a mapped file back to the system, which reads them again when they are used. Elements
     /// elsewhere stay as they are.
     pub fn forget(&self) {
-        mapped::forget(&self.bytes);
+        self.elements.forget();
+    }
+
+    /// Returns what tells this tensor's elements from others without reading them.
+    pub fn identity(&self) -> Identity {
+        let (place, check) = self.elements.place();
+        Identity { place, length: self.byte_len(), check }
     }
 
     /// Returns the element type.
@@ -298,38 +280,25 @@ impl TensorData {
 
     /// Returns the bytes in the form that [`TensorData`] describes, aligned for the element type.
     ///
-    /// # Panics
+    /// # Errors
     ///
-    /// If the bytes are not aligned yet and the system has no memory for a copy. [`prepare`](Self::prepare)
-    /// returns this as an error.
-    pub fn bytes(&self) -> &Bytes {
-        let Some(later) = &self.later else {
-            return &self.bytes;
-        };
-        later.ready.get_or_init(|| {
-            if self.bytes.as_ptr().align_offset(self.dtype.align()) == 0 {
-                return self.bytes.clone();
-            }
-            match aligned_copy("aligning a tensor", &self.bytes) {
-                Ok(copy) => copy,
-                Err(error) => panic!("{error}"),
-            }
-        })
+    /// Those of [`prepare`](Self::prepare).
+    pub fn bytes(&self) -> Result<&Bytes, Error> {
+        self.elements.aligned()
     }
 
     /// Returns the bytes in the form that [`TensorData`] describes, of any alignment, without copying them.
-    pub fn unaligned_bytes(&self) -> &Bytes {
-        &self.bytes
-    }
-
-    /// Returns the aligned copy if there is one, else the original bytes.
-    pub(crate) fn settled_bytes(&self) -> &Bytes {
-        self.later.as_ref().and_then(|later| later.ready.get()).unwrap_or(&self.bytes)
+    ///
+    /// # Errors
+    ///
+    /// Those of [`prepare`](Self::prepare) but [`Error::Memory`].
+    pub fn unaligned_bytes(&self) -> Result<&Bytes, Error> {
+        self.elements.checked()
     }
 
     /// Returns the number of bytes.
     pub fn byte_len(&self) -> usize {
-        self.bytes.len()
+        self.elements.len()
     }
 
     /// Returns the elements in row-major order.
@@ -341,16 +310,16 @@ impl TensorData {
         if self.dtype != T::DTYPE {
             return Err(Error::DataType { expected: T::DTYPE, got: self.dtype });
         }
-        if self.bytes.is_empty() {
+        let bytes = self.bytes()?;
+        if bytes.is_empty() {
             return Ok(&[]);
         }
-        self.prepare()?;
-        // The bytes are aligned for the element type now, and every constructor checks their length.
-        bytemuck::try_cast_slice(self.bytes()).map_err(|_| Error::ByteLength {
+        // The bytes are aligned for the element type, and every constructor checks their length.
+        bytemuck::try_cast_slice(bytes).map_err(|_| Error::ByteLength {
             dtype: self.dtype,
             shape: self.shape.as_slice().into(),
             expected: self.len() * size_of::<T>(),
-            got: self.bytes.len(),
+            got: bytes.len(),
         })
     }
 
@@ -358,12 +327,12 @@ impl TensorData {
     ///
     /// # Errors
     ///
-    /// [`Error::DataType`] if the elements are not truth values.
+    /// [`Error::DataType`] if the elements are not truth values; else as [`prepare`](Self::prepare).
     pub fn to_bools(&self) -> Result<Vec<bool>, Error> {
         if self.dtype != DataType::Bool {
             return Err(Error::DataType { expected: DataType::Bool, got: self.dtype });
         }
-        memory::collected("copying a tensor", self.bytes.iter().map(|&b| b != 0))
+        memory::collected("copying a tensor", self.unaligned_bytes()?.iter().map(|&b| b != 0))
     }
 
     /// Returns the same elements with another shape, without copying them.
@@ -385,7 +354,7 @@ impl TensorData {
 
 impl std::fmt::Debug for TensorData {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "TensorData({}{:?}, {} bytes)", self.dtype, self.shape, self.bytes.len())
+        write!(f, "TensorData({}{:?}, {} bytes)", self.dtype, self.shape, self.byte_len())
     }
 }
 
@@ -435,13 +404,14 @@ pub(crate) fn aligned(
 }
 
 #[cfg(test)]
+#[expect(clippy::unwrap_used, reason = "tests")]
 mod tests {
     use super::*;
 
     #[test]
     fn own_buffers_are_aligned() {
         let t = TensorData::new(&[3], &[1u8, 2, 3]).expect("three elements");
-        assert_eq!(t.bytes().as_ptr().align_offset(ALIGNMENT), 0);
+        assert_eq!(t.bytes().unwrap().as_ptr().align_offset(ALIGNMENT), 0);
     }
 
     #[test]
@@ -450,10 +420,10 @@ mod tests {
         let start = store.as_ptr().align_offset(8);
         let aligned = store.slice(start..start + 8);
         let kept = TensorData::adopt(DataType::F32, &[2], aligned.clone()).expect("8 bytes");
-        assert_eq!(kept.bytes().as_ptr(), aligned.as_ptr());
+        assert_eq!(kept.bytes().unwrap().as_ptr(), aligned.as_ptr());
         let off = store.slice(start + 1..start + 9);
         let moved = TensorData::adopt(DataType::F32, &[2], off.clone()).expect("8 bytes");
-        assert_ne!(moved.bytes().as_ptr(), off.as_ptr());
+        assert_ne!(moved.bytes().unwrap().as_ptr(), off.as_ptr());
         assert_eq!(moved.as_slice::<f32>().expect("f32"), [0.0, 0.0]);
     }
 
@@ -476,29 +446,6 @@ mod tests {
                 );
             }
         }
-    }
-
-    #[test]
-    fn a_copy_for_alignment_lives_as_long_as_somebody_holds_it() {
-        let store = Bytes::from((0u8..64).collect::<Vec<_>>());
-        let start = store.as_ptr().align_offset(8);
-        let off = store.slice(start + 1..start + 9);
-        let moved = TensorData::adopt(DataType::U32, &[2], off).expect("8 bytes");
-        let lent = |x: &TensorData| {
-            x.later.as_ref().map(|later| later.lent.lock().expect("no panic").strong_count())
-        };
-        let [first, second] = [moved.aligned().expect("memory"), moved.clone().aligned().expect("memory")];
-        assert_eq!(first, moved);
-        assert_eq!(first.as_slice::<u32>().expect("u32"), moved.as_slice::<u32>().expect("u32"));
-        assert_eq!(first.bytes().as_ptr(), second.bytes().as_ptr());
-        assert_eq!(lent(&moved), Some(2));
-        drop((first, second));
-        assert_eq!(lent(&moved), Some(0));
-        // The tensor has its own copy since its elements were read.
-        let third = moved.aligned().expect("memory");
-        assert_eq!(third.bytes().as_ptr(), moved.bytes().as_ptr());
-        let aligned = TensorData::new(&[2], &[1f32, 2.0]).expect("two elements");
-        assert_eq!(aligned.aligned().expect("aligned").bytes().as_ptr(), aligned.bytes().as_ptr());
     }
 
     #[test]

@@ -63,7 +63,7 @@ impl TensorData {
     ///
     /// [`Error::Unsupported`] if NumPy has no such element type (`bf16`, the small floats and the packed
     /// integers); [`Error::TooLarge`] if the size of the padded strings overflows; [`Error::Npy`] if a string
-    /// ends with a NUL, which NumPy would take for padding.
+    /// ends with a NUL, which NumPy would take for padding; else as [`unaligned_bytes`](Self::unaligned_bytes).
     pub fn to_npy(&self) -> Result<Vec<u8>, Error> {
         if self.iter_str().any(|text| text.ends_with('\0')) {
             return Err(Error::Npy { problem: "a string ends with a NUL, which NumPy takes for padding" });
@@ -89,7 +89,7 @@ impl TensorData {
         let mut out = [MAGIC, &[1, 0], &length.to_le_bytes(), header.as_bytes()].concat();
         if self.dtype() != DataType::String {
             memory::reserve(WRITING, &mut out, self.byte_len())?;
-            out.extend_from_slice(self.unaligned_bytes());
+            out.extend_from_slice(self.unaligned_bytes()?);
             return Ok(out);
         }
         let shape = self.shape().into();

@@ -42,13 +42,15 @@ impl TensorData {
     ///
     /// # Errors
     ///
-    /// [`Error::Memory`] if the type is packed and the system has no memory for the copy.
+    /// [`Error::Memory`] if the type is packed and the system has no memory for the copy; else as
+    /// [`unaligned_bytes`](Self::unaligned_bytes).
     pub fn unpacked(&self) -> Result<Cow<'_, [u8]>, Error> {
         if !self.dtype().is_sub_byte() {
-            return Ok(Cow::Borrowed(self.unaligned_bytes()));
+            return Ok(Cow::Borrowed(self.unaligned_bytes()?));
         }
+        let packed = self.unaligned_bytes()?;
         let mut out = memory::filled("unpacking a tensor", 0, self.len())?;
-        unpack_into(self.dtype(), self.unaligned_bytes(), &mut out);
+        unpack_into(self.dtype(), packed, &mut out);
         Ok(Cow::Owned(out))
     }
 }
@@ -116,13 +118,16 @@ mod tests {
     #[test]
     fn first_element_is_lowest() {
         let t = TensorData::pack(DataType::U4, &[3], &[1, 2, 3]).unwrap();
-        assert_eq!(t.bytes()[..], [0x21, 0x03]);
+        assert_eq!(t.bytes().unwrap()[..], [0x21, 0x03]);
         let t = TensorData::pack(DataType::I2, &[5], &[1, 0xFF, 0xFE, 0, 1]).unwrap();
-        assert_eq!(t.bytes()[..], [0b00_10_11_01, 0b01]);
+        assert_eq!(t.bytes().unwrap()[..], [0b00_10_11_01, 0b01]);
         assert_eq!(t.unpacked().unwrap()[..], [1, 0xFF, 0xFE, 0, 1]);
         let (x0, x1, x2, x3) = (0x2A, 0x15, 0x3F, 0x01);
         let t = TensorData::pack(DataType::F6E2M3, &[4], &[x0, x1, x2, x3]).unwrap();
-        assert_eq!(t.bytes()[..], [x0 | (x1 & 3) << 6, x1 >> 2 | (x2 & 0xF) << 4, x2 >> 4 | x3 << 2]);
+        assert_eq!(
+            t.bytes().unwrap()[..],
+            [x0 | (x1 & 3) << 6, x1 >> 2 | (x2 & 0xF) << 4, x2 >> 4 | x3 << 2]
+        );
     }
 
     #[test]

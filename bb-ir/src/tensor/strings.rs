@@ -1,6 +1,6 @@
 //! Tensors of strings: one buffer with `n + 1` offsets and the text that they divide.
 
-use super::{TensorData, aligned, element_count};
+use super::{Elements, TensorData, aligned, element_count};
 use crate::{DataType, Error, Shape, memory};
 
 /// The bytes of one offset.
@@ -36,13 +36,16 @@ impl TensorData {
                 bytes.extend_from_slice(s.as_ref().as_bytes());
             }
         })?;
-        Ok(TensorData { dtype: DataType::String, shape, bytes, later: None })
+        Ok(TensorData { dtype: DataType::String, shape, elements: Elements::Ready(bytes) })
     }
 
     /// Returns the strings in row-major order; empty if the elements are not strings.
     pub fn iter_str(&self) -> Strings<'_> {
-        let n = if self.dtype() == DataType::String { self.len() } else { 0 };
-        let (offsets, text) = self.bytes().split_at_checked((n + 1) * OFFSET).unwrap_or_default();
+        // The elements of strings are never deferred, because making the tensor has read them.
+        let (DataType::String, Elements::Ready(bytes)) = (self.dtype(), &self.elements) else {
+            return Strings { offsets: &[], text: &[] };
+        };
+        let (offsets, text) = bytes.split_at_checked((self.len() + 1) * OFFSET).unwrap_or_default();
         Strings { offsets: offsets.as_chunks().0, text }
     }
 
@@ -111,7 +114,7 @@ impl StringsBuilder {
             self.ends.iter().for_each(|end| bytes.extend_from_slice(&end.to_le_bytes()));
             bytes.extend_from_slice(&self.text);
         })?;
-        Ok(TensorData { dtype, shape: Shape::from_slice(shape), bytes, later: None })
+        Ok(TensorData { dtype, shape: Shape::from_slice(shape), elements: Elements::Ready(bytes) })
     }
 }
 
@@ -196,7 +199,7 @@ mod tests {
         assert_eq!(t.iter_str().collect::<Vec<_>>(), ["a", "", "zwölf"]);
         assert_eq!(t.iter_str().len(), 3);
         assert_eq!((t.str_at(2), t.str_at(3)), (Some("zwölf"), None));
-        let again = TensorData::adopt(DataType::String, &[3], t.bytes().clone()).unwrap();
+        let again = TensorData::adopt(DataType::String, &[3], t.bytes().unwrap().clone()).unwrap();
         assert_eq!(again, t);
         let none = TensorData::strings::<&str>(&[0, 2], &[]).unwrap();
         assert_eq!(none.iter_str().len(), 0);

@@ -88,7 +88,7 @@ pub fn encode(x: &TensorData) -> Result<Vec<u8>, Error> {
 /// [`Error::FrameHeader`] if the tensor has too many extents for a header; [`Error::Memory`] if the system
 /// has no memory for the frame.
 pub fn encode_into(x: &TensorData, checksum: Checksum, out: &mut Vec<u8>) -> Result<(), Error> {
-    let elements = x.unaligned_bytes();
+    let elements = x.unaligned_bytes()?;
     let front = front_of(x, checksum, 0)?;
     memory::reserve("encoding a frame", out, front.len() + elements.len())?;
     let base = out.len();

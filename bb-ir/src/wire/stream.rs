@@ -48,14 +48,15 @@ pub struct Frame {
 /// # }
 /// ```
 pub fn write(to: &mut impl Write, x: &TensorData, checksum: Checksum) -> Result<(), Error> {
-    let elements = match checksum {
+    let elements = x.unaligned_bytes()?;
+    let sum = match checksum {
         Checksum::Header => 0,
-        Checksum::All => crc32fast::hash(x.unaligned_bytes()),
+        Checksum::All => crc32fast::hash(elements),
     };
-    let front = super::front_of(x, checksum, elements)?;
+    let front = super::front_of(x, checksum, sum)?;
     let io = |source| Error::FrameIo { source };
     to.write_all(&front).map_err(io)?;
-    to.write_all(x.unaligned_bytes()).map_err(io)
+    to.write_all(elements).map_err(io)
 }
 
 /// Reads the next frame as a tensor; returns `None` if the stream has ended.

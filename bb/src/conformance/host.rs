@@ -111,7 +111,7 @@ pub fn numbers_of(x: &TensorData) -> Vec<f64> {
         DataType::U16 => by!(u16, f64::from),
         DataType::U32 => by!(u32, f64::from),
         DataType::U64 => by!(u64, |v| v as f64),
-        DataType::Bool => x.bytes().iter().map(|&b| f64::from(b)).collect(),
+        DataType::Bool => x.bytes().expect("ready elements").iter().map(|&b| f64::from(b)).collect(),
         other => panic!("{other} is no compute type"),
     }
 }

@@ -172,12 +172,11 @@ fn check_extent(axis: usize, expected: usize, got: usize) -> Result<(), BufferPr
 ///
 /// [`bb_ir::Error::ByteLength`] if the memory has another size.
 pub(crate) fn copy_from_host(data: &TensorData, into: &mut [u8]) -> Result<(), Error> {
-    data.prepare()?;
     if data.byte_len() != into.len() {
         let (dtype, shape, expected) = (data.dtype(), data.shape().into(), data.byte_len());
         return Err(bb_ir::Error::ByteLength { dtype, shape, expected, got: into.len() }.into());
     }
-    into.copy_from_slice(data.bytes());
+    into.copy_from_slice(data.unaligned_bytes()?);
     Ok(())
 }
 

@@ -26,8 +26,12 @@ impl BackendSubgraph {
     }
 
     /// Returns the graph in the form that a backend's own `dispatch` or `execute` gets.
-    pub fn graph(&self) -> &GraphProto {
-        self.checked.proto()
+    ///
+    /// # Errors
+    ///
+    /// Those of [`CheckedGraph::proto`].
+    pub fn graph(&self) -> Result<&GraphProto, Error> {
+        Ok(self.checked.proto()?)
     }
 
     /// Returns the attributes and metadata that are sent with the graph.

@@ -1,6 +1,7 @@
 //! Advice to the user about an operator that nothing runs.
 
 use bb_ir::opset::{Presence, presence};
+use bb_ir::text::shown;
 use std::fmt;
 
 /// Explains why nothing runs an operator, and what the user can do.
@@ -17,8 +18,8 @@ pub(crate) struct Advice<'a> {
 impl fmt::Display for Advice<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Advice { domain, op, opset, known_domain, nearest } = *self;
-        let title = title(domain);
-        match presence(domain, op, opset) {
+        let (title, op) = (shown(title(domain)), shown(op));
+        match presence(domain, self.op, opset) {
             Presence::NotYet { since } => write!(f, "`{title}` has it from opset {since} on")?,
             Presence::Gone { since } => write!(f, "`{title}` took it away with opset {since}")?,
             Presence::There => f.write_str("there is no function for it")?,

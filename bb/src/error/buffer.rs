@@ -2,10 +2,11 @@
 
 use bb_ir::DataType;
 use bb_ir::graph::ValueType;
+use bb_ir::text::{sentence, shown};
 
 /// A buffer that a result does not fit.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
-#[error("the buffer for output `{name}` is {buffer}, but the output is {output}: {problem}")]
+#[error("the buffer for output `{name}` is {buffer}, but the output is {output}: {problem}", name = shown(.name), output = sentence(.output), buffer = sentence(.buffer))]
 #[non_exhaustive]
 pub struct BufferMismatch {
     /// The name of the output.

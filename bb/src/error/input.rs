@@ -2,10 +2,11 @@
 
 use bb_ir::DataType;
 use bb_ir::graph::ValueType;
+use bb_ir::text::{sentence, shown};
 
 /// An input that differs from its declaration.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
-#[error("input `{name}` is declared as {declared}, got {got}: {problem}")]
+#[error("input `{name}` is declared as {declared}, got {got}: {problem}", name = shown(.name), declared = sentence(.declared), got = sentence(.got))]
 #[non_exhaustive]
 pub struct InputMismatch {
     /// The name of the input.
@@ -84,8 +85,9 @@ impl std::fmt::Display for InputProblem {
             }
             InputProblem::Symbol { axis, symbol, expected, got, bound_by, bound_axis } => write!(
                 f,
-                "extent {got} of axis {axis} must be {expected}, because `{symbol}` is {expected} at axis {bound_axis} \
-                 of input `{bound_by}`"
+                "extent {got} of axis {axis} must be {expected}, because `{}` is {expected} at axis {bound_axis} of input `{}`",
+                shown(symbol),
+                shown(bound_by)
             ),
             InputProblem::Element { index, problem } => write!(f, "element {index}: {problem}"),
         }

@@ -4,6 +4,7 @@ use super::NarrowError;
 use super::advice::{Advice, title};
 use bb_ir::DataType;
 use bb_ir::graph::{Graph, Node};
+use bb_ir::text::{sentence, shown};
 
 /// Returns the label of a node; [`Graph::label_of`] says what that is.
 pub(crate) fn name(graph: &Graph, node: &Node) -> String {
@@ -99,7 +100,8 @@ impl NodeInfo {
 
 impl std::fmt::Display for NodeInfo {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "`{}` is `{}` of `{}` {}", self.node, self.op, title(&self.domain), self.opset)
+        let domain = shown(title(&self.domain));
+        write!(f, "`{}` is `{}` of `{domain}` {}", shown(&self.node), shown(&self.op), self.opset)
     }
 }
 
@@ -158,7 +160,8 @@ pub struct Missing {
 impl std::fmt::Display for Missing {
     /// Writes the node, why it cannot run, and what the user can do.
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let NodeInfo { node, op, domain, opset } = &self.node;
+        let NodeInfo { op, domain, opset, .. } = &self.node;
+        let node = shown(&self.node.node);
         write!(f, "{}: ", self.node)?;
         match &self.why {
             Why::Operator { known_domain, nearest } => {
@@ -169,7 +172,11 @@ impl std::fmt::Display for Missing {
                 "`{first}` and `{second}` both define operations of the domain; link only one of their crates"
             ),
             Why::NotYet { since } => {
-                write!(f, "`{domain}` has it from opset {since} on; import that opset, or a newer one")
+                write!(
+                    f,
+                    "`{}` has it from opset {since} on; import that opset, or a newer one",
+                    shown(domain)
+                )
             }
             Why::NoKernel { method } => write!(
                 f,
@@ -178,15 +185,16 @@ impl std::fmt::Display for Missing {
             ),
             Why::InSubgraph { holder } => write!(
                 f,
-                "a component is bound to it, but the node is inside `{holder}`, and a subgraph goes to a backend as it is; \
-                 bind a component to the operator of `{holder}`"
+                "a component is bound to it, but the node is inside `{0}`, and a subgraph goes to a backend as it is; \
+                 bind a component to the operator of `{0}`",
+                shown(holder)
             ),
             Why::ElementTypes(refusals) => {
                 for (i, refusal) in refusals.iter().enumerate() {
                     write!(f, "{}{refusal}", if i == 0 { "it needs " } else { " and " })?;
                 }
                 if let Some(first) = refusals.first() {
-                    write!(f, ", which is refused ({})", first.reason)?;
+                    write!(f, ", which is refused ({})", sentence(&first.reason))?;
                 }
                 write!(f, "; bind the node to a backend that has the type: `.bind_node(\"{node}\", …)`")
             }
@@ -196,7 +204,7 @@ impl std::fmt::Display for Missing {
                  the type, or accept that the host computes what exceeds: `.accept_narrowing()`"
             ),
             Why::Exceeds(other) => write!(f, "{other}"),
-            Why::Fails { reason } => write!(f, "it will fail: {reason}"),
+            Why::Fails { reason } => write!(f, "it will fail: {}", sentence(reason)),
         }
     }
 }

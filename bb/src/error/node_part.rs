@@ -1,5 +1,6 @@
 //! Which part of a node an error is about.
 
+use bb_ir::text::shown;
 use std::borrow::Cow;
 use std::fmt;
 
@@ -34,7 +35,7 @@ impl From<&str> for NodePart {
 impl fmt::Display for NodePart {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            NodePart::Named(name) => f.write_str(name),
+            NodePart::Named(name) => shown(name).fmt(f),
             NodePart::Operand(index) => write!(f, "operand {index}"),
             NodePart::Output(index) => write!(f, "result {index}"),
             NodePart::Other(text) => f.write_str(text),

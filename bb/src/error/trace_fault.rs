@@ -2,13 +2,14 @@
 
 use super::{Error, Internal};
 use crate::DataType;
+use bb_ir::text::{sentence, shown};
 
 /// What is wrong with a trace. No input can cause it: a pass, or the tracer, is mistaken.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum TraceFault {
     /// A step reads, or the trace returns, a value that no earlier step makes.
-    #[error("{reader} reads `{value}`, which nothing before it makes")]
+    #[error("{reader} reads `{value}`, which nothing before it makes", reader = sentence(.reader), value = shown(.value))]
     NotMade {
         /// The step, or `return`.
         reader: String,
@@ -17,7 +18,7 @@ pub enum TraceFault {
     },
 
     /// Two steps make a value, or a step makes one that comes from elsewhere.
-    #[error("{step} makes `{value}`, which is made already")]
+    #[error("{step} makes `{value}`, which is made already", step = sentence(.step), value = shown(.value))]
     MadeTwice {
         /// The step.
         step: String,
@@ -26,7 +27,7 @@ pub enum TraceFault {
     },
 
     /// A step makes another number of values than its operation has results.
-    #[error("{step} makes {got} values, expected {expected}")]
+    #[error("{step} makes {got} values, expected {expected}", step = sentence(.step))]
     Results {
         /// The step.
         step: String,
@@ -37,7 +38,7 @@ pub enum TraceFault {
     },
 
     /// A value has another element type or other extents than its operation gives, or than its constant has.
-    #[error("`{value}` is {}{:?}, expected {}{:?}", .got.0, .got.1, .expected.0, .expected.1)]
+    #[error("`{value}` is {}{:?}, expected {}{:?}", .got.0, .got.1, .expected.0, .expected.1, value = shown(.value))]
     Type {
         /// The value.
         value: String,
@@ -48,7 +49,7 @@ pub enum TraceFault {
     },
 
     /// An operation does not take its operands.
-    #[error("{step} is refused: {reason}")]
+    #[error("{step} is refused: {reason}", step = sentence(.step), reason = sentence(.reason))]
     Refused {
         /// The step.
         step: String,
@@ -57,7 +58,7 @@ pub enum TraceFault {
     },
 
     /// A step that runs once reads a value that differs between runs.
-    #[error("{step} runs once, but reads `{value}`, which differs between runs")]
+    #[error("{step} runs once, but reads `{value}`, which differs between runs", step = sentence(.step), value = shown(.value))]
     Varies {
         /// The step.
         step: String,

@@ -15,7 +15,7 @@ use bb_ir::proto::ModelProto;
 /// nodes; [`ModelTrace::of_module`](super::ModelTrace::of_module) lowers such a model.
 pub fn inlined(module: &Module) -> Result<ModelProto, Error> {
     let graph = module.graph();
-    let (mut proto, opset_import) = (graph.to_proto(), graph.opsets()?);
+    let (mut proto, opset_import) = (graph.to_proto()?, graph.opsets()?);
     // ONNX's checker refuses a graph without a name.
     if proto.name().is_empty() {
         proto.name = Some("inlined".to_owned());

@@ -71,7 +71,7 @@ static NOT: HostKernel = HostKernel {
     random: false,
     run: |inputs, _| {
         let [x] = super::host::operands("bitwise_not", inputs)?;
-        let bytes = memory::collected("bitwise_not", x.bytes().iter().map(|b| !b))?;
+        let bytes = memory::collected("bitwise_not", x.bytes()?.iter().map(|b| !b))?;
         Ok(vec![TensorData::adopt(x.dtype(), x.shape(), bytes.into())?])
     },
 };
@@ -122,7 +122,8 @@ static CAST: HostKernel = HostKernel {
     random: false,
     run: |inputs, params| {
         let to = take::Type("bit_cast", params.first())?;
-        let casts = inputs.iter().flatten().map(|x| Ok(TensorData::adopt(to, x.shape(), x.bytes().clone())?));
+        let casts =
+            inputs.iter().flatten().map(|x| Ok(TensorData::adopt(to, x.shape(), x.bytes()?.clone())?));
         casts.collect()
     },
 };
@@ -176,11 +177,12 @@ fn joined(
     let width = a.dtype().bits() / 8;
     let spread = |x: &TensorData| -> Result<Vec<u8>, bb_ir::Error> {
         if x.shape() == shape.as_slice() {
-            return memory::copied(op, x.bytes());
+            return memory::copied(op, x.bytes()?);
         }
         let at = positions(op, x.shape(), &shape)?;
+        let elements = x.bytes()?;
         let mut bytes = memory::room(op, at.len().saturating_mul(width))?;
-        bytes.extend(at.iter().filter_map(|at| x.bytes().get(at * width..(at + 1) * width)).flatten());
+        bytes.extend(at.iter().filter_map(|at| elements.get(at * width..(at + 1) * width)).flatten());
         Ok(bytes)
     };
     let (left, right) = (spread(a)?, spread(b)?);

@@ -127,7 +127,7 @@ pub fn full<B: Backend + ?Sized>(
     let one = number(value, dtype)?;
     match bb_ir::element_count(shape) {
         Some(n) if n <= SMALL && dtype.bits().is_multiple_of(8) && dtype != DataType::String => {
-            let bytes = one.bytes().repeat(n);
+            let bytes = one.bytes().map_err(Error::from)?.repeat(n);
             on.constant(&TensorData::adopt(dtype, shape, bytes.into()).map_err(Error::from)?)
         }
         _ => expand(on, &on.constant(&one)?, shape),

@@ -333,7 +333,7 @@ pub(crate) fn integers(x: &TensorData) -> Result<Vec<i64>, bb_ir::Error> {
         DataType::U8 => widen::<u8>(x),
         DataType::U16 => widen::<u16>(x),
         DataType::U32 => widen::<u32>(x),
-        DataType::Bool => bb_ir::memory::collected("integers", x.bytes().iter().map(|&b| i64::from(b))),
+        DataType::Bool => bb_ir::memory::collected("integers", x.bytes()?.iter().map(|&b| i64::from(b))),
         got => Err(bb_ir::Error::DataType { expected: DataType::I64, got }),
     }
 }

@@ -192,8 +192,8 @@ fn written(
         }
         (Reduction::None, _) if dtype.bits().is_multiple_of(8) => {
             let width = dtype.bits() / 8;
-            let mut bytes = memory::copied(op, data.bytes())?;
-            let from = updates.bytes();
+            let mut bytes = memory::copied(op, data.bytes()?)?;
+            let from = updates.bytes()?;
             match (size, width) {
                 (1, 2) => replace(bytes.as_chunks_mut::<2>().0, from.as_chunks::<2>().0, positions, 1),
                 (1, 4) => replace(bytes.as_chunks_mut::<4>().0, from.as_chunks::<4>().0, positions, 1),
@@ -209,8 +209,8 @@ fn written(
             // Of booleans, a sum is a logical OR and a product is a logical AND.
             let any = matches!(reduction, Reduction::Add | Reduction::Max);
             let join = |a: u8, b: u8| if any { a | b } else { a & b };
-            let mut bytes = memory::copied(op, data.bytes())?;
-            update(&mut bytes, updates.bytes(), positions, size, join);
+            let mut bytes = memory::copied(op, data.bytes()?)?;
+            update(&mut bytes, updates.bytes()?, positions, size, join);
             Ok(TensorData::adopt(dtype, data.shape(), bytes.into())?)
         }
         _ => match op {

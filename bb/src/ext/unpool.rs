@@ -14,8 +14,8 @@ fn unpool(inputs: &[Option<&TensorData>], params: &[Param<'_>]) -> Result<Vec<Te
     let shape = bb_ir::op::take::Extents("max_unpool", params.first())?;
     let width = x.dtype().bits() / 8;
     let zeros = TensorData::zeros(x.dtype(), shape, memory::at_most(1 << 32))?;
-    let mut bytes = memory::copied("unpool", zeros.bytes())?;
-    for (&index, element) in indices.as_slice::<i64>()?.iter().zip(x.bytes().chunks(width)) {
+    let mut bytes = memory::copied("unpool", zeros.bytes()?)?;
+    for (&index, element) in indices.as_slice::<i64>()?.iter().zip(x.bytes()?.chunks(width)) {
         let at = usize::try_from(index).ok().and_then(|i| i.checked_mul(width));
         let slot = at.and_then(|at| bytes.get_mut(at..at.checked_add(width)?));
         let slot = slot.ok_or_else(|| Error::Operator {

@@ -64,7 +64,7 @@ impl Range {
             DataType::U16 => over(x.as_slice::<u16>().ok()?),
             DataType::U32 => over(x.as_slice::<u32>().ok()?),
             DataType::U64 => over(x.as_slice::<u64>().ok()?),
-            DataType::Bool => over(x.bytes()),
+            DataType::Bool => over(x.unaligned_bytes().ok()?),
             _ => return None,
         })
     }

@@ -318,6 +318,6 @@ fn counted(inputs: &[Option<&TensorData>], params: &[Param<'_>]) -> Result<Vec<T
 
 /// Tells whether two tensors have the same elements.
 pub(super) fn same(a: &TensorData, b: &TensorData) -> bool {
-    let (left, right) = (a.bytes(), b.bytes());
+    let (Ok(left), Ok(right)) = (a.unaligned_bytes(), b.unaligned_bytes()) else { return false };
     a.dtype() == b.dtype() && a.len() == b.len() && (left.as_ptr() == right.as_ptr() || left == right)
 }

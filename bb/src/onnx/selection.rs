@@ -25,7 +25,7 @@ fn truths(x: &TensorData) -> Result<Vec<bool>, Error> {
         DataType::C128 => DataType::F64,
         _ => return Ok(cast(x, DataType::Bool, Rounding::default())?.to_bools()?),
     };
-    let parts = TensorData::adopt(part, &[x.len(), 2], x.bytes().clone())?;
+    let parts = TensorData::adopt(part, &[x.len(), 2], x.bytes()?.clone())?;
     let truths = cast(&parts, DataType::Bool, Rounding::default())?.to_bools()?;
     Ok(memory::collected("truth", truths.as_chunks::<2>().0.iter().map(|&[re, im]| re || im))?)
 }
@@ -68,9 +68,10 @@ fn taken(x: &TensorData, axis: usize, entries: &[usize]) -> Result<TensorData, E
     let width = x.dtype().bits() / 8;
     let count = outer.saturating_mul(entries.len()).saturating_mul(inner).saturating_mul(width);
     let mut bytes: Vec<u8> = memory::room("take", count)?;
+    let elements = x.unaligned_bytes()?;
     // An iterator over single bytes would copy each by itself.
     starts
-        .filter_map(|at| x.bytes().get(at * width..(at + inner) * width))
+        .filter_map(|at| elements.get(at * width..(at + inner) * width))
         .for_each(|run| bytes.extend_from_slice(run));
     Ok(TensorData::adopt(x.dtype(), &shape, bytes.into())?)
 }
@@ -114,7 +115,7 @@ pub(super) fn unique_by(x: &TensorData, axis: usize, sorted: bool) -> Result<OpO
             let texts: Vec<&str> = memory::collected("Unique", x.iter_str())?;
             grouped(&texts, x.shape(), axis, sorted, |a, b| a.cmp(b))?
         }
-        DataType::Bool => grouped(x.bytes(), x.shape(), axis, sorted, u8::cmp)?,
+        DataType::Bool => grouped(x.bytes()?, x.shape(), axis, sorted, u8::cmp)?,
         DataType::C64 => complex::<f32>(x, DataType::F32, axis, sorted)?,
         DataType::C128 => complex::<f64>(x, DataType::F64, axis, sorted)?,
         dtype => by_dtype!(dtype, "Unique", numbers(x, axis, sorted))?,
@@ -152,7 +153,7 @@ fn complex<T: Element + PartialOrd>(
     axis: usize,
     sorted: bool,
 ) -> Result<Groups, Error> {
-    let parts = TensorData::adopt(part, &[x.len(), 2], x.bytes().clone())?;
+    let parts = TensorData::adopt(part, &[x.len(), 2], x.bytes()?.clone())?;
     let pairs = parts.as_slice::<T>()?.as_chunks::<2>().0;
     grouped(pairs, x.shape(), axis, sorted, |[a, b], [c, d]| by_size(a, c).then(by_size(b, d)))
 }

@@ -42,7 +42,7 @@ pub(super) struct SourceId(u64);
 type LiteralKey = (DataType, bb_ir::Shape, bytes::Bytes);
 
 /// A weight's element type, extents, and the address and number of its bytes.
-type WeightKey = (DataType, bb_ir::Shape, usize, usize);
+type WeightKey = (DataType, bb_ir::Shape, bb_ir::Identity);
 
 /// An operation and the sources of its operands.
 type FoldKey = (Operation, SmallVec<[Option<SourceId>; 3]>);
@@ -96,15 +96,13 @@ impl<B: Backend + ?Sized> Pool<B> {
 
     fn weight(&mut self, data: &TensorData) -> SourceId {
         // Where the bytes lie in the model, whether they have to move for their alignment or not.
-        let key =
-            (data.dtype(), data.shape().into(), data.unaligned_bytes().as_ptr().addr(), data.byte_len());
+        let key = (data.dtype(), data.shape().into(), data.identity());
         let next = &mut self.next;
         *self.weights.entry(key).or_insert_with(|| fresh(next))
     }
 
     fn literal(&mut self, data: &TensorData) -> Result<SourceId, Error> {
-        data.prepare()?;
-        let key = (data.dtype(), bb_ir::Shape::from_slice(data.shape()), data.bytes().clone());
+        let key = (data.dtype(), bb_ir::Shape::from_slice(data.shape()), data.bytes()?.clone());
         let next = &mut self.next;
         Ok(*self.literals.entry(key).or_insert_with(|| fresh(next)))
     }

@@ -12,6 +12,7 @@ use crate::{Error, InputSpec};
 use bb_ir::Shape;
 use bb_ir::graph::{Attribute, Dim, Graph, ValueType};
 use bb_ir::op::Family;
+use bb_ir::text::{sentence, shown};
 use std::collections::HashMap;
 use std::sync::Arc;
 
@@ -193,24 +194,25 @@ fn graph(text: &mut String, of: &Graph, depth: usize) {
     let indent = "  ".repeat(depth);
     for node in &of.nodes {
         let name = |v: &Option<bb_ir::graph::ValueId>| {
-            v.map_or_else(|| "-".to_owned(), |v| of.name_of(v).to_owned())
+            v.map_or_else(|| "-".to_owned(), |v| shown(of.name_of(v)).to_string())
         };
         let outputs: Vec<String> = node.outputs.iter().map(name).collect();
         let inputs: Vec<String> = node.inputs.iter().map(name).collect();
-        let domain = if node.domain.is_empty() { String::new() } else { format!("{}::", node.domain) };
+        let domain =
+            if node.domain.is_empty() { String::new() } else { format!("{}::", shown(&node.domain)) };
         let scalars: Vec<String> = node
             .attributes
             .iter()
             .filter(|(_, a)| !matches!(a, Attribute::Graph(_) | Attribute::Graphs(_)))
-            .map(|(name, a)| format!("{name}={}", attribute(a)))
+            .map(|(name, a)| format!("{}={}", shown(name), sentence(attribute(a))))
             .collect();
         let scalars = if scalars.is_empty() { String::new() } else { format!(" {{{}}}", scalars.join(", ")) };
         text.push_str(&indent);
-        let (op, opset, inputs) = (&node.op_type, node.opset, inputs.join(", "));
+        let (op, opset, inputs) = (shown(&node.op_type), node.opset, inputs.join(", "));
         text.push_str(&format!("{} = {domain}{op}.{opset}({inputs}){scalars}\n", outputs.join(", ")));
         for (name, a) in node.attributes.iter() {
             if let Attribute::Graph(inner) = a {
-                text.push_str(&format!("{indent}  {name}:\n"));
+                text.push_str(&format!("{indent}  {}:\n", shown(name)));
                 graph(text, inner, depth + 2);
             }
         }

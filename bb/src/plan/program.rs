@@ -293,6 +293,8 @@ pub(crate) fn compile_with<B: Backend + ?Sized, N: Natives<B>>(
     let native = NativeOps::of(&natives.native());
     refuse(&resolved, &natives.native(), options)?;
     let start = Start { live: graph.inputs.clone(), ..Start::default() };
+    // The first run computes the constants, which may not take more than all that it computes.
+    let fold_bytes = options.fold_bytes.min(options.run_bytes);
     let program = Program {
         pool: Mutex::new(Pool::default()),
         memory: PlanMemory::new(options.plan_bytes),
@@ -300,7 +302,7 @@ pub(crate) fn compile_with<B: Backend + ?Sized, N: Natives<B>>(
         settings: Settings {
             natives: passes::kept(natives.native(), fuse),
             value_bytes: options.value_bytes,
-            fold_bytes: options.fold_bytes,
+            fold_bytes,
             symbolic: engine == Engine::Interpreter,
             types,
         },
@@ -315,7 +317,7 @@ pub(crate) fn compile_with<B: Backend + ?Sized, N: Natives<B>>(
         passes: PassOptions {
             engine,
             check: options.check_passes,
-            fold_bytes: options.fold_bytes,
+            fold_bytes,
             fuse,
             integers: options.integers,
             recognize: options.recognize,

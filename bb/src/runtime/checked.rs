@@ -39,8 +39,17 @@ impl CheckedGraph {
     }
 
     /// Returns the graph as protobuf; the first call writes it.
-    pub fn proto(&self) -> &Arc<GraphProto> {
-        self.proto.get_or_init(|| Arc::new(self.module.graph().to_proto()))
+    ///
+    /// # Errors
+    ///
+    /// That of a tensor whose file is damaged; see [`TensorData::prepare`](crate::TensorData::prepare).
+    pub fn proto(&self) -> Result<&Arc<GraphProto>, Error> {
+        if let Some(proto) = self.proto.get() {
+            return Ok(proto);
+        }
+        let proto = Arc::new(self.module.graph().to_proto()?);
+        // If another thread was faster, its message is kept.
+        Ok(self.proto.get_or_init(|| proto))
     }
 
     /// Returns the opset of each domain that the graph uses.
@@ -59,7 +68,7 @@ impl CheckedGraph {
     }
 
     /// Adds the graph's identity, module and opsets to the attributes.
-    pub(super) fn accompany<'a>(&'a self, attrs: BackendAttrs<'a>) -> BackendAttrs<'a> {
-        attrs.with_identity(self.identity).with_checked(&self.module, self.proto(), &self.opsets)
+    pub(super) fn accompany<'a>(&'a self, attrs: BackendAttrs<'a>) -> Result<BackendAttrs<'a>, Error> {
+        Ok(attrs.with_identity(self.identity).with_checked(&self.module, self.proto()?, &self.opsets))
     }
 }

@@ -34,7 +34,7 @@ pub use declared::{Created, Declared, Registration};
 pub use erased::{BackendRuntime, DispatchResult, ErasedExecutable};
 pub use handle::{BackendHandle, TypedBackend};
 pub use offered::OfferedServices;
-pub use open::{Device, Listed, OpenOptions, Start};
+pub use open::{Device, Listed, OpenOptions, Start, check_threads, most_threads};
 pub use registry::{
     LinkedBackend, LinkedBackends, Registry, RegistryBuilder, backend, backend_with, backends,
 };

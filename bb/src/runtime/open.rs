@@ -27,7 +27,7 @@ use std::sync::{Mutex, PoisonError};
 pub struct OpenOptions {
     /// The name of the device, as the backend lists it.
     pub device: Option<String>,
-    /// The number of threads that the backend computes with.
+    /// The number of threads that the backend computes with; at most [`most_threads`].
     pub threads: Option<NonZeroUsize>,
     /// The greatest number of bytes of memory that the backend uses.
     pub memory: Option<u64>,
@@ -72,6 +72,24 @@ impl OpenOptions {
         let floats = self.narrow_floats.then_some(OpenOption::NarrowFloats);
         [device, threads, memory, floats].into_iter().flatten()
     }
+}
+
+/// Returns the greatest number of threads that a backend may be opened with: 16 for each processor, and at least 256.
+///
+/// More would only take memory, and a mistyped number could stop a machine.
+pub fn most_threads() -> usize {
+    let processors = std::thread::available_parallelism().map_or(1, NonZeroUsize::get);
+    processors.saturating_mul(16).max(256)
+}
+
+/// Refuses more threads than [`most_threads`], and none.
+///
+/// # Errors
+///
+/// [`Error::ThreadCount`].
+pub fn check_threads(threads: usize) -> Result<(), Error> {
+    let most = most_threads();
+    if (1..=most).contains(&threads) { Ok(()) } else { Err(Error::ThreadCount { got: threads, most }) }
 }
 
 /// How an instance of a backend starts.
@@ -187,7 +205,7 @@ fn check_name(backend: &'static str, device: &str) -> Result<(), Error> {
 ///
 /// # Errors
 ///
-/// [`Error::OpenOption`].
+/// [`Error::OpenOption`]; [`Error::ThreadCount`].
 pub(super) fn taken(
     backend: &'static str,
     takes: &'static [OpenOption],
@@ -197,7 +215,7 @@ pub(super) fn taken(
     let of_backend = |option: &OpenOption| *option != OpenOption::NarrowFloats;
     match options.given().filter(of_backend).find(|option| !takes.contains(option)) {
         Some(option) => Err(Error::OpenOption { backend, option, takes }),
-        None => Ok(()),
+        None => options.threads.map_or(Ok(()), |threads| check_threads(threads.get())),
     }
 }
 
@@ -250,5 +268,29 @@ pub(super) fn split<'a>(name: &'a str, options: &OpenOptions) -> Result<(&'a str
             Err(Error::TwoDevices { name: name.to_owned(), other: other.clone() })
         }
         _ => Ok((backend, options.clone().with_device(device))),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn as_many_threads_as_a_machine_may_have_are_taken_and_no_more() {
+        let most = most_threads();
+        assert!(most >= 256);
+        assert!(check_threads(1).is_ok() && check_threads(most).is_ok());
+        for got in [0, most + 1, usize::MAX] {
+            let error = check_threads(got).err();
+            assert!(matches!(error, Some(Error::ThreadCount { got: g, most: m }) if (g, m) == (got, most)));
+        }
+        let of =
+            |threads: usize| OpenOptions { threads: NonZeroUsize::new(threads), ..OpenOptions::default() };
+        let takes = &[OpenOption::Threads];
+        assert!(taken("cpu", takes, &of(most)).is_ok());
+        assert!(matches!(
+            taken("cpu", takes, &of(1_000_000)),
+            Err(Error::ThreadCount { got: 1_000_000, .. })
+        ));
     }
 }

@@ -436,7 +436,10 @@ impl<B: Backend + 'static> BackendRuntime for Runtime<B> {
         inputs: HashMap<String, Value>,
         attrs: BackendAttrs<'_>,
     ) -> ContractResponse<HashMap<String, Value>, Error> {
-        self.hand_over(graph.proto().clone(), graph.declared(), inputs, graph.accompany(attrs))
+        match graph.proto().and_then(|proto| Ok((proto.clone(), graph.accompany(attrs)?))) {
+            Ok((proto, attrs)) => self.hand_over(proto, graph.declared(), inputs, attrs),
+            Err(error) => ContractResponse::Now(Err(error)),
+        }
     }
 
     fn capabilities(&self) -> Capabilities {

@@ -209,7 +209,7 @@ impl Buffers {
     pub fn read(&self, id: BufferId) -> Result<Vec<u8>, Error> {
         let value = self.value(id)?;
         size(value.dtype(), value.shape())?;
-        Ok(bb_ir::memory::copied("read", self.on.to_host(&value)?.bytes())?)
+        Ok(bb_ir::memory::copied("read", self.on.to_host(&value)?.unaligned_bytes()?)?)
     }
 
     /// Copies the bytes of a buffer to `into`.
@@ -223,7 +223,7 @@ impl Buffers {
         if expected != into.len() {
             return Err(Error::BufferFault(BufferFault::Length { expected, got: into.len() }));
         }
-        into.copy_from_slice(self.on.to_host(&value)?.bytes());
+        into.copy_from_slice(self.on.to_host(&value)?.unaligned_bytes()?);
         Ok(())
     }
 

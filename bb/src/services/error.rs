@@ -2,6 +2,7 @@
 
 use super::{KernelFormat, Pressure};
 use crate::BoxError;
+use bb_ir::text::{listed, sentence, shown};
 
 /// A service of a backend.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -30,7 +31,7 @@ impl std::fmt::Display for Service {
 #[non_exhaustive]
 pub enum ServiceError {
     /// The device is lost.
-    #[error("the device is lost: {reason}")]
+    #[error("the device is lost: {reason}", reason = sentence(.reason))]
     Lost {
         /// Why.
         reason: String,
@@ -48,14 +49,14 @@ pub enum ServiceError {
     MemoryLimit(#[source] Pressure),
 
     /// A buffer of something else cannot be used.
-    #[error("the foreign buffer cannot be used: {problem}")]
+    #[error("the foreign buffer cannot be used: {problem}", problem = sentence(.problem))]
     Foreign {
         /// What is wrong with it: expected and got.
         problem: String,
     },
 
     /// A kernel or its call was refused.
-    #[error("kernel `{name}`: {problem}")]
+    #[error("kernel `{name}`: {problem}", name = shown(.name))]
     Kernel {
         /// The kernel's name.
         name: String,
@@ -80,7 +81,7 @@ impl ServiceError {
 #[non_exhaustive]
 pub enum KernelProblem {
     /// No kernel of this name is loaded.
-    #[error("no kernel of this name is loaded; loaded: {loaded:?}")]
+    #[error("no kernel of this name is loaded; loaded: {loaded}", loaded = listed(.loaded))]
     Unknown {
         /// The names of the loaded kernels.
         loaded: Vec<String>,
@@ -150,7 +151,7 @@ pub enum KernelProblem {
     },
 
     /// An output is not what the call asked for. This is a mistake of the backend.
-    #[error("output {index} is not what was asked for: expected {expected}, got {got}")]
+    #[error("output {index} is not what was asked for: expected {expected}, got {got}", expected = sentence(.expected), got = sentence(.got))]
     Output {
         /// The number of the output.
         index: usize,
@@ -161,7 +162,7 @@ pub enum KernelProblem {
     },
 
     /// The compiler refused the code.
-    #[error("it does not compile: {message}")]
+    #[error("it does not compile: {message}", message = sentence(.message))]
     Compile {
         /// What the compiler said.
         message: String,

@@ -4,6 +4,7 @@ use crate::Error;
 use bb_ir::Limits;
 use bb_ir::compact::{Compact, Reader, Writer};
 use bb_ir::op::AtomicOpsetDecl;
+use bb_ir::text::{sentence, shown};
 use std::collections::BTreeMap;
 
 /// What a compiled model or a peer relies on: versions, the signature of each operation, and which are native.
@@ -45,7 +46,7 @@ bb_ir::__compact!(struct OperationPart { name, signature, native });
 #[non_exhaustive]
 pub enum Difference {
     /// A version, or the type of the backend.
-    #[error("{what}: expected `{expected}`, got `{got}`")]
+    #[error("{what}: expected `{expected}`, got `{got}`", expected = sentence(.expected), got = sentence(.got))]
     Text {
         /// What it is.
         what: &'static str,
@@ -56,7 +57,7 @@ pub enum Difference {
     },
 
     /// Only one side has a family.
-    #[error("only {} the family `{family}`", sides(*.here))]
+    #[error("only {} the family `{family}`", sides(*.here), family = shown(.family))]
     Family {
         /// The family.
         family: String,
@@ -65,7 +66,7 @@ pub enum Difference {
     },
 
     /// Only one side has an operation.
-    #[error("only {} the operation `{family}::{operation}`", sides(*.here))]
+    #[error("only {} the operation `{family}::{operation}`", sides(*.here), family = shown(.family), operation = shown(.operation))]
     Operation {
         /// The family.
         family: String,
@@ -76,7 +77,7 @@ pub enum Difference {
     },
 
     /// An operation has another row.
-    #[error("`{family}::{operation}` has another number, opset, operand, parameter or result")]
+    #[error("`{family}::{operation}` has another number, opset, operand, parameter or result", family = shown(.family), operation = shown(.operation))]
     Signature {
         /// The family.
         family: String,
@@ -85,7 +86,7 @@ pub enum Difference {
     },
 
     /// An operation is native on one side alone.
-    #[error("`{family}::{operation}` is native {}", if *.here { "here alone" } else { "there alone" })]
+    #[error("`{family}::{operation}` is native {}", if *.here { "here alone" } else { "there alone" }, family = shown(.family), operation = shown(.operation))]
     Native {
         /// The family.
         family: String,

@@ -3,6 +3,7 @@
 use crate::runtime::LinkedBackends;
 use crate::{BackendHandle, Error, Primitive};
 use bb_ir::op::{Family, OpSpec};
+use bb_ir::text::sentence;
 use bb_ir::{DataType, TensorData};
 
 /// What a program needs of a backend. The default needs nothing.
@@ -43,7 +44,7 @@ pub enum Unmet {
     Unavailable(String),
 
     /// It does not hold tensors of an element type.
-    #[error("it does not hold {dtype}: {reason}")]
+    #[error("it does not hold {dtype}: {reason}", reason = sentence(.reason))]
     Type {
         /// The element type.
         dtype: DataType,

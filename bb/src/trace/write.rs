@@ -85,7 +85,6 @@ pub(crate) fn write(
             ValueSource::Weight(id) if liveness.is_read(no)? => {
                 let missing = || Error::excluded("the weights of a trace to be there");
                 let (name, data) = weight(id).ok_or_else(missing)?;
-                data.prepare()?;
                 writer.initializer(no, &data, name.unwrap_or_else(|| format!("weight_{id}")))?;
             }
             ValueSource::Constant(_) | ValueSource::Weight(_) | ValueSource::Step => {}
@@ -171,7 +170,7 @@ impl Writer {
 
     fn initializer(&mut self, no: TraceValue, data: &TensorData, wish: String) -> Result<(), Error> {
         let name = self.fresh(wish);
-        self.graph.initializer.push(data.to_proto(&name));
+        self.graph.initializer.push(data.try_to_proto(&name)?);
         self.name(no, name)
     }
 

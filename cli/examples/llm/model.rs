@@ -90,7 +90,7 @@ impl Model {
     /// Copies the weights to a backend.
     pub(crate) fn load(on: &BackendHandle) -> Result<Model, Error> {
         let file = TensorData::from_npy(Bytes::from_static(WEIGHTS))?;
-        let mut reader = Reader { on, bytes: file.bytes() };
+        let mut reader = Reader { on, bytes: file.bytes()? };
         let embedding = reader.matrix(VOCABULARY, WIDTH)?;
         let norm = reader.vector()?;
         let mut layers = Vec::new();

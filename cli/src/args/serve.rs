@@ -1,6 +1,6 @@
 //! The options of `bb serve`.
 
-use super::values::{Limit, bytes, seconds, threads};
+use super::values::{Limit, bytes, count, seconds, threads};
 use super::{Rewriting, Threads};
 use clap::Args;
 use std::net::SocketAddr;
@@ -25,10 +25,10 @@ pub(crate) struct Serve {
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = threads)]
     pub(crate) workers: usize,
     /// How many requests may wait for one model; more are refused at once
-    #[arg(long, value_name = "N", default_value_t = 64)]
+    #[arg(long, value_name = "N", default_value_t = 64, value_parser = count)]
     pub(crate) queue: usize,
     /// Join requests to runs of at most this many rows; 1 joins none. For models whose rows do not depend on each other
-    #[arg(long, value_name = "ROWS", default_value_t = 1)]
+    #[arg(long, value_name = "ROWS", default_value_t = 1, value_parser = count)]
     pub(crate) max_batch: usize,
     /// How long a request may wait for others to be joined with
     #[arg(long, value_name = "SECONDS", default_value = "0.002", value_parser = seconds)]
@@ -43,7 +43,7 @@ pub(crate) struct Serve {
     #[arg(long, value_name = "BYTES", default_value = "512MiB", value_parser = bytes)]
     pub(crate) held_bytes: usize,
     /// The number of connections at the same time, of HTTP and gRPC each
-    #[arg(long, value_name = "N", default_value_t = 512)]
+    #[arg(long, value_name = "N", default_value_t = 512, value_parser = count)]
     pub(crate) connections: usize,
     /// How long the end waits for requests that were accepted
     #[arg(long, value_name = "SECONDS", default_value = "30", value_parser = seconds)]

@@ -1,6 +1,6 @@
 //! Option values that have parts, as in `NAME=N`.
 
-use std::num::NonZeroUsize;
+use bb_ir::text::sentence;
 
 /// `NAME=N`: the extent of a symbolic dimension.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -45,10 +45,10 @@ pub(crate) enum ValueError {
     #[error("expected {expected}")]
     Form { expected: &'static str },
 
-    #[error("`{text}` is not a number from 0 to {}", usize::MAX)]
+    #[error("`{text}` is not a number from 0 to {}", usize::MAX, text = sentence(.text))]
     Extent { text: String },
 
-    #[error("`{text}` is not a finite number")]
+    #[error("`{text}` is not a finite number", text = sentence(.text))]
     Number { text: String },
 
     #[error("expected a number other than 0, because it is a divisor")]
@@ -60,7 +60,7 @@ pub(crate) enum ValueError {
     #[error(transparent)]
     Limit(Box<bb_ir::Error>),
 
-    #[error("`{text}` is not a number of bytes, as in 4GiB")]
+    #[error("`{text}` is not a number of bytes, as in 4GiB", text = sentence(.text))]
     Bytes { text: String },
 
     #[error("expected more than 0 seconds and at most {}", SECONDS)]
@@ -74,6 +74,10 @@ pub(crate) enum ValueError {
 
     #[error("expected 1 to {most}, which is 16 for each processor and at least 256")]
     Threads { most: usize },
+
+    #[cfg(feature = "serve")]
+    #[error("expected a number from 1 to {most}")]
+    Count { most: usize },
 }
 
 impl Dim {
@@ -153,9 +157,18 @@ pub(crate) fn tolerance(text: &str) -> Result<f64, ValueError> {
 
 /// Parses a number of threads.
 pub(crate) fn threads(text: &str) -> Result<usize, ValueError> {
-    let processors = std::thread::available_parallelism().map_or(1, NonZeroUsize::get);
-    let most = processors.saturating_mul(16).max(256);
+    let most = bb::most_threads();
     text.parse().ok().filter(|n| (1..=most).contains(n)).ok_or(ValueError::Threads { most })
+}
+
+/// The greatest number of requests, connections or rows that a service is told.
+#[cfg(feature = "serve")]
+const COUNTED: usize = 1 << 20;
+
+/// Parses a number of requests, connections or rows.
+#[cfg(feature = "serve")]
+pub(crate) fn count(text: &str) -> Result<usize, ValueError> {
+    text.parse().ok().filter(|n| (1..=COUNTED).contains(n)).ok_or(ValueError::Count { most: COUNTED })
 }
 
 /// Splits at the last `=`, because names may contain one.
@@ -210,6 +223,15 @@ mod tests {
         for wrong in ["", "s", "-1", "-1s", "0s", "nans", "infs", "1e9s", "1.5", "5000000000"] {
             assert!(Amount::parse(wrong).is_err(), "{wrong}");
         }
+    }
+
+    #[cfg(feature = "serve")]
+    #[test]
+    fn counts_are_bounded() {
+        for wrong in ["0", "-1", "1048577", "18446744073709551615", "1e3", ""] {
+            assert!(count(wrong).is_err(), "{wrong}");
+        }
+        assert_eq!((count("1").unwrap(), count("1048576").unwrap()), (1, 1 << 20));
     }
 
     #[test]

@@ -12,6 +12,7 @@ use bb::TensorData;
 use bb::conformance::onnx::Tolerance;
 use bb::conformance::{NodeComparison, compare_nodes};
 use bb::onnx::OnnxValue;
+use bb_ir::text::shown;
 use std::process::ExitCode;
 
 pub(crate) fn compare(options: &args::Compare) -> Result<ExitCode> {
@@ -71,7 +72,9 @@ fn print_first(result: &NodeComparison, backends: &[String]) -> Result<()> {
     let iterations = iterations(result);
     out::line(format_args!(
         "`{}` of node `{}` ({}){iterations} differs: {difference}",
-        result.value, result.node, result.op
+        shown(&result.value),
+        shown(&result.node),
+        shown(&result.op)
     ))?;
     let mut made = backends.iter().zip(&result.made);
     made.try_for_each(|(backend, made)| out::line(format_args!("  {backend}: {}", summary(made))))

@@ -2,6 +2,7 @@
 
 use super::svg::heat;
 use super::{Kind, Picture, shortened};
+use bb_ir::text::is_hidden;
 use std::fmt::Write;
 
 /// Writes the picture.
@@ -40,7 +41,7 @@ pub(super) fn text(picture: &Picture) -> String {
     text
 }
 
-/// Quotes text. A line feed becomes Graphviz's escape for a line break; other control characters are
+/// Quotes text. A line feed becomes Graphviz's escape for a line break; other characters that people cannot see are
 /// replaced.
 fn quoted(text: &str) -> String {
     let mut quoted = String::from("\"");
@@ -49,7 +50,7 @@ fn quoted(text: &str) -> String {
             '"' => quoted.push_str("\\\""),
             '\\' => quoted.push_str("\\\\"),
             '\n' => quoted.push_str("\\n"),
-            c if c.is_control() => quoted.push('\u{fffd}'),
+            c if is_hidden(c) => quoted.push('\u{fffd}'),
             c => quoted.push(c),
         }
     }
@@ -63,7 +64,7 @@ mod tests {
 
     #[test]
     fn quotes_and_escapes_cannot_end_a_string() {
-        assert_eq!(quoted("a\"b\\c\nd\0"), "\"a\\\"b\\\\c\\nd\u{fffd}\"");
+        assert_eq!(quoted("a\"b\\c\nd\0\u{202e}"), "\"a\\\"b\\\\c\\nd\u{fffd}\u{fffd}\"");
         assert_eq!(quoted("\\\""), "\"\\\\\\\"\"");
     }
 }

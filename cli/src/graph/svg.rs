@@ -3,6 +3,7 @@
 use super::arrange::{Arranged, TITLE as FRAME_TITLE, arrange};
 use super::layout::{HEIGHT, Point};
 use super::{Drawn, Frame, Kind, Picture, shortened};
+use bb_ir::text::is_hidden;
 use std::fmt::Write;
 
 /// The margin around the picture.
@@ -236,10 +237,9 @@ pub(super) fn escaped(text: &str) -> String {
             '\'' => escaped.push_str("&#39;"),
             '\t' | '\n' | '\r' => escaped.push(' '),
             // XML 1.0, section 2.2.
-            '\0'..'\u{20}' | '\u{7f}'..'\u{a0}' | '\u{fffe}' | '\u{ffff}' => escaped.push('\u{fffd}'),
-            // Characters that change the direction of text could make a name look like another, so they are
-            // replaced.
-            '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' => escaped.push('\u{fffd}'),
+            '\u{fffe}' | '\u{ffff}' => escaped.push('\u{fffd}'),
+            // Characters that people cannot see could make a name look like another, so they are replaced.
+            c if is_hidden(c) => escaped.push('\u{fffd}'),
             c => escaped.push(c),
         }
     }

@@ -18,6 +18,7 @@ pub(super) fn read(
     ports: &[Port],
     options: &args::Inputs,
     extents: &mut Extents,
+    most: usize,
 ) -> Result<Vec<Option<OnnxValue<TensorData>>>> {
     let mut items = match &options.folder {
         Some(folder) => onnx::read_inputs(folder, ports)?,
@@ -30,7 +31,7 @@ pub(super) fn read(
         if stdin && std::mem::replace(&mut from_stdin, true) {
             return Err(Error::Twice { option: "--input", name: "-".to_owned() });
         }
-        *place = Some(file_of(&file, port)?);
+        *place = Some(file_of(&file, port, most)?);
     }
     note(ports, &items, extents)?;
     for text in &options.picture.images {
@@ -107,8 +108,8 @@ fn whole(from: impl Read) -> std::io::Result<Bytes> {
 }
 
 /// Reads a file for an input: a NumPy array, a member of an `.npz`, or a serialized message of the kind that
-/// the input's type needs.
-fn file_of(file: &OsStr, port: &Port) -> Result<OnnxValue<TensorData>> {
+/// the input's type needs. What is packed takes at most `most` bytes when it is unpacked.
+fn file_of(file: &OsStr, port: &Port, most: usize) -> Result<OnnxValue<TensorData>> {
     // The name of a member follows the name of its archive, unless a file has the whole text as its name.
     let parts =
         file.to_str().and_then(|text| text.rsplit_once(".npz:")).filter(|_| !Path::new(file).exists());
@@ -125,8 +126,8 @@ fn file_of(file: &OsStr, port: &Port) -> Result<OnnxValue<TensorData>> {
     let extension = shown.extension().unwrap_or_default();
     if member.is_some() || extension == "npz" || (extension != "pb" && bytes.starts_with(b"PK\x03\x04")) {
         let (name, asked) = member.map_or((port.name.as_str(), false), |member| (member, true));
-        let bytes =
-            npz::member(&bytes, name, asked).map_err(|e| Error::Npz { path: shown.clone(), source: e })?;
+        let bytes = npz::member(&bytes, name, asked, most)
+            .map_err(|e| Error::Npz { path: shown.clone(), source: e })?;
         return TensorData::from_npy(bytes).map(OnnxValue::Tensor).map_err(|e| refused(e.into()));
     }
     if extension == "npy" || (extension != "pb" && bytes.starts_with(b"\x93NUMPY")) {

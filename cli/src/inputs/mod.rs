@@ -13,6 +13,7 @@ use crate::{args, out, render};
 use bb::onnx::OnnxValue;
 use bb::{Module, Port, TensorData};
 use bb_ir::graph::{Dim, Graph, ValueId, ValueType};
+use bb_ir::text::{sentence, shown};
 use extents::{Declared, Extents, Open};
 use std::collections::HashMap;
 
@@ -54,7 +55,7 @@ pub(crate) fn given(session: &Session, options: &args::Inputs, otherwise: Otherw
     let declared = ports.iter().map(|port| Declared { name: port.name.clone(), ty: port.ty.clone() });
     let mut extents = Extents::new(declared.collect(), &options.extents)?;
     let ranges = random::Ranges::new(&options.ranges, ports)?;
-    let items = files::read(ports, options, &mut extents)?;
+    let items = files::read(ports, options, &mut extents, session.value_bytes)?;
     let missing: Vec<&Port> = ports
         .iter()
         .zip(&items)
@@ -65,14 +66,15 @@ pub(crate) fn given(session: &Session, options: &args::Inputs, otherwise: Otherw
         let concerns = |name: &String| missing.iter().any(|port| port.name == *name);
         if !range.input.as_ref().map_or(!missing.is_empty(), concerns) {
             let what = range.input.as_deref().unwrap_or("any input");
-            out::note(format_args!("warning: --range has no effect on {what}, which is not random"));
+            out::note(format_args!("warning: --range has no effect on {}, which is not random", shown(what)));
         }
     }
     if missing.is_empty() {
         return Ok(Given { items, chosen: Vec::new(), outputs: None });
     }
     if otherwise == Otherwise::Refuse && options.random.is_none() {
-        let needed = missing.iter().map(|port| format!("`{}`: {}", port.name, render::ty(&port.ty)));
+        let needed =
+            missing.iter().map(|port| format!("`{}`: {}", shown(&port.name), sentence(render::ty(&port.ty))));
         return Err(Error::InputsNeeded { needed: needed.collect::<Vec<_>>().join(", ") });
     }
     missing.iter().try_for_each(|port| random::check(port, &ranges))?;
@@ -168,7 +170,7 @@ fn inferred(module: &Module, extents: &Extents, choose: &dyn Fn(&Open) -> usize)
 fn named(choice: search::Choice) -> Vec<(String, usize)> {
     let chosen: Vec<(String, usize)> =
         choice.into_iter().map(|(open, extent)| (open.to_string(), extent)).collect();
-    let text: Vec<String> = chosen.iter().map(|(name, extent)| format!("{name}={extent}")).collect();
+    let text: Vec<String> = chosen.iter().map(|(name, extent)| format!("{}={extent}", shown(name))).collect();
     out::note(format_args!("chosen for extents that nothing says: {}", text.join(", ")));
     chosen
 }

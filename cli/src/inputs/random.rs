@@ -146,7 +146,7 @@ impl Filling<'_> {
                 let chunk: Vec<i64> = (0..count).map(one).collect();
                 TensorData::new(&[count], &chunk)?
             };
-            bytes.extend_from_slice(cast(&chunk, drawn, Rounding::default())?.bytes());
+            bytes.extend_from_slice(cast(&chunk, drawn, Rounding::default())?.bytes()?);
             at += count;
         }
         Ok(TensorData::adopt(self.dtype, shape, bytes.into())?)

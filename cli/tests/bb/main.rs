@@ -2,10 +2,12 @@
 #![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "tests")]
 
 mod bench;
+mod bounds;
 mod compare;
 mod compile;
 mod conformance;
 mod coverage;
+mod damaged;
 mod export;
 mod files;
 mod hostile;
@@ -14,6 +16,7 @@ mod memory;
 mod process;
 mod random;
 mod run;
+mod strangers;
 mod streams;
 mod tell;
 mod values;

@@ -120,7 +120,7 @@ pub(super) fn write(
         let extent = |n: &usize| i64::try_from(*n).unwrap_or(i64::MAX);
         let mut contents = None;
         if raw {
-            answer.raw_output_contents.push(elements::to_bytes(result));
+            answer.raw_output_contents.push(elements::to_bytes(result)?);
         } else {
             contents = Some(to_contents(result).map_err(|_| Refusal::Output {
                 model: model.name.clone(),

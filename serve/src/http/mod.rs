@@ -237,7 +237,7 @@ fn write(
         let port = port.ok_or(Refusal::Internal { what: "an output has no port" })?;
         let (mut data, mut size) = (None, None);
         if binary {
-            let bytes = elements::to_bytes(result);
+            let bytes = elements::to_bytes(result)?;
             size = Some(bytes.len());
             tail.push(bytes);
         } else {

@@ -169,7 +169,7 @@ fn hash(results: &[TensorData]) -> u64 {
         (x.dtype().name(), x.shape()).hash(&mut hasher);
         match x.dtype() {
             DataType::String => x.iter_str().for_each(|text| text.hash(&mut hasher)),
-            _ => x.bytes().hash(&mut hasher),
+            _ => x.bytes().expect("ready elements").hash(&mut hasher),
         }
     }
     hasher.finish().max(1)

@@ -291,7 +291,7 @@ fn dispatch(
         attrs = attrs.with_identity(identity);
     }
     let x = backend.tensor(&[3], &[0f32, 0.0, 0.0]).unwrap();
-    let graph = Arc::new(subgraph.graph().clone());
+    let graph = Arc::new(subgraph.graph().unwrap().clone());
     let name = graph.input[0].name().to_owned();
     let mut outputs = backend.runtime().clone().dispatch(graph, [(name, x)].into(), attrs).wait()?;
     Ok(outputs.remove("z").unwrap())

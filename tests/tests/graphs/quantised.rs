@@ -285,12 +285,12 @@ fn assert_bytes(graph: &GraphProto, x: &Input, expected: &[(Real, Grid)]) {
             for (got, (want, grid)) in outputs.iter().zip(expected) {
                 let got = on.to_host(got).unwrap();
                 let want = data(grid.0, &want.shape, &grid.bytes(want));
-                let same = got.shape() == want.shape() && got.bytes() == want.bytes();
+                let same = got.shape() == want.shape() && got.bytes().unwrap() == want.bytes().unwrap();
                 assert!(
                     same,
                     "run {run} on {name}, integers: {integers}\n{:?}\n{:?}",
-                    got.bytes(),
-                    want.bytes()
+                    got.bytes().unwrap(),
+                    want.bytes().unwrap()
                 );
             }
         }

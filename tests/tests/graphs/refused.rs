@@ -47,7 +47,7 @@ fn inputs_beyond_those_of_the_graph_are_refused() {
         let deployed = Deployment::builder().model("m", negation()).backend(handle.clone()).ready().unwrap();
         counted(deployed.run(&[Some(&x), Some(&x)]).unwrap_err());
         let named = |names: &[&str]| names.iter().map(|&name| (name.to_owned(), x.clone())).collect();
-        let graph = Arc::new(module.graph().to_proto());
+        let graph = Arc::new(module.graph().to_proto().unwrap());
         let inputs: HashMap<String, Value> = named(&["x", "w"]);
         let opsets = module.graph().opsets().unwrap();
         let attrs = BackendAttrs::default().with_opsets(&opsets);

@@ -103,7 +103,7 @@ fn a_subgraph_has_the_metadata_that_was_bound() {
     let subgraph = node.model("m").unwrap().subgraphs().nth(1).unwrap();
     let entry = &subgraph.attrs().metadata[0];
     assert_eq!((entry.key(), entry.value()), ("queue", "fast"));
-    assert_eq!(subgraph.graph().node.len(), 2);
+    assert_eq!(subgraph.graph().unwrap().node.len(), 2);
 }
 
 #[test]

@@ -229,7 +229,7 @@ fn a_kernel_that_ended_leaves_nothing_behind() {
                 "{name} on {threads} threads"
             );
             let (first, second) = (call(&cpu).expect("a result"), call(&cpu).expect("a result"));
-            assert_eq!(bits(&cpu, &first).bytes(), bits(&cpu, &second).bytes(), "{name}");
+            assert_eq!(bits(&cpu, &first).bytes().unwrap(), bits(&cpu, &second).bytes().unwrap(), "{name}");
         });
     }
 }
@@ -240,7 +240,7 @@ fn threads_change_no_bit() {
     each_call(&cpu, |Call { name, call, .. }| {
         let [one, many] =
             [1, 7].map(|threads| bits(&cpu, &threads::as_if(threads, || call(&cpu)).expect("a result")));
-        assert_eq!(one.bytes(), many.bytes(), "{name}");
+        assert_eq!(one.bytes().unwrap(), many.bytes().unwrap(), "{name}");
     });
 }
 
@@ -265,4 +265,14 @@ fn another_thread_ends_a_product() {
     });
     let product = bits(&cpu, &cpu.matmul(&x, &x).expect("a product"));
     assert!(product.as_slice::<f32>().expect("floats").iter().all(|&x| x == 768.0));
+}
+
+#[test]
+fn more_threads_than_a_machine_may_have_are_refused() {
+    for threads in [0, bb::most_threads() + 1, usize::MAX] {
+        assert!(matches!(
+            Cpu::builder().threads(threads).build(),
+            Err(CpuError::Bb(bb::Error::ThreadCount { got, .. })) if got == threads
+        ));
+    }
 }

@@ -21,8 +21,7 @@ pub(crate) fn constant(pool: &Arc<Pool>, value: &TensorData) -> Result<Array> {
     if dtype == DataType::String {
         return text::from_host(pool, value);
     }
-    value.prepare()?;
-    let bytes = value.bytes();
+    let bytes = value.bytes()?;
     if dtype.is_sub_byte() {
         return made(pool, dtype, shape, |out| {
             // SAFETY: `out` has room for `len` bytes, which are written before they become a slice.
@@ -80,7 +79,7 @@ pub(crate) fn read_into(pool: &Arc<Pool>, x: &Array, into: &mut [u8]) -> Result<
         _ if dtype.is_sub_byte() => {
             let packed = to_host(pool, x)?;
             if packed.byte_len() == into.len() {
-                into.copy_from_slice(packed.bytes());
+                into.copy_from_slice(packed.unaligned_bytes()?);
                 return Ok(());
             }
             packed.byte_len()

@@ -23,7 +23,7 @@ type Range = [u64; 2];
 
 /// Makes an array from a host tensor of strings. It shares their text.
 pub(crate) fn from_host(pool: &Arc<Pool>, value: &TensorData) -> Result<Array> {
-    let bytes = value.bytes();
+    let bytes = value.bytes()?;
     let head = (value.len() + 1) * size_of::<u64>();
     let (offsets, _) = bytes.split_at_checked(head).unwrap_or_default();
     let offsets = offsets.as_chunks::<8>().0;

@@ -20,7 +20,7 @@ pub(crate) fn constant(gpu: &Arc<Gpu>, x: &TensorData) -> Result<Tensor> {
     let known = x.len() <= KNOWN;
     // Elements of four bytes are words already.
     let made = match elem.host_size() {
-        4 => upload(gpu, "constant", elem, x.shape().into(), x.bytes())?,
+        4 => upload(gpu, "constant", elem, x.shape().into(), x.bytes()?)?,
         _ => upload(gpu, "constant", elem, x.shape().into(), bytemuck::cast_slice(&elem.words(x)?))?,
     };
     if !known {

@@ -30,12 +30,14 @@ impl Constant for TensorData {
             return Ok(None);
         }
         let size = dtype.bits() / 8;
+        let from: Vec<&[u8]> =
+            from.iter().map(|x| Ok(&x.unaligned_bytes()?[..])).collect::<Result<_, Error>>()?;
         let element = |position: usize| {
             let mut at = position.checked_mul(size)?;
-            for x in from {
-                match at.checked_sub(x.bytes().len()) {
+            for bytes in &from {
+                match at.checked_sub(bytes.len()) {
                     Some(rest) => at = rest,
-                    None => return x.bytes().get(at..at.checked_add(size)?),
+                    None => return bytes.get(at..at.checked_add(size)?),
                 }
             }
             None

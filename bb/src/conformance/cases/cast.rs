@@ -154,7 +154,7 @@ fn small_floats(on: &Subject<'_>) {
         let x = tensor(on, [5], [-8i8, -1, 0, 3, 7]);
         let small = to(on, &x, I4).unwrap_or_else(|error| panic!("cast of i8 to i4 failed: {error}"));
         assert_eq!(
-            on.fetch(&small).bytes()[..],
+            on.fetch(&small).bytes().expect("ready elements")[..],
             [0xF8, 0x30, 0x07],
             "i4 is packed, the first in the low nibble"
         );

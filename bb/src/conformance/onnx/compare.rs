@@ -2,6 +2,7 @@
 
 use crate::onnx::OnnxValue;
 use bb_ir::convert::{Rounding, cast};
+use bb_ir::text::sentence;
 use bb_ir::{DataType, TensorData};
 
 /// The allowed distance from the expected element: `absolute + relative * |expected|`.
@@ -46,7 +47,7 @@ pub enum Difference {
     },
 
     /// The kinds of value differ, for instance a tensor and a sequence.
-    #[error("expected {expected}, got {got}")]
+    #[error("expected {expected}, got {got}", expected = sentence(.expected), got = sentence(.got))]
     Structure {
         /// The expected kind.
         expected: String,
@@ -65,7 +66,7 @@ pub enum Difference {
     },
 
     /// An element differs by more than the tolerance.
-    #[error("element {index}: expected {expected}, got {got}; {count} elements differ")]
+    #[error("element {index}: expected {expected}, got {got}; {count} elements differ", expected = sentence(.expected), got = sentence(.got))]
     Element {
         /// The row-major index of the first element that differs.
         index: usize,
@@ -167,11 +168,11 @@ fn numbers(x: &TensorData) -> Result<Vec<f64>, bb_ir::Error> {
     match x.dtype() {
         // Two numbers of the half width, interleaved.
         DataType::C64 => {
-            let parts = TensorData::adopt(DataType::F32, &[2 * x.len()], x.bytes().clone())?;
+            let parts = TensorData::adopt(DataType::F32, &[2 * x.len()], x.bytes()?.clone())?;
             Ok(parts.as_slice::<f32>()?.iter().map(|&v| f64::from(v)).collect())
         }
         DataType::C128 => {
-            let parts = TensorData::adopt(DataType::F64, &[2 * x.len()], x.bytes().clone())?;
+            let parts = TensorData::adopt(DataType::F64, &[2 * x.len()], x.bytes()?.clone())?;
             Ok(parts.as_slice::<f64>()?.to_vec())
         }
         _ => Ok(cast(x, DataType::F64, Rounding::default())?.as_slice::<f64>()?.to_vec()),

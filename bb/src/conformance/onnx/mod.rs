@@ -21,6 +21,7 @@ pub use suite::{Made, Start};
 use crate::onnx::OnnxValue;
 use crate::{BackendRuntime, CompileOptions, Error, Module, TensorData, Value};
 use bb_ir::proto::type_proto::Value as Kind;
+use bb_ir::text::sentence;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -29,7 +30,7 @@ use std::sync::Arc;
 #[non_exhaustive]
 pub enum Failure {
     /// A file of the case could not be read.
-    #[error("cannot read `{}`", .path.display())]
+    #[error("cannot read `{}`", sentence(.path.display()))]
     Read {
         /// The file or folder.
         path: PathBuf,
@@ -39,7 +40,7 @@ pub enum Failure {
     },
 
     /// A file of the case does not contain what it should.
-    #[error("`{}` is no {expected}", .path.display())]
+    #[error("`{}` is no {expected}", sentence(.path.display()))]
     Content {
         /// The file.
         path: PathBuf,
@@ -51,7 +52,7 @@ pub enum Failure {
     },
 
     /// The case has no data.
-    #[error("`{}` has no folder test_data_set_0", .path.display())]
+    #[error("`{}` has no folder test_data_set_0", sentence(.path.display()))]
     NoData {
         /// The case.
         path: PathBuf,

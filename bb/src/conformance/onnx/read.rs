@@ -14,7 +14,7 @@ use std::path::Path;
 ///
 /// [`Failure::Read`] and [`Failure::Content`].
 pub fn read_tensor(path: &Path) -> Result<TensorData, Failure> {
-    let tensor = |bytes| Ok(TensorData::from_proto(&decode::<TensorProto>(bytes)?)?);
+    let tensor = |bytes| Ok::<_, BoxError>(TensorData::from_proto(&decode::<TensorProto>(bytes)?)?);
     content(bytes_of(path)?, path, "tensor", tensor)
 }
 
@@ -84,8 +84,8 @@ pub fn decode_item(bytes: Bytes, path: &Path, ty: &ValueType) -> Result<OnnxValu
         ValueType::Optional(_) => content(bytes, path, "optional", |bytes| optional(&decode(bytes)?)),
         ValueType::Map(..) => content(bytes, path, "map", |bytes| map(&decode(bytes)?)),
         ValueType::Tensor { .. } | ValueType::Unknown => {
-            let tensor = |bytes| Ok(TensorData::from_proto(&decode::<TensorProto>(bytes)?)?);
-            Ok(OnnxValue::Tensor(as_declared(content(bytes, path, "tensor", tensor)?, ty)))
+            let tensor = |bytes| Ok::<_, BoxError>(TensorData::from_proto(&decode::<TensorProto>(bytes)?)?);
+            Ok(OnnxValue::Tensor(content(bytes, path, "tensor", |bytes| as_declared(tensor(bytes)?, ty))?))
         }
     }
 }
@@ -106,12 +106,12 @@ fn content<T>(
 
 /// Converts a tensor to bfloat16 if the graph declares that type, because releases of ONNX up to 1.14 wrote
 /// bfloat16 as `u16`.
-fn as_declared(x: TensorData, ty: &ValueType) -> TensorData {
+fn as_declared(x: TensorData, ty: &ValueType) -> Result<TensorData, BoxError> {
     let brain = matches!(ty, ValueType::Tensor { dtype: DataType::BF16, .. });
     if !brain || x.dtype() != DataType::U16 {
-        return x;
+        return Ok(x);
     }
-    TensorData::adopt(DataType::BF16, x.shape(), x.bytes().clone()).unwrap_or(x)
+    Ok(TensorData::adopt(DataType::BF16, x.shape(), x.bytes()?.clone())?)
 }
 
 fn tensor(proto: &TensorProto) -> Result<OnnxValue<TensorData>, BoxError> {
@@ -163,6 +163,9 @@ fn row(values: &[TensorData]) -> Result<TensorData, BoxError> {
         let texts: Vec<&str> = values.iter().flat_map(TensorData::iter_str).collect();
         return Ok(TensorData::strings(&[texts.len()], &texts)?);
     }
-    let bytes: Vec<u8> = values.iter().flat_map(|value| value.bytes().iter().copied()).collect();
+    let mut bytes = Vec::new();
+    for value in values {
+        bytes.extend_from_slice(value.bytes()?);
+    }
     Ok(TensorData::adopt(dtype, &[values.len()], bytes.into())?)
 }

@@ -25,7 +25,7 @@ static HASH: HostKernel = HostKernel {
         let hashes: Vec<u32> = match x.dtype() {
             DataType::String => memory::collected(OP, x.iter_str().map(|text| hash(text.as_bytes(), seed)))?,
             dtype => {
-                let elements = x.bytes().chunks_exact(dtype.bits() / 8);
+                let elements = x.bytes()?.chunks_exact(dtype.bits() / 8);
                 memory::collected(OP, elements.map(|bytes| hash(bytes, seed)))?
             }
         };

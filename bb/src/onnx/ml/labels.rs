@@ -110,8 +110,8 @@ fn with_default<T>(
         return Err(call.wrong("default_tensor", problem));
     }
     let mut bytes = memory::room("LabelEncoder", values.byte_len() + default.byte_len())?;
-    bytes.extend_from_slice(values.bytes());
-    bytes.extend_from_slice(default.bytes());
+    bytes.extend_from_slice(values.bytes()?);
+    bytes.extend_from_slice(default.bytes()?);
     Ok(TensorData::adopt(values.dtype(), &[values.len() + 1], bytes.into())?)
 }
 
@@ -168,7 +168,7 @@ static LOOK_UP: HostKernel = HostKernel {
                     memory::collected(OP, x.iter_str().map(|text| place(text.as_bytes())))?
                 } else {
                     let asked = comparable(x)?;
-                    memory::collected(OP, elements_of(&asked).map(place))?
+                    memory::collected(OP, elements_of(&asked)?.map(place))?
                 }
             }
         };
@@ -178,11 +178,11 @@ static LOOK_UP: HostKernel = HostKernel {
             return Ok(vec![TensorData::strings(x.shape(), &memory::collected::<&str>(OP, found)?)?]);
         }
         let bytes = match values.dtype().bits() / 8 {
-            1 => picked::<1>(values.bytes(), &found)?,
-            2 => picked::<2>(values.bytes(), &found)?,
-            4 => picked::<4>(values.bytes(), &found)?,
-            8 => picked::<8>(values.bytes(), &found)?,
-            _ => picked::<16>(values.bytes(), &found)?,
+            1 => picked::<1>(values.bytes()?, &found)?,
+            2 => picked::<2>(values.bytes()?, &found)?,
+            4 => picked::<4>(values.bytes()?, &found)?,
+            8 => picked::<8>(values.bytes()?, &found)?,
+            _ => picked::<16>(values.bytes()?, &found)?,
         };
         Ok(vec![TensorData::adopt(values.dtype(), x.shape(), bytes.into())?])
     },
@@ -227,15 +227,15 @@ impl Keys {
         if keys.dtype() == DataType::String {
             places.extend(known.iter_str().map(|text| text.as_bytes().into()).zip(0..));
         } else {
-            places.extend(elements_of(&known).map(Into::into).zip(0..));
+            places.extend(elements_of(&known)?.map(Into::into).zip(0..));
         }
         Ok(Keys { keys: keys.clone(), places: Places::Others(places) })
     }
 }
 
 /// The bytes of each element that is no string.
-fn elements_of(x: &TensorData) -> impl Iterator<Item = &[u8]> {
-    x.bytes().chunks((x.dtype().bits() / 8).max(1))
+fn elements_of(x: &TensorData) -> Result<impl Iterator<Item = &[u8]>, Error> {
+    Ok(x.bytes()?.chunks((x.dtype().bits() / 8).max(1)))
 }
 
 /// Integers, with their positions in a list; of equal ones the last.

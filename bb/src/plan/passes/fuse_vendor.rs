@@ -365,9 +365,9 @@ impl<'t> Matching<'t> {
     /// Compares constants: all elements, or the number of which there is one, whatever its rank.
     fn constant(&mut self, own: &TensorData, other: &TensorData) -> Result<bool, Error> {
         if own.len() != 1 || other.len() != 1 {
-            return Ok(own.dtype() == other.dtype() && own.shape() == other.shape() && own.bytes() == other.bytes());
+            return Ok(own.dtype() == other.dtype() && own.shape() == other.shape() && own.bytes()? == other.bytes()?);
         }
-        if own.dtype() == other.dtype() && own.bytes() == other.bytes() {
+        if own.dtype() == other.dtype() && own.bytes()? == other.bytes()? {
             return Ok(true);
         }
         let Some(markers) = self.markers else { return Ok(false) };
@@ -375,7 +375,7 @@ impl<'t> Matching<'t> {
             let Some(marker) = marker else { continue };
             let stands = TensorData::new(&[], &[*marker])?;
             let Ok(stands) = cast(&stands, own.dtype(), Rounding::default()) else { continue };
-            if stands.bytes() != own.bytes() {
+            if stands.bytes()? != own.bytes()? {
                 continue;
             }
             let Some(found) = float(other) else { return Ok(false) };

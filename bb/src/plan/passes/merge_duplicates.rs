@@ -34,7 +34,7 @@ enum Called {
 }
 
 fn run(trace: &mut Trace, _: PassOptions<'_>) -> Result<usize, Error> {
-    let mut same = constants(trace);
+    let mut same = constants(trace)?;
     let mut known: HashMap<Call, SmallVec<[StepId; 1]>> = HashMap::new();
     let mut found = Vec::new();
     for (id, step) in trace.steps.iter() {
@@ -77,21 +77,21 @@ fn run(trace: &mut Trace, _: PassOptions<'_>) -> Result<usize, Error> {
 }
 
 /// Finds small constants that are equal bit by bit, and maps each but the first to the first.
-fn constants(trace: &Trace) -> HashMap<TraceValue, TraceValue> {
+fn constants(trace: &Trace) -> Result<HashMap<TraceValue, TraceValue>, Error> {
     let mut first: HashMap<(DataType, &[usize], &[u8]), TraceValue> = HashMap::new();
     let mut same = HashMap::new();
     for (value, info) in trace.values.iter() {
         let ValueSource::Constant(index) = info.source else { continue };
         let Ok(data) = trace.constants.get(index) else { continue };
-        if data.bytes().len() > COMPARED {
+        if data.byte_len() > COMPARED {
             continue;
         }
-        let known = first.entry((data.dtype(), data.shape(), data.bytes())).or_insert(value);
+        let known = first.entry((data.dtype(), data.shape(), data.bytes()?)).or_insert(value);
         if *known != value {
             same.insert(value, *known);
         }
     }
-    same
+    Ok(same)
 }
 
 /// Tells whether two steps of one operation with the same operands give the same results.

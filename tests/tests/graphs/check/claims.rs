@@ -149,6 +149,6 @@ fn parts_of_a_graph_declare_the_known_types_of_their_inputs() {
     let part = g.part(&[1], &[y], &g.outputs);
     assert_eq!(known(&part, "y"), "f32");
     let opset_import = part.opsets().unwrap();
-    let again = run(&ModelProto { opset_import, ..model(part.to_proto()) }).unwrap().graph;
+    let again = run(&ModelProto { opset_import, ..model(part.to_proto().unwrap()) }).unwrap().graph;
     assert_eq!(known(&again, "y"), "f32");
 }

@@ -27,7 +27,7 @@ fn raw_data_is_adopted_and_typed() {
     let model = model(g);
     let raw = model.graph.as_ref().unwrap().initializer[0].raw_data.clone().unwrap();
     let graph = run(&model).unwrap().graph;
-    assert_eq!(graph.constants[0].1.bytes().as_ptr(), raw.as_ptr());
+    assert_eq!(graph.constants[0].1.bytes().unwrap().as_ptr(), raw.as_ptr());
     assert_eq!(ty(&graph, "w"), "f32[2]");
 }
 

@@ -1,0 +1,128 @@
+//! Opens files below a folder so that nobody can lead the way out of it while it is walked.
+
+use std::fs::File;
+use std::io;
+use std::path::Path;
+
+/// Opens `path`, which was resolved before: it has no symbolic links and no `..`, and lies below `folder`.
+///
+/// Each name is opened in the folder that the name before it led to, and a symbolic link in place of one is an error. So if
+/// somebody puts a link in place of a part of the path after it was resolved, nothing is opened. A pipe does not wait for its
+/// writer. Systems other than Unix open the path as it is.
+///
+/// # Errors
+///
+/// What the system says; [`io::ErrorKind::NotADirectory`] for a symbolic link on the way; [`io::ErrorKind::InvalidInput`] if the
+/// path is not below the folder.
+pub(crate) fn open_beneath(folder: &Path, path: &Path) -> io::Result<File> {
+    let below = path.strip_prefix(folder).map_err(|_| io::ErrorKind::InvalidInput)?;
+    open(folder, below)
+}
+
+#[cfg(unix)]
+fn open(folder: &Path, below: &Path) -> io::Result<File> {
+    use rustix::fs::{Mode, OFlags, open, openat};
+    use std::path::Component;
+    // Passing through a folder needs no leave to list it.
+    #[cfg(any(target_os = "linux", target_os = "android"))]
+    const PASS: OFlags = OFlags::PATH;
+    #[cfg(not(any(target_os = "linux", target_os = "android")))]
+    const PASS: OFlags = OFlags::RDONLY;
+    let through = PASS.union(OFlags::DIRECTORY).union(OFlags::CLOEXEC);
+    let (Some(parents), Some(name)) = (below.parent(), below.file_name()) else {
+        return Err(io::ErrorKind::InvalidInput.into());
+    };
+    // Where a link ends the way, systems differ in what they say.
+    let met = |errno| {
+        if errno == rustix::io::Errno::LOOP {
+            io::ErrorKind::NotADirectory.into()
+        } else {
+            io::Error::from(errno)
+        }
+    };
+    let mut at = open(folder, through, Mode::empty())?;
+    for part in parents.components() {
+        let Component::Normal(part) = part else { return Err(io::ErrorKind::InvalidInput.into()) };
+        at = openat(&at, part, through | OFlags::NOFOLLOW, Mode::empty()).map_err(met)?;
+    }
+    let read = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
+    Ok(openat(&at, name, read, Mode::empty()).map_err(met)?.into())
+}
+
+#[cfg(not(unix))]
+fn open(folder: &Path, below: &Path) -> io::Result<File> {
+    File::open(folder.join(below))
+}
+
+#[cfg(all(test, unix))]
+#[expect(clippy::unwrap_used, reason = "tests")]
+mod tests {
+    use super::*;
+    use std::fs;
+    use std::io::Read;
+    use std::os::unix::fs::symlink;
+    use std::path::PathBuf;
+    use std::sync::atomic::{AtomicBool, Ordering};
+
+    /// A folder with `in/deep/w.bin` inside, and `secret/w.bin` beside it.
+    fn folder(name: &str) -> PathBuf {
+        let root = std::env::temp_dir()
+            .canonicalize()
+            .unwrap()
+            .join(format!("bb-beneath-{name}-{}", std::process::id()));
+        let _absent = fs::remove_dir_all(&root);
+        fs::create_dir_all(root.join("in/deep")).unwrap();
+        fs::create_dir_all(root.join("secret")).unwrap();
+        fs::write(root.join("in/deep/w.bin"), "weights").unwrap();
+        fs::write(root.join("secret/w.bin"), "secret").unwrap();
+        root
+    }
+
+    fn text(mut file: File) -> String {
+        let mut text = String::new();
+        file.read_to_string(&mut text).unwrap();
+        text
+    }
+
+    #[test]
+    fn links_on_the_way_or_at_its_end_are_not_followed() {
+        let root = folder("links");
+        let inside = root.join("in");
+        assert_eq!(text(open_beneath(&inside, &inside.join("deep/w.bin")).unwrap()), "weights");
+        symlink(root.join("secret"), inside.join("way")).unwrap();
+        symlink(root.join("secret/w.bin"), inside.join("deep/end.bin")).unwrap();
+        for path in
+            ["way/w.bin", "deep/end.bin", "../secret/w.bin", "deep/../../secret/w.bin", "", "deep/absent"]
+        {
+            assert!(open_beneath(&inside, &inside.join(path)).is_err(), "{path}");
+        }
+        assert!(open_beneath(&inside, &root.join("secret/w.bin")).is_err());
+        fs::remove_dir_all(root).unwrap();
+    }
+
+    #[test]
+    fn whoever_exchanges_a_folder_for_a_link_meanwhile_gains_nothing() {
+        let root = folder("race");
+        let inside = root.join("in");
+        let (deep, kept, link) = (inside.join("deep"), inside.join("kept"), inside.join("link"));
+        symlink(root.join("secret"), &link).unwrap();
+        let done = AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                while !done.load(Ordering::Relaxed) {
+                    fs::rename(&deep, &kept).unwrap();
+                    fs::rename(&link, &deep).unwrap();
+                    fs::rename(&deep, &link).unwrap();
+                    fs::rename(&kept, &deep).unwrap();
+                }
+            });
+            for _ in 0..20_000 {
+                if let Ok(file) = open_beneath(&inside, &deep.join("w.bin")) {
+                    assert_eq!(text(file), "weights");
+                }
+            }
+            done.store(true, Ordering::Relaxed);
+        });
+        fs::remove_dir_all(root).unwrap();
+    }
+}

@@ -1,0 +1,321 @@
+//! The bytes of a tensor: ready, or still to be compared with a checksum or moved to an aligned place.
+//!
+//! Bytes that were not checked are private to this file, and every way to them leads through [`Elements::checked`],
+//! which runs the check and reports what it found. So no caller can use the bytes of a damaged file, whatever it calls first.
+
+use super::{aligned_copy, mapped};
+use crate::Error;
+use bytes::Bytes;
+use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
+
+/// Compares bytes with what is known of them, for example a checksum.
+pub(crate) type Check = Box<dyn Fn(&[u8]) -> Result<(), Refusal> + Send + Sync>;
+
+/// Makes the error of a check that failed, each time that the bytes are asked for.
+pub(crate) type Refusal = Box<dyn Fn() -> Error + Send + Sync>;
+
+/// The bytes of a tensor. Clones share what was deferred, so it is done once for all of them.
+#[derive(Clone)]
+pub(super) enum Elements {
+    /// Checked and aligned.
+    Ready(Bytes),
+    Deferred(Arc<Deferred>),
+}
+
+/// Bytes that must be checked or moved before they are used.
+pub(super) struct Deferred {
+    /// Of any alignment, and damaged if `check` says so.
+    raw: Bytes,
+    align: usize,
+    check: Option<Check>,
+    /// What the check found. It runs once: those who come meanwhile wait, and a failure stays.
+    found: OnceLock<Result<(), Refusal>>,
+    /// The checked bytes at an aligned place.
+    aligned: OnceLock<Bytes>,
+    /// An aligned copy that others hold, as [`Elements::lent`] made it.
+    lent: Mutex<Weak<Bytes>>,
+}
+
+/// Bytes that clones of a tensor share as long as one of them is there.
+struct Lent(Arc<Bytes>);
+
+impl AsRef<[u8]> for Lent {
+    fn as_ref(&self) -> &[u8] {
+        &self.0
+    }
+}
+
+/// Tells whether elements must be moved before they can be viewed in place.
+fn moves(bytes: &Bytes, align: usize) -> bool {
+    !bytes.is_empty() && bytes.as_ptr().align_offset(align) != 0
+}
+
+impl Elements {
+    /// Takes bytes that need no check; they are moved on first use if they are not at a multiple of `align`.
+    pub(super) fn unchecked(bytes: Bytes, align: usize) -> Elements {
+        if moves(&bytes, align) { Elements::deferred(bytes, align, None) } else { Elements::Ready(bytes) }
+    }
+
+    fn deferred(raw: Bytes, align: usize, check: Option<Check>) -> Elements {
+        let (found, aligned) = (OnceLock::new(), OnceLock::new());
+        Elements::Deferred(Arc::new(Deferred { raw, align, check, found, aligned, lent: Mutex::default() }))
+    }
+
+    /// Returns the same bytes with a check, which runs before anybody gets them.
+    ///
+    /// # Errors
+    ///
+    /// That of an earlier check.
+    pub(super) fn with_check(self, align: usize, check: Check) -> Result<Elements, Error> {
+        let raw = self.checked()?.clone();
+        Ok(Elements::deferred(raw, align, Some(check)))
+    }
+
+    /// Returns the number of bytes.
+    pub(super) fn len(&self) -> usize {
+        match self {
+            Elements::Ready(bytes) => bytes.len(),
+            Elements::Deferred(deferred) => deferred.raw.len(),
+        }
+    }
+
+    /// Returns where the bytes came from, and the check that they have.
+    pub(super) fn place(&self) -> (usize, Option<usize>) {
+        match self {
+            Elements::Ready(bytes) => (bytes.as_ptr().addr(), None),
+            Elements::Deferred(deferred) => {
+                let check = deferred.check.is_some().then(|| Arc::as_ptr(deferred).addr());
+                (deferred.raw.as_ptr().addr(), check)
+            }
+        }
+    }
+
+    /// Returns the bytes after the check, of any alignment.
+    pub(super) fn checked(&self) -> Result<&Bytes, Error> {
+        match self {
+            Elements::Ready(bytes) => Ok(bytes),
+            Elements::Deferred(deferred) => deferred.checked(),
+        }
+    }
+
+    /// Returns the bytes after the check, aligned.
+    pub(super) fn aligned(&self) -> Result<&Bytes, Error> {
+        match self {
+            Elements::Ready(bytes) => Ok(bytes),
+            Elements::Deferred(deferred) => deferred.aligned(),
+        }
+    }
+
+    /// Returns the bytes after the check, aligned. If they must be moved, their copy lives as long as somebody holds it.
+    pub(super) fn lent(&self) -> Result<Bytes, Error> {
+        match self {
+            Elements::Ready(bytes) => Ok(bytes.clone()),
+            Elements::Deferred(deferred) => deferred.lent(),
+        }
+    }
+
+    /// Gives the memory of bytes in a mapped file back to the system.
+    pub(super) fn forget(&self) {
+        match self {
+            Elements::Ready(bytes) => mapped::forget(bytes),
+            Elements::Deferred(deferred) => mapped::forget(&deferred.raw),
+        }
+    }
+}
+
+impl Deferred {
+    fn checked(&self) -> Result<&Bytes, Error> {
+        if let Some(aligned) = self.aligned.get() {
+            return Ok(aligned);
+        }
+        if let Some(check) = &self.check {
+            self.found.get_or_init(|| check(&self.raw)).as_ref().map_err(|refusal| refusal())?;
+        }
+        Ok(&self.raw)
+    }
+
+    fn aligned(&self) -> Result<&Bytes, Error> {
+        if let Some(aligned) = self.aligned.get() {
+            return Ok(aligned);
+        }
+        let checked = self.checked()?;
+        let aligned = if moves(checked, self.align) {
+            aligned_copy("aligning a tensor", checked)?
+        } else {
+            checked.clone()
+        };
+        // If another thread was faster, its copy is kept.
+        Ok(self.aligned.get_or_init(|| aligned))
+    }
+
+    fn lent(&self) -> Result<Bytes, Error> {
+        let checked = self.checked()?;
+        if !moves(checked, self.align) {
+            return self.aligned().cloned();
+        }
+        let mut lent = self.lent.lock().unwrap_or_else(PoisonError::into_inner);
+        let copy = match lent.upgrade() {
+            Some(copy) => copy,
+            None => {
+                let copy = Arc::new(aligned_copy("aligning a tensor", checked)?);
+                *lent = Arc::downgrade(&copy);
+                mapped::forget(&self.raw);
+                copy
+            }
+        };
+        Ok(Bytes::from_owner(Lent(copy)))
+    }
+}
+
+#[cfg(test)]
+#[expect(clippy::unwrap_used, reason = "tests")]
+mod tests {
+    use super::*;
+    use crate::{DataType, TensorData};
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    /// Returns eight bytes at an address that is `shift` more than a multiple of 64.
+    fn placed(shift: usize) -> Bytes {
+        let store = Bytes::from((0u8..136).collect::<Vec<_>>());
+        let start = store.as_ptr().align_offset(64) + shift;
+        store.slice(start..start + 8)
+    }
+
+    /// Returns a tensor whose check counts how often it runs.
+    fn checked(shift: usize, good: bool) -> (TensorData, Arc<AtomicUsize>) {
+        let runs = Arc::new(AtomicUsize::new(0));
+        let count = runs.clone();
+        let check: Check = Box::new(move |bytes| {
+            count.fetch_add(1, Ordering::Relaxed);
+            assert_eq!(bytes.len(), 8);
+            let refusal = || Error::SavedTensor { number: 3, expected: 1, got: 2 };
+            if good { Ok(()) } else { Err(Box::new(refusal)) }
+        });
+        let x = TensorData::adopt(DataType::F32, &[2], placed(shift)).unwrap();
+        (x.checked_later(Some(check)).unwrap(), runs)
+    }
+
+    fn refused<T>(result: Result<T, Error>) -> bool {
+        matches!(result, Err(Error::SavedTensor { number: 3, expected: 1, got: 2 }))
+    }
+
+    /// Each way to the elements, by name; each tells whether it reported the damage.
+    type Way = (&'static str, fn(&TensorData) -> bool);
+
+    const WAYS: &[Way] = &[
+        ("prepare", |x| refused(x.prepare())),
+        ("bytes", |x| refused(x.bytes())),
+        ("unaligned_bytes", |x| refused(x.unaligned_bytes())),
+        ("aligned", |x| refused(x.aligned())),
+        ("as_slice", |x| refused(x.as_slice::<f32>())),
+        ("unpacked", |x| refused(x.unpacked())),
+        ("reshaped", |x| refused(x.reshaped(&[1, 2]).unwrap().bytes())),
+        ("cast", |x| refused(crate::convert::cast(x, DataType::I32, Default::default()))),
+        ("try_to_proto", |x| refused(x.try_to_proto("x"))),
+        ("to_proto", |x| TensorData::from_proto(&x.to_proto("x")).is_err()),
+        ("to_npy", |x| refused(x.to_npy())),
+        ("encode", |x| refused(crate::wire::encode(x))),
+        ("write", |x| refused(crate::wire::write(&mut Vec::new(), x, crate::wire::Checksum::Header))),
+        ("equality", |x| *x != x.clone()),
+        ("save", |x| {
+            let mut content = crate::compact::Writer::default();
+            crate::compact::Compact::write(x, &mut content);
+            crate::compact::write(&content, &mut Vec::new()).is_err()
+        }),
+    ];
+
+    #[test]
+    fn every_way_to_damaged_elements_reports_it_whichever_comes_first() {
+        for shift in [0, 1] {
+            for (first, way) in WAYS {
+                let (x, runs) = checked(shift, false);
+                assert!(way(&x), "{first}, shifted by {shift}");
+                // The others follow, also on clones, and the check does not run again.
+                for (second, way) in WAYS {
+                    assert!(way(&x.clone()), "{second} after {first}, shifted by {shift}");
+                }
+                assert_eq!(runs.load(Ordering::Relaxed), 1, "{first}, shifted by {shift}");
+            }
+        }
+    }
+
+    #[test]
+    fn the_check_of_good_elements_runs_once() {
+        for shift in [0, 1] {
+            let (x, runs) = checked(shift, true);
+            let plain = TensorData::adopt(DataType::F32, &[2], placed(0)).unwrap();
+            assert_eq!(runs.load(Ordering::Relaxed), 0);
+            for (way, damaged) in WAYS {
+                assert!(!damaged(&x.clone()), "{way}, shifted by {shift}");
+            }
+            assert_eq!(x.bytes().unwrap().len(), plain.byte_len());
+            assert_eq!(runs.load(Ordering::Relaxed), 1, "shifted by {shift}");
+        }
+    }
+
+    #[test]
+    fn threads_that_come_together_get_one_answer_of_one_check() {
+        for good in [true, false] {
+            let (x, runs) = checked(1, good);
+            std::thread::scope(|scope| {
+                for _ in 0..8 {
+                    scope.spawn(|| assert_eq!(x.clone().bytes().is_ok(), good));
+                }
+            });
+            assert_eq!(runs.load(Ordering::Relaxed), 1);
+        }
+    }
+
+    /// [`TensorData::iter_str`] returns no `Result`, so strings must be checked before there is a tensor.
+    #[test]
+    fn strings_are_checked_and_aligned_at_once() {
+        let text = TensorData::strings(&[1], &["ab"]).unwrap();
+        let mut store = vec![0; 3];
+        store.extend_from_slice(text.bytes().unwrap());
+        for shift in [3, 2, 1] {
+            let bytes = Bytes::from(store.split_off(0)).slice(shift..);
+            store = [&vec![0; shift - 1], &bytes[..]].concat();
+            let x = TensorData::adopt(DataType::String, &[1], bytes).unwrap();
+            assert_eq!(x.bytes().unwrap().as_ptr().align_offset(8), 0);
+            assert!(matches!(x.elements, Elements::Ready(_)));
+        }
+        let refusal = || Error::SavedTensor { number: 3, expected: 1, got: 2 };
+        assert!(refused(text.checked_later(Some(Box::new(move |_| Err(Box::new(refusal)))))));
+    }
+
+    #[test]
+    fn a_copy_for_alignment_lives_as_long_as_somebody_holds_it() {
+        let moved = TensorData::adopt(DataType::U32, &[2], placed(1)).unwrap();
+        let held = |x: &TensorData| match &x.elements {
+            Elements::Deferred(deferred) => deferred.lent.lock().unwrap().strong_count(),
+            Elements::Ready(_) => 0,
+        };
+        let [first, second] = [moved.aligned().unwrap(), moved.clone().aligned().unwrap()];
+        let place = |x: &TensorData| x.bytes().unwrap().as_ptr();
+        assert_eq!(first, moved);
+        assert_eq!(place(&first), place(&second));
+        assert_eq!(held(&moved), 2);
+        drop((first, second));
+        assert_eq!(held(&moved), 0);
+        // The tensor has its own copy once its elements were read.
+        moved.as_slice::<u32>().unwrap();
+        assert_eq!(place(&moved.aligned().unwrap()), place(&moved));
+        let aligned = TensorData::new(&[2], &[1f32, 2.0]).unwrap();
+        assert_eq!(place(&aligned.aligned().unwrap()), place(&aligned));
+    }
+
+    #[test]
+    fn tensors_of_one_place_with_other_checks_are_told_apart() {
+        let bytes = placed(0);
+        let make = || TensorData::adopt(DataType::F32, &[2], bytes.clone()).unwrap();
+        let good = || -> Option<Check> { Some(Box::new(|_| Ok(()))) };
+        let (first, second) = (make().checked_later(good()).unwrap(), make().checked_later(good()).unwrap());
+        assert_eq!(make().identity(), make().identity());
+        assert_eq!(first.identity(), first.reshaped(&[2, 1]).unwrap().identity());
+        assert_ne!(first.identity(), second.identity());
+        assert_ne!(first.identity(), make().identity());
+        let before = first.identity();
+        first.prepare().unwrap();
+        assert_eq!(first.identity(), before, "a check that has run does not change it");
+    }
+}

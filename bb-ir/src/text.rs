@@ -1,0 +1,190 @@
+//! Text of strangers, as people may read it.
+//!
+//! Names in a model and in a request may contain anything: characters that clear a terminal, end a line so that the next one
+//! looks like a message of the program, or reverse the order of what is read; and they may have millions of characters. What
+//! is written for people goes through [`shown`], or through [`printable`] where it has lines of its own.
+
+use std::borrow::Cow;
+use std::fmt::{self, Display, Formatter, Write};
+
+/// The greatest number of characters of a name that [`shown`] writes.
+pub const LONGEST: usize = 256;
+
+/// The greatest number of characters of a sentence that [`sentence`] writes.
+pub const LONGEST_SENTENCE: usize = 2048;
+
+/// The greatest number of names that [`listed`] writes.
+pub const MOST_LISTED: usize = 20;
+
+/// Shows a name on one line: characters that people cannot see are escaped as Rust writes them, and what is longer than
+/// [`LONGEST`] is cut.
+///
+/// # Examples
+///
+/// ```
+/// use bb_ir::text::shown;
+/// assert_eq!(shown("x\u{1b}[2J\n").to_string(), "x\\u{1b}[2J\\n");
+/// assert_eq!(shown("größe").to_string(), "größe");
+/// assert!(shown("x".repeat(5_000_000)).to_string().ends_with("x…"));
+/// ```
+pub fn shown<T: Display>(name: T) -> Shown<T> {
+    Shown { text: name, most: LONGEST }
+}
+
+/// Shows a sentence that contains names, as [`shown`] does; what is longer than [`LONGEST_SENTENCE`] is cut.
+pub fn sentence<T: Display>(sentence: T) -> Shown<T> {
+    Shown { text: sentence, most: LONGEST_SENTENCE }
+}
+
+/// Shows a text on one line, as [`shown`] does, and cuts what is longer than `most` characters.
+pub fn within<T: Display>(most: usize, text: T) -> Shown<T> {
+    Shown { text, most }
+}
+
+/// Lists names in quotation marks and brackets, of which [`shown`] writes each, and counts those after the first
+/// [`MOST_LISTED`].
+///
+/// # Examples
+///
+/// ```
+/// assert_eq!(bb_ir::text::listed(&["x", "y"]).to_string(), r#"["x", "y"]"#);
+/// ```
+pub fn listed<S: AsRef<str>>(names: &[S]) -> Listed<'_, S> {
+    Listed(names)
+}
+
+/// Escapes the characters of a text that people cannot see, but for line feeds.
+///
+/// This is for whole messages and tables on their way to a terminal. It does not cut, and it cannot know which lines are the
+/// program's own, so names in them went through [`shown`] before.
+pub fn printable(text: &str) -> Cow<'_, str> {
+    let escaped = |c: char| c != '\n' && is_hidden(c);
+    if !text.chars().any(escaped) {
+        return Cow::Borrowed(text);
+    }
+    let mut printable = String::with_capacity(text.len());
+    for c in text.chars() {
+        if escaped(c) { printable.push_str(&escape(c)) } else { printable.push(c) }
+    }
+    Cow::Owned(printable)
+}
+
+/// Tells whether a character controls how others are read rather than being read: control and format characters, and
+/// separators of lines and paragraphs.
+///
+/// Source: the Unicode Character Database, general categories Cc, Cf, Zl and Zp.
+pub fn is_hidden(c: char) -> bool {
+    // ASCII is nearly all text.
+    if c.is_ascii() {
+        return c.is_ascii_control();
+    }
+    c.is_control()
+        || matches!(c,
+            '\u{ad}' | '\u{600}'..='\u{605}' | '\u{61c}' | '\u{6dd}' | '\u{70f}' | '\u{890}'..='\u{891}'
+            | '\u{8e2}' | '\u{180e}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}'
+            | '\u{2060}'..='\u{206f}' | '\u{feff}' | '\u{fff9}'..='\u{fffb}' | '\u{110bd}' | '\u{110cd}'
+            | '\u{13430}'..='\u{1343f}' | '\u{1bca0}'..='\u{1bca3}' | '\u{1d173}'..='\u{1d17a}'
+            | '\u{e0000}'..='\u{e007f}')
+}
+
+/// Writes a character as Rust does in a literal.
+fn escape(c: char) -> String {
+    if c.is_ascii() { c.escape_debug().to_string() } else { c.escape_unicode().to_string() }
+}
+
+/// Text that is shown; see [`shown`].
+#[derive(Debug, Clone, Copy)]
+pub struct Shown<T> {
+    text: T,
+    most: usize,
+}
+
+impl<T: Display> Display for Shown<T> {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        let mut cut = Cut { to: f, left: self.most, is_cut: false };
+        write!(cut, "{}", self.text)?;
+        if cut.is_cut { f.write_char('…') } else { Ok(()) }
+    }
+}
+
+/// Names that are listed; see [`listed`].
+#[derive(Debug, Clone, Copy)]
+pub struct Listed<'a, S>(&'a [S]);
+
+impl<S: AsRef<str>> Display for Listed<'_, S> {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        f.write_char('[')?;
+        for (i, name) in self.0.iter().take(MOST_LISTED).enumerate() {
+            let separator = if i == 0 { "" } else { ", " };
+            write!(f, "{separator}\"{}\"", shown(name.as_ref()))?;
+        }
+        match self.0.len().checked_sub(MOST_LISTED) {
+            None | Some(0) => f.write_char(']'),
+            Some(more) => write!(f, ", and {more} more]"),
+        }
+    }
+}
+
+/// Escapes what is written to it, and drops what is too long.
+struct Cut<'a, 'f> {
+    to: &'a mut Formatter<'f>,
+    left: usize,
+    is_cut: bool,
+}
+
+impl Write for Cut<'_, '_> {
+    fn write_str(&mut self, text: &str) -> fmt::Result {
+        let mut rest = text;
+        while let Some(c) = rest.chars().next() {
+            let Some(left) = self.left.checked_sub(1) else {
+                self.is_cut = true;
+                return Ok(());
+            };
+            self.left = left;
+            if is_hidden(c) {
+                self.to.write_str(&escape(c))?
+            } else {
+                self.to.write_char(c)?
+            }
+            rest = rest.get(c.len_utf8()..).unwrap_or_default();
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_controls_a_terminal_or_the_order_of_reading_is_escaped() {
+        let evil = "a\u{1b}]0;b\u{7}\r\n\0\t\u{7f}\u{9b}2J\u{202e}\u{2066}\u{200b}\u{2028}\u{feff}\u{e0041}z";
+        let readable = "a\\u{1b}]0;b\\u{7}\\r\\n\\0\\t\\u{7f}\\u{9b}2J\\u{202e}\\u{2066}\\u{200b}\\u{2028}\\u{feff}\\u{e0041}z";
+        assert_eq!(shown(evil).to_string(), readable);
+        assert_eq!(printable(evil), readable.replace("\\n", "\n"));
+        // Escaping twice changes nothing.
+        assert_eq!(shown(readable).to_string(), readable);
+        assert_eq!(listed(&[evil, "b"]).to_string(), format!("[\"{readable}\", \"b\"]"));
+    }
+
+    #[test]
+    fn letters_of_all_scripts_stay() {
+        for text in ["größe", "переменная", "变量", "चर", "משתנה", "é", "a b", "`\"\\'"]
+        {
+            assert_eq!(shown(text).to_string(), text);
+            assert!(matches!(printable(text), Cow::Borrowed(_)));
+        }
+    }
+
+    #[test]
+    fn long_text_is_cut_by_characters() {
+        for (text, whole) in [("ü".repeat(LONGEST), true), ("ü".repeat(LONGEST + 1), false)] {
+            let shown = shown(&text).to_string();
+            assert_eq!(shown.chars().count(), if whole { LONGEST } else { LONGEST + 1 });
+            assert_eq!(shown.ends_with('…'), !whole);
+        }
+        let names: Vec<String> = (0..100_000).map(|i| format!("{i}{}", "n".repeat(1000))).collect();
+        let list = listed(&names).to_string();
+        assert!(list.ends_with(", and 99980 more]") && list.len() < 8000, "{}", list.len());
+    }
+}
