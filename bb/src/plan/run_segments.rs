@@ -15,7 +15,7 @@ use super::{Activity, Profile};
 use crate::contract::{Caller, begin_buffers, fill_buffers};
 use crate::onnx::{Call, OnnxValue};
 use crate::trace::Table;
-use crate::{Backend, Error, Executable, Module, Port, ResultBuffer, Tensor};
+use crate::{Backend, Error, Executable, Module, Port, ResultBuffer, RunOptions, Tensor};
 use bb_ir::TensorData;
 use bb_ir::graph::{Graph, ValueType};
 use smallvec::SmallVec;
@@ -336,7 +336,8 @@ fn run_host<B: Backend + ?Sized, S, W: Watch>(
     }
     watch.activity(since, Activity::Transfer, of);
     let since = watch.mark();
-    let results = (host.function)(&Call::new(node, &operands).within(state.ledger.value_bytes()))?;
+    let call = Call::new(node, &operands).within(state.ledger.value_bytes());
+    let results = RunOptions::paced(|| (host.function)(&call))??;
     drop(operands);
     state.ledger.host(results.iter().flatten())?;
     watch.activity(since, Activity::Host, of);

@@ -9,10 +9,10 @@ use super::origin::{Origin, Origins};
 use super::repetition::Repetition;
 use super::resolve::{Code, Inner, Repeat, Resolved};
 use super::segment::missing;
-use crate::Error;
 use crate::error::NodePart;
 use crate::onnx::{Call, HostFunction, OnnxValue, OpOutputs};
 use crate::trace::{OriginId, Table, TraceStop, TraceValue, TracedTensor, Tracer, WeightId};
+use crate::{Error, RunOptions};
 use bb_ir::TensorData;
 use bb_ir::graph::{Dim, Node, ValueId, ValueType};
 use smallvec::SmallVec;
@@ -196,7 +196,8 @@ impl<'t> Tracing<'t> {
                 }
                 let known: SmallVec<[Option<TensorData>; 4]> =
                     tensors.iter().map(|x| x.as_ref().and_then(|x| x.known_or_tied().cloned())).collect();
-                let computed = function(&Call::new(node, &known).within(self.tracer.limit()))?;
+                let call = Call::new(node, &known).within(self.tracer.limit());
+                let computed = RunOptions::paced(|| function(&call)).map_err(TraceStop::from)??;
                 if !self.tracer.folds(computed.iter().flatten())? {
                     return Ok(NodeTrace::Host(function));
                 }
