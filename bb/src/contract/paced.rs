@@ -78,7 +78,8 @@ mod tests {
     #[test]
     fn a_panic_goes_on() {
         let options = RunOptions::default().with_cancel(&CancelToken::new());
-        let panicked = catch_unwind(|| options.within(|| RunOptions::paced(|| resume_unwind(Box::new(7)))));
+        let work = || options.within(|| RunOptions::paced(|| resume_unwind(Box::new(7))));
+        let panicked = catch_unwind(AssertUnwindSafe(work));
         assert_eq!(panicked.err().and_then(|panic| panic.downcast::<i32>().ok()), Some(Box::new(7)));
     }
 }
