@@ -203,7 +203,8 @@ fn grouped<T: Copy>(
         entries.sort_unstable_by(|a, b| order(&mut pace, a, b).then(a.cmp(b)));
         entries
     };
-    let mut runs: Vec<&[usize]> = memory::collected(OP, entries.chunk_by(|a, b| order(&mut pace, a, b).is_eq()))?;
+    let mut runs: Vec<&[usize]> =
+        memory::collected(OP, entries.chunk_by(|a, b| order(&mut pace, a, b).is_eq()))?;
     if !sorted {
         runs.sort_unstable_by(|a, b| {
             pace.step(1);

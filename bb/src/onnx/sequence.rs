@@ -72,11 +72,8 @@ impl<T> Call<'_, OnnxValue<T>> {
 ///
 /// [`Error::Operator`] if it is not one number, or none of the positions.
 pub(crate) fn place(op: &str, read: &[i64], positions: usize) -> Result<usize, Error> {
-    let wrong = |problem| Error::Operator {
-        op: op.to_owned(),
-        part: NodePart::other("the position"),
-        problem,
-    };
+    let wrong =
+        |problem| Error::Operator { op: op.to_owned(), part: NodePart::other("the position"), problem };
     let &[given] = read else {
         return Err(wrong(format!("has {} elements, expected 1", read.len())));
     };

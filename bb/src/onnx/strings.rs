@@ -190,12 +190,7 @@ impl Case {
 }
 
 /// The parts of a string between delimiters, or between runs of white space where there is none.
-fn parts<'a>(
-    text: &'a str,
-    delimiter: &str,
-    most: usize,
-    pace: &mut Pace,
-) -> Result<Vec<&'a str>, Error> {
+fn parts<'a>(text: &'a str, delimiter: &str, most: usize, pace: &mut Pace) -> Result<Vec<&'a str>, Error> {
     if !delimiter.is_empty() {
         let parts = text.splitn(most.saturating_add(1), delimiter);
         return Ok(memory::collected("StringSplit", parts.inspect(|part| pace.step(1 + part.len() / 16)))?);

@@ -214,7 +214,9 @@ impl SequenceCode {
         Ok(match self {
             SequenceCode::Same => operands.take(0)?,
             SequenceCode::HasElement => tensor(TensorData::bools(&[], &[true]))?,
-            SequenceCode::Length => tensor(Ok(TensorData::scalar(operands.sequence(0)?.items().len() as i64)))?,
+            SequenceCode::Length => {
+                tensor(Ok(TensorData::scalar(operands.sequence(0)?.items().len() as i64)))?
+            }
             SequenceCode::At => {
                 let sequence = operands.sequence(0)?;
                 let items = sequence.items();

@@ -175,7 +175,10 @@ impl<B: Backend + ?Sized, N: Natives<B>> Program<B, N> {
         loop {
             match self.step(on, &mut frames, ran, state, watch) {
                 Ok(ControlFlow::Continue(next)) => ran = next,
-                Ok(ControlFlow::Break(outputs)) => return Ok(outputs),
+                // A run that must end fails even if nothing is left to do.
+                Ok(ControlFlow::Break(outputs)) => {
+                    return state.go_on().map(|()| outputs).map_err(Into::into);
+                }
                 // What fails in a body fails in every loop around it.
                 Err(error) => {
                     return Err(frames.iter().rev().fold(error, |error, frame| {
@@ -351,10 +354,7 @@ impl<S> Between<S> {
 }
 
 /// Picks values.
-fn picked<T: Clone>(
-    live: &Table<LiveIndex, Item<T>>,
-    indices: &[LiveIndex],
-) -> Result<Vec<Item<T>>, Error> {
+fn picked<T: Clone>(live: &Table<LiveIndex, Item<T>>, indices: &[LiveIndex]) -> Result<Vec<Item<T>>, Error> {
     indices.iter().map(|index| live.get(*index).cloned()).collect()
 }
 

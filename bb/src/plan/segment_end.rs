@@ -177,9 +177,7 @@ impl Outputs {
     pub(super) fn push(&mut self, slot: &Slot) {
         self.structured |= !matches!(slot, Slot::Parts(OnnxValue::Tensor(_)));
         self.items.push(match slot {
-            Slot::Parts(item) => {
-                Form::Parts(item.map(&mut |x: &TracedTensor| self.tensors.push(x.read())))
-            }
+            Slot::Parts(item) => Form::Parts(item.map(&mut |x: &TracedTensor| self.tensors.push(x.read()))),
             Slot::Held(position) => {
                 self.passed.push(*position);
                 Form::Held

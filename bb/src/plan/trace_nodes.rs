@@ -426,10 +426,7 @@ impl<'t> Tracing<'t> {
             match tracing.node(node, code) {
                 Ok(NodeTrace::Results) => {}
                 Ok(
-                    NodeTrace::Branch(_)
-                    | NodeTrace::Host(_)
-                    | NodeTrace::Repeat(_)
-                    | NodeTrace::Sequence(_),
+                    NodeTrace::Branch(_) | NodeTrace::Host(_) | NodeTrace::Repeat(_) | NodeTrace::Sequence(_),
                 )
                 | Err(TraceStop::Needs(_)) => return Ok(None),
                 Err(TraceStop::Error(error)) => return Err(in_node(&inner.resolved.graph, node, error)),

@@ -208,7 +208,8 @@ impl Walk<'_> {
                     });
                     let results = self.graph(body, given, &at.inside(name, "body", Some(iteration)))?;
                     both(zip(zip(loops.each_mut(), on), results), |((looping, on), results)| {
-                        looping.absorb(&on, results.iter().map(|x| Item::Parts(x.map(&mut Held::of))).collect())
+                        looping
+                            .absorb(&on, results.iter().map(|x| Item::Parts(x.map(&mut Held::of))).collect())
                     })?;
                 }
                 Ok(())

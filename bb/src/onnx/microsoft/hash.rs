@@ -28,7 +28,7 @@ static HASH: HostKernel = HostKernel {
                 let mut pace = Pace::new();
                 let texts = x.iter_str().inspect(|text| pace.step(text.len() / 4));
                 memory::collected(OP, texts.map(|text| hash(text.as_bytes(), seed)))?
-            },
+            }
             dtype => {
                 let elements = x.bytes().chunks_exact(dtype.bits() / 8);
                 memory::collected(OP, elements.map(|bytes| hash(bytes, seed)))?

@@ -142,7 +142,11 @@ fn reach(
             State::Union { alternates } => pending.extend_from_slice(alternates),
             State::BinaryUnion { alt1, alt2 } => pending.extend([*alt1, *alt2]),
             State::Capture { next, .. } => pending.push(*next),
-            State::ByteRange { .. } | State::Sparse(_) | State::Dense(_) | State::Fail | State::Match { .. } => {}
+            State::ByteRange { .. }
+            | State::Sparse(_)
+            | State::Dense(_)
+            | State::Fail
+            | State::Match { .. } => {}
         }
     }
 }

@@ -38,8 +38,7 @@ impl<T: Tensor> Repetition<T> {
                     .iter()
                     .map(|item| {
                         let Item::Parts(item) = item else { return Ok(item.clone()) };
-                        let of_row =
-                            |x: &T| on.squeeze(&on.slice(x, &[row], &[row + 1], &[0], &[])?, &[0]);
+                        let of_row = |x: &T| on.squeeze(&on.slice(x, &[row], &[row + 1], &[0], &[])?, &[0]);
                         item.try_map(&mut { of_row }).map(Item::Parts)
                     })
                     .collect::<Result<_, B::Error>>()?;

@@ -115,11 +115,7 @@ impl<T: Tensor> Repetition<T> {
         Ok(())
     }
 
-    pub(super) fn begin_map(
-        &mut self,
-        body: &Graph,
-        operands: Vec<Option<Item<T>>>,
-    ) -> Result<(), Error> {
+    pub(super) fn begin_map(&mut self, body: &Graph, operands: Vec<Option<Item<T>>>) -> Result<(), Error> {
         for operand in operands {
             let from = operand.unwrap_or(Item::Parts(OnnxValue::Absent));
             if let Some(items) = from.items() {
