@@ -19,6 +19,7 @@ pub mod memory;
 mod nearest;
 pub mod op;
 pub mod opset;
+pub mod pace;
 pub mod proto;
 mod shape;
 mod tensor;

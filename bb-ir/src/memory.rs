@@ -1,9 +1,10 @@
 //! Vectors that report an error when the system has no memory for them.
 //!
 //! The standard library ends the process when an allocation fails. Wherever a model, a file or an extent
-//! decides the size of a vector, these functions make it, so that a failed allocation is [`Error::Memory`].
+//! decides the size of a vector, these functions make it, so that a failed allocation is [`Error::Memory`]. While they fill it,
+//! they ask whether to go on ([`pace`]).
 
-use crate::Error;
+use crate::{Error, pace};
 
 /// Returns `count`, or the greatest `usize` if that is less, as on processors whose addresses have 32 bits.
 pub const fn at_most(count: u64) -> usize {
@@ -48,6 +49,10 @@ pub fn reserve<T>(op: &'static str, vec: &mut Vec<T>, n: usize) -> Result<(), Er
 /// As [`room`].
 pub fn filled<T: Clone>(op: &'static str, value: T, n: usize) -> Result<Vec<T>, Error> {
     let mut vec = room(op, n)?;
+    while vec.len() + part::<T>() < n {
+        vec.resize(vec.len() + part::<T>(), value.clone());
+        pace::ask();
+    }
     vec.resize(n, value);
     Ok(vec)
 }
@@ -59,7 +64,7 @@ pub fn filled<T: Clone>(op: &'static str, value: T, n: usize) -> Result<Vec<T>, 
 /// As [`room`].
 pub fn copied<T: Clone>(op: &'static str, elements: &[T]) -> Result<Vec<T>, Error> {
     let mut vec = room(op, elements.len())?;
-    vec.extend_from_slice(elements);
+    extend(&mut vec, elements);
     Ok(vec)
 }
 
@@ -73,9 +78,19 @@ pub fn collected<T>(op: &'static str, elements: impl IntoIterator<Item = T>) -> 
     let mut vec = room(op, elements.size_hint().0)?;
     // The lower bound of the size hint is reserved, so these elements fit without growing.
     let promised = vec.capacity();
-    vec.extend(elements.by_ref().take(promised));
+    while vec.len() < promised {
+        let part = pace::STRETCH.min(promised - vec.len());
+        let before = vec.len();
+        vec.extend(elements.by_ref().take(part));
+        if vec.len() < before + pace::STRETCH {
+            break;
+        }
+        pace::ask();
+    }
+    let mut pace = pace::Pace::new();
     for element in elements {
         push(op, &mut vec, element)?;
+        pace.step(1);
     }
     Ok(vec)
 }
@@ -91,8 +106,10 @@ pub fn try_collected<T, E: From<Error>>(
 ) -> Result<Vec<T>, E> {
     let elements = elements.into_iter();
     let mut vec = room(op, elements.size_hint().0)?;
+    let mut pace = pace::Pace::new();
     for element in elements {
         push(op, &mut vec, element?)?;
+        pace.step(1);
     }
     Ok(vec)
 }
@@ -118,8 +135,25 @@ pub fn push<T>(op: &'static str, vec: &mut Vec<T>, element: T) -> Result<(), Err
 pub fn append<T: Clone>(op: &'static str, vec: &mut Vec<T>, elements: &[T]) -> Result<(), Error> {
     vec.try_reserve(elements.len())
         .map_err(|_| out_of_memory::<T>(op, vec.len().saturating_add(elements.len())))?;
-    vec.extend_from_slice(elements);
+    extend(vec, elements);
     Ok(())
+}
+
+/// Appends a slice to a vector that has room for it.
+pub(crate) fn extend<T: Clone>(vec: &mut Vec<T>, elements: &[T]) {
+    if elements.len() <= part::<T>() {
+        return vec.extend_from_slice(elements);
+    }
+    for part in elements.chunks(part::<T>()) {
+        vec.extend_from_slice(part);
+        pace::ask();
+    }
+}
+
+/// The elements that are copied before the next question whether to go on.
+const fn part<T>() -> usize {
+    let size = if size_of::<T>() == 0 { 1 } else { size_of::<T>() };
+    if pace::BYTES < size { 1 } else { pace::BYTES / size }
 }
 
 /// Checks whether the system can allocate `bytes` bytes now.
@@ -168,6 +202,27 @@ mod tests {
         ] {
             assert!(matches!(bytes, Err(Error::Memory { op: "a", bytes }) if bytes == most * 8));
         }
+    }
+
+    #[test]
+    fn filling_asks_whether_to_go_on() {
+        thread_local! {
+            static ASKED: std::cell::Cell<usize> = const { std::cell::Cell::new(0) };
+        }
+        let asked = |work: &dyn Fn()| {
+            ASKED.set(0);
+            pace::asked(|| ASKED.set(ASKED.get() + 1), work);
+            ASKED.get()
+        };
+        let (count, bytes) = (3 * pace::STRETCH, vec![7u8; 3 * pace::BYTES + 1]);
+        assert_eq!(asked(&|| assert_eq!(collected("a", 0..count).unwrap().len(), count)), 3);
+        let odd = || collected("a", (0..2 * count).filter(|i| i % 2 == 1)).unwrap();
+        assert_eq!(asked(&|| assert_eq!(odd().last(), Some(&(2 * count - 1)))), 3);
+        let fallible = || try_collected::<_, Error>("a", (0..count).map(Ok)).unwrap();
+        assert_eq!(asked(&|| assert_eq!(fallible().len(), count)), 3);
+        assert!(asked(&|| assert_eq!(copied("a", &bytes).unwrap(), bytes)) >= 3);
+        assert!(asked(&|| assert_eq!(filled("a", 7u8, bytes.len()).unwrap(), bytes)) >= 3);
+        assert!(asked(&|| append("a", &mut vec![1], &bytes).unwrap()) >= 3);
     }
 
     #[test]

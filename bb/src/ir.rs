@@ -41,6 +41,12 @@ pub mod memory {
     };
 }
 
+/// How loops find out that nobody waits for them any more. Kernels hand the function over by
+/// [`RunOptions::paced`](crate::RunOptions::paced).
+pub mod pace {
+    pub use bb_ir::pace::{Pace, STRETCH, ask, asked};
+}
+
 /// Operations as data: their rows and their parameters.
 pub mod op {
     pub use bb_ir::op::{Arity, AtomicOpDecl, AtomicOpsetDecl, Family, OpSpec, Param, ParamKind, ParamSpec};

@@ -5,6 +5,7 @@
 
 use crate::error::Result;
 use bb::RunOptions;
+use bb::ir::pace::asked;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 
 /// The number of elements after which a loop over cheap operations looks. It takes a few milliseconds for them.
@@ -41,7 +42,8 @@ pub(crate) fn look() {
 #[inline]
 pub(crate) fn caught<R>(kernel: impl FnOnce() -> R) -> Result<R> {
     // Nothing that the kernel wrote is used afterwards.
-    catch_unwind(AssertUnwindSafe(kernel)).or_else(|panic| match panic.downcast::<Ended>() {
+    // The loops of `bb::ir`, such as those that read numbers from texts, look in the same way.
+    catch_unwind(AssertUnwindSafe(|| asked(look, kernel))).or_else(|panic| match panic.downcast::<Ended>() {
         Ok(ended) => Err(ended.0.into()),
         Err(panic) => resume_unwind(panic),
     })

@@ -6,6 +6,7 @@
 
 use super::Rounding;
 use super::minifloat::{decode_table, encode_slice};
+use crate::pace::Pace;
 use crate::{DataType, Error};
 use half::slice::HalfFloatSliceExt;
 use half::{bf16, f16};
@@ -104,10 +105,12 @@ impl Job<'_> {
     fn run<C: Carrier>(self, load: impl Fn(&[u8], &mut [C])) {
         let mut carrier = [C::default(); CHUNK];
         let out_size = unpacked_size(self.to);
+        let mut pace = Pace::new();
         for (src, out) in self.src.chunks(CHUNK * self.size).zip(self.out.chunks_mut(CHUNK * out_size)) {
             if let Some(chunk) = carrier.get_mut(..src.len() / self.size) {
                 load(src, chunk);
                 C::store(chunk, self.to, self.rounding, out);
+                pace.step(chunk.len());
             }
         }
     }

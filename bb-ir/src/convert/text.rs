@@ -6,6 +6,7 @@
 //! of `INF` and `NaN` are ignored.
 
 use super::{Rounding, cast_into, unpacked_size};
+use crate::pace::Pace;
 use crate::tensor::StringsBuilder;
 use crate::{DataType, Error, TensorData, memory};
 use half::f16;
@@ -34,6 +35,9 @@ pub fn format_tensor(from: DataType, shape: &[usize], src: &[u8]) -> Result<Tens
     strings.finish(shape)
 }
 
+/// The work of writing or reading a number, in units of [`Pace`].
+const UNITS: usize = 32;
+
 /// A function that receives each formatted element.
 type Emit<'a> = &'a mut dyn FnMut(&str) -> Result<(), Error>;
 
@@ -42,7 +46,13 @@ fn format_each(from: DataType, src: &[u8], emit: Emit<'_>) -> Result<(), Error> 
         DataType::String | DataType::C64 | DataType::C128 => {
             Err(Error::Unsupported { op: "cast", dtype: from })
         }
-        DataType::Bool => src.iter().try_for_each(|&b| emit(if b == 0 { "False" } else { "True" })),
+        DataType::Bool => {
+            let mut pace = Pace::new();
+            src.iter().try_for_each(|&b| {
+                pace.step(1);
+                emit(if b == 0 { "False" } else { "True" })
+            })
+        }
         DataType::U64 => through(from, src, DataType::U64, emit, |b| u64::from_le_bytes(b).to_string()),
         DataType::F64 => through(from, src, DataType::F64, emit, |b| {
             let x = f64::from_le_bytes(b);
@@ -90,7 +100,9 @@ pub fn parse_elements<'a>(
             got,
         });
     }
+    let mut pace = Pace::new();
     for (text, out) in texts.zip(out.chunks_mut(size)) {
+        pace.step(UNITS + text.len());
         let refused = || Error::CastText { text: text.chars().take(64).collect(), to };
         if to == DataType::Bool {
             out.fill(u8::from(!text.is_empty()));
@@ -119,11 +131,13 @@ fn through<const N: usize>(
 ) -> Result<(), Error> {
     const CHUNK: usize = 256;
     let mut carried = [[0u8; N]; CHUNK];
+    let mut pace = Pace::new();
     for chunk in src.chunks(CHUNK * unpacked_size(from)) {
         let count = chunk.len() / unpacked_size(from);
         let carried = carried.get_mut(..count).unwrap_or_default();
         cast_into(from, chunk, carrier, Rounding::default(), carried.as_flattened_mut())?;
         carried.iter().try_for_each(|&element| emit(&format(element)))?;
+        pace.step(count * UNITS);
     }
     Ok(())
 }

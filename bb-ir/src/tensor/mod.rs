@@ -385,7 +385,7 @@ pub fn element_count(shape: &[usize]) -> Option<usize> {
 
 /// Copies `bytes` into a buffer aligned to [`ALIGNMENT`].
 fn aligned_copy(op: &'static str, bytes: &[u8]) -> Result<Bytes, Error> {
-    aligned(op, bytes.len(), |out| out.extend_from_slice(bytes))
+    aligned(op, bytes.len(), |out| memory::extend(out, bytes))
 }
 
 /// Makes a buffer that is aligned to [`ALIGNMENT`] from the bytes that `write` appends, at most `size`.

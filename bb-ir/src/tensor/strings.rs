@@ -1,6 +1,7 @@
 //! Tensors of strings: one buffer with `n + 1` offsets and the text that they divide.
 
 use super::{Elements, TensorData, aligned, element_count};
+use crate::pace::Pace;
 use crate::{DataType, Error, Shape, memory};
 
 /// The bytes of one offset.
@@ -26,14 +27,16 @@ impl TensorData {
         }
         let text: usize = elements.iter().map(|s| s.as_ref().len()).sum();
         let bytes = aligned("making a tensor", (n + 1) * OFFSET + text, |bytes| {
-            let mut end = 0u64;
+            let (mut end, mut pace) = (0u64, Pace::new());
             bytes.extend_from_slice(&end.to_le_bytes());
             for s in elements {
                 end += s.as_ref().len() as u64;
                 bytes.extend_from_slice(&end.to_le_bytes());
+                pace.step(1);
             }
             for s in elements {
-                bytes.extend_from_slice(s.as_ref().as_bytes());
+                memory::extend(bytes, s.as_ref().as_bytes());
+                pace.step(1);
             }
         })?;
         Ok(TensorData { dtype: DataType::String, shape, elements: Elements::Ready(bytes) })
@@ -111,8 +114,12 @@ impl StringsBuilder {
         }
         let bytes = aligned(self.op, (n + 1) * OFFSET + self.text.len(), |bytes| {
             bytes.extend_from_slice(&0u64.to_le_bytes());
-            self.ends.iter().for_each(|end| bytes.extend_from_slice(&end.to_le_bytes()));
-            bytes.extend_from_slice(&self.text);
+            let mut pace = Pace::new();
+            self.ends.iter().for_each(|end| {
+                bytes.extend_from_slice(&end.to_le_bytes());
+                pace.step(1);
+            });
+            memory::extend(bytes, &self.text);
         })?;
         Ok(TensorData { dtype, shape: Shape::from_slice(shape), elements: Elements::Ready(bytes) })
     }

@@ -10,6 +10,7 @@ mod executable;
 mod inputs;
 #[cfg(all(test, bb_model))]
 mod model;
+mod paced;
 mod prepare;
 mod run_options;
 mod size;

@@ -1,7 +1,7 @@
 //! The start of a segment that is traced without running anything before it.
 
 use crate::onnx::OnnxValue;
-use crate::plan::{SegmentInput, SegmentTrace, Start, Structure};
+use crate::plan::{Form, SegmentInput, SegmentTrace, Start, Structure};
 use crate::trace::Varies;
 use bb_ir::graph::ValueId;
 
@@ -29,7 +29,7 @@ impl Begin {
     /// Returns the structure of the values; `None` if all of them are tensors.
     pub(super) fn structure(&self) -> Structure {
         let tensors = self.items.iter().all(|item| matches!(item, OnnxValue::Tensor(())));
-        (!tensors).then(|| self.items.clone().into())
+        (!tensors).then(|| self.items.iter().cloned().map(Form::Parts).collect())
     }
 }
 
@@ -49,12 +49,11 @@ pub(super) fn results(
     });
     let mut given = Vec::with_capacity(values.len());
     for (at, value) in values.iter().enumerate() {
-        let item = traced
-            .structure
-            .as_ref()
-            .and_then(|items| items.get(at))
-            .cloned()
-            .unwrap_or(OnnxValue::Tensor(()));
+        let item = match traced.structure.as_ref().and_then(|items| items.get(at)) {
+            Some(Form::Parts(item)) => item.clone(),
+            // What is looked at passes no sequence on.
+            Some(Form::Held) | None => OnnxValue::Tensor(()),
+        };
         let mut own = Vec::new();
         item.visit(&mut |()| own.extend(tensors.next().flatten()));
         given.push((*value, item, own));

@@ -86,6 +86,7 @@ impl Program {
             let outputs = self.begin(at, backends, &values).wait()?;
             self.end(at, outputs, &mut values)?;
         }
+        RunOptions::check_current()?;
         self.leave(&values)
     }
 
@@ -101,6 +102,7 @@ impl Program {
             let outputs = self.begin(at, backends, &values).await?;
             self.end(at, outputs, &mut values)?;
         }
+        RunOptions::check_current()?;
         self.leave(&values)
     }
 

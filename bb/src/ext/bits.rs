@@ -3,6 +3,7 @@
 use super::{HostKernel, Ops, math, types};
 use crate::{DataType, Error, Tensor};
 use bb_ir::op::{Param, take};
+use bb_ir::pace::{Pace, STRETCH};
 use bb_ir::{TensorData, memory};
 
 crate::ext::family::family! { [
@@ -182,7 +183,11 @@ fn joined(
         let at = positions(op, x.shape(), &shape)?;
         let elements = x.bytes()?;
         let mut bytes = memory::room(op, at.len().saturating_mul(width))?;
-        bytes.extend(at.iter().filter_map(|at| elements.get(at * width..(at + 1) * width)).flatten());
+        let mut pace = Pace::new();
+        for at in at.chunks(STRETCH) {
+            pace.step(at.len());
+            bytes.extend(at.iter().filter_map(|at| elements.get(at * width..(at + 1) * width)).flatten());
+        }
         Ok(bytes)
     };
     let (left, right) = (spread(a)?, spread(b)?);
@@ -198,9 +203,13 @@ pub(crate) fn positions(op: &'static str, shape: &[usize], to: &[usize]) -> Resu
     let own = super::scatter::strides(shape);
     let steps = shape.iter().zip(&own).map(|(&d, &step)| if d == 1 { 0 } else { step });
     let steps = std::iter::repeat_n(0, to.len() - shape.len()).chain(steps);
+    let mut pace = Pace::new();
     to.iter().zip(steps).try_fold(vec![0], |positions, (&extent, step)| {
         let mut longer = memory::room(op, positions.len().saturating_mul(extent))?;
-        longer.extend(positions.into_iter().flat_map(|p| (0..extent).map(move |i| p + i * step)));
+        for p in positions {
+            pace.step(extent);
+            longer.extend((0..extent).map(|i| p + i * step));
+        }
         Ok(longer)
     })
 }

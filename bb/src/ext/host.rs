@@ -1,7 +1,7 @@
 //! Computations on host tensors that primitives cannot express. Plans run them as steps of their own.
 
 use crate::error::Internal;
-use crate::{Backend, Error, Outputs};
+use crate::{Backend, Error, Outputs, RunOptions};
 use bb_ir::TensorData;
 use bb_ir::op::Param;
 
@@ -77,7 +77,7 @@ pub(crate) fn run_checked<B: Backend + ?Sized>(
     let operands: Vec<Option<TensorData>> =
         inputs.iter().map(|x| x.map(|x| on.to_host(x)).transpose()).collect::<Result<_, _>>()?;
     let refs: Vec<Option<&TensorData>> = operands.iter().map(Option::as_ref).collect();
-    let results = (body.run)(&refs, params)?;
+    let results = RunOptions::paced(|| (body.run)(&refs, params))??;
     drop(operands);
     check(&results)?;
     results.iter().map(|y| on.constant(y)).collect()

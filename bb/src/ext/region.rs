@@ -5,6 +5,7 @@ use crate::ext::{HostKernel, Ops, RoiAlignOptions, fail, host};
 use crate::{DataType, Error, Tensor};
 use bb_ir::convert::{Rounding, cast};
 use bb_ir::op::Param;
+use bb_ir::pace::Pace;
 use bb_ir::{Shape, TensorData, memory};
 
 /// The greatest number of samples that an attribute may ask for along one dimension of a bin.
@@ -120,6 +121,7 @@ fn run_align(inputs: &[Option<&TensorData>], params: &[Param<'_>]) -> Result<Vec
     let (&[count, channels, rows, columns], Some(&batch)) = (&out[..], x.shape().first()) else {
         return Err(Error::excluded("a result of roi_align to have rank 4"));
     };
+    let mut pace = Pace::new();
     let mut y = memory::room("RoiAlign", count * channels * rows * columns)?;
     for (&roi, &image) in rois.as_chunks::<4>().0.iter().zip(images.as_slice::<i64>()?) {
         let image = usize::try_from(image).ok().filter(|&i| i < batch);
@@ -134,6 +136,8 @@ fn run_align(inputs: &[Option<&TensorData>], params: &[Param<'_>]) -> Result<Vec
             let rows: Vec<&[f64]> = memory::collected("RoiAlign", map.rows(image, channel))?;
             for down in &down {
                 for across in &across {
+                    // Of a bin, few samples lie on the map, but all of the map may.
+                    pace.step(1 + down.len().saturating_mul(across.len()));
                     y.push(if *max {
                         let off = (down.len() as f64) < tall || (across.len() as f64) < wide;
                         greatest(&rows, down, across, off && tall * wide > 0.0)
@@ -251,6 +255,7 @@ fn run_max(inputs: &[Option<&TensorData>], params: &[Param<'_>]) -> Result<Vec<T
     let (&[count, channels, rows, columns], Some(&batch)) = (&out[..], x.shape().first()) else {
         return Err(Error::excluded("a result of max_roi_pool to have rank 4"));
     };
+    let mut pace = Pace::new();
     let mut y = memory::room("MaxRoiPool", count * channels * rows * columns)?;
     for &[image, left, top, right, bottom] in rois.as_chunks::<5>().0 {
         if !(0.0..batch as f64).contains(&image) {
@@ -263,6 +268,7 @@ fn run_max(inputs: &[Option<&TensorData>], params: &[Param<'_>]) -> Result<Vec<T
             for &(y0, y1) in &down {
                 let inside = rows.get(y0..y1).unwrap_or_default();
                 for &(x0, x1) in &across {
+                    pace.step(1 + inside.len().saturating_mul(x1.saturating_sub(x0)));
                     let elements = inside.iter().flat_map(|row| row.get(x0..x1).unwrap_or_default());
                     y.push(elements.copied().reduce(f64::max).unwrap_or(0.0));
                 }

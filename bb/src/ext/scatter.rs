@@ -3,6 +3,7 @@
 use super::sort::{by_dtype, by_size};
 use crate::Error;
 use bb_ir::op::{Param, take};
+use bb_ir::pace::{Pace, STRETCH};
 use bb_ir::{DataType, Element, TensorData, bf16, f16, memory};
 use std::cmp::Ordering;
 
@@ -124,9 +125,10 @@ pub(super) fn elements(
     // The index along the axis takes the place of the coordinate.
     let along = steps.get_mut(axis).map_or(0, std::mem::take);
     let list = indices(places)?;
-    let mut positions = memory::room(OP, list.len())?;
+    let (mut positions, mut pace) = (memory::room(OP, list.len())?, Pace::new());
     let (mut coordinates, mut others) = (vec![0; shape.len()], 0usize);
     for index in list {
+        pace.step(1);
         positions.push(from_start(OP, index, extent)? * along + others);
         for ((coordinate, &end), &step) in coordinates.iter_mut().zip(shape).zip(&steps).rev() {
             *coordinate += 1;
@@ -158,10 +160,11 @@ pub(super) fn slices(inputs: &[Option<&TensorData>], params: &[Param<'_>]) -> Re
     let steps = strides(named);
     let count: usize = lead.iter().product();
     let list = indices(places)?;
-    let mut positions = memory::room(OP, count)?;
+    let (mut positions, mut pace) = (memory::room(OP, count)?, Pace::new());
     for row in 0..count {
         let tuple = list.get(row * tuple..(row + 1) * tuple).unwrap_or_default();
         let mut at = 0;
+        pace.step(tuple.len().max(1));
         for ((&index, &extent), &step) in tuple.iter().zip(named).zip(&steps) {
             at += from_start(OP, index, extent)? * step;
         }
@@ -225,15 +228,20 @@ fn written(
 /// Copies runs of `size` elements to positions.
 fn replace<T: Copy>(into: &mut [T], from: &[T], positions: &[usize], size: usize) {
     // A copy whose length is known only at run time would be a call for each element.
+    let mut pace = Pace::new();
     if size == 1 {
-        for (&at, &value) in positions.iter().zip(from) {
-            if let Some(place) = into.get_mut(at) {
-                *place = value;
+        for (positions, from) in positions.chunks(STRETCH).zip(from.chunks(STRETCH)) {
+            pace.step(positions.len());
+            for (&at, &value) in positions.iter().zip(from) {
+                if let Some(place) = into.get_mut(at) {
+                    *place = value;
+                }
             }
         }
         return;
     }
     for (&at, run) in positions.iter().zip(from.chunks(size.max(1))) {
+        pace.step(1 + run.len() / 16);
         if let Some(place) = into.get_mut(at..at + run.len()) {
             place.copy_from_slice(run);
         }
@@ -242,15 +250,20 @@ fn replace<T: Copy>(into: &mut [T], from: &[T], positions: &[usize], size: usize
 
 /// Combines runs of `size` updates with the elements at positions.
 fn update<T: Copy>(into: &mut [T], from: &[T], positions: &[usize], size: usize, join: impl Fn(T, T) -> T) {
+    let mut pace = Pace::new();
     if size == 1 {
-        for (&at, &value) in positions.iter().zip(from) {
-            if let Some(place) = into.get_mut(at) {
-                *place = join(*place, value);
+        for (positions, from) in positions.chunks(STRETCH).zip(from.chunks(STRETCH)) {
+            pace.step(positions.len());
+            for (&at, &value) in positions.iter().zip(from) {
+                if let Some(place) = into.get_mut(at) {
+                    *place = join(*place, value);
+                }
             }
         }
         return;
     }
     for (&at, run) in positions.iter().zip(from.chunks(size.max(1))) {
+        pace.step(1 + run.len());
         let places = into.get_mut(at..at + run.len()).into_iter().flatten();
         for (place, &value) in places.zip(run) {
             *place = join(*place, value);

@@ -2,6 +2,7 @@
 
 use crate::Error;
 use bb_ir::op::{Param, take};
+use bb_ir::pace::{Pace, STRETCH};
 use bb_ir::{DataType, Element, TensorData, memory};
 use std::cmp::Ordering;
 
@@ -73,19 +74,27 @@ fn taken<T: Element + PartialOrd>(
     let mut values = memory::filled("top_k", first, places)?;
     let mut positions = memory::filled("top_k", 0i64, places)?;
     let mut row: Vec<(T, usize)> = memory::room("top_k", extent)?;
+    let mut pace = Pace::new();
     for (o, i) in (0..outer).flat_map(|o| (0..inner).map(move |i| (o, i))) {
         row.clear();
         let start = o * extent * inner + i;
-        row.extend(elements.iter().skip(start).step_by(inner).take(extent).copied().zip(0..));
-        let compare = |a: &(T, usize), b: &(T, usize)| {
+        for part in 0..extent.div_ceil(STRETCH) {
+            let (from, count) = (part * STRETCH, STRETCH.min(extent - part * STRETCH));
+            let part = elements.iter().skip(start + from * inner).step_by(inner.max(1)).take(count);
+            row.extend(part.copied().zip(from..));
+            pace.step(count);
+        }
+        let mut compare = |a: &(T, usize), b: &(T, usize)| {
+            pace.step(1);
             let order = by_size(&a.0, &b.0);
             (if largest { order.reverse() } else { order }).then(a.1.cmp(&b.1))
         };
         if k > 0 && k < extent {
-            row.select_nth_unstable_by(k - 1, compare);
+            row.select_nth_unstable_by(k - 1, &mut compare);
             row.truncate(k);
         }
-        row.sort_unstable_by(compare);
+        row.sort_unstable_by(&mut compare);
+        pace.step(k);
         for (rank, &(value, position)) in row.iter().take(k).enumerate() {
             let at = (o * k + rank) * inner + i;
             if let (Some(slot), Some(place)) = (values.get_mut(at), positions.get_mut(at)) {

@@ -4,6 +4,7 @@ use crate::error::NodePart;
 use crate::ext::{HostKernel, Ops, fail};
 use crate::{DataType, Error, Tensor};
 use bb_ir::op::Param;
+use bb_ir::pace::Pace;
 use bb_ir::{TensorData, memory};
 
 /// Writes elements to indexed positions in a tensor of zeros.
@@ -15,7 +16,9 @@ fn unpool(inputs: &[Option<&TensorData>], params: &[Param<'_>]) -> Result<Vec<Te
     let width = x.dtype().bits() / 8;
     let zeros = TensorData::zeros(x.dtype(), shape, memory::at_most(1 << 32))?;
     let mut bytes = memory::copied("unpool", zeros.bytes()?)?;
+    let mut pace = Pace::new();
     for (&index, element) in indices.as_slice::<i64>()?.iter().zip(x.bytes()?.chunks(width)) {
+        pace.step(1);
         let at = usize::try_from(index).ok().and_then(|i| i.checked_mul(width));
         let slot = at.and_then(|at| bytes.get_mut(at..at.checked_add(width)?));
         let slot = slot.ok_or_else(|| Error::Operator {

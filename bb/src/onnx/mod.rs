@@ -47,7 +47,7 @@ mod resize;
 mod rows;
 mod scalar;
 mod selection;
-mod sequence;
+pub(crate) mod sequence;
 mod sequence_axis;
 mod shape;
 mod signal;

@@ -11,6 +11,7 @@ use crate::ext::{HostKernel, Ops};
 use crate::{DataType, Error, Tensor};
 use bb_ir::convert::{Rounding, cast};
 use bb_ir::op::{Param, take};
+use bb_ir::pace::Pace;
 use bb_ir::{TensorData, memory};
 use std::collections::HashMap;
 
@@ -117,7 +118,7 @@ fn missing(bytes: usize) -> Error {
 /// Numbers the items of a pool; with the number of each.
 fn numbered(pool: &TensorData) -> Result<(Items, Vec<u32>), Error> {
     const OP: &str = "count_ngrams";
-    let mut numbers = memory::room(OP, pool.len())?;
+    let (mut numbers, mut pace) = (memory::room(OP, pool.len())?, Pace::new());
     let bytes = pool.len().saturating_mul(48);
     if pool.dtype() == DataType::String {
         // The standard library does not report that it has no memory for a text.
@@ -125,6 +126,7 @@ fn numbered(pool: &TensorData) -> Result<(Items, Vec<u32>), Error> {
         let mut items: HashMap<Box<str>, u32, Folded> = HashMap::default();
         items.try_reserve(pool.len()).map_err(|_| missing(bytes))?;
         for text in pool.iter_str() {
+            pace.step(1 + text.len() / 8);
             let new = items.len() as u32;
             let known = items.get(text).copied();
             numbers.push(known.unwrap_or(new));
@@ -138,6 +140,7 @@ fn numbered(pool: &TensorData) -> Result<(Items, Vec<u32>), Error> {
     let mut items: HashMap<i64, u32, Folded> = HashMap::default();
     items.try_reserve(pool.len()).map_err(|_| missing(bytes))?;
     for &number in wide.as_slice::<i64>()? {
+        pace.step(1);
         let new = items.len() as u32;
         numbers.push(*items.entry(number).or_insert(new));
     }
@@ -194,7 +197,7 @@ impl Grams {
             next: HashMap::default(),
             ends: Vec::new(),
         };
-        let mut places = places.iter();
+        let (mut places, mut pace) = (places.iter(), Pace::new());
         for (i, &start) in starts.iter().enumerate() {
             let size = i + 1;
             let end = starts.get(size).copied().unwrap_or(numbers.len() as i64);
@@ -210,6 +213,7 @@ impl Grams {
                         "has fewer numbers than the pool has n-grams".to_owned(),
                     ));
                 };
+                pace.step(size);
                 if (least..=most).contains(&size) {
                     grams.add(gram, usize::try_from(place).ok())?;
                 }
@@ -252,11 +256,12 @@ impl Grams {
     }
 
     /// Counts the n-grams of a row whose items lie one, two, … apart.
-    fn count(&self, row: &[u32], skips: usize, counts: &mut [f32]) {
+    fn count(&self, row: &[u32], skips: usize, counts: &mut [f32], pace: &mut Pace) {
         let [mut least, most] = self.lengths;
         // Items farther apart than the row is long make no n-gram.
         for apart in 1..=skips.saturating_add(1).min(row.len().max(1)) {
             for start in 0..row.len() {
+                pace.step(1);
                 let mut at = None;
                 for (size, &item) in (1..=most).zip(row.iter().skip(start).step_by(apart)) {
                     let next = self.after(at, item);
@@ -264,6 +269,7 @@ impl Grams {
                         break;
                     }
                     at = Some(next);
+                    pace.step(1);
                     let place = self.ends.get(next as usize).copied().flatten().filter(|_| size >= least);
                     if let Some(count) = place.and_then(|place| counts.get_mut(place)) {
                         *count += 1.0;
@@ -303,9 +309,11 @@ fn counted(inputs: &[Option<&TensorData>], params: &[Param<'_>]) -> Result<Vec<T
     let length_of_row = x.shape().last().copied().unwrap_or(1);
     let rows = bb_ir::element_count(shape).unwrap_or(0) / width.max(1);
     let mut y = memory::filled(OP, 0f32, rows * width)?;
+    let mut pace = Pace::new();
     for (row, counts) in y.chunks_mut(width).enumerate() {
+        pace.step(width);
         let row = items.get(row * length_of_row..(row + 1) * length_of_row).unwrap_or_default();
-        grams.count(row, length(skips), counts);
+        grams.count(row, length(skips), counts, &mut pace);
         if !counting {
             counts.iter_mut().for_each(|count| *count = count.min(1.0));
         }

@@ -4,6 +4,11 @@
 //! longest counts.
 
 #[cfg(feature = "regex")]
+mod simulation;
+#[cfg(feature = "regex")]
+mod walk;
+
+#[cfg(feature = "regex")]
 pub(super) use with_feature::Pattern;
 #[cfg(not(feature = "regex"))]
 pub(super) use without_feature::Pattern;
@@ -44,19 +49,16 @@ mod without_feature {
 #[cfg(feature = "regex")]
 mod with_feature {
     use super::Classes;
-    use regex_automata::hybrid::regex::{self, Regex};
-    use regex_automata::hybrid::{dfa, dfa::DFA};
-    use regex_automata::nfa::thompson::pikevm::{self, PikeVM};
+    use super::simulation::Simulation;
+    use super::walk::Automaton;
+    use bb_ir::pace::Pace;
+    use regex_automata::MatchKind;
     use regex_automata::nfa::thompson::{Compiler, Config as Limits, NFA, WhichCaptures};
-    use regex_automata::{Anchored, Input, MatchKind};
     use std::ops::Range;
     use std::sync::Mutex;
 
     /// The most bytes that a compiled pattern takes.
     const MOST: usize = 10 << 20;
-
-    /// The most bytes of the states that an automaton keeps.
-    const STATES: usize = 256 << 10;
 
     /// A compiled pattern. When it is dropped, the next one of the same text takes its automata.
     pub(in crate::onnx) struct Pattern {
@@ -64,6 +66,8 @@ mod with_feature {
         classes: Classes,
         /// `None` only while it is dropped.
         engines: Option<Box<Engines>>,
+        /// Counts the work of all searches.
+        pace: Pace,
     }
 
     impl Pattern {
@@ -73,19 +77,20 @@ mod with_feature {
                 Some(engines) => engines,
                 None => Box::new(Engines::new(text, classes)?),
             };
-            Ok(Pattern { text: text.to_owned(), classes, engines: Some(engines) })
+            Ok(Pattern { text: text.to_owned(), classes, engines: Some(engines), pace: Pace::new() })
         }
 
         /// Finds the first match at or after `from`, and of those the longest; what is before `from` counts as context.
         pub(in crate::onnx) fn find(&mut self, text: &str, from: usize) -> Option<Range<usize>> {
-            let engines = self.engines.as_mut()?;
-            let start = engines.start(text, from)?;
-            engines.longest_at(text, start).map(|end| start..end)
+            let (engines, pace) = (self.engines.as_mut()?, &mut self.pace);
+            let start = engines.start(text, from, pace)?;
+            engines.longest_at(text, start, pace).map(|end| start..end)
         }
 
         /// Tells whether a match is all of the text.
         pub(in crate::onnx) fn matches_all(&mut self, text: &str) -> bool {
-            self.engines.as_mut().is_some_and(|engines| engines.longest_at(text, 0) == Some(text.len()))
+            let pace = &mut self.pace;
+            self.engines.as_mut().is_some_and(|engines| engines.longest_at(text, 0, pace) == Some(text.len()))
         }
     }
 
@@ -131,17 +136,21 @@ mod with_feature {
 
     /// Finds where the first match starts, and where the longest match from a place ends.
     struct Engines {
-        /// The automata, which are built as texts need their states. They give up where `\b` of Unicode meets other
-        /// characters than ASCII, and at some patterns altogether.
+        /// They give up where `\b` of Unicode meets other characters than ASCII, and at some patterns altogether.
         fast: Option<Fast>,
-        slow: [(PikeVM, pikevm::Cache); 2],
+        slow: Simulation,
         /// The size without states.
         bytes: usize,
     }
 
+    /// Automata, which are built as texts need their states.
     struct Fast {
-        first: (Regex, regex::Cache),
-        longest: (DFA, dfa::Cache),
+        /// Finds the end of the first match.
+        first: Automaton,
+        /// Finds its start.
+        backwards: Automaton,
+        /// Finds the end of the longest match.
+        longest: Automaton,
     }
 
     impl Engines {
@@ -152,70 +161,45 @@ mod with_feature {
             };
             let compiled = |reverse| {
                 let limits = Limits::new().reverse(reverse).nfa_size_limit(Some(MOST));
-                // Backwards, there are no groups.
-                let groups = if reverse { WhichCaptures::None } else { WhichCaptures::Implicit };
-                let limits = limits.which_captures(groups);
+                let limits = limits.which_captures(WhichCaptures::None);
                 let compiled = Compiler::new().configure(limits).build(&pattern);
                 compiled.map_err(|e| format!("is `{text}`, which is no pattern: {}", reason(&e)))
             };
-            let (forwards, backwards) = (compiled(false)?, compiled(true)?);
-            let bytes = 3 * forwards.memory_usage() + backwards.memory_usage();
-            let engine = |kind| {
-                let config = pikevm::Config::new().match_kind(kind);
-                let engine =
-                    pikevm::Builder::new().configure(config).build_from_nfa(forwards.clone()).ok()?;
-                let cache = engine.create_cache();
-                Some((engine, cache))
+            let (forwards, backwards): (NFA, NFA) = (compiled(false)?, compiled(true)?);
+            // The simulation has two lists of places, of 24 bytes for each state.
+            let bytes = forwards.memory_usage() + backwards.memory_usage() + 48 * forwards.states().len();
+            let fast = || {
+                Some(Fast {
+                    first: Automaton::new(&forwards, MatchKind::LeftmostFirst)?,
+                    backwards: Automaton::new(&backwards, MatchKind::All)?,
+                    longest: Automaton::new(&forwards, MatchKind::All)?,
+                })
             };
-            let (Some(first), Some(longest)) = (engine(MatchKind::LeftmostFirst), engine(MatchKind::All))
-            else {
-                return Err(format!("is `{text}`, which cannot be compiled"));
-            };
-            Ok(Engines { fast: Fast::new(&forwards, &backwards), slow: [first, longest], bytes })
+            Ok(Engines { fast: fast(), slow: Simulation::new(&forwards), bytes })
         }
 
         /// Finds where the first match at or after `from` starts.
-        fn start(&mut self, text: &str, from: usize) -> Option<usize> {
-            let input = Input::new(text).range(from..);
-            if let Some(Fast { first: (engine, cache), .. }) = &mut self.fast
-                && let Ok(found) = engine.try_search(cache, &input)
+        fn start(&mut self, text: &str, from: usize, pace: &mut Pace) -> Option<usize> {
+            if let Some(Fast { first, backwards, .. }) = &mut self.fast
+                && let Ok(end) = first.end(text, from, false, pace)
             {
-                return found.map(|found| found.start());
+                match end.map(|end| backwards.start(text, from..end, pace)) {
+                    None => return None,
+                    Some(Ok(start)) => return start,
+                    Some(Err(_)) => {}
+                }
             }
-            let [(engine, cache), _] = &mut self.slow;
-            Some(engine.find_iter(cache, input).next()?.start())
+            self.slow.start(text, from, pace)
         }
 
         /// Finds where the longest match that starts at a place ends.
-        fn longest_at(&mut self, text: &str, start: usize) -> Option<usize> {
-            let input = Input::new(text).range(start..).anchored(Anchored::Yes);
-            if let Some(Fast { longest: (engine, cache), .. }) = &mut self.fast
-                && let Ok(found) = engine.try_search_fwd(cache, &input)
+        fn longest_at(&mut self, text: &str, start: usize, pace: &mut Pace) -> Option<usize> {
+            if let Some(Fast { longest, .. }) = &mut self.fast
+                && let Ok(end) = longest.end(text, start, true, pace)
             {
-                return found.map(|found| found.offset());
+                return end;
             }
-            let [_, (engine, cache)] = &mut self.slow;
-            let mut slots = [None, None];
-            engine.search_slots(cache, &input, &mut slots)?;
-            slots.last().copied().flatten().map(|end| end.get())
-        }
-    }
-
-    impl Fast {
-        fn new(forwards: &NFA, backwards: &NFA) -> Option<Fast> {
-            let engine = |nfa: &NFA, kind| {
-                let config = DFA::config().match_kind(kind).unicode_word_boundary(true);
-                // States that do not fit are computed again, so the time stays in proportion.
-                let config = config.cache_capacity(STATES).skip_cache_capacity_check(true);
-                DFA::builder().configure(config).build_from_nfa(nfa.clone()).ok()
-            };
-            let first = Regex::builder().build_from_dfas(
-                engine(forwards, MatchKind::LeftmostFirst)?,
-                engine(backwards, MatchKind::All)?,
-            );
-            let longest = engine(forwards, MatchKind::All)?;
-            let (first_cache, longest_cache) = (first.create_cache(), longest.create_cache());
-            Some(Fast { first: (first, first_cache), longest: (longest, longest_cache) })
+            self.slow.longest(text, start, pace)
         }
     }
 
@@ -377,10 +361,29 @@ mod with_feature {
             assert!(!matches("a", "ab") && !matches("b", "ab") && !matches("a.c", "a\nc"));
         }
 
-        /// The automata say the same as the slow engines, which are the reference.
+        /// Where the first match at or after `from` starts, and where the longest match at `from` ends, by the library's engine
+        /// that gives up nowhere.
+        fn by_library(pattern: &str, text: &str, from: usize) -> (Option<usize>, Option<usize>) {
+            use regex_automata::nfa::thompson::pikevm::{Config, PikeVM};
+            use regex_automata::{Anchored, Input};
+            let engine = |kind| {
+                let config = Config::new().match_kind(kind);
+                PikeVM::builder().configure(config).build(pattern).unwrap()
+            };
+            let (first, longest) = (engine(MatchKind::LeftmostFirst), engine(MatchKind::All));
+            let input = Input::new(text).range(from..);
+            let start = first.find_iter(&mut first.create_cache(), input.clone()).next().map(|m| m.start());
+            let mut slots = [None, None];
+            let input = input.anchored(Anchored::Yes);
+            longest.search_slots(&mut longest.create_cache(), &input, &mut slots);
+            (start, slots[1].map(|end| end.get()))
+        }
+
         #[test]
-        fn automata_find_what_simulation_finds() {
+        fn all_engines_find_what_the_library_finds() {
             let texts = ["", "a", "naïve_1 words, é", "aab ab\u{301} 12-3", "ЖЖ a.b\nc", "x  y\tz__é"];
+            // So long that the library does not search it.
+            let long = "é, aab_1 ".repeat(4000) + "x-naïve 7";
             let patterns = [
                 r"\w+",
                 r"\b\w\w+\b",
@@ -393,6 +396,9 @@ mod with_feature {
                 "(ab?)+",
                 "^a",
                 "c$",
+                "(?:[ab]{0,50}){0,3}c",
+                "(?s).*v.*",
+                "x-.*",
             ];
             for (pattern, classes) in
                 patterns.iter().flat_map(|p| [(p, Classes::Ascii), (p, Classes::Unicode)])
@@ -400,13 +406,39 @@ mod with_feature {
                 let mut fast = Engines::new(pattern, classes).unwrap();
                 let mut slow = Engines { fast: None, ..Engines::new(pattern, classes).unwrap() };
                 assert!(fast.fast.is_some(), "{pattern}");
-                for text in texts {
-                    for (from, _) in text.char_indices().chain([(text.len(), ' ')]) {
-                        let [got, want] =
-                            [&mut fast, &mut slow].map(|e| (e.start(text, from), e.longest_at(text, from)));
-                        assert_eq!(got, want, "{pattern} in {text:?} from {from}");
+                let own = if classes == Classes::Ascii { translated(pattern) } else { (*pattern).to_owned() };
+                let mut check = |text: &str, from: usize| {
+                    let want = by_library(&own, text, from);
+                    for engines in [&mut fast, &mut slow] {
+                        let pace = &mut Pace::new();
+                        let got = (engines.start(text, from, pace), engines.longest_at(text, from, pace));
+                        assert_eq!(got, want, "{pattern} from {from} of {}", text.len());
                     }
+                };
+                for text in texts {
+                    text.char_indices().chain([(text.len(), ' ')]).for_each(|(from, _)| check(text, from));
                 }
+                [0, 2, 9, long.len() - 5, long.len()].into_iter().for_each(|from| check(&long, from));
+            }
+        }
+
+        /// Expected: as many questions as the text and the pattern are long.
+        #[test]
+        fn long_texts_ask_whether_to_go_on() {
+            thread_local! {
+                static ASKED: std::cell::Cell<usize> = const { std::cell::Cell::new(0) };
+            }
+            let text = "ab".repeat(20_000);
+            for (pattern, fast) in [("(?:[ab]{0,100}){0,20}c", true), ("(?:[ab]{0,20}){0,5}c", false)] {
+                let mut engines = Engines::new(pattern, Classes::Unicode).unwrap();
+                engines.fast = engines.fast.filter(|_| fast);
+                ASKED.set(0);
+                let find = |engines: &mut Engines| {
+                    assert_eq!(engines.longest_at(&text, 0, &mut Pace::new()), None);
+                    assert_eq!(engines.start(&text, 0, &mut Pace::new()), None);
+                };
+                bb_ir::pace::asked(|| ASKED.set(ASKED.get() + 1), || find(&mut engines));
+                assert!(ASKED.get() >= 2, "{pattern}: {}", ASKED.get());
             }
         }
 

@@ -12,6 +12,7 @@ use crate::ext::{HostKernel, Mersenne, Ops, RandomNormalOptions, RandomUniformOp
 use crate::{DataType, Error, Tensor};
 use bb_ir::convert::{Rounding, cast};
 use bb_ir::op::{Param, take};
+use bb_ir::pace::Pace;
 use bb_ir::{TensorData, memory};
 use smallvec::smallvec;
 
@@ -178,9 +179,10 @@ fn choices(inputs: &[Option<&TensorData>], params: &[Param<'_>]) -> Result<Vec<T
     let classes = x.shape().last().copied().unwrap_or(1).max(1);
     let samples = shape.last().copied().unwrap_or(0);
     let count = bb_ir::element_count(&shape).unwrap_or(usize::MAX);
-    let mut chosen: Vec<i64> = memory::room("Multinomial", count)?;
+    let (mut chosen, mut pace): (Vec<i64>, _) = (memory::room("Multinomial", count)?, Pace::new());
     for row in x.as_slice::<f64>()?.chunks(classes) {
         // Against the greatest, no weight overflows.
+        pace.step(row.len());
         let most = row.iter().copied().fold(f64::NEG_INFINITY, f64::max);
         let sums = row.iter().scan(0.0, |sum, &log| {
             *sum += (log - most).exp();
@@ -189,6 +191,7 @@ fn choices(inputs: &[Option<&TensorData>], params: &[Param<'_>]) -> Result<Vec<T
         let sums: Vec<f64> = memory::collected("Multinomial", sums)?;
         let total = sums.last().copied().unwrap_or(0.0);
         chosen.extend((0..samples).map(|_| {
+            pace.step(4);
             let draw = random.unit() * total;
             sums.partition_point(|&sum| sum <= draw).min(classes - 1) as i64
         }));

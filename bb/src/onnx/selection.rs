@@ -6,6 +6,7 @@ use super::rows::operators;
 use crate::Error;
 use crate::ext::sort::{around, by_dtype, by_size};
 use bb_ir::convert::{Rounding, cast};
+use bb_ir::pace::{Pace, STRETCH};
 use bb_ir::{Axis, DataType, Element, TensorData, memory};
 use smallvec::smallvec;
 use std::cmp::Ordering;
@@ -39,10 +40,14 @@ pub(super) fn non_zero(call: &Call<'_, TensorData>) -> Result<OpOutputs<TensorDa
     let (rank, count) = (x.shape().len(), left.len());
     let mut coordinates = memory::filled("NonZero", 0i64, count.saturating_mul(rank))?;
     // One division gives a coordinate and the position among the dimensions before it.
+    let mut pace = Pace::new();
     for (row, &extent) in coordinates.chunks_exact_mut(count.max(1)).zip(x.shape()).rev() {
-        for (coordinate, left) in row.iter_mut().zip(&mut left) {
-            *coordinate = (*left % extent) as i64;
-            *left /= extent;
+        for (row, left) in row.chunks_mut(STRETCH).zip(left.chunks_mut(STRETCH)) {
+            pace.step(row.len());
+            for (coordinate, left) in row.iter_mut().zip(left) {
+                *coordinate = (*left % extent) as i64;
+                *left /= extent;
+            }
         }
     }
     Ok(one(TensorData::new(&[rank, count], &coordinates)?))
@@ -70,9 +75,11 @@ fn taken(x: &TensorData, axis: usize, entries: &[usize]) -> Result<TensorData, E
     let mut bytes: Vec<u8> = memory::room("take", count)?;
     let elements = x.unaligned_bytes()?;
     // An iterator over single bytes would copy each by itself.
-    starts
-        .filter_map(|at| elements.get(at * width..(at + inner) * width))
-        .for_each(|run| bytes.extend_from_slice(run));
+    let mut pace = Pace::new();
+    starts.filter_map(|at| elements.get(at * width..(at + inner) * width)).for_each(|run| {
+        pace.step(1 + run.len() / 64);
+        bytes.extend_from_slice(run);
+    });
     Ok(TensorData::adopt(x.dtype(), &shape, bytes.into())?)
 }
 
@@ -113,9 +120,9 @@ pub(super) fn unique_by(x: &TensorData, axis: usize, sorted: bool) -> Result<OpO
     let groups = match x.dtype() {
         DataType::String => {
             let texts: Vec<&str> = memory::collected("Unique", x.iter_str())?;
-            grouped(&texts, x.shape(), axis, sorted, |a, b| a.cmp(b))?
+            grouped(&texts, x.shape(), axis, sorted, |text| text.len() / 16, |a, b| a.cmp(b))?
         }
-        DataType::Bool => grouped(x.bytes()?, x.shape(), axis, sorted, u8::cmp)?,
+        DataType::Bool => grouped(x.bytes()?, x.shape(), axis, sorted, |_| 0, u8::cmp)?,
         DataType::C64 => complex::<f32>(x, DataType::F32, axis, sorted)?,
         DataType::C128 => complex::<f64>(x, DataType::F64, axis, sorted)?,
         dtype => by_dtype!(dtype, "Unique", numbers(x, axis, sorted))?,
@@ -143,7 +150,7 @@ struct Groups {
 }
 
 fn numbers<T: Element + PartialOrd>(x: &TensorData, axis: usize, sorted: bool) -> Result<Groups, Error> {
-    grouped(x.as_slice::<T>()?, x.shape(), axis, sorted, by_size)
+    grouped(x.as_slice::<T>()?, x.shape(), axis, sorted, |_| 0, by_size)
 }
 
 /// Groups complex numbers, ordered by the real part and then the imaginary one.
@@ -155,47 +162,59 @@ fn complex<T: Element + PartialOrd>(
 ) -> Result<Groups, Error> {
     let parts = TensorData::adopt(part, &[x.len(), 2], x.bytes()?.clone())?;
     let pairs = parts.as_slice::<T>()?.as_chunks::<2>().0;
-    grouped(pairs, x.shape(), axis, sorted, |[a, b], [c, d]| by_size(a, c).then(by_size(b, d)))
+    grouped(pairs, x.shape(), axis, sorted, |_| 0, |[a, b], [c, d]| by_size(a, c).then(by_size(b, d)))
 }
 
-/// Groups the entries along an axis.
+/// Groups the entries along an axis. `size` tells how much work an element is to compare, beyond that of a number.
 fn grouped<T: Copy>(
     elements: &[T],
     shape: &[usize],
     axis: usize,
     sorted: bool,
+    size: impl Fn(&T) -> usize,
     compare: impl Fn(&T, &T) -> Ordering,
 ) -> Result<Groups, Error> {
     const OP: &str = "Unique";
+    let compare = |pace: &mut Pace, a: &T, b: &T| {
+        pace.step(1 + size(a).min(size(b)));
+        compare(a, b)
+    };
     let [outer, extent, inner] = around(shape, axis);
     let entry = |e: usize| {
         let starts = (0..outer).map(move |o| (o * extent + e) * inner);
         starts.flat_map(|at| elements.get(at..at + inner).unwrap_or_default())
     };
     let single = outer == 1 && inner == 1;
-    let order = |&a: &usize, &b: &usize| {
+    let mut pace = Pace::new();
+    let order = |pace: &mut Pace, &a: &usize, &b: &usize| {
         if single && let (Some(x), Some(y)) = (elements.get(a), elements.get(b)) {
-            return compare(x, y);
+            return compare(pace, x, y);
         }
-        entry(a).zip(entry(b)).map(|(x, y)| compare(x, y)).find(|o| o.is_ne()).unwrap_or(Ordering::Equal)
+        let mut orders = entry(a).zip(entry(b)).map(|(x, y)| compare(pace, x, y));
+        orders.find(|o| o.is_ne()).unwrap_or(Ordering::Equal)
     };
     // Of equal entries the first stays first. A stable sort would allocate without reporting a failure.
     let entries: Vec<usize> = if single {
         // Elements move along, so that comparing them looks up nothing.
         let mut pairs: Vec<(T, usize)> = memory::collected(OP, elements.iter().copied().zip(0..extent))?;
-        pairs.sort_unstable_by(|(x, a), (y, b)| compare(x, y).then(a.cmp(b)));
+        pairs.sort_unstable_by(|(x, a), (y, b)| compare(&mut pace, x, y).then(a.cmp(b)));
         memory::collected(OP, pairs.iter().map(|&(_, entry)| entry))?
     } else {
         let mut entries = memory::collected(OP, 0..extent)?;
-        entries.sort_unstable_by(|a, b| order(a, b).then(a.cmp(b)));
+        entries.sort_unstable_by(|a, b| order(&mut pace, a, b).then(a.cmp(b)));
         entries
     };
-    let mut runs: Vec<&[usize]> = memory::collected(OP, entries.chunk_by(|a, b| order(a, b).is_eq()))?;
+    let mut runs: Vec<&[usize]> =
+        memory::collected(OP, entries.chunk_by(|a, b| order(&mut pace, a, b).is_eq()))?;
     if !sorted {
-        runs.sort_unstable_by_key(|run| run.first().copied());
+        runs.sort_unstable_by(|a, b| {
+            pace.step(1);
+            a.first().cmp(&b.first())
+        });
     }
     let mut of = memory::filled(OP, 0, extent)?;
     for (group, run) in runs.iter().enumerate() {
+        pace.step(run.len());
         for &e in *run {
             if let Some(slot) = of.get_mut(e) {
                 *slot = group;

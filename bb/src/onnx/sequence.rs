@@ -6,8 +6,8 @@ use super::infer;
 use super::rows::operators;
 use crate::error::NodePart;
 use crate::ext::Ops;
-use crate::{Backend, Error, Tensor};
-use bb_ir::TensorData;
+use crate::{Backend, Error, RunOptions, Tensor};
+use bb_ir::{TensorData, memory};
 
 operators! {
     "" {
@@ -62,18 +62,24 @@ impl<T> Call<'_, OnnxValue<T>> {
         index: usize,
         positions: usize,
     ) -> Result<usize, B::Error> {
-        let read = on.ints(self.tensor(index)?)?;
-        let &[given] = read.as_slice() else {
-            let problem = format!("has {} elements, expected 1", read.len());
-            return Err(self.wrong(NodePart::other("the position"), problem).into());
-        };
-        let from_start = if given < 0 { given.checked_add(positions as i64) } else { Some(given) };
-        let found = from_start.and_then(|p| usize::try_from(p).ok()).filter(|p| *p < positions);
-        let wrong = || {
-            self.wrong(NodePart::other("the position"), format!("is {given}, expected one of {positions}"))
-        };
-        Ok(found.ok_or_else(wrong)?)
+        Ok(place(self.op_type(), &on.ints(self.tensor(index)?)?, positions)?)
     }
+}
+
+/// Finds the position that an operand says, which has been read.
+///
+/// # Errors
+///
+/// [`Error::Operator`] if it is not one number, or none of the positions.
+pub(crate) fn place(op: &str, read: &[i64], positions: usize) -> Result<usize, Error> {
+    let wrong =
+        |problem| Error::Operator { op: op.to_owned(), part: NodePart::other("the position"), problem };
+    let &[given] = read else {
+        return Err(wrong(format!("has {} elements, expected 1", read.len())));
+    };
+    let from_start = if given < 0 { given.checked_add(positions as i64) } else { Some(given) };
+    let found = from_start.and_then(|p| usize::try_from(p).ok()).filter(|p| *p < positions);
+    found.ok_or_else(|| wrong(format!("is {given}, expected one of {positions}")))
 }
 
 /// `Identity` of anything.
@@ -136,10 +142,25 @@ pub(super) fn erase<B: Ops + ?Sized>(on: &B, call: &ItemCall<'_, B>) -> Items<B>
 
 /// `ConcatFromSequence`: along an axis that there is, or along a new one.
 pub(super) fn concat<B: Ops + ?Sized>(on: &B, call: &ItemCall<'_, B>) -> Items<B> {
+    Ok(one(OnnxValue::Tensor(joined(on, call, call.sequence(0)?)?)))
+}
+
+/// How many items are looked at before the run is asked whether it must end.
+const STRETCH: usize = 1 << 10;
+
+/// Joins the items of a sequence as the node of a call says.
+pub(crate) fn joined<B: Backend + ?Sized>(
+    on: &B,
+    call: &ItemCall<'_, B>,
+    items: &[OnnxValue<B::Tensor>],
+) -> Result<B::Tensor, B::Error> {
     let axis = call.int("axis")?;
     let stack = call.flag("new_axis", false)?;
-    let mut parts = Vec::new();
-    for item in call.sequence(0)? {
+    let mut parts = memory::room("ConcatFromSequence", items.len()).map_err(Error::from)?;
+    for (at, item) in items.iter().enumerate() {
+        if at % STRETCH == 0 {
+            RunOptions::check_current()?;
+        }
         let x = item
             .tensor()
             .ok_or_else(|| call.wrong(NodePart::other("the sequence"), "holds what is no tensor"))?;
@@ -151,7 +172,7 @@ pub(super) fn concat<B: Ops + ?Sized>(on: &B, call: &ItemCall<'_, B>) -> Items<B
             .into());
     }
     let parts: Vec<&B::Tensor> = parts.iter().collect();
-    Ok(one(OnnxValue::Tensor(on.concat(&parts, axis)?)))
+    on.concat(&parts, axis)
 }
 
 /// The most parts of a tensor: each takes memory of its own, though it may have no elements.
@@ -159,6 +180,14 @@ const MOST_PARTS: usize = 1 << 20;
 
 /// `SplitToSequence`: parts of one extent, of a list of extents, or of extent 1.
 pub(super) fn split<B: Ops + ?Sized>(on: &B, call: &ItemCall<'_, B>) -> Items<B> {
+    Ok(one(parts(on, call)?))
+}
+
+/// Takes the first operand of a call apart, as its node says.
+pub(crate) fn parts<B: Backend + ?Sized>(
+    on: &B,
+    call: &ItemCall<'_, B>,
+) -> Result<OnnxValue<B::Tensor>, B::Error> {
     let x = call.tensor(0)?;
     let (axis, keepdims) = (call.int_or("axis", 0)?, call.flag("keepdims", true)?);
     let at = if axis < 0 { axis + x.rank() as i64 } else { axis };
@@ -172,7 +201,7 @@ pub(super) fn split<B: Ops + ?Sized>(on: &B, call: &ItemCall<'_, B>) -> Items<B>
     let sizes: Vec<usize> = match call.optional(1) {
         None => vec![1; few(extent)?],
         Some(OnnxValue::Tensor(split)) => {
-            let given = on.ints(split)?;
+            let given = crate::ext::integers(&on.to_host(split)?).map_err(Error::from)?;
             let wrong = || call.wrong("split", format!("is {given:?} for an extent of {extent}"));
             let sizes: Option<Vec<usize>> = given.iter().map(|&n| usize::try_from(n).ok()).collect();
             match (sizes.ok_or_else(wrong)?.as_slice(), split.rank()) {
@@ -190,15 +219,18 @@ pub(super) fn split<B: Ops + ?Sized>(on: &B, call: &ItemCall<'_, B>) -> Items<B>
         Some(_) => return Err(call.wrong("split", "is no tensor").into()),
     };
     if sizes.is_empty() {
-        return Ok(one(OnnxValue::Sequence(Vec::new())));
+        return Ok(OnnxValue::Sequence(Vec::new()));
     }
     // A dimension of extent 1 goes only where no extents are given.
     let squeezed = call.optional(1).is_none() && !keepdims;
-    let mut items = Vec::with_capacity(sizes.len());
-    for part in on.split(x, at, &sizes)? {
+    let mut items = memory::room("SplitToSequence", sizes.len()).map_err(Error::from)?;
+    for (index, part) in on.split(x, at, &sizes)?.into_iter().enumerate() {
+        if index % STRETCH == 0 {
+            RunOptions::check_current()?;
+        }
         items.push(OnnxValue::Tensor(if squeezed { on.squeeze(&part, &[at])? } else { part }));
     }
-    Ok(one(OnnxValue::Sequence(items)))
+    Ok(OnnxValue::Sequence(items))
 }
 
 /// `Optional`: what it is given, or nothing.

@@ -9,6 +9,7 @@ use crate::error::NodePart;
 use crate::ext::{HostKernel, Ops, bits};
 use crate::{DataType, Error, Tensor};
 use bb_ir::op::{Param, take};
+use bb_ir::pace::Pace;
 use bb_ir::{Strings, StringsBuilder, TensorData, memory};
 use smallvec::smallvec;
 
@@ -48,8 +49,9 @@ static CONCAT: HostKernel = HostKernel {
             places.iter().filter_map(move |&at| texts.get(at).copied())
         });
         let mut joined = StringsBuilder::with_room(OP, bb_ir::element_count(shape).unwrap_or(0))?;
-        let mut text = String::new();
+        let (mut text, mut pace) = (String::new(), Pace::new());
         for (left, right) in left.zip(right) {
+            pace.step(1 + (left.len() + right.len()) / 64);
             text.clear();
             let bytes = left.len().saturating_add(right.len());
             text.try_reserve(bytes).map_err(|_| bb_ir::Error::Memory { op: OP, bytes })?;
@@ -135,7 +137,9 @@ pub(super) fn normalizer(call: &Call<'_, TensorData>) -> Result<OpOutputs<Tensor
     }
     let mut kept = StringsBuilder::with_room(OP, x.len())?;
     let mut count = 0;
+    let mut pace = Pace::new();
     for text in own {
+        pace.step(1 + text.len());
         if !stopping.is_empty() {
             same.change(OP, text, &mut key)?;
             if stopping.contains(&key) {
@@ -186,9 +190,10 @@ impl Case {
 }
 
 /// The parts of a string between delimiters, or between runs of white space where there is none.
-fn parts<'a>(text: &'a str, delimiter: &str, most: usize) -> Result<Vec<&'a str>, Error> {
+fn parts<'a>(text: &'a str, delimiter: &str, most: usize, pace: &mut Pace) -> Result<Vec<&'a str>, Error> {
     if !delimiter.is_empty() {
-        return Ok(memory::collected("StringSplit", text.splitn(most.saturating_add(1), delimiter))?);
+        let parts = text.splitn(most.saturating_add(1), delimiter);
+        return Ok(memory::collected("StringSplit", parts.inspect(|part| pace.step(1 + part.len() / 16)))?);
     }
     // Python counts the separators of ASCII among white space; Unicode does not.
     let space = |c: char| c.is_whitespace() || ('\u{1c}'..='\u{1f}').contains(&c);
@@ -197,6 +202,7 @@ fn parts<'a>(text: &'a str, delimiter: &str, most: usize) -> Result<Vec<&'a str>
     while !rest.is_empty() {
         let end = if parts.len() == most { None } else { rest.find(space) };
         let (part, after) = rest.split_at(end.unwrap_or(rest.len()));
+        pace.step(1 + part.len());
         let part = if parts.len() == most { part.trim_end_matches(space) } else { part };
         memory::push("StringSplit", &mut parts, part)?;
         rest = after.trim_start_matches(space);
@@ -210,7 +216,8 @@ pub(super) fn split(call: &Call<'_, TensorData>) -> Result<OpOutputs<TensorData>
     let delimiter = call.text_or("delimiter", "")?;
     // A negative number is no limit.
     let most = call.int_if_given("maxsplit")?.and_then(|n| usize::try_from(n).ok()).unwrap_or(usize::MAX);
-    let rows = strings("StringSplit", x)?.map(|text| parts(text, delimiter, most));
+    let mut pace = Pace::new();
+    let rows = strings("StringSplit", x)?.map(|text| parts(text, delimiter, most, &mut pace));
     let rows: Vec<Vec<&str>> = memory::try_collected("StringSplit", rows)?;
     let filled = filled(x.shape(), &rows, "")?;
     let counts: Vec<i64> = memory::collected("StringSplit", rows.iter().map(|row| row.len() as i64))?;
@@ -228,8 +235,13 @@ pub(super) fn filled(outer: &[usize], rows: &[Vec<&str>], filler: &str) -> Resul
         let error = bb_ir::Error::TooLarge { dtype, shape: shape.into(), limit, name: None };
         return Err(error.into());
     }
-    let all =
-        rows.iter().flat_map(|row| row.iter().copied().chain(std::iter::repeat_n(filler, width - row.len())));
-    let all: Vec<&str> = memory::collected("filling rows", all)?;
-    Ok(TensorData::strings(&shape, &all)?)
+    let mut all = StringsBuilder::with_room("filling rows", bb_ir::element_count(&shape).unwrap_or(0))?;
+    let mut pace = Pace::new();
+    for row in rows {
+        for text in row.iter().copied().chain(std::iter::repeat_n(filler, width - row.len())) {
+            pace.step(1);
+            all.push(text)?;
+        }
+    }
+    Ok(all.finish(&shape)?)
 }

@@ -6,6 +6,7 @@ use super::rows::operators;
 use crate::Error;
 use crate::error::NodePart;
 use bb_ir::convert::{Rounding, cast};
+use bb_ir::pace::{Pace, STRETCH};
 use bb_ir::{DataType, TensorData, memory};
 
 operators! {
@@ -77,7 +78,7 @@ pub(super) fn non_max_suppression(call: &Call<'_, TensorData>) -> Result<OpOutpu
     let (corners, _) = boxes.as_slice::<f32>()?.as_chunks::<4>();
     const OP: &str = "NonMaxSuppression";
     let bounds: Vec<Bounds> = memory::collected(OP, corners.iter().map(|&c| Bounds::new(c, centred)))?;
-    let mut selected: Vec<i64> = Vec::new();
+    let (mut selected, mut pace): (Vec<i64>, _) = (Vec::new(), Pace::new());
     for (row, scores) in scores.as_slice::<f32>()?.chunks(count.max(1)).enumerate() {
         let (image, class) = (row / classes, row % classes);
         let bounds = bounds.get(image * count..).unwrap_or_default();
@@ -91,13 +92,20 @@ pub(super) fn non_max_suppression(call: &Call<'_, TensorData>) -> Result<OpOutpu
             });
         let mut candidates: Vec<(f32, usize, Bounds)> = memory::collected(OP, candidates)?;
         // Of equal scores the first box counts. A stable sort would allocate without reporting a failure.
-        candidates.sort_unstable_by(|a, b| b.0.total_cmp(&a.0).then(a.1.cmp(&b.1)));
+        candidates.sort_unstable_by(|a, b| {
+            pace.step(1);
+            b.0.total_cmp(&a.0).then(a.1.cmp(&b.1))
+        });
         let mut kept: Vec<Bounds> = Vec::new();
         for (_, index, bounds) in candidates {
             if kept.len() >= most {
                 break;
             }
-            if kept.iter().any(|k| bounds.overlaps(*k, overlap)) {
+            let any = kept.chunks(STRETCH).any(|kept| {
+                pace.step(kept.len());
+                kept.iter().any(|k| bounds.overlaps(*k, overlap))
+            });
+            if any {
                 continue;
             }
             memory::push(OP, &mut kept, bounds)?;

@@ -115,6 +115,7 @@ impl<B: Backend + ?Sized> Specialization<B> {
             End::Done => (None, None),
             End::Read { next, .. } => (Some(next), None),
             End::Host(host) => (Some(&host.at.after), None),
+            End::Sequence(sequence) => (Some(&sequence.at.after), None),
             End::Repeat(node) => (Some(&node.first), Some(&node.at.after)),
         };
         a.into_iter().chain(b)

@@ -12,6 +12,7 @@ mod estimate;
 mod execute;
 mod failure;
 mod guard;
+mod held;
 mod how;
 mod interpreter;
 mod kernels;
@@ -44,6 +45,9 @@ pub use conditions::{Condition, PlanConditions};
 pub use estimate::{Estimate, NodeCost};
 pub(crate) use execute::{execute, run_named};
 pub(crate) use failure::initializer;
+pub(crate) use held::Form;
+#[cfg(feature = "conformance")]
+pub(crate) use held::Item;
 pub(crate) use how::{how, how_version};
 pub use module::{CompileOptions, Module};
 pub use passes::{PassCount, pass_names};

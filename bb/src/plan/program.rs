@@ -78,6 +78,8 @@ pub(super) struct Specialization<B: Backend + ?Sized> {
     code: Code<B>,
     /// What the results make up.
     pub(super) results: Structure,
+    /// The sequences among the results that the plan passes on, by their positions among those that it is given.
+    pub(super) passed: Vec<usize>,
     pub(super) end: End<Segment<B>>,
     /// When the plan was used last, as [`PlanMemory::now`] counts.
     used: AtomicU64,
@@ -465,6 +467,7 @@ impl<B: Backend + ?Sized, N: Natives<B>> Program<B, N> {
             resolved: traced.resolved,
             code,
             results: traced.structure,
+            passed: traced.passed,
             used: AtomicU64::new(self.memory.begin()),
             overhead,
         });

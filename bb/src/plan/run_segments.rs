@@ -4,18 +4,20 @@
 
 use super::constants::Natives;
 use super::failure::{Where, initializer};
+use super::held::{Form, Held, Item};
 use super::interpreter::PlanOutputs;
 use super::program::{Program, Segment, Specialization};
 use super::repetition::Repetition;
-use super::run_state::{Ledger, RunState, bytes_of_all};
-use super::segment::{Structure, filled};
-use super::segment_end::{Between, End, HostNode, LiveIndex, Place, RepeatNode};
+use super::resolve::Resolved;
+use super::run_state::{Ledger, RunState};
+use super::segment::{Structure, filled, too_few_tensors};
+use super::segment_end::{Between, End, HostNode, LiveIndex, Place, RepeatNode, SequenceNode};
 use super::watch::{Silent, Watch, Watcher};
 use super::{Activity, Profile};
 use crate::contract::{Caller, begin_buffers, fill_buffers};
 use crate::onnx::{Call, OnnxValue};
 use crate::trace::Table;
-use crate::{Backend, Error, Executable, Module, Port, ResultBuffer, Tensor};
+use crate::{Backend, Error, Executable, Module, Port, ResultBuffer, RunOptions, Tensor};
 use bb_ir::TensorData;
 use bb_ir::graph::{Graph, ValueType};
 use smallvec::SmallVec;
@@ -25,25 +27,67 @@ use std::sync::Arc;
 /// Values that go into a segment or come out of one, tensor by tensor.
 struct Live<T> {
     tensors: Vec<T>,
+    /// The sequences that plans pass on.
+    held: Vec<Held<T>>,
     structure: Structure,
 }
 
-impl<T: Clone> Live<T> {
-    fn new(items: &[OnnxValue<T>]) -> Live<T> {
-        let mut tensors = Vec::with_capacity(items.len());
-        items.iter().for_each(|item| item.visit(&mut |x: &T| tensors.push(x.clone())));
-        let structured = items.iter().any(|item| !matches!(item, OnnxValue::Tensor(_)));
-        let structure = structured.then(|| items.iter().map(|item| item.map(&mut |_| ())).collect());
-        Live { tensors, structure }
+impl<T: Tensor> Live<T> {
+    fn new(items: Vec<Item<T>>) -> Live<T> {
+        let (mut tensors, mut held) = (Vec::with_capacity(items.len()), Vec::new());
+        let structured = items.iter().any(|item| item.tensor().is_none());
+        let mut forms = Vec::with_capacity(if structured { items.len() } else { 0 });
+        for item in items {
+            let form = match item.held_if_long() {
+                Item::Parts(OnnxValue::Tensor(x)) => {
+                    tensors.push(x);
+                    Form::Parts(OnnxValue::Tensor(()))
+                }
+                Item::Parts(item) => Form::Parts(item.map(&mut |x: &T| tensors.push(x.clone()))),
+                Item::Held(sequence) => {
+                    held.push(sequence);
+                    Form::Held
+                }
+            };
+            if structured {
+                forms.push(form);
+            }
+        }
+        Live { tensors, held, structure: structured.then(|| forms.into()) }
+    }
+
+    /// Returns what a plan gave that was run with these values.
+    fn after<B: Backend<Tensor = T> + ?Sized>(
+        held: Vec<Held<T>>,
+        plan: &Specialization<B>,
+        results: PlanOutputs<T>,
+    ) -> Result<Live<T>, Error> {
+        let mut given: Vec<Option<Held<T>>> = held.into_iter().map(Some).collect();
+        let mut held = Vec::with_capacity(plan.passed.len());
+        for (at, from) in plan.passed.iter().enumerate() {
+            let again = plan.passed.iter().skip(at + 1).any(|later| later == from);
+            let sequence = given.get_mut(*from).and_then(|x| if again { x.clone() } else { x.take() });
+            held.push(sequence.ok_or_else(too_few_tensors)?);
+        }
+        Ok(Live { tensors: results.into_vec(), held, structure: plan.results.clone() })
     }
 
     /// Puts the values together again.
-    fn items(self) -> Result<Vec<OnnxValue<T>>, Error> {
-        let mut tensors = self.tensors.into_iter();
-        match self.structure {
-            None => Ok(tensors.map(OnnxValue::Tensor).collect()),
-            Some(items) => items.iter().map(|item| filled(item, &mut tensors)).collect(),
-        }
+    fn items(self) -> Result<Vec<Item<T>>, Error> {
+        let (mut tensors, mut held) = (self.tensors.into_iter(), self.held.into_iter());
+        let Some(forms) = self.structure else {
+            return Ok(tensors.map(|x| Item::Parts(OnnxValue::Tensor(x))).collect());
+        };
+        let item = |form: &Form| match form {
+            Form::Parts(item) => Ok(Item::Parts(filled(item, &mut tensors)?)),
+            Form::Held => held.next().map(Item::Held).ok_or_else(too_few_tensors),
+        };
+        forms.iter().map(item).collect()
+    }
+
+    /// Puts the values together again, as others know them.
+    fn values(self) -> Result<Vec<OnnxValue<T>>, Error> {
+        Ok(self.items()?.into_iter().map(Item::value).collect())
     }
 }
 
@@ -52,9 +96,11 @@ struct Frame<B: Backend + ?Sized> {
     node: Arc<RepeatNode<Segment<B>>>,
     repetition: Repetition<B::Tensor>,
     /// What the body captures.
-    captured: Vec<OnnxValue<B::Tensor>>,
+    captured: Vec<Item<B::Tensor>>,
     /// What the segment after the loop takes beside the loop's results.
-    kept: Vec<OnnxValue<B::Tensor>>,
+    kept: Vec<Item<B::Tensor>>,
+    /// The bytes of these two.
+    own: usize,
     /// The bytes of all this, as they were counted last.
     bytes: usize,
 }
@@ -62,8 +108,7 @@ struct Frame<B: Backend + ?Sized> {
 impl<B: Backend + ?Sized> Frame<B> {
     /// Counts what the loop keeps while its body runs.
     fn count(&mut self, ledger: &mut Ledger) -> Result<(), Error> {
-        let own = bytes_of_all(self.captured.iter().chain(&self.kept));
-        let bytes = own.saturating_add(self.repetition.bytes());
+        let bytes = self.own.saturating_add(self.repetition.bytes());
         let before = std::mem::replace(&mut self.bytes, bytes);
         ledger.keep(before, bytes)
     }
@@ -102,16 +147,18 @@ impl<B: Backend + ?Sized, N: Natives<B>> Program<B, N> {
         &self,
         on: &B,
         segment: &Segment<B>,
-        live: &Live<B::Tensor>,
+        live: Live<B::Tensor>,
         state: &mut RunState,
         watch: &mut W,
     ) -> Result<Ran<B>, B::Error> {
         state.go_on()?;
         state.ledger.begin(&live.tensors)?;
+        let held = live.held.iter().fold(0, |sum: usize, sequence| sum.saturating_add(sequence.bytes()));
+        state.ledger.add(held)?;
         let refs: Vec<&B::Tensor> = live.tensors.iter().collect();
         let specialization = self.specialization(on, segment, &refs, &live.structure, watch)?;
         let tensors = self.run_specialization(on, &specialization, &refs, state, watch)?;
-        let live = Live { tensors: tensors.into_vec(), structure: specialization.results.clone() };
+        let live = Live::after(live.held, &specialization, tensors)?;
         Ok(Ran { specialization, live })
     }
 
@@ -128,7 +175,10 @@ impl<B: Backend + ?Sized, N: Natives<B>> Program<B, N> {
         loop {
             match self.step(on, &mut frames, ran, state, watch) {
                 Ok(ControlFlow::Continue(next)) => ran = next,
-                Ok(ControlFlow::Break(outputs)) => return Ok(outputs),
+                // A run that must end fails even if nothing is left to do.
+                Ok(ControlFlow::Break(outputs)) => {
+                    return state.go_on().map(|()| outputs).map_err(Into::into);
+                }
                 // What fails in a body fails in every loop around it.
                 Err(error) => {
                     return Err(frames.iter().rev().fold(error, |error, frame| {
@@ -158,11 +208,19 @@ impl<B: Backend + ?Sized, N: Natives<B>> Program<B, N> {
                 watch.activity(since, Activity::Loop, Some((&frame.node.resolved, frame.node.at.node)));
                 self.advance(on, frames, frame, state, watch)?
             }
-            End::Read { next, .. } => self.enter(on, next, &live, state, watch)?,
+            End::Read { next, .. } => self.enter(on, next, live, state, watch)?,
             End::Host(host) => {
                 let items = run_host(on, &specialization, host, live.items()?, state, watch)
                     .map_err(|error| Where::Node(host.at.node).name(&specialization.resolved.graph, error))?;
-                self.enter(on, &host.at.after, &Live::new(&items), state, watch)?
+                self.enter(on, &host.at.after, Live::new(items), state, watch)?
+            }
+            End::Sequence(node) => {
+                let since = watch.mark();
+                let resolved = &specialization.resolved;
+                let items = run_sequence(on, resolved, node, live.items()?)
+                    .map_err(|error| Where::Node(node.at.node).name(&resolved.graph, error))?;
+                watch.activity(since, Activity::Host, Some((resolved, node.at.node)));
+                self.enter(on, &node.at.after, Live::new(items), state, watch)?
             }
             End::Repeat(node) => {
                 let since = watch.mark();
@@ -189,12 +247,13 @@ impl<B: Backend + ?Sized, N: Natives<B>> Program<B, N> {
         let since = watch.mark();
         let given = frame.repetition.next(on).map_err(|error| node.name(error))?;
         watch.activity(since, Activity::Loop, of);
-        if let Some(mut given) = given {
+        if let Some(given) = given {
             state.iterate().map_err(|error| node.name(error))?;
+            let mut given: Vec<_> = given.into_iter().map(Item::held).collect();
             given.extend(frame.captured.iter().cloned());
             watch.begin_round(frames.len(), &node.resolved, node.at.node);
             frames.push(frame);
-            return self.enter(on, &node.first, &Live::new(&given), state, watch);
+            return self.enter(on, &node.first, Live::new(given), state, watch);
         }
         state.ledger.keep(frame.bytes, 0)?;
         let mut items = frame.kept;
@@ -206,9 +265,9 @@ impl<B: Backend + ?Sized, N: Natives<B>> Program<B, N> {
         for &position in &node.at.results {
             let result = results.get_mut(position).and_then(Option::take);
             let missing = || node.name(node.at.too_few(&node.resolved.graph, position));
-            items.push(result.ok_or_else(missing)?);
+            items.push(result.ok_or_else(missing)?.held());
         }
-        self.enter(on, &node.at.after, &Live::new(&items), state, watch)
+        self.enter(on, &node.at.after, Live::new(items), state, watch)
     }
 
     /// Runs with tensors, and gives tensors.
@@ -225,9 +284,10 @@ impl<B: Backend + ?Sized, N: Natives<B>> Program<B, N> {
                     self.specialization(on, &self.first, &given, &None, &mut Watcher(None))?;
                 let tensors = self.run_specialization(on, &specialization, &given, state, &mut Silent)?;
                 if matches!(specialization.end, End::Done) && specialization.results.is_none() {
+                    state.go_on()?;
                     return Ok(tensors);
                 }
-                let live = Live { tensors: tensors.into_vec(), structure: specialization.results.clone() };
+                let live = Live::after(Vec::new(), &specialization, tensors)?;
                 self.follow(on, Ran { specialization, live }, state, &mut Watcher(None))?
             }
             None => {
@@ -238,9 +298,12 @@ impl<B: Backend + ?Sized, N: Natives<B>> Program<B, N> {
         };
         if let Some(items) = &live.structure {
             for (port, item) in self.outputs.iter().zip(items.iter()) {
-                if !matches!(item, OnnxValue::Tensor(())) {
-                    return Err(Error::NotTensor { name: port.name.clone(), got: item.kind() }.into());
-                }
+                let got = match item {
+                    Form::Parts(OnnxValue::Tensor(())) => continue,
+                    Form::Parts(item) => item.kind(),
+                    Form::Held => "a sequence",
+                };
+                return Err(Error::NotTensor { name: port.name.clone(), got }.into());
             }
         }
         Ok(live.tensors.into())
@@ -258,21 +321,21 @@ impl<B: Backend + ?Sized, N: Natives<B>> Program<B, N> {
         for (position, (port, value)) in self.inputs.iter().zip(&self.resolved.graph.inputs).enumerate() {
             let default = self.resolved.constant(*value)?;
             if let Some(item) = inputs.get(position).and_then(Option::as_ref) {
-                items.push(item.map(&mut |x: &&B::Tensor| (*x).clone()));
+                items.push(Item::Parts(item.map(&mut |x: &&B::Tensor| (*x).clone())));
             } else if let Some((_, data)) = default {
                 let since = watch.mark();
                 let failed = |error: B::Error| initializer(&self.resolved.graph, *value, data.dtype(), error);
-                items.push(OnnxValue::Tensor(on.constant(data).map_err(failed)?));
+                items.push(Item::Parts(OnnxValue::Tensor(on.constant(data).map_err(failed)?)));
                 watch.activity(since, Activity::Transfer, None);
             } else if matches!(port.ty, ValueType::Optional(_)) {
-                items.push(OnnxValue::Absent);
+                items.push(Item::Parts(OnnxValue::Absent));
             } else {
                 let expected = self.inputs.iter().filter(|p| !p.optional).map(|p| p.name.clone()).collect();
                 return Err(Error::MissingInput { name: port.name.clone(), expected }.into());
             }
         }
         let state = &mut RunState::new(self.limits);
-        let first = self.enter(on, &self.first, &Live::new(&items), state, watch)?;
+        let first = self.enter(on, &self.first, Live::new(items), state, watch)?;
         self.follow(on, first, state, watch)
     }
 }
@@ -285,16 +348,13 @@ impl<S> Between<S> {
     }
 
     /// Picks the values that the segment after the node takes over.
-    fn kept<T: Clone>(&self, live: &Table<LiveIndex, OnnxValue<T>>) -> Result<Vec<OnnxValue<T>>, Error> {
+    fn kept<T: Clone>(&self, live: &Table<LiveIndex, Item<T>>) -> Result<Vec<Item<T>>, Error> {
         picked(live, &self.kept)
     }
 }
 
 /// Picks values.
-fn picked<T: Clone>(
-    live: &Table<LiveIndex, OnnxValue<T>>,
-    indices: &[LiveIndex],
-) -> Result<Vec<OnnxValue<T>>, Error> {
+fn picked<T: Clone>(live: &Table<LiveIndex, Item<T>>, indices: &[LiveIndex]) -> Result<Vec<Item<T>>, Error> {
     indices.iter().map(|index| live.get(*index).cloned()).collect()
 }
 
@@ -303,10 +363,10 @@ fn run_host<B: Backend + ?Sized, S, W: Watch>(
     on: &B,
     specialization: &Specialization<B>,
     host: &HostNode<S>,
-    live: Vec<OnnxValue<B::Tensor>>,
+    live: Vec<Item<B::Tensor>>,
     state: &mut RunState,
     watch: &mut W,
-) -> Result<Vec<OnnxValue<B::Tensor>>, B::Error> {
+) -> Result<Vec<Item<B::Tensor>>, B::Error> {
     let resolved = &specialization.resolved;
     let at = &host.at;
     let node = resolved.node(at.node)?;
@@ -321,7 +381,7 @@ fn run_host<B: Backend + ?Sized, S, W: Watch>(
         };
         operands.push(match (place, item) {
             (Place::Known(data), _) => Some(data.clone()),
-            (_, Some(OnnxValue::Tensor(x))) => {
+            (_, Some(Item::Parts(OnnxValue::Tensor(x)))) => {
                 let failed = |error: B::Error| Error::Transfer {
                     value: value.map(|v| resolved.graph.name_of(v).to_owned()).unwrap_or_default(),
                     dtype: x.dtype(),
@@ -330,13 +390,14 @@ fn run_host<B: Backend + ?Sized, S, W: Watch>(
                 Some(on.to_host(x).map_err(failed)?)
             }
             // An optional that holds nothing is left out; tracing refused everything else.
-            (_, None | Some(OnnxValue::Absent)) => None,
+            (_, None | Some(Item::Parts(OnnxValue::Absent))) => None,
             (_, Some(_)) => return Err(Error::excluded("tensors as operands of a host function").into()),
         });
     }
     watch.activity(since, Activity::Transfer, of);
     let since = watch.mark();
-    let results = (host.function)(&Call::new(node, &operands).within(state.ledger.value_bytes()))?;
+    let call = Call::new(node, &operands).within(state.ledger.value_bytes());
+    let results = RunOptions::paced(|| (host.function)(&call))??;
     drop(operands);
     state.ledger.host(results.iter().flatten())?;
     watch.activity(since, Activity::Host, of);
@@ -346,7 +407,7 @@ fn run_host<B: Backend + ?Sized, S, W: Watch>(
         let data = results.get(position).and_then(Option::as_ref);
         let data = data.ok_or_else(|| at.too_few(&resolved.graph, position))?;
         let failed = |error: B::Error| Error::Constant { dtype: data.dtype(), source: error.into() };
-        items.push(OnnxValue::Tensor(on.constant(data).map_err(failed)?));
+        items.push(Item::Parts(OnnxValue::Tensor(on.constant(data).map_err(failed)?)));
     }
     watch.activity(since, Activity::Transfer, of);
     Ok(items)
@@ -356,28 +417,65 @@ fn run_host<B: Backend + ?Sized, S, W: Watch>(
 fn begin<B: Backend + ?Sized>(
     on: &B,
     node: &Arc<RepeatNode<Segment<B>>>,
-    live: Vec<OnnxValue<B::Tensor>>,
+    live: Vec<Item<B::Tensor>>,
 ) -> Result<Frame<B>, B::Error> {
-    let live: Table<LiveIndex, _> = live.into_iter().collect();
-    let mut operands = Vec::with_capacity(node.at.operands.len());
-    for place in &node.at.operands {
+    // Sequences in loops are passed on as they are, so that there is one plan for all lengths.
+    let live: Table<LiveIndex, _> = live.into_iter().map(Item::held).collect();
+    let captured = picked(&live, &node.captures)?;
+    let (kept, operands) = taken(on, &node.at, live)?;
+    let own = captured.iter().chain(&kept).fold(0, |sum: usize, item| sum.saturating_add(item.bytes()));
+    let of = node.resolved.node(node.at.node)?;
+    let repetition = Repetition::begin(on, node.repeat, of, &node.body.graph, operands)?;
+    Ok(Frame { repetition, captured, kept, own, node: node.clone(), bytes: 0 })
+}
+
+/// What the segment behind a node takes over, and the operands of the node.
+type Taken<T> = (Vec<Item<T>>, Vec<Option<Item<T>>>);
+
+/// Takes the operands of a node out of what the segment before it gave. An operand that nothing else takes is moved, so that a
+/// sequence can be changed in place.
+fn taken<B: Backend + ?Sized, S>(
+    on: &B,
+    at: &Between<S>,
+    live: Table<LiveIndex, Item<B::Tensor>>,
+) -> Result<Taken<B::Tensor>, B::Error> {
+    let kept = at.kept(&live)?;
+    let mut live: Table<LiveIndex, Option<_>> = live.into_entries().into_iter().map(Some).collect();
+    let mut operands = Vec::with_capacity(at.operands.len());
+    for (position, place) in at.operands.iter().enumerate() {
         operands.push(match place {
             Place::Absent => None,
             Place::Known(data) => {
                 let failed = |error: B::Error| Error::Constant { dtype: data.dtype(), source: error.into() };
-                Some(OnnxValue::Tensor(on.constant(data).map_err(failed)?))
+                Some(Item::Parts(OnnxValue::Tensor(on.constant(data).map_err(failed)?)))
             }
-            Place::Live(index) => Some(live.get(*index)?.clone()),
+            Place::Live(index) => {
+                let same = |later: &Place| matches!(later, Place::Live(later) if later == index);
+                if at.operands.iter().skip(position + 1).any(same) {
+                    live.get(*index)?.clone()
+                } else {
+                    live.get_mut(*index)?.take()
+                }
+            }
         });
     }
-    let of = node.resolved.node(node.at.node)?;
-    Ok(Frame {
-        repetition: Repetition::begin(on, node.repeat, of, &node.body.graph, operands)?,
-        captured: picked(&live, &node.captures)?,
-        kept: node.at.kept(&live)?,
-        node: node.clone(),
-        bytes: 0,
-    })
+    Ok((kept, operands))
+}
+
+/// Runs a node that looks into a sequence, and returns what the next segment takes.
+fn run_sequence<B: Backend + ?Sized, S>(
+    on: &B,
+    resolved: &Resolved,
+    node: &SequenceNode<S>,
+    live: Vec<Item<B::Tensor>>,
+) -> Result<Vec<Item<B::Tensor>>, B::Error> {
+    let (mut items, operands) = taken(on, &node.at, live.into_iter().collect())?;
+    let result = node.code.run(on, resolved.node(node.at.node)?, operands)?;
+    // Each of these operators has one result, which may go unread.
+    if !node.at.results.is_empty() {
+        items.push(result);
+    }
+    Ok(items)
 }
 
 impl<B: Backend + ?Sized, N: Natives<B> + Send + Sync> Executable<B> for Program<B, N> {
@@ -413,7 +511,7 @@ impl<B: Backend + ?Sized, N: Natives<B> + Send + Sync> Executable<B> for Program
         on: &B,
         inputs: &[Option<OnnxValue<&B::Tensor>>],
     ) -> Result<Vec<OnnxValue<B::Tensor>>, B::Error> {
-        Caller::within(&self.caller, || Ok(self.run_live(on, inputs, &mut Watcher(None))?.items()?))
+        Caller::within(&self.caller, || Ok(self.run_live(on, inputs, &mut Watcher(None))?.values()?))
     }
 
     fn run_profiled(
@@ -423,7 +521,7 @@ impl<B: Backend + ?Sized, N: Natives<B> + Send + Sync> Executable<B> for Program
         profile: &mut Profile,
     ) -> Result<Vec<OnnxValue<B::Tensor>>, B::Error> {
         Caller::within(&self.caller, || {
-            profile.measure(|profile| Ok(self.run_live(on, inputs, &mut Watcher(Some(profile)))?.items()?))
+            profile.measure(|profile| Ok(self.run_live(on, inputs, &mut Watcher(Some(profile)))?.values()?))
         })
     }
 }

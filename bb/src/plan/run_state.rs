@@ -1,7 +1,6 @@
 //! What a run must keep to: how much its values may take, how often its loops may repeat, and when it must end.
 
 use crate::contract::{RunOptions, bytes_of, too_large};
-use crate::onnx::OnnxValue;
 use crate::{CompileOptions, Error, Tensor};
 use bb_ir::{DataType, TensorData};
 
@@ -199,15 +198,6 @@ impl Ledger {
 }
 
 /// Returns what a tensor takes.
-fn taken<T: Tensor>(x: &T) -> usize {
+pub(super) fn taken<T: Tensor>(x: &T) -> usize {
     bytes_of(x.dtype(), x.shape()).saturating_add(TENSOR)
-}
-
-/// Returns what values take.
-pub(super) fn bytes_of_all<'t, T: Tensor + 't>(values: impl IntoIterator<Item = &'t OnnxValue<T>>) -> usize {
-    let mut bytes = 0usize;
-    for value in values {
-        value.visit(&mut |x: &T| bytes = bytes.saturating_add(taken(x)));
-    }
-    bytes
 }

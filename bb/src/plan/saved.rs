@@ -167,6 +167,7 @@ impl SavedPlan {
         let traced = SegmentTrace {
             recorded: self.trace.clone(),
             structure: None,
+            passed: Vec::new(),
             consulted: 0,
             resolved,
             inner_weights: self.weights.clone(),

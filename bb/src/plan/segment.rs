@@ -4,10 +4,12 @@
 //! graphs are one segment. A segment ends before a node that
 //! - needs such a value (the extents for a `Reshape`, say, computed from data): the next segment begins with that value
 //!   read back from the backend;
-//! - works on host tensors, or repeats a body that cannot be unrolled: the node runs between two segments.
+//! - works on host tensors, looks into a sequence that is passed on as it is, or repeats a body that cannot be unrolled: the
+//!   node runs between two segments.
 
 use super::conditions::Cause;
 use super::failure::in_node;
+use super::held::Form;
 use super::origin::Origins;
 use super::resolve::Resolved;
 use super::segment_end::{Boundary, End, Outputs, end, start_at};
@@ -24,7 +26,7 @@ use std::cell::RefCell;
 use std::sync::Arc;
 
 /// What values are built of, where they are not all tensors.
-pub(crate) type Structure = Option<Arc<[OnnxValue<()>]>>;
+pub(crate) type Structure = Option<Arc<[Form]>>;
 
 /// Where a segment begins: the node, and the values that come from before.
 #[derive(Debug, Default, Clone)]
@@ -54,6 +56,8 @@ pub(crate) struct SegmentTrace {
     pub(crate) recorded: Trace,
     /// What the outputs of the trace make up.
     pub(crate) structure: Structure,
+    /// The sequences among them that came in and are passed on, by their positions among those that came in.
+    pub(crate) passed: Vec<usize>,
     /// The tensors that came in, as bits by position (63 for all from there on), on whose extents the trace depends.
     pub(crate) consulted: u64,
     /// The graph that was traced, in which branches taken stand for their `If`s.
@@ -198,6 +202,7 @@ pub(crate) fn trace(
             }
             Ok(NodeTrace::Host(function)) => Step::End(Ok(Boundary::Host(function))),
             Ok(NodeTrace::Repeat(repeat)) => Step::End(Ok(Boundary::Repeat(repeat))),
+            Ok(NodeTrace::Sequence(code)) => Step::End(Ok(Boundary::Sequence(code))),
             Err(TraceStop::Needs(needed)) => {
                 let value = needed.value();
                 if let Some(position) = arrived.iter().position(|x| x.value() == value) {
@@ -215,7 +220,7 @@ pub(crate) fn trace(
     let end = match ended {
         None => {
             for output in tracing.resolved.graph.outputs.clone() {
-                outputs.push(&tracing.value(output)?);
+                outputs.push(&tracing.slot(output)?);
             }
             End::Done
         }
@@ -252,9 +257,8 @@ pub(crate) fn explore(
         Ok(match traced {
             Ok(NodeTrace::Results) => Step::Next,
             Ok(NodeTrace::Branch(name)) => Step::End(Stop::Branch(name)),
-            Ok(NodeTrace::Host(_) | NodeTrace::Repeat(_)) | Err(TraceStop::Needs(_)) => {
-                Step::End(Stop::Boundary)
-            }
+            Ok(NodeTrace::Host(_) | NodeTrace::Repeat(_) | NodeTrace::Sequence(_))
+            | Err(TraceStop::Needs(_)) => Step::End(Stop::Boundary),
             Err(TraceStop::Error(error)) => Step::End(Stop::Failed(error)),
         })
     })?;
@@ -290,13 +294,16 @@ fn arrive(
         let (at, known) = (InputIndex::at(index), from.known.clone());
         arrived.push(tracing.tracer.input(at, name, from.dtype, &from.shape, &from.varies, known));
     }
-    let mut tensors = arrived.iter().cloned();
+    let (mut tensors, mut held) = (arrived.iter().cloned(), 0..);
     for (position, &value) in start.live.iter().enumerate() {
         let of = match structure {
-            None => &OnnxValue::Tensor(()),
+            None => &Form::Parts(OnnxValue::Tensor(())),
             Some(items) => items.get(position).ok_or_else(too_few_tensors)?,
         };
-        tracing.set(value, filled(of, &mut tensors)?)?;
+        match of {
+            Form::Parts(of) => tracing.set(value, filled(of, &mut tensors)?)?,
+            Form::Held => tracing.hold(value, held.next().unwrap_or_default())?,
+        }
     }
     for (value, data) in &start.known {
         tracing.set(*value, OnnxValue::Tensor(tracing.tracer.known(data)))?;
@@ -316,6 +323,7 @@ fn finished(
         consulted: tracer.consulted(),
         recorded: tracer.finish(outputs.tensors),
         structure: outputs.structured.then(|| outputs.items.into()),
+        passed: outputs.passed,
         resolved,
         inner_weights: bodies.weights,
         origins: bodies.origins,
@@ -336,7 +344,7 @@ pub(crate) fn filled<T>(
     structure.try_map(&mut |()| tensors.next().ok_or_else(too_few_tensors))
 }
 
-fn too_few_tensors() -> Error {
+pub(super) fn too_few_tensors() -> Error {
     Error::excluded("a tensor for each value between segments")
 }
 

@@ -6,6 +6,7 @@
 //! start -> segment -+- Done -> the graph's outputs, or the results of an iteration -> Repeat  |
 //!            ^      +- Read ------------------------------------------------------------------+
 //!            |      +- Host:   a kernel on host tensors ---------> the segment after it
+//!            |      +- Sequence: a look into a sequence ----------> the segment after it
 //!            |      +- Repeat: the body's segments, per iteration -> the segment after it
 //!            +------------------------------------------------------------+
 //! ```
@@ -13,9 +14,10 @@
 //! [`End`] names the states once. Tracing finds an `End<Start>`, which says where segments start; a program holds an
 //! `End<Segment>`, whose segments keep their plans; running (`run_segments.rs`) goes from state to state.
 
+use super::held::{Form, SequenceCode};
 use super::resolve::{Repeat, Resolved};
 use super::segment::{Start, missing};
-use super::trace_nodes::Tracing;
+use super::trace_nodes::{Slot, Tracing};
 use crate::Error;
 use crate::onnx::{HostFunction, OnnxValue};
 use crate::trace::{TableIndex, TraceValue, TracedTensor, indices};
@@ -41,6 +43,8 @@ pub(crate) enum End<S> {
     },
     /// A function on host tensors, then the next segment.
     Host(Box<HostNode<S>>),
+    /// What a node does with a sequence, then the next segment.
+    Sequence(Box<SequenceNode<S>>),
     /// A body, any number of times, then the next segment.
     Repeat(Arc<RepeatNode<S>>),
 }
@@ -63,6 +67,13 @@ pub(crate) struct Between<S> {
 pub(crate) struct HostNode<S> {
     pub(crate) at: Between<S>,
     pub(crate) function: HostFunction,
+}
+
+/// A node that looks into a sequence between two segments.
+#[derive(Debug)]
+pub(crate) struct SequenceNode<S> {
+    pub(crate) at: Between<S>,
+    pub(crate) code: SequenceCode,
 }
 
 /// A body that runs any number of times between two segments.
@@ -97,6 +108,7 @@ impl<S> End<S> {
             End::Done => None,
             End::Read { next, .. } => Some(start_of(next)),
             End::Host(host) => Some(host.at.node),
+            End::Sequence(sequence) => Some(sequence.at.node),
             End::Repeat(repeat) => Some(repeat.at.node),
         }
     }
@@ -124,6 +136,10 @@ impl End<Start> {
                 let HostNode { at, function } = *host;
                 End::Host(Box::new(HostNode { at: between(at), function }))
             }
+            End::Sequence(sequence) => {
+                let SequenceNode { at, code } = *sequence;
+                End::Sequence(Box::new(SequenceNode { at: between(at), code }))
+            }
             End::Repeat(repeat) => {
                 let RepeatNode { at, repeat, resolved, body, first, captures } = Arc::unwrap_or_clone(repeat);
                 let first = segment(&body, first, None);
@@ -140,6 +156,8 @@ pub(super) enum Boundary {
     Read(TraceValue),
     /// The node is a function on host tensors.
     Host(HostFunction),
+    /// The node looks into a sequence that is passed on as it is.
+    Sequence(SequenceCode),
     /// The node repeats a body that cannot be unrolled.
     Repeat(Repeat),
 }
@@ -148,15 +166,23 @@ pub(super) enum Boundary {
 #[derive(Default)]
 pub(super) struct Outputs {
     pub(super) tensors: Vec<TraceValue>,
-    pub(super) items: Vec<OnnxValue<()>>,
+    pub(super) items: Vec<Form>,
+    /// The sequences among them that came in, by their positions among those that came in.
+    pub(super) passed: Vec<usize>,
     /// Whether one of them is no tensor.
     pub(super) structured: bool,
 }
 
 impl Outputs {
-    pub(super) fn push(&mut self, item: &OnnxValue<TracedTensor>) {
-        self.structured |= !matches!(item, OnnxValue::Tensor(_));
-        self.items.push(item.map(&mut |x: &TracedTensor| self.tensors.push(x.read())));
+    pub(super) fn push(&mut self, slot: &Slot) {
+        self.structured |= !matches!(slot, Slot::Parts(OnnxValue::Tensor(_)));
+        self.items.push(match slot {
+            Slot::Parts(item) => Form::Parts(item.map(&mut |x: &TracedTensor| self.tensors.push(x.read()))),
+            Slot::Held(position) => {
+                self.passed.push(*position);
+                Form::Held
+            }
+        });
     }
 }
 
@@ -168,7 +194,8 @@ pub(super) fn start_at(tracing: &Tracing<'_>, node: usize, outputs: &mut Outputs
         if !resolved.is_read_from(value, node)? || resolved.weight(value)?.is_some() {
             continue;
         }
-        match item.tensor().and_then(TracedTensor::known) {
+        let tensor = if let Slot::Parts(item) = item { item.tensor() } else { None };
+        match tensor.and_then(TracedTensor::known) {
             Some(data) => start.known.push((value, data.clone())),
             None => {
                 start.live.push(value);
@@ -196,6 +223,9 @@ pub(super) fn end(
         }
         Boundary::Host(function) => {
             End::Host(Box::new(HostNode { at: between(resolved, at, &before)?, function }))
+        }
+        Boundary::Sequence(code) => {
+            End::Sequence(Box::new(SequenceNode { at: between(resolved, at, &before)?, code }))
         }
         Boundary::Repeat(repeat) => {
             let inner = resolved.inner(at, "body")?;

@@ -5,14 +5,15 @@
 
 use super::conditions::Cause;
 use super::failure::in_node;
+use super::held::{Item, MANY, SequenceCode};
 use super::origin::{Origin, Origins};
 use super::repetition::Repetition;
 use super::resolve::{Code, Inner, Repeat, Resolved};
 use super::segment::missing;
-use crate::Error;
 use crate::error::NodePart;
 use crate::onnx::{Call, HostFunction, OnnxValue, OpOutputs};
 use crate::trace::{OriginId, Table, TraceStop, TraceValue, TracedTensor, Tracer, WeightId};
+use crate::{Error, RunOptions};
 use bb_ir::TensorData;
 use bb_ir::graph::{Dim, Node, ValueId, ValueType};
 use smallvec::SmallVec;
@@ -29,7 +30,7 @@ const STEPS: usize = 1 << 15;
 pub(super) struct Tracing<'t> {
     pub(super) tracer: &'t Tracer,
     pub(super) resolved: Arc<Resolved>,
-    env: Table<ValueId, Option<OnnxValue<TracedTensor>>>,
+    env: Table<ValueId, Option<Slot>>,
     /// What all subgraphs in their nodes' places leave to the segment.
     inner: &'t RefCell<BodiesInPlace>,
     /// The node in whose place this is traced.
@@ -38,6 +39,15 @@ pub(super) struct Tracing<'t> {
     pub(super) splices: bool,
     /// The nodes that made the trace depend on extents.
     pub(super) causes: Vec<Cause>,
+}
+
+/// A value of a graph being traced.
+#[derive(Debug, Clone)]
+pub(super) enum Slot {
+    /// What the trace takes apart.
+    Parts(OnnxValue<TracedTensor>),
+    /// A sequence that came in and is passed on as it is: its position among those that came in.
+    Held(usize),
 }
 
 /// What a graph and the subgraphs that are traced in their nodes' places leave to the segment.
@@ -59,6 +69,8 @@ pub(super) enum NodeTrace {
     Host(HostFunction),
     /// It runs between segments, iteration by iteration.
     Repeat(Repeat),
+    /// It runs between segments, because it looks into a sequence that is passed on as it is.
+    Sequence(SequenceCode),
 }
 
 /// What a graph goes on with behind a node.
@@ -90,27 +102,32 @@ impl<'t> Tracing<'t> {
     }
 
     pub(super) fn set(&mut self, value: ValueId, item: OnnxValue<TracedTensor>) -> Result<(), Error> {
-        self.env.set(value, Some(item))
+        self.env.set(value, Some(Slot::Parts(item)))
+    }
+
+    /// Notes that a value is a sequence which is passed on as it is.
+    pub(super) fn hold(&mut self, value: ValueId, position: usize) -> Result<(), Error> {
+        self.env.set(value, Some(Slot::Held(position)))
     }
 
     /// Iterates over the values traced so far.
-    pub(super) fn values(&self) -> impl Iterator<Item = (ValueId, &OnnxValue<TracedTensor>)> {
+    pub(super) fn values(&self) -> impl Iterator<Item = (ValueId, &Slot)> {
         self.env.iter().filter_map(|(value, item)| Some((value, item.as_ref()?)))
     }
 
     /// Tells whether a value is, or is made up of, this value of the trace.
     pub(super) fn holds(&self, value: ValueId, wanted: TraceValue) -> bool {
         let mut found = false;
-        if let Ok(Some(item)) = self.env.get(value) {
+        if let Ok(Some(Slot::Parts(item))) = self.env.get(value) {
             item.visit(&mut |x: &TracedTensor| found |= x.value() == wanted);
         }
         found
     }
 
     /// Returns a value, adding it to the trace where it is a weight not yet used.
-    pub(super) fn value(&mut self, value: ValueId) -> Result<OnnxValue<TracedTensor>, Error> {
-        if let Some(item) = self.env.get(value)? {
-            return Ok(item.clone());
+    pub(super) fn slot(&mut self, value: ValueId) -> Result<Slot, Error> {
+        if let Some(slot) = self.env.get(value)? {
+            return Ok(slot.clone());
         }
         let Some((position, data)) = self.resolved.constant(value)? else {
             return Err(missing(&self.resolved.graph, value));
@@ -124,7 +141,7 @@ impl<'t> Tracing<'t> {
         };
         let item = OnnxValue::Tensor(traced);
         self.set(value, item.clone())?;
-        Ok(item)
+        Ok(Slot::Parts(item))
     }
 
     /// Traces nodes from one on, and asks `decide` after each what comes next. Returns the node before which the segment ends,
@@ -171,8 +188,24 @@ impl<'t> Tracing<'t> {
         let resolved = self.resolved.clone();
         let node = resolved.node(at)?;
         let mut operands: SmallVec<[Option<OnnxValue<TracedTensor>>; 4]> = SmallVec::new();
-        for input in &node.inputs {
-            operands.push(input.map(|value| self.value(value)).transpose()?);
+        let mut held = None;
+        for (index, input) in node.inputs.iter().enumerate() {
+            operands.push(match input.map(|value| self.slot(value)).transpose()? {
+                None => None,
+                Some(Slot::Parts(item)) => Some(item),
+                Some(Slot::Held(_)) => {
+                    held = held.or(Some(index));
+                    None
+                }
+            });
+        }
+        if let Some(index) = held {
+            return match (code, SequenceCode::of(node)) {
+                (Code::Unused, _) => Ok(NodeTrace::Results),
+                (Code::Items(_), Some(code)) => Ok(NodeTrace::Sequence(code)),
+                (Code::Repeat(repeat), _) => Ok(NodeTrace::Repeat(repeat)),
+                _ => Err(unexpected(node, index, "a sequence").into()),
+            };
         }
         let results = match code {
             Code::Unused => return Ok(NodeTrace::Results),
@@ -187,7 +220,15 @@ impl<'t> Tracing<'t> {
                 return Ok(NodeTrace::Results);
             }
             Code::Items(function) => {
-                function(self.tracer, &Call::new(node, &operands).within(self.tracer.limit()))?
+                let results = function(self.tracer, &Call::new(node, &operands).within(self.tracer.limit()))?;
+                let long = |x: &OnnxValue<_>| matches!(x, OnnxValue::Sequence(items) if items.len() > MANY);
+                if let Some(code) = SequenceCode::of(node)
+                    && self.holder.is_none()
+                    && results.iter().flatten().any(long)
+                {
+                    return Ok(NodeTrace::Sequence(code));
+                }
+                results
             }
             Code::Host(function) => {
                 let tensors = tensors(node, operands)?;
@@ -196,7 +237,8 @@ impl<'t> Tracing<'t> {
                 }
                 let known: SmallVec<[Option<TensorData>; 4]> =
                     tensors.iter().map(|x| x.as_ref().and_then(|x| x.known_or_tied().cloned())).collect();
-                let computed = function(&Call::new(node, &known).within(self.tracer.limit()))?;
+                let call = Call::new(node, &known).within(self.tracer.limit());
+                let computed = RunOptions::paced(|| function(&call)).map_err(TraceStop::from)??;
                 if !self.tracer.folds(computed.iter().flatten())? {
                     return Ok(NodeTrace::Host(function));
                 }
@@ -320,6 +362,7 @@ impl<'t> Tracing<'t> {
         let before = self.tracer.steps();
         let noted = self.inner.borrow().origins.len();
         let attempt = (|| -> Result<Option<Vec<OnnxValue<TracedTensor>>>, TraceStop> {
+            let operands = operands.into_iter().map(|x| x.map(Item::Parts)).collect();
             let mut repetition = Repetition::begin(self.tracer, repeat, node, body, operands)?;
             let iterations = repetition.trips().and_then(|trips| trips.checked_mul(body.nodes.len().max(1)));
             if iterations.is_none_or(|n| n > UNROLLED) {
@@ -327,15 +370,16 @@ impl<'t> Tracing<'t> {
             }
             while let Some(given) = repetition.next(self.tracer)? {
                 let index = repetition.index();
+                let given = given.into_iter().map(Item::value).collect();
                 let results = self.inline("body", inner, given);
                 let results = results.map_err(|e| Error::Iteration { index, source: e.into() })?;
                 let Some(results) = results else { return Ok(None) };
-                repetition.absorb(self.tracer, results)?;
+                repetition.absorb(self.tracer, results.into_iter().map(Item::Parts).collect())?;
                 if self.tracer.steps() - before > STEPS {
                     return Ok(None);
                 }
             }
-            repetition.finish(self.tracer).map(Some)
+            Ok(Some(repetition.finish(self.tracer)?.into_iter().map(Item::value).collect()))
         })();
         match attempt {
             Ok(Some(results)) => Ok(Some(results)),
@@ -357,7 +401,10 @@ impl<'t> Tracing<'t> {
     ) -> Result<Option<Vec<OnnxValue<TracedTensor>>>, Error> {
         let mut captured = Vec::with_capacity(inner.captures.len());
         for &value in &inner.captures {
-            captured.push(self.value(value)?);
+            match self.slot(value)? {
+                Slot::Parts(item) => captured.push(item),
+                Slot::Held(_) => return Ok(None),
+            }
         }
         let mut tracing = Tracing::new(self.tracer, inner.resolved.clone(), self.inner);
         let Some(holder) = self.tracer.origin() else {
@@ -378,14 +425,22 @@ impl<'t> Tracing<'t> {
             self.begin(Origin::Inner { holder, attribute, resolved, node });
             match tracing.node(node, code) {
                 Ok(NodeTrace::Results) => {}
-                Ok(NodeTrace::Branch(_) | NodeTrace::Host(_) | NodeTrace::Repeat(_))
+                Ok(
+                    NodeTrace::Branch(_) | NodeTrace::Host(_) | NodeTrace::Repeat(_) | NodeTrace::Sequence(_),
+                )
                 | Err(TraceStop::Needs(_)) => return Ok(None),
                 Err(TraceStop::Error(error)) => return Err(in_node(&inner.resolved.graph, node, error)),
             }
         }
         self.tracer.set_origin(Some(holder));
-        let outputs = inner.resolved.graph.outputs.iter();
-        outputs.map(|value| tracing.value(*value)).collect::<Result<_, _>>().map(Some)
+        let mut outputs = Vec::with_capacity(inner.resolved.graph.outputs.len());
+        for value in &inner.resolved.graph.outputs {
+            match tracing.slot(*value)? {
+                Slot::Parts(item) => outputs.push(item),
+                Slot::Held(_) => return Ok(None),
+            }
+        }
+        Ok(Some(outputs))
     }
 }
 
@@ -397,11 +452,16 @@ fn tensors(
     let tensor = |(index, item)| match item {
         None | Some(OnnxValue::Absent) => Ok(None),
         Some(OnnxValue::Tensor(x)) => Ok(Some(x)),
-        Some(other) => Err(Error::Operator {
-            op: node.op_type.clone(),
-            part: NodePart::Operand(index),
-            problem: format!("is {}, expected a tensor", OnnxValue::kind(&other)),
-        }),
+        Some(other) => Err(unexpected(node, index, other.kind())),
     };
     operands.into_iter().enumerate().map(tensor).collect()
+}
+
+/// Says that an operand is no tensor.
+fn unexpected(node: &Node, index: usize, kind: &str) -> Error {
+    Error::Operator {
+        op: node.op_type.clone(),
+        part: NodePart::Operand(index),
+        problem: format!("is {kind}, expected a tensor"),
+    }
 }

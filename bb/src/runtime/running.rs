@@ -19,7 +19,7 @@ use crate::plan::{Profile, Stamp};
 use crate::services::{Fingerprint, Lifecycle, Service, ServiceError};
 use crate::{
     Backend, BackendAttrs, CompileOptions, CompletionHandle, ContractResponse, Error, Executable, InputSpec,
-    Module, OpenOption, Outputs, Port, ResultBuffer,
+    Module, OpenOption, Outputs, Port, ResultBuffer, RunOptions,
 };
 use bb_ir::TensorData;
 use bb_ir::compact::Writer;
@@ -545,6 +545,8 @@ impl<B: Backend + 'static> ErasedExecutable for Compiled<B> {
                 self.declared.check(operands)?;
                 self.executable.run(&on.backend, operands).map_err(on.failed("run"))
             })?;
+            // A run that must end fails even if it is done. The executable may be a backend's own, which need not look.
+            RunOptions::check_current()?;
             Ok(outputs.into_iter().map(|t| on.erase(t)).collect())
         })
     }
@@ -562,7 +564,8 @@ impl<B: Backend + 'static> ErasedExecutable for Compiled<B> {
                 self.declared.check(operands)?;
                 let ran = self.executable.run_into(&on.backend, operands, outputs);
                 ran.map_err(|error| refused_buffer(outputs).unwrap_or_else(|| on.failed("run")(error)))
-            })
+            })?;
+            RunOptions::check_current()
         })
     }
 
@@ -610,6 +613,7 @@ impl<B: Backend + 'static> Compiled<B> {
                 typed.iter().map(|item| item.as_ref().map(|item| item.map(&mut |x| x))).collect();
             self.declared.check_items(&refs)?;
             let outputs = run(&*self.executable, &on.backend, &refs).map_err(on.failed("run"))?;
+            RunOptions::check_current()?;
             Ok(outputs.iter().map(|item| item.map(&mut |t: &B::Tensor| on.erase(t.clone()))).collect())
         })
     }

@@ -23,6 +23,11 @@ const ROOM: usize = 512;
 /// The number of steps in which the first limit is searched. A limit that is not the lowest only lets more elements pass.
 const STEPS: usize = 16;
 
+/// The number of elements that are sorted without looking whether the run must end. It takes a few milliseconds for them.
+const UNWATCHED: usize = 1 << 17;
+/// What a comparison costs, in elements of a cheap operation.
+const COMPARISON: usize = 4;
+
 /// An element by its key, and its position. Of equal keys the lower position goes first.
 type Place<T> = (<T as Ordered>::Key, u32);
 
@@ -88,9 +93,9 @@ struct Collected<'a, T: Ordered> {
 impl<T: Ordered> Collected<'_, T> {
     /// Adds the elements of a block that are within the limit. Blocks come in the order of their positions.
     #[inline(always)]
-    fn add(&mut self, x: &[T; BLOCK], mut bits: u64, start: u32) {
+    fn add(&mut self, x: &[T; BLOCK], mut bits: u64, start: u32, pace: &mut Pace) {
         if self.count + BLOCK > self.places.len() {
-            self.drop_rest();
+            self.drop_rest(pace);
         }
         let room = self.places.get_mut(self.count..).unwrap_or_default();
         self.count += bits.count_ones() as usize;
@@ -107,12 +112,15 @@ impl<T: Ordered> Collected<'_, T> {
 
     /// Drops all elements but the first `k`, in any order.
     #[cold]
-    fn drop_rest(&mut self) {
+    fn drop_rest(&mut self, pace: &mut Pace) {
         let collected = self.places.get_mut(..self.count).unwrap_or_default();
         if collected.len() <= self.k {
             return;
         }
-        let (_, &mut (last, _), _) = collected.select_nth_unstable(self.k - 1);
+        let (_, &mut (last, _), _) = match collected.len() {
+            ..=UNWATCHED => collected.select_nth_unstable(self.k - 1),
+            _ => collected.select_nth_unstable_by(self.k - 1, watched(pace)),
+        };
         self.count = self.k;
         // Elements to come that equal the last of these go after it.
         self.limit = (last > T::Key::LEAST).then(|| last.sub(T::Key::ONE));
@@ -130,7 +138,7 @@ impl<T: Ordered> Collected<'_, T> {
             let Some(limit) = self.limit else { return };
             let bits = within(block, self.largest, limit);
             if bits != 0 {
-                self.add(block, bits, start);
+                self.add(block, bits, start, pace);
             }
             start += BLOCK as u32;
         }
@@ -138,18 +146,29 @@ impl<T: Ordered> Collected<'_, T> {
             let mut block = [T::default(); BLOCK];
             block.split_at_mut(rest.len()).0.copy_from_slice(rest);
             let bits = within(&block, self.largest, limit) & ((1 << rest.len()) - 1);
-            self.add(&block, bits, start);
+            self.add(&block, bits, start, pace);
         }
     }
 
     /// Returns the first `k` elements in order.
-    fn sorted(&mut self) -> &[Place<T>] {
+    fn sorted(&mut self, pace: &mut Pace) -> &[Place<T>] {
         if self.count > 2 * self.k {
-            self.drop_rest();
+            self.drop_rest(pace);
         }
         let collected = self.places.get_mut(..self.count).unwrap_or_default();
-        collected.sort_unstable();
+        match collected.len() {
+            ..=UNWATCHED => collected.sort_unstable(),
+            _ => collected.sort_unstable_by(watched(pace)),
+        }
         collected.get(..self.k).unwrap_or_default()
+    }
+}
+
+/// Compares, and looks now and then whether the run must end.
+fn watched<P: Ord>(pace: &mut Pace) -> impl FnMut(&P, &P) -> std::cmp::Ordering {
+    |a, b| {
+        pace.step(COMPARISON);
+        a.cmp(b)
     }
 }
 
@@ -171,7 +190,7 @@ impl<T: Ordered> VectorLoop for Rows<'_, T> {
         let mut written = 0;
         for x in self.x.chunks_exact(self.len) {
             self.collected.row(x, &mut pace);
-            for &(_, position) in self.collected.sorted() {
+            for &(_, position) in self.collected.sorted(&mut pace) {
                 let value = x.get(position as usize).copied().unwrap_or_default();
                 // SAFETY: the maker of this value promises room for the first `k` elements of each row.
                 unsafe {

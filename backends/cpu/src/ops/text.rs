@@ -99,7 +99,7 @@ pub(crate) fn parse(pool: &Arc<Pool>, x: &Array, to: DataType, rounding: Roundin
 
 /// Formats numbers as strings.
 pub(crate) fn print(pool: &Arc<Pool>, from: DataType, shape: &[usize], numbers: &[u8]) -> Result<Array> {
-    from_host(pool, &format_tensor(from, shape, numbers)?)
+    from_host(pool, &pool.run(|| format_tensor(from, shape, numbers))??)
 }
 
 /// Returns `y` with its ranges in a text that begins with the text of `x`, and this text. It is a new text unless `x`

@@ -7,7 +7,7 @@ mod erased;
 
 use super::onnx::{Difference, Tolerance, compare_items};
 use crate::onnx::OnnxValue;
-use crate::plan::{Code, Repetition, control_flow};
+use crate::plan::{Code, Item, Repetition, control_flow};
 use crate::{BackendRuntime, CompileOptions, ErasedExecutable, Error, Module, TensorData, Value};
 use bb_ir::graph::{Attribute, Graph, Node, ValueId};
 use erased::{Erased, Held};
@@ -196,19 +196,20 @@ impl Walk<'_> {
                 let on = self.backends.map(Erased);
                 let mut loops = both(zip(on, values.each_ref()), |(on, values)| {
                     let operands = operands(values);
-                    let held = operands.iter().map(|x| x.as_ref().map(|x| x.map(&mut Held::of)));
+                    let held = operands.iter().map(|x| x.as_ref().map(|x| Item::Parts(x.map(&mut Held::of))));
                     Repetition::begin(&on, repeat, node, body, held.collect())
                 })?;
                 for iteration in 0.. {
                     let next = both(zip(loops.each_mut(), on), |(looping, on)| looping.next(&on))?;
                     let [Some(first), Some(second)] = next else { break };
                     let given = zip([first, second], values.each_ref()).map(|(items, values)| {
-                        let own = items.iter().map(|x| Some(x.map(&mut Held::value)));
+                        let own = items.into_iter().map(|x| Some(x.value().map(&mut Held::value)));
                         own.chain(captured(body, values)).collect()
                     });
                     let results = self.graph(body, given, &at.inside(name, "body", Some(iteration)))?;
                     both(zip(zip(loops.each_mut(), on), results), |((looping, on), results)| {
-                        looping.absorb(&on, results.iter().map(|x| x.map(&mut Held::of)).collect())
+                        looping
+                            .absorb(&on, results.iter().map(|x| Item::Parts(x.map(&mut Held::of))).collect())
                     })?;
                 }
                 Ok(())

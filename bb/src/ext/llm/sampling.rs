@@ -4,6 +4,7 @@ use crate::ext::{HostKernel, Mersenne, Ops, SampleTokenOptions, fail, integers, 
 use crate::{DataType, Error, Shape, Tensor};
 use bb_ir::convert::{Rounding, cast};
 use bb_ir::op::{Param, take};
+use bb_ir::pace::Pace;
 use bb_ir::{TensorData, memory};
 
 const OP: &str = "sample_token";
@@ -87,10 +88,11 @@ fn sampled(inputs: &[Option<&TensorData>], params: &[Param<'_>]) -> Result<Vec<T
     if count == 0 && total > 0 {
         return Err(wrong("logits", "has no tokens".to_owned()));
     }
-    let mut tokens: Vec<i64> = memory::room(OP, total)?;
+    let (mut tokens, mut pace): (Vec<i64>, _) = (memory::room(OP, total)?, Pace::new());
     for row in 0..total {
         let logits = numbers.get(row * count..(row + 1) * count).unwrap_or_default();
         let before = previous.get(row * each..(row + 1) * each).unwrap_or_default();
+        pace.step(count.saturating_mul(4));
         tokens.push(token(logits, before, &how, random.unit(), row)?);
     }
     Ok(vec![TensorData::new(rows, &tokens)?])
@@ -104,7 +106,11 @@ fn token(logits: &[f64], before: &[i64], how: &Sampling, drawn: f64, row: usize)
     let mut order: Vec<(f64, i64)> = memory::collected(OP, logits.iter().copied().zip(0i64..))?;
     if how.penalty != 1.0 {
         let mut seen = before.to_vec();
-        seen.sort_unstable();
+        let mut pace = Pace::new();
+        seen.sort_unstable_by(|a, b| {
+            pace.step(1);
+            a.cmp(b)
+        });
         seen.dedup();
         for token in seen.into_iter().filter(|&token| token >= 0) {
             let slot = usize::try_from(token).ok().and_then(|token| order.get_mut(token));
@@ -116,15 +122,19 @@ fn token(logits: &[f64], before: &[i64], how: &Sampling, drawn: f64, row: usize)
         return Err(unknown(token, logits.len(), row));
     }
     // The most probable first, and of equal ones the first.
-    let compare = |a: &(f64, i64), b: &(f64, i64)| b.0.total_cmp(&a.0).then(a.1.cmp(&b.1));
+    let mut pace = Pace::new();
+    let mut compare = |a: &(f64, i64), b: &(f64, i64)| {
+        pace.step(1);
+        b.0.total_cmp(&a.0).then(a.1.cmp(&b.1))
+    };
     // Both zeros are one number.
     order.iter_mut().for_each(|(logit, _)| *logit += 0.0);
     let kept = if how.temperature == 0.0 { 1 } else { how.top_k.min(order.len()) };
     if kept < order.len() {
-        order.select_nth_unstable_by(kept - 1, compare);
+        order.select_nth_unstable_by(kept - 1, &mut compare);
         order.truncate(kept);
     }
-    order.sort_unstable_by(compare);
+    order.sort_unstable_by(&mut compare);
     let Some(&(most, best)) = order.first().filter(|(logit, _)| *logit > f64::NEG_INFINITY) else {
         return Err(wrong(
             "logits",

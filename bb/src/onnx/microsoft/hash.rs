@@ -7,6 +7,7 @@ use crate::onnx::infer;
 use crate::onnx::rows::operators;
 use crate::{DataType, Error, Tensor};
 use bb_ir::op::{Param, take};
+use bb_ir::pace::Pace;
 use bb_ir::{TensorData, memory};
 
 operators! {
@@ -23,7 +24,11 @@ static HASH: HostKernel = HostKernel {
         const OP: &str = "MurmurHash3";
         let seed = take::Int("murmur_hash3", params.first())? as u32;
         let hashes: Vec<u32> = match x.dtype() {
-            DataType::String => memory::collected(OP, x.iter_str().map(|text| hash(text.as_bytes(), seed)))?,
+            DataType::String => {
+                let mut pace = Pace::new();
+                let texts = x.iter_str().inspect(|text| pace.step(text.len() / 4));
+                memory::collected(OP, texts.map(|text| hash(text.as_bytes(), seed)))?
+            }
             dtype => {
                 let elements = x.bytes()?.chunks_exact(dtype.bits() / 8);
                 memory::collected(OP, elements.map(|bytes| hash(bytes, seed)))?

@@ -9,6 +9,7 @@ use crate::onnx::ml::texts;
 use crate::onnx::pattern::{Classes, Pattern};
 use crate::onnx::rows::operators;
 use crate::onnx::strings::{filled, strings};
+use bb_ir::pace::Pace;
 use bb_ir::{TensorData, memory};
 
 const OP: &str = "Tokenizer";
@@ -55,7 +56,11 @@ pub(in crate::onnx) fn tokenizer(call: &Call<'_, TensorData>) -> Result<OpOutput
         [rows, columns] if rows == 0 || columns == 0 => return Ok(one(x.reshaped(&[rows, 0])?)),
         _ => {}
     }
-    let rows = texts.map(|text| rule.tokens(text, least));
+    let mut pace = Pace::new();
+    let rows = texts.map(|text| {
+        pace.step(text.len());
+        rule.tokens(text, least)
+    });
     let mut rows: Vec<Vec<&str>> = memory::try_collected(OP, rows)?;
     // Where no text has a token, there is nothing to mark.
     if mark && rows.iter().any(|row| !row.is_empty()) {

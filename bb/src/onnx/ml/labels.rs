@@ -11,6 +11,7 @@ use crate::onnx::rows::operators;
 use crate::{DataType, Error, Tensor};
 use bb_ir::convert::{Rounding, cast};
 use bb_ir::op::{Param, take};
+use bb_ir::pace::Pace;
 use bb_ir::{TensorData, memory};
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -165,7 +166,11 @@ static LOOK_UP: HostKernel = HostKernel {
             Places::Others(places) => {
                 let place = |key: &[u8]| places.get(key).copied().unwrap_or(keys.len());
                 if x.dtype() == DataType::String {
-                    memory::collected(OP, x.iter_str().map(|text| place(text.as_bytes())))?
+                    {
+                        let mut pace = Pace::new();
+                        let texts = x.iter_str().inspect(|text| pace.step(text.len() / 8));
+                        memory::collected(OP, texts.map(|text| place(text.as_bytes())))?
+                    }
                 } else {
                     let asked = comparable(x)?;
                     memory::collected(OP, elements_of(&asked)?.map(place))?
@@ -224,10 +229,12 @@ impl Keys {
         let room = places.try_reserve(keys.len());
         let bytes = keys.len().saturating_mul(size_of::<(Box<[u8]>, usize)>());
         room.map_err(|_| bb_ir::Error::Memory { op: OP, bytes })?;
+        let mut pace = Pace::new();
         if keys.dtype() == DataType::String {
-            places.extend(known.iter_str().map(|text| text.as_bytes().into()).zip(0..));
+            let texts = known.iter_str().inspect(|text| pace.step(1 + text.len() / 8));
+            places.extend(texts.map(|text| text.as_bytes().into()).zip(0..));
         } else {
-            places.extend(elements_of(&known)?.map(Into::into).zip(0..));
+            places.extend(elements_of(&known)?.inspect(|_| pace.step(1)).map(Into::into).zip(0..));
         }
         Ok(Keys { keys: keys.clone(), places: Places::Others(places) })
     }
@@ -253,7 +260,9 @@ impl IntPlaces {
         let span = bounds.and_then(|(least, most)| usize::try_from(most.abs_diff(*least)).ok());
         if let (Some((&least, _)), Some(span)) = (bounds, span.filter(|span| *span < 4 * len + 64)) {
             let mut places = memory::filled("look_up", len, span + 1)?;
+            let mut pace = Pace::new();
             for (place, key) in keys.iter().enumerate() {
+                pace.step(1);
                 let at = usize::try_from(key.abs_diff(least)).ok();
                 at.and_then(|at| places.get_mut(at)).into_iter().for_each(|slot| *slot = place);
             }
@@ -261,7 +270,11 @@ impl IntPlaces {
         }
         let mut sorted: Vec<(i64, usize)> = memory::collected("look_up", keys.iter().copied().zip(0..len))?;
         // Of equal keys the later goes first, and is the one that is kept.
-        sorted.sort_unstable_by_key(|&(key, place)| (key, std::cmp::Reverse(place)));
+        let mut pace = Pace::new();
+        sorted.sort_unstable_by(|a, b| {
+            pace.step(1);
+            a.0.cmp(&b.0).then(b.1.cmp(&a.1))
+        });
         sorted.dedup_by_key(|(key, _)| *key);
         Ok(IntPlaces::Sorted { sorted, len })
     }

@@ -8,6 +8,7 @@ use crate::onnx::call::{Call, OpResult, one};
 use crate::onnx::infer;
 use crate::onnx::rows::operators;
 use crate::{DataType, Error, Tensor};
+use bb_ir::pace::Pace;
 use smallvec::smallvec;
 
 operators! {
@@ -286,7 +287,8 @@ static COUPLE: crate::ext::HostKernel = crate::ext::HostKernel {
         let [wins] = crate::ext::host::operands("couple_probabilities", inputs)?;
         let pairs = wins.shape().last().copied().unwrap_or(0).max(1);
         let wide = cast(wins, DataType::F64, Rounding::default())?;
-        let rows = wide.as_slice::<f64>()?.chunks(pairs).flat_map(|row| coupled(row, classes));
+        let mut pace = Pace::new();
+        let rows = wide.as_slice::<f64>()?.chunks(pairs).flat_map(|row| coupled(row, classes, &mut pace));
         let rows: Vec<f64> = bb_ir::memory::collected("couple_probabilities", rows)?;
         let shape = [rows.len().checked_div(classes).unwrap_or(0), classes];
         Ok(vec![cast(&bb_ir::TensorData::new(&shape, &rows)?, wins.dtype(), Rounding::default())?])
@@ -295,7 +297,7 @@ static COUPLE: crate::ext::HostKernel = crate::ext::HostKernel {
 
 /// The probabilities of `k` classes from those of the first of each pair.
 #[expect(clippy::indexing_slicing, reason = "indices are below `k`, the extent of all lists")]
-fn coupled(wins: &[f64], k: usize) -> Vec<f64> {
+fn coupled(wins: &[f64], k: usize, pace: &mut Pace) -> Vec<f64> {
     let mut r = vec![vec![0.0; k]; k];
     for (&win, (i, j)) in wins.iter().zip(pairs(k)) {
         r[i][j] = win;
@@ -303,6 +305,7 @@ fn coupled(wins: &[f64], k: usize) -> Vec<f64> {
     }
     let mut q = vec![vec![0.0; k]; k];
     for t in 0..k {
+        pace.step(k);
         for j in (0..k).filter(|&j| j != t) {
             q[t][t] += r[j][t] * r[j][t];
             q[t][j] = -r[j][t] * r[t][j];
@@ -310,12 +313,14 @@ fn coupled(wins: &[f64], k: usize) -> Vec<f64> {
     }
     let mut p = vec![1.0 / k as f64; k];
     for _ in 0..k.max(100) {
+        pace.step(k * k);
         let mut qp: Vec<f64> = q.iter().map(|row| row.iter().zip(&p).map(|(a, b)| a * b).sum()).collect();
         let mut pqp: f64 = p.iter().zip(&qp).map(|(a, b)| a * b).sum();
         if qp.iter().all(|v| (v - pqp).abs() < 0.005 / k as f64) {
             break;
         }
         for t in 0..k {
+            pace.step(k);
             let step = (pqp - qp[t]) / q[t][t];
             p[t] += step;
             pqp = (pqp + step * (step * q[t][t] + 2.0 * qp[t])) / ((1.0 + step) * (1.0 + step));

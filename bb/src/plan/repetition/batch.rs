@@ -3,6 +3,7 @@
 use super::{Collected, Repetition, empty, join};
 use crate::error::NodePart;
 use crate::onnx::OnnxValue;
+use crate::plan::held::Item;
 use crate::{Backend, Error, Tensor};
 
 /// The batch of a `Scan` of opset 8.
@@ -13,14 +14,14 @@ pub(super) struct Batch<T> {
     /// The element under way, and its iteration.
     pub(super) at: usize,
     pub(super) iteration: usize,
-    pub(super) initial: Vec<OnnxValue<T>>,
+    pub(super) initial: Vec<Item<T>>,
     pub(super) done: Vec<Row<T>>,
 }
 
 /// What became of an element of the batch: its last state, and the parts of each result.
 #[derive(Debug)]
 pub(super) struct Row<T> {
-    state: Vec<OnnxValue<T>>,
+    state: Vec<Item<T>>,
     parts: Vec<Vec<OnnxValue<T>>>,
 }
 
@@ -36,9 +37,9 @@ impl<T: Tensor> Repetition<T> {
                     .initial
                     .iter()
                     .map(|item| {
-                        item.try_map(&mut |x: &T| {
-                            on.squeeze(&on.slice(x, &[row], &[row + 1], &[0], &[])?, &[0])
-                        })
+                        let Item::Parts(item) = item else { return Ok(item.clone()) };
+                        let of_row = |x: &T| on.squeeze(&on.slice(x, &[row], &[row + 1], &[0], &[])?, &[0]);
+                        item.try_map(&mut { of_row }).map(Item::Parts)
                     })
                     .collect::<Result<_, B::Error>>()?;
             }
@@ -58,18 +59,18 @@ impl<T: Tensor> Repetition<T> {
         &self,
         on: &B,
         batch: Batch<T>,
-    ) -> Result<Vec<OnnxValue<T>>, B::Error> {
+    ) -> Result<Vec<Item<T>>, B::Error> {
         let mut results = Vec::new();
         let nothing = || self.wrong(NodePart::other("the batch"), "is empty; its results have no extents");
         let states = batch.done.first().ok_or_else(nothing)?.state.len();
         for i in 0..states {
             let mut rows = Vec::with_capacity(batch.done.len());
             for row in &batch.done {
-                let state = row.state.get(i).and_then(OnnxValue::tensor);
+                let state = row.state.get(i).and_then(Item::tensor);
                 let state = state.ok_or_else(|| self.wrong(NodePart::other("a state"), "is no tensor"))?;
                 rows.push(on.unsqueeze(state, &[0])?);
             }
-            results.push(OnnxValue::Tensor(join(on, &rows, 0)?));
+            results.push(Item::Parts(OnnxValue::Tensor(join(on, &rows, 0)?)));
         }
         for (i, collected) in self.collected.iter().enumerate() {
             let mut rows = Vec::new();
@@ -88,7 +89,7 @@ impl<T: Tensor> Repetition<T> {
                 }
                 rows.push(on.unsqueeze(&row, &[0])?);
             }
-            results.push(OnnxValue::Tensor(join(on, &rows, 0)?));
+            results.push(Item::Parts(OnnxValue::Tensor(join(on, &rows, 0)?)));
         }
         Ok(results)
     }

@@ -3,6 +3,7 @@
 use super::{Batch, Repetition, Scanned, collected};
 use crate::error::NodePart;
 use crate::onnx::OnnxValue;
+use crate::plan::held::Item;
 use crate::plan::resolve::Repeat;
 use crate::{Backend, Error, Tensor};
 use bb_ir::graph::{Graph, Node};
@@ -15,18 +16,18 @@ impl<T: Tensor> Repetition<T> {
         &mut self,
         on: &B,
         body: &Graph,
-        operands: Vec<Option<OnnxValue<T>>>,
+        operands: Vec<Option<Item<T>>>,
     ) -> Result<(), B::Error> {
         let mut operands = operands.into_iter();
-        if let Some(OnnxValue::Tensor(trips)) = operands.next().flatten() {
+        if let Some(Item::Parts(OnnxValue::Tensor(trips))) = operands.next().flatten() {
             let trips = self.number(on, &trips, "the trip count")?;
             self.trips = Some(usize::try_from(trips).unwrap_or(0));
         }
-        if let Some(OnnxValue::Tensor(condition)) = operands.next().flatten() {
+        if let Some(Item::Parts(OnnxValue::Tensor(condition))) = operands.next().flatten() {
             self.holds = self.number(on, &condition, "the condition")? != 0;
             self.condition = Some(OnnxValue::Tensor(condition));
         }
-        self.state = operands.map(|x| x.unwrap_or(OnnxValue::Absent)).collect();
+        self.state = operands.map(|x| x.unwrap_or(Item::Parts(OnnxValue::Absent))).collect();
         self.collected = collected(body, 1 + self.state.len(), |_| (0, false));
         Ok(())
     }
@@ -36,7 +37,7 @@ impl<T: Tensor> Repetition<T> {
         on: &B,
         node: &Node,
         body: &Graph,
-        mut operands: Vec<Option<OnnxValue<T>>>,
+        mut operands: Vec<Option<Item<T>>>,
     ) -> Result<(), B::Error> {
         let batched = self.repeat == Repeat::BatchedScan;
         let lengths = if batched && !operands.is_empty() { operands.remove(0) } else { None };
@@ -51,11 +52,11 @@ impl<T: Tensor> Repetition<T> {
         let axes = list("scan_input_axes")?;
         let directions = list(if batched { "directions" } else { "scan_input_directions" })?;
         for (i, operand) in operands.split_off(states).into_iter().enumerate() {
-            let from = operand.unwrap_or(OnnxValue::Absent);
+            let from = operand.unwrap_or(Item::Parts(OnnxValue::Absent));
             let axis = if batched { 1 } else { at(axes, i) };
             self.scanned.push(Scanned { from, axis, backwards: at(directions, i) != 0 });
         }
-        self.state = operands.into_iter().map(|x| x.unwrap_or(OnnxValue::Absent)).collect();
+        self.state = operands.into_iter().map(|x| x.unwrap_or(Item::Parts(OnnxValue::Absent))).collect();
         let axes = list("scan_output_axes")?;
         let directions = list("scan_output_directions")?;
         self.collected = collected(body, states, |i| match batched {
@@ -95,7 +96,7 @@ impl<T: Tensor> Repetition<T> {
                 return Err(self.wrong(NodePart::other("the batch"), problem).into());
             }
             let lengths = match lengths {
-                Some(OnnxValue::Tensor(x)) => {
+                Some(Item::Parts(OnnxValue::Tensor(x))) => {
                     let host = on.to_host(&x)?;
                     let given: Vec<i64> = crate::ext::integers(&host).map_err(Error::from)?;
                     let within = |n: &i64| usize::try_from(*n).ok().filter(|n| *n <= trips);
@@ -114,14 +115,10 @@ impl<T: Tensor> Repetition<T> {
         Ok(())
     }
 
-    pub(super) fn begin_map(
-        &mut self,
-        body: &Graph,
-        operands: Vec<Option<OnnxValue<T>>>,
-    ) -> Result<(), Error> {
+    pub(super) fn begin_map(&mut self, body: &Graph, operands: Vec<Option<Item<T>>>) -> Result<(), Error> {
         for operand in operands {
-            let from = operand.unwrap_or(OnnxValue::Absent);
-            if let OnnxValue::Sequence(items) = &from {
+            let from = operand.unwrap_or(Item::Parts(OnnxValue::Absent));
+            if let Some(items) = from.items() {
                 match self.trips {
                     Some(trips) if trips != items.len() => {
                         let problem = format!("has {} items, the first has {trips}", items.len());

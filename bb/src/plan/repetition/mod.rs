@@ -6,14 +6,14 @@
 mod batch;
 mod begin;
 
+use super::held::Item;
 use super::resolve::Repeat;
-use super::run_state::bytes_of_all;
 use crate::error::NodePart;
 use crate::onnx::OnnxValue;
-use crate::{Backend, Error, Tensor};
+use crate::{Backend, Error, RunOptions, Tensor};
 use batch::Batch;
 use bb_ir::graph::{Dim, Graph, Node, ValueType};
-use bb_ir::{DataType, TensorData};
+use bb_ir::{DataType, TensorData, memory};
 
 /// A node that repeats its body, under way.
 #[derive(Debug)]
@@ -30,11 +30,13 @@ pub(crate) struct Repetition<T> {
     /// The condition as the body gets it.
     condition: Option<OnnxValue<T>>,
     /// What the body carries from iteration to iteration.
-    state: Vec<OnnxValue<T>>,
+    state: Vec<Item<T>>,
     /// What the body gets a part of in each iteration.
     scanned: Vec<Scanned<T>>,
     /// What becomes a result when all iterations are done.
     collected: Vec<Collected<T>>,
+    /// The bytes of what the body gets parts of.
+    scanned_bytes: usize,
     /// The bytes of what was collected.
     collected_bytes: usize,
     /// For a scan with a batch: what begins anew with each of its elements.
@@ -44,7 +46,7 @@ pub(crate) struct Repetition<T> {
 /// An operand of which each iteration gets a part.
 #[derive(Debug)]
 struct Scanned<T> {
-    from: OnnxValue<T>,
+    from: Item<T>,
     axis: i64,
     backwards: bool,
 }
@@ -70,7 +72,7 @@ impl<T: Tensor> Repetition<T> {
         repeat: Repeat,
         node: &Node,
         body: &Graph,
-        operands: Vec<Option<OnnxValue<T>>>,
+        operands: Vec<Option<Item<T>>>,
     ) -> Result<Repetition<T>, B::Error> {
         let mut new = Repetition {
             repeat,
@@ -82,6 +84,7 @@ impl<T: Tensor> Repetition<T> {
             state: Vec::new(),
             scanned: Vec::new(),
             collected: Vec::new(),
+            scanned_bytes: 0,
             collected_bytes: 0,
             batch: None,
         };
@@ -90,6 +93,7 @@ impl<T: Tensor> Repetition<T> {
             Repeat::Scan | Repeat::BatchedScan => new.begin_scan(on, node, body, operands)?,
             Repeat::Map => new.begin_map(body, operands)?,
         }
+        new.scanned_bytes = bytes_of_all(new.scanned.iter().map(|scanned| &scanned.from));
         Ok(new)
     }
 
@@ -104,8 +108,8 @@ impl<T: Tensor> Repetition<T> {
 
     /// Returns the bytes of what is kept between two iterations.
     pub(crate) fn bytes(&self) -> usize {
-        let scanned = self.scanned.iter().map(|scanned| &scanned.from);
-        bytes_of_all(self.state.iter().chain(scanned)).saturating_add(self.collected_bytes)
+        let kept = self.scanned_bytes.saturating_add(self.collected_bytes);
+        bytes_of_all(&self.state).saturating_add(kept)
     }
 
     /// Returns which iteration is under way, the first being 0.
@@ -121,7 +125,7 @@ impl<T: Tensor> Repetition<T> {
     pub(crate) fn next<B: Backend<Tensor = T> + ?Sized>(
         &mut self,
         on: &B,
-    ) -> Result<Option<Vec<OnnxValue<T>>>, B::Error> {
+    ) -> Result<Option<Vec<Item<T>>>, B::Error> {
         self.next_in_batch(on)?;
         if !self.holds || self.trips.is_some_and(|trips| self.begun >= trips) {
             return Ok(None);
@@ -129,17 +133,17 @@ impl<T: Tensor> Repetition<T> {
         let mut given = Vec::with_capacity(2 + self.state.len() + self.scanned.len());
         if self.repeat == Repeat::Loop {
             let iteration = i64::try_from(self.begun).unwrap_or(i64::MAX);
-            given.push(OnnxValue::Tensor(on.constant(&TensorData::scalar(iteration))?));
-            given.push(match &self.condition {
+            given.push(Item::Parts(OnnxValue::Tensor(on.constant(&TensorData::scalar(iteration))?)));
+            given.push(Item::Parts(match &self.condition {
                 Some(condition) => condition.clone(),
                 None => {
                     OnnxValue::Tensor(on.constant(&TensorData::bools(&[], &[true]).map_err(Error::from)?)?)
                 }
-            });
+            }));
         }
         given.append(&mut self.state);
         for scanned in &self.scanned {
-            given.push(self.part(on, scanned)?);
+            given.push(Item::Parts(self.part(on, scanned)?));
         }
         self.begun += 1;
         Ok(Some(given))
@@ -151,12 +155,12 @@ impl<T: Tensor> Repetition<T> {
         on: &B,
         scanned: &Scanned<T>,
     ) -> Result<OnnxValue<T>, B::Error> {
+        if let Some(items) = scanned.from.items() {
+            return Ok(items.get(self.begun).cloned().unwrap_or(OnnxValue::Absent));
+        }
         let x = match &scanned.from {
-            OnnxValue::Sequence(items) => {
-                return Ok(items.get(self.begun).cloned().unwrap_or(OnnxValue::Absent));
-            }
-            OnnxValue::Tensor(x) if self.repeat != Repeat::Map => x,
-            other => return Ok(other.clone()),
+            Item::Parts(OnnxValue::Tensor(x)) if self.repeat != Repeat::Map => x,
+            other => return Ok(other.clone().value()),
         };
         let (row, iteration, trips) = match &self.batch {
             Some(batch) => {
@@ -181,7 +185,7 @@ impl<T: Tensor> Repetition<T> {
     pub(crate) fn absorb<B: Backend<Tensor = T> + ?Sized>(
         &mut self,
         on: &B,
-        results: Vec<OnnxValue<T>>,
+        results: Vec<Item<T>>,
     ) -> Result<(), B::Error> {
         let got = results.len();
         let mut results = results.into_iter();
@@ -190,7 +194,7 @@ impl<T: Tensor> Repetition<T> {
             _ => got.saturating_sub(self.collected.len() + usize::from(self.repeat == Repeat::Loop)),
         };
         if self.repeat == Repeat::Loop {
-            let Some(OnnxValue::Tensor(condition)) = results.next() else {
+            let Some(Item::Parts(OnnxValue::Tensor(condition))) = results.next() else {
                 return Err(Error::Results { op: self.op.clone(), expected: 1, got }.into());
             };
             self.holds = self.number(on, &condition, "the body's condition")? != 0;
@@ -198,8 +202,8 @@ impl<T: Tensor> Repetition<T> {
         }
         self.state = results.by_ref().take(states).collect();
         for (collected, part) in self.collected.iter_mut().zip(results) {
-            self.collected_bytes = self.collected_bytes.saturating_add(bytes_of_all([&part]));
-            collected.parts.push(part);
+            self.collected_bytes = self.collected_bytes.saturating_add(part.bytes());
+            memory::push("a loop", &mut collected.parts, part.value()).map_err(Error::from)?;
         }
         Ok(())
     }
@@ -212,16 +216,16 @@ impl<T: Tensor> Repetition<T> {
     pub(crate) fn finish<B: Backend<Tensor = T> + ?Sized>(
         mut self,
         on: &B,
-    ) -> Result<Vec<OnnxValue<T>>, B::Error> {
+    ) -> Result<Vec<Item<T>>, B::Error> {
         if let Some(batch) = self.batch.take() {
             return self.finish_batch(on, batch);
         }
         let mut results = std::mem::take(&mut self.state);
         for collected in std::mem::take(&mut self.collected) {
-            results.push(match self.repeat {
+            results.push(Item::Parts(match self.repeat {
                 Repeat::Map => OnnxValue::Sequence(collected.parts),
                 _ => OnnxValue::Tensor(self.stacked(on, collected)?),
-            });
+            }));
         }
         Ok(results)
     }
@@ -243,8 +247,11 @@ impl<T: Tensor> Repetition<T> {
             extents.insert(usize::try_from(at).unwrap_or(0).min(extents.len()), 0);
             return empty(on, *dtype, &extents);
         }
-        let mut parts = Vec::with_capacity(collected.parts.len());
-        for part in &collected.parts {
+        let mut parts = memory::room("a loop", collected.parts.len()).map_err(Error::from)?;
+        for (at, part) in collected.parts.iter().enumerate() {
+            if at % STRETCH == 0 {
+                RunOptions::check_current()?;
+            }
             let OnnxValue::Tensor(x) = part else {
                 let problem = format!("is {}; only tensors can be stacked", part.kind());
                 return Err(self.wrong(NodePart::other("a scanned result"), problem).into());
@@ -278,6 +285,14 @@ fn collected<T>(body: &Graph, first: usize, how: impl Fn(usize) -> (i64, bool)) 
             Collected { parts: Vec::new(), axis, backwards, declared }
         })
         .collect()
+}
+
+/// How many parts are looked at before the run is asked whether it must end.
+const STRETCH: usize = 1 << 10;
+
+/// Returns what values take.
+fn bytes_of_all<'t, T: Tensor + 't>(values: impl IntoIterator<Item = &'t Item<T>>) -> usize {
+    values.into_iter().fold(0, |sum: usize, value| sum.saturating_add(value.bytes()))
 }
 
 /// Joins parts; one part is itself.
