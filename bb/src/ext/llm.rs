@@ -54,15 +54,16 @@ crate::ext::family::family! { [
         scale: OptFloat = None,
         /// If it is above 0, the products are bounded by `softcap * tanh(product / softcap)`.
         softcap: Float = 0.0,
-        /// The element type in which the softmax is computed; that of the products if there is none.
+        /// The element type in which the softmax is computed; that of the products if there is none. 16-bit floats are
+        /// computed in `f32` in any case, and each result is rounded once.
         precision: OptType = None,
     } -> Tensor;
 
     /// Adds `skip` and `bias` to `x`, and normalises the sum by [`rms_normalization`](Self::rms_normalization) over its
     /// last dimension. The results are what was normalised, and the sum.
     ///
-    /// Shapes: `skip` and `bias` broadcast to `x`, and `scale` to its last dimension. Types: floats, all alike. The sum is
-    /// rounded to the type before it is normalised.
+    /// Shapes: `skip` and `bias` broadcast to `x`, and `scale` to its last dimension. Types: floats, all alike. 16-bit floats are
+    /// computed in `f32`: what is normalised is the sum before it is rounded.
     ///
     /// Source: ONNX Runtime's `SkipSimplifiedLayerNormalization`, whose epsilon is 1e-12 by default.
     SkipRmsNorm 1 = skip_rms_norm(x: Tensor, skip: Tensor, scale: Tensor, bias: Optional; epsilon: Float = 1e-5) -> Tensors;
@@ -235,11 +236,13 @@ pub fn skip_rms_norm<B: Ops + ?Sized>(
         types::alike::<B>(other, x)?;
         types::fits(on, OP, other, x)?;
     }
-    let mut sum = on.add(x, skip)?;
+    let wide = |x: &B::Tensor| math::accumulated(on, x);
+    let mut sum = on.add(&wide(x)?, &wide(skip)?)?;
     if let Some(bias) = bias {
-        sum = on.add(&sum, bias)?;
+        sum = on.add(&sum, &wide(bias)?)?;
     }
-    Ok(vec![on.rms_normalization(&sum, scale, -1, epsilon)?, sum])
+    let y = on.rms_normalization(&sum, &wide(scale)?, -1, epsilon)?;
+    Ok(vec![math::narrowed(on, y, x.dtype())?, math::narrowed(on, sum, x.dtype())?])
 }
 
 /// The body of [`Llm::silu_mul`].
@@ -280,8 +283,14 @@ pub fn rotate<B: Ops + ?Sized>(
     for (angles, half) in [(cos, &a), (sin, &b)] {
         types::fits(on, "rotate", angles, half)?;
     }
-    let real = on.sub(&on.mul(cos, &a)?, &on.mul(sin, &b)?)?;
-    let imaginary = on.add(&on.mul(sin, &a)?, &on.mul(cos, &b)?)?;
+    for angles in [cos, sin] {
+        types::alike::<B>(angles, x)?;
+    }
+    let [a, b, cos, sin] = [&a, &b, cos, sin].map(|x| math::accumulated(on, x));
+    let (a, b, cos, sin) = (a?, b?, cos?, sin?);
+    let real = on.sub(&on.mul(&cos, &a)?, &on.mul(&sin, &b)?)?;
+    let imaginary = on.add(&on.mul(&sin, &a)?, &on.mul(&cos, &b)?)?;
+    let (real, imaginary) = (math::narrowed(on, real, x.dtype())?, math::narrowed(on, imaginary, x.dtype())?);
     let turned = if interleaved {
         let pair = [last[0] + 1];
         let pairs = on.concat(&[&on.unsqueeze(&real, &pair)?, &on.unsqueeze(&imaginary, &pair)?], pair[0])?;
@@ -303,7 +312,7 @@ pub(crate) struct Attended<T> {
     pub(crate) segments: [T; 4],
 }
 
-/// Computes attention and its intermediate results.
+/// Computes attention and its intermediate results. 16-bit floats are computed in `f32`, and each result is rounded once.
 pub(crate) fn attend<B: Ops + ?Sized>(
     on: &B,
     q: &B::Tensor,
@@ -314,6 +323,14 @@ pub(crate) fn attend<B: Ops + ?Sized>(
 ) -> Result<Attended<B::Tensor>, B::Error> {
     for x in [q, k, v] {
         types::take::<B>("attention", x, types::FLOATS)?;
+    }
+    if [q, k, v].into_iter().any(|x| math::is_half(x.dtype())) {
+        let (wide, how) = widened(on, [q, k, v], bias, how)?;
+        let [of_q, of_k, of_v] = &wide.operands;
+        let Attended { y, segments } = attend(on, of_q, of_k, of_v, wide.bias.as_ref(), how)?;
+        let [product, bounded, biased, weights] = segments.map(|x| math::narrowed(on, x, q.dtype()));
+        let y = math::narrowed(on, y, q.dtype())?;
+        return Ok(Attended { y, segments: [product?, bounded?, biased?, weights?] });
     }
     let wrong = || bb_ir::Error::Shapes { op: "attention", left: q.shape().into(), right: k.shape().into() };
     let [of_q, of_k, of_v] = [q, k, v].map(|x| on.extents(x));
@@ -328,8 +345,7 @@ pub(crate) fn attend<B: Ops + ?Sized>(
     if !fit || (!same && !shared.times(g).equals(h)) {
         return crate::ext::fail::<B, _>(wrong());
     }
-    // Each of `q` and `k` is multiplied by the square root of the factor, which keeps the products in the range of
-    // `f16`.
+    // Each of `q` and `k` is multiplied by the square root of the factor, as in the function by which ONNX defines this.
     let factor = how.scale.unwrap_or_else(|| 1.0 / (d.number() as f64).sqrt()).sqrt();
     let scaled = |x: &B::Tensor| on.mul(x, &on.scalar_like(x, factor)?);
     let transposed = on.transpose(k, &[0, 1, 3, 2])?;
@@ -370,6 +386,29 @@ pub(crate) fn attend<B: Ops + ?Sized>(
     Ok(Attended { y, segments: [product, bounded, biased, weights] })
 }
 
+/// Operands of attention in place of others that have 16-bit floats.
+struct Widened<T> {
+    operands: [T; 3],
+    bias: Option<T>,
+}
+
+/// Returns the operands of attention without 16-bit floats, and the options for them.
+fn widened<B: Ops + ?Sized>(
+    on: &B,
+    [q, k, v]: [&B::Tensor; 3],
+    bias: Option<&B::Tensor>,
+    how: AttentionOptions,
+) -> Result<(Widened<B::Tensor>, AttentionOptions), B::Error> {
+    types::alike::<B>(k, q)?;
+    if let Some(bias) = bias {
+        types::alike::<B>(bias, q)?;
+    }
+    let wide = |x: &B::Tensor| math::accumulated(on, x);
+    let operands = [wide(q)?, wide(k)?, wide(v)?];
+    let precision = how.precision.filter(|precision| !math::is_half(*precision));
+    Ok((Widened { operands, bias: bias.map(wide).transpose()? }, AttentionOptions { precision, ..how }))
+}
+
 /// The body of [`Llm::attention`].
 pub fn attention<B: Ops + ?Sized>(
     on: &B,
@@ -379,6 +418,14 @@ pub fn attention<B: Ops + ?Sized>(
     bias: Option<&B::Tensor>,
     options: AttentionOptions,
 ) -> Result<B::Tensor, B::Error> {
+    if [q, k, v].into_iter().any(|x| math::is_half(x.dtype())) {
+        for x in [q, k, v] {
+            types::take::<B>("attention", x, types::FLOATS)?;
+        }
+        let (wide, options) = widened(on, [q, k, v], bias, options)?;
+        let [of_q, of_k, of_v] = &wide.operands;
+        return math::narrowed(on, on.attention(of_q, of_k, of_v, wide.bias.as_ref(), options)?, q.dtype());
+    }
     Ok(attend(on, q, k, v, bias, options)?.y)
 }
 

@@ -70,9 +70,23 @@ pub(crate) fn floats<B: Ops + ?Sized>(
     widened(on, x, wide, f)
 }
 
+/// Computes a function of 16-bit floats in `f32` and rounds its result once; others as they are.
+pub(crate) fn once<B: Ops + ?Sized>(
+    on: &B,
+    x: &B::Tensor,
+    f: impl FnOnce(&B::Tensor) -> Result<B::Tensor, B::Error>,
+) -> Result<B::Tensor, B::Error> {
+    if is_half(x.dtype()) { widened(on, x, DataType::F32, f) } else { f(x) }
+}
+
+/// Tells whether an element type is a float of 16 bits.
+pub(crate) fn is_half(dtype: DataType) -> bool {
+    matches!(dtype, DataType::F16 | DataType::BF16)
+}
+
 /// Returns the operand in the type in which its elements are added up: 16-bit floats as `f32`.
 pub(crate) fn accumulated<B: Ops + ?Sized>(on: &B, x: &B::Tensor) -> Result<B::Tensor, B::Error> {
-    if matches!(x.dtype(), DataType::F16 | DataType::BF16) { to(on, x, DataType::F32) } else { Ok(x.clone()) }
+    if is_half(x.dtype()) { to(on, x, DataType::F32) } else { Ok(x.clone()) }
 }
 
 /// Returns `y` as elements of `dtype`, without an operation if they have this type already.

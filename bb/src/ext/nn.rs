@@ -279,8 +279,11 @@ pub fn relu<B: Ops + ?Sized>(on: &B, x: &B::Tensor) -> Result<B::Tensor, B::Erro
 /// The body of [`Nn::leaky_relu`].
 pub fn leaky_relu<B: Ops + ?Sized>(on: &B, x: &B::Tensor, alpha: f64) -> Result<B::Tensor, B::Error> {
     types::take::<B>("leaky_relu", x, types::FLOATS)?;
-    let negative = on.less(x, &on.scalar_like(x, 0.0)?)?;
-    on.r#where(&negative, &on.mul(x, &on.scalar_like(x, alpha)?)?, x)
+    // The factor has more digits than 16-bit floats have.
+    math::once(on, x, |x| {
+        let negative = on.less(x, &on.scalar_like(x, 0.0)?)?;
+        on.r#where(&negative, &on.mul(x, &on.scalar_like(x, alpha)?)?, x)
+    })
 }
 
 /// The body of [`Nn::elu`].
@@ -323,8 +326,10 @@ pub fn hard_sigmoid<B: Ops + ?Sized>(
 
 /// The body of [`Nn::thresholded_relu`].
 pub fn thresholded_relu<B: Ops + ?Sized>(on: &B, x: &B::Tensor, alpha: f64) -> Result<B::Tensor, B::Error> {
-    let above = on.greater(x, &on.scalar_like(x, alpha)?)?;
-    on.r#where(&above, x, &on.scalar_like(x, 0.0)?)
+    math::once(on, x, |x| {
+        let above = on.greater(x, &on.scalar_like(x, alpha)?)?;
+        on.r#where(&above, x, &on.scalar_like(x, 0.0)?)
+    })
 }
 
 /// The body of [`Nn::clip`].

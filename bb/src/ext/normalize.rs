@@ -17,15 +17,15 @@ pub fn log_softmax<B: Ops + ?Sized>(on: &B, x: &B::Tensor, axis: i64) -> Result<
 }
 
 /// Computes softmax over several axes. The maximum is subtracted first, so that nothing overflows.
-///
-/// Each step rounds to the type of `x`, also for `f16`, as in the function by which ONNX defines Softmax.
 pub(crate) fn softmax_over<B: Ops + ?Sized>(
     on: &B,
     x: &B::Tensor,
     axes: &[i64],
 ) -> Result<B::Tensor, B::Error> {
-    let e = on.exp(&on.sub(x, &on.reduce_max(x, axes, true)?)?)?;
-    on.div(&e, &on.reduce_sum(&e, axes, true)?)
+    math::once(on, x, |x| {
+        let e = on.exp(&on.sub(x, &on.reduce_max(x, axes, true)?)?)?;
+        on.div(&e, &on.reduce_sum(&e, axes, true)?)
+    })
 }
 
 /// Computes the logarithm of [`softmax_over`] without losing small values.
@@ -71,6 +71,32 @@ pub(crate) fn moments<B: Ops + ?Sized>(
     let root = on.sqrt(&on.add(&variance, &on.scalar_like(&variance, epsilon)?)?)?;
     let inverse = on.reciprocal(&root)?;
     Ok(Moments { normal: on.div(&apart, &root)?, mean, inverse })
+}
+
+/// Returns a power of two for each greatest magnitude of numbers. The squares of the numbers times the power neither leave the
+/// range of the type nor lose digits at its lower end. It is 1 for all but very great and very small numbers.
+///
+/// Source: the thresholds of Blue's algorithm, in Anderson: Algorithm 978, Safe Scaling in the Level 1 BLAS, 2017.
+pub(crate) fn scale<B: Ops + ?Sized>(on: &B, greatest: &B::Tensor) -> Result<B::Tensor, B::Error> {
+    let [great, down, small, up] = match greatest.dtype() {
+        DataType::F64 => [400, -600, -400, 700],
+        _ => [50, -80, -50, 100],
+    }
+    .map(|power| on.scalar_like(greatest, 2f64.powi(power)));
+    let (down, up, one) = (down?, up?, on.scalar_like(greatest, 1.0)?);
+    let rest = on.r#where(&on.less(greatest, &small?)?, &up, &one)?;
+    on.r#where(&on.greater(greatest, &great?)?, &down, &rest)
+}
+
+/// Returns the floats `x` times a [`scale`] of all numbers along `axes`, and the scale. The reduced axes stay in the scale, with
+/// extent 1.
+pub(crate) fn in_range<B: Ops + ?Sized>(
+    on: &B,
+    x: &B::Tensor,
+    axes: &[i64],
+) -> Result<(B::Tensor, B::Tensor), B::Error> {
+    let scale = scale(on, &on.reduce_max(&on.abs(x)?, axes, true)?)?;
+    Ok((on.mul(x, &scale)?, scale))
 }
 
 /// The body of [`Nn::layer_normalization`](super::Nn::layer_normalization). 16-bit floats are computed in `f32` and

@@ -344,6 +344,30 @@ pub fn cross_entropy_of_probabilities<B: Ops + ?Sized>(
     })
 }
 
+/// Calls `f` with the operands of an optimizer, the first of which is the tensor to move and of which the first `alike` have its
+/// type. 16-bit floats are computed in `f32`, and each result is rounded once.
+fn moving<B: Ops + ?Sized, const N: usize>(
+    on: &B,
+    op: &'static str,
+    operands: [&B::Tensor; N],
+    alike: usize,
+    f: impl FnOnce([&B::Tensor; N]) -> Result<Vec<B::Tensor>, B::Error>,
+) -> Result<Vec<B::Tensor>, B::Error> {
+    let Some(&x) = operands.first() else { return f(operands) };
+    types::take::<B>(op, x, types::FLOATS)?;
+    for operand in operands.iter().take(alike) {
+        types::alike::<B>(operand, x)?;
+    }
+    if !math::is_half(x.dtype()) {
+        return f(operands);
+    }
+    let wide: Vec<B::Tensor> =
+        operands.iter().map(|operand| math::accumulated(on, operand)).collect::<Result<_, _>>()?;
+    let mut each = wide.iter();
+    let results = f(operands.map(|operand| each.next().unwrap_or(operand)))?;
+    results.into_iter().map(|result| math::narrowed(on, result, x.dtype())).collect()
+}
+
 /// A tensor to move, and what optimizers compute with it.
 struct Moved<'a, B: Ops + ?Sized> {
     on: &'a B,
@@ -365,7 +389,6 @@ impl<'a, B: Ops + ?Sized> Moved<'a, B> {
         for (at, operand) in std::iter::once(gradient).chain(kept.iter().copied()).enumerate() {
             of_shape::<B>(op, operand, x.shape(), at + 1)?;
         }
-        types::take::<B>(op, x, types::FLOATS)?;
         let rate = on.reshape(&math::to(on, rate, x.dtype())?, &[])?;
         let g = on.add(&math::times(on, x, penalty)?, gradient)?;
         Ok(Moved { on, x, g, rate })
@@ -425,27 +448,36 @@ pub fn adam<B: Ops + ?Sized>(
     AdamOptions { decay, decay_squares, epsilon, epsilon_at, penalty, shrink }: AdamOptions<'_>,
 ) -> Result<Vec<B::Tensor>, B::Error> {
     let epsilon_at = AdamEpsilon::of(epsilon_at)?;
-    let m = Moved::new(on, "adam", [x, gradient, rate], &[mean, squares], penalty)?;
-    let count = m.number(count)?;
-    let mean = m.average(mean, decay, &m.g, 1.0 - decay)?;
-    let squares = m.average(squares, decay_squares, &on.mul(&m.g, &m.g)?, 1.0 - decay_squares)?;
-    // What the averages lack as long as they are of few gradients.
-    let one = m.constant(1.0)?;
-    let lack = |share: f64| -> Result<B::Tensor, B::Error> {
-        m.if_counted(&count, &on.sub(&one, &on.pow(&m.constant(share)?, &count)?)?, &one)
-    };
-    let (rate, root) = match epsilon_at {
-        AdamEpsilon::Onnx => {
-            let adjusted = on.div(&on.mul(&m.rate, &on.sqrt(&lack(decay_squares)?)?)?, &lack(decay)?)?;
-            (adjusted, m.root(&squares, epsilon)?)
-        }
-        AdamEpsilon::PyTorch => {
-            let corrected = on.div(&on.sqrt(&squares)?, &on.sqrt(&lack(decay_squares)?)?)?;
-            (on.div(&m.rate, &lack(decay)?)?, math::plus(on, &corrected, epsilon)?)
-        }
-    };
-    let step = on.div(&on.mul(&rate, &mean)?, &root)?;
-    Ok(vec![math::times(on, &m.less(&step)?, 1.0 - shrink)?, mean, squares])
+    moving(
+        on,
+        "adam",
+        [x, gradient, mean, squares, rate, count],
+        4,
+        |[x, gradient, mean, squares, rate, count]| {
+            let m = Moved::new(on, "adam", [x, gradient, rate], &[mean, squares], penalty)?;
+            let count = m.number(count)?;
+            let mean = m.average(mean, decay, &m.g, 1.0 - decay)?;
+            let squares = m.average(squares, decay_squares, &on.mul(&m.g, &m.g)?, 1.0 - decay_squares)?;
+            // What the averages lack as long as they are of few gradients.
+            let one = m.constant(1.0)?;
+            let lack = |share: f64| -> Result<B::Tensor, B::Error> {
+                m.if_counted(&count, &on.sub(&one, &on.pow(&m.constant(share)?, &count)?)?, &one)
+            };
+            let (rate, root) = match epsilon_at {
+                AdamEpsilon::Onnx => {
+                    let adjusted =
+                        on.div(&on.mul(&m.rate, &on.sqrt(&lack(decay_squares)?)?)?, &lack(decay)?)?;
+                    (adjusted, m.root(&squares, epsilon)?)
+                }
+                AdamEpsilon::PyTorch => {
+                    let corrected = on.div(&on.sqrt(&squares)?, &on.sqrt(&lack(decay_squares)?)?)?;
+                    (on.div(&m.rate, &lack(decay)?)?, math::plus(on, &corrected, epsilon)?)
+                }
+            };
+            let step = on.div(&on.mul(&rate, &mean)?, &root)?;
+            Ok(vec![math::times(on, &m.less(&step)?, 1.0 - shrink)?, mean, squares])
+        },
+    )
 }
 
 /// The body of [`Train::adagrad`].
@@ -458,11 +490,13 @@ pub fn adagrad<B: Ops + ?Sized>(
     count: &B::Tensor,
     AdagradOptions { decay, epsilon, penalty }: AdagradOptions,
 ) -> Result<Vec<B::Tensor>, B::Error> {
-    let m = Moved::new(on, "adagrad", [x, gradient, rate], &[squares], penalty)?;
-    let rate = on.div(&m.rate, &math::plus(on, &math::times(on, &m.number(count)?, decay)?, 1.0)?)?;
-    let squares = on.add(squares, &on.mul(&m.g, &m.g)?)?;
-    let step = on.div(&on.mul(&rate, &m.g)?, &m.root(&squares, epsilon)?)?;
-    Ok(vec![m.less(&step)?, squares])
+    moving(on, "adagrad", [x, gradient, squares, rate, count], 3, |[x, gradient, squares, rate, count]| {
+        let m = Moved::new(on, "adagrad", [x, gradient, rate], &[squares], penalty)?;
+        let rate = on.div(&m.rate, &math::plus(on, &math::times(on, &m.number(count)?, decay)?, 1.0)?)?;
+        let squares = on.add(squares, &on.mul(&m.g, &m.g)?)?;
+        let step = on.div(&on.mul(&rate, &m.g)?, &m.root(&squares, epsilon)?)?;
+        Ok(vec![m.less(&step)?, squares])
+    })
 }
 
 /// The body of [`Train::momentum`].
@@ -475,11 +509,14 @@ pub fn momentum<B: Ops + ?Sized>(
     count: &B::Tensor,
     MomentumOptions { decay, share, nesterov, penalty }: MomentumOptions,
 ) -> Result<Vec<B::Tensor>, B::Error> {
-    let m = Moved::new(on, "momentum", [x, gradient, rate], &[speed], penalty)?;
-    let share = m.if_counted(&m.number(count)?, &m.constant(share)?, &m.constant(1.0)?)?;
-    let speed = on.add(&math::times(on, speed, decay)?, &on.mul(&share, &m.g)?)?;
-    let direction = if nesterov { on.add(&m.g, &math::times(on, &speed, decay)?)? } else { speed.clone() };
-    Ok(vec![m.less(&on.mul(&m.rate, &direction)?)?, speed])
+    moving(on, "momentum", [x, gradient, speed, rate, count], 3, |[x, gradient, speed, rate, count]| {
+        let m = Moved::new(on, "momentum", [x, gradient, rate], &[speed], penalty)?;
+        let share = m.if_counted(&m.number(count)?, &m.constant(share)?, &m.constant(1.0)?)?;
+        let speed = on.add(&math::times(on, speed, decay)?, &on.mul(&share, &m.g)?)?;
+        let direction =
+            if nesterov { on.add(&m.g, &math::times(on, &speed, decay)?)? } else { speed.clone() };
+        Ok(vec![m.less(&on.mul(&m.rate, &direction)?)?, speed])
+    })
 }
 
 /// The body of [`Train::sgd`].
@@ -490,6 +527,9 @@ pub fn sgd<B: Ops + ?Sized>(
     rate: &B::Tensor,
     penalty: f64,
 ) -> Result<B::Tensor, B::Error> {
-    let m = Moved::new(on, "sgd", [x, gradient, rate], &[], penalty)?;
-    m.less(&on.mul(&m.rate, &m.g)?)
+    let moved = moving(on, "sgd", [x, gradient, rate], 2, |[x, gradient, rate]| {
+        let m = Moved::new(on, "sgd", [x, gradient, rate], &[], penalty)?;
+        Ok(vec![m.less(&on.mul(&m.rate, &m.g)?)?])
+    })?;
+    Ok(crate::call::only("sgd", moved.into_iter().collect())?)
 }

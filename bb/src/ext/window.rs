@@ -7,7 +7,7 @@ use crate::ext::{
     AveragePoolOptions, ConvOptions, FusedConvOptions, MaxPoolOptions, Ops, fail, math, nn::least, slide,
     types,
 };
-use crate::{Error, Tensor};
+use crate::{DataType, Error, Tensor};
 use bb_ir::infer::{Padding, Step};
 use bb_ir::{Shape, memory};
 
@@ -143,6 +143,14 @@ pub fn conv<B: Ops + ?Sized>(
     ConvOptions { strides, pads, dilations, group }: ConvOptions<'_>,
 ) -> Result<B::Tensor, B::Error> {
     let shapes = || bb_ir::Error::Shapes { op: "conv", left: x.shape().into(), right: w.shape().into() };
+    if let Some(bias) = bias.filter(|_| math::is_half(x.dtype())) {
+        // The sum of the product and the bias is rounded once.
+        types::alike::<B>(w, x)?;
+        types::alike::<B>(bias, x)?;
+        let options = ConvOptions { strides, pads, dilations, group };
+        let [wide, w, bias] = [x, w, bias].map(|x| math::to(on, x, DataType::F32));
+        return math::to(on, &on.conv(&wide?, &w?, Some(&bias?), options)?, x.dtype());
+    }
     let from = on.extents(x);
     let ([_, c, ..], [m, depth, kernel @ ..]) = (from.as_slice(), w.shape()) else {
         return fail::<B, _>(shapes());

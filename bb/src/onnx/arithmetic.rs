@@ -11,25 +11,25 @@ use bb_ir::{DataType, TensorData};
 
 operators! {
     "" {
-        Abs => Primitives(abs), infer: Primitive;
-        Add: 1 => Primitives(legacy_add), 7 => Primitives(add), infer: Primitive;
-        Cast: 1 => Primitives(cast_named), 6 => Primitives(cast), infer: Primitive;
-        CastLike => Primitives(cast_like), infer: By(infer::elements::cast_like);
-        Constant => Primitives(constant), infer: Primitive;
-        Div: 1 => Primitives(legacy_div), 7 => Primitives(div), infer: Primitive;
-        Equal: 1 => Primitives(legacy_equal), 7 => Primitives(equal), infer: Primitive;
-        Exp => Primitives(exp), infer: Primitive;
-        Greater: 1 => Primitives(legacy_greater), 7 => Primitives(greater), infer: Primitive;
-        Identity: 1 => Primitives(identity), 14 => Items(super::sequence::identity), infer: Primitive;
-        Less: 1 => Primitives(legacy_less), 7 => Primitives(less), infer: Primitive;
-        Log => Primitives(log), infer: Primitive;
-        MatMul => Primitives(matmul), infer: Primitive;
-        Mul: 1 => Primitives(legacy_mul), 7 => Primitives(mul), infer: Primitive;
-        Neg => Primitives(neg), infer: Primitive;
-        Pow: 1 => Primitives(legacy_pow), 7 => Primitives(pow), infer: Primitive;
-        Sqrt => Primitives(sqrt), infer: Primitive;
-        Sub: 1 => Primitives(legacy_sub), 7 => Primitives(sub), infer: Primitive;
-        Where => Primitives(select), infer: Primitive;
+        Abs => Primitives(abs), infer: Primitive, halves: Moves;
+        Add: 1 => Primitives(legacy_add), 7 => Primitives(add), infer: Primitive, halves: Once;
+        Cast: 1 => Primitives(cast_named), 6 => Primitives(cast), infer: Primitive, halves: Moves;
+        CastLike => Primitives(cast_like), infer: By(infer::elements::cast_like), halves: Moves;
+        Constant => Primitives(constant), infer: Primitive, halves: Moves;
+        Div: 1 => Primitives(legacy_div), 7 => Primitives(div), infer: Primitive, halves: Once;
+        Equal: 1 => Primitives(legacy_equal), 7 => Primitives(equal), infer: Primitive, halves: Moves;
+        Exp => Primitives(exp), infer: Primitive, halves: Once;
+        Greater: 1 => Primitives(legacy_greater), 7 => Primitives(greater), infer: Primitive, halves: Moves;
+        Identity: 1 => Primitives(identity), 14 => Items(super::sequence::identity), infer: Primitive, halves: Moves;
+        Less: 1 => Primitives(legacy_less), 7 => Primitives(less), infer: Primitive, halves: Moves;
+        Log => Primitives(log), infer: Primitive, halves: Once;
+        MatMul => Primitives(matmul), infer: Primitive, halves: Once;
+        Mul: 1 => Primitives(legacy_mul), 7 => Primitives(mul), infer: Primitive, halves: Once;
+        Neg => Primitives(neg), infer: Primitive, halves: Moves;
+        Pow: 1 => Primitives(legacy_pow), 7 => Primitives(pow), infer: Primitive, halves: Once;
+        Sqrt => Primitives(sqrt), infer: Primitive, halves: Once;
+        Sub: 1 => Primitives(legacy_sub), 7 => Primitives(sub), infer: Primitive, halves: Once;
+        Where => Primitives(select), infer: Primitive, halves: Moves;
     }
 }
 

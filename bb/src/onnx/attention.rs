@@ -11,8 +11,8 @@ use smallvec::smallvec;
 
 operators! {
     "" {
-        Attention => Primitives(attention), infer: By(infer::attention::attention);
-        RotaryEmbedding => Primitives(rotary_embedding), infer: Same;
+        Attention => Primitives(attention), infer: By(infer::attention::attention), halves: Once;
+        RotaryEmbedding => Primitives(rotary_embedding), infer: Same, halves: Once;
     }
 }
 

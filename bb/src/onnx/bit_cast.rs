@@ -8,7 +8,7 @@ use crate::{DataType, Tensor};
 
 operators! {
     "" {
-        BitCast => HostByDefault(bit_cast), infer: By(infer::ml::bit_cast);
+        BitCast => HostByDefault(bit_cast), infer: By(infer::ml::bit_cast), halves: Moves;
     }
 }
 

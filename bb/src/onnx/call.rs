@@ -1,12 +1,13 @@
 //! One call of an operator, and typed access to what it brings.
 
 use super::OnnxValue;
+use super::halves::TensorFunction;
 use super::reads::AttributeReads;
 use crate::contract::check_value;
 use crate::error::NodePart;
 use crate::ext::{Extent, Ops};
 use crate::{Backend, Error};
-use bb_ir::graph::{Attribute, Attributes, Graph, Node};
+use bb_ir::graph::{Attribute, Attributes, Graph, Node, ValueType};
 use bb_ir::infer::ControlFlow;
 use bb_ir::{DataType, TensorData};
 use smallvec::{SmallVec, smallvec};
@@ -33,7 +34,7 @@ pub type ItemFunction<B> = fn(
 #[derive(Debug)]
 pub enum Body<B: Backend + ?Sized> {
     /// Tensors of the backend.
-    Tensors(Function<B>),
+    Tensors(TensorFunction<B>),
     /// Host tensors.
     Host(HostFunction),
     /// Structures of tensors.
@@ -56,6 +57,8 @@ pub struct Call<'a, T> {
     node: &'a Node,
     inputs: &'a [Option<T>],
     reads: Option<&'a AttributeReads>,
+    /// The graph that has the node, if it is known.
+    graph: Option<&'a Graph>,
     /// The most bytes that a result may have.
     value_bytes: usize,
 }
@@ -63,12 +66,35 @@ pub struct Call<'a, T> {
 impl<'a, T> Call<'a, T> {
     /// Puts a call together; `inputs` are the operands of `node`, `None` where one is left out.
     pub fn new(node: &'a Node, inputs: &'a [Option<T>]) -> Call<'a, T> {
-        Call { node, inputs, reads: None, value_bytes: usize::MAX }
+        Call { node, inputs, reads: None, graph: None, value_bytes: usize::MAX }
     }
 
     /// Puts a call together that notes in `reads` which attributes the function asks for.
     pub fn noting(node: &'a Node, inputs: &'a [Option<T>], reads: &'a AttributeReads) -> Call<'a, T> {
-        Call { node, inputs, reads: Some(reads), value_bytes: usize::MAX }
+        Call { node, inputs, reads: Some(reads), graph: None, value_bytes: usize::MAX }
+    }
+
+    /// Returns the same call with other operands.
+    pub(super) fn with_operands<'b>(&self, inputs: &'b [Option<T>]) -> Call<'b, T>
+    where
+        'a: 'b,
+    {
+        Call { node: self.node, inputs, reads: self.reads, graph: self.graph, value_bytes: self.value_bytes }
+    }
+
+    /// Returns the same call, of a node of this graph, which may tell the types of the results.
+    #[must_use]
+    pub fn of(self, graph: &'a Graph) -> Call<'a, T> {
+        Call { graph: Some(graph), ..self }
+    }
+
+    /// Returns the element type that the graph tells of a result; `None` where it tells none.
+    pub(super) fn declared(&self, result: usize) -> Option<DataType> {
+        let value = self.node.outputs.get(result).copied().flatten()?;
+        match &self.graph?.values.get(value.index())?.ty {
+            ValueType::Tensor { dtype, .. } => Some(*dtype),
+            _ => None,
+        }
     }
 
     /// Returns the same call, of which no result may have more bytes.

@@ -6,8 +6,8 @@ use crate::ext::{Ops, cumulate};
 
 operators! {
     "" {
-        CumProd => Primitives(cum_prod), infer: Same;
-        CumSum => Primitives(cum_sum), infer: Same;
+        CumProd => Primitives(cum_prod), infer: Same, halves: Once;
+        CumSum => Primitives(cum_sum), infer: Same, halves: Once;
     }
 }
 

@@ -10,7 +10,7 @@ use crate::{DataType, Tensor};
 
 operators! {
     "ai.onnx.preview" {
-        FlexAttention => Primitives(flex_attention), infer: By(infer::attention::flex);
+        FlexAttention => Primitives(flex_attention), infer: By(infer::attention::flex), halves: Once;
     }
 }
 
@@ -36,8 +36,11 @@ pub(super) fn flex_attention<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>
         true => call.float("scale")?,
         false => 1.0 / (width as f64).sqrt(),
     };
-    // Half of the factor on each side keeps the products in the range of halves.
-    let scaled = |x: &B::Tensor| on.mul(x, &on.scalar_like(x, scale.sqrt())?);
+    // Half of the factor on each side, as in the function by which ONNX defines attention. Halves are computed in `f32`.
+    let scaled = |x: &B::Tensor| {
+        let x = math::accumulated(on, x)?;
+        on.mul(&x, &on.scalar_like(&x, scale.sqrt())?)
+    };
     let keys = on.transpose(&scaled(&repeated(k)?)?, &[0, 1, 3, 2])?;
     let products = on.matmul(&scaled(q)?, &keys)?;
     let wide = match (call.dtype("softmax_precision")?, q.dtype()) {

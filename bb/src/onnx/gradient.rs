@@ -15,7 +15,7 @@ use std::collections::HashMap;
 
 operators! {
     "ai.onnx.preview.training" {
-        Gradient => Primitives(gradient), infer: By(infer::ml::gradient), ignores: { "y": "it is read when the graph of derivatives is made", "zs": "it is read when the graph of derivatives is made" };
+        Gradient => Primitives(gradient), infer: By(infer::ml::gradient), halves: Once, ignores: { "y": "it is read when the graph of derivatives is made", "zs": "it is read when the graph of derivatives is made" };
     }
 }
 

@@ -12,9 +12,9 @@ use bb_ir::{Axis, Shape};
 
 operators! {
     "" {
-        CenterCropPad => Primitives(center_crop_pad), infer: By(infer::windows::center_crop_pad);
+        CenterCropPad => Primitives(center_crop_pad), infer: By(infer::windows::center_crop_pad), halves: Moves;
         Col2Im => Primitives(col2im), infer: By(infer::windows::col2im);
-        MaxUnpool => HostByDefault(max_unpool), infer: By(infer::windows::max_unpool);
+        MaxUnpool => HostByDefault(max_unpool), infer: By(infer::windows::max_unpool), halves: Moves;
     }
 }
 

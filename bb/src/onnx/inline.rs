@@ -43,7 +43,7 @@ pub(super) fn inline<B: Ops + ?Sized>(
         let Some((_, Body::Tensors(function))) = lookup::<B>(&node.domain, &node.op_type, node.opset) else {
             return Err(wrong(format!("has `{}`, which does not run here", node.op_type)).into());
         };
-        let results: OpOutputs<B::Tensor> = function(on, &Call::new(node, &operands))?;
+        let results: OpOutputs<B::Tensor> = function.call(on, &Call::new(node, &operands).of(graph))?;
         for (at, x) in node.outputs.iter().zip(results) {
             if let Some(at) = at {
                 set(&mut values, *at, x);

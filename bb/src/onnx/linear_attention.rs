@@ -12,7 +12,7 @@ use smallvec::smallvec;
 operators! {
     "" {
         CausalConvWithState => Primitives(causal_conv), infer: By(infer::attention::causal_conv);
-        LinearAttention => Primitives(linear_attention), infer: By(infer::attention::linear), ignores: { "chunk_size": "it tells how to compute, and changes no result" };
+        LinearAttention => Primitives(linear_attention), infer: By(infer::attention::linear), halves: Once, ignores: { "chunk_size": "it tells how to compute, and changes no result" };
     }
 }
 

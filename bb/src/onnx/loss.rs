@@ -10,8 +10,8 @@ use smallvec::smallvec;
 
 operators! {
     "" {
-        NegativeLogLikelihoodLoss => Primitives(negative_log_likelihood), infer: By(infer::products::loss);
-        SoftmaxCrossEntropyLoss => Primitives(softmax_cross_entropy), infer: By(infer::products::loss);
+        NegativeLogLikelihoodLoss => Primitives(negative_log_likelihood), infer: By(infer::products::loss), halves: Once;
+        SoftmaxCrossEntropyLoss => Primitives(softmax_cross_entropy), infer: By(infer::products::loss), halves: Once;
     }
 }
 

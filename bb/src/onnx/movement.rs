@@ -9,14 +9,14 @@ use bb_ir::infer::{self, Target};
 
 operators! {
     "" {
-        Concat => Primitives(concat), infer: Primitive;
-        Gather => Primitives(gather), infer: Primitive;
-        Reshape => Primitives(reshape), infer: Primitive;
-        Slice => Primitives(slice), infer: Primitive;
-        Split => Primitives(split), infer: Primitive;
-        Squeeze => Primitives(squeeze), infer: Primitive;
-        Transpose => Primitives(transpose), infer: Primitive;
-        Unsqueeze => Primitives(unsqueeze), infer: Primitive;
+        Concat => Primitives(concat), infer: Primitive, halves: Moves;
+        Gather => Primitives(gather), infer: Primitive, halves: Moves;
+        Reshape => Primitives(reshape), infer: Primitive, halves: Moves;
+        Slice => Primitives(slice), infer: Primitive, halves: Moves;
+        Split => Primitives(split), infer: Primitive, halves: Moves;
+        Squeeze => Primitives(squeeze), infer: Primitive, halves: Moves;
+        Transpose => Primitives(transpose), infer: Primitive, halves: Moves;
+        Unsqueeze => Primitives(unsqueeze), infer: Primitive, halves: Moves;
     }
 }
 

@@ -17,7 +17,7 @@ use std::collections::HashMap;
 
 operators! {
     "" {
-        TfIdfVectorizer => HostByDefault(tf_idf_vectorizer), infer: By(infer::ml::tf_idf);
+        TfIdfVectorizer => HostByDefault(tf_idf_vectorizer), infer: By(infer::ml::tf_idf), halves: Moves;
     }
 }
 

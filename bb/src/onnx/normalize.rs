@@ -4,7 +4,7 @@ use super::call::{Call, OpOutputs, OpResult, one};
 use super::infer;
 use super::rows::operators;
 use crate::error::NodePart;
-use crate::ext::normalize::{log_softmax_over, moments, per_channel, softmax_over};
+use crate::ext::normalize::{in_range, log_softmax_over, moments, per_channel, softmax_over};
 use crate::ext::{LayerNormalizationOptions, Ops, counted, math};
 use crate::{DataType, Error, Tensor};
 use bb_ir::Axis;
@@ -12,18 +12,18 @@ use smallvec::smallvec;
 
 operators! {
     "" {
-        BatchNormalization => Primitives(batch_normalization), infer: By(infer::ml::batch_normalization);
-        Gemm => Primitives(gemm), infer: By(infer::products::gemm), ignores: { "broadcast": "the third operand is broadcast wherever it fits" };
+        BatchNormalization => Primitives(batch_normalization), infer: By(infer::ml::batch_normalization), halves: Once;
+        Gemm => Primitives(gemm), infer: By(infer::products::gemm), halves: Once, ignores: { "broadcast": "the third operand is broadcast wherever it fits" };
         GroupNormalization => Primitives(group_normalization), infer: Same;
-        Hardmax => Primitives(hardmax), infer: Same;
-        InstanceNormalization => Primitives(instance_normalization), infer: Same;
+        Hardmax => Primitives(hardmax), infer: Same, halves: Moves;
+        InstanceNormalization => Primitives(instance_normalization), infer: Same, halves: Once;
         LRN => Primitives(lrn), infer: Same;
-        LayerNormalization => Primitives(layer_normalization), infer: By(infer::attention::normalization);
-        LogSoftmax: 1 => Primitives(joint_log_softmax), 13 => Primitives(log_softmax), infer: Same;
+        LayerNormalization => Primitives(layer_normalization), infer: By(infer::attention::normalization), halves: Once;
+        LogSoftmax: 1 => Primitives(joint_log_softmax), 13 => Primitives(log_softmax), infer: Same, halves: Once;
         LpNormalization => Primitives(lp_normalization), infer: Same;
         MeanVarianceNormalization => Primitives(mean_variance_normalization), infer: Same;
-        RMSNormalization => Primitives(rms_normalization), infer: By(infer::elements::scaled);
-        Softmax: 1 => Primitives(joint_softmax), 13 => Primitives(softmax), infer: Same;
+        RMSNormalization => Primitives(rms_normalization), infer: By(infer::elements::scaled), halves: Once;
+        Softmax: 1 => Primitives(joint_softmax), 13 => Primitives(softmax), infer: Same, halves: Once;
     }
 }
 
@@ -138,6 +138,8 @@ pub(super) fn batch_normalization<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Te
         return Ok(one(on.batch_normalization(x, scale, bias, mean, variance, epsilon)?));
     }
     let axes: Vec<i64> = (0..x.rank() as i64).filter(|&a| a != 1).collect();
+    let kept = mean.dtype();
+    let (mean, variance) = (&math::accumulated(on, mean)?, &math::accumulated(on, variance)?);
     let wide = math::to(on, x, mean.dtype())?;
     let now = on.reduce_mean(&wide, &axes, true)?;
     let apart = on.sub(&wide, &now)?;
@@ -145,13 +147,15 @@ pub(super) fn batch_normalization<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Te
     let now = on.squeeze(&now, &axes)?;
     let y = on.batch_normalization(x, scale, bias, &now, &spread, epsilon)?;
     let moved = |old: &B::Tensor, new: &B::Tensor| -> Result<B::Tensor, B::Error> {
-        let kept = on.mul(old, &on.scalar_like(old, momentum)?)?;
-        on.add(&kept, &on.mul(new, &on.scalar_like(new, 1.0 - momentum)?)?)
+        let share = on.mul(old, &on.scalar_like(old, momentum)?)?;
+        let sum = on.add(&share, &on.mul(new, &on.scalar_like(new, 1.0 - momentum)?)?)?;
+        math::narrowed(on, sum, kept)
     };
     let mut results: OpOutputs<B::Tensor> =
         smallvec![Some(y), Some(moved(mean, &now)?), Some(moved(variance, &spread)?)];
     // Opsets below 14 also return the batch's own moments.
-    results.extend([Some(now), Some(spread)]);
+    let own = [math::narrowed(on, now, kept)?, math::narrowed(on, spread, kept)?];
+    results.extend(own.map(Some));
     Ok(results)
 }
 
@@ -230,15 +234,17 @@ pub(super) fn mean_variance_normalization<B: Ops + ?Sized>(
 
 /// `LpNormalization`: divides by the norm along `axis`; what has norm 0 stays 0.
 pub(super) fn lp_normalization<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {
-    let x = call.input(0)?;
     let axis = [call.int_or("axis", -1)?];
-    let norm = match call.int_or("p", 2)? {
-        1 => on.reduce_sum(&on.abs(x)?, &axis, true)?,
-        2 => on.sqrt(&on.reduce_sum(&on.mul(x, x)?, &axis, true)?)?,
+    let p = call.int_or("p", 2)?;
+    // What both sides of the quotient are multiplied by keeps the norm in the range of the type.
+    let (x, _) = in_range(on, call.input(0)?, &axis)?;
+    let norm = match p {
+        1 => on.reduce_sum(&on.abs(&x)?, &axis, true)?,
+        2 => on.sqrt(&on.reduce_sum(&on.mul(&x, &x)?, &axis, true)?)?,
         p => return Err(call.wrong("p", format!("is {p}, expected 1 or 2")).into()),
     };
-    let zero = on.equal(&norm, &on.scalar_like(x, 0.0)?)?;
-    Ok(one(on.r#where(&zero, &on.scalar_like(x, 0.0)?, &on.div(x, &norm)?)?))
+    let zero = on.scalar_like(&x, 0.0)?;
+    Ok(one(on.r#where(&on.equal(&norm, &zero)?, &zero, &on.div(&x, &norm)?)?))
 }
 
 /// `LRN`: divides by a power of the squares of neighbouring channels.
@@ -250,13 +256,10 @@ pub(super) fn lrn<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResu
     }
     let (alpha, beta) = (call.float_or("alpha", 1e-4)?, call.float_or("beta", 0.75)?);
     let bias = call.float_or("bias", 1.0)?;
-    let half = matches!(x.dtype(), DataType::F16 | DataType::BF16);
-    let wide = if half { math::to(on, x, DataType::F32)? } else { x.clone() };
-    let sums = neighbours(on, &on.mul(&wide, &wide)?, size)?;
+    let sums = neighbours(on, &on.mul(x, x)?, size)?;
     let base =
-        on.add(&on.mul(&sums, &on.scalar_like(&wide, alpha / size as f64)?)?, &on.scalar_like(&wide, bias)?)?;
-    let y = on.div(&wide, &on.pow(&base, &on.scalar_like(&wide, beta)?)?)?;
-    Ok(one(math::to(on, &y, x.dtype())?))
+        on.add(&on.mul(&sums, &on.scalar_like(x, alpha / size as f64)?)?, &on.scalar_like(x, bias)?)?;
+    Ok(one(on.div(x, &on.pow(&base, &on.scalar_like(x, beta)?)?)?))
 }
 
 /// Sums each channel and its neighbours, `size` in all, as far as there are so many.
@@ -303,10 +306,17 @@ pub(super) fn gemm<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpRes
     Ok(one(plain_gemm(on, call)?))
 }
 
-/// `Gemm`: `alpha * a * b + beta * c`, with either matrix transposed.
+/// `Gemm`: `alpha * a * b + beta * c`, with either matrix transposed. 16-bit floats are rounded once: the product alone is one
+/// operation, any other result is computed in `f32`.
 pub(super) fn plain_gemm<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> Result<B::Tensor, B::Error> {
+    let (alpha, beta) = (call.float_or("alpha", 1.0)?, call.float_or("beta", 1.0)?);
+    let dtype = call.input(0)?.dtype();
+    let wide = |x: &B::Tensor| -> Result<B::Tensor, B::Error> {
+        let alone = alpha == 1.0 && call.optional(2).is_none();
+        if alone || x.dtype() != dtype { Ok(x.clone()) } else { math::accumulated(on, x) }
+    };
     let side = |index, name| -> Result<B::Tensor, B::Error> {
-        let x = call.input(index)?;
+        let x = &wide(call.input(index)?)?;
         if x.rank() != 2 {
             let problem = format!("has rank {}, expected 2", x.rank());
             return Err(call.wrong(NodePart::Operand(index), problem).into());
@@ -314,14 +324,24 @@ pub(super) fn plain_gemm<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) ->
         if call.flag(name, false)? { on.transpose(x, &[1, 0]) } else { Ok(x.clone()) }
     };
     let scaled = |x: B::Tensor, by: f64| if by == 1.0 { Ok(x) } else { on.mul(&x, &on.scalar_like(&x, by)?) };
-    let product = scaled(on.matmul(&side(0, "transA")?, &side(1, "transB")?)?, call.float_or("alpha", 1.0)?)?;
-    match call.optional(2) {
-        Some(c) if c.rank() > 2 => {
-            Err(call.wrong(NodePart::Operand(2), format!("has rank {}, expected at most 2", c.rank())).into())
-        }
-        Some(c) => on.add(&product, &scaled(c.clone(), call.float_or("beta", 1.0)?)?),
-        None => Ok(product),
+    if math::is_half(dtype)
+        && let Some(other) =
+            [1, 2].into_iter().find(|&i| call.optional(i).is_some_and(|x| x.dtype() != dtype))
+    {
+        let problem = format!("has elements of another type than the first operand's {dtype}");
+        return Err(call.wrong(NodePart::Operand(other), problem).into());
     }
+    let product = scaled(on.matmul(&side(0, "transA")?, &side(1, "transB")?)?, alpha)?;
+    let y = match call.optional(2) {
+        Some(c) if c.rank() > 2 => {
+            return Err(call
+                .wrong(NodePart::Operand(2), format!("has rank {}, expected at most 2", c.rank()))
+                .into());
+        }
+        Some(c) => on.add(&product, &scaled(wide(c)?, beta)?),
+        None => Ok(product),
+    }?;
+    math::narrowed(on, y, dtype)
 }
 
 /// `Hardmax`: 1 at the first maximum along an axis, 0 elsewhere.

@@ -9,12 +9,12 @@ use crate::{DataType, Tensor};
 
 operators! {
     "" {
-        DequantizeLinear => Primitives(dequantize), infer: By(infer::elements::dequantize);
-        DynamicQuantizeLinear => Primitives(dynamic_quantize), infer: By(infer::elements::dynamic_quantize);
-        MatMulInteger => Primitives(matmul_integer), infer: By(infer::products::matmul_integer);
-        QLinearConv => Primitives(qlinear_conv), infer: By(infer::windows::qlinear_conv);
-        QLinearMatMul => Primitives(qlinear_matmul), infer: By(infer::products::qlinear_matmul);
-        QuantizeLinear => Primitives(quantize), infer: By(infer::elements::quantize);
+        DequantizeLinear => Primitives(dequantize), infer: By(infer::elements::dequantize), halves: Once;
+        DynamicQuantizeLinear => Primitives(dynamic_quantize), infer: By(infer::elements::dynamic_quantize), halves: Once;
+        MatMulInteger => Primitives(matmul_integer), infer: By(infer::products::matmul_integer), halves: Once;
+        QLinearConv => Primitives(qlinear_conv), infer: By(infer::windows::qlinear_conv), halves: Once;
+        QLinearMatMul => Primitives(qlinear_matmul), infer: By(infer::products::qlinear_matmul), halves: Once;
+        QuantizeLinear => Primitives(quantize), infer: By(infer::elements::quantize), halves: Once;
     }
 }
 

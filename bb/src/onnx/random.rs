@@ -18,13 +18,13 @@ use smallvec::smallvec;
 
 operators! {
     "" {
-        Bernoulli => HostByDefault(bernoulli), infer: By(infer::elements::cast_as_attribute);
-        Dropout => HostByDefault(dropout), infer: By(infer::elements::dropout), ignores: { "ratio": "opsets 7 and 10 have no training, in which alone elements are dropped" };
-        Multinomial => HostByDefault(multinomial), infer: By(infer::elements::multinomial);
-        RandomNormal => HostByDefault(normal), infer: By(infer::elements::random);
-        RandomNormalLike => HostByDefault(normal_like), infer: By(infer::elements::cast_as_attribute);
-        RandomUniform => HostByDefault(uniform), infer: By(infer::elements::random);
-        RandomUniformLike => HostByDefault(uniform_like), infer: By(infer::elements::cast_as_attribute);
+        Bernoulli => HostByDefault(bernoulli), infer: By(infer::elements::cast_as_attribute), halves: Once;
+        Dropout => HostByDefault(dropout), infer: By(infer::elements::dropout), halves: Once, ignores: { "ratio": "opsets 7 and 10 have no training, in which alone elements are dropped" };
+        Multinomial => HostByDefault(multinomial), infer: By(infer::elements::multinomial), halves: Once;
+        RandomNormal => HostByDefault(normal), infer: By(infer::elements::random), halves: Once;
+        RandomNormalLike => HostByDefault(normal_like), infer: By(infer::elements::cast_as_attribute), halves: Once;
+        RandomUniform => HostByDefault(uniform), infer: By(infer::elements::random), halves: Once;
+        RandomUniformLike => HostByDefault(uniform_like), infer: By(infer::elements::cast_as_attribute), halves: Once;
     }
 }
 

@@ -12,9 +12,9 @@ use crate::{DataType, Error, Tensor};
 
 operators! {
     "" {
-        GRU => Primitives(gru), infer: By(infer::products::recurrent), ignores: { "output_sequence": "a result is made if the node names it" };
-        LSTM => Primitives(lstm), infer: By(infer::products::recurrent), ignores: { "output_sequence": "a result is made if the node names it" };
-        RNN => Primitives(rnn), infer: By(infer::products::recurrent), ignores: { "output_sequence": "a result is made if the node names it" };
+        GRU => Primitives(gru), infer: By(infer::products::recurrent), halves: Once, ignores: { "output_sequence": "a result is made if the node names it" };
+        LSTM => Primitives(lstm), infer: By(infer::products::recurrent), halves: Once, ignores: { "output_sequence": "a result is made if the node names it" };
+        RNN => Primitives(rnn), infer: By(infer::products::recurrent), halves: Once, ignores: { "output_sequence": "a result is made if the node names it" };
     }
 }
 

@@ -3,22 +3,23 @@
 use super::call::{Call, OpResult, one};
 use super::infer;
 use super::rows::operators;
+use crate::ext::normalize::in_range;
 use crate::ext::{Ops, math};
 use crate::{DataType, Tensor};
 
 operators! {
     "" {
-        ArgMax => Primitives(arg_max), infer: By(infer::elements::arg);
-        ArgMin => Primitives(arg_min), infer: By(infer::elements::arg);
+        ArgMax => Primitives(arg_max), infer: By(infer::elements::arg), halves: Moves;
+        ArgMin => Primitives(arg_min), infer: By(infer::elements::arg), halves: Moves;
         ReduceL1 => Primitives(l1), infer: By(infer::elements::reduce);
         ReduceL2 => Primitives(l2), infer: By(infer::elements::reduce);
         ReduceLogSum => Primitives(log_sum), infer: By(infer::elements::reduce);
         ReduceLogSumExp => Primitives(log_sum_exp), infer: By(infer::elements::reduce);
-        ReduceMax => Primitives(max), infer: Primitive;
-        ReduceMean => Primitives(mean), infer: Primitive;
-        ReduceMin => Primitives(min), infer: Primitive;
-        ReduceProd => Primitives(prod), infer: By(infer::elements::reduce);
-        ReduceSum => Primitives(sum), infer: Primitive;
+        ReduceMax => Primitives(max), infer: Primitive, halves: Moves;
+        ReduceMean => Primitives(mean), infer: Primitive, halves: Once;
+        ReduceMin => Primitives(min), infer: Primitive, halves: Moves;
+        ReduceProd => Primitives(prod), infer: By(infer::elements::reduce), halves: Once;
+        ReduceSum => Primitives(sum), infer: Primitive, halves: Once;
         ReduceSumSquare => Primitives(sum_square), infer: By(infer::elements::reduce);
     }
 }
@@ -62,7 +63,6 @@ reductions! {
     min = reduce_min, |on, x| x.clone(), |y| y;
     sum = reduce_sum, |on, x| x.clone(), |y| y;
     l1 = reduce_sum, |on, x| on.abs(x)?, |y| y;
-    l2 = reduce_sum, |on, x| on.mul(x, x)?, |y| in_floats(on, &y, |y| on.sqrt(y))?;
     log_sum = reduce_sum, |on, x| x.clone(), |y| in_floats(on, &y, |y| on.log(y))?;
     sum_square = reduce_sum, |on, x| on.mul(x, x)?, |y| y;
 }
@@ -74,6 +74,25 @@ fn in_floats<B: Ops + ?Sized>(
     f: impl FnOnce(&B::Tensor) -> Result<B::Tensor, B::Error>,
 ) -> Result<B::Tensor, B::Error> {
     if x.dtype().is_float() { f(x) } else { math::widened(on, x, DataType::F64, f) }
+}
+
+/// `ReduceL2`; floats are scaled first, so that no square leaves the range of their type.
+pub(super) fn l2<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {
+    let x = call.input(0)?;
+    let r = reduced(on, call)?;
+    if !x.dtype().is_float() {
+        let squares = on.mul(x, x)?;
+        let sum = match r {
+            Some(r) => on.reduce_sum(&squares, &r.axes, r.keepdims)?,
+            None => squares,
+        };
+        return Ok(one(in_floats(on, &sum, |y| on.sqrt(y))?));
+    }
+    let Some(r) = r else { return Ok(one(on.abs(x)?)) };
+    let (scaled, scale) = in_range(on, x, &r.axes)?;
+    let root = on.sqrt(&on.reduce_sum(&on.mul(&scaled, &scaled)?, &r.axes, true)?)?;
+    let y = on.div(&root, &scale)?;
+    Ok(one(if r.keepdims { y } else { without(on, &y, &r.axes)? }))
 }
 
 /// `ReduceLogSumExp`; the maximum is subtracted first, so that nothing overflows.

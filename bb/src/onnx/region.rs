@@ -8,8 +8,8 @@ use crate::ext::{Ops, RoiAlignOptions};
 
 operators! {
     "" {
-        MaxRoiPool => HostByDefault(max_roi_pool), infer: By(infer::windows::max_roi_pool);
-        RoiAlign => HostByDefault(roi_align), infer: By(infer::windows::roi_align);
+        MaxRoiPool => HostByDefault(max_roi_pool), infer: By(infer::windows::max_roi_pool), halves: Once;
+        RoiAlign => HostByDefault(roi_align), infer: By(infer::windows::roi_align), halves: Once;
     }
 }
 

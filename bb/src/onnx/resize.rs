@@ -13,8 +13,8 @@ use bb_ir::{Axis, memory};
 
 operators! {
     "" {
-        Resize => Primitives(resize), infer: By(infer::movement::resize);
-        Upsample => Primitives(resize), infer: By(infer::movement::resize);
+        Resize => Primitives(resize), infer: By(infer::movement::resize), halves: Once;
+        Upsample => Primitives(resize), infer: By(infer::movement::resize), halves: Once;
     }
 }
 

@@ -10,60 +10,60 @@ use crate::{DataType, Tensor};
 
 operators! {
     "" {
-        Acos => Primitives(acos), infer: Same;
-        Acosh => Primitives(acosh), infer: Same;
-        And: 1 => Primitives(legacy_and), 7 => Primitives(and), infer: Truth;
-        Asin => Primitives(asin), infer: Same;
-        Asinh => Primitives(asinh), infer: Same;
-        Atan => Primitives(atan), infer: Same;
-        Atanh => Primitives(atanh), infer: Same;
-        BitShift => Primitives(bit_shift), infer: Broadcast;
-        BitwiseAnd => HostByDefault(bitwise_and), infer: Broadcast;
-        BitwiseNot => HostByDefault(bitwise_not), infer: Same;
-        BitwiseOr => HostByDefault(bitwise_or), infer: Broadcast;
-        BitwiseXor => HostByDefault(bitwise_xor), infer: Broadcast;
-        Ceil => Primitives(ceil), infer: Same;
+        Acos => Primitives(acos), infer: Same, halves: Once;
+        Acosh => Primitives(acosh), infer: Same, halves: Once;
+        And: 1 => Primitives(legacy_and), 7 => Primitives(and), infer: Truth, halves: Moves;
+        Asin => Primitives(asin), infer: Same, halves: Once;
+        Asinh => Primitives(asinh), infer: Same, halves: Once;
+        Atan => Primitives(atan), infer: Same, halves: Once;
+        Atanh => Primitives(atanh), infer: Same, halves: Once;
+        BitShift => Primitives(bit_shift), infer: Broadcast, halves: Moves;
+        BitwiseAnd => HostByDefault(bitwise_and), infer: Broadcast, halves: Moves;
+        BitwiseNot => HostByDefault(bitwise_not), infer: Same, halves: Moves;
+        BitwiseOr => HostByDefault(bitwise_or), infer: Broadcast, halves: Moves;
+        BitwiseXor => HostByDefault(bitwise_xor), infer: Broadcast, halves: Moves;
+        Ceil => Primitives(ceil), infer: Same, halves: Moves;
         Celu => Primitives(celu), infer: Same;
-        Clip: 1 => Primitives(clip_by_attributes), 11 => Primitives(clip), infer: Same;
-        Cos => Primitives(cos), infer: Same;
-        Cosh => Primitives(cosh), infer: Same;
-        Elu => Primitives(elu), infer: Same;
-        Erf => Primitives(erf), infer: Same;
-        Floor => Primitives(floor), infer: Same;
-        Gelu => Primitives(gelu), infer: Same;
-        GreaterOrEqual => Primitives(greater_or_equal), infer: Truth;
-        HardSigmoid => Primitives(hard_sigmoid), infer: Same;
+        Clip: 1 => Primitives(clip_by_attributes), 11 => Primitives(clip), infer: Same, halves: Moves;
+        Cos => Primitives(cos), infer: Same, halves: Once;
+        Cosh => Primitives(cosh), infer: Same, halves: Once;
+        Elu => Primitives(elu), infer: Same, halves: Once;
+        Erf => Primitives(erf), infer: Same, halves: Once;
+        Floor => Primitives(floor), infer: Same, halves: Moves;
+        Gelu => Primitives(gelu), infer: Same, halves: Once;
+        GreaterOrEqual => Primitives(greater_or_equal), infer: Truth, halves: Moves;
+        HardSigmoid => Primitives(hard_sigmoid), infer: Same, halves: Once;
         HardSwish => Primitives(hard_swish), infer: Same;
-        IsInf => Primitives(is_inf), infer: As(bb_ir::DataType::Bool);
-        IsNaN => Primitives(is_nan), infer: As(bb_ir::DataType::Bool);
-        LeakyRelu => Primitives(leaky_relu), infer: Same;
-        LessOrEqual => Primitives(less_or_equal), infer: Truth;
-        Max => Primitives(max), infer: Broadcast;
+        IsInf => Primitives(is_inf), infer: As(bb_ir::DataType::Bool), halves: Moves;
+        IsNaN => Primitives(is_nan), infer: As(bb_ir::DataType::Bool), halves: Moves;
+        LeakyRelu => Primitives(leaky_relu), infer: Same, halves: Once;
+        LessOrEqual => Primitives(less_or_equal), infer: Truth, halves: Moves;
+        Max => Primitives(max), infer: Broadcast, halves: Moves;
         Mean => Primitives(mean), infer: Broadcast;
-        Min => Primitives(min), infer: Broadcast;
+        Min => Primitives(min), infer: Broadcast, halves: Moves;
         Mish => Primitives(mish), infer: Same;
-        Mod => HostByDefault(modulo), infer: Broadcast;
-        Not => Primitives(not), infer: Same;
-        Or: 1 => Primitives(legacy_or), 7 => Primitives(or), infer: Truth;
-        PRelu => Primitives(prelu), infer: Same;
-        Reciprocal => Primitives(reciprocal), infer: Same;
-        Relu => Primitives(relu), infer: Same;
-        Round => Primitives(round), infer: Same;
+        Mod => HostByDefault(modulo), infer: Broadcast, halves: Once;
+        Not => Primitives(not), infer: Same, halves: Moves;
+        Or: 1 => Primitives(legacy_or), 7 => Primitives(or), infer: Truth, halves: Moves;
+        PRelu => Primitives(prelu), infer: Same, halves: Once;
+        Reciprocal => Primitives(reciprocal), infer: Same, halves: Once;
+        Relu => Primitives(relu), infer: Same, halves: Moves;
+        Round => Primitives(round), infer: Same, halves: Moves;
         Selu => Primitives(selu), infer: Same;
         Shrink => Primitives(shrink), infer: Same;
-        Sigmoid => Primitives(sigmoid), infer: Same;
-        Sign => Primitives(sign), infer: Same;
-        Sin => Primitives(sin), infer: Same;
-        Sinh => Primitives(sinh), infer: Same;
-        Softplus => Primitives(softplus), infer: Same;
+        Sigmoid => Primitives(sigmoid), infer: Same, halves: Once;
+        Sign => Primitives(sign), infer: Same, halves: Moves;
+        Sin => Primitives(sin), infer: Same, halves: Once;
+        Sinh => Primitives(sinh), infer: Same, halves: Once;
+        Softplus => Primitives(softplus), infer: Same, halves: Once;
         Softsign => Primitives(softsign), infer: Same;
-        Sum => Primitives(sum), infer: Broadcast;
+        Sum => Primitives(sum), infer: Broadcast, halves: Once;
         SwiGLU => Primitives(swiglu), infer: Same;
-        Swish => Primitives(swish), infer: Same;
-        Tan => Primitives(tan), infer: Same;
-        Tanh => Primitives(tanh), infer: Same;
-        ThresholdedRelu: 1 => Primitives(thresholded_relu), infer: Same;
-        Xor: 1 => Primitives(legacy_xor), 7 => Primitives(xor), infer: Truth;
+        Swish => Primitives(swish), infer: Same, halves: Once;
+        Tan => Primitives(tan), infer: Same, halves: Once;
+        Tanh => Primitives(tanh), infer: Same, halves: Once;
+        ThresholdedRelu: 1 => Primitives(thresholded_relu), infer: Same, halves: Once;
+        Xor: 1 => Primitives(legacy_xor), 7 => Primitives(xor), infer: Truth, halves: Moves;
     }
 }
 
@@ -138,7 +138,21 @@ macro_rules! variadic {
 variadic! {
     max = maximum;
     min = minimum;
-    sum = add;
+}
+
+/// `Sum`. More than two 16-bit floats are added up in `f32`.
+pub(super) fn sum<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {
+    let dtype = call.input(0)?.dtype();
+    let wide = |index: usize| -> Result<B::Tensor, B::Error> {
+        let x = call.input(index)?;
+        if call.len() > 2 && x.dtype() == dtype { math::accumulated(on, x) } else { Ok(x.clone()) }
+    };
+    let mut total = wide(0)?;
+    for i in 1..call.len() {
+        total = on.add(&total, &wide(i)?)?;
+    }
+    let total = math::narrowed(on, total, dtype)?;
+    Ok(one(if call.len() == 1 { on.identity(&total)? } else { total }))
 }
 
 /// `Mean`.

@@ -9,8 +9,8 @@ use bb_ir::Axis;
 
 operators! {
     "" {
-        ReverseSequence => Primitives(reverse_sequence), infer: Same;
-        TensorScatter => Primitives(tensor_scatter), infer: Same;
+        ReverseSequence => Primitives(reverse_sequence), infer: Same, halves: Moves;
+        TensorScatter => Primitives(tensor_scatter), infer: Same, halves: Moves;
     }
 }
 

@@ -13,21 +13,21 @@ use smallvec::SmallVec;
 
 operators! {
     "" {
-        ConstantOfShape => Primitives(constant_of_shape), infer: By(infer::movement::constant_of_shape);
-        DepthToSpace => Primitives(depth_to_space), infer: By(infer::movement::depth_to_space);
-        Expand => Primitives(expand), infer: By(infer::movement::expand);
-        EyeLike => Primitives(eye_like), infer: By(infer::elements::cast_as_attribute);
-        Flatten => Primitives(flatten), infer: By(infer::movement::flatten);
-        GatherElements => Primitives(gather_elements), infer: By(infer::movement::gather_elements);
-        GatherND => Primitives(gather_nd), infer: By(infer::movement::gather_nd);
-        OneHot => Primitives(one_hot), infer: By(infer::movement::one_hot);
-        Pad => Primitives(pad), infer: By(infer::movement::pad);
-        Range => Primitives(range), infer: By(infer::movement::range), ignores: { "stash_type": "elements are computed in `f64`, and rounded once" };
-        Shape => Primitives(shape), infer: By(infer::movement::shape);
-        Size => Primitives(size), infer: By(infer::movement::size);
-        SpaceToDepth => Primitives(space_to_depth), infer: By(infer::movement::space_to_depth);
-        Tile => Primitives(tile), infer: By(infer::movement::tile);
-        Trilu => Primitives(trilu), infer: Same;
+        ConstantOfShape => Primitives(constant_of_shape), infer: By(infer::movement::constant_of_shape), halves: Moves;
+        DepthToSpace => Primitives(depth_to_space), infer: By(infer::movement::depth_to_space), halves: Moves;
+        Expand => Primitives(expand), infer: By(infer::movement::expand), halves: Moves;
+        EyeLike => Primitives(eye_like), infer: By(infer::elements::cast_as_attribute), halves: Moves;
+        Flatten => Primitives(flatten), infer: By(infer::movement::flatten), halves: Moves;
+        GatherElements => Primitives(gather_elements), infer: By(infer::movement::gather_elements), halves: Moves;
+        GatherND => Primitives(gather_nd), infer: By(infer::movement::gather_nd), halves: Moves;
+        OneHot => Primitives(one_hot), infer: By(infer::movement::one_hot), halves: Moves;
+        Pad => Primitives(pad), infer: By(infer::movement::pad), halves: Moves;
+        Range => Primitives(range), infer: By(infer::movement::range), halves: Once, ignores: { "stash_type": "elements are computed in `f64`, and rounded once" };
+        Shape => Primitives(shape), infer: By(infer::movement::shape), halves: Moves;
+        Size => Primitives(size), infer: By(infer::movement::size), halves: Moves;
+        SpaceToDepth => Primitives(space_to_depth), infer: By(infer::movement::space_to_depth), halves: Moves;
+        Tile => Primitives(tile), infer: By(infer::movement::tile), halves: Moves;
+        Trilu => Primitives(trilu), infer: Same, halves: Moves;
     }
 }
 

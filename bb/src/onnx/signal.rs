@@ -11,11 +11,11 @@ use bb_ir::{Axis, TensorData, memory};
 
 operators! {
     "" {
-        BlackmanWindow => Primitives(blackman_window), infer: By(infer::elements::window);
-        DFT => Primitives(dft), infer: By(infer::windows::dft);
-        HammingWindow => Primitives(hamming_window), infer: By(infer::elements::window);
-        HannWindow => Primitives(hann_window), infer: By(infer::elements::window);
-        MelWeightMatrix => Primitives(mel_weight_matrix), infer: By(infer::windows::mel_weights);
+        BlackmanWindow => Primitives(blackman_window), infer: By(infer::elements::window), halves: Once;
+        DFT => Primitives(dft), infer: By(infer::windows::dft), halves: Once;
+        HammingWindow => Primitives(hamming_window), infer: By(infer::elements::window), halves: Once;
+        HannWindow => Primitives(hann_window), infer: By(infer::elements::window), halves: Once;
+        MelWeightMatrix => Primitives(mel_weight_matrix), infer: By(infer::windows::mel_weights), halves: Once;
         STFT => Primitives(stft), infer: By(infer::windows::stft);
     }
 }

@@ -7,10 +7,10 @@ use crate::ext::{Ops, ScatterElementsOptions, TopKOptions};
 
 operators! {
     "" {
-        Scatter => HostByDefault(scatter_elements), infer: Same;
-        ScatterElements => HostByDefault(scatter_elements), infer: Same;
-        ScatterND => HostByDefault(scatter_nd), infer: Same;
-        TopK => HostByDefault(top_k), infer: By(infer::elements::top_k);
+        Scatter => HostByDefault(scatter_elements), infer: Same, halves: Once;
+        ScatterElements => HostByDefault(scatter_elements), infer: Same, halves: Once;
+        ScatterND => HostByDefault(scatter_nd), infer: Same, halves: Once;
+        TopK => HostByDefault(top_k), infer: By(infer::elements::top_k), halves: Moves;
     }
 }
 

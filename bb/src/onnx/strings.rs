@@ -15,8 +15,8 @@ use smallvec::smallvec;
 
 operators! {
     "" {
-        RegexFullMatch => HostByDefault(regex_full_match), infer: As(bb_ir::DataType::Bool);
-        StringConcat => HostByDefault(concat), infer: By(infer::ml::joined_texts);
+        RegexFullMatch => HostByDefault(regex_full_match), infer: As(bb_ir::DataType::Bool), halves: Moves;
+        StringConcat => HostByDefault(concat), infer: By(infer::ml::joined_texts), halves: Moves;
         StringNormalizer => Host(normalizer), infer: By(infer::ml::normalized_texts), ignores: { "locale": "ONNX leaves its meaning to the implementation" };
         StringSplit => Host(split), infer: By(infer::ml::split_texts);
     }

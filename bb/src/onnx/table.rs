@@ -33,6 +33,8 @@ pub struct Operator {
     pub since: i64,
     /// What the function is made of.
     pub class: Class,
+    /// What the function does with 16-bit floats.
+    pub halves: Halves,
     /// Attributes that the function need not read, each with the reason.
     pub ignores: &'static [(&'static str, &'static str)],
 }
@@ -135,8 +137,8 @@ fn entries() -> &'static [Entry] {
                     else {
                         continue;
                     };
-                    let &Row { domain, name, rule, ignores, .. } = this;
-                    let operator = Operator { domain, name, since, class, ignores };
+                    let &Row { domain, name, rule, halves, ignores, .. } = this;
+                    let operator = Operator { domain, name, since, class, halves, ignores };
                     all.push(Entry {
                         operator,
                         rule,
@@ -188,7 +190,7 @@ pub fn lookup<B: Ops + ?Sized>(
         Some(found) => Some((&found.operator, body::<B>(found.place?)?)),
         None => {
             let (operator, _) = vendor::find(domain, op_type, opset)?;
-            Some((operator, Body::Tensors(vendor::function::<B>)))
+            Some((operator, Body::Tensors(TensorFunction::new(vendor::function::<B>, operator.halves))))
         }
     }
 }

@@ -9,9 +9,9 @@ use crate::ext::{AdagradOptions, AdamEpsilon, AdamOptions, MomentumOptions, Ops}
 
 operators! {
     "ai.onnx.preview.training" {
-        Adagrad => Primitives(adagrad), infer: By(infer::ml::optimizer);
-        Adam => Primitives(adam), infer: By(infer::ml::optimizer);
-        Momentum => Primitives(momentum), infer: By(infer::ml::optimizer);
+        Adagrad => Primitives(adagrad), infer: By(infer::ml::optimizer), halves: Once;
+        Adam => Primitives(adam), infer: By(infer::ml::optimizer), halves: Once;
+        Momentum => Primitives(momentum), infer: By(infer::ml::optimizer), halves: Once;
     }
 }
 

@@ -1,5 +1,6 @@
 //! The operations of vendors as operators: a node's attributes become the parameters of the row.
 
+use super::Halves;
 use super::call::{Call, OpResult};
 use super::table::{Class, Operator};
 use crate::Error;
@@ -28,6 +29,7 @@ fn entries() -> &'static [Entry] {
                     name: operation.spec().name,
                     since: operation.spec().since,
                     class: Class::Primitives,
+                    halves: Halves::Once,
                     ignores: &[],
                 },
                 operation,

@@ -3,7 +3,7 @@
 use crate::Error;
 use crate::error::NodePart;
 use crate::error::{Missing, MissingList};
-use crate::onnx::{Body, Function, HostFunction, ItemFunction};
+use crate::onnx::{Body, HostFunction, ItemFunction, TensorFunction};
 use crate::trace::{Liveness, Table, TableIndex, Tracer, indices};
 use bb_ir::TensorData;
 use bb_ir::graph::{Attribute, Graph, Node, ValueId};
@@ -18,7 +18,7 @@ pub(crate) enum Code {
     /// What nothing runs; only where a graph is looked at, not in one that is planned.
     Missing,
     /// Calls an ONNX function.
-    Call(Function<Tracer>),
+    Call(TensorFunction<Tracer>),
     /// Calls an ONNX function on structures.
     Items(ItemFunction<Tracer>),
     /// Calls an ONNX function on host tensors.

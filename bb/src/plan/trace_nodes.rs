@@ -215,7 +215,8 @@ impl<'t> Tracing<'t> {
             }
             Code::Call(function) => {
                 let tensors = tensors(node, operands)?;
-                let results = function(self.tracer, &Call::new(node, &tensors).within(self.tracer.limit()))?;
+                let call = Call::new(node, &tensors).of(&resolved.graph).within(self.tracer.limit());
+                let results = function.call(self.tracer, &call)?;
                 self.store(node, results.into_iter().map(|x| x.map(OnnxValue::Tensor)))?;
                 return Ok(NodeTrace::Results);
             }

@@ -80,7 +80,9 @@ fn called(
         operands.iter().map(|x| x.as_ref().map_or(Some(None), |x| x.tensor().cloned().map(Some))).collect()
     };
     match lookup::<Extended<'_, Reference>>(&node.domain, &node.op_type, node.opset)?.1 {
-        Body::Tensors(function) => function(on, &Call::noting(node, &tensors()?, reads)).ok().map(wrapped),
+        Body::Tensors(function) => {
+            function.call(on, &Call::noting(node, &tensors()?, reads)).ok().map(wrapped)
+        }
         Body::Items(function) => function(on, &Call::noting(node, operands, reads)).ok(),
         Body::ControlFlow(_) => None,
         Body::Host(function) => {

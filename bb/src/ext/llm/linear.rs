@@ -12,6 +12,12 @@ pub fn linear<B: Ops + ?Sized>(
     bias: Option<&B::Tensor>,
 ) -> Result<B::Tensor, B::Error> {
     const OP: &str = "linear";
+    if let Some(bias) = bias.filter(|_| math::is_half(x.dtype())) {
+        types::alike::<B>(w, x)?;
+        types::alike::<B>(bias, x)?;
+        let [wide, w, bias] = [x, w, bias].map(|x| math::to(on, x, DataType::F32));
+        return math::to(on, &on.linear(&wide?, &w?, Some(&bias?))?, x.dtype());
+    }
     let columns = match (w.rank(), bias) {
         (2, _) => on.transpose(w, &[1, 0])?,
         (1, None) => w.clone(),

@@ -15,7 +15,7 @@ operators! {
         Attention => Primitives(attention), infer: By(infer::attention::merged);
         MultiHeadAttention => Primitives(multi_head_attention), infer: By(infer::attention::multi_head);
         QAttention => Primitives(q_attention), infer: By(infer::attention::merged);
-        RotaryEmbedding => Primitives(rotary_embedding), infer: Same;
+        RotaryEmbedding => Primitives(rotary_embedding), infer: Same, halves: Once;
     }
 }
 

@@ -11,9 +11,9 @@ use bb_ir::Axis;
 
 operators! {
     "com.microsoft" {
-        GatherBlockQuantized => Primitives(gather_block_quantized), infer: By(infer::ml::gather_blocks);
-        MatMulBnb4 => Primitives(matmul_bnb4), infer: By(infer::ml::matmul_bnb4);
-        MatMulNBits => Primitives(matmul_n_bits), infer: By(infer::ml::matmul_n_bits);
+        GatherBlockQuantized => Primitives(gather_block_quantized), infer: By(infer::ml::gather_blocks), halves: Once;
+        MatMulBnb4 => Primitives(matmul_bnb4), infer: By(infer::ml::matmul_bnb4), halves: Once;
+        MatMulNBits => Primitives(matmul_n_bits), infer: By(infer::ml::matmul_n_bits), halves: Once;
     }
 }
 
@@ -39,8 +39,14 @@ pub(in crate::onnx) fn matmul_n_bits<B: Ops + ?Sized>(on: &B, call: &Call<'_, B:
     let weights = on.reshape(call.input(1)?, &[columns, blocks, block * bits as usize / 8])?;
     let options = MatMulNBitsOptions { inner: inner as i64, bits, block: block as i64 };
     let (zeros, order) = (call.optional(3), call.optional(4));
-    let product = on.matmul_n_bits(call.input(0)?, &weights, call.input(2)?, zeros, order, options)?;
-    Ok(one(super::plus(on, &product, call.optional(5))?))
+    let (x, scales) = (call.input(0)?, call.input(2)?);
+    let Some(bias) = call.optional(5) else {
+        return Ok(one(on.matmul_n_bits(x, &weights, scales, zeros, order, options)?));
+    };
+    // The sum of the product and the bias is rounded once.
+    super::alike(call, 5)?;
+    let product = on.matmul_n_bits(&math::accumulated(on, x)?, &weights, scales, zeros, order, options)?;
+    Ok(one(math::narrowed(on, on.add(&product, &math::accumulated(on, bias)?)?, x.dtype())?))
 }
 
 /// For each of `extent` places, the block that it belongs to.

@@ -2,7 +2,7 @@
 
 use super::only;
 use crate::ext::Activation;
-use crate::ext::{Ops, math};
+use crate::ext::{Ops, math, types};
 use crate::onnx::call::{Call, OpResult, one};
 use crate::onnx::infer;
 use crate::onnx::rows::operators;
@@ -13,9 +13,9 @@ operators! {
     "com.microsoft" {
         FusedConv => Primitives(fused_conv), infer: By(infer::windows::conv);
         FusedGemm => Primitives(fused_gemm), infer: By(infer::products::gemm);
-        FusedMatMul => Primitives(fused_matmul), infer: By(infer::ml::fused_matmul);
+        FusedMatMul => Primitives(fused_matmul), infer: By(infer::ml::fused_matmul), halves: Once;
         FusedMatMulActivation => Primitives(fused_matmul_activation), infer: By(infer::ml::fused_matmul);
-        TransposeMatMul => Primitives(transpose_matmul), infer: By(infer::ml::fused_matmul);
+        TransposeMatMul => Primitives(transpose_matmul), infer: By(infer::ml::fused_matmul), halves: Once;
     }
 }
 
@@ -156,7 +156,13 @@ fn product<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> Result<B::Ten
         }
         if perm.is_sorted() { Ok(x.clone()) } else { on.transpose(x, &perm) }
     };
-    let product = on.matmul(&side(0, "transA", "transBatchA")?, &side(1, "transB", "transBatchB")?)?;
+    let (a, b) = (side(0, "transA", "transBatchA")?, side(1, "transB", "transBatchB")?);
     let alpha = call.float_or("alpha", 1.0)?;
-    if alpha == 1.0 { Ok(product) } else { on.mul(&product, &on.scalar_like(&product, alpha)?) }
+    if alpha == 1.0 {
+        return on.matmul(&a, &b);
+    }
+    // 16-bit floats are rounded once, behind both factors.
+    types::alike::<B>(&b, &a)?;
+    let product = on.matmul(&math::accumulated(on, &a)?, &math::accumulated(on, &b)?)?;
+    math::narrowed(on, on.mul(&product, &on.scalar_like(&product, alpha)?)?, a.dtype())
 }

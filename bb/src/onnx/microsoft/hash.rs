@@ -12,7 +12,7 @@ use bb_ir::{TensorData, memory};
 
 operators! {
     "com.microsoft" {
-        MurmurHash3 => HostByDefault(murmur_hash3), infer: By(infer::ml::hashes);
+        MurmurHash3 => HostByDefault(murmur_hash3), infer: By(infer::ml::hashes), halves: Moves;
     }
 }
 

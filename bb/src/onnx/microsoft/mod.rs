@@ -31,11 +31,11 @@ operators! {
         BiasGelu => Primitives(bias_gelu), infer: Broadcast;
         EmbedLayerNormalization => Primitives(embed_layer_normalization), infer: By(infer::attention::embedding);
         FastGelu => Primitives(fast_gelu), infer: Broadcast;
-        Gelu => Primitives(gelu), infer: Same;
-        LayerNormalization => Primitives(layer_normalization), infer: By(infer::attention::normalization);
-        QEmbedLayerNormalization => Primitives(q_embed_layer_normalization), infer: By(infer::attention::embedding);
-        QuickGelu => Primitives(quick_gelu), infer: Same;
-        SimplifiedLayerNormalization => Primitives(simplified_layer_normalization), infer: By(infer::attention::simplified_normalization);
+        Gelu => Primitives(gelu), infer: Same, halves: Once;
+        LayerNormalization => Primitives(layer_normalization), infer: By(infer::attention::normalization), halves: Once;
+        QEmbedLayerNormalization => Primitives(q_embed_layer_normalization), infer: By(infer::attention::embedding), halves: Once;
+        QuickGelu => Primitives(quick_gelu), infer: Same, halves: Once;
+        SimplifiedLayerNormalization => Primitives(simplified_layer_normalization), infer: By(infer::attention::simplified_normalization), halves: Once;
         SkipLayerNormalization => Primitives(skip_layer_normalization), infer: By(infer::attention::skip_normalization);
         SkipSimplifiedLayerNormalization => Primitives(skip_simplified_layer_normalization), infer: By(infer::attention::skip_normalization);
     }

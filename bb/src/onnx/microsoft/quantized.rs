@@ -11,24 +11,24 @@ use crate::{DataType, Tensor};
 
 operators! {
     "com.microsoft" {
-        DequantizeLinear => Primitives(dequantize), infer: By(infer::ml::numbers_of);
-        DynamicQuantizeLSTM => Primitives(dynamic_quantize_lstm), infer: By(infer::products::recurrent);
-        DynamicQuantizeMatMul => Primitives(dynamic_quantize_matmul), infer: By(infer::ml::scaled_product);
-        MatMulIntegerToFloat => Primitives(matmul_integer_to_float), infer: By(infer::ml::scaled_product);
-        NhwcMaxPool => Primitives(nhwc_max_pool), infer: By(infer::windows::nhwc_pool);
-        QGemm => Primitives(q_gemm), infer: By(infer::products::q_gemm);
-        QLinearAdd => Primitives(qlinear_add), infer: By(infer::products::qlinear_elements);
-        QLinearAveragePool => Primitives(qlinear_average_pool), infer: By(infer::windows::qlinear_pool);
-        QLinearConcat => Primitives(concat), infer: By(infer::ml::qlinear_concat);
-        QLinearConv => Primitives(conv), infer: By(infer::windows::qlinear_conv);
-        QLinearGlobalAveragePool => Primitives(global_average_pool), infer: By(infer::windows::qlinear_global_pool);
-        QLinearLeakyRelu => Primitives(leaky_relu), infer: Same;
-        QLinearMul => Primitives(qlinear_mul), infer: By(infer::products::qlinear_elements);
-        QLinearReduceMean => Primitives(reduce_mean), infer: By(infer::elements::qlinear_reduce);
-        QLinearSigmoid => Primitives(sigmoid), infer: Same;
-        QLinearSoftmax => Primitives(softmax), infer: Same;
-        QLinearWhere => Primitives(select), infer: By(infer::products::qlinear_where);
-        QuantizeLinear => Primitives(quantize), infer: By(infer::elements::quantize);
+        DequantizeLinear => Primitives(dequantize), infer: By(infer::ml::numbers_of), halves: Once;
+        DynamicQuantizeLSTM => Primitives(dynamic_quantize_lstm), infer: By(infer::products::recurrent), halves: Once;
+        DynamicQuantizeMatMul => Primitives(dynamic_quantize_matmul), infer: By(infer::ml::scaled_product), halves: Once;
+        MatMulIntegerToFloat => Primitives(matmul_integer_to_float), infer: By(infer::ml::scaled_product), halves: Once;
+        NhwcMaxPool => Primitives(nhwc_max_pool), infer: By(infer::windows::nhwc_pool), halves: Moves;
+        QGemm => Primitives(q_gemm), infer: By(infer::products::q_gemm), halves: Once;
+        QLinearAdd => Primitives(qlinear_add), infer: By(infer::products::qlinear_elements), halves: Once;
+        QLinearAveragePool => Primitives(qlinear_average_pool), infer: By(infer::windows::qlinear_pool), halves: Once;
+        QLinearConcat => Primitives(concat), infer: By(infer::ml::qlinear_concat), halves: Moves;
+        QLinearConv => Primitives(conv), infer: By(infer::windows::qlinear_conv), halves: Once;
+        QLinearGlobalAveragePool => Primitives(global_average_pool), infer: By(infer::windows::qlinear_global_pool), halves: Once;
+        QLinearLeakyRelu => Primitives(leaky_relu), infer: Same, halves: Once;
+        QLinearMul => Primitives(qlinear_mul), infer: By(infer::products::qlinear_elements), halves: Once;
+        QLinearReduceMean => Primitives(reduce_mean), infer: By(infer::elements::qlinear_reduce), halves: Once;
+        QLinearSigmoid => Primitives(sigmoid), infer: Same, halves: Once;
+        QLinearSoftmax => Primitives(softmax), infer: Same, halves: Once;
+        QLinearWhere => Primitives(select), infer: By(infer::products::qlinear_where), halves: Moves;
+        QuantizeLinear => Primitives(quantize), infer: By(infer::elements::quantize), halves: Once;
     }
 }
 
