@@ -34,7 +34,9 @@ pub use error::{BoxError, Error, Problems};
 pub use limits::{FileAccess, LimitInfo, Limits, parse_bytes};
 pub use nearest::nearest;
 pub use shape::{Axis, Shape};
-pub use tensor::{ALIGNMENT, Identity, Strings, StringsBuilder, TensorData, element_count, unpack_into};
+pub use tensor::{
+    ALIGNMENT, HostElement, Identity, Strings, StringsBuilder, TensorData, element_count, unpack_into,
+};
 
 /// Re-exported so that callers use the same version of the crate `half`.
 pub use half::{bf16, f16};

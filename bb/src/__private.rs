@@ -1,6 +1,6 @@
 //! The names that the macros of `bb` expand to. They carry no promise of stability.
 
-pub use crate::call::{Operands, only};
+pub use crate::call::{Operands, no_more_params, only};
 pub use crate::forward::{Types, kept, one_node};
 pub use crate::plan::compile_whole_graph;
 pub use bb_ir as ir;

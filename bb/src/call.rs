@@ -58,6 +58,34 @@ impl<'a, T> Operands<'a, T> {
             .map(|(i, x)| x.ok_or(Error::Operand { op: self.op, index: from + i, expected: "a tensor" }))
             .collect()
     }
+
+    /// Ends the list. Absent operands may follow, because they are like operands that nobody wrote.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Surplus`] if there are more operands than the operation takes.
+    #[inline]
+    pub fn end(&self) -> Result<(), Error> {
+        match self.inputs.get(self.at..) {
+            Some(rest) if rest.iter().any(Option::is_some) => {
+                Err(Error::Surplus { op: self.op, what: "operands", takes: self.at, got: self.inputs.len() })
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+/// Ends the list of parameters, of which `left` were not taken.
+///
+/// # Errors
+///
+/// [`Error::Surplus`] if one is left.
+#[inline]
+pub fn no_more_params(op: &'static str, given: usize, left: usize) -> Result<(), Error> {
+    if left == 0 {
+        return Ok(());
+    }
+    Err(Error::Surplus { op, what: "parameters", takes: given - left, got: given })
 }
 
 /// Returns the result of an operation that has exactly one.
@@ -88,8 +116,8 @@ macro_rules! op_call {
         ///
         /// # Errors
         ///
-        /// The operation's own; [`Error::Operand`](crate::Error::Operand) or [`Error::Ir`](crate::Error::Ir)
-        /// if operands or parameters do not match the row.
+        /// The operation's own; [`Error::Operand`](crate::Error::Operand), [`Error::Surplus`](crate::Error::Surplus) or
+        /// [`Error::Ir`](crate::Error::Ir) if operands or parameters do not match the row.
         #[allow(unused_mut, unused_variables, reason = "some rows have no operands or no parameters")]
         pub fn $function<B: $trait + ?Sized>(
             on: &B,
@@ -118,9 +146,12 @@ macro_rules! __call_method {
         $( let $input = $crate::__take_operand!($kind, operands); )*
         let mut params = $params.iter();
         $( let $param = $crate::__take_param!($pkind, METHOD, params); )*
+        $( $( let $option = $crate::__take_param!($okind, METHOD, params); )+ )?
+        operands.end()?;
+        $crate::__private::no_more_params(METHOD, $params.len(), params.len())?;
         $crate::__wrap_output!($output, $call($on,
             $( $crate::__pass_operand!($kind, $input), )* $( $param, )*
-            $( $struct { $( $option: $crate::__take_param!($okind, METHOD, params) ),+ } )?))
+            $( $struct { $( $option ),+ } )?))
     }};
 }
 

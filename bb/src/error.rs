@@ -235,6 +235,28 @@ pub enum Error {
         expected: &'static str,
     },
 
+    /// No operation of any family has this name.
+    #[error("no operation is called `{name}`{}", did_you_mean(.nearest))]
+    UnknownOperation {
+        /// The name asked for.
+        name: String,
+        /// The method most like it.
+        nearest: Option<String>,
+    },
+
+    /// A call has more operands or parameters than the operation takes.
+    #[error("`{op}` takes {takes} {what}, got {got}")]
+    Surplus {
+        /// The operation.
+        op: &'static str,
+        /// What there are too many of: `operands` or `parameters`.
+        what: &'static str,
+        /// How many the operation takes.
+        takes: usize,
+        /// How many came.
+        got: usize,
+    },
+
     /// An operation returned another number of results than it has.
     #[error("`{op}` returned {got} results, expected {expected}", op = shown(.op))]
     Results {

@@ -35,7 +35,7 @@ mod wire;
 
 pub use bb_derive::{Backend, native};
 pub use bb_ir::{
-    DataType, DataTypes, Element, FileAccess, Limits, Shape, TensorData, bf16, f16,
+    DataType, DataTypes, Element, FileAccess, HostElement, Limits, Shape, TensorData, bf16, f16,
     op::{Primitive, RoundMode},
     proto::GraphProto,
 };
@@ -53,6 +53,7 @@ pub use error::{
 pub use deployment::component::{Component, Ctx};
 pub use deployment::models::Deployment;
 pub use export::trace;
+pub use ext::operation;
 pub use gradient::{Gradient, gradient, gradient_with_seed};
 pub use number::Number;
 pub use plan::{

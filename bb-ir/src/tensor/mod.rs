@@ -6,11 +6,13 @@
 #[cfg(feature = "ndarray")]
 mod array;
 mod elements;
+mod host_element;
 mod npy;
 mod packed;
 mod strings;
 
 pub(crate) use elements::{Check, Refusal};
+pub use host_element::HostElement;
 pub use packed::unpack_into;
 pub use strings::{Strings, StringsBuilder};
 
@@ -80,9 +82,21 @@ impl TensorData {
     /// # Errors
     ///
     /// [`Error::ByteLength`] if `shape` does not have `elements.len()` elements.
-    pub fn new<T: Element>(shape: &[usize], elements: &[T]) -> Result<TensorData, Error> {
-        let bytes: &[u8] = bytemuck::cast_slice(elements);
-        Self::adopt(T::DTYPE, shape, aligned_copy("making a tensor", bytes)?)
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # fn main() -> Result<(), bb_ir::Error> {
+    /// use bb_ir::TensorData;
+    /// let row = TensorData::new(&[1, 2], &[0.5f32, 1.5])?;
+    /// assert_eq!(row.shape(), [1, 2]);
+    /// let mask = TensorData::new(&[2], &[true, false])?;
+    /// assert_eq!(mask.to_bools()?, [true, false]);
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn new<T: HostElement>(shape: &[usize], elements: &[T]) -> Result<TensorData, Error> {
+        T::tensor(shape, elements)
     }
 
     /// Makes a tensor of what a function returns for the indices of each element, which come in row-major order.
@@ -90,13 +104,13 @@ impl TensorData {
     /// # Errors
     ///
     /// [`Error::TooLarge`] or [`Error::Memory`] if there are more elements than memory holds.
-    pub fn from_fn<T: Element>(
+    pub fn from_fn<T: HostElement>(
         shape: &[usize],
         mut element: impl FnMut(&[usize]) -> T,
     ) -> Result<TensorData, Error> {
         const OP: &str = "making a tensor";
         let too_large =
-            || Error::TooLarge { dtype: T::DTYPE, shape: shape.into(), limit: usize::MAX, name: None };
+            || Error::TooLarge { dtype: T::TENSOR_DTYPE, shape: shape.into(), limit: usize::MAX, name: None };
         let count = element_count(shape).ok_or_else(too_large)?;
         let mut elements = memory::room(OP, count)?;
         let mut at = Shape::from_elem(0, shape.len());

@@ -19,6 +19,7 @@
 //! ```
 
 mod angle;
+mod by_name;
 mod conv_transpose;
 pub(crate) mod cumulate;
 mod deform;
@@ -63,6 +64,7 @@ pub(crate) mod vendor;
 pub(crate) mod window;
 
 pub use bits::{Bits, BitsOp};
+pub use by_name::operation;
 pub use create::{Create, CreateOp, RandomNormalOptions, RandomUniformOptions};
 pub(crate) use elementwise::is_elementwise;
 pub use erased::ErasedBackend;

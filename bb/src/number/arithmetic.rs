@@ -9,6 +9,7 @@ type Outcome = Result<Number, NumberError>;
 enum Wrong {
     Overflow,
     DivisionByZero,
+    Domain,
     NotFinite,
 }
 
@@ -18,6 +19,7 @@ impl Number {
         match wrong {
             Wrong::Overflow => NumberError::Overflow { op, operands },
             Wrong::DivisionByZero => NumberError::DivisionByZero { op, operands },
+            Wrong::Domain => NumberError::Domain { op, operands },
             Wrong::NotFinite => NumberError::NotFinite { op, operands },
         }
     }
@@ -182,11 +184,12 @@ impl Number {
     ///
     /// # Errors
     ///
-    /// Those of the type ([`Number`]); a negative float to a power that is not whole is [`NumberError::NotFinite`].
+    /// Those of the type ([`Number`]).
     pub fn pow(&self, other: &Number) -> Outcome {
-        let floats = |a: f64, b: f64| match a == 0.0 && b < 0.0 {
-            true => Err(Wrong::DivisionByZero),
-            false => Ok(a.powf(b)),
+        let floats = |a: f64, b: f64| match a.powf(b) {
+            _ if a == 0.0 && b < 0.0 => Err(Wrong::DivisionByZero),
+            power if power.is_nan() => Err(Wrong::Domain),
+            power => Ok(power),
         };
         let integers = |a: i64, b: i64| {
             if b < 0 {
@@ -247,6 +250,71 @@ impl Number {
     /// Those of the type ([`Number`]).
     pub fn round(&self) -> Outcome {
         self.unary(NumberOp::Round, Some, f64::round_ties_even)
+    }
+
+    /// Computes a function whose result is a float, also of an integer.
+    fn function(&self, op: NumberOp, function: impl FnOnce(f64) -> Result<f64, Wrong>) -> Outcome {
+        Number::finite(op, &[self])?;
+        let operand = self.float().ok_or_else(|| Number::refused(op, &[self]))?;
+        match function(operand) {
+            Ok(value) if value.is_finite() => Ok(Number::Float(value)),
+            Ok(_) => Err(Number::wrong(op, &[self], Wrong::NotFinite)),
+            Err(wrong) => Err(Number::wrong(op, &[self], wrong)),
+        }
+    }
+
+    /// Returns the square root, correctly rounded. That of the float -0 is -0.
+    ///
+    /// # Errors
+    ///
+    /// Those of the type ([`Number`]).
+    pub fn sqrt(&self) -> Outcome {
+        self.function(NumberOp::Sqrt, |a| if a < 0.0 { Err(Wrong::Domain) } else { Ok(a.sqrt()) })
+    }
+
+    /// Returns the exponential.
+    ///
+    /// # Errors
+    ///
+    /// Those of the type ([`Number`]).
+    pub fn exp(&self) -> Outcome {
+        self.function(NumberOp::Exp, |a| Ok(a.exp()))
+    }
+
+    /// Returns the natural logarithm.
+    ///
+    /// # Errors
+    ///
+    /// Those of the type ([`Number`]).
+    pub fn log(&self) -> Outcome {
+        self.function(NumberOp::Log, |a| if a <= 0.0 { Err(Wrong::Domain) } else { Ok(a.ln()) })
+    }
+
+    /// Returns the sine of an angle in radians.
+    ///
+    /// # Errors
+    ///
+    /// Those of the type ([`Number`]).
+    pub fn sin(&self) -> Outcome {
+        self.function(NumberOp::Sin, |a| Ok(a.sin()))
+    }
+
+    /// Returns the cosine of an angle in radians.
+    ///
+    /// # Errors
+    ///
+    /// Those of the type ([`Number`]).
+    pub fn cos(&self) -> Outcome {
+        self.function(NumberOp::Cos, |a| Ok(a.cos()))
+    }
+
+    /// Returns the tangent of an angle in radians. No `f64` is a pole, so the result is finite.
+    ///
+    /// # Errors
+    ///
+    /// Those of the type ([`Number`]).
+    pub fn tan(&self) -> Outcome {
+        self.function(NumberOp::Tan, |a| Ok(a.tan()))
     }
 
     /// Compares, after it refused what cannot be compared.

@@ -12,12 +12,13 @@ use std::fmt;
 ///
 /// # Operations
 ///
-/// There are 21: [`add`](Self::add), [`sub`](Self::sub), [`mul`](Self::mul), [`div`](Self::div),
+/// They are [`add`](Self::add), [`sub`](Self::sub), [`mul`](Self::mul), [`div`](Self::div),
 /// [`floor_div`](Self::floor_div), [`remainder`](Self::remainder), [`modulo`](Self::modulo), [`pow`](Self::pow),
 /// [`neg`](Self::neg), [`abs`](Self::abs), [`min`](Self::min), [`max`](Self::max), [`equal`](Self::equal),
 /// [`not_equal`](Self::not_equal), [`less`](Self::less), [`less_or_equal`](Self::less_or_equal),
 /// [`greater`](Self::greater), [`greater_or_equal`](Self::greater_or_equal), [`floor`](Self::floor),
-/// [`ceil`](Self::ceil) and [`round`](Self::round). [`NumberOp`] lists them.
+/// [`ceil`](Self::ceil), [`round`](Self::round), [`sqrt`](Self::sqrt), [`exp`](Self::exp), [`log`](Self::log), [`sin`](Self::sin),
+/// [`cos`](Self::cos) and [`tan`](Self::tan). [`NumberOp`] lists them.
 ///
 /// # Promotion
 ///
@@ -27,13 +28,17 @@ use std::fmt;
 ///   first.
 /// - Comparisons of an integer with a float are exact, without rounding: `2^53 + 1` is greater than `2^53` as a float.
 /// - `floor`, `ceil` and `round` keep the type. `round` goes to the nearest integer, and from the middle to the even one.
+/// - `sqrt`, `exp`, `log`, `sin`, `cos` and `tan` give floats. An integer is rounded to the nearest `f64` first, ties to even. Angles
+///   are in radians, and `log` is the natural logarithm. The last digit may differ between platforms, but not that of `sqrt`, which is
+///   correctly rounded.
 /// - `add` of two texts joins them. Texts compare by their Unicode scalar values, and `min` and `max` follow. All other operations, and
 ///   any operation of a text and a number, are errors.
 ///
 /// # Errors of operations
 ///
 /// [`NumberError::Overflow`] for an integer result beyond `i64`; [`NumberError::DivisionByZero`] for a divisor that is 0, of
-/// either type, and for 0 to a negative power; [`NumberError::NotFinite`] for a float that is infinite or NaN, as an operand or as a
+/// either type, and for 0 to a negative power; [`NumberError::Domain`] for `sqrt` of a negative number, for `log` of one or of 0, and for
+/// a negative float to a power that is not whole; [`NumberError::NotFinite`] for a float that is infinite or NaN, as an operand or as a
 /// result; [`NumberError::Type`] for operands that the operation does not take. A float result that is too small for `f64`
 /// becomes 0, or a subnormal number.
 ///
@@ -129,11 +134,23 @@ pub enum NumberOp {
     Ceil,
     /// [`Number::round`].
     Round,
+    /// [`Number::sqrt`].
+    Sqrt,
+    /// [`Number::exp`].
+    Exp,
+    /// [`Number::log`].
+    Log,
+    /// [`Number::sin`].
+    Sin,
+    /// [`Number::cos`].
+    Cos,
+    /// [`Number::tan`].
+    Tan,
 }
 
 impl NumberOp {
     /// Every operation.
-    pub const ALL: [NumberOp; 21] = [
+    pub const ALL: [NumberOp; 27] = [
         NumberOp::Add,
         NumberOp::Sub,
         NumberOp::Mul,
@@ -155,6 +172,12 @@ impl NumberOp {
         NumberOp::Floor,
         NumberOp::Ceil,
         NumberOp::Round,
+        NumberOp::Sqrt,
+        NumberOp::Exp,
+        NumberOp::Log,
+        NumberOp::Sin,
+        NumberOp::Cos,
+        NumberOp::Tan,
     ];
 
     /// Returns the name of the method.
@@ -181,6 +204,12 @@ impl NumberOp {
             NumberOp::Floor => "floor",
             NumberOp::Ceil => "ceil",
             NumberOp::Round => "round",
+            NumberOp::Sqrt => "sqrt",
+            NumberOp::Exp => "exp",
+            NumberOp::Log => "log",
+            NumberOp::Sin => "sin",
+            NumberOp::Cos => "cos",
+            NumberOp::Tan => "tan",
         }
     }
 }
@@ -207,6 +236,15 @@ pub enum NumberError {
     /// The divisor is 0.
     #[error("`{op}` of {} divides by zero", listed(operands))]
     DivisionByZero {
+        /// The operation.
+        op: NumberOp,
+        /// The operands.
+        operands: Vec<Number>,
+    },
+
+    /// The operation has no real result for the operands.
+    #[error("`{op}` of {} is not defined", listed(operands))]
+    Domain {
         /// The operation.
         op: NumberOp,
         /// The operands.

@@ -36,6 +36,7 @@ fn kind(result: Result<Number, NumberError>) -> Result<Number, &'static str> {
     result.map_err(|error| match error {
         NumberError::Overflow { .. } => "overflow",
         NumberError::DivisionByZero { .. } => "division",
+        NumberError::Domain { .. } => "domain",
         NumberError::NotFinite { .. } => "infinite",
         _ => "type",
     })
@@ -91,7 +92,8 @@ fn powers_of_integers_are_products() {
     assert_eq!(kind(Number::from(2).pow(&large)), Err("overflow"));
     assert_eq!(Number::from(2).pow(&Number::from(-2)), Ok(Number::from(0.25)));
     assert_eq!(kind(Number::from(0).pow(&Number::from(-1))), Err("division"));
-    assert_eq!(kind(Number::from(-2.0).pow(&Number::from(0.5))), Err("infinite"));
+    assert_eq!(kind(Number::from(-2.0).pow(&Number::from(0.5))), Err("domain"));
+    assert_eq!(kind(Number::from(-2.0).pow(&Number::from(1e300))), Err("infinite"));
 }
 
 #[test]
@@ -185,5 +187,52 @@ fn constants_have_the_value_or_are_refused() {
     assert_eq!(Number::of_tensor(&TensorData::scalar(i64::MAX)).unwrap(), Number::from(i64::MAX));
     assert!(Number::of_tensor(&TensorData::scalar(u64::MAX)).is_err());
     assert!(Number::of_tensor(&TensorData::new(&[2], &[1f32, 2.0]).unwrap()).is_err());
-    assert_eq!(NumberOp::ALL.iter().map(|op| op.name()).collect::<std::collections::BTreeSet<_>>().len(), 21);
+    assert_eq!(
+        NumberOp::ALL.iter().map(|op| op.name()).collect::<std::collections::BTreeSet<_>>().len(),
+        NumberOp::ALL.len()
+    );
+}
+
+/// The values are those that mpmath gives with 50 digits, rounded to `f64`.
+#[test]
+fn functions_give_floats_of_integers_too_and_report_what_is_not_defined() {
+    let near = |x: Result<Number, NumberError>, expected: f64| {
+        let Ok(Number::Float(value)) = x else { panic!("{x:?}, expected {expected}") };
+        assert!(
+            (value - expected).abs() <= 2.0 * f64::EPSILON * expected.abs(),
+            "{value}, expected {expected}"
+        );
+    };
+    for two in [Number::from(2), Number::from(2.0)] {
+        near(two.sqrt(), 1.4142135623730951);
+        near(two.exp(), 7.38905609893065);
+        near(two.log(), 0.6931471805599453);
+        near(two.sin(), 0.9092974268256817);
+        near(two.cos(), -0.4161468365471424);
+        near(two.tan(), -2.185039863261519);
+    }
+    // The angle is reduced exactly, however large it is.
+    near(Number::from(1e22).sin(), -0.8522008497671888);
+    // The integer is rounded to 2^53 first.
+    assert_eq!(Number::from((1i64 << 53) + 1).sqrt(), Ok(Number::from((1u64 << 53) as f64).sqrt().unwrap()));
+    let Ok(Number::Float(zero)) = Number::from(-0.0).sqrt() else { panic!() };
+    assert!(zero == 0.0 && zero.is_sign_negative());
+    assert_eq!(Number::from(-800).exp(), Ok(Number::from(0.0)));
+    for (found, wrong) in [
+        (Number::from(-1).sqrt(), "domain"),
+        (Number::from(-5e-324).sqrt(), "domain"),
+        (Number::from(0).log(), "domain"),
+        (Number::from(-0.0).log(), "domain"),
+        (Number::from(-2).log(), "domain"),
+        (Number::from(710).exp(), "infinite"),
+    ] {
+        assert_eq!(kind(found), Err(wrong));
+    }
+    let text = Number::from("2");
+    for function in [Number::sqrt, Number::exp, Number::log, Number::sin, Number::cos, Number::tan] {
+        assert_eq!(kind(function(&text)), Err("type"));
+        assert_eq!(kind(function(&Number::from(f64::INFINITY))), Err("infinite"));
+        assert_eq!(kind(function(&Number::from(f64::NAN))), Err("infinite"));
+    }
+    assert_eq!(Number::from(-1).sqrt().unwrap_err().to_string(), "`sqrt` of -1 is not defined");
 }

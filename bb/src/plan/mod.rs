@@ -5,6 +5,7 @@
 //! the steps, the other hands them over as a graph.
 
 mod cache;
+mod compile_setters;
 mod complete;
 mod conditions;
 mod constants;

@@ -7,7 +7,8 @@ use crate::onnx::OnnxValue;
 use crate::plan::Profile;
 use crate::services::Fingerprint;
 use crate::{
-    BackendAttrs, CompileOptions, ContractResponse, Error, Module, Outputs, Port, ResultBuffer, RunOptions,
+    BackendAttrs, CompileOptions, Completer, CompletionHandle, ContractResponse, Error, Module, Outputs,
+    Port, ResultBuffer, RunOptions,
 };
 use bb_ir::TensorData;
 use bb_ir::op::{AtomicOpsetDecl, OpSpec, Param};
@@ -15,7 +16,7 @@ use bb_ir::proto::GraphProto;
 use std::any::Any;
 use std::collections::HashMap;
 use std::path::Path;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 /// The results of one operation, or its error.
 pub type DispatchResult = Result<Outputs<Value>, Error>;
@@ -58,7 +59,8 @@ pub trait BackendRuntime: OfferedServices + Any {
     ///
     /// # Errors
     ///
-    /// [`Error::ForeignTensor`] if an operand belongs to another instance; the operation's own errors.
+    /// [`Error::ForeignTensor`] if an operand belongs to another instance; [`Error::Operand`], [`Error::Surplus`] or
+    /// [`Error::Ir`] if operands or parameters do not match the row; the operation's own errors.
     fn dispatch_atomic(
         &self,
         op: &'static OpSpec,
@@ -205,6 +207,60 @@ pub trait ErasedExecutable: Send + Sync {
     /// ```
     fn run_with(&self, inputs: &[Option<&Value>], options: &RunOptions) -> Result<Vec<Value>, Error> {
         options.within(|| self.run(inputs))
+    }
+
+    /// Starts a run on a thread of its own, and returns its result as a future for any executor, which can also be waited for.
+    ///
+    /// The run ends as the [`RunOptions`] of the calling thread say, and once the future is dropped. A call costs the start of a
+    /// thread; where none can be started, as in WebAssembly, the run is over when this returns.
+    ///
+    /// # Errors
+    ///
+    /// The errors of [`run`](Self::run), when the future is polled.
+    ///
+    /// # Examples
+    ///
+    /// ```no_run
+    /// # async fn both(cpu: &bb::BackendHandle) -> Result<(), bb::Error> {
+    /// let model = cpu.compile(bb::Module::load("model.onnx")?, &bb::CompileOptions::default())?;
+    /// let (x, y) = (cpu.tensor(&[1, 2], &[1f32, 2.])?, cpu.tensor(&[1, 2], &[3f32, 4.])?);
+    /// let (first, second) = (model.clone().run_async(vec![Some(x)]), model.run_async(vec![Some(y)]));
+    /// let outputs = [first.await?, second.await?];
+    /// # Ok(())
+    /// # }
+    /// ```
+    fn run_async(self: Arc<Self>, inputs: Vec<Option<Value>>) -> ContractResponse<Vec<Value>, Error>
+    where
+        Self: 'static,
+    {
+        let run = Arc::new(move || {
+            let inputs: Vec<Option<&Value>> = inputs.iter().map(Option::as_ref).collect();
+            self.run(&inputs)
+        });
+        let (answer, completer) = CompletionHandle::new().later();
+        let waiting = Arc::new(Mutex::new(Some(completer)));
+        let given_up = {
+            let waiting = waiting.clone();
+            move || {
+                waiting
+                    .lock()
+                    .unwrap_or_else(PoisonError::into_inner)
+                    .as_ref()
+                    .is_none_or(Completer::is_abandoned)
+            }
+        };
+        let options = RunOptions::current().with_watch(given_up);
+        let there = run.clone();
+        let started = std::thread::Builder::new().name("bb-run".to_owned()).spawn(move || {
+            let result = options.within(|| RunOptions::check_current().and_then(|()| there()));
+            if let Some(completer) = waiting.lock().unwrap_or_else(PoisonError::into_inner).take() {
+                completer.complete(result);
+            }
+        });
+        match started {
+            Ok(_) => answer,
+            Err(_) => ContractResponse::Now(run()),
+        }
     }
 
     /// Runs the graph with inputs by name; the result has the outputs by name.

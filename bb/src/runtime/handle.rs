@@ -5,7 +5,7 @@ use crate::ext::{ErasedTensor, Owned};
 use crate::narrow::Narrowed;
 use crate::{Backend, CompileOptions, Error, Module, NarrowError};
 use bb_ir::op::{OpSpec, Param};
-use bb_ir::{Element, TensorData};
+use bb_ir::{HostElement, TensorData};
 use std::any::Any;
 use std::ops::Deref;
 use std::sync::Arc;
@@ -46,7 +46,7 @@ impl BackendHandle {
     /// # Errors
     ///
     /// [`bb_ir::Error::ByteLength`] if `shape` does not have `elements.len()` elements; the backend's own errors.
-    pub fn tensor<T: Element>(&self, shape: &[usize], elements: &[T]) -> Result<Value, Error> {
+    pub fn tensor<T: HostElement>(&self, shape: &[usize], elements: &[T]) -> Result<Value, Error> {
         self.runtime.constant(&TensorData::new(shape, elements)?)
     }
 
@@ -65,7 +65,7 @@ impl BackendHandle {
     /// # Ok(())
     /// # }
     /// ```
-    pub fn tensor_from_fn<T: Element>(
+    pub fn tensor_from_fn<T: HostElement>(
         &self,
         shape: &[usize],
         element: impl FnMut(&[usize]) -> T,

@@ -258,3 +258,83 @@ fn fingerprints_distinguish_backends() {
     assert_ne!(a.runtime().abi_fingerprint(), c.runtime().abi_fingerprint());
     assert_eq!(a.runtime().atomic_opset().ops.len(), bb::Primitive::ALL.len());
 }
+
+/// The innermost cause of an error.
+fn cause(error: Error) -> String {
+    let mut error: &dyn std::error::Error = &error;
+    while let Some(source) = error.source() {
+        error = source;
+    }
+    error.to_string()
+}
+
+#[test]
+fn surplus_operands_and_parameters_are_errors() {
+    for handle in [reference(), device()] {
+        let x = handle.tensor(&[2], &[1f32, -2.0]).unwrap();
+        let neg = Primitive::Neg.spec();
+        let error = handle.call(neg, &[Some(&x), Some(&x)], &[]).unwrap_err();
+        assert_eq!(cause(error), "`neg` takes 1 operands, got 2");
+        // Nothing was given in an absent place.
+        assert!(handle.call(neg, &[Some(&x), None], &[]).is_ok());
+        let error = handle.call(neg, &[Some(&x)], &[Param::Int(1)]).unwrap_err();
+        assert_eq!(cause(error), "`neg` takes 0 parameters, got 1");
+        // Of families, native or not, and found by name.
+        let relu = bb::operation("relu").unwrap();
+        let error = handle.call(relu, &[Some(&x), Some(&x), Some(&x)], &[]).unwrap_err();
+        assert_eq!(cause(error), "`relu` takes 1 operands, got 3");
+        let concat = bb::operation("Concat").unwrap();
+        assert!(handle.call(concat, &[Some(&x), Some(&x), Some(&x)], &[Param::Int(0)]).is_ok());
+        let error = handle.call(concat, &[Some(&x)], &[Param::Int(0), Param::Int(0)]).unwrap_err();
+        assert_eq!(cause(error), "`concat` takes 1 parameters, got 2");
+    }
+}
+
+/// `y = -x`, compiled on a backend.
+fn negation(on: &BackendHandle) -> Arc<dyn bb::ErasedExecutable> {
+    use bb::ir::proto::{NodeProto, ValueInfoProto};
+    let value = |name: &str| ValueInfoProto { name: Some(name.to_owned()), ..Default::default() };
+    let node = NodeProto {
+        op_type: Some("Neg".to_owned()),
+        input: vec!["x".to_owned()],
+        output: vec!["y".to_owned()],
+        ..Default::default()
+    };
+    let graph = GraphProto {
+        input: vec![value("x")],
+        output: vec![value("y")],
+        node: vec![node],
+        ..Default::default()
+    };
+    let module = bb::Module::from_graph(&graph, &[], &[]).unwrap();
+    on.compile(module, &bb::CompileOptions::default()).unwrap()
+}
+
+#[test]
+fn a_run_in_the_future_gives_what_a_run_gives() {
+    let on = reference();
+    let model = negation(&on);
+    let x = on.tensor(&[2], &[1f32, -2.0]).unwrap();
+    let answers = [0; 4].map(|_| model.clone().run_async(vec![Some(x.clone())]));
+    for answer in answers {
+        assert_eq!(floats(&answer.wait().unwrap()[0]), [-1.0, 2.0]);
+    }
+    let missing = model.clone().run_async(vec![None]).wait().unwrap_err();
+    assert!(cause(missing).contains("`x`"));
+    // Options of the caller hold on the other thread.
+    let token = bb::CancelToken::new();
+    token.cancel();
+    let options = bb::RunOptions::default().with_cancel(&token);
+    let answer = options.within(|| model.run_async(vec![Some(x)]));
+    assert!(matches!(answer.wait(), Err(Error::Cancelled)));
+}
+
+#[test]
+fn truth_values_make_tensors_on_a_backend() {
+    let on = reference();
+    let mask = on.tensor(&[2, 1], &[true, false]).unwrap();
+    assert_eq!(mask.to_host(2).unwrap().to_bools().unwrap(), [true, false]);
+    let made = on.tensor_from_fn(&[3], |at| at[0] == 1).unwrap();
+    assert_eq!(made.to_host(3).unwrap().to_bools().unwrap(), [false, true, false]);
+    assert!(on.tensor(&[3], &[true]).is_err());
+}
