@@ -171,8 +171,9 @@ macro_rules! floats {
             }
 
             fn mean(row: &[$type]) -> Option<$type> {
-                let sum: $wide = total(row);
-                Some($narrow(sum / row.len() as $wide))
+                // The sum of numbers that a mean is between may be beyond them.
+                let sum: f64 = total(row);
+                Some($narrow((sum / row.len() as f64) as $wide))
             }
         }
 

@@ -1,6 +1,7 @@
 //! Runs test vectors on every backend. Independent programs (`tests/vectors/make`) computed them, one file per family.
 #![expect(clippy::unwrap_used, reason = "tests")]
 
+mod halves;
 mod reads;
 
 use bb::conformance::onnx::{Tolerance, compare_items};
@@ -290,16 +291,23 @@ fn matches(pattern: &str, name: &str) -> bool {
     }
 }
 
-/// Each choice is a row of a table whose last column names its vectors; the table of measured errors has no choices. A name
+/// Each choice is a row of a table whose last column names its vectors; the tables of measured errors have no choices. A name
 /// without a family belongs to the family of the name before it.
 #[test]
 fn each_choice_in_the_document_on_semantics_has_vectors() {
     let text = std::fs::read_to_string(folder().join("../../bb/docs/semantics.md")).unwrap();
     let mut names = HashMap::new();
     let mut wrong = Vec::new();
-    let (before, rest) = text.split_once("<!-- errors -->").unwrap();
-    let (_, after) = rest.split_once("<!-- end of errors -->").unwrap();
-    let lines = before.lines().chain(after.lines());
+    // What lies between two marks was measured.
+    let marks =
+        ["errors", "halves"].map(|name| [format!("<!-- {name} -->"), format!("<!-- end of {name} -->")]);
+    let mut measured = false;
+    let lines = text.lines().filter(|line| {
+        measured |= marks.iter().any(|[begin, _]| begin == line);
+        let kept = !measured;
+        measured &= !marks.iter().any(|[_, end]| end == line);
+        kept
+    });
     let rows = lines.filter(|line| line.starts_with("| ") && !line.ends_with("held by |"));
     for row in rows {
         let held_by = row.trim_end_matches('|').rsplit('|').next().unwrap();

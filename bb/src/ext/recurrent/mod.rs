@@ -4,7 +4,7 @@
 mod activation;
 mod cell;
 
-use crate::ext::{Extent, GruOptions, LstmOptions, Ops, RnnOptions, types};
+use crate::ext::{Extent, GruOptions, LstmOptions, Ops, RnnOptions, math, types};
 use crate::{DataType, Error, Tensor};
 pub use activation::Activation;
 pub(crate) use activation::Parameters;
@@ -191,6 +191,21 @@ impl<'a, B: Ops + ?Sized> Operands<'a, B> {
         let activations = Activation::decode(self.op, kind.activations(), functions, parameters)?;
         if let Some(stand_ins) = on.stand_ins(&results) {
             return Ok(stand_ins);
+        }
+        if math::is_half(dtype) {
+            // The states stay in `f32` from step to step, and each result is rounded once.
+            let wide = |x: &B::Tensor| math::accumulated(on, x);
+            let x = wide(self.steps.x)?;
+            let weights = if self.quantized.is_none() { wide(weights)? } else { weights.clone() };
+            let start = State {
+                hidden: wide(&self.start.hidden)?,
+                cell: self.start.cell.as_ref().map(wide).transpose()?,
+            };
+            let steps = Steps { x: &x, ..self.steps };
+            let (bias, wide) =
+                (bias.map(wide).transpose()?, Operands { steps, weights: &weights, start, ..self });
+            let results = wide.run(kind, bias.as_ref(), (functions, parameters), clip)?;
+            return results.into_iter().map(|result| math::narrowed(on, result, dtype)).collect();
         }
         let (mut early, mut late_weights) = (weights.clone(), None);
         if let Kind::Gru { linear_before_reset: false } = kind {

@@ -13,8 +13,8 @@ operators! {
     "com.microsoft" {
         DequantizeLinear => Primitives(dequantize), infer: By(infer::ml::numbers_of), halves: Once;
         DynamicQuantizeLSTM => Primitives(dynamic_quantize_lstm), infer: By(infer::products::recurrent), halves: Once;
-        DynamicQuantizeMatMul => Primitives(dynamic_quantize_matmul), infer: By(infer::ml::scaled_product), halves: Once;
-        MatMulIntegerToFloat => Primitives(matmul_integer_to_float), infer: By(infer::ml::scaled_product), halves: Once;
+        DynamicQuantizeMatMul => Primitives(dynamic_quantize_matmul), infer: By(infer::ml::scaled_product);
+        MatMulIntegerToFloat => Primitives(matmul_integer_to_float), infer: By(infer::ml::scaled_product);
         NhwcMaxPool => Primitives(nhwc_max_pool), infer: By(infer::windows::nhwc_pool), halves: Moves;
         QGemm => Primitives(q_gemm), infer: By(infer::products::q_gemm), halves: Once;
         QLinearAdd => Primitives(qlinear_add), infer: By(infer::products::qlinear_elements), halves: Once;
