@@ -24,7 +24,7 @@ fn dtype(name: &str) -> DataType {
 #[test]
 fn small_floats_have_the_values_and_codes_of_ml_dtypes() {
     let mut rows = 0;
-    for line in include_str!("data/cast/small_floats.tsv").lines() {
+    for line in include_str!("../data/cast/small_floats.tsv").lines() {
         rows += 1;
         match *line.split('\t').collect::<Vec<_>>().as_slice() {
             [name, "decode", values] => {
@@ -52,7 +52,7 @@ fn small_floats_have_the_values_and_codes_of_ml_dtypes() {
 #[test]
 fn every_pair_of_number_types_converts_as_the_reference_does() {
     let mut pairs = 0;
-    for line in include_str!("data/cast/pairs.tsv").lines() {
+    for line in include_str!("../data/cast/pairs.tsv").lines() {
         let &[from, to, src, want] = line.split('\t').collect::<Vec<_>>().as_slice() else {
             panic!("{line}")
         };

@@ -1,7 +1,7 @@
 //! Requests that are wrong get an error of the protocol, and the server goes on.
 #![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "tests")]
 
-mod common;
+use crate::common;
 
 use bb_ir::DataType;
 use bb_serve::Server;

@@ -1,7 +1,7 @@
 //! The protocol over HTTP.
 #![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "tests")]
 
-mod common;
+use crate::common;
 
 use bb::conformance::onnx::{compare, read_tensors, tolerance};
 use bb::{TensorData, bf16, f16};

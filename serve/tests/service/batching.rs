@@ -1,7 +1,7 @@
 //! Requests that are joined to one run.
 #![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "tests")]
 
-mod common;
+use crate::common;
 
 use bb::conformance::onnx::read_tensors;
 use bb_ir::DataType;

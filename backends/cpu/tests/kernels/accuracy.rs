@@ -1,6 +1,6 @@
 //! Errors of element-wise functions, in units in the last place, against vectors of high precision.
 //!
-//! `BB_WRITE=1 cargo test -p bb-cpu --test accuracy` writes the table of the greatest errors into `bb/docs/semantics.md`;
+//! `BB_WRITE=1 cargo test -p bb-cpu --test kernels accuracy` writes the table of the greatest errors into `bb/docs/semantics.md`;
 //! without the variable, no error may be above the one that the page states.
 #![expect(clippy::indexing_slicing, clippy::unwrap_used, reason = "tests")]
 

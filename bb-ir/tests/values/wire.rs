@@ -11,12 +11,16 @@ fn golden() -> [(&'static [u8], TensorData, Checksum); 5] {
     let f32s = TensorData::new(&[2, 2], &[1f32, -2.5, f32::INFINITY, 0.0]).unwrap();
     let i4s = TensorData::pack(DataType::I4, &[3], &[0xFF, 7, 0xF8]).unwrap();
     [
-        (include_bytes!("data/wire/f32_2x2.frame"), f32s, Checksum::All),
-        (include_bytes!("data/wire/i64_scalar.frame"), TensorData::scalar(-1i64), Checksum::Header),
-        (include_bytes!("data/wire/i4_3.frame"), i4s, Checksum::All),
-        (include_bytes!("data/wire/bool_0x2.frame"), TensorData::bools(&[0, 2], &[]).unwrap(), Checksum::All),
+        (include_bytes!("../data/wire/f32_2x2.frame"), f32s, Checksum::All),
+        (include_bytes!("../data/wire/i64_scalar.frame"), TensorData::scalar(-1i64), Checksum::Header),
+        (include_bytes!("../data/wire/i4_3.frame"), i4s, Checksum::All),
         (
-            include_bytes!("data/wire/string_2.frame"),
+            include_bytes!("../data/wire/bool_0x2.frame"),
+            TensorData::bools(&[0, 2], &[]).unwrap(),
+            Checksum::All,
+        ),
+        (
+            include_bytes!("../data/wire/string_2.frame"),
             TensorData::strings(&[2], &["aä", "bc"]).unwrap(),
             Checksum::All,
         ),

@@ -1,7 +1,7 @@
 //! Bounds of queues, time and memory; the end of a server; models that cannot be served.
 #![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "tests")]
 
-mod common;
+use crate::common;
 
 use bb_ir::DataType;
 use bb_ir::proto::type_proto;

@@ -9,7 +9,7 @@ use num_complex::Complex;
 
 macro_rules! file {
     ($name:literal) => {
-        Bytes::from_static(include_bytes!(concat!("data/npy/", $name, ".npy")))
+        Bytes::from_static(include_bytes!(concat!("../data/npy/", $name, ".npy")))
     };
 }
 

@@ -1,0 +1,16 @@
+//! Kernels, prepared and fused kernels and their errors, against definitions and the reference backend.
+
+mod accuracy;
+mod attention;
+mod definition;
+mod elements;
+mod fused;
+mod indexed;
+mod natives;
+mod numbers;
+mod prepared;
+mod properties;
+mod recurrent;
+mod sampling;
+mod sums;
+mod views;
