@@ -1,6 +1,6 @@
-//! The body of [`Nn::reduce_prod`](super::Nn::reduce_prod): products of halves, until one is left.
+//! The body of [`Nn::reduce_prod`](super::Nn::reduce_prod): products of the two halves of an axis, until one is left.
 
-use super::Ops;
+use super::{Ops, math};
 use crate::{Error, Tensor};
 use bb_ir::Axis;
 
@@ -12,7 +12,8 @@ pub fn reduce_prod<B: Ops + ?Sized>(
     keepdims: bool,
 ) -> Result<B::Tensor, B::Error> {
     let all: Vec<i64> = if axes.is_empty() { (0..x.rank() as i64).collect() } else { axes.to_vec() };
-    let mut y = x.clone();
+    // 16-bit floats are multiplied in `f32` and rounded once.
+    let mut y = math::accumulated(on, x)?;
     for &axis in &all {
         let at = Axis::new(axis, x.rank()).map_err(Error::from)?.get();
         let mut extent = x.shape().get(at).copied().unwrap_or(1) as i64;
@@ -21,7 +22,7 @@ pub fn reduce_prod<B: Ops + ?Sized>(
             if let Some(slot) = shape.get_mut(at) {
                 *slot = 1;
             }
-            y = on.ones(&shape, x.dtype())?;
+            y = on.ones(&shape, y.dtype())?;
         }
         while extent > 1 {
             let half = extent / 2;
@@ -34,7 +35,8 @@ pub fn reduce_prod<B: Ops + ?Sized>(
             extent = half + extent % 2;
         }
     }
-    if keepdims || all.is_empty() { on.identity(&y) } else { on.squeeze(&y, &all) }
+    let y = if keepdims || all.is_empty() { on.identity(&y)? } else { on.squeeze(&y, &all)? };
+    math::narrowed(on, y, x.dtype())
 }
 
 fn part<B: Ops + ?Sized>(

@@ -2,6 +2,7 @@
 
 use super::sort::{by_dtype, by_size};
 use crate::Error;
+use bb_ir::convert::{Rounding, cast};
 use bb_ir::op::{Param, take};
 use bb_ir::{DataType, Element, TensorData, bf16, f16, memory};
 use std::cmp::Ordering;
@@ -35,7 +36,7 @@ impl Reduction {
     }
 }
 
-/// A number type that adds and multiplies. Integers wrap; `f16` rounds after each operation.
+/// A number type that adds and multiplies. Integers wrap.
 trait Number: Element + PartialOrd {
     fn sum(self, b: Self) -> Self;
     fn product(self, b: Self) -> Self;
@@ -184,6 +185,12 @@ fn written(
         return Err(bb_ir::Error::DataType { expected: dtype, got: updates.dtype() }.into());
     }
     match (reduction, dtype) {
+        // An element may meet many updates, so that sums and products of halves are rounded once, at the end.
+        (Reduction::Add | Reduction::Mul, DataType::F16 | DataType::BF16) => {
+            let wide = |x| cast(x, DataType::F32, Rounding::default());
+            let joined = written(op, &wide(data)?, &wide(updates)?, positions, size, reduction)?;
+            Ok(cast(&joined, dtype, Rounding::default())?)
+        }
         (Reduction::None, DataType::String) => {
             let mut texts = memory::collected(op, data.iter_str())?;
             let new = memory::collected(op, updates.iter_str())?;

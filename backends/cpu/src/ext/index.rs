@@ -10,7 +10,7 @@ use crate::kernels::top;
 use crate::ops::{dense, indexed, made, views};
 use bb::ext::{ScatterElementsOptions, TopKOptions};
 use bb::ir::Axis;
-use bb::{DataType, Shape, Tensor};
+use bb::{Backend, DataType, RoundMode, Shape, Tensor};
 use half::{bf16, f16};
 
 /// Evaluates a body with a name for the Rust type of ordered elements, if there is one.
@@ -25,6 +25,12 @@ macro_rules! with_ordered {
             _ => None,
         }
     };
+}
+
+/// Tells whether updates are added to halves, or multiplied: many may meet one element, which is then rounded once.
+fn sums_halves(data: &Array, updates: &Array, reduction: &str) -> bool {
+    let halves = matches!(data.dtype(), DataType::F16 | DataType::BF16) && updates.dtype() == data.dtype();
+    halves && matches!(reduction, "add" | "mul")
 }
 
 /// The positions of the extrema along one dimension: which, the extents before and after it, and its own.
@@ -161,6 +167,11 @@ impl bb::ext::Index for Cpu {
         options: ScatterElementsOptions<'_>,
     ) -> Result<Array> {
         let ScatterElementsOptions { axis, reduction } = options;
+        if sums_halves(data, updates, reduction) {
+            let wide = |x: &Array| self.cast(x, DataType::F32, true, RoundMode::Up);
+            let y = self.scatter_elements(&wide(data)?, indices, &wide(updates)?, options)?;
+            return self.cast(&y, data.dtype(), true, RoundMode::Up);
+        }
         let scatter =
             |meeting| indexed::scatter_elements(self.pool(), [data, indices, updates], axis, meeting);
         match Meeting::named(reduction).map(scatter).transpose()?.flatten() {
@@ -170,6 +181,11 @@ impl bb::ext::Index for Cpu {
     }
 
     fn scatter_nd(&self, data: &Array, indices: &Array, updates: &Array, reduction: &str) -> Result<Array> {
+        if sums_halves(data, updates, reduction) {
+            let wide = |x: &Array| self.cast(x, DataType::F32, true, RoundMode::Up);
+            let y = self.scatter_nd(&wide(data)?, indices, &wide(updates)?, reduction)?;
+            return self.cast(&y, data.dtype(), true, RoundMode::Up);
+        }
         let scatter = |meeting| indexed::scatter_nd(self.pool(), [data, indices, updates], meeting);
         match Meeting::named(reduction).map(scatter).transpose()?.flatten() {
             Some(y) => Ok(y),
