@@ -98,7 +98,11 @@ pub fn load_model(path: &Path, limits: &Limits) -> Result<ModelProto, Error> {
 /// ```
 pub fn check(model: &ModelProto, options: &CheckOptions<'_>) -> Result<CheckedModel, Error> {
     let graph = model.graph.as_ref().ok_or(Error::NoGraph)?;
-    let opsets = opsets(&model.opset_import)?;
+    let mut opsets = opsets(&model.opset_import)?;
+    // Models of these versions name no operators' version, and mean the first.
+    if opsets.is_empty() && matches!(model.ir_version(), 1 | 2) {
+        import(&mut opsets, "", 1)?;
+    }
     let graph = build(graph, &opsets, &model.functions, options)?;
     let text = |s: &Option<String>| s.clone().unwrap_or_default();
     Ok(CheckedModel {

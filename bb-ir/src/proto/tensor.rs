@@ -124,6 +124,7 @@ fn read(proto: &TensorProto, folder: Option<&ExternalData>) -> Result<TensorData
             return Err(Error::DataField { dtype, field: "external_data" });
         }
         let (bytes, check) = super::external::read(proto, size, folder)?;
+        let bytes = truths(dtype, bytes)?;
         return TensorData::adopt(dtype, &shape, bytes)?.checked_later(check);
     }
     let takes = Takes::of(dtype);
@@ -144,7 +145,10 @@ fn read(proto: &TensorProto, folder: Option<&ExternalData>) -> Result<TensorData
     let refused = || Error::DataField { dtype, field: field.name };
     match (field.kind, takes) {
         (Kind::Raw, Takes::Strings) => Err(refused()),
-        (Kind::Raw, _) => TensorData::adopt(dtype, &shape, proto.raw_data.clone().unwrap_or_default()),
+        (Kind::Raw, _) => {
+            let bytes = truths(dtype, proto.raw_data.clone().unwrap_or_default())?;
+            TensorData::adopt(dtype, &shape, bytes)
+        }
         (Kind::Int32, Takes::Int32) => {
             // Two or four packed elements share an entry; each six-bit element has its own.
             let per_entry = if matches!(dtype.bits(), 2 | 4) { 8 / dtype.bits() } else { 1 };
@@ -274,9 +278,20 @@ fn copied<T: Element>(values: &[T]) -> Result<Bytes, Error> {
     aligned(READING, bytes.len(), |out| out.extend_from_slice(bytes))
 }
 
-/// Keeps the low bytes of each entry. The entry must be in the range of a number of that width, signed or
+/// Makes 1 of every byte that is not 0, if the bytes are truth values: exporters write true as 255, too.
+fn truths(dtype: DataType, bytes: Bytes) -> Result<Bytes, Error> {
+    if dtype != DataType::Bool || bytes.iter().all(|&b| b <= 1) {
+        return Ok(bytes);
+    }
+    aligned(READING, bytes.len(), |out| out.extend(bytes.iter().map(|&b| u8::from(b != 0))))
+}
+
+/// Keeps the low bytes of each entry; a truth value is whether the entry is not 0. A number's entry must be in the range of a number of that width, signed or
 /// unsigned.
 fn narrow(dtype: DataType, entries: &[i32]) -> Result<Bytes, Error> {
+    if dtype == DataType::Bool {
+        return aligned(READING, entries.len(), |out| out.extend(entries.iter().map(|&v| u8::from(v != 0))));
+    }
     let range = match dtype.bits() {
         32 => i32::MIN..=i32::MAX,
         16 => i32::from(i16::MIN)..=i32::from(u16::MAX),

@@ -143,14 +143,22 @@ fn malformed_tensors_say_what_is_wrong() {
     assert!(matches!(refusal(&wide), Error::DataValue { index: 0, value: 256, .. }));
     let wide = TensorProto { uint64_data: vec![1 << 32], ..of(DataType::U32, &[1]) };
     assert!(matches!(refusal(&wide), Error::DataValue { field: "uint64_data", .. }));
-    let truth = TensorProto { raw_data: Some(vec![2].into()), ..of(DataType::Bool, &[1]) };
-    assert!(matches!(refusal(&truth), Error::BoolByte { index: 0, value: 2 }));
     let text = TensorProto { string_data: vec![vec![0xFF]], ..of(DataType::String, &[1]) };
     assert!(matches!(refusal(&text), Error::Utf8 { index: 0, .. }));
     let elsewhere = TensorProto { data_location: Some(2), ..of(DataType::F32, &[0]) };
     assert!(matches!(refusal(&elsewhere), Error::DataLocation { number: 2 }));
     let segment = TensorProto { segment: Some(Default::default()), ..of(DataType::F32, &[0]) };
     assert!(matches!(refusal(&segment), Error::Segment));
+}
+
+/// NumPy writes true as 1, C compilers as any byte, and ONNX Runtime takes each but 0 as true.
+#[test]
+fn truth_values_are_whatever_is_not_zero() {
+    let raw = TensorProto { raw_data: Some(vec![0, 1, 7, 255].into()), ..of(DataType::Bool, &[4]) };
+    let entries = TensorProto { int32_data: vec![0, 1, 256, -1], ..of(DataType::Bool, &[4]) };
+    for proto in [raw, entries] {
+        assert_eq!(TensorData::from_proto(&proto).unwrap().to_bools().unwrap(), [false, true, true, true]);
+    }
 }
 
 fn sparse(values: TensorData, indices: &[i64], shape: &[usize], dims: &[i64]) -> Result<TensorData, Error> {

@@ -105,7 +105,8 @@ pub(crate) fn times_normal<B: Ops + ?Sized>(on: &B, x: &B::Tensor) -> Result<B::
     let share = on.div(&polynomial(on, &place, tail)?, &plus(on, &size, 1.0)?)?;
     let share = on.sub(&share, &on.mul(&share, &times(on, &rest, 0.5)?)?)?;
     let lost = on.mul(&on.mul(&on.minimum(x, &on.scalar_like(x, most)?)?, &share)?, &e)?;
-    on.r#where(&below(on, x, 0.0)?, &lost, &on.sub(x, &lost)?)
+    // The difference of equal zeros would lose the sign of a zero.
+    on.r#where(&on.greater(x, &on.scalar_like(x, 0.0)?)?, &on.sub(x, &lost)?, &lost)
 }
 
 /// Multiplies by the logistic function of `2 sqrt(2 / π) (x + 0.044715 x³)`. The argument has twice the digits of the

@@ -112,9 +112,11 @@ pub(super) fn polynomial<B: Ops + ?Sized>(
     Ok(sum)
 }
 
-/// Returns `y`, negated where `x` is negative.
+/// Returns `y`, negated where `x` is negative, and `x` where that is a zero: odd functions keep its sign.
 fn signed<B: Ops + ?Sized>(on: &B, x: &B::Tensor, y: &B::Tensor) -> Result<B::Tensor, B::Error> {
-    on.r#where(&on.less(x, &on.scalar_like(x, 0.0)?)?, &on.neg(y)?, y)
+    let zero = on.scalar_like(x, 0.0)?;
+    let y = on.r#where(&on.less(x, &zero)?, &on.neg(y)?, y)?;
+    on.r#where(&on.equal(x, &zero)?, x, &y)
 }
 
 pub(crate) fn times<B: Ops + ?Sized>(on: &B, x: &B::Tensor, c: f64) -> Result<B::Tensor, B::Error> {
@@ -342,7 +344,12 @@ fn sine<B: Ops + ?Sized>(
         let sin = on.mul(&angle, &polynomial(on, &on.mul(&angle, &angle)?, &SIN)?)?;
         let halved = times(on, &turns, 0.5)?;
         let even = on.equal(&halved, &on.trunc(&halved)?)?;
-        on.r#where(&even, &sin, &on.neg(&sin)?)
+        let sin = on.r#where(&even, &sin, &on.neg(&sin)?)?;
+        if offset != 0.0 {
+            return Ok(sin);
+        }
+        // Sums of the parts of an angle lose the sign of a zero.
+        on.r#where(&on.equal(x, &on.scalar_like(x, 0.0)?)?, x, &sin)
     })
 }
 

@@ -35,7 +35,7 @@ pub(crate) enum Beyond {
     /// Zeros.
     Zeros,
     /// The element at the border. A position beyond the border is moved to it: to the outermost centre if `centres`, to
-    /// the outermost edge otherwise.
+    /// the outermost edge otherwise. A cubic moves each of its elements instead, as PyTorch and ONNX Runtime do.
     Border { centres: bool },
     /// The elements mirrored at the border: at the outermost centres if `centres`, at the outermost edges otherwise.
     Mirror { centres: bool },
@@ -111,6 +111,7 @@ fn around<B: Ops + ?Sized>(
     let mut at = if between == Between::Nearest { on.round(positions)? } else { positions.clone() };
     match beyond {
         Beyond::Zeros => {}
+        Beyond::Border { .. } if between == Between::Cubic => {}
         Beyond::Border { centres } => {
             let (low, high) = borders(extent, centres);
             at = on.r#where(&within(on, &at, low, high)?, &at, &clamped(on, &at, last)?)?;
@@ -246,6 +247,9 @@ pub(super) fn wide(types: [DataType; 2]) -> DataType {
     if types.into_iter().any(exact) { DataType::F64 } else { DataType::F32 }
 }
 
+/// The greatest distance of a position from the first element. Positions beyond it, infinities among them, are there.
+const FARTHEST: f64 = 1e30;
+
 /// The body of [`Image::grid_sample`](super::Image::grid_sample).
 pub fn grid_sample<B: Ops + ?Sized>(
     on: &B,
@@ -293,6 +297,7 @@ pub fn grid_sample<B: Ops + ?Sized>(
         return fail::<B, _>(shapes());
     }
     let grid = math::to(on, grid, wide([x.dtype(), grid.dtype()]))?;
+    let grid = on.r#where(&on.equal(&grid, &grid)?, &grid, &on.scalar_like(&grid, -1.0)?)?;
     let positions: Vec<B::Tensor> = dims
         .iter()
         .enumerate()
@@ -304,7 +309,9 @@ pub fn grid_sample<B: Ops + ?Sized>(
             // The positions -1 and 1 are the outermost centres, or the outermost edges.
             let (steps, shift) = if centres { (extent as f64 - 1.0, 0.0) } else { (extent as f64, -0.5) };
             let scaled = on.mul(&share, &on.scalar_like(&grid, steps / 2.0)?)?;
-            on.add(&scaled, &on.scalar_like(&grid, shift)?)
+            let [least, most] = [on.scalar_like(&grid, -FARTHEST)?, on.scalar_like(&grid, FARTHEST)?];
+            let place = on.add(&scaled, &on.scalar_like(&grid, shift)?)?;
+            on.minimum(&on.maximum(&place, &least)?, &most)
         })
         .collect::<Result<_, _>>()?;
     let y = sample(on, x, &positions, between, beyond)?;

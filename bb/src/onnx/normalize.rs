@@ -126,18 +126,22 @@ pub(super) fn batch_normalization<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Te
     let (x, scale, bias) = (call.input(0)?, call.input(1)?, call.input(2)?);
     let (mean, variance) = (call.input(3)?, call.input(4)?);
     let (epsilon, momentum) = (call.float_or("epsilon", 1e-5)?, call.float_or("momentum", 0.9)?);
+    let more = (1..5).any(|index| call.wants(index));
     let training = match call.opset() {
-        ..7 => !call.flag("is_test", false)? && call.results() > 1,
-        7..14 => call.results() > 1,
+        ..7 => !call.flag("is_test", false)? && more,
+        7..14 => more,
         _ => call.flag("training_mode", false)?,
     };
-    if call.opset() < 9 && !call.flag("spatial", true)? {
-        return Err(call.wrong("spatial", "is 0, which no later opset has").into());
-    }
+    // Without `spatial` each feature has moments of its own. ArcFace has them for each channel nevertheless.
+    let spatial = call.opset() >= 9 || call.flag("spatial", true)?;
     if !training {
         return Ok(one(on.batch_normalization(x, scale, bias, mean, variance, epsilon)?));
     }
-    let axes: Vec<i64> = (0..x.rank() as i64).filter(|&a| a != 1).collect();
+    if !spatial && mean.rank() + 1 != x.rank() {
+        let problem = format!("has rank {}; each of the features has a mean of its own", mean.rank());
+        return Err(call.wrong(NodePart::Operand(3), problem).into());
+    }
+    let axes: Vec<i64> = if spatial { (0..x.rank() as i64).filter(|&a| a != 1).collect() } else { vec![0] };
     let kept = mean.dtype();
     let (mean, variance) = (&math::accumulated(on, mean)?, &math::accumulated(on, variance)?);
     let wide = math::to(on, x, mean.dtype())?;

@@ -97,6 +97,8 @@ pub(super) fn dft<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResu
 pub(super) fn stft<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {
     let x = call.input(0)?;
     let onesided = call.flag("onesided", true)?;
+    // PyTorch writes a real signal without the dimension of real and imaginary parts, and ONNX Runtime takes it.
+    let x = &if x.rank() == 2 { on.unsqueeze(x, &[2])? } else { x.clone() };
     parts(call, x, onesided, false)?;
     let &[_, samples, _] = x.shape() else {
         return Err(call.wrong(NodePart::Operand(0), format!("has rank {}, expected 3", x.rank())).into());

@@ -320,7 +320,7 @@ pub struct CompileOptions {
     pub integers: bool,
     /// Whether a layer normalisation, one by the root of the mean square, a GELU or an attention that a model spells out becomes
     /// one operation where the backend has it natively. Its error is at most that of the steps, but the last digits differ, so
-    /// that it is off unless it is asked for.
+    /// that it is off unless it is asked for. Normalisations of halves need not be asked for, because squares of halves overflow.
     pub recognize: bool,
     /// Whether constants that multiply the results of a convolution or of a product with constant weights multiply the weights
     /// instead, and those that are added to a convolution join its bias: batch normalisations cost nothing then. The weights are

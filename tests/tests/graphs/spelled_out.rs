@@ -337,8 +337,64 @@ fn gelu_becomes_one_operation_however_it_is_written() {
             // Each step rounds once, and the argument of tanh by a few units more.
             assert_near(&own, &TensorData::new(&shape, &x).unwrap(), &expected, 2e-6);
         }
+        let mut halves = constants.clone();
+        halve(&mut halves);
+        let mut halves = graph([curve.as_slice(), order].concat(), halves, &["b", "s"], &["y"]);
+        halves.input = vec![value("x", 10, &["b", "s"])];
+        assert_eq!(operations(&halves), ["gelu"]);
         let nodes = [curve.as_slice(), order].concat();
         let shared = graph(nodes, constants.clone(), &["b", "s"], &["y", "sum"]);
         assert!(!operations(&shared).contains(&"gelu".to_owned()));
     }
+}
+
+/// The graph of a written normalisation of `f16`.
+fn of_halves(nodes: Vec<NodeProto>) -> GraphProto {
+    let mut constants = constants(&[20], &drawn(20, 1.0), &drawn(20, -0.5));
+    halve(&mut constants);
+    let mut graph = graph(nodes, constants, &["b", "s", "20"], &["y"]);
+    graph.input = vec![value("x", 10, &["b", "s", "20"])];
+    graph
+}
+
+/// Makes constants of `f32` constants of `f16`.
+fn halve(constants: &mut [TensorProto]) {
+    for constant in constants {
+        let halves = constant.float_data.iter().map(|&x| bb::f16::from_f32(x).to_bits().into());
+        constant.int32_data = halves.collect();
+        (constant.float_data, constant.data_type) = (Vec::new(), Some(10));
+    }
+}
+
+/// Squares of halves overflow between operations and not within one, so that nobody need ask for it.
+#[test]
+fn normalisations_of_halves_become_one_operation() {
+    for written in
+        [WRITTEN, Written { twice: true, ..WRITTEN }, Written { centred: false, bias: false, ..WRITTEN }]
+    {
+        let mut nodes = vec![ints("axes", &[-1])];
+        nodes.extend(written.nodes("axes"));
+        let expected = if written.centred { "layer_normalization" } else { "rms_normalization" };
+        assert_eq!(operations(&of_halves(nodes)), [expected], "{written:?}");
+    }
+}
+
+/// Llama, as PyTorch exports it: the quotient is of `f32`, and is scaled as a half.
+#[test]
+fn normalisations_of_halves_by_way_of_floats_become_one_operation() {
+    let nodes = vec![
+        ints("axes", &[-1]),
+        with_int(node("Cast", &["x"], &["w"]), "to", 1),
+        with_int(node("Cast", &["epsilon"], &["small"]), "to", 1),
+        with_int(node("Cast", &["two"], &["power"]), "to", 1),
+        node("Pow", &["w", "power"], &["square"]),
+        node("ReduceMean", &["square", "axes"], &["variance"]),
+        node("Add", &["variance", "small"], &["shifted"]),
+        node("Sqrt", &["shifted"], &["root"]),
+        node("Reciprocal", &["root"], &["inverse"]),
+        node("Mul", &["w", "inverse"], &["n"]),
+        with_int(node("Cast", &["n"], &["back"]), "to", 10),
+        node("Mul", &["scale", "back"], &["y"]),
+    ];
+    assert_eq!(operations(&of_halves(nodes)), ["rms_normalization"]);
 }

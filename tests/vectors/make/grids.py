@@ -14,6 +14,7 @@ from onnx import helper, TensorProto
 
 f = Family("grids")
 random = np.random.default_rng(2)
+FAR = 100.0
 
 
 def evaluated(op, inputs, **attributes):
@@ -25,6 +26,25 @@ def evaluated(op, inputs, **attributes):
     return ReferenceEvaluator(model).run(None, inputs)[0]
 
 
+def cubic_at_the_border(x, grid, centres):
+    """Cubic interpolation in which each element of the neighbourhood is moved to the border, as PyTorch and ONNX Runtime 1.32 do.
+    ONNX's evaluator moves the position there instead."""
+    def weight(d, a=-0.75):
+        d = abs(d)
+        return (a + 2) * d**3 - (a + 3) * d**2 + 1 if d <= 1 else a * (d**3 - 5 * d**2 + 8 * d - 4) if d < 2 else 0.0
+
+    dims, (n, c) = x.shape[2:], x.shape[:2]
+    y = np.zeros((n, c, *grid.shape[1:-1]))
+    for at in np.ndindex(n, *grid.shape[1:-1]):
+        # The innermost dimension is the first coordinate.
+        places = [(p + 1) / 2 * (d - 1) if centres else ((p + 1) * d - 1) / 2 for p, d in zip(grid[at][::-1].astype(np.float64), dims)]
+        for taps in itertools.product(range(-1, 3), repeat=len(dims)):
+            near = [int(np.floor(p)) + tap for p, tap in zip(places, taps)]
+            share = np.prod([weight(p - i) for p, i in zip(places, near)])
+            y[(at[0], slice(None), *at[1:])] += share * x[(at[0], slice(None), *[min(max(i, 0), d - 1) for i, d in zip(near, dims)])]
+    return y
+
+
 def grid(name, dims, out, t=np.float32, g=np.float32, opset=22, reach=1.4, n=1, c=2, at=None, **attributes):
     x = random.uniform(-4, 4, (n, c, *dims)) if np.dtype(t).kind not in "iu" else random.integers(0, 100, (n, c, *dims))
     x = (x > 0 if t is np.bool_ else x).astype(t)
@@ -32,7 +52,12 @@ def grid(name, dims, out, t=np.float32, g=np.float32, opset=22, reach=1.4, n=1, 
     where = where.astype(g)
     wide = np.float32 if np.dtype(t).itemsize <= 2 or t is np.float32 else np.float64
     words = {k: {"bilinear": "linear", "bicubic": "cubic"}.get(v, v) for k, v in attributes.items()}
-    y = evaluated("GridSample", {"x": x.astype(wide), "grid": where.astype(np.float32 if np.dtype(g).itemsize == 2 else g)}, **words)
+    # PyTorch and ONNX Runtime read NaN as -1; what is beyond all borders is as far as infinity.
+    near = np.nan_to_num(np.where(np.isnan(where.astype(np.float64)), -1, where.astype(np.float64)), posinf=FAR, neginf=-FAR)
+    if words.get("mode") == "cubic" and words.get("padding_mode") == "border":
+        y = cubic_at_the_border(x.astype(np.float64), near, words.get("align_corners", 0))
+    else:
+        y = evaluated("GridSample", {"x": x.astype(wide), "grid": near.astype(np.float32 if np.dtype(g).itemsize == 2 else g)}, **words)
     f.add(name, "GridSample", {"x": x, "grid": where}, attributes=attributes, opset=opset, expected=y.astype(t), absolute=1e-5)
 
 
@@ -161,4 +186,11 @@ f.add("deform_of_other_offsets", "DeformConv", {"x": np.ones((1, 1, 3, 3), np.fl
       "offset": np.zeros((1, 8, 3, 3), np.float32)}, fails=True)
 f.add("deform_without_groups", "DeformConv", {"x": np.ones((1, 1, 3, 3), np.float32), "w": np.ones((1, 1, 2, 2), np.float32),
       "offset": np.zeros((1, 8, 2, 2), np.float32)}, attributes={"offset_group": 0}, fails=True)
+for mode, padding, centres in itertools.product(["nearest", "linear", "cubic"], ["zeros", "border", "reflection"], [0, 1]):
+    words = {"mode": mode, "padding_mode": padding, "align_corners": centres}
+    at = [np.nan, 0.25, 0.5, np.nan, np.nan, np.nan, -0.5, -1]
+    grid(f"{mode}_{padding}_{centres}_at_nan", (4, 5), (2, 2), at=at, **words)
+    if padding != "reflection":
+        grid(f"{mode}_{padding}_{centres}_at_infinities", (4, 5), (2, 2), at=[np.inf, 0.25, 0.5, -np.inf, np.inf, np.inf, -np.inf, 0], **words)
+    grid(f"{mode}_{padding}_{centres}_near_the_edges", (4, 5), (4, 4), at=random.uniform(0.8, 1.3, 32) * random.choice([-1, 1], 32), **words)
 f.write()

@@ -3,7 +3,7 @@
 NumPy decides, by `ufunc.at`, which applies updates in order.
 """
 import numpy as np
-from family import COMPUTE, FLOATS, INTS, Family, short
+from family import COMPUTE, FLOATS, INTS, Family, bfloat16, short
 
 f = Family("scatter")
 rng = np.random.default_rng(5)
@@ -99,4 +99,22 @@ add_nd("nd_nothing", np.arange(5.0), np.zeros((0, 1), np.int64), np.zeros(0))
 for name, indices, updates in [("beyond", [[5]], [1.0]), ("before", [[-6]], [1.0]), ("too_long", [[0, 0]], [1.0]),
                                ("with_other_updates", [[0]], [1.0, 2.0])]:
     f.add(f"nd_{name}", "ScatterND", {"data": np.arange(5.0), "indices": np.array(indices), "updates": np.array(updates)}, fails=True)
+# Sums and products of halves are those of f64, rounded once.
+for t in [np.float16, bfloat16]:
+    for op, n in [("ScatterElements", 4096), ("ScatterND", 4096)]:
+        many = np.full(n, 0.1, t)
+        at = np.zeros(n, np.int64) if op == "ScatterElements" else np.zeros((n, 1), np.int64)
+        expected = np.array([1 + many.astype(np.float64).sum(), 2])
+        word = {"ScatterElements": "elements", "ScatterND": "nd"}[op]
+        f.add(f"{word}_adds_many_{short(t)}", op, {"data": np.array([1, 2], t), "indices": at, "updates": many}, attributes={"reduction": "add"},
+              opset=18, expected=expected.astype(t), relative=2**-7 if t is bfloat16 else 2**-10)
+        factors = np.array([3e4, 3e4, 2e-4, 1e-4], t)
+        at = at[:4]
+        expected = np.array([7, 3]) * np.array([factors.astype(np.float64).prod(), 1])
+        f.add(f"{word}_multiplies_beyond_the_range_{short(t)}", op, {"data": np.array([7, 3], t), "indices": at, "updates": factors},
+              attributes={"reduction": "mul"}, opset=18, expected=expected.astype(t), relative=2**-7 if t is bfloat16 else 2**-10)
+        for sign in [1, -1]:
+            terms = (sign * np.array([60000, 60000, -60000, -60000])).astype(t)
+            f.add(f"{word}_adds_beyond_the_range_{short(t)}_{sign}", op, {"data": np.array([7, 3], t), "indices": at, "updates": terms},
+                  attributes={"reduction": "add"}, opset=18, expected=np.array([7, 3], t))
 f.write()

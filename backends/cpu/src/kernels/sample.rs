@@ -10,6 +10,9 @@ const TOGETHER: usize = 128;
 /// The number of elements below which a second thread costs more than it saves.
 const GRAIN: usize = 1 << 12;
 
+/// The greatest distance of a position from the first element, as in `bb::ext::image::grid_sample`.
+const FARTHEST: f32 = 1e30;
+
 /// The values outside a plane. The borders are the outermost centres if `centres`, otherwise the outermost edges.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Beyond {
@@ -63,8 +66,7 @@ impl Along {
     fn mirrored(&self, x: f32) -> f32 {
         let range = self.high - self.low;
         if range <= 0.0 {
-            // What is not finite has no place.
-            return if x.is_finite() { self.low } else { f32::NAN };
+            return self.low;
         }
         if !self.outside(x) {
             return x;
@@ -85,7 +87,8 @@ impl Along {
     fn located(&self, at: f32) -> (f32, f32) {
         let (steps, shift) =
             if self.sampling.centres { (self.last, 0.0) } else { (self.extent as f32, -0.5) };
-        let at = (at + 1.0) * (steps / 2.0) + shift;
+        let at = if at.is_nan() { -1.0 } else { at };
+        let at = ((at + 1.0) * (steps / 2.0) + shift).clamp(-FARTHEST, FARTHEST);
         let at = if self.sampling.nearest { at.round_ties_even() } else { at };
         let at = match self.sampling.beyond {
             Beyond::Border { .. } if self.outside(at) => self.clamped(at),

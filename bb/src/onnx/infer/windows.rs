@@ -245,7 +245,7 @@ pub(in crate::onnx) fn image_decoder(at: At<'_>) -> Option<Types> {
 /// `STFT`: a transform of each frame of a signal.
 pub(in crate::onnx) fn stft(at: At<'_>) -> Option<Types> {
     let shape = || {
-        let [batch, samples, _] = at.dims(0)? else { return None };
+        let [batch, samples, ..] = at.dims(0)? else { return None };
         let length = if at.has(3) { at.extent(3) } else { at.dims(2).map_or(Dim::Unknown, product) };
         let frames = match at.scalar(1) {
             Some(step @ 1..) => {

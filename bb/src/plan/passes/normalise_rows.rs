@@ -6,12 +6,15 @@
 //! y = d / root * scale + bias, where the quotient may be a product with the reciprocal
 //! ```
 //!
+//! Models of halves may compute the quotient in `f32`, and convert it back before it is scaled.
+//!
 //! The operation computes the same formula, with the mean of the distances as a correction, and rounds no result on the way. Its
 //! error is at most that of the steps, and the last digits may differ.
-//! [`CompileOptions::recognize`](crate::CompileOptions::recognize) switches the pass off.
+//! [`CompileOptions::recognize`](crate::CompileOptions::recognize) switches the pass on for `f32`. Halves need no switch, because
+//! their squares overflow between steps and not within the operation.
 
-use super::quantised::{calls, floats, scalar};
-use super::recognized::{is_closed, origins, replace};
+use super::quantised::{calls, data};
+use super::recognized::{is_closed, number, origins, replace};
 use super::{Pass, PassOptions};
 use crate::ext::{LlmOp, NnOp, ScalarOp};
 use crate::plan::program::Engine;
@@ -24,7 +27,7 @@ pub(super) const PASS: Pass = Pass { name: "normalise-rows", engines: &[Engine::
 fn run(trace: &mut Trace, options: PassOptions<'_>) -> Result<usize, Error> {
     let [layer, root] = [NnOp::LayerNormalization.spec(), LlmOp::RmsNormalization.spec()];
     let has = |centred| options.natives.has(if centred { layer } else { root });
-    if !options.recognize || !(has(true) || has(false)) {
+    if !(has(true) || has(false)) {
         return Ok(0);
     }
     let uses = trace.uses()?;
@@ -100,6 +103,7 @@ impl<'t> Matching<'t> {
         let Some(normal) = self.divided([distance, x], divisor, centre.is_some(), length)? else {
             return Ok(None);
         };
+        let (x, normal) = self.converted(x, normal)?.unwrap_or((x, normal));
         let Some((scaled, scale, at)) = self.with_row(normal, Primitive::Mul, length)? else {
             return Ok(None);
         };
@@ -116,12 +120,21 @@ impl<'t> Matching<'t> {
             Some(&result) => trace.values.get(result)?.shape == of.shape,
             None => false,
         };
-        if !same || of.dtype != DataType::F32 || !is_closed(trace, self.uses, &self.steps, last)? {
+        if !same || !self.may_replace(of.dtype) || !is_closed(trace, self.uses, &self.steps, last)? {
             return Ok(None);
         }
         let axis = -(length as i64);
         let centred = centre.is_some();
         Ok(Some(Rows { x, axis, epsilon: epsilon.into(), centred, scale, bias, last, steps: self.steps }))
+    }
+
+    /// Tells whether steps on these elements become one operation. Between steps of halves a square may leave their range, so
+    /// that the operation is right where the steps are not.
+    fn may_replace(&self, dtype: DataType) -> bool {
+        match dtype {
+            DataType::F16 | DataType::BF16 => true,
+            _ => dtype == DataType::F32 && self.options.recognize,
+        }
     }
 
     /// Returns the step that makes a value, if it calls this operation in each run.
@@ -139,7 +152,7 @@ impl<'t> Matching<'t> {
     ) -> Result<Option<(TraceValue, f32)>, Error> {
         let Some((id, step)) = self.making(value, op.spec())? else { return Ok(None) };
         let &[Some(a), Some(b)] = step.inputs.as_slice() else { return Ok(None) };
-        let number = |value| scalar(self.trace, self.options, value);
+        let number = |value| number(self.trace, self.options, value);
         let found = match (number(a)?, number(b)?) {
             (None, Some(number)) => (a, number),
             (Some(number), None) if op == Primitive::Add => (b, number),
@@ -206,7 +219,7 @@ impl<'t> Matching<'t> {
         let &[result] = step.outputs.as_slice() else { return Ok(None) };
         let (inputs, divides) = (step.inputs.as_slice(), calls(step, Primitive::Div.spec()));
         self.steps.push(reader);
-        let numerator = |by: TraceValue| scalar(self.trace, self.options, by);
+        let numerator = |by: TraceValue| number(self.trace, self.options, by);
         let inverse = match *inputs {
             [Some(_)] => calls(step, ScalarOp::Reciprocal.spec()),
             [Some(one), Some(by)] if divides && by == divisor => numerator(one)? == Some(1.0),
@@ -234,6 +247,32 @@ impl<'t> Matching<'t> {
         Ok(same.then_some(result))
     }
 
+    /// Finds halves around `f32`: what was converted to `x`, and to what the quotient is converted back before it is scaled.
+    fn converted(
+        &mut self,
+        x: TraceValue,
+        quotient: TraceValue,
+    ) -> Result<Option<(TraceValue, TraceValue)>, Error> {
+        let (Some((_, before)), Some(reader)) =
+            (self.making(x, Primitive::Cast.spec())?, self.uses.only_reader(quotient)?)
+        else {
+            return Ok(None);
+        };
+        let behind = self.trace.steps.get(reader)?;
+        let (&[Some(half)], &[result]) = (before.inputs.as_slice(), behind.outputs.as_slice()) else {
+            return Ok(None);
+        };
+        let dtype = |value| Ok::<_, Error>(self.trace.values.get(value)?.dtype);
+        let back = calls(behind, Primitive::Cast.spec())
+            && dtype(result)? == dtype(half)?
+            && matches!(dtype(half)?, DataType::F16 | DataType::BF16);
+        if !self.options.recognize || !back {
+            return Ok(None);
+        }
+        self.steps.push(reader);
+        Ok(Some((half, result)))
+    }
+
     /// Finds the only reader of a value, if it applies an operation with a constant that has the extents of a row.
     fn with_row(
         &mut self,
@@ -250,9 +289,11 @@ impl<'t> Matching<'t> {
             return Ok(None);
         }
         let by = if a == value { b } else { a };
-        let shape = &self.trace.values.get(value)?.shape;
+        let info = self.trace.values.get(value)?;
+        let (dtype, shape) = (info.dtype, &info.shape);
         let row = shape.get(shape.len().saturating_sub(length)..).unwrap_or_default();
-        let fits = floats(self.trace, self.options, by)?.is_some_and(|(own, _)| own == row);
+        let fits = data(self.trace, self.options, by)?
+            .is_some_and(|own| own.dtype() == dtype && own.shape() == row);
         if fits {
             self.steps.push(reader);
         }

@@ -12,8 +12,8 @@
 //! of the steps, and the last digits may differ. For minus infinity it gives the limit, 0, where the steps give NaN.
 //! [`CompileOptions::recognize`](crate::CompileOptions::recognize) switches the pass off.
 
-use super::quantised::{calls, insert, scalar, step};
-use super::recognized::{is_closed, origins, replace, with_factor, with_number};
+use super::quantised::{calls, insert, step};
+use super::recognized::{is_closed, number, origins, replace, with_factor, with_number};
 use super::{Pass, PassOptions};
 use crate::ext::{NnOp, ScalarOp};
 use crate::plan::program::Engine;
@@ -24,8 +24,16 @@ use std::f64::consts::{FRAC_1_SQRT_2, FRAC_2_SQRT_PI};
 
 pub(super) const PASS: Pass = Pass { name: "recognize-gelu", engines: &[Engine::Interpreter], run };
 
-/// How far a constant may be from the exact number, relative to it. Exporters write seven digits or more.
-const TOLERANCE: f64 = 1e-6;
+/// Returns how far a constant may be from the exact number, relative to it; `None` for elements that no GELU has. Exporters write
+/// seven digits or more, of which halves keep fewer; two rounded constants are multiplied.
+fn tolerance(dtype: DataType) -> Option<f64> {
+    match dtype {
+        DataType::F32 => Some(1e-6),
+        DataType::F16 => Some(2f64.powi(-10)),
+        DataType::BF16 => Some(2f64.powi(-7)),
+        _ => None,
+    }
+}
 
 /// How deep the argument of the curve is read: exporters need five steps.
 const DEPTH: usize = 6;
@@ -133,6 +141,8 @@ impl Matching<'_> {
         let scale = 0.5 * FRAC_2_SQRT_PI * std::f64::consts::SQRT_2;
         let expected =
             if tanh { [0.0, scale, 0.0, 0.044_715 * scale] } else { [0.0, FRAC_1_SQRT_2, 0.0, 0.0] };
+        let Some(tolerance) = tolerance(self.trace.values.get(factor)?.dtype) else { return Ok(None) };
+        let is_near = |found: f64, expected: f64| (found - expected).abs() <= tolerance * expected.abs();
         let all = |number: f64| sum.iter().all(|&part| is_near(part, number));
         let half = match self.uses.maker(factor)? {
             Some(id) if all(1.0) => with_factor(self.trace, self.options, id)?
@@ -164,7 +174,7 @@ impl Matching<'_> {
         if value == x {
             return Ok(Some([0.0, 1.0, 0.0, 0.0]));
         }
-        if let Some(number) = scalar(self.trace, self.options, value)? {
+        if let Some(number) = number(self.trace, self.options, value)? {
             return Ok(Some([number.into(), 0.0, 0.0, 0.0]));
         }
         let (Some(id), Some(depth)) = (self.uses.maker(value)?, depth.checked_sub(1)) else {
@@ -183,7 +193,7 @@ impl Matching<'_> {
             let Some(b) = self.polynomial(b, x, depth)? else { return Ok(None) };
             return Ok(if mul { product(a, b) } else { Some(sum(a, b)) });
         }
-        Ok(match scalar(self.trace, self.options, b)? {
+        Ok(match number(self.trace, self.options, b)? {
             Some(by) if div => Some(a.map(|part| part / f64::from(by))),
             Some(2.0) => product(a, a),
             Some(3.0) => product(a, a).and_then(|square| product(square, a)),
@@ -203,16 +213,12 @@ impl Matching<'_> {
         self.steps.dedup();
         let [of, made] = [self.trace.values.get(x)?, self.trace.values.get(result)?];
         // A number of many dimensions would give the result its rank.
-        let same = of.shape == made.shape && of.dtype == DataType::F32;
+        let same = of.shape == made.shape && tolerance(of.dtype).is_some();
         if !same || !is_closed(self.trace, self.uses, &self.steps, last)? {
             return Ok(None);
         }
         Ok(Some(Gelu { x, tanh, last, result, steps: self.steps }))
     }
-}
-
-fn is_near(found: f64, expected: f64) -> bool {
-    (found - expected).abs() <= TOLERANCE * expected.abs()
 }
 
 /// Adds polynomials.

@@ -1,9 +1,25 @@
 //! Steps that become one operation: the numbers among their operands, who reads what they make, and how they go.
 
 use super::PassOptions;
-use super::quantised::{calls, scalar};
+use super::quantised::{calls, data};
 use crate::trace::{StepId, StepOrigins, Trace, TraceEdit, TraceValue, Uses};
-use crate::{Error, Primitive};
+use crate::{DataType, Error, Primitive};
+use bb_ir::{bf16, f16};
+
+/// Returns the only float of a value that is known before anything runs, which may be a half.
+pub(super) fn number(
+    trace: &Trace,
+    options: PassOptions<'_>,
+    value: TraceValue,
+) -> Result<Option<f32>, Error> {
+    let Some(data) = data(trace, options, value)?.filter(|data| data.len() == 1) else { return Ok(None) };
+    Ok(match data.dtype() {
+        DataType::F32 => data.as_slice::<f32>()?.first().copied(),
+        DataType::F16 => data.as_slice::<f16>()?.first().map(|x| x.to_f32()),
+        DataType::BF16 => data.as_slice::<bf16>()?.first().map(|x| x.to_f32()),
+        _ => None,
+    })
+}
 
 /// Finds out which of a step's operands is a number, and which one it is combined with: `value + number`, `value * number` or
 /// `value / number`.
@@ -18,7 +34,7 @@ pub(super) fn with_number(
     if !calls(step, op.spec()) {
         return Ok(None);
     }
-    let number = |value| scalar(trace, options, value);
+    let number = |value| number(trace, options, value);
     Ok(match (number(a)?, number(b)?) {
         (None, Some(number)) => Some((a, number.into())),
         (Some(number), None) if matches!(op, Primitive::Add | Primitive::Mul) => Some((b, number.into())),
