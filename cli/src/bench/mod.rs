@@ -17,6 +17,7 @@ use bb::Value;
 use bb::onnx::OnnxValue;
 use bb::profile::Profile;
 use bb_ir::graph::{Dim, ValueType};
+use bb_ir::text::sentence;
 use serde_json::json;
 use std::process::ExitCode;
 use std::time::Instant;
@@ -96,7 +97,11 @@ pub(crate) fn bench(options: &args::Bench) -> Result<ExitCode> {
         out::line(format_args!("{} of all processors in a run, on average", render::duration(seconds)))?;
     }
     if let (Some(batch), Some(items)) = (&batch, items_per_second) {
-        out::line(format_args!("{items:.1} items per second, {} a run ({})", batch.items, batch.of))?;
+        out::line(format_args!(
+            "{items:.1} items per second, {} a run ({})",
+            batch.items,
+            sentence(&batch.of)
+        ))?;
     }
     if let Some(bytes) = peak {
         out::line(format_args!("{} of memory at most", render::bytes(bytes)))?;

@@ -7,14 +7,14 @@ use bb_tests::model::{node, serialized, value};
 
 const BACKENDS: [&str; 3] = ["cpu", "reference", "whole-graph"];
 
-/// Strings that double with each of `steps`, made of constants alone, and their extents.
+/// Strings that double with each of `steps`, made of constants alone, and whether the last is the first.
 fn doubled(text: usize, steps: usize) -> Vec<u8> {
     let start = TensorData::strings(&[1], &["x".repeat(text)]).unwrap();
     let name = |i: usize| format!("s{i}");
     let step = |i: usize| node("StringConcat", &[&name(i), &name(i)], &[&name(i + 1)]);
     let mut nodes: Vec<NodeProto> = (0..steps).map(step).collect();
-    nodes.push(node("Shape", &[&name(steps)], &["extents"]));
-    nodes.push(node("Add", &["extents", "x"], &["y"]));
+    nodes.push(node("Equal", &[&name(steps), "s0"], &["same"]));
+    nodes.push(node("Where", &["same", "x", "x"], &["y"]));
     serialized(GraphProto {
         name: Some("doubled".to_owned()),
         input: vec![value("x", 7, &["1"])],

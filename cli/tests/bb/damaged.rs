@@ -167,6 +167,11 @@ fn a_true_digest_of_external_data_lets_every_model_run() {
     }
 }
 
+/// Tells whether an error says that weights are damaged. A byte that is no truth value is found before checksums are compared.
+fn is_found(error: &str) -> bool {
+    error.contains("checksum") || error.contains("expected 0 or 1")
+}
+
 /// Where the tensors of a compiled model are in its file: after its body, of which bytes 16 to 23 state the length.
 fn tensors_of(file: &[u8]) -> usize {
     let body = u64::from_le_bytes(file[16..24].try_into().unwrap()) as usize;
@@ -197,7 +202,7 @@ fn a_flipped_bit_in_the_weights_of_a_compiled_model_is_found_when_its_plan_is_ma
                 if ended.code() == 0 {
                     assert_eq!(ended.json()["outputs"], expected, "{op}: byte {at}, {more:?}");
                 } else {
-                    assert!(ended.err.contains("checksum"), "{op}: byte {at}, {more:?}: {}", ended.err);
+                    assert!(is_found(&ended.err), "{op}: byte {at}, {more:?}: {}", ended.err);
                 }
             }
             if at > first {
@@ -208,11 +213,7 @@ fn a_flipped_bit_in_the_weights_of_a_compiled_model_is_found_when_its_plan_is_ma
                 [["compile", &compiled, "-o", &again], ["export", &compiled, "--output", &exported]]
             {
                 let ended = bb(&command);
-                assert!(
-                    ended.code() == 1 && ended.err.contains("checksum"),
-                    "{op}: {command:?}: {}",
-                    ended.err
-                );
+                assert!(ended.code() == 1 && is_found(&ended.err), "{op}: {command:?}: {}", ended.err);
             }
         }
     }
