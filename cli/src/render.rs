@@ -1,5 +1,6 @@
 //! Formats errors with their causes, tables and numbers for people.
 
+use bb::RowProof;
 use comfy_table::{ContentArrangement, Table, presets};
 use std::io::{IsTerminal, Write};
 
@@ -88,6 +89,16 @@ pub(crate) fn ty(ty: &bb_ir::graph::ValueType) -> String {
         ValueType::Sequence(of) => format!("sequence of {}", self::ty(of)),
         ValueType::Optional(of) => format!("optional {}", self::ty(of)),
         ValueType::Map(key, of) => format!("map from {key} to {}", self::ty(of)),
+    }
+}
+
+/// Says whether rows are independent, without characters of the model's that control a terminal.
+pub(crate) fn rows(proof: &RowProof) -> String {
+    match proof {
+        RowProof::Unproven { node, op, reason } if !node.is_empty() => {
+            format!("not known to be independent: node `{}` ({}) {}", plain(node), plain(op), plain(reason))
+        }
+        other => other.to_string(),
     }
 }
 
