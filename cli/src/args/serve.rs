@@ -39,12 +39,15 @@ pub(crate) struct Serve {
     /// The size of one request
     #[arg(long, value_name = "BYTES", default_value = "64MiB", value_parser = bytes)]
     pub(crate) request_bytes: usize,
-    /// The size of what all requests hold at the same time
+    /// The size of what all requests and answers hold at the same time, until clients have taken them
     #[arg(long, value_name = "BYTES", default_value = "512MiB", value_parser = bytes)]
     pub(crate) held_bytes: usize,
     /// The number of connections at the same time, of HTTP and gRPC each
     #[arg(long, value_name = "N", default_value_t = 512)]
     pub(crate) connections: usize,
+    /// The number of these that one client's address may have
+    #[arg(long, value_name = "N", default_value_t = 384)]
+    pub(crate) client_connections: usize,
     /// How long the end waits for requests that were accepted
     #[arg(long, value_name = "SECONDS", default_value = "30", value_parser = seconds)]
     pub(crate) grace: f64,
