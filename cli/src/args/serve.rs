@@ -27,13 +27,14 @@ pub(crate) struct Serve {
     /// How many requests may wait for one model; more are refused at once
     #[arg(long, value_name = "N", default_value_t = 64)]
     pub(crate) queue: usize,
-    /// Join requests to runs of at most this many rows; 1 joins none. For models whose rows do not depend on each other
+    /// Join requests to runs of at most this many rows; 1 joins none. Only models are joined whose rows are proven to be
+    /// independent, which `bb inspect` says
     #[arg(long, value_name = "ROWS", default_value_t = 1)]
     pub(crate) max_batch: usize,
     /// How long a request may wait for others to be joined with
     #[arg(long, value_name = "SECONDS", default_value = "0.002", value_parser = seconds)]
     pub(crate) batch_delay: f64,
-    /// How long a request may take
+    /// How long a request may take; then, how long a client may take too little of the answer
     #[arg(long, value_name = "SECONDS", default_value = "30", value_parser = seconds)]
     pub(crate) timeout: f64,
     /// The size of one request
