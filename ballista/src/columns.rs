@@ -4,7 +4,7 @@ use crate::error::Error;
 use crate::model::Input;
 use crate::types::{self, EXTENSION, EXTENSION_METADATA, FIXED_SHAPE_TENSOR, Fit};
 use bb::ir::StringsBuilder;
-use bb::{DataType, TensorData};
+use bb::{DataType, RowInput, TensorData};
 use bytes::Bytes;
 use datafusion::arrow::array::{
     Array, ArrayRef, AsArray, BooleanArray, LargeStringArray, OffsetSizeTrait, StringArray, StringViewArray,
@@ -94,6 +94,14 @@ impl<'a> Column<'a> {
     /// Returns the number of bytes of one row, roughly.
     pub(crate) fn row_bytes(&self) -> usize {
         element_bytes(self.input.dtype).saturating_mul(self.inside())
+    }
+
+    /// Returns how the input is made of rows.
+    pub(crate) fn row_input(&self) -> RowInput {
+        match &self.elements {
+            Elements::Once(value) => RowInput::Shared(value.shape().to_vec()),
+            _ => RowInput::Rows(self.row.clone()),
+        }
     }
 
     /// Returns the number of elements of one row.

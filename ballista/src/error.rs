@@ -119,6 +119,17 @@ pub enum Error {
         /// The operator.
         op: String,
     },
+    /// A model mixes rows, or may mix them, so that its results would depend on which rows a query puts into a batch.
+    #[error(
+        "the rows of the model `{location}` are {proof}; its results would depend on which rows share a run: add `batch=1` to \
+         its options to run each row alone"
+    )]
+    Mixes {
+        /// Where the model lies.
+        location: String,
+        /// The node, and what it does.
+        proof: bb::RowProof,
+    },
     /// An input or output of a model has no form in Arrow.
     #[error("the {side} `{port}` of the model `{location}` is {ty:?}, which has no form in a column")]
     Port {

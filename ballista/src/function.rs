@@ -132,7 +132,9 @@ impl RunFunction {
                 _ => Column::of(input, &array(value, args.number_rows)?, field)?,
             });
         }
-        run_batch(&of, &compiled, &columns, args.number_rows)
+        // What gives equal rows equal results may not depend on the rows beside them.
+        let guarded = self.signature.volatility == Volatility::Immutable;
+        run_batch(&of, &compiled, &columns, (args.number_rows, guarded))
     }
 }
 
@@ -199,12 +201,12 @@ fn check_count(model: &Model, got: usize) -> Result<(), Error> {
     Err(Error::ColumnCount { location: model.location.clone(), expected: model.signature(), got })
 }
 
-/// Runs a model on all rows of a batch.
+/// Runs a model on all rows of a batch. If they are guarded, their results must not depend on each other.
 fn run_batch(
     of: &ModelRef,
     compiled: &Compiled,
     columns: &[Column<'_>],
-    rows: usize,
+    (rows, guarded): (usize, bool),
 ) -> Result<ArrayRef, Error> {
     let model = &compiled.model;
     let most = of.memory.map_or(RESULT_BYTES, NonZeroUsize::get);
@@ -213,6 +215,9 @@ fn run_batch(
         Rows::Single => 1,
         Rows::Joined => of.batch.map_or_else(|| rows_of_run(model, columns), NonZeroUsize::get),
     };
+    if guarded && rows > 0 && together > 1 {
+        model.check_rows(columns.iter().map(Column::row_input).collect(), together)?;
+    }
     let mut start = 0;
     while start < rows {
         let now = together.min(rows - start);

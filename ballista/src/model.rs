@@ -8,11 +8,11 @@ use crate::stores::{Content, Places, Version};
 use bb::ir::graph::{Dim, Graph, Node, ValueType};
 use bb::{
     BackendHandle, CompileOptions, DataType, ErasedExecutable, Limits, Module, OpenOption, OpenOptions,
-    Registry,
+    Registry, RowInput, RowProof,
 };
 use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 /// How many models are kept, and how many bytes of their files.
 const KEPT: usize = 16;
@@ -52,6 +52,17 @@ pub(crate) enum Rows {
     /// The first dimension is 1: each row is a run.
     Single,
 }
+
+/// What is known of the rows of runs of a model.
+#[derive(Debug)]
+struct RowsChecked {
+    inputs: Vec<RowInput>,
+    most: usize,
+    proof: RowProof,
+}
+
+/// How many extents of inputs a model remembers as checked.
+const PROOFS: usize = 64;
 
 /// An input.
 #[derive(Debug, Clone)]
@@ -113,6 +124,8 @@ pub(crate) struct Model {
     /// An operator that draws random numbers.
     pub(crate) random: Option<String>,
     bytes: usize,
+    /// What is known of its rows, by the extents of inputs that ran last.
+    proofs: Mutex<Vec<RowsChecked>>,
 }
 
 impl Weigh for ModelHash {
@@ -244,7 +257,37 @@ impl Model {
             random,
             bytes,
             module,
+            proofs: Mutex::default(),
         })
+    }
+
+    /// Refuses a model whose rows are not known to be independent in runs of up to `most` rows.
+    pub(crate) fn check_rows(&self, inputs: Vec<RowInput>, most: usize) -> Result<(), Error> {
+        let known = |proofs: &Vec<RowsChecked>| {
+            proofs.iter().find(|known| known.inputs == inputs && known.most == most).map(|known| known.proof.clone())
+        };
+        let lock = || self.proofs.lock().unwrap_or_else(PoisonError::into_inner);
+        let found = known(&lock());
+        let proof = match found {
+            Some(proof) => proof,
+            None => {
+                let proof = self.module.prove_rows(&inputs, most).map_err(|source| Error::Run {
+                    location: self.location.clone(),
+                    rows: most,
+                    source: Box::new(source),
+                })?;
+                let mut proofs = lock();
+                if proofs.len() == PROOFS {
+                    proofs.remove(0);
+                }
+                proofs.push(RowsChecked { inputs, most, proof: proof.clone() });
+                proof
+            }
+        };
+        match proof {
+            RowProof::Independent => Ok(()),
+            proof => Err(Error::Mixes { location: self.location.clone(), proof }),
+        }
     }
 
     /// Returns the inputs as text for messages.

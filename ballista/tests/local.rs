@@ -319,6 +319,26 @@ fn a_model_of_one_row_runs_row_by_row() {
 }
 
 #[test]
+fn a_model_that_mixes_rows_is_refused_unless_each_row_runs_alone() {
+    let (context, _) = context();
+    let (x, y) = (tensor("x", DataType::F32, &["n"]), tensor("y", DataType::F32, &["n"]));
+    let nodes = vec![
+        common::node("ReduceMax", &["x"], &["m"], vec![common::ints("axes", &[0])]),
+        common::node("Sub", &["x", "m"], &["y"], vec![]),
+    ];
+    let model = made("mixing", &common::model(vec![x], nodes, vec![y]));
+    let table = || batch(vec![column("x", Arc::new(Float32Array::from(vec![1.0, 5.0, 3.0])) as ArrayRef)]);
+    let message = refusal(&context, table(), &format!("SELECT bb_run('{model}', x) FROM t"));
+    for part in ["(ReduceMax) computes over the rows", "batch=1"] {
+        assert!(message.contains(part), "{message}");
+    }
+    // Less the maximum of itself, each row is 0.
+    let alone = ask(&context, table(), &format!("SELECT bb_run('{model}#batch=1', x) FROM t")).unwrap();
+    let zeros: ArrayRef = Arc::new(Float32Array::from(vec![0.0; 3]));
+    assert_eq!(alone.column(0), &zeros);
+}
+
+#[test]
 fn an_input_without_rows_takes_a_literal() {
     let (context, _) = context();
     let inputs = vec![tensor("x", DataType::I64, &["n"]), tensor("s", DataType::I64, &[])];

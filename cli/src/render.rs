@@ -1,5 +1,6 @@
 //! Formats errors with their causes, tables and numbers for people.
 
+use bb::RowProof;
 use bb_ir::text::{MOST_LISTED, printable, sentence, shown, within};
 use comfy_table::{ContentArrangement, presets};
 use std::fmt;
@@ -124,6 +125,16 @@ pub(crate) fn ty(ty: &bb_ir::graph::ValueType) -> String {
         ValueType::Sequence(of) => format!("sequence of {}", self::ty(of)),
         ValueType::Optional(of) => format!("optional {}", self::ty(of)),
         ValueType::Map(key, of) => format!("map from {key} to {}", self::ty(of)),
+    }
+}
+
+/// Says whether rows are independent, without characters of the model's that control a terminal.
+pub(crate) fn rows(proof: &RowProof) -> String {
+    match proof {
+        RowProof::Unproven { node, op, reason } if !node.is_empty() => {
+            format!("not known to be independent: node `{}` ({}) {}", plain(node), plain(op), plain(reason))
+        }
+        other => other.to_string(),
     }
 }
 

@@ -1,7 +1,7 @@
 //! `bb serve`: answers requests for models until it is asked to end.
 
 use crate::error::{Error, Result};
-use crate::{args, out, session};
+use crate::{args, out, render, session};
 use bb_serve::{Config, ModelConfig, Server};
 use std::process::ExitCode;
 use std::time::Duration;
@@ -22,8 +22,13 @@ pub(crate) fn serve(options: &args::Serve) -> Result<ExitCode> {
     config.request_bytes = options.request_bytes;
     config.held_bytes = options.held_bytes;
     config.connections = options.connections;
+    config.client_connections = options.client_connections;
     config.grace = Duration::from_secs_f64(options.grace);
     let server = Server::start(config)?;
+    for (model, proof) in server.not_joined() {
+        let proof = render::rows(proof);
+        out::note(format_args!("requests for model `{model}` are not joined: its rows are {proof}"));
+    }
     out::line(format_args!("HTTP http://{}", server.http()))?;
     out::line(format_args!("gRPC {}", server.grpc()))?;
     out::flush()?;

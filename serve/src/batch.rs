@@ -1,21 +1,26 @@
 //! Joins requests to one run, and divides its results.
 //!
 //! Shapes do not tell whether a model computes its rows independently: one that subtracts the mean of all rows, or quantises by
-//! the range of all rows, answers other numbers in a batch. So the first batch of each kind also runs request by request.
-//! If the answers differ, the model runs without batches from then on, and the clients receive the answers of the single runs.
+//! the range of all rows, answers other numbers in a batch, and so tells a client what another one asked. So requests are joined
+//! only if the model's operations prove that rows are independent (`bb::Module::prove_rows`), for each kind of requests, because a
+//! model may compute otherwise with other extents.
+//!
+//! The proof is of the operations. That the kernels of a backend round a row alike in every number of rows is compared: the first
+//! batch of each kind also runs request by request. If an answer differs, the model runs without batches from then on, and the
+//! clients receive the answers of the single runs.
 
 use crate::error::Error;
 use crate::model::TensorPort;
-use bb::{DataType, TensorData, bf16, f16};
+use bb::{DataType, Module, RowInput, RowProof, TensorData};
 use bb_ir::StringsBuilder;
 use bb_ir::graph::Dim;
 use bytes::Bytes;
-use std::collections::HashSet;
+use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-/// How many kinds of batches are remembered as compared. Batches of further kinds are compared each time.
+/// How many kinds of batches are remembered. Requests of further kinds are not joined.
 const KINDS: usize = 1024;
 
 /// How a model joins requests.
@@ -23,13 +28,35 @@ const KINDS: usize = 1024;
 pub(crate) struct Batching {
     pub(crate) rows: usize,
     pub(crate) delay: Duration,
+    module: Module,
+    /// What is known of the rows with extents that were made up where the model leaves them open.
+    proof: Option<RowProof>,
     on: AtomicBool,
-    compared: Mutex<HashSet<Vec<Option<Vec<usize>>>>>,
+    kinds: Mutex<HashMap<Vec<Option<Vec<usize>>>, Joins>>,
+}
+
+/// Whether requests of a kind are joined.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Joins {
+    /// Their rows are not known to be independent.
+    Never,
+    /// Their rows are independent, and a batch has not been compared with single runs.
+    Unseen,
+    Always,
 }
 
 impl Batching {
-    pub(crate) fn new(rows: usize, delay: Duration) -> Batching {
-        Batching { rows, delay, on: AtomicBool::new(true), compared: Mutex::default() }
+    pub(crate) fn new(rows: usize, delay: Duration, module: Module) -> Batching {
+        let inputs = module.row_inputs(&HashMap::new());
+        // Extents that are made up may not fit the model; then each kind says by itself.
+        let proof = inputs.and_then(|inputs| module.prove_rows(&inputs, rows).ok());
+        let on = AtomicBool::new(!matches!(proof, Some(RowProof::Unproven { .. })));
+        Batching { rows, delay, module, proof, on, kinds: Mutex::default() }
+    }
+
+    /// Says what is known of the rows.
+    pub(crate) fn proof(&self) -> Option<&RowProof> {
+        self.proof.as_ref()
     }
 
     /// Refuses a model whose inputs and outputs do not all begin with one open extent.
@@ -68,17 +95,38 @@ impl Batching {
         self.on.store(false, Ordering::Relaxed);
     }
 
-    /// Tells whether a batch of this kind must be compared with single runs.
-    pub(crate) fn is_new(&self, kind: &Kind) -> bool {
-        !self.compared.lock().unwrap_or_else(PoisonError::into_inner).contains(&kind.others)
+    fn kinds(&self) -> MutexGuard<'_, HashMap<Vec<Option<Vec<usize>>>, Joins>> {
+        self.kinds.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Remembers that batches of this kind gave the answers of single runs.
-    pub(crate) fn remember(&self, kind: &Kind) {
-        let mut compared = self.compared.lock().unwrap_or_else(PoisonError::into_inner);
-        if compared.len() < KINDS {
-            compared.insert(kind.others.clone());
+    /// Tells whether requests of this kind may be joined, as far as that is known.
+    pub(crate) fn may_join(&self, kind: &Kind) -> bool {
+        self.is_on() && self.kinds().get(&kind.others) != Some(&Joins::Never)
+    }
+
+    /// Tells whether requests of this kind are joined. The first time, that takes about as long as planning a run.
+    pub(crate) fn joins(&self, kind: &Kind) -> Joins {
+        let kinds = self.kinds();
+        if let Some(known) = kinds.get(&kind.others) {
+            return *known;
         }
+        if kinds.len() >= KINDS {
+            return Joins::Never;
+        }
+        drop(kinds);
+        let input = |extents: &Option<Vec<usize>>| extents.clone().map_or(RowInput::Absent, RowInput::Rows);
+        let inputs: Vec<RowInput> = kind.others.iter().map(input).collect();
+        let joins = match self.module.prove_rows(&inputs, self.rows) {
+            Ok(RowProof::Independent) => Joins::Unseen,
+            // A run says what is wrong with the extents.
+            Ok(_) | Err(_) => Joins::Never,
+        };
+        *self.kinds().entry(kind.others.clone()).or_insert(joins)
+    }
+
+    /// Remembers that a batch of this kind gave the answers of single runs.
+    pub(crate) fn compared(&self, kind: &Kind) {
+        self.kinds().insert(kind.others.clone(), Joins::Always);
     }
 }
 
@@ -147,27 +195,13 @@ pub(crate) fn split(x: &TensorData, rows: &[usize]) -> Option<Vec<TensorData>> {
     rows.iter().map(part).collect()
 }
 
-/// Tells whether two results are equal up to the rounding of their type, relative to the greatest element.
+/// Tells whether two results are equal, bit for bit.
 pub(crate) fn agree(a: &TensorData, b: &TensorData) -> bool {
-    if a.dtype() != b.dtype() || a.shape() != b.shape() {
-        return false;
-    }
-    match a.dtype() {
-        DataType::F32 => close(a, b, 1e-4, |x: f32| x.into()),
-        DataType::F64 => close(a, b, 1e-9, |x: f64| x),
-        DataType::F16 => close(a, b, 1e-2, f16::to_f64),
-        DataType::BF16 => close(a, b, 4e-2, bf16::to_f64),
+    let same = |a: &TensorData, b: &TensorData| match a.dtype() {
         DataType::String => a.iter_str().eq(b.iter_str()),
         _ => a == b,
-    }
-}
-
-fn close<T: bb::Element>(a: &TensorData, b: &TensorData, tolerance: f64, number: fn(T) -> f64) -> bool {
-    let (Ok(a), Ok(b)) = (a.as_slice::<T>(), b.as_slice::<T>()) else { return false };
-    let pairs = || a.iter().zip(b).map(|(a, b)| (number(*a), number(*b)));
-    let finite = pairs().map(|(a, _)| a.abs()).filter(|a| a.is_finite());
-    let bound = tolerance * finite.fold(0.0, f64::max);
-    pairs().all(|(a, b)| a == b || (a.is_nan() && b.is_nan()) || (a - b).abs() <= bound)
+    };
+    a.dtype() == b.dtype() && a.shape() == b.shape() && same(a, b)
 }
 
 #[cfg(test)]
@@ -211,13 +245,12 @@ mod tests {
     }
 
     #[test]
-    fn results_agree_up_to_rounding_only() {
+    fn results_agree_bit_for_bit_only() {
         let x = |v: f32| TensorData::new(&[2], &[100.0, v]).unwrap();
-        assert!(agree(&x(1.0), &x(1.001)));
-        assert!(!agree(&x(1.0), &x(1.1)));
+        assert!(agree(&x(1.0), &x(1.0)));
+        assert!(!agree(&x(1.0), &x(1.0f32.next_up())));
         assert!(agree(&x(f32::NAN), &x(f32::NAN)));
-        assert!(!agree(&x(1.0), &x(f32::INFINITY)));
-        let i = |v: i32| TensorData::new(&[1], &[v]).unwrap();
-        assert!(!agree(&i(1), &i(2)));
+        assert!(!agree(&x(0.0), &x(-0.0)));
+        assert!(!agree(&x(1.0), &TensorData::new(&[1], &[1f32]).unwrap()));
     }
 }

@@ -1,4 +1,4 @@
-//! The bytes that all requests hold together.
+//! The bytes that all requests and answers hold together.
 
 use crate::refusal::Refusal;
 use std::sync::Arc;
@@ -42,6 +42,14 @@ impl Lease {
         self.bytes.fetch_add(bytes, Ordering::Relaxed);
         Ok(())
     }
+
+    /// Gives back what is held beyond a number of bytes.
+    pub(crate) fn keep(&mut self, bytes: usize) {
+        let held = self.bytes.get_mut();
+        let over = held.saturating_sub(bytes);
+        *held -= over;
+        self.budget.held.fetch_sub(over, Ordering::Relaxed);
+    }
 }
 
 impl Drop for Lease {
@@ -66,6 +74,11 @@ mod tests {
         second.grow(4).unwrap();
         drop(first);
         assert_eq!(budget.held(), 4);
+        let mut second = second;
+        second.keep(9);
+        assert_eq!(budget.held(), 4);
+        second.keep(1);
+        assert_eq!(budget.held(), 1);
         drop(second);
         assert_eq!(budget.held(), 0);
     }

@@ -38,14 +38,16 @@ pub struct Config {
     pub max_batch: usize,
     /// How long a request may wait for others to be joined with.
     pub batch_delay: Duration,
-    /// How long a request may take, from its first byte to its answer.
+    /// How long a request may take, from its first byte to its answer; then, how long a client may take nothing of the answer.
     pub timeout: Duration,
     /// The size of one request in bytes.
     pub request_bytes: usize,
-    /// The size in bytes of everything that requests hold at the same time.
+    /// The size in bytes of everything that requests and their answers hold at the same time, until clients have taken them.
     pub held_bytes: usize,
     /// The number of connections at the same time, of HTTP and gRPC each.
     pub connections: usize,
+    /// The number of connections that one client's address may have of these.
+    pub client_connections: usize,
     /// How long a shutdown waits for what is queued.
     pub grace: Duration,
 }
@@ -67,6 +69,7 @@ impl Default for Config {
             request_bytes: 64 << 20,
             held_bytes: 512 << 20,
             connections: 512,
+            client_connections: 384,
             grace: Duration::from_secs(30),
         }
     }

@@ -19,7 +19,7 @@ const LARGE: usize = 64 << 10;
 pub(crate) struct Shared {
     pub(crate) models: Vec<Arc<Model>>,
     pub(crate) budget: Arc<Budget>,
-    pub(crate) metrics: ServerMetrics,
+    pub(crate) metrics: Arc<ServerMetrics>,
     pub(crate) timeout: Duration,
     pub(crate) request_bytes: usize,
     pub(crate) open: AtomicBool,
@@ -75,7 +75,10 @@ pub(crate) async fn ask(model: &Model, ask: Ask) -> Answer {
     let client = Arc::new(Client::default());
     let waiting = Waiting(client.clone());
     let (answer, answered) = oneshot::channel();
-    let kind = model.batching.as_ref().and_then(|batching| Kind::of(&ask.inputs, batching.rows));
+    let kind = model
+        .batching
+        .as_ref()
+        .and_then(|batching| Kind::of(&ask.inputs, batching.rows).filter(|kind| batching.may_join(kind)));
     let Ask { inputs, wanted, deadline, lease } = ask;
     let job = Job { inputs, wanted, kind, arrived: Instant::now(), deadline, client, answer, lease };
     model.queue.push(job).map_err(|why| match why {
@@ -90,6 +93,13 @@ pub(crate) async fn ask(model: &Model, ask: Ask) -> Answer {
         Ok(Err(_)) => Err(Refusal::ShuttingDown),
         Err(_) => Err(Refusal::Deadline),
     }
+}
+
+/// Counts the bytes of results, or refuses to answer because requests and answers hold too many.
+pub(crate) fn hold(shared: &Shared, results: &[TensorData]) -> Result<(usize, Lease), Refusal> {
+    let (size, lease) = (results.iter().map(TensorData::byte_len).sum(), shared.budget.lease());
+    lease.grow(size)?;
+    Ok((size, lease))
 }
 
 /// Counts a request when it ends, however it ends.

@@ -8,9 +8,11 @@
 #![forbid(unsafe_code)]
 
 mod accept;
+mod answer;
 mod batch;
 mod budget;
 mod config;
+mod connections;
 mod datatype;
 mod elements;
 mod error;
@@ -22,6 +24,7 @@ mod model;
 mod queue;
 mod refusal;
 mod server;
+mod stream;
 mod worker;
 
 pub use config::{Config, ModelConfig};

@@ -21,6 +21,20 @@ pub(crate) enum Protocol {
 
 const PROTOCOLS: [(Protocol, &str); 2] = [(Protocol::Http, "http"), (Protocol::Grpc, "grpc")];
 
+/// Why the server closes a connection, or does not serve it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Closed {
+    /// It gave way to another.
+    GaveWay,
+    /// Its peer took too little of what was written to it.
+    Stalled,
+    /// It was one more than there may be.
+    Surplus,
+}
+
+const CLOSED: [(Closed, &str); 3] =
+    [(Closed::GaveWay, "gave_way"), (Closed::Stalled, "stalled"), (Closed::Surplus, "surplus")];
+
 /// How requests end, as the label `outcome` says it.
 const OUTCOMES: [&str; 7] = ["ok", "invalid", "busy", "deadline", "cancelled", "unavailable", "failed"];
 
@@ -174,7 +188,24 @@ pub(crate) struct ModelMetrics {
 pub(crate) struct ServerMetrics {
     /// Requests that concern no model of the server, or that were refused before their model was known.
     pub(crate) others: Outcomes,
-    pub(crate) connections: [AtomicUsize; PROTOCOLS.len()],
+    connections: [AtomicUsize; PROTOCOLS.len()],
+    closed: [[AtomicU64; CLOSED.len()]; PROTOCOLS.len()],
+}
+
+impl ServerMetrics {
+    /// Notes how many connections are open.
+    pub(crate) fn open(&self, protocol: Protocol, connections: usize) {
+        if let Some(open) = self.connections.get(protocol as usize) {
+            open.store(connections, Ordering::Relaxed);
+        }
+    }
+
+    /// Counts a connection that is closed or not served.
+    pub(crate) fn closed(&self, protocol: Protocol, why: Closed) {
+        if let Some(counter) = self.closed.get(protocol as usize).and_then(|row| row.get(why as usize)) {
+            counter.fetch_add(1, Ordering::Relaxed);
+        }
+    }
 }
 
 /// Writes everything that is counted.
@@ -206,7 +237,7 @@ pub(crate) fn text(server: &ServerMetrics, held: usize, models: &[std::sync::Arc
     let gauges: [GaugeShown; 3] = [
         ("bb_queue_length", "Requests that wait for the model.", |model| model.queue.len()),
         ("bb_queue_limit", "Requests that may wait for the model.", |model| model.queue.limit()),
-        ("bb_batching", "1 if requests are joined, 0 if not.", |model| {
+        ("bb_batching", "1 if requests may be joined, 0 if not.", |model| {
             model.batching.as_ref().is_some_and(|batching| batching.is_on()).into()
         }),
     ];
@@ -216,12 +247,21 @@ pub(crate) fn text(server: &ServerMetrics, held: usize, models: &[std::sync::Arc
             line(&mut out, format_args!("{name}{{model=\"{}\"}} {}", model.name, of(model)));
         }
     }
-    head(&mut out, "bb_held_bytes", "gauge", "Bytes that all requests hold.");
+    head(&mut out, "bb_held_bytes", "gauge", "Bytes that all requests and answers hold.");
     line(&mut out, format_args!("bb_held_bytes {held}"));
     head(&mut out, "bb_connections", "gauge", "Open connections.");
     for ((_, protocol), n) in PROTOCOLS.iter().zip(&server.connections) {
         let n = n.load(Ordering::Relaxed);
         line(&mut out, format_args!("bb_connections{{protocol=\"{protocol}\"}} {n}"));
+    }
+    let help =
+        "Connections that gave way to others, whose peers took nothing, or that were more than there may be.";
+    head(&mut out, "bb_connections_closed_total", "counter", help);
+    for ((_, protocol), row) in PROTOCOLS.iter().zip(&server.closed) {
+        for ((_, reason), n) in CLOSED.iter().zip(row) {
+            let (name, n) = ("bb_connections_closed_total", n.load(Ordering::Relaxed));
+            line(&mut out, format_args!("{name}{{protocol=\"{protocol}\",reason=\"{reason}\"}} {n}"));
+        }
     }
     out
 }

@@ -4,6 +4,7 @@ use crate::batch::Batching;
 use crate::config::{Config, ModelConfig};
 use crate::datatype;
 use crate::error::{Error, PortFault};
+use crate::infer::shown;
 use crate::metrics::ModelMetrics;
 use crate::queue::Queue;
 use crate::refusal::Refusal;
@@ -52,7 +53,7 @@ impl Model {
             source: Box::new(source),
         })?;
         let options = config.compile.clone().within(&config.limits);
-        let executable = on.compile(module, &options).map_err(|source| Error::Compile {
+        let executable = on.compile(module.clone(), &options).map_err(|source| Error::Compile {
             model: model(),
             backend: of.backend.clone(),
             source: Box::new(source),
@@ -66,7 +67,7 @@ impl Model {
             0 | 1 => None,
             rows => {
                 Batching::check(&of.name, &inputs, &outputs)?;
-                Some(Batching::new(rows, config.batch_delay))
+                Some(Batching::new(rows, config.batch_delay, module))
             }
         };
         Ok(Model {
@@ -89,11 +90,11 @@ impl Model {
             let index = self.outputs.iter().position(|port| port.name == name);
             let index = index.ok_or_else(|| Refusal::UnknownOutput {
                 model: self.name.clone(),
-                name: name.to_owned(),
+                name: shown(name),
                 known: names_of(&self.outputs),
             })?;
             if wanted.contains(&index) {
-                return Err(Refusal::RepeatedOutput { name: name.to_owned() });
+                return Err(Refusal::RepeatedOutput { name: shown(name) });
             }
             wanted.push(index);
         }

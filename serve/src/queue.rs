@@ -24,7 +24,6 @@ pub(crate) struct Job {
     pub(crate) client: Arc<Client>,
     pub(crate) answer: oneshot::Sender<Answer>,
     /// The bytes of the inputs, which are held until the job is dropped.
-    #[expect(dead_code, reason = "it is there to be dropped")]
     pub(crate) lease: Lease,
 }
 

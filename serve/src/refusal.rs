@@ -117,8 +117,14 @@ pub(crate) enum Refusal {
     #[error("{} requests wait for model `{model}`, which is the limit; try again later", .limit)]
     QueueFull { model: String, limit: usize },
 
-    #[error("requests hold {held} bytes of {limit}; try again later")]
+    #[error("requests and answers hold {held} bytes of {limit}; try again later")]
     NoRoom { held: usize, limit: usize },
+
+    #[error("the server has as many connections as it may; try again later")]
+    Connections,
+
+    #[error("the call has {got} messages; expected exactly one")]
+    Messages { got: &'static str },
 
     #[error("the request took longer than it may")]
     Deadline,
@@ -171,13 +177,13 @@ impl Refusal {
             Refusal::UnknownModel { .. } | Refusal::UnknownVersion { .. } | Refusal::UnknownPath { .. } => {
                 RefusalKind::NotFound
             }
-            Refusal::Method { .. } => RefusalKind::Method,
+            Refusal::Method { .. } | Refusal::Messages { .. } => RefusalKind::Method,
             Refusal::TooLarge { .. } => RefusalKind::TooLarge,
             Refusal::Encoding { .. } => RefusalKind::Encoding,
             Refusal::QueueFull { .. } | Refusal::NoRoom { .. } => RefusalKind::Busy,
             Refusal::Deadline => RefusalKind::Deadline,
             Refusal::Cancelled => RefusalKind::Cancelled,
-            Refusal::ShuttingDown => RefusalKind::Unavailable,
+            Refusal::ShuttingDown | Refusal::Connections => RefusalKind::Unavailable,
             Refusal::Failed { .. } | Refusal::Output { .. } | Refusal::Internal { .. } => RefusalKind::Failed,
             Refusal::Json(_)
             | Refusal::Parts { .. }
@@ -210,14 +216,23 @@ impl Refusal {
         }
     }
 
-    /// Returns the message with those of its causes, because the protocols carry one text.
+    /// Returns the message with those of its causes, because the protocols carry one text. It is no longer than what every
+    /// client takes: some refuse more than 8 KiB of headers, in which gRPC has errors, three bytes for one where it is not ASCII.
     pub(crate) fn text(&self) -> String {
+        /// The most bytes.
+        const TEXT: usize = 2048;
         let mut text = self.to_string();
         let mut cause = std::error::Error::source(self);
-        while let Some(error) = cause {
+        while let Some(error) = cause.filter(|_| text.len() <= TEXT) {
             text.push_str(": ");
             text.push_str(&error.to_string());
             cause = error.source();
+        }
+        if text.len() > TEXT {
+            // What is long is what a client sent; what was expected is often behind it.
+            let (from, to) =
+                (text.floor_char_boundary(TEXT / 2), text.ceil_char_boundary(text.len() - TEXT / 2));
+            text.replace_range(from..to, " … ");
         }
         text
     }

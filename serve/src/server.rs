@@ -3,13 +3,14 @@
 use crate::accept::accept;
 use crate::budget::Budget;
 use crate::config::Config;
+use crate::connections::Connections;
 use crate::error::Error;
 use crate::infer::Shared;
 use crate::metrics::{Protocol, ServerMetrics};
 use crate::model::Model;
 use crate::refusal::Refusal;
 use crate::{grpc, http, worker};
-use bb::CancelToken;
+use bb::{CancelToken, RowProof};
 use std::net::{SocketAddr, TcpListener};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -77,7 +78,7 @@ impl Server {
         let shared = Arc::new(Shared {
             models,
             budget: Budget::new(config.held_bytes),
-            metrics: ServerMetrics::default(),
+            metrics: Arc::new(ServerMetrics::default()),
             timeout: config.timeout,
             request_bytes: config.request_bytes,
             open: AtomicBool::new(true),
@@ -116,7 +117,9 @@ impl Server {
             let listener = tokio::net::TcpListener::from_std(listener)
                 .map_err(system("a socket that does not block"))?;
             let stopping = server.stopping.subscribe();
-            let task = accept(listener, router, shared.clone(), protocol, config.connections, stopping);
+            let (most, per_client) = (config.connections, config.client_connections);
+            let connections = Connections::new(protocol, most, per_client, shared.metrics.clone());
+            let task = accept(listener, router, shared.clone(), protocol, connections, stopping);
             server.listening.push(runtime.spawn(task));
         }
         server.runtime = Some(runtime);
@@ -131,6 +134,15 @@ impl Server {
     /// Returns where gRPC listens.
     pub fn grpc(&self) -> SocketAddr {
         self.grpc
+    }
+
+    /// Returns the models whose requests are not joined although [`Config::max_batch`] says so, and why.
+    pub fn not_joined(&self) -> impl Iterator<Item = (&str, &RowProof)> {
+        let models = self.shared.models.iter();
+        models.filter_map(|model| {
+            let proof = model.batching.as_ref()?.proof()?;
+            (*proof != RowProof::Independent).then_some((model.name.as_str(), proof))
+        })
     }
 
     /// Blocks until the process is asked to end, by an interrupt or, where the system has it, by `SIGTERM`.
@@ -264,6 +276,7 @@ fn check(config: &Config) -> Result<(), Error> {
         ("max_batch", config.max_batch),
         ("request_bytes", config.request_bytes),
         ("connections", config.connections),
+        ("client_connections", config.client_connections),
     ];
     if let Some((name, _)) = bounds.into_iter().find(|(_, bound)| *bound == 0) {
         return Err(Error::Zero { name });

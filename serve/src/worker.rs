@@ -1,6 +1,6 @@
 //! Threads that run models.
 
-use crate::batch::{self, Kind};
+use crate::batch::{self, Batching, Joins, Kind};
 use crate::model::Model;
 use crate::queue::{Answer, Job, RunOf};
 use crate::refusal::Refusal;
@@ -31,8 +31,11 @@ pub(crate) fn work(model: &Model, stop: &CancelToken) {
 }
 
 fn answer(job: Job, with: Answer) {
+    let Job { inputs, lease, answer, .. } = job;
+    // Whoever has the answer finds that the request holds nothing any more.
+    drop((inputs, lease));
     // Who asked may have gone.
-    let _gone = job.answer.send(with);
+    let _gone = answer.send(with);
 }
 
 fn run_single(model: &Model, job: Job, stop: &CancelToken) {
@@ -40,19 +43,25 @@ fn run_single(model: &Model, job: Job, stop: &CancelToken) {
     answer(job, results);
 }
 
-/// Runs jobs together. If that fails or gives something else than single runs, the jobs run one by one.
+/// Runs jobs together. If their rows are not known to be independent, if that fails or gives something else than single runs, the
+/// jobs run one by one.
 fn run_joined(model: &Model, jobs: Vec<Job>, stop: &CancelToken) {
-    let parts = run_batch(model, &jobs, stop);
-    let (Some(parts), Some(batching)) = (parts, model.batching.as_ref()) else {
+    let kind: Option<Kind> = jobs.first().and_then(|job| job.kind.clone());
+    let joins = kind
+        .as_ref()
+        .zip(model.batching.as_ref())
+        .map(|(kind, batching)| (kind, batching, proven(batching, kind)));
+    let joined = joins.filter(|(_, _, joins)| *joins != Joins::Never);
+    let joined = joined.and_then(|joined| Some((joined, run_batch(model, &jobs, stop)?)));
+    let Some(((kind, batching, joins), parts)) = joined else {
         return jobs.into_iter().for_each(|job| run_single(model, job, stop));
     };
-    let kind: Option<Kind> = jobs.first().and_then(|job| job.kind.clone());
-    let Some(kind) = kind.filter(|kind| batching.is_new(kind)) else {
+    if joins == Joins::Always {
         return jobs.into_iter().zip(parts).for_each(|(job, results)| {
             let results = choose(results, &job.wanted);
             answer(job, Ok(results));
         });
-    };
+    }
     let (mut compared, mut same) = (true, true);
     for (job, parts) in jobs.into_iter().zip(parts) {
         let results = run(model, &[&job], &job.inputs, &all(model), stop);
@@ -66,8 +75,13 @@ fn run_joined(model: &Model, jobs: Vec<Job>, stop: &CancelToken) {
     if !same {
         batching.turn_off();
     } else if compared {
-        batching.remember(&kind);
+        batching.compared(kind);
     }
+}
+
+/// Tells whether requests of a kind are joined. A proof that panics is none.
+fn proven(batching: &Batching, kind: &Kind) -> Joins {
+    catch_unwind(AssertUnwindSafe(|| batching.joins(kind))).unwrap_or(Joins::Never)
 }
 
 /// Runs jobs together, and returns the outputs of each; `None` if they cannot be joined or the run fails.

@@ -56,6 +56,7 @@ pub(crate) fn look(graph: &Arc<Graph>, part: &Part<'_>, on: &dyn BackendRuntime)
         value_bytes: bb_ir::Limits::default().value_bytes,
         fold_bytes: bb_ir::Limits::default().fold_bytes,
         symbolic: false,
+        strict: false,
         types: on.capabilities().types,
     };
     let attempt = |extents| {

@@ -63,10 +63,10 @@ impl From<usize> for Extent {
 impl Extent {
     /// Makes an extent that may differ between runs, unless the expression is constant and has no conditions.
     pub(crate) fn symbolic(number: i64, expr: DimExpr, when: When, log: &Arc<Log>) -> Extent {
+        let when = when.bounded(log);
         if when.is_always() && expr.constant().is_some() {
             return Extent { number, symbolic: None };
         }
-        let when = when.bounded(log);
         Extent { number, symbolic: Some(Arc::new(Symbolic { expr, when, log: log.clone() })) }
     }
 

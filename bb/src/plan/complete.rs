@@ -50,6 +50,7 @@ pub(crate) fn complete(module: &Module, shapes: &HashMap<String, Vec<Dim>>) -> R
         value_bytes: bb_ir::Limits::default().value_bytes,
         fold_bytes: bb_ir::Limits::default().fold_bytes,
         symbolic: false,
+        strict: false,
         types: bb_ir::DataTypes::ALL,
     };
     let outcome = trace(&Arc::new(Resolved::new(module.shared())?), &start, &inputs_known, &None, &settings)?;

@@ -130,6 +130,7 @@ impl Module {
             value_bytes: bb_ir::Limits::default().value_bytes,
             fold_bytes: bb_ir::Limits::default().fold_bytes,
             symbolic: true,
+            strict: false,
             types: bb_ir::DataTypes::ALL,
         };
         let resolved = Arc::new(Resolved::new(self.shared())?);

@@ -30,6 +30,7 @@ mod program;
 mod refuse;
 mod repetition;
 mod resolve;
+mod rows;
 mod run_segments;
 mod run_state;
 mod saved;
@@ -62,5 +63,6 @@ pub(crate) use resolve::Code;
 pub(crate) use resolve::Resolved;
 #[cfg(feature = "conformance")]
 pub(crate) use resolve::control_flow;
+pub use rows::{RowInput, RowProof};
 pub(crate) use segment::{Explored, SegmentInput, SegmentTrace, Settings, Start, Stop, Structure, explore};
 pub(crate) use stamp::Stamp;

@@ -38,6 +38,7 @@ fn settings(natives: &[(Family, OpSet)]) -> Settings {
         value_bytes: bb_ir::Limits::default().value_bytes,
         fold_bytes: bb_ir::Limits::default().fold_bytes,
         symbolic: false,
+        strict: false,
         types: bb_ir::DataTypes::ALL,
     }
 }

@@ -306,6 +306,7 @@ pub(crate) fn compile_with<B: Backend + ?Sized, N: Natives<B>>(
             value_bytes: options.value_bytes,
             fold_bytes,
             symbolic: engine == Engine::Interpreter,
+            strict: false,
             types,
         },
         natives,

@@ -167,6 +167,8 @@ pub(crate) struct Settings {
     pub(crate) fold_bytes: usize,
     /// Whether parameters of the trace may be expressions of the inputs' extents.
     pub(crate) symbolic: bool,
+    /// Whether the trace depends at once on all conditions under which an extent is known, and not when somebody asks for it.
+    pub(crate) strict: bool,
     /// The element types of the backend.
     pub(crate) types: DataTypes,
 }
@@ -186,6 +188,7 @@ pub(crate) fn trace(
     let tracer = Tracer::new(settings.natives.clone(), settings.value_bytes)
         .folding(settings.fold_bytes)
         .symbolic(settings.symbolic)
+        .strict(settings.strict)
         .with_types(settings.types);
     let bodies: RefCell<BodiesInPlace> = RefCell::default();
     let mut tracing = Tracing::new(&tracer, resolved.clone(), &bodies);
@@ -248,6 +251,7 @@ pub(crate) fn explore(
     let tracer = Tracer::new(settings.natives.clone(), settings.value_bytes)
         .folding(settings.fold_bytes)
         .symbolic(settings.symbolic)
+        .strict(settings.strict)
         .with_types(settings.types);
     let bodies: RefCell<BodiesInPlace> = RefCell::default();
     let mut tracing = Tracing::new(&tracer, resolved.clone(), &bodies);

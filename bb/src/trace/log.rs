@@ -187,9 +187,13 @@ impl When {
         if conditions == Conditions::default() { When(None) } else { When(Some(Arc::new(conditions))) }
     }
 
-    /// Returns these conditions, or none if there are too many guards, which then are the trace's.
+    /// Returns these conditions, or none if there are too many guards or the log is strict; they then are the trace's.
     pub(crate) fn bounded(self, log: &Log) -> When {
         match &self.0 {
+            Some(_) if log.lock().strict => {
+                log.require(&self);
+                When(None)
+            }
             Some(conditions) if conditions.guards.len() > MOST_GUARDS => {
                 let mut state = log.lock();
                 conditions.guards.iter().for_each(|guard| state.guard(guard));
@@ -236,6 +240,8 @@ struct State {
     tied: Vec<bool>,
     guards: HashSet<Guard>,
     events: Vec<Event>,
+    /// Whether conditions of extents become the trace's at once.
+    strict: bool,
 }
 
 impl State {
@@ -307,6 +313,11 @@ impl Log {
         state.symbols.push(Symbol { name, number, places: SmallVec::from_elem(place, 1) });
         state.tied.push(false);
         Some(expr)
+    }
+
+    /// Makes conditions of extents the trace's at once, or not.
+    pub(super) fn set_strict(&self, strict: bool) {
+        self.lock().strict = strict;
     }
 
     /// Ties the trace to the symbols of an expression.

@@ -138,6 +138,12 @@ impl Tracer {
         self
     }
 
+    /// Makes the trace depend at once on the conditions under which an extent is known. Then all extents are known without conditions.
+    pub(crate) fn strict(self, strict: bool) -> Tracer {
+        self.log.set_strict(strict);
+        self
+    }
+
     /// Says which element types the backend has that the trace is for.
     pub(crate) fn with_types(mut self, types: DataTypes) -> Tracer {
         self.types = types;

@@ -27,24 +27,28 @@ pub(crate) struct Serve {
     /// How many requests may wait for one model; more are refused at once
     #[arg(long, value_name = "N", default_value_t = 64, value_parser = count)]
     pub(crate) queue: usize,
-    /// Join requests to runs of at most this many rows; 1 joins none. For models whose rows do not depend on each other
+    /// Join requests to runs of at most this many rows; 1 joins none. Only models are joined whose rows are proven to be
+    /// independent, which `bb inspect` says
     #[arg(long, value_name = "ROWS", default_value_t = 1, value_parser = count)]
     pub(crate) max_batch: usize,
     /// How long a request may wait for others to be joined with
     #[arg(long, value_name = "SECONDS", default_value = "0.002", value_parser = seconds)]
     pub(crate) batch_delay: f64,
-    /// How long a request may take
+    /// How long a request may take; then, how long a client may take too little of the answer
     #[arg(long, value_name = "SECONDS", default_value = "30", value_parser = seconds)]
     pub(crate) timeout: f64,
     /// The size of one request
     #[arg(long, value_name = "BYTES", default_value = "64MiB", value_parser = bytes)]
     pub(crate) request_bytes: usize,
-    /// The size of what all requests hold at the same time
+    /// The size of what all requests and answers hold at the same time, until clients have taken them
     #[arg(long, value_name = "BYTES", default_value = "512MiB", value_parser = bytes)]
     pub(crate) held_bytes: usize,
     /// The number of connections at the same time, of HTTP and gRPC each
     #[arg(long, value_name = "N", default_value_t = 512, value_parser = count)]
     pub(crate) connections: usize,
+    /// The number of these that one client's address may have
+    #[arg(long, value_name = "N", default_value_t = 384)]
+    pub(crate) client_connections: usize,
     /// How long the end waits for requests that were accepted
     #[arg(long, value_name = "SECONDS", default_value = "30", value_parser = seconds)]
     pub(crate) grace: f64,

@@ -25,9 +25,12 @@ pub(crate) fn inspect(options: &args::Inspect) -> Result<ExitCode> {
         let times = options.times.as_deref().map(graph::Times::read).transpose()?;
         graph::draw(path, &module, &coverage, &graph::Options { times, whole: options.whole })?;
     }
+    let shapes = inputs::shapes(&module, &options.extents).unwrap_or_default();
+    let rows = rows(&module, &shapes);
     if options.common.json {
         let mut record = json(&module, &coverage);
         if let Some(fields) = record.as_object_mut() {
+            fields.insert("rows".to_owned(), rows.clone().into());
             fields.insert("model".to_owned(), facts.json());
             fields.insert("cost".to_owned(), cost.json());
         }
@@ -39,10 +42,12 @@ pub(crate) fn inspect(options: &args::Inspect) -> Result<ExitCode> {
     about.add_rows(facts.rows());
     about.add_row(["operations of a run", &cost.text()]);
     let families = handle.runtime().capabilities().families.clone();
-    let shapes = inputs::shapes(&module, &options.extents).unwrap_or_default();
     let plans = module.plan_conditions(&shapes, &families);
     let plans = plans.map_or_else(|error| format!("not known: {}", render::chain(&error)), |p| p.to_string());
     about.add_row(["plans", &plans]);
+    if let Some(rows) = &rows {
+        about.add_row(["rows", rows]);
+    }
     out::line(format_args!("{about}\n"))?;
     let mut ports = render::table(["", "NAME", "TYPE"]);
     for (kind, values) in [("input", &graph.inputs), ("output", &graph.outputs)] {
@@ -80,6 +85,21 @@ pub(crate) fn inspect(options: &args::Inspect) -> Result<ExitCode> {
     }
     let unsupported = coverage.nodes.iter().any(|node| node.how == How::Unsupported);
     Ok(if unsupported { ExitCode::FAILURE } else { ExitCode::SUCCESS })
+}
+
+/// The numbers of rows for which independence is proven.
+const ROWS: usize = 64;
+
+/// Says whether rows are independent, if the inputs have an open first dimension in common.
+fn rows(module: &Module, shapes: &HashMap<String, Vec<usize>>) -> Option<String> {
+    let inputs = module.row_inputs(shapes)?;
+    let proof = module.prove_rows(&inputs, ROWS);
+    Some(
+        proof.map_or_else(
+            |error| format!("not known: {}", render::chain(&error)),
+            |proof| render::rows(&proof),
+        ),
+    )
 }
 
 /// Prints the module at a stage.

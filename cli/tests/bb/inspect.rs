@@ -120,6 +120,29 @@ fn operations_are_counted_for_given_extents_and_else_the_open_ones_are_named() {
 }
 
 #[test]
+fn rows_are_independent_or_the_node_that_mixes_them_is_named() {
+    let folder = folder("inspect-rows");
+    let path = exported(&folder);
+    assert_eq!(bb(&["inspect", &path, "--json"]).json()["rows"], "independent");
+    let nodes = vec![
+        bb_tests::model::ints("axes", &[0]),
+        named("most\u{1b}[31m", node("ReduceMax", &["x", "axes"], &["m"])),
+        node("Sub", &["x", "m"], &["y"]),
+    ];
+    let path = write(&folder, "mixing.onnx", &model(&[("x", &[-1, 4])], nodes, &[("y", &[-1, 4])]));
+    let text = bb(&["inspect", &path]).out;
+    assert!(text.contains("not known to be independent: node"), "{text}");
+    assert!(text.contains("(ReduceMax) computes over the rows") && !text.contains('\u{1b}'), "{text}");
+    // No extent is open, so that there are no rows.
+    let path = write(
+        &folder,
+        "fixed.onnx",
+        &model(&[("x", &[4])], vec![node("Neg", &["x"], &["y"])], &[("y", &[4])]),
+    );
+    assert_eq!(bb(&["inspect", &path, "--json"]).json()["rows"], serde_json::Value::Null);
+}
+
+#[test]
 fn costs_that_depend_on_values_are_not_counted() {
     let folder = folder("inspect-until");
     let nodes = vec![

@@ -40,16 +40,20 @@ where
     type Decoder = Protobuf<D>;
 
     fn encoder(&mut self) -> Protobuf<E> {
-        Protobuf(PhantomData)
+        Protobuf { decoded: false, of: PhantomData }
     }
 
     fn decoder(&mut self) -> Protobuf<D> {
-        Protobuf(PhantomData)
+        Protobuf { decoded: false, of: PhantomData }
     }
 }
 
-/// One direction of a [`Codec`].
-pub(crate) struct Protobuf<T>(PhantomData<T>);
+/// One direction of a [`Codec`], of one call.
+pub(crate) struct Protobuf<T> {
+    /// Whether a message was decoded. All methods are unary, so that a call has no other.
+    decoded: bool,
+    of: PhantomData<T>,
+}
 
 impl<T: Message> Encoder for Protobuf<T> {
     type Item = T;
@@ -65,6 +69,10 @@ impl<T: Message + Default> Decoder for Protobuf<T> {
     type Error = Status;
 
     fn decode(&mut self, from: &mut DecodeBuf<'_>) -> Result<Option<T>, Status> {
+        // The code is that of gRPC's table of status codes, for a violation of the number of requests.
+        if std::mem::replace(&mut self.decoded, true) {
+            return Err(Refusal::Messages { got: "several" }.into());
+        }
         let bytes = from.copy_to_bytes(from.remaining());
         count(&bytes)?;
         let decoded = T::decode(bytes).map_err(|error| Refusal::Protobuf(Some(error)))?;

@@ -4,7 +4,7 @@ use super::inference::grpc_inference_service_server::SERVICE_NAME;
 use crate::budget::Lease;
 use crate::infer::Shared;
 use crate::metrics::Protocol;
-use crate::refusal::RefusalKind;
+use crate::refusal::{Refusal, RefusalKind};
 use axum::http::{Request, Response};
 use bytes::{Buf, Bytes};
 use http_body::{Body as HttpBody, Frame, SizeHint};
@@ -73,14 +73,14 @@ where
         let held = Held(Arc::new(Mutex::new(Some(self.shared.budget.lease()))), self.shared.clone());
         let (mut head, body) = request.into_parts();
         head.extensions.insert(held.clone());
-        let body = Body::new(Counted { body, held });
+        let body = Body::new(Counted { body, held, any: false });
         let answer = self.inner.call(Request::from_parts(head, body));
         // An answer that comes at all comes a little after the deadline, which is counted from the end of the body.
         let longest = 2 * self.shared.timeout + Duration::from_secs(1);
         Box::pin(async move {
             match tokio::time::timeout(longest, answer).await {
                 Ok(answer) => answer,
-                Err(_) => Ok(Status::from(crate::refusal::Refusal::Deadline).into_http()),
+                Err(_) => Ok(Status::from(Refusal::Deadline).into_http()),
             }
         })
     }
@@ -90,6 +90,8 @@ where
 struct Counted {
     body: Body,
     held: Held,
+    /// Whether a byte came.
+    any: bool,
 }
 
 impl HttpBody for Counted {
@@ -103,15 +105,21 @@ impl HttpBody for Counted {
         let frame = std::task::ready!(Pin::new(&mut self.body).poll_frame(context));
         if let Some(Ok(frame)) = &frame
             && let Some(data) = frame.data_ref()
-            && let Err(refused) = self.held.grow(data.remaining())
         {
-            return Poll::Ready(Some(Err(refused)));
+            self.any |= data.has_remaining();
+            if let Err(refused) = self.held.grow(data.remaining()) {
+                return Poll::Ready(Some(Err(refused)));
+            }
+        }
+        if frame.is_none() && !self.any {
+            self.any = true;
+            return Poll::Ready(Some(Err(Refusal::Messages { got: "no" }.into())));
         }
         Poll::Ready(frame)
     }
 
     fn is_end_stream(&self) -> bool {
-        self.body.is_end_stream()
+        self.any && self.body.is_end_stream()
     }
 
     fn size_hint(&self) -> SizeHint {

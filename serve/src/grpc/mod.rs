@@ -9,12 +9,13 @@ mod held;
 #[rustfmt::skip]
 pub mod inference;
 
+use crate::answer::HeldAnswer;
+use crate::connections::Connection;
 use crate::infer::{self, Ask, Counted, Shared};
 use crate::metrics::Protocol;
 use crate::model::{Model, TensorPort, VERSION};
 use crate::refusal::{Refusal, RefusalKind};
 use axum::Router;
-use bb::TensorData;
 use held::{Held, HoldBodies};
 use inference::grpc_inference_service_server::{GrpcInferenceService, GrpcInferenceServiceServer};
 use inference::model_infer_request::InferRequestedOutputTensor;
@@ -25,6 +26,7 @@ use inference::{
     ServerLiveRequest, ServerLiveResponse, ServerMetadataRequest, ServerMetadataResponse, ServerReadyRequest,
     ServerReadyResponse, infer_parameter::ParameterChoice, repository_index_response::ModelIndex,
 };
+use prost::Message;
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -33,6 +35,16 @@ use tonic::{Code, Request, Response, Status};
 
 /// The extensions of the protocol that the server has.
 pub(crate) const EXTENSIONS: [&str; 2] = ["binary_tensor_data", "model_repository"];
+
+/// Returns the refusal of a call of a connection that is one more than there may be.
+pub(crate) fn surplus() -> axum::response::Response {
+    Status::from(Refusal::Connections).into_http()
+}
+
+/// Tells whether a connection that is one more than there may be is answered at a path.
+pub(crate) fn is_health(path: &str) -> bool {
+    path.ends_with("/ServerLive") || path.ends_with("/ServerReady")
+}
 
 /// Makes the routes.
 pub(crate) fn routes(shared: Arc<Shared>) -> Router {
@@ -173,6 +185,10 @@ impl Service {
         let held =
             held.ok_or(Refusal::Internal { what: "a gRPC request came past the layer that counts bytes" })?;
         let lease = held.take();
+        let connection = request.extensions().get::<Arc<Connection>>();
+        let connection =
+            connection.ok_or(Refusal::Internal { what: "a request came past its connection" })?;
+        let computing = connection.computing();
         let request = request.into_inner();
         let size = request.raw_input_contents.iter().map(bytes::Bytes::len).sum::<usize>()
             + request.inputs.iter().map(contents::size).sum::<usize>();
@@ -203,10 +219,20 @@ impl Service {
         let (ask, raw, id) = infer::convert(size, read).await?;
         let wanted = ask.wanted.clone();
         let results = infer::ask(model, ask).await?;
-        let size = results.iter().map(TensorData::byte_len).sum();
+        let (size, mut held) = infer::hold(shared, &results)?;
         let of = model.clone();
-        let write = move || contents::write(&of, id, raw, &wanted, &results);
-        infer::convert(size, write).await.map(Response::new)
+        let write = move || {
+            let answer = contents::write(&of, id, raw, &wanted, &results)?;
+            let length = answer.encoded_len();
+            held.grow(length.saturating_sub(size))?;
+            held.keep(length);
+            Ok((answer, HeldAnswer::new(held, length)))
+        };
+        let (answer, held) = infer::convert(size, write).await?;
+        drop(computing);
+        let mut response = Response::new(answer);
+        response.extensions_mut().insert(held);
+        Ok(response)
     }
 }
 

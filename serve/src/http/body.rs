@@ -1,4 +1,4 @@
-//! Reads the body of a request within bounds, and divides it into JSON and binary tensors.
+//! Reads the body of a request within bounds, and divides it into JSON and binary tensors; writes the body of an answer.
 
 use super::JSON_LENGTH;
 use crate::budget::Lease;
@@ -7,7 +7,14 @@ use crate::refusal::Refusal;
 use axum::body::Body;
 use axum::http::{HeaderMap, header};
 use bytes::{Bytes, BytesMut};
+use http_body::{Body as HttpBody, Frame, SizeHint};
 use http_body_util::BodyExt;
+use serde::Serialize;
+use std::collections::VecDeque;
+use std::convert::Infallible;
+use std::io;
+use std::pin::Pin;
+use std::task::{Context, Poll};
 
 /// Room that is made for a body before its bytes come, whatever it claims.
 const ROOM: usize = 64 << 10;
@@ -71,4 +78,78 @@ pub(super) fn divide(body: &Bytes, json_length: Option<usize>) -> Result<(Bytes,
         return Err(Refusal::JsonLength { length, body: body.len() });
     }
     Ok((body.slice(..length), body.slice(length..)))
+}
+
+/// Writes JSON, whose bytes are held as they are written.
+pub(super) fn write(answer: &impl Serialize, lease: &Lease) -> Result<Bytes, Refusal> {
+    let mut written = Written { bytes: Vec::new(), held: 0, lease, refused: None };
+    let result = serde_json::to_writer(&mut written, answer);
+    match (result, written.refused) {
+        (_, Some(refused)) => Err(refused),
+        (Err(error), None) => Err(Refusal::Json(error)),
+        (Ok(()), None) => Ok(written.bytes.into()),
+    }
+}
+
+struct Written<'a> {
+    bytes: Vec<u8>,
+    held: usize,
+    lease: &'a Lease,
+    refused: Option<Refusal>,
+}
+
+impl io::Write for Written<'_> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let needed = self.bytes.len() + bytes.len();
+        if needed > self.held {
+            // Twice the room, as a vector takes it.
+            let more = needed.max(2 * self.held).max(256) - self.held;
+            if let Err(refused) = self.lease.grow(more) {
+                self.refused = Some(refused);
+                return Err(io::ErrorKind::OutOfMemory.into());
+            }
+            self.held += more;
+            self.bytes.reserve_exact(self.held - self.bytes.len());
+        }
+        self.bytes.extend_from_slice(bytes);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+/// A body of parts, which are not copied to one.
+pub(super) struct Parts(VecDeque<Bytes>);
+
+impl Parts {
+    pub(super) fn new(mut parts: VecDeque<Bytes>) -> Parts {
+        parts.retain(|part| !part.is_empty());
+        Parts(parts)
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.0.iter().map(Bytes::len).sum()
+    }
+}
+
+impl HttpBody for Parts {
+    type Data = Bytes;
+    type Error = Infallible;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        _: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
+        Poll::Ready(self.0.pop_front().map(|part| Ok(Frame::data(part))))
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        SizeHint::with_exact(self.len() as u64)
+    }
 }

@@ -129,7 +129,7 @@ impl InferRequest<'_> {
         let wanted = model.wanted(self.outputs.0.iter().map(|output| output.0.name.as_ref()))?;
         let mut forms = vec![binary_outputs; wanted.len()];
         for (Object(output), form) in self.outputs.0.iter().zip(&mut forms) {
-            let what = || format!("output `{}`", output.name);
+            let what = || format!("output `{}`", shown(&output.name));
             for (name, value) in &output.parameters.0 {
                 match (name.as_ref(), value) {
                     ("binary_data", Parameter::Bool(value)) => *form = *value,

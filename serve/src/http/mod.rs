@@ -3,21 +3,27 @@
 mod body;
 mod json;
 
+use crate::answer::HeldAnswer;
+use crate::budget::Lease;
+use crate::connections::Connection;
 use crate::elements::{self, List};
 use crate::infer::{self, Ask, Counted, Shared, shown};
 use crate::metrics::{self, Protocol};
 use crate::model::{Model, TensorPort, VERSION};
 use crate::refusal::{Refusal, RefusalKind};
 use axum::Router;
+use axum::body::Body;
 use axum::extract::rejection::PathRejection;
 use axum::extract::{Path, Request, State};
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
 use bb::TensorData;
+use body::Parts;
 use bytes::Bytes;
 use json::{InferRequest, Object, Output};
 use serde_json::json;
+use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
@@ -147,13 +153,20 @@ async fn described(State(shared): State<Arc<Shared>>, path: InPath) -> Result<Re
         let port = |port: &TensorPort| json!({ "name": port.name, "datatype": port.datatype, "shape": port.extents() });
         ports.iter().map(port).collect()
     };
-    let described = json!({
+    let mut described = json!({
         "name": model.name,
         "versions": [VERSION],
         "platform": model.platform,
         "inputs": ports(&model.inputs),
         "outputs": ports(&model.outputs),
     });
+    if let (Some(batching), Some(described)) = (&model.batching, described.as_object_mut()) {
+        let rows =
+            batching.proof().map_or_else(|| "not known before a request".to_owned(), ToString::to_string);
+        let parameters =
+            json!({ "max_batch": batching.rows, "joins_requests": batching.is_on(), "rows": rows });
+        described.insert("parameters".to_owned(), parameters);
+    }
     Ok(answer(StatusCode::OK, &described))
 }
 
@@ -200,10 +213,13 @@ async fn infer(
     let deadline = start + shared.timeout;
     let lease = shared.budget.lease();
     let (head, body) = request.into_parts();
+    let connection = head.extensions.get::<Arc<Connection>>();
+    let connection = connection.ok_or(Refusal::Internal { what: "a request came past its connection" })?;
     let json_length = body::json_length(&head.headers)?;
     body::check(&head.headers, shared.request_bytes)?;
     let reading = body::read(body, &head.headers, shared.request_bytes, &lease);
     let body = tokio::time::timeout_at(deadline.into(), reading).await.map_err(|_| Refusal::Deadline)??;
+    let computing = connection.computing();
     let of = model.clone();
     let read = move || {
         let (json, binary) = body::divide(&body, json_length)?;
@@ -218,19 +234,22 @@ async fn infer(
     let (ask, form) = infer::convert(size.unwrap_or(usize::MAX), read).await?;
     let wanted = ask.wanted.clone();
     let results = infer::ask(model, ask).await?;
-    let size = results.iter().map(TensorData::byte_len).sum();
+    let (size, held) = infer::hold(shared, &results)?;
     let of = model.clone();
-    infer::convert(size, move || write(&of, &wanted, &results, &form)).await
+    let answer = infer::convert(size, move || write(&of, &wanted, &results, &form, held)).await;
+    drop(computing);
+    answer
 }
 
-/// Writes an answer: JSON, and behind it the binary outputs in order.
+/// Writes an answer: JSON, and behind it the binary outputs in order. `held` counts the results, and then the answer.
 fn write(
     model: &Model,
     wanted: &[usize],
     results: &[TensorData],
     form: &Form,
+    mut held: Lease,
 ) -> std::result::Result<Response, Refusal> {
-    let mut tail: Vec<Bytes> = Vec::new();
+    let mut parts = VecDeque::from([Bytes::new()]);
     let mut outputs = Vec::with_capacity(results.len());
     for ((index, result), &binary) in wanted.iter().zip(results).zip(&form.binary) {
         let port = model.outputs.get(*index);
@@ -239,7 +258,7 @@ fn write(
         if binary {
             let bytes = elements::to_bytes(result)?;
             size = Some(bytes.len());
-            tail.push(bytes);
+            parts.push_back(bytes);
         } else {
             let list = List(result);
             list.check(&port.name)?;
@@ -253,15 +272,31 @@ fn write(
         id: form.id.as_deref(),
         outputs,
     };
-    let mut body = serde_json::to_vec(&answer).map_err(Refusal::Json)?;
-    let length = body.len();
+    let json = body::write(&answer, &held)?;
+    let length = json.len();
+    if let Some(first) = parts.front_mut() {
+        *first = json;
+    }
     let binary = form.binary.contains(&true);
-    tail.iter().for_each(|bytes| body.extend_from_slice(bytes));
-    let mut response = body.into_response();
+    let body = Parts::new(parts);
+    let bytes = body.len();
+    held.keep(bytes);
+    let mut response = Response::new(Body::new(body));
     let kind = if binary { "application/octet-stream" } else { "application/json" };
     response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static(kind));
     if binary {
         response.headers_mut().insert(JSON_LENGTH, HeaderValue::from(length));
     }
+    response.extensions_mut().insert(HeldAnswer::new(held, bytes));
     Ok(response)
+}
+
+/// Returns the refusal of a request of a connection that is one more than there may be.
+pub(crate) fn surplus() -> Response {
+    Refused(Refusal::Connections).into_response()
+}
+
+/// Tells whether a connection that is one more than there may be is answered at a path.
+pub(crate) fn is_health(path: &str) -> bool {
+    path.starts_with("/v2/health/") || path == "/metrics"
 }

@@ -170,3 +170,96 @@ fn models_without_an_open_first_extent_are_refused() {
     let error = Server::start(config).unwrap_err();
     assert!(matches!(error, Error::NotBatched { side: "output", .. }), "{error}");
 }
+
+/// A constant of the graph.
+fn constant(name: &str, shape: &[i64], values: &[f32]) -> bb_ir::proto::TensorProto {
+    bb_ir::proto::TensorProto {
+        name: Some(name.to_owned()),
+        data_type: Some(DataType::F32.to_onnx()),
+        dims: shape.to_vec(),
+        float_data: values.to_vec(),
+        ..Default::default()
+    }
+}
+
+/// Asks for one row, as bytes that say every bit.
+fn bits(server: &Server, model: &str, row: &[f32]) -> Vec<u8> {
+    let bytes: Vec<u8> = row.iter().flat_map(|x| x.to_le_bytes()).collect();
+    let size = json!({"binary_data_size": bytes.len()});
+    let input = json!({"name": "x", "datatype": "FP32", "shape": [1, row.len()], "parameters": size});
+    let ask = json!({"inputs": [input], "parameters": {"binary_data_output": true}});
+    let answer = post_binary(server.http(), &format!("/v2/models/{model}/infer"), &ask, &bytes);
+    assert_eq!(answer.status, 200, "{}", answer.text());
+    let length: usize = answer.header("inference-header-content-length").unwrap().parse().unwrap();
+    answer.body[length..].to_vec()
+}
+
+/// Quantises by the range of all elements, so that an outlier rounds all other rows to zero. Expected values: each row by the
+/// definition of `DynamicQuantizeLinear`, as a run of it alone gives them.
+fn quantised() -> bb_ir::proto::ModelProto {
+    let (x, y) = (tensor("x", DataType::F32, &["n", "4"]), tensor("y", DataType::F32, &["n", "4"]));
+    let nodes = vec![
+        node("DynamicQuantizeLinear", &["x"], &["q", "s", "z"], vec![]),
+        node("DequantizeLinear", &["q", "s", "z"], &["y"], vec![]),
+    ];
+    model(graph(vec![x], nodes, vec![y]))
+}
+
+/// Divides by the greatest element of all rows.
+fn scaled() -> bb_ir::proto::ModelProto {
+    let (x, y) = (tensor("x", DataType::F32, &["n", "4"]), tensor("y", DataType::F32, &["n", "4"]));
+    let nodes = vec![
+        node("ReduceMax", &["x"], &["m"], vec![ints("axes", &[0])]),
+        node("Div", &["x", "m"], &["y"], vec![]),
+    ];
+    model(graph(vec![x], nodes, vec![y]))
+}
+
+/// Keeps rows apart: a product with weights, and a softmax of each row.
+fn layered() -> bb_ir::proto::ModelProto {
+    let (x, y) = (tensor("x", DataType::F32, &["n", "4"]), tensor("y", DataType::F32, &["n", "33"]));
+    let nodes = vec![node("MatMul", &["x", "w"], &["h"], vec![]), node("Softmax", &["h"], &["y"], vec![])];
+    let mut all = graph(vec![x], nodes, vec![y]);
+    let weights: Vec<f32> = (0..4 * 33).map(|i| ((i * 37) % 101) as f32 / 50. - 1.).collect();
+    all.initializer = vec![constant("w", &[4, 33], &weights)];
+    model(all)
+}
+
+#[test]
+fn an_outlier_does_not_reach_its_neighbours_whatever_was_joined_before() {
+    let models =
+        || vec![made("quantised", &quantised()), made("scaled", &scaled()), made("layered", &layered())];
+    let (single, joined) = (start(models()), batched(models(), Duration::from_millis(60)));
+    let row = [0.1f32, 0.2, 0.3, 0.4];
+    for name in ["quantised", "scaled", "layered"] {
+        let alone = bits(&single, name, &row);
+        // Equal rows first, which agree even where rows are mixed; then rows beside outliers.
+        for neighbour in [0.25f32, 0.25, 1e6, f32::INFINITY, f32::NAN, -1e6] {
+            std::thread::scope(|scope| {
+                let asked: Vec<_> = (0..3).map(|_| scope.spawn(|| bits(&joined, name, &row))).collect();
+                let others = scope.spawn(|| bits(&joined, name, &[neighbour; 4]));
+                for asked in asked {
+                    assert!(asked.join().unwrap() == alone, "{name} beside {neighbour}");
+                }
+                others.join().unwrap();
+            });
+        }
+        let runs = metric(&joined, &format!("bb_batch_rows_count{{model=\"{name}\"}}"));
+        let rows = metric(&joined, &format!("bb_batch_rows_sum{{model=\"{name}\"}}"));
+        let on = metric(&joined, &format!("bb_batching{{model=\"{name}\"}}"));
+        assert_eq!(
+            (on == 1.0, rows > runs),
+            (name == "layered", name == "layered"),
+            "{name}: {rows} rows in {runs} runs"
+        );
+    }
+    let not_joined: Vec<(String, String)> =
+        joined.not_joined().map(|(model, proof)| (model.to_owned(), proof.to_string())).collect();
+    let names: Vec<&str> = not_joined.iter().map(|(model, _)| model.as_str()).collect();
+    assert_eq!(names, ["quantised", "scaled"]);
+    assert!(not_joined[0].1.contains("(DynamicQuantizeLinear) computes over the rows"), "{not_joined:?}");
+    let about = get(joined.http(), "/v2/models/scaled").json();
+    assert!(about["parameters"]["rows"].as_str().unwrap().contains("(ReduceMax)"), "{about}");
+    let about = get(joined.http(), "/v2/models/layered").json();
+    assert_eq!(about["parameters"], json!({"max_batch": 8, "joins_requests": true, "rows": "independent"}));
+}

@@ -1,0 +1,166 @@
+//! Rules of operations that compute over dimensions.
+
+use super::moves::{broadcast, is_alike};
+use super::{Call, Found, Mixes, dimension, one};
+use crate::plan::rows::place::{Rows, Spread};
+use bb_ir::op::Param;
+use smallvec::smallvec;
+
+/// Computes over the dimensions from one on.
+pub(super) fn norm(call: &Call<'_>, param: usize) -> Found {
+    let found = broadcast(call, 0)?;
+    let from = call.axis(param, call.result().len())?;
+    match found.first() {
+        Some(Spread::Rows(rows)) if rows.axis < from => Ok(found),
+        _ => Err(Mixes::Along),
+    }
+}
+
+/// Computes over one dimension.
+pub(super) fn over(call: &Call<'_>, param: usize) -> Found {
+    let (rows, shape) = call.rows_of(0)?;
+    if call.axis(param, shape.len())? == rows.axis { Err(Mixes::Along) } else { one(rows) }
+}
+
+pub(super) fn reduce(call: &Call<'_>) -> Found {
+    let (rows, shape) = call.rows_of(0)?;
+    let axes = call.ints(0)?;
+    let Some(Param::Bool(keepdims)) = call.params.get(1) else { return Err(Mixes::Unknown) };
+    let reduced = |axis: usize| {
+        axes.is_empty() || axes.iter().any(|named| dimension(*named, shape.len()) == Some(axis))
+    };
+    if reduced(rows.axis) {
+        return Err(Mixes::Along);
+    }
+    let gone = if *keepdims { 0 } else { (0..rows.axis).filter(|axis| reduced(*axis)).count() };
+    one(rows.along(rows.axis - gone))
+}
+
+pub(super) fn matmul(call: &Call<'_>) -> Found {
+    let ((left, a), (right, b)) = (call.operand(0)?, call.operand(1)?);
+    let rank = call.result().len();
+    // Where a dimension of matrices of a stack is in the result.
+    let stacked = |rows: Rows, shape: &[usize]| {
+        (rows.axis + 2 < shape.len()).then(|| rows.along(rank + rows.axis - shape.len()))
+    };
+    // Vectors are matrices of one row or column, which the result does not have.
+    let stack = |shape: &[usize], other: &[usize]| {
+        if other.len() == 1 { rank + 1 - shape.len() } else { rank - shape.len().min(rank) }
+    };
+    match (left, right) {
+        (Spread::Rows(rows), Spread::Rows(other)) => {
+            match (a.len() > 2 && b.len() > 2).then(|| (stacked(rows, a), stacked(other, b))) {
+                Some((Some(x), Some(y))) if x == y => one(x),
+                _ => Err(Mixes::Product),
+            }
+        }
+        (Spread::Rows(rows), Spread::Shared) => {
+            if rows.axis + 1 == a.len() {
+                return Err(Mixes::Product);
+            }
+            let to = rows.axis + stack(a, b);
+            // The rows of the left matrices meet no dimension of the right ones.
+            let of_matrix = rows.axis + 2 == a.len();
+            let matrices = b.get(..b.len().saturating_sub(2)).unwrap_or_default();
+            let outer_rank = rank + usize::from(b.len() == 1) - 2;
+            if of_matrix || is_alike(matrices, outer_rank, to) {
+                one(rows.along(to))
+            } else {
+                Err(Mixes::Position)
+            }
+        }
+        (Spread::Shared, Spread::Rows(rows)) => {
+            let contracted = rows.axis + 2 == b.len() || b.len() == 1;
+            if contracted {
+                return Err(Mixes::Product);
+            }
+            if rows.axis + 1 == b.len() {
+                return one(rows.along(rank - 1));
+            }
+            let to = rows.axis + stack(b, a);
+            let matrices = a.get(..a.len().saturating_sub(2)).unwrap_or_default();
+            let outer_rank = rank + usize::from(a.len() == 1) - 2;
+            if is_alike(matrices, outer_rank, to) { one(rows.along(to)) } else { Err(Mixes::Position) }
+        }
+        (Spread::Shared, Spread::Shared) => Ok(smallvec![Spread::Shared]),
+    }
+}
+
+/// Zero points are shared. One of several elements belongs to rows of the left operand, or to columns of the right one.
+pub(super) fn matmul_integer(call: &Call<'_>) -> Found {
+    call.rest_is_shared(1)?;
+    let single = |at: usize| {
+        let given = call.operands.get(at).copied().flatten();
+        given.is_none_or(|(_, shape)| shape.iter().all(|n| *n == 1))
+    };
+    if single(2) { matmul(call) } else { Err(Mixes::Position) }
+}
+
+/// The first operand has images in its first dimension, and all others are shared.
+pub(super) fn images(call: &Call<'_>) -> Found {
+    let (rows, _) = call.rows_of(0)?;
+    call.rest_is_shared(1)?;
+    if rows.axis == 0 { one(rows) } else { Err(Mixes::Along) }
+}
+
+pub(super) fn pool(call: &Call<'_>) -> Found {
+    let (rows, _) = call.rows_of(0)?;
+    if rows.axis < 2 { one(rows) } else { Err(Mixes::Along) }
+}
+
+/// `x` is `[steps, rows, …]`; the results are all states, and then the last ones, `[rows, …]`.
+pub(super) fn recurrent(call: &Call<'_>, states: &[usize]) -> Found {
+    let (rows, _) = call.rows_of(0)?;
+    if rows.axis != 1 {
+        return Err(Mixes::Along);
+    }
+    let state = rows.along(0);
+    for (at, (spread, _)) in call.operands.iter().enumerate().skip(1).filter_map(|(at, x)| Some((at, (*x)?)))
+    {
+        let expected = if states.contains(&at) { Spread::Rows(state) } else { Spread::Shared };
+        if spread != expected {
+            return Err(Mixes::Places);
+        }
+    }
+    // The states of a layer with integer weights are quantised by the range of all of them.
+    let quantised = matches!(call.operands.get(4), Some(Some(_))) && states.contains(&6);
+    if quantised {
+        return Err(Mixes::Along);
+    }
+    Ok(smallvec![Spread::Rows(rows), Spread::Rows(state)])
+}
+
+/// Scales are one for all, or belong to one dimension, or have all dimensions.
+pub(super) fn scaled(call: &Call<'_>) -> Found {
+    let (rows, shape) = call.rows_of(0)?;
+    call.rest_is_shared(1)?;
+    let (_, scale) = call.operand(1)?;
+    if scale.iter().all(|n| *n == 1) && scale.len() < 2 {
+        return one(rows);
+    }
+    // The parameters are the type, then the options, of which the dimension is the first.
+    if scale.len() == 1 && call.axis(1, shape.len())? != rows.axis { one(rows) } else { Err(Mixes::Position) }
+}
+
+/// `[b, h, s, d]`, and a bias that broadcasts to `[b, h, s, t]`.
+pub(super) fn attention(call: &Call<'_>) -> Found {
+    let (rows, _) = call.rows_of(0)?;
+    let alike = (1..3).all(|at| matches!(call.rows_of(at), Ok((other, _)) if other == rows));
+    if rows.axis != 0 || !alike {
+        return Err(Mixes::Places);
+    }
+    let bias = call.operands.get(3).copied().flatten();
+    let fits = bias.is_none_or(|(spread, shape)| match spread {
+        Spread::Shared => is_alike(shape, 4, 0),
+        Spread::Rows(other) => other == rows && shape.len() == 4,
+    });
+    if fits { one(rows) } else { Err(Mixes::Places) }
+}
+
+pub(super) fn pairs(call: &Call<'_>) -> Found {
+    match (call.operand(0)?.0, call.operand(1)?.0) {
+        (Spread::Rows(rows), Spread::Shared) if rows.axis == 0 => one(rows),
+        (Spread::Shared, Spread::Rows(rows)) if rows.axis == 0 => one(rows.along(1)),
+        _ => Err(Mixes::Along),
+    }
+}

@@ -1,0 +1,155 @@
+//! Answers on their way to a peer: in parts, counted until they are taken.
+
+use crate::budget::Lease;
+use crate::connections::{Connection, InRequest};
+use crate::metrics::Protocol;
+use crate::{grpc, http};
+use axum::Router;
+use axum::body::Body;
+use axum::http::{Request, Response};
+use bytes::Bytes;
+use http_body::{Body as HttpBody, Frame, SizeHint};
+use hyper::body::Incoming;
+use std::convert::Infallible;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::task::{Context, Poll, ready};
+use tower_service::Service;
+
+/// The size of a part. A protocol takes a part when it has room for some of it, so that it keeps no more than one that is not
+/// counted any longer.
+const PART: usize = 16 << 10;
+
+/// The bytes that an answer holds, and how many these are; with the answer, among its extensions.
+#[derive(Clone)]
+pub(crate) struct HeldAnswer {
+    #[expect(dead_code, reason = "it is there to be dropped")]
+    lease: Arc<Lease>,
+    bytes: usize,
+}
+
+impl HeldAnswer {
+    pub(crate) fn new(lease: Lease, bytes: usize) -> HeldAnswer {
+        HeldAnswer { lease: Arc::new(lease), bytes }
+    }
+}
+
+/// The routes, as one connection calls them.
+#[derive(Clone)]
+pub(crate) struct Answering {
+    pub(crate) router: Router,
+    pub(crate) connection: Arc<Connection>,
+    pub(crate) protocol: Protocol,
+}
+
+type Answered = Pin<Box<dyn Future<Output = Result<Response<AnswerBody>, Infallible>> + Send>>;
+
+impl hyper::service::Service<Request<Incoming>> for Answering {
+    type Response = Response<AnswerBody>;
+    type Error = Infallible;
+    type Future = Answered;
+
+    fn call(&self, request: Request<Incoming>) -> Answered {
+        let within = self.connection.request();
+        let mut request = request.map(Body::new);
+        request.extensions_mut().insert(self.connection.clone());
+        let (connection, close) =
+            (self.connection.clone(), self.connection.surplus && self.protocol == Protocol::Http);
+        let path = request.uri().path();
+        let (is_health, refused): (_, fn() -> Response<Body>) = match self.protocol {
+            Protocol::Http => (http::is_health(path), http::surplus),
+            Protocol::Grpc => (grpc::is_health(path), grpc::surplus),
+        };
+        let answered = is_health || !self.connection.surplus;
+        // Routes are always ready.
+        let answer = answered.then(|| self.router.clone().call(request));
+        Box::pin(async move {
+            let mut response = match answer {
+                Some(answer) => answer.await?,
+                None => refused(),
+            };
+            if close {
+                let close = axum::http::HeaderValue::from_static("close");
+                response.headers_mut().insert(axum::http::header::CONNECTION, close);
+            }
+            let held = response.extensions_mut().remove::<HeldAnswer>();
+            Ok(response.map(|body| AnswerBody::new(body, connection, within, held)))
+        })
+    }
+}
+
+/// The body of an answer.
+pub(crate) struct AnswerBody {
+    body: Body,
+    /// What is left of the last frame of the body.
+    rest: Bytes,
+    number: u64,
+    connection: Arc<Connection>,
+    #[expect(dead_code, reason = "it is there to be dropped")]
+    within: InRequest,
+    /// What is held as long as a byte is left; parts share the memory of all.
+    held: Option<HeldAnswer>,
+}
+
+impl AnswerBody {
+    fn new(
+        body: Body,
+        connection: Arc<Connection>,
+        within: InRequest,
+        held: Option<HeldAnswer>,
+    ) -> AnswerBody {
+        static NEXT: AtomicU64 = AtomicU64::new(0);
+        let number = NEXT.fetch_add(1, Ordering::Relaxed);
+        connection.asked(number);
+        AnswerBody { body, rest: Bytes::new(), number, connection, within, held }
+    }
+}
+
+impl HttpBody for AnswerBody {
+    type Data = Bytes;
+    type Error = axum::Error;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, axum::Error>>> {
+        let this = &mut *self;
+        this.connection.asked(this.number);
+        if this.rest.is_empty() {
+            let frame = match ready!(Pin::new(&mut this.body).poll_frame(context)) {
+                Some(Ok(frame)) => frame,
+                other => return Poll::Ready(other),
+            };
+            match frame.into_data() {
+                Ok(data) => this.rest = data,
+                Err(trailers) => return Poll::Ready(Some(Ok(trailers))),
+            }
+        }
+        let part = this.rest.split_to(this.rest.len().min(PART));
+        if let Some(held) = &mut this.held {
+            held.bytes = held.bytes.saturating_sub(part.len());
+        }
+        this.held.take_if(|held| held.bytes == 0);
+        Poll::Ready(Some(Ok(Frame::data(part))))
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.rest.is_empty() && self.body.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        let (rest, mut hint) = (self.rest.len() as u64, self.body.size_hint());
+        match hint.exact() {
+            Some(exact) => hint.set_exact(exact.saturating_add(rest)),
+            None => hint.set_lower(hint.lower().saturating_add(rest)),
+        }
+        hint
+    }
+}
+
+impl Drop for AnswerBody {
+    fn drop(&mut self) {
+        self.connection.ended(self.number);
+    }
+}

@@ -1,0 +1,292 @@
+//! The open connections: how many there may be, which one gives way to another, and which one is closed.
+//!
+//! A connection is in one of these states, by what it waits for:
+//!
+//! - *idle*: for a request, of which at most a part of the head came;
+//! - *sending*: for the rest of a request whose head came;
+//! - *computing*: for an answer;
+//! - *answering*: for the peer to take an answer.
+//!
+//! If there are as many connections as there may be, one that is idle gives way to a new one, then one that is sending, then one
+//! whose peer takes nothing of its answer. If none does, the new one is *surplus*: only its questions about health and counters
+//! are answered, and not for long.
+
+use crate::metrics::{Closed, Protocol, ServerMetrics};
+use std::collections::HashMap;
+use std::net::IpAddr;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+use tokio::sync::Notify;
+
+/// How long a peer may take nothing of its answer before its connection gives way to another.
+const PATIENCE: u64 = 1000;
+
+/// How many surplus connections there may be; the oldest one gives way.
+const SURPLUS: usize = 16;
+
+/// How many bytes a peer must take within the time for a request. A smaller number is progress of a byte now and then, by which a
+/// connection would last for ever.
+const ENOUGH: u64 = 64 << 10;
+
+/// The open connections of one protocol.
+pub(crate) struct Connections {
+    open: Mutex<Open>,
+    limit: usize,
+    per_client: usize,
+    protocol: Protocol,
+    metrics: Arc<ServerMetrics>,
+    start: Instant,
+}
+
+#[derive(Default)]
+struct Open {
+    next: u64,
+    all: HashMap<u64, Arc<Connection>>,
+}
+
+/// An open connection.
+pub(crate) struct Connection {
+    number: u64,
+    client: IpAddr,
+    /// Whether it is one more than there may be.
+    pub(crate) surplus: bool,
+    /// Requests whose head came and whose answer is not all taken.
+    requests: AtomicUsize,
+    computing: AtomicUsize,
+    /// When it began to be idle, or else when the head of its last request came.
+    since: AtomicU64,
+    /// Since when writing to the peer waits, plus 1; 0 if it does not.
+    blocked: AtomicU64,
+    /// The bytes that the peer took since then.
+    taken: AtomicU64,
+    /// When each answer was last asked for a part, by number.
+    answers: Mutex<HashMap<u64, u64>>,
+    closed: Notify,
+    start: Instant,
+}
+
+/// In what order connections give way.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum GivesWay {
+    Idle,
+    Sending,
+    Stalled,
+}
+
+impl Connections {
+    pub(crate) fn new(
+        protocol: Protocol,
+        limit: usize,
+        per_client: usize,
+        metrics: Arc<ServerMetrics>,
+    ) -> Arc<Connections> {
+        let (open, start) = (Mutex::default(), Instant::now());
+        Arc::new(Connections { open, limit, per_client, protocol, metrics, start })
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Open> {
+        self.open.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Adds a connection. Others may be closed for it.
+    pub(crate) fn admit(&self, client: IpAddr) -> Arc<Connection> {
+        let now = milliseconds(self.start);
+        let mut open = self.lock();
+        let regular = |open: &Open, of: Option<IpAddr>| {
+            let counts = |c: &&Arc<Connection>| !c.surplus && of.is_none_or(|of| of == c.client);
+            open.all.values().filter(counts).count()
+        };
+        let mut fits = true;
+        if regular(&open, Some(client)) >= self.per_client {
+            fits = self.give_way(&mut open, Some(client), now);
+        }
+        if fits && regular(&open, None) >= self.limit {
+            fits = self.give_way(&mut open, None, now);
+        }
+        if !fits {
+            self.metrics.closed(self.protocol, Closed::Surplus);
+            let surplus = open.all.values().filter(|c| c.surplus);
+            let oldest = surplus.clone().map(|c| c.number).min();
+            if let Some(oldest) = oldest.filter(|_| surplus.count() >= SURPLUS) {
+                self.close(&mut open, oldest);
+            }
+        }
+        let number = open.next;
+        open.next += 1;
+        let connection = Arc::new(Connection {
+            number,
+            client,
+            surplus: !fits,
+            requests: AtomicUsize::new(0),
+            computing: AtomicUsize::new(0),
+            since: AtomicU64::new(now),
+            blocked: AtomicU64::new(0),
+            taken: AtomicU64::new(0),
+            answers: Mutex::default(),
+            closed: Notify::new(),
+            start: self.start,
+        });
+        open.all.insert(number, connection.clone());
+        self.count(&open);
+        connection
+    }
+
+    /// Closes the connection that gives way to another first, of one client or, of all clients, of the one that has the most.
+    fn give_way(&self, open: &mut Open, of: Option<IpAddr>, now: u64) -> bool {
+        let mut clients: HashMap<IpAddr, usize> = HashMap::new();
+        open.all.values().for_each(|c| *clients.entry(c.client).or_default() += 1);
+        let candidates = open.all.values().filter(|c| !c.surplus && of.is_none_or(|of| of == c.client));
+        let order = |c: &Arc<Connection>| {
+            let (how, since) = c.gives_way(now)?;
+            let most = usize::MAX - clients.get(&c.client).copied().unwrap_or(0);
+            Some(((how, most, since, c.number), c.number))
+        };
+        let first = candidates.filter_map(order).min().map(|(_, number)| number);
+        first.inspect(|number| {
+            self.close(open, *number);
+            self.metrics.closed(self.protocol, Closed::GaveWay);
+        });
+        first.is_some()
+    }
+
+    fn close(&self, open: &mut Open, number: u64) {
+        if let Some(connection) = open.all.remove(&number) {
+            connection.closed.notify_one();
+        }
+    }
+
+    /// Forgets a connection that has ended.
+    pub(crate) fn remove(&self, connection: &Connection) {
+        let mut open = self.lock();
+        open.all.remove(&connection.number);
+        self.count(&open);
+    }
+
+    /// Counts a connection whose peer took too long.
+    pub(crate) fn stalled(&self) {
+        self.metrics.closed(self.protocol, Closed::Stalled);
+    }
+
+    fn count(&self, open: &Open) {
+        self.metrics.open(self.protocol, open.all.len());
+    }
+}
+
+impl Connection {
+    fn now(&self) -> u64 {
+        milliseconds(self.start)
+    }
+
+    fn answers(&self) -> MutexGuard<'_, HashMap<u64, u64>> {
+        self.answers.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Waits until the connection must close, because it gives way to another.
+    pub(crate) async fn closed(&self) {
+        self.closed.notified().await;
+    }
+
+    /// Notes that the head of a request came; returns what notes the end of the answer.
+    pub(crate) fn request(self: &Arc<Connection>) -> InRequest {
+        self.requests.fetch_add(1, Ordering::Relaxed);
+        self.since.store(self.now(), Ordering::Relaxed);
+        InRequest(self.clone())
+    }
+
+    /// Notes that all of a request came; returns what notes that its answer is there.
+    pub(crate) fn computing(self: &Arc<Connection>) -> Computing {
+        self.computing.fetch_add(1, Ordering::Relaxed);
+        Computing(self.clone())
+    }
+
+    /// Notes that an answer waits for its peer, which has asked for a part of it now.
+    pub(crate) fn asked(&self, answer: u64) {
+        self.answers().insert(answer, self.now());
+    }
+
+    /// Notes that a peer has asked for all of an answer, or for no more.
+    pub(crate) fn ended(&self, answer: u64) {
+        self.answers().remove(&answer);
+    }
+
+    /// Notes that writing waits for the peer.
+    pub(crate) fn blocked(&self) {
+        let now = self.now() + 1;
+        if self.blocked.compare_exchange(0, now, Ordering::Relaxed, Ordering::Relaxed).is_ok() {
+            self.taken.store(0, Ordering::Relaxed);
+        }
+    }
+
+    /// Notes that the peer took bytes.
+    pub(crate) fn wrote(&self, bytes: usize) {
+        if self.blocked.load(Ordering::Relaxed) == 0 {
+            return;
+        }
+        let bytes = bytes as u64;
+        if self.taken.fetch_add(bytes, Ordering::Relaxed).saturating_add(bytes) >= ENOUGH {
+            self.blocked.store(0, Ordering::Relaxed);
+        }
+    }
+
+    /// Notes that nothing waits to be written.
+    pub(crate) fn flushed(&self) {
+        self.blocked.store(0, Ordering::Relaxed);
+    }
+
+    /// Tells since when the peer takes nothing.
+    fn stalled_since(&self) -> Option<u64> {
+        let blocked = self.blocked.load(Ordering::Relaxed).checked_sub(1);
+        let asked = self.answers().values().min().copied();
+        blocked.into_iter().chain(asked).min()
+    }
+
+    /// Tells whether the peer has taken too little for so long.
+    pub(crate) fn is_stalled(&self, timeout: Duration) -> bool {
+        let most = u64::try_from(timeout.as_millis()).unwrap_or(u64::MAX);
+        self.stalled_since().is_some_and(|since| self.now().saturating_sub(since) > most)
+    }
+
+    /// Tells whether the connection has nothing to answer, or only requests that do not come.
+    pub(crate) fn owes_nothing(&self, patience: Duration) -> bool {
+        let longest = u64::try_from(patience.as_millis()).unwrap_or(u64::MAX);
+        let waits = self.now().saturating_sub(self.since.load(Ordering::Relaxed)) >= longest;
+        let answering = !self.answers().is_empty() || self.blocked.load(Ordering::Relaxed) != 0;
+        waits && self.computing.load(Ordering::Relaxed) == 0 && !answering
+    }
+
+    fn gives_way(&self, now: u64) -> Option<(GivesWay, u64)> {
+        let since = self.since.load(Ordering::Relaxed);
+        if self.computing.load(Ordering::Relaxed) > 0 {
+            return None;
+        }
+        if let Some(stalled) = self.stalled_since() {
+            return (now.saturating_sub(stalled) > PATIENCE).then_some((GivesWay::Stalled, stalled));
+        }
+        let idle = self.requests.load(Ordering::Relaxed) == 0;
+        Some((if idle { GivesWay::Idle } else { GivesWay::Sending }, since))
+    }
+}
+
+/// A request of a connection, until its answer is taken.
+pub(crate) struct InRequest(Arc<Connection>);
+
+impl Drop for InRequest {
+    fn drop(&mut self) {
+        self.0.since.store(self.0.now(), Ordering::Relaxed);
+        self.0.requests.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+/// A request of a connection, until its answer is there.
+pub(crate) struct Computing(Arc<Connection>);
+
+impl Drop for Computing {
+    fn drop(&mut self) {
+        self.0.computing.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+fn milliseconds(since: Instant) -> u64 {
+    u64::try_from(since.elapsed().as_millis()).unwrap_or(u64::MAX)
+}
