@@ -50,8 +50,8 @@ fn a_type_that_one_primitive_lacks_shows_in_the_operators_that_are_lowered_to_it
             lost.insert(before.name);
         }
     }
-    // All other bodies with an exponential widen half types to f32 first, as `Sigmoid` and `LogSoftmax` do.
-    assert_eq!(lost.into_iter().collect::<Vec<_>>(), ["Attention", "Exp", "ReduceLogSumExp", "Softmax"]);
+    // All other functions with an exponential compute half types in f32, so that they round once.
+    assert_eq!(lost.into_iter().collect::<Vec<_>>(), ["Exp"]);
 }
 
 /// A backend that supports three element types.
@@ -111,12 +111,12 @@ fn coverage(bytes: Vec<u8>, hook: Hook) -> Coverage {
 #[test]
 fn coverage_considers_element_types() {
     let nodes = vec![
-        node("Softmax", &["x"], &["a"]),
+        node("Exp", &["x"], &["a"]),
         with_int(node("Cast", &["a"], &["z"]), "to", DataType::F32.to_onnx().into()),
     ];
     let half = typed(model(&[("x", &[-1, 4])], nodes, &[("z", &[-1, 4])]), &[("x", DataType::F16)]);
     let whole = coverage(half.clone(), |_, _, _| None);
-    assert_eq!(whole.counts(), [1, 1, 0, 0]);
+    assert_eq!(whole.counts(), [2, 0, 0, 0]);
     assert!(whole.missing().0.is_empty() && whole.nodes.iter().all(|node| node.checked));
     let lacking = coverage(half, NO_EXP);
     let hows: Vec<How> = lacking.nodes.iter().map(|node| node.how).collect();

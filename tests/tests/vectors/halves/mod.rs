@@ -4,6 +4,7 @@
 //! `BB_WRITE=1 cargo test --test vectors halves` writes the table of the greatest errors into `bb/docs/semantics.md`; without the
 //! variable, the page must have the table that is measured.
 
+mod cases;
 mod draws;
 mod left_out;
 mod operations;

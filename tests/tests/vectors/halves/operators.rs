@@ -2,7 +2,9 @@
 
 use super::super::{EXPECTED, folder, read, stems};
 use super::draws::converted;
-use bb::ir::proto::{GraphProto, ModelProto, NodeProto, TensorProto, TypeProto, ValueInfoProto, type_proto};
+use bb::ir::proto::{
+    GraphProto, ModelProto, NodeProto, OperatorSetIdProto, TensorProto, TypeProto, ValueInfoProto, type_proto,
+};
 use bb::{BackendRuntime, CompileOptions, DataType, Module, TensorData};
 use prost::Message;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -29,7 +31,7 @@ const KEPT: &[(&str, &[usize], bool)] = &[
 /// A call: a node, and its operands.
 pub(super) struct Call {
     node: NodeProto,
-    opsets: Vec<bb::ir::proto::OperatorSetIdProto>,
+    opsets: Vec<OperatorSetIdProto>,
     /// The operands whose floats are drawn, by name.
     pub(super) floats: Vec<(String, TensorData)>,
     /// Operands that are not drawn and have the type of those that are.
@@ -102,6 +104,16 @@ fn nodes(model: &ModelProto) -> Vec<Call> {
 }
 
 impl Call {
+    /// Makes a call of a node with these operands.
+    pub(super) fn new(node: NodeProto, floats: Vec<(String, TensorData)>) -> Call {
+        let opset = |(domain, version): (&str, i64)| OperatorSetIdProto {
+            domain: Some(domain.to_owned()),
+            version: Some(version),
+        };
+        let opsets = [("", 22), ("com.microsoft", 1)].map(opset).to_vec();
+        Call { node, opsets, floats, alike: Vec::new(), others: Vec::new() }
+    }
+
     /// What distinguishes the call from others of the operator.
     fn kind(&self) -> Vec<u8> {
         let mut node = self.node.clone();
