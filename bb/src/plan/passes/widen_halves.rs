@@ -321,7 +321,7 @@ fn cast_as(
 mod tests {
     use super::*;
     use crate::Backend;
-    use crate::ext::Ops;
+    use crate::ext::Create;
     use crate::plan::passes::samples::traced;
     use crate::trace::{TraceStop, TracedTensor, Tracer};
 
