@@ -225,7 +225,7 @@ fn number<const N: usize>(from: &[u8], at: usize) -> Option<u64> {
 }
 
 #[cfg(test)]
-#[expect(clippy::unwrap_used, reason = "tests")]
+#[expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "tests")]
 mod tests {
     use super::*;
     use std::io::Write;
