@@ -53,7 +53,7 @@ fn measured(name: &str, half: &Half, own: &[&TensorData], runs: [&Run<'_>; 3]) -
             let (error, what) = if got.dtype() == half.dtype && exact.dtype() == DataType::F64 {
                 let bounded = [first, others].iter().all(|range| range.is_moderate());
                 half.error(got, exact, single, bounded)
-            } else if got.dtype() == exact.dtype() && got.bytes() == exact.bytes() {
+            } else if got.dtype() == exact.dtype() && got.bytes().unwrap() == exact.bytes().unwrap() {
                 (0.0, String::new())
             } else if !got.dtype().is_float() && got.dtype() == exact.dtype() {
                 (f64::INFINITY, format!("other {}", got.dtype()))
