@@ -5,7 +5,8 @@ use bb_ir::TensorData;
 /// A value of a graph: a tensor, or a structure of tensors.
 ///
 /// The structure of the inputs is known when a plan is made, and the plan is only valid for inputs of this
-/// structure. An optional with a content is represented by the content itself.
+/// structure; long sequences are passed on as they are, whatever their length. An optional with a content is represented by
+/// the content itself.
 #[derive(Debug, Clone, PartialEq)]
 pub enum OnnxValue<T> {
     /// A tensor.

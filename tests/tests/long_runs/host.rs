@@ -249,7 +249,7 @@ fn every_operator_on_the_host_ends_with_its_run() {
             most >= least + 3,
             "{op} asks {least} times where it is short, {most} times where it is long"
         );
-        for end in least + 1..most.min(least + 40) {
+        for end in [least + 1, least + (most - least) / 2] {
             let (asked, ran) = asked(&on, &*model, &many, end);
             let error = ran.err().unwrap_or_else(|| panic!("{op} goes on after it was told to end"));
             assert!(cancelled(&error), "{op}: {error:?}");
