@@ -7,6 +7,7 @@ pub mod draw;
 pub mod fragment;
 pub mod memory;
 pub mod model;
+pub mod saved;
 
 use bb::ir::graph::{Dim, ValueType};
 use bb::{Backend, CompileOptions, Limits, Module, TensorData};

@@ -1,0 +1,152 @@
+//! Pictures in JPEG 2000, of which the crate `image` knows nothing.
+
+use super::codestream::{MOST_TILES, survey};
+use super::{Decoded, Pixels, Wrong};
+use bb_ir::{DataType, memory};
+use hayro_jpeg2000::{ColorSpace, DecodeSettings, DecoderContext, Image};
+
+/// The samples, of all channels, that a picture may have.
+const MOST_SAMPLES: u64 = 1 << 25;
+
+/// The samples, counted once for each of their bit planes. A file of a few kilobytes makes the decoder go over all of them three
+/// times, which takes some seconds and cannot be stopped.
+const MOST_BITS: u64 = 1 << 29;
+
+/// The bytes that the decoder takes for a sample of each channel: the sample and its coefficient in `f32`, as they are before and
+/// after each step, and as a byte.
+const BYTES_PER_SAMPLE: u64 = 24;
+
+/// The bytes of the decoder's own lists: of tiles, and of what the largest tile consists of.
+const MOST_LIST_BYTES: u64 = 1 << 28;
+
+/// The code blocks and packets of all tiles.
+const MOST_ITEMS: u64 = 1 << 24;
+
+/// Decodes a picture; `None` for what is none.
+///
+/// The decoder allocates without asking, so what it will make is bounded before.
+pub(super) fn decode(file: &[u8], pixels: Pixels, bound: super::Bound<'_>) -> Result<Option<Decoded>, Wrong> {
+    let Some(survey) = survey(file) else { return Ok(None) };
+    within("tiles", survey.tiles, MOST_TILES)?;
+    let Ok(picture) = Image::new(file, &DecodeSettings::default()) else { return Ok(None) };
+    let (width, height) = (picture.width() as usize, picture.height() as usize);
+    let area = u64::from(picture.width()) * u64::from(picture.height());
+    let samples = area.saturating_mul(survey.planes);
+    within("samples", samples, MOST_SAMPLES)?;
+    within("bits", samples.saturating_mul(survey.bit_planes), MOST_BITS)?;
+    let lists = survey.table_bytes.saturating_add(survey.tile_bytes);
+    within("bytes of tiles, precincts and code blocks", lists, MOST_LIST_BYTES)?;
+    within("precincts, code blocks and packets", survey.items, MOST_ITEMS)?;
+    let colours = match picture.color_space() {
+        ColorSpace::Icc { num_channels, .. } => *num_channels,
+        ColorSpace::Gray => 1,
+        ColorSpace::RGB => 3,
+        ColorSpace::CMYK | ColorSpace::Unknown { .. } => return Ok(None),
+    };
+    bound(DataType::U8, &[height, width, pixels.channels()])?;
+    memory::probe("ImageDecoder", memory::at_most(samples * BYTES_PER_SAMPLE + lists))?;
+    let channels = usize::from(colours) + usize::from(picture.has_alpha());
+    let mut context = DecoderContext::default();
+    let Ok(decoded) = picture.decode(&mut context) else { return Ok(None) };
+    // The count of components is what the decoder found, which the boxes of the file need not agree with.
+    if decoded.components().len() != channels || !matches!(colours, 1 | 3) {
+        return Ok(None);
+    }
+    let bytes = decoded.data_u8();
+    let mut out = Decoded::new(height, width, pixels)?;
+    for some in bytes.chunks(channels * super::PIXELS_AT_ONCE) {
+        match colours {
+            1 => out.extend(some.chunks_exact(channels).filter_map(<[u8]>::first).map(|&v| [v; 3]))?,
+            _ => out.extend(some.chunks_exact(channels).filter_map(|pixel| pixel.first_chunk().copied()))?,
+        }
+    }
+    Ok(Some(out))
+}
+
+/// Refuses a picture that would make the decoder take too much.
+fn within(what: &str, got: u64, most: u64) -> Result<(), Wrong> {
+    if got <= most {
+        return Ok(());
+    }
+    let got = if got == u64::MAX { "more than 2^64".to_owned() } else { got.to_string() };
+    Err(Wrong::Picture(format!("is a picture of {got} {what}, of which {most} are allowed")))
+}
+
+#[cfg(test)]
+#[expect(clippy::unwrap_used, reason = "tests")]
+mod tests {
+    use super::super::tests::{decoded, problem};
+
+    /// A codestream of a picture with these extents in tiles of this extent, and of a precinct exponent.
+    ///
+    /// Its only tile part has an empty packet, so the samples are in the middle of their range.
+    fn stream(extent: u32, tile: u32, planes: u16, precinct: u8) -> Vec<u8> {
+        let mut file = vec![0xff, 0x4f, 0xff, 0x51];
+        file.extend((38 + 3 * planes).to_be_bytes());
+        file.extend([0, 0]);
+        for size in [extent, extent, 0, 0, tile, tile, 0, 0] {
+            file.extend(u32::to_be_bytes(size));
+        }
+        file.extend(planes.to_be_bytes());
+        file.extend([7, 1, 1].repeat(usize::from(planes)));
+        // One layer, no decompositions, code blocks of 64 by 64, the reversible transform.
+        file.extend([0xff, 0x52, 0, 13, 1, 0, 0, 1, 0, 0, 4, 4, 0, 1, precinct << 4 | precinct]);
+        file.extend([0xff, 0x5c, 0, 4, 0x40, 0x40]);
+        file.extend([0xff, 0x90, 0, 10, 0, 0, 0, 0, 0, 15, 0, 1, 0xff, 0x93, 0, 0xff, 0xd9]);
+        file
+    }
+
+    #[test]
+    fn a_picture_of_empty_packets_is_grey() {
+        let (shape, bytes) = decoded(&stream(5, 5, 1, 15)).unwrap();
+        assert_eq!((shape, bytes), (vec![5, 5, 3], vec![128; 75]));
+    }
+
+    #[test]
+    fn what_a_header_promises_is_bounded_before_decoding() {
+        // A table for each of 10^8 tiles; precincts of one sample each; planes.
+        for (file, what) in [
+            (stream(10_000, 1, 1, 15), "tiles"),
+            (stream(65_000, 300, 3, 15), "samples"),
+            (stream(5_000, 5_000, 1, 0), "precincts"),
+            (stream(250, 1, 200, 15), "bytes of tiles"),
+            (stream(1 << 16, 1 << 16, 3, 15), "samples"),
+        ] {
+            assert!(problem(&file).contains(what), "{what}: {}", problem(&file));
+        }
+    }
+
+    #[test]
+    fn bit_planes_are_bounded_with_the_samples() {
+        let mut file = stream(5000, 5000, 1, 15);
+        assert!(decoded(&file).is_some());
+        let at = file.windows(2).position(|pair| pair == [0xff, 0x5c]).unwrap();
+        // Seven guard bits and an exponent of 26: 32 planes.
+        file.get_mut(at + 4..at + 6).unwrap().copy_from_slice(&[0xe0, 26 << 3]);
+        assert!(problem(&file).contains("bits"), "{}", problem(&file));
+    }
+
+    #[test]
+    fn changes_of_the_progression_count() {
+        let file = stream(64, 64, 1, 0);
+        assert!(decoded(&file).is_some());
+        let change = [0, 0, 0, 1, 1, 1, 4];
+        let changes = 9000;
+        let mut more = file.get(..file.len() - 17).unwrap().to_vec();
+        more.extend([0xff, 0x5f]);
+        more.extend((2 + 7 * changes as u16).to_be_bytes());
+        more.extend(change.repeat(changes));
+        more.extend(file.get(file.len() - 17..).unwrap());
+        assert!(problem(&more).contains("bytes of"), "{}", problem(&more));
+    }
+
+    #[test]
+    fn markers_of_other_lengths_are_no_picture() {
+        // A reader that trusts the length goes on elsewhere than one that knows the content.
+        let mut file = stream(5, 5, 1, 15);
+        let at = file.windows(2).position(|pair| pair == [0xff, 0x52]).unwrap();
+        file.insert(at + 15, 0);
+        *file.get_mut(at + 3).unwrap() += 1;
+        assert_eq!(decoded(&file), None);
+    }
+}
