@@ -12,6 +12,7 @@ mod prepared;
 mod quantised;
 mod ready;
 mod refused;
+mod rows;
 mod scales;
 mod spelled_attention;
 mod spelled_out;
