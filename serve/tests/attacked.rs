@@ -2,6 +2,7 @@
 //! counted, and honest clients are answered throughout.
 #![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "tests")]
 
+#[path = "service/common/mod.rs"]
 mod common;
 
 use bb_ir::DataType;
