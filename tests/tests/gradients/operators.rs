@@ -133,7 +133,7 @@ impl Sampled {
                 }
                 .into());
             };
-            for (at, y) in node.outputs.iter().zip(function(on, &Call::new(node, &operands))?) {
+            for (at, y) in node.outputs.iter().zip(function.call(on, &Call::new(node, &operands))?) {
                 if let (Some(at), Some(y)) = (at, y) {
                     values.insert(at.index(), y);
                 }
