@@ -33,11 +33,23 @@ type Errors = [[f64; BACKENDS.len()]; HALVES.len()];
 /// What a call makes of operands.
 type Run<'a> = Box<dyn Fn(&[TensorData]) -> Result<Vec<TensorData>, bb::Error> + 'a>;
 
-/// Compares what a call makes of halves on a backend with what it makes in `f64` and in `f32`. Returns the greatest error, what
-/// it is, and how many numbers were compared.
-fn measured(name: &str, half: &Half, own: &[&TensorData], runs: [&Run<'_>; 3]) -> (f64, String, usize) {
-    let [run, exact, single] = runs;
-    let (mut worst, mut compared) = ((0.0, String::new()), 0);
+/// A call on a backend, with halves and with `f32`.
+struct Runs<'a> {
+    half: Run<'a>,
+    single: Run<'a>,
+}
+
+/// The greatest error of a call on a backend, what it is, and how many numbers were compared.
+#[derive(Default)]
+struct Found {
+    error: f64,
+    what: String,
+    compared: usize,
+}
+
+/// Compares what a call makes of halves on each backend with what it makes in `f64` and in `f32`.
+fn measured(name: &str, half: &Half, own: &[&TensorData], exact: &Run<'_>, runs: &[Runs<'_>]) -> Vec<Found> {
+    let mut all: Vec<Found> = runs.iter().map(|_| Found::default()).collect();
     for (at, [first, others]) in DRAWS.iter().enumerate() {
         let mut random = Random::of(&format!("{name} {at}"));
         let ranges = std::iter::once(first).chain(std::iter::repeat(others));
@@ -46,27 +58,32 @@ fn measured(name: &str, half: &Half, own: &[&TensorData], runs: [&Run<'_>; 3]) -
         let wide = |dtype| operands.iter().map(|x| converted(x, dtype)).collect::<Vec<_>>();
         // An operand that an operation refuses is refused in every type.
         let Ok(exact) = exact(&wide(DataType::F64)) else { continue };
-        let (Ok(single), Ok(got)) = (single(&wide(DataType::F32)), run(&operands)) else {
-            return (f64::INFINITY, format!("draw {at} fails"), compared);
-        };
-        for ((got, exact), single) in got.iter().zip(&exact).zip(&single) {
-            let (error, what) = if got.dtype() == half.dtype && exact.dtype() == DataType::F64 {
-                let bounded = [first, others].iter().all(|range| range.is_moderate());
-                half.error(got, exact, single, bounded)
-            } else if got.dtype() == exact.dtype() && got.bytes().unwrap() == exact.bytes().unwrap() {
-                (0.0, String::new())
-            } else if !got.dtype().is_float() && got.dtype() == exact.dtype() {
-                (f64::INFINITY, format!("other {}", got.dtype()))
-            } else {
+        let bounded = [first, others].iter().all(|range| range.is_moderate());
+        let singles = wide(DataType::F32);
+        for (runs, found) in runs.iter().zip(&mut all) {
+            let (Ok(single), Ok(got)) = ((runs.single)(&singles), (runs.half)(&operands)) else {
+                (found.error, found.what) = (f64::INFINITY, format!("draw {at} fails"));
+                found.compared += 1;
                 continue;
             };
-            compared += got.len();
-            if error > worst.0 {
-                worst = (error, format!("draw {at}: {what}"));
+            for ((got, exact), single) in got.iter().zip(&exact).zip(&single) {
+                let (error, what) = if got.dtype() == half.dtype && exact.dtype() == DataType::F64 {
+                    half.error(got, exact, single, bounded)
+                } else if got.dtype() == exact.dtype() && got.bytes().unwrap() == exact.bytes().unwrap() {
+                    (0.0, String::new())
+                } else if !got.dtype().is_float() && got.dtype() == exact.dtype() {
+                    (f64::INFINITY, format!("other {}", got.dtype()))
+                } else {
+                    continue;
+                };
+                found.compared += got.len();
+                if error > found.error {
+                    (found.error, found.what) = (error, format!("draw {at}: {what}"));
+                }
             }
         }
     }
-    (worst.0, worst.1, compared)
+    all
 }
 
 /// The measurements.
@@ -78,16 +95,16 @@ struct Table {
 }
 
 impl Table {
-    fn note(&mut self, name: &str, at: [usize; 2], (error, what, compared): (f64, String, usize)) {
-        if compared == 0 {
-            return;
-        }
-        let [half, backend] = at;
-        let errors = self.errors.entry(name.to_owned()).or_default();
-        errors[half][backend] = errors[half][backend].max(error);
-        if error > MOST {
-            let (dtype, on) = (HALVES[half].dtype, BACKENDS[backend]);
-            self.wrong.push(format!("{name} of {dtype} on {on} is {error:.2} units off: {what}"));
+    /// Notes the errors of a call on halves on each backend.
+    fn note(&mut self, name: &str, of: usize, all: &[Found]) {
+        for (backend, found) in all.iter().enumerate().filter(|(_, found)| found.compared > 0) {
+            let worst = &mut self.errors.entry(name.to_owned()).or_default()[of][backend];
+            *worst = worst.max(found.error);
+            if found.error > MOST {
+                let (dtype, on) = (HALVES[of].dtype, BACKENDS[backend]);
+                let Found { error, what, .. } = found;
+                self.wrong.push(format!("{name} of {dtype} on {on} is {error:.2} units off: {what}"));
+            }
         }
     }
 }
@@ -134,18 +151,16 @@ fn operators(table: &mut Table, started: &[Arc<dyn BackendRuntime>]) {
             };
             let own: Vec<&TensorData> = call.floats.iter().map(|(_, x)| x).collect();
             for (of, half) in HALVES.iter().enumerate() {
-                for (at, on) in started.iter().enumerate() {
-                    match (call.ready(on, half.dtype), call.ready(on, DataType::F32)) {
-                        (Ok(run), Ok(single)) => {
-                            let (run, single) = (Box::new(run) as Run<'_>, Box::new(single) as Run<'_>);
-                            let found =
-                                measured(&format!("{title} {i}"), half, &own, [&run, &exact, &single]);
-                            table.note(&format!("`{title}`"), [of, at], found);
-                        }
-                        (Err(error), _) | (_, Err(error)) => {
-                            table.refused.insert(title.clone(), refused(&*error));
-                        }
+                let runs = started.iter().map(|on| {
+                    let half = Box::new(call.ready(on, half.dtype)?) as Run<'_>;
+                    Ok(Runs { half, single: Box::new(call.ready(on, DataType::F32)?) })
+                });
+                match runs.collect::<Result<Vec<_>, Box<dyn std::error::Error>>>() {
+                    Ok(runs) => {
+                        let found = measured(&format!("{title} {i}"), half, &own, &exact, &runs);
+                        table.note(&format!("`{title}`"), of, &found);
                     }
+                    Err(error) => drop(table.refused.insert(title.clone(), refused(&*error))),
                 }
             }
         }
@@ -196,16 +211,16 @@ fn operations(table: &mut Table, started: &[Arc<dyn BackendRuntime>]) {
             handle.call(call.spec, &inputs, &call.params)?.iter().map(|y| handle.to_host(y)).collect()
         };
         for (of, half) in HALVES.iter().enumerate() {
-            for (at, handle) in handles.iter().enumerate() {
-                let runs: [Run<'_>; 3] = [
-                    Box::new(|drawn| on(handle, drawn)),
-                    Box::new(|drawn| on(&wide, drawn)),
-                    Box::new(|drawn| on(handle, drawn)),
-                ];
-                let [run, exact, single] = &runs;
-                let found = measured(&format!("{method} {i}"), half, &own, [run, exact, single]);
-                table.note(&format!("`bb::ext` `{method}`"), [of, at], found);
-            }
+            let exact: Run<'_> = Box::new(|drawn| on(&wide, drawn));
+            let runs: Vec<Runs<'_>> = handles
+                .iter()
+                .map(|handle| Runs {
+                    half: Box::new(move |drawn| on(handle, drawn)),
+                    single: Box::new(move |drawn| on(handle, drawn)),
+                })
+                .collect();
+            let found = measured(&format!("{method} {i}"), half, &own, &exact, &runs);
+            table.note(&format!("`bb::ext` `{method}`"), of, &found);
         }
     }
     for spec in operations::specs() {

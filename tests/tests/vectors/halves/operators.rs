@@ -11,7 +11,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 
 /// The most calls of one operator. Calls differ in their attributes or in the types of their operands.
-const MOST: usize = 8;
+const MOST: usize = 5;
 
 type Executable = Arc<dyn bb::ErasedExecutable>;
 
