@@ -150,7 +150,8 @@ impl Styles {
         if has_precincts {
             for place in self.precincts.iter_mut().take(levels as usize + 1) {
                 let size = of.number(1)? as u32;
-                *place = [place[0].min(size & 15), place[1].min(size >> 4)];
+                let [width, height] = *place;
+                *place = [width.min(size & 15), height.min(size >> 4)];
             }
         }
         of.0.is_empty().then_some(())
@@ -222,14 +223,16 @@ impl Styles {
             let below = self.levels - resolution;
             let bands = if resolution == 0 { 1 } else { 3 };
             let halved = u32::from(resolution > 0);
-            let along = |axis: usize| {
-                let exponent = exponents[axis];
-                let block = self.block[axis].min(exponent.saturating_sub(halved));
-                let precincts = cells(shrunk(size[axis], below), exponent);
+            let along = |size: u64, exponent: u32, block: u32| {
+                let block = block.min(exponent.saturating_sub(halved));
+                let precincts = cells(shrunk(size, below), exponent);
                 // A precinct that holds nothing of a band has one code block at most.
-                (precincts, cells(shrunk(size[axis], below + halved), block).max(precincts))
+                (precincts, cells(shrunk(size, below + halved), block).max(precincts))
             };
-            let ((across, wide), (down, high)) = (along(0), along(1));
+            let ([width, height], [block_width, block_height]) = (size, self.block);
+            let [precinct_width, precinct_height] = *exponents;
+            let (across, wide) = along(width, precinct_width, block_width);
+            let (down, high) = along(height, precinct_height, block_height);
             precincts = precincts.saturating_add(across.saturating_mul(down).saturating_mul(bands));
             blocks = blocks.saturating_add(wide.saturating_mul(high).saturating_mul(bands));
         }
@@ -272,15 +275,19 @@ pub(super) fn survey(file: &[u8]) -> Option<Survey> {
     (sizes.0.len() as u64 == 3 * planes).then_some(())?;
     let mut tiles = 1u64;
     let mut largest = [0; 2];
-    for axis in 0..2 {
-        let (end, start, tile, origin) = (end[axis], start[axis], tile[axis], origin[axis]);
+    let axes = end.into_iter().zip(start).zip(tile.into_iter().zip(origin));
+    for (((end, start), (tile, origin)), largest) in axes.zip(&mut largest) {
         (tile > 0 && origin <= start && start < end).then_some(())?;
         tiles = tiles.saturating_mul((end - origin).div_ceil(tile));
-        largest[axis] = tile.min(end - start);
+        *largest = tile.min(end - start);
     }
     let mut styles = Styles::new();
-    while rest.marker()? != 0x90 {
-        let marker = rest.take(2)?[1];
+    loop {
+        let marker = rest.marker()?;
+        if marker == 0x90 {
+            break;
+        }
+        rest.take(2)?;
         styles.read(marker, &mut rest, planes > 256)?;
     }
     while rest.marker() == Some(0x90) {
