@@ -34,6 +34,10 @@ pub(crate) enum Problem {
     #[error("expected {expected}, got `{got}`")]
     Kind { expected: &'static str, got: String },
 
+    /// A number without an element type is none of the declared one.
+    #[error("element {index} is {value}, which {dtype} does not hold without losing digits")]
+    Digits { index: usize, value: String, dtype: DataType },
+
     /// A tensor of another library is not valid.
     #[error(transparent)]
     Dlpack(#[from] bb_dlpack::DlpackError),

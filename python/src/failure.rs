@@ -7,6 +7,7 @@ use crate::types;
 use bb::Error;
 use bb_cpu::CpuError;
 use bb_ir::Error as IrError;
+use bb_ir::text::{sentence, shown};
 use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList, PyTuple};
@@ -304,7 +305,9 @@ pub(crate) fn raise_problem(py: Python<'_>, problem: Problem, fed: Option<&Fed<'
         None => texts(&chain(&problem)).join(": "),
     };
     let message = match fed {
-        Some(fed) => format!("input `{}` is declared as {}: {why}", fed.name, types::name(fed.ty)),
+        Some(fed) => {
+            format!("input `{}` is declared as {}: {why}", shown(fed.name), sentence(types::name(fed.ty)))
+        }
         None => why,
     };
     let error = make(py, class, &message, |fields| {

@@ -2,7 +2,6 @@
 
 use crate::arrays;
 use crate::convert::{Problem, wrong_kind};
-use crate::dtypes::descriptor;
 use bb::ir::graph::ValueType;
 use bb::onnx::OnnxValue;
 use bb::{DataType, TensorData};
@@ -67,13 +66,7 @@ pub(crate) fn tensor(object: &Bound<'_, PyAny>, declared: Option<DataType>) -> R
     let plain = plain || !object.hasattr(intern!(py, "__array__"))?;
     let array = match declared {
         Some(DataType::String) if plain => asarray.call1((object, intern!(py, "O")))?,
-        Some(dtype) if plain => {
-            let natural = asarray.call1((object,))?;
-            match descriptor(py, dtype) {
-                Some(wanted) if keeps(&natural, wanted.as_any())? => asarray.call1((object, wanted))?,
-                _ => natural,
-            }
-        }
+        Some(dtype) if plain => return crate::numbers::tensor(object, dtype),
         _ => asarray.call1((object,))?,
     };
     let array = arrays::as_array(&array).ok_or_else(|| wrong_kind("an array", object))?;
@@ -92,19 +85,4 @@ fn declines(py: Python<'_>, error: &PyErr) -> bool {
     error.is_instance_of::<PyBufferError>(py)
         || error.is_instance_of::<PyTypeError>(py)
         || error.is_instance_of::<PyAttributeError>(py)
-}
-
-/// Tells whether plain numbers are of the kind that a declared type has: truth values, integers, or floats, to which integers count too.
-fn keeps(natural: &Bound<'_, PyAny>, wanted: &Bound<'_, PyAny>) -> PyResult<bool> {
-    let py = natural.py();
-    let kind =
-        |dtype: &Bound<'_, PyAny>| -> PyResult<String> { dtype.getattr(intern!(py, "kind"))?.extract() };
-    let natural = kind(&natural.getattr(intern!(py, "dtype"))?)?;
-    let wanted = kind(wanted)?;
-    // The kind of the types that `ml_dtypes` adds is `V`.
-    Ok(match natural.as_str() {
-        "i" | "u" => matches!(wanted.as_str(), "i" | "u" | "f" | "c" | "V"),
-        "f" => matches!(wanted.as_str(), "f" | "c" | "V"),
-        other => other == wanted,
-    })
 }

@@ -14,6 +14,7 @@ mod feeds;
 mod fields;
 mod interrupt;
 mod load;
+mod numbers;
 mod report;
 mod results;
 mod session;

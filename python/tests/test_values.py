@@ -113,6 +113,64 @@ def test_numbers_and_lists_take_the_declared_element_type():
         session.run([object()])
 
 
+def test_numbers_in_lists_keep_all_their_digits():
+    def run(dtype, values):
+        return bb.Session(models.identity(dtype)).run([values])[0]
+
+    kept = [
+        (models.FLOAT, [16777216, -3, 0.1, 1e-40, float("inf"), float("nan")], np.float32),
+        (models.FLOAT16, [2048, 65504, 0.1], np.float16),
+        (models.DOUBLE, [2**53, 2**62, 0.1], np.float64),
+        (models.BOOL, [1, 0, 1], np.bool_),
+        (models.BOOL, [True, False], np.bool_),
+        (models.INT8, [-128, 127], np.int8),
+        (models.UINT64, [2**64 - 1], np.uint64),
+        (models.COMPLEX64, [1, 2.5, 3j], np.complex64),
+    ]
+    for dtype, values, numpy in kept:
+        got = run(dtype, values)
+        assert got.dtype == numpy
+        np.testing.assert_array_equal(got, np.array(values, dtype=numpy))
+    assert run(models.INT64, []).dtype == np.int64
+    assert run(models.INT64, [[], []]).shape == (2, 0)
+    lost = [
+        (models.FLOAT, [1, 16777217], "element 1 is 16777217"),
+        (models.FLOAT, [0.5, 16777217], "element 1 is 16777217"),
+        (models.FLOAT, [[0.5], [2**60 + 1]], "element 1 is 1152921504606846977"),
+        (models.FLOAT, 16777217, "element 0 is 16777217"),
+        (models.FLOAT, [1e39], "element 0 is 1e39|element 0 is 1000"),
+        (models.FLOAT, [1e-60], "element 0 is "),
+        (models.FLOAT16, [2049], "element 0 is 2049"),
+        (models.FLOAT16, [65520], "element 0 is 65520"),
+        (models.FLOAT16, [1e5], "element 0 is 100000"),
+        (models.DOUBLE, [2**53 + 1], "element 0 is 9007199254740993"),
+        (models.DOUBLE, [0.5, 2**53 + 1], "element 1 is 9007199254740993"),
+        (models.DOUBLE, [2**64 - 1], "element 0 is 18446744073709551615"),
+        (models.COMPLEX64, [16777217], "element 0 is 16777217"),
+        (models.INT64, [2**63], "element 0 is 9223372036854775808"),
+        (models.UINT8, [-1], "element 0 is -1"),
+        (models.BOOL, [0, 2], "element 1 is 2"),
+    ]
+    for dtype, values, text in lost:
+        with pytest.raises(bb.InputError, match=text):
+            run(dtype, values)
+    # Of another kind than declared, or of no kind.
+    for dtype, values in [
+        (models.INT64, [1.0]),
+        (models.INT64, [True]),
+        (models.BOOL, [1.0]),
+        (models.FLOAT, [True]),
+        (models.FLOAT, ["1"]),
+        (models.INT64, [2**64]),
+        (models.FLOAT, [0.5, 2**64 + 1]),
+        (models.INT64, [[1], [2, 3]]),
+        (models.FLOAT, [[[1.0]], [2.0]]),
+        (models.INT64, [None]),
+    ]:
+        with pytest.raises(bb.InputError):
+            run(dtype, values)
+
+
 def test_objects_of_other_libraries_are_read():
     session = bb.Session(models.identity(models.FLOAT))
     x = np.arange(5000, dtype=np.float32)
