@@ -6,7 +6,9 @@ mod output;
 mod points;
 mod query;
 mod serve;
+mod tables;
 
+use bb::ir::text::{printable, sentence};
 use clap::Parser;
 use std::process::ExitCode;
 
@@ -15,6 +17,10 @@ const STACK: usize = 16 << 20;
 
 fn main() -> ExitCode {
     let args = args::Args::parse();
+    // A library may panic in data that it should refuse. A trace of that is for those who ask for it.
+    if std::env::var_os("RUST_BACKTRACE").is_none() {
+        std::panic::set_hook(Box::new(|panic| eprintln!("internal error: {}", sentence(panic))));
+    }
     let runtime = tokio::runtime::Builder::new_multi_thread().thread_stack_size(STACK).enable_all().build();
     let runtime = match runtime {
         Ok(runtime) => runtime,
@@ -29,13 +35,13 @@ fn main() -> ExitCode {
         Ok(Ok(())) => ExitCode::SUCCESS,
         Ok(Err(error)) => {
             let mut said = error.to_string();
-            eprintln!("error: {said}");
+            eprintln!("error: {}", printable(&said));
             let mut cause = error.source();
             while let Some(error) = cause {
                 // Some errors have their causes in their text.
                 let text = error.to_string();
                 if !said.contains(&text) {
-                    eprintln!("  because: {text}");
+                    eprintln!("  because: {}", printable(&text));
                     said = text;
                 }
                 cause = error.source();

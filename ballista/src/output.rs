@@ -1,6 +1,7 @@
 //! Results of queries, as a table, CSV or Parquet.
 
 use crate::args::Failure;
+use bb::ir::text::printable;
 use datafusion::arrow::array::RecordBatch;
 use datafusion::arrow::datatypes::SchemaRef;
 use datafusion::arrow::util::pretty::pretty_format_batches;
@@ -22,7 +23,7 @@ pub(crate) async fn print(mut stream: SendableRecordBatchStream, most: usize) ->
             shown.push(datafusion::arrow::compute::concat_batches(&batch.schema(), &[batch.slice(0, room)])?);
         }
     }
-    println!("{}", pretty_format_batches(&shown)?);
+    println!("{}", printable(&pretty_format_batches(&shown)?.to_string()));
     if rows > most {
         println!("{} more rows; --most-rows or --output shows them", rows - most);
     }

@@ -1,7 +1,7 @@
 //! The commands `query` and `local`.
 
 use crate::args::{Failure, QueryArgs};
-use crate::output;
+use crate::{output, tables};
 use bb_ballista::{RunSettings, cluster, session};
 use clap::Args as ClapArgs;
 use datafusion::prelude::{ParquetReadOptions, SessionConfig, SessionContext};
@@ -54,7 +54,9 @@ async fn answer(context: &SessionContext, query: &QueryArgs) -> Result<(), Failu
         let path = if path.contains("://") {
             path.clone()
         } else {
-            std::path::absolute(path)?.to_string_lossy().into_owned()
+            let path = std::path::absolute(path)?;
+            tables::check(&path)?;
+            path.to_string_lossy().into_owned()
         };
         context.register_parquet(name, path, ParquetReadOptions::default()).await?;
     }

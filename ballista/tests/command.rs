@@ -58,11 +58,28 @@ fn what_is_wrong_is_said_and_leaves_no_file() {
         (vec!["SELECT 1", "--output", "result.json"], "expected a file that ends in .parquet or .csv"),
         (vec!["SELECT", "--set", "no.such.setting=1"], "config namespace"),
         (vec!["SELECT 1", "--table", "points"], "expected NAME=PATH"),
-        (vec!["SELECT * FROM t", "--table", "t=/no/such/folder"], "t"),
+        (vec!["SELECT * FROM t", "--table", "t=/no/such/folder"], "cannot read `/no/such/folder`"),
     ] {
         let done = local(&args);
         assert!(!done.status.success(), "{args:?}");
         assert!(text(&done.stderr).contains(words), "{}", text(&done.stderr));
     }
     assert!(!Path::new(output).exists());
+}
+
+#[test]
+fn files_that_are_no_tables_are_refused_without_a_trace() {
+    let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
+    let path = folder.path().join("t.parquet");
+    let table = format!("t={}", path.to_str().unwrap());
+    // The last has the form, and metadata of nonsense.
+    let nonsense = [b"PAR1".as_slice(), &[0xff; 40], &40u32.to_le_bytes(), b"PAR1"].concat();
+    for bytes in [vec![], b"no table".to_vec(), vec![7; 4096], nonsense] {
+        std::fs::write(&path, &bytes).unwrap();
+        let done = local(&["SELECT count(*) FROM t", "--table", &table]);
+        let err = text(&done.stderr);
+        assert_eq!(done.status.code(), Some(1), "{err}");
+        assert!(err.lines().any(|line| line.starts_with("error: ")) && !err.contains("backtrace"), "{err}");
+        assert!(err.lines().count() < 8, "{err}");
+    }
 }
