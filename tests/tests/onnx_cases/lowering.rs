@@ -74,7 +74,7 @@ impl Single {
         let Body::Tensors(function) = body else { return Err("no function on tensors".into()) };
         let upload = |x: &Option<TensorData>| x.as_ref().map(|x| on.constant(x)).transpose();
         let operands: Vec<_> = self.operands.iter().map(upload).collect::<Result<_, _>>()?;
-        let results = function(&on, &Call::new(&self.node, &operands))?;
+        let results = function.call(&on, &Call::new(&self.node, &operands))?;
         Ok(results.iter().flatten().map(|y| on.to_host(y)).collect::<Result<_, _>>()?)
     }
 
@@ -99,7 +99,7 @@ impl Single {
                 }
                 let found = lookup::<Tracer>(&self.node.domain, &self.node.op_type, self.node.opset);
                 let Some((_, Body::Tensors(function))) = found else { return Ok(Vec::new()) };
-                Ok(function(on, &Call::new(&self.node, &operands))?.into_iter().flatten().collect())
+                Ok(function.call(on, &Call::new(&self.node, &operands))?.into_iter().flatten().collect())
             };
             match bb::trace(&inputs, function) {
                 Ok(graph) => {
