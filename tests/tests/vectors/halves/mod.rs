@@ -250,8 +250,7 @@ impl Table {
             }
             text.push('\n');
         }
-        write!(text, "\nAlways the correctly rounded number: {}.\n\nLeft out:\n\n", exact.join(", "))
-            .unwrap();
+        write!(text, "\nNo error but what `f32` explains: {}.\n\nLeft out:\n\n", exact.join(", ")).unwrap();
         let operations = OPERATIONS.iter().map(|(name, why)| (format!("`bb::ext` `{name}`"), why));
         let mut reasons: BTreeMap<&str, Vec<String>> = BTreeMap::new();
         for (name, why) in OPERATORS.iter().map(|(name, why)| (format!("`{name}`"), why)).chain(operations) {
