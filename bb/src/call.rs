@@ -148,7 +148,7 @@ macro_rules! __call_method {
         $( let $param = $crate::__take_param!($pkind, METHOD, params); )*
         $( $( let $option = $crate::__take_param!($okind, METHOD, params); )+ )?
         operands.end()?;
-        $crate::__private::no_more_params(METHOD, $params.len(), params.len())?;
+        $crate::__private::no_more_params(METHOD, $params.len(), params.as_slice().len())?;
         $crate::__wrap_output!($output, $call($on,
             $( $crate::__pass_operand!($kind, $input), )* $( $param, )*
             $( $struct { $( $option ),+ } )?))
@@ -173,7 +173,8 @@ macro_rules! __take_operand {
 #[macro_export]
 macro_rules! __take_param {
     ($kind:ident, $op:expr, $params:ident) => {
-        $crate::__private::ir::op::take::$kind($op, $params.next()).map_err($crate::Error::from)?
+        $crate::__private::ir::op::take::$kind($op, ::core::iter::Iterator::next(&mut $params))
+            .map_err(<$crate::Error as ::core::convert::From<_>>::from)?
     };
 }
 
@@ -223,7 +224,10 @@ macro_rules! __push_operand {
         $list.push($x)
     };
     (Tensors, $list:ident, $x:ident) => {
-        $list.extend($x.iter().map(|x| ::core::option::Option::Some(*x)))
+        ::core::iter::Extend::extend(
+            &mut $list,
+            ::core::iter::Iterator::map($x.iter(), |x| ::core::option::Option::Some(*x)),
+        )
     };
 }
 

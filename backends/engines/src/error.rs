@@ -103,6 +103,10 @@ pub enum Refusal {
         newest: i64,
     },
 
+    /// Elements of a weight are damaged, or cannot be read.
+    #[error("a weight cannot be read")]
+    Weight(#[from] bb_ir::Error),
+
     /// The engine refused to load the node.
     #[error("the engine does not load it")]
     Load(#[source] BoxError),

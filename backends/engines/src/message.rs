@@ -17,7 +17,7 @@ const IR_VERSION: i64 = 10;
 ///
 /// # Errors
 ///
-/// [`Refusal::Opset`] if no opset up to `newest` has all of its nodes as they are.
+/// [`Refusal::Opset`] if no opset up to `newest` has all of its nodes as they are; [`Refusal::Weight`] for a damaged weight.
 pub(crate) fn message(graph: &Graph, newest: i64) -> Result<Vec<u8>, Refusal> {
     let opsets = opsets(graph, newest)?;
     let mut proto = graph.to_proto()?;

@@ -191,7 +191,7 @@ fn refused<E: Engine>(
 fn culprits<E: Engine>(shared: &Shared<E>, graph: &Graph, piece: &Piece, refusal: &Refusal) -> Vec<usize> {
     let of_value = match refusal {
         Refusal::Type { value, .. } | Refusal::NotTensor { value } => Some(value.as_str()),
-        Refusal::Gap { .. } | Refusal::Load(_) | Refusal::Opset { .. } => None,
+        Refusal::Gap { .. } | Refusal::Load(_) | Refusal::Opset { .. } | Refusal::Weight(_) => None,
     };
     let alone = |at: &usize| {
         let Some(node) = graph.nodes.get(*at) else { return false };
@@ -207,7 +207,7 @@ fn culprits<E: Engine>(shared: &Shared<E>, graph: &Graph, piece: &Piece, refusal
         // A value that is no tensor may exist within a part.
         matches!(
             shared.load(&graph.part(&[*at], &inputs, &outputs), None),
-            Err(Refusal::Load(_) | Refusal::Opset { .. })
+            Err(Refusal::Load(_) | Refusal::Opset { .. } | Refusal::Weight(_))
         )
     };
     let found: Vec<usize> = piece.nodes.iter().copied().filter(alone).collect();

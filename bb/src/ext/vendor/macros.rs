@@ -194,12 +194,10 @@ macro_rules! __vendor_on {
         $name:ident $method:ident ( $($input:ident : $kind:ident),* $(; $($param:ident : $pkind:ident),+)? )
         $(with $options:ident : $struct:ident { $( $option:ident : $okind:ident ),+ })? -> $output:ident;
     )*) => {
-        #[diagnostic::do_not_recommend]
         impl $(<$generic: $crate::Backend + ?::core::marker::Sized>)? $crate::ext::Native<$enum> for $type {
             const NATIVE: &'static [$enum] = &[];
         }
 
-        #[diagnostic::do_not_recommend]
         impl $(<$generic: $crate::Backend + ?::core::marker::Sized>)? $trait for $type { $(
             #[allow(clippy::too_many_arguments, reason = "some operations have many operands")]
             fn $method(&self $(, $input: $crate::__input_type!($kind))*
