@@ -45,9 +45,9 @@ impl Shared {
     }
 }
 
-/// Returns the beginning of a text that a client chose, so that an error cannot become as long as a request.
+/// Returns a text that a client chose as errors show it: on one line, and not as long as a request.
 pub(crate) fn shown(text: &str) -> String {
-    text.chars().take(256).collect()
+    bb_ir::text::shown(text).to_string()
 }
 
 /// Computes on this thread if there is little to do, else on one that may block.

@@ -184,19 +184,18 @@ impl<'a> Inputs<'a> {
         let known = model.inputs.iter().enumerate().find(|(_, port)| port.name == name);
         let (index, port) = known.ok_or_else(|| Refusal::UnknownInput {
             model: model.name.clone(),
-            name: name.to_owned(),
+            name: shown(name),
             known: names_of(&model.inputs),
         })?;
         match self.announced.get_mut(index) {
             Some(given) if !*given => *given = true,
-            _ => return Err(Refusal::RepeatedInput { name: name.to_owned() }),
+            _ => return Err(Refusal::RepeatedInput { name: shown(name) }),
         }
         if datatype != port.datatype {
-            let got = datatype.to_owned();
-            return Err(Refusal::DataType { name: name.to_owned(), expected: port.datatype, got });
+            let got = shown(datatype);
+            return Err(Refusal::DataType { name: shown(name), expected: port.datatype, got });
         }
-        let wrong =
-            || Refusal::Shape { name: name.to_owned(), expected: port.shape_text(), got: shape.to_vec() };
+        let wrong = || Refusal::Shape { name: shown(name), expected: port.shape_text(), got: shape.to_vec() };
         let extents: Option<Vec<usize>> = shape.iter().map(|n| usize::try_from(*n).ok()).collect();
         let extents = extents.ok_or_else(wrong)?;
         let dims = port.shape.as_deref().unwrap_or_default();
@@ -209,7 +208,7 @@ impl<'a> Inputs<'a> {
                 Dim::Symbol(symbol) => {
                     let first = *self.symbols.entry(symbol).or_insert(got);
                     if first != got {
-                        let (name, symbol) = (name.to_owned(), symbol.clone());
+                        let (name, symbol) = (shown(name), symbol.clone());
                         return Err(Refusal::Symbol { name, symbol, first, got });
                     }
                 }

@@ -37,7 +37,7 @@ pub(super) fn read(
     let mut inputs = Inputs::of(model);
     for input in &request.inputs {
         none_of(&input.parameters, || format!("input `{}`", shown(&input.name)))?;
-        let announced = inputs.announce(&shown(&input.name), &shown(&input.datatype), &input.shape)?;
+        let announced = inputs.announce(&input.name, &input.datatype, &input.shape)?;
         let tensor = match (raw.next(), &input.contents) {
             (Some(_), Some(_)) => {
                 let ways = "in `contents` and in `raw_input_contents`";

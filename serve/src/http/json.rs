@@ -101,7 +101,7 @@ impl InferRequest<'_> {
         let length = binary.len();
         let mut inputs = Inputs::of(model);
         for Object(input) in &self.inputs.0 {
-            let announced = inputs.announce(&shown(&input.name), &shown(&input.datatype), &input.shape.0)?;
+            let announced = inputs.announce(&input.name, &input.datatype, &input.shape.0)?;
             let size = input.binary_size()?;
             let tensor = match (input.data, size) {
                 (Some(_), Some(_)) => {
