@@ -73,21 +73,27 @@ fn resident() -> usize {
 }
 
 /// Notices that the server closed a connection, whatever it sent before.
-fn ends(mut stream: &TcpStream, most: Duration) {
+fn ends(stream: &TcpStream, most: Duration) {
+    assert!(ended(stream, most), "the connection is open");
+}
+
+/// Tells whether the server closes a connection in this time, whatever it sent before.
+fn ended(mut stream: &TcpStream, most: Duration) -> bool {
     let end = Instant::now() + most;
     stream.set_read_timeout(Some(Duration::from_millis(100))).unwrap();
     let mut rest = [0; 1 << 16];
-    loop {
+    while Instant::now() < end {
         match stream.read(&mut rest) {
-            Ok(0) => return,
+            Ok(0) => return true,
             Err(error)
                 if !matches!(error.kind(), std::io::ErrorKind::WouldBlock | std::io::ErrorKind::TimedOut) =>
             {
-                return;
+                return true;
             }
-            _ => assert!(Instant::now() < end, "the connection is open"),
+            _ => {}
         }
     }
+    false
 }
 
 #[test]
@@ -426,7 +432,8 @@ fn a_connection_of_grpc_without_a_window_is_bounded_and_let_go() {
     until("all is given back", Duration::from_secs(8), || metric(&server, "bb_held_bytes") == 0.0);
     // What the second one asked for may all have been refused.
     assert!(closed(&server, "grpc", "stalled") >= 1.0);
-    ends(&streams[0], HONEST);
+    // Which of them had an answer to write, and so was closed, depends on the order of the calls.
+    assert!(streams.iter().any(|stream| ended(stream, HONEST)));
     assert_eq!(doubled_by_grpc(&server).unwrap(), [3.0]);
 }
 

@@ -105,7 +105,7 @@ pub enum Refusal {
 
     /// Elements of a weight are damaged, or cannot be read.
     #[error("a weight cannot be read")]
-    Weight(#[from] bb_ir::Error),
+    Weight(#[source] Box<bb_ir::Error>),
 
     /// The engine refused to load the node.
     #[error("the engine does not load it")]

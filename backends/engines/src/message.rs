@@ -20,7 +20,7 @@ const IR_VERSION: i64 = 10;
 /// [`Refusal::Opset`] if no opset up to `newest` has all of its nodes as they are; [`Refusal::Weight`] for a damaged weight.
 pub(crate) fn message(graph: &Graph, newest: i64) -> Result<Vec<u8>, Refusal> {
     let opsets = opsets(graph, newest)?;
-    let mut proto = graph.to_proto()?;
+    let mut proto = graph.to_proto().map_err(|error| Refusal::Weight(Box::new(error)))?;
     // A caller gives a value for every input, so that none needs a default.
     let inputs: Vec<String> = proto.input.iter().map(|input| input.name().to_owned()).collect();
     proto.initializer.retain(|constant| !inputs.iter().any(|input| input == constant.name()));

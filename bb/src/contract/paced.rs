@@ -63,13 +63,13 @@ mod tests {
 
     #[test]
     fn only_runs_that_must_end_do() {
-        assert!(matches!(RunOptions::paced(|| pace::ask()), Ok(())));
+        assert!(matches!(RunOptions::paced(pace::ask), Ok(())));
         let token = CancelToken::new();
         let options = RunOptions::default().with_cancel(&token);
-        assert!(matches!(options.within(|| RunOptions::paced(|| pace::ask())), Ok(())));
+        assert!(matches!(options.within(|| RunOptions::paced(pace::ask)), Ok(())));
         token.cancel();
         options.within(|| {
-            assert!(matches!(RunOptions::paced(|| pace::ask()), Err(Error::Cancelled)));
+            assert!(matches!(RunOptions::paced(pace::ask), Err(Error::Cancelled)));
             // Outside of it, nothing unwinds.
             pace::ask();
         });

@@ -73,7 +73,10 @@ mod tests {
 
     #[test]
     fn a_name_that_is_like_none_is_an_error_without_a_suggestion() {
-        let error = operation("qqqqqqqqqqqqqq").map(|op| op.name).unwrap_err();
-        assert_eq!(error.to_string(), "no operation is called `qqqqqqqqqqqqqq`");
+        let found = operation("qqqqqqqqqqqqqq").map(|op| op.name);
+        assert_eq!(
+            found.map_err(|error| error.to_string()),
+            Err("no operation is called `qqqqqqqqqqqqqq`".to_owned())
+        );
     }
 }

@@ -1,8 +1,22 @@
 //! Bodies of operations that normalise, by exponentials or by mean and variance.
 
-use crate::ext::{LayerNormalizationOptions, Ops, math, types};
+use crate::ext::{Extent, LayerNormalizationOptions, Ops, math, product, types};
 use crate::{DataType, Error, Tensor};
 use bb_ir::Axis;
+
+/// The greatest number of terms whose sum a 16-bit float may round in a softmax: `f16` has 11 digits.
+const FEW: usize = 1 << 11;
+
+/// Tells whether there are at most [`FEW`] elements along these axes.
+fn has_few_terms<B: Ops + ?Sized>(on: &B, x: &B::Tensor, axes: &[i64]) -> bool {
+    let rank = x.rank() as i64;
+    let extent = |&axis: &i64| {
+        let axis = if axis < 0 { axis + rank } else { axis };
+        on.extent(x, usize::try_from(axis).unwrap_or(usize::MAX))
+    };
+    let extents: Vec<Extent> = axes.iter().map(extent).collect();
+    Extent::from(FEW as i64).at_least(&product(&extents))
+}
 
 /// The body of [`Nn::softmax`](super::Nn::softmax).
 pub fn softmax<B: Ops + ?Sized>(on: &B, x: &B::Tensor, axis: i64) -> Result<B::Tensor, B::Error> {
@@ -17,15 +31,23 @@ pub fn log_softmax<B: Ops + ?Sized>(on: &B, x: &B::Tensor, axis: i64) -> Result<
 }
 
 /// Computes softmax over several axes. The maximum is subtracted first, so that nothing overflows.
+///
+/// Each step rounds to the type of `x`, also for `f16`, as in the function by which ONNX defines Softmax, whose cases expect these
+/// bits. Sums of more than [`FEW`] terms would lose what they add, or overflow, so they are `f32` and the quotient is rounded once.
 pub(crate) fn softmax_over<B: Ops + ?Sized>(
     on: &B,
     x: &B::Tensor,
     axes: &[i64],
 ) -> Result<B::Tensor, B::Error> {
-    math::once(on, x, |x| {
+    let shares = |x: &B::Tensor| {
         let e = on.exp(&on.sub(x, &on.reduce_max(x, axes, true)?)?)?;
         on.div(&e, &on.reduce_sum(&e, axes, true)?)
-    })
+    };
+    if math::is_half(x.dtype()) && !has_few_terms(on, x, axes) {
+        math::once(on, x, shares)
+    } else {
+        shares(x)
+    }
 }
 
 /// Computes the logarithm of [`softmax_over`] without losing small values.

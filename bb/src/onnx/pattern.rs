@@ -418,7 +418,10 @@ mod with_feature {
                 for text in texts {
                     text.char_indices().chain([(text.len(), ' ')]).for_each(|(from, _)| check(text, from));
                 }
-                [0, 2, 9, long.len() - 5, long.len()].into_iter().for_each(|from| check(&long, from));
+                // Starts of characters, the last of them `ï`, `v` and the end.
+                [0, 2, 10, long.len() - 6, long.len() - 4, long.len()]
+                    .into_iter()
+                    .for_each(|from| check(&long, from));
             }
         }
 

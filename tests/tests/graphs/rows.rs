@@ -79,7 +79,7 @@ fn equation(text: &str, inputs: &[&str]) -> NodeProto {
     einsum.attribute.push(bb::ir::proto::AttributeProto {
         name: Some("equation".to_owned()),
         r#type: Some(bb::ir::proto::attribute_proto::AttributeType::String.into()),
-        s: Some(text.as_bytes().to_vec().into()),
+        s: Some(text.as_bytes().to_vec()),
         ..Default::default()
     });
     einsum

@@ -79,7 +79,7 @@ fn all() -> Vec<Long> {
     let two_ints = |n| vec![ints(n), ints(n)];
     let scatter = |n| vec![floats(&[n]), places(n), floats(&[n])];
     let roi = |n: usize| {
-        let rois = vec![0f32, 0.0, 7.0, 7.0].repeat(n);
+        let rois = [0f32, 0.0, 7.0, 7.0].repeat(n);
         vec![
             floats(&[1, 1, 8, 8]),
             TensorData::new(&[n, 4], &rois).unwrap(),
@@ -87,7 +87,7 @@ fn all() -> Vec<Long> {
         ]
     };
     let max_roi = |n: usize| {
-        let rois = vec![0f32, 0.0, 0.0, 7.0, 7.0].repeat(n);
+        let rois = [0f32, 0.0, 0.0, 7.0, 7.0].repeat(n);
         vec![floats(&[1, 1, 8, 8]), TensorData::new(&[n, 5], &rois).unwrap()]
     };
     let unpool = |n: usize| {

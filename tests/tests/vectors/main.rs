@@ -1,5 +1,5 @@
 //! Runs test vectors on every backend. Independent programs (`tests/vectors/make`) computed them, one file per family.
-#![expect(clippy::unwrap_used, reason = "tests")]
+#![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "tests")]
 
 mod halves;
 mod reads;

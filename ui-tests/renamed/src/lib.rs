@@ -113,6 +113,7 @@ mod tests {
         assert_eq!(
             entries,
             [
+                ("chip", "3.2.1", "renamed::vendor::Chip"),
                 ("no-graph", "3.2.1", "renamed::NoGraph"),
                 ("of-f32", "3.2.1", "renamed::Of<f32>"),
                 ("of-f64", "3.2.1", "renamed::Of<f64>"),

@@ -229,7 +229,11 @@ fn a_kernel_that_ended_leaves_nothing_behind() {
                 "{name} on {threads} threads"
             );
             let (first, second) = (call(&cpu).expect("a result"), call(&cpu).expect("a result"));
-            assert_eq!(bits(&cpu, &first).bytes().unwrap(), bits(&cpu, &second).bytes().unwrap(), "{name}");
+            assert_eq!(
+                bits(&cpu, &first).bytes().expect("elements"),
+                bits(&cpu, &second).bytes().expect("elements"),
+                "{name}"
+            );
         });
     }
 }
@@ -240,7 +244,7 @@ fn threads_change_no_bit() {
     each_call(&cpu, |Call { name, call, .. }| {
         let [one, many] =
             [1, 7].map(|threads| bits(&cpu, &threads::as_if(threads, || call(&cpu)).expect("a result")));
-        assert_eq!(one.bytes().unwrap(), many.bytes().unwrap(), "{name}");
+        assert_eq!(one.bytes().expect("elements"), many.bytes().expect("elements"), "{name}");
     });
 }
 

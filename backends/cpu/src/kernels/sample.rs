@@ -66,7 +66,8 @@ impl Along {
     fn mirrored(&self, x: f32) -> f32 {
         let range = self.high - self.low;
         if range <= 0.0 {
-            return self.low;
+            // Between equal centres, an infinity times 0 is no place.
+            return if x.is_nan() { f32::NAN } else { self.low };
         }
         if !self.outside(x) {
             return x;

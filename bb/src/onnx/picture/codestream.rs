@@ -209,7 +209,9 @@ impl Styles {
                 self.changes = self.changes.saturating_add(rest.segment()?.0.len() as u64 / each);
             }
             // TLM, PLT, PPM, PPT, CRG and COM, whose lengths the decoder uses.
-            0x55 | 0x58 | 0x60 | 0x61 | 0x63 | 0x64 => drop(rest.segment()?),
+            0x55 | 0x58 | 0x60 | 0x61 | 0x63 | 0x64 => {
+                let _skipped = rest.segment()?;
+            }
             _ => return None,
         }
         Some(())

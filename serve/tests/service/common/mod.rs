@@ -1,4 +1,5 @@
 //! A server in this process, small models, and a client that sends exactly what a test says.
+#![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "tests")]
 #![allow(dead_code, unreachable_pub, missing_docs, reason = "each test uses a part")]
 
 use bb_cpu as _;

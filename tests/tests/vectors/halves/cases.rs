@@ -48,6 +48,9 @@ fn assert_makes(dtype: DataType, node: NodeProto, operands: &[(&[usize], &[f64])
 
 const F16: DataType = DataType::F16;
 
+/// The extents and the elements of an operand.
+type Operand<'a> = (&'a [usize], &'a [f64]);
+
 #[test]
 fn norms_neither_overflow_nor_vanish() {
     let l2 = || with_int(node("LpNormalization", &["x"], &["y"]), "p", 2);
@@ -103,14 +106,14 @@ fn sums_of_many_terms_keep_their_digits() {
 
 #[test]
 fn what_is_added_to_a_product_is_added_before_rounding() {
-    let (a, b): ((&[usize], &[f64]), (&[usize], &[f64])) = ((&[1, 1], &[200.0]), (&[1, 1], &[400.0]));
+    let (a, b): (Operand<'_>, Operand<'_>) = ((&[1, 1], &[200.0]), (&[1, 1], &[400.0]));
     let halved = |op: &str| with_float(node(op, &["a", "b"], &["y"]), "alpha", 0.5);
     assert_makes(F16, halved("Gemm"), &[a, b], &[40000.0]);
     assert_makes(F16, microsoft(halved("FusedGemm")), &[a, b], &[40000.0]);
     assert_makes(F16, microsoft(halved("FusedMatMul")), &[a, b], &[40000.0]);
     let c: (&[usize], &[f64]) = (&[1], &[-30016.0]);
     assert_makes(F16, node("Gemm", &["a", "b", "c"], &["y"]), &[a, b, c], &[49984.0]);
-    let (x, w): ((&[usize], &[f64]), (&[usize], &[f64])) = ((&[1, 1, 1], &[200.0]), (&[1, 1, 1], &[400.0]));
+    let (x, w): (Operand<'_>, Operand<'_>) = ((&[1, 1, 1], &[200.0]), (&[1, 1, 1], &[400.0]));
     assert_makes(F16, node("Conv", &["x", "w", "b"], &["y"]), &[x, w, c], &[49984.0]);
     assert_makes(F16, microsoft(node("FusedConv", &["x", "w", "b"], &["y"])), &[x, w, c], &[49984.0]);
 }
@@ -119,8 +122,7 @@ fn what_is_added_to_a_product_is_added_before_rounding() {
 fn moments_are_those_of_the_numbers_and_not_of_rounded_sums() {
     let x: (&[usize], &[f64]) = (&[1, 1, 1, 2], &[-40000.0, 40000.0]);
     assert_makes(F16, node("MeanVarianceNormalization", &["x"], &["y"]), &[x], &[-1.0, 1.0]);
-    let (x, ones): ((&[usize], &[f64]), (&[usize], &[f64])) =
-        ((&[1, 1, 2], &[40000.0, 40000.0]), (&[2], &[1.0, 1.0]));
+    let (x, ones): (Operand<'_>, Operand<'_>) = ((&[1, 1, 2], &[40000.0, 40000.0]), (&[2], &[1.0, 1.0]));
     let skip = node("SkipSimplifiedLayerNormalization", &["x", "s", "g"], &["y"]);
     assert_makes(F16, microsoft(skip), &[x, x, ones], &[1.0, 1.0]);
     let x: (&[usize], &[f64]) = (&[1, 1, 2], &[-40000.0, 40000.0]);

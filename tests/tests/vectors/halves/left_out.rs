@@ -9,8 +9,11 @@ const AS_OPERATOR: &str = "measured as the operator of the name";
 const NO_HALVES: &str = "takes no 16-bit floats";
 const TRUTH: &str = "truth values";
 
+const SOFTMAX: &str = "up to 2048 terms each step rounds, as in the function by which ONNX defines it";
+
 /// Operators.
 pub(super) const OPERATORS: &[(&str, &str)] = &[
+    ("Softmax", SOFTMAX),
     ("Bernoulli", RANDOM),
     ("Dropout", RANDOM),
     ("Multinomial", RANDOM),
@@ -57,6 +60,7 @@ pub(super) const OPERATIONS: &[(&str, &str)] = &[
     ("fused_conv", GRAPH),
     ("sample_token", RANDOM),
     ("quantized_linear", QUANTISED),
+    ("softmax", SOFTMAX),
     ("roi_align", AS_OPERATOR),
     ("max_roi_pool", AS_OPERATOR),
     ("tree_ensemble", AS_OPERATOR),

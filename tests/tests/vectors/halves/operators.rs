@@ -10,6 +10,9 @@ use prost::Message;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 
+/// The results of a call.
+type Made = Result<Vec<TensorData>, bb::Error>;
+
 /// The most calls of one operator. Calls differ in their attributes or in the types of their operands.
 const MOST: usize = 5;
 
@@ -189,8 +192,7 @@ impl Call {
         &'a self,
         on: &'a Arc<dyn BackendRuntime>,
         dtype: DataType,
-    ) -> Result<impl Fn(&[TensorData]) -> Result<Vec<TensorData>, bb::Error> + 'a, Box<dyn std::error::Error>>
-    {
+    ) -> Result<impl Fn(&[TensorData]) -> Made + 'a, Box<dyn std::error::Error>> {
         let executable = self.compiled(on, dtype)?;
         Ok(move |operands: &[TensorData]| {
             let mut inputs = Vec::new();
