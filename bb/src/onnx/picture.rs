@@ -15,6 +15,8 @@ use bb_ir::TensorData;
 use bb_ir::{DataType, memory};
 
 #[cfg(feature = "image")]
+mod claims;
+#[cfg(feature = "image")]
 mod codestream;
 #[cfg(feature = "image")]
 mod formats;

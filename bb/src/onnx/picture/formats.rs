@@ -1,5 +1,6 @@
 //! Pictures in the formats that the crate `image` decodes.
 
+use super::claims;
 use super::{Bound, Decoded, PIXELS_AT_ONCE, Pixels, Wrong};
 use crate::RunOptions;
 use bb_ir::{DataType, memory};
@@ -70,6 +71,9 @@ pub(super) fn decode(file: &[u8], pixels: Pixels, bound: Bound<'_>) -> Result<Op
     let watched = Watched { file: Cursor::new(file), since: 0 };
     let Ok(mut reader) = ImageReader::new(watched).with_guessed_format() else { return none() };
     let format = reader.format();
+    if format == Some(ImageFormat::Tiff) && !claims::lists_are_in_file(file) {
+        return none();
+    }
     reader.limits(limits(MOST_BYTES));
     let mut decoder = match reader.into_decoder() {
         Ok(decoder) => decoder,
@@ -79,6 +83,9 @@ pub(super) fn decode(file: &[u8], pixels: Pixels, bound: Bound<'_>) -> Result<Op
     let shape = [height as usize, width as usize, pixels.channels()];
     bound(DataType::U8, &shape)?;
     let (bytes, samples) = (decoder.total_bytes(), u64::from(width) * u64::from(height) * 3);
+    if format == Some(ImageFormat::WebP) && !claims::frames_are_within(file, [width, height]) {
+        return none();
+    }
     let mut needed = bytes.saturating_add(MOST_ASIDE);
     if format == Some(ImageFormat::Jpeg) {
         let scanned = samples.saturating_mul(scans(file));
