@@ -16,7 +16,9 @@ use prost::Message;
 use serde_json::json;
 use std::io::{BufReader, Read, Write};
 use std::net::{SocketAddr, TcpStream};
+use std::ops::Deref;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 use tonic::Code;
 use tonic::transport::Endpoint;
@@ -31,10 +33,28 @@ fn zeros() -> ModelConfig {
     made("zeros", &model(graph(vec![n], vec![node("ConstantOfShape", &["n"], &["y"], vec![])], vec![y])))
 }
 
-fn server(change: impl FnOnce(&mut Config)) -> Server {
+/// A server whose test runs alone, because tests measure the memory of the process and the time of honest clients.
+struct Alone {
+    server: Server,
+    /// Given up after the server has ended, because fields are dropped in their order.
+    _turn: MutexGuard<'static, ()>,
+}
+
+impl Deref for Alone {
+    type Target = Server;
+
+    fn deref(&self) -> &Server {
+        &self.server
+    }
+}
+
+fn server(change: impl FnOnce(&mut Config)) -> Alone {
+    static TURN: Mutex<()> = Mutex::new(());
+    // A test that failed before leaves nothing that this one reads.
+    let _turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
     let mut config = config(vec![made("double", &double()), zeros(), made("count", &counting())]);
     change(&mut config);
-    Server::start(config).unwrap()
+    Alone { server: Server::start(config).unwrap(), _turn }
 }
 
 /// A request for this many bytes.
@@ -309,7 +329,7 @@ fn dribblers_do_not_hold_the_end() {
             }
         });
         let start = Instant::now();
-        let stopped = server.shut_down();
+        let stopped = server.server.shut_down();
         done.store(true, Ordering::Relaxed);
         assert!(start.elapsed() < Duration::from_secs(4), "{:?}", start.elapsed());
         assert!(stopped.finished, "nothing was left to answer");
