@@ -264,7 +264,10 @@ impl Model {
     /// Refuses a model whose rows are not known to be independent in runs of up to `most` rows.
     pub(crate) fn check_rows(&self, inputs: Vec<RowInput>, most: usize) -> Result<(), Error> {
         let known = |proofs: &Vec<RowsChecked>| {
-            proofs.iter().find(|known| known.inputs == inputs && known.most == most).map(|known| known.proof.clone())
+            proofs
+                .iter()
+                .find(|known| known.inputs == inputs && known.most == most)
+                .map(|known| known.proof.clone())
         };
         let lock = || self.proofs.lock().unwrap_or_else(PoisonError::into_inner);
         let found = known(&lock());

@@ -168,7 +168,11 @@ fn joined(dtype: DataType, chunks: &[TensorData]) -> Result<ArrayRef, ArrowError
             Ok(Arc::new(texts.finish()))
         }
         DataType::Bool => {
-            let chunks = chunks.iter().map(TensorData::unaligned_bytes).collect::<Result<Vec<_>, _>>().map_err(damaged)?;
+            let chunks = chunks
+                .iter()
+                .map(TensorData::unaligned_bytes)
+                .collect::<Result<Vec<_>, _>>()
+                .map_err(damaged)?;
             let truths = chunks.into_iter().flatten().map(|byte| *byte != 0);
             Ok(Arc::new(BooleanArray::new(BooleanBuffer::from_iter(truths), None)))
         }
