@@ -30,11 +30,9 @@ impl<'a, T> Operands<'a, T> {
     pub fn required(&mut self) -> Result<&'a T, Error> {
         let index = self.at;
         self.at += 1;
-        self.inputs.get(index).copied().flatten().ok_or(Error::Operand {
-            op: self.op,
-            index,
-            expected: "a tensor",
-        })
+        // Made only where it is returned: dropping an error costs as much as the rest of this.
+        let missing = || Error::Operand { op: self.op, index, expected: "a tensor" };
+        self.inputs.get(index).copied().flatten().ok_or_else(missing)
     }
 
     /// Returns the next operand, which is optional.
@@ -55,7 +53,9 @@ impl<'a, T> Operands<'a, T> {
         self.at = self.inputs.len();
         rest.iter()
             .enumerate()
-            .map(|(i, x)| x.ok_or(Error::Operand { op: self.op, index: from + i, expected: "a tensor" }))
+            .map(|(i, x)| {
+                x.ok_or_else(|| Error::Operand { op: self.op, index: from + i, expected: "a tensor" })
+            })
             .collect()
     }
 
@@ -66,12 +66,16 @@ impl<'a, T> Operands<'a, T> {
     /// [`Error::Surplus`] if there are more operands than the operation takes.
     #[inline]
     pub fn end(&self) -> Result<(), Error> {
-        match self.inputs.get(self.at..) {
-            Some(rest) if rest.iter().any(Option::is_some) => {
-                Err(Error::Surplus { op: self.op, what: "operands", takes: self.at, got: self.inputs.len() })
-            }
-            _ => Ok(()),
+        if self.inputs.len() <= self.at { Ok(()) } else { self.surplus() }
+    }
+
+    /// Looks at what is left, which few calls have.
+    #[cold]
+    fn surplus(&self) -> Result<(), Error> {
+        if self.inputs.get(self.at..).unwrap_or_default().iter().all(Option::is_none) {
+            return Ok(());
         }
+        Err(Error::Surplus { op: self.op, what: "operands", takes: self.at, got: self.inputs.len() })
     }
 }
 
@@ -82,9 +86,11 @@ impl<'a, T> Operands<'a, T> {
 /// [`Error::Surplus`] if one is left.
 #[inline]
 pub fn no_more_params(op: &'static str, given: usize, left: usize) -> Result<(), Error> {
-    if left == 0 {
-        return Ok(());
-    }
+    if left == 0 { Ok(()) } else { surplus_params(op, given, left) }
+}
+
+#[cold]
+fn surplus_params(op: &'static str, given: usize, left: usize) -> Result<(), Error> {
     Err(Error::Surplus { op, what: "parameters", takes: given - left, got: given })
 }
 

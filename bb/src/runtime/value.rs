@@ -80,7 +80,8 @@ impl Value {
         inputs: &[Option<&Value>],
         params: &[Param<'_>],
     ) -> DispatchResult {
-        let runtime = super::instances::running(self.owner).ok_or(Error::Gone { owner: self.owner })?;
+        let runtime =
+            super::instances::running(self.owner).ok_or_else(|| Error::Gone { owner: self.owner })?;
         runtime.dispatch_atomic(op, inputs, params)
     }
 
@@ -125,7 +126,8 @@ impl Value {
                 return Err(too_large().into());
             }
         }
-        let runtime = super::instances::running(self.owner).ok_or(Error::Gone { owner: self.owner })?;
+        let runtime =
+            super::instances::running(self.owner).ok_or_else(|| Error::Gone { owner: self.owner })?;
         let host = runtime.to_host(self)?;
         if host.byte_len() > limit {
             return Err(too_large().into());
