@@ -6,7 +6,7 @@ use bb::coverage::{Coverage, How};
 use bb::ir::graph::{Dim, ValueId, ValueType};
 use bb::onnx::OnnxValue;
 use bb::{BackendHandle, CompileOptions, DataType, ErasedExecutable, Module, Port, TensorData, Value};
-use bb_cpu as _;
+use bb_cpu::Cpu;
 use bb_ir::Limits;
 use bytes::Bytes;
 use serde::Deserialize;
@@ -14,6 +14,11 @@ use serde_json::{Value as Json, json};
 use std::cell::OnceCell;
 use std::collections::BTreeMap;
 use std::sync::Arc;
+
+/// Names the module of the backend. A linker for WebAssembly takes an object of a library only if something names it: without
+/// link-time optimisation, `use bb_cpu as _` leaves out the object that registers the backend.
+#[used]
+static LINKED: fn() -> Cpu = Cpu::new;
 
 /// What JavaScript may set when it opens a session.
 #[derive(Debug, Default, Deserialize)]
