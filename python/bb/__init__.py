@@ -5,8 +5,8 @@
     session = bb.Session("model.onnx")
     [scores] = session.run({"x": x})
 
-`Session` behaves like `onnxruntime.InferenceSession`; `import bb as onnxruntime` is enough for most programs. `bb.backend` is ONNX's
-backend interface.
+`Session` behaves like `onnxruntime.InferenceSession`; `import bb as onnxruntime` is enough for most programs, and
+`bb.onnxruntime.install()` for those of others. `bb.backend` is ONNX's backend interface.
 """
 
 from __future__ import annotations
@@ -18,14 +18,27 @@ from typing import Any, cast
 
 from . import errors
 from ._bb import CancelToken, backends, limits
+from ._binding import IOBinding
 from ._options import (
     ExecutionMode,
+    ExecutionOrder,
     GraphOptimizationLevel,
     RunOptions,
     SessionOptions,
     get_available_providers,
 )
+from ._process import (
+    ABSENT,
+    disable_telemetry_events,
+    enable_telemetry_events,
+    get_build_info,
+    has_collective_ops,
+    preload_dlls,
+    set_default_logger_severity,
+    set_default_logger_verbosity,
+)
 from ._session import ModelMetadata, NodeArg, Session
+from ._value import OrtDevice, OrtValue
 from .errors import (
     BackendError,
     Cancelled,
@@ -44,13 +57,30 @@ from .errors import (
     UnsupportedError,
 )
 
-#: The name that ONNX Runtime has for a session.
+#: The names that ONNX Runtime has for a session and a binding.
 InferenceSession = Session
+SessionIOBinding = IOBinding
+get_all_providers = get_available_providers
 
 try:
     __version__ = _version("bb")
 except PackageNotFoundError:
     __version__ = "0"
+
+
+def get_version_string() -> str:
+    """The version of the package."""
+    return __version__
+
+
+def __getattr__(name: str) -> Any:
+    if name == "capi":
+        from importlib import import_module
+
+        return import_module(".capi", __name__)
+    if name in ABSENT:
+        raise AttributeError(f"bb has no `{name}`: {ABSENT[name]}")
+    raise AttributeError(f"module 'bb' has no attribute {name!r}")
 
 
 def get_device() -> str:
@@ -106,9 +136,11 @@ __all__ = [
     "DeadlineExceeded",
     "Error",
     "ExecutionMode",
+    "ExecutionOrder",
     "FileError",
     "FileNotFound",
     "GraphOptimizationLevel",
+    "IOBinding",
     "InferenceSession",
     "InputError",
     "InternalError",
@@ -117,20 +149,32 @@ __all__ = [
     "ModelError",
     "ModelMetadata",
     "NodeArg",
+    "OrtDevice",
+    "OrtValue",
     "OutOfMemory",
     "OutputError",
     "RunError",
     "RunOptions",
     "Session",
+    "SessionIOBinding",
     "SessionOptions",
     "UnsupportedError",
     "backends",
     "compare",
     "coverage",
+    "disable_telemetry_events",
+    "enable_telemetry_events",
     "errors",
+    "get_all_providers",
     "get_available_providers",
+    "get_build_info",
     "get_device",
+    "get_version_string",
+    "has_collective_ops",
     "inspect",
     "limits",
+    "preload_dlls",
     "profile",
+    "set_default_logger_severity",
+    "set_default_logger_verbosity",
 ]

@@ -27,8 +27,9 @@ class CancelToken:
 
 @disjoint_base
 class Session:
-    def __new__(
-        cls,
+    def __new__(cls, *_args: Any, **_kwargs: Any) -> Self: ...
+    def _open(
+        self,
         model: Any,
         folder: str | PathLike[str] | None,
         backend: str,
@@ -37,7 +38,7 @@ class Session:
         dims: Mapping[str, int],
         limits: Mapping[str, str],
         flags: Mapping[str, bool],
-    ) -> Self: ...
+    ) -> None: ...
     def run(
         self,
         output_names: Any = None,

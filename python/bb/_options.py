@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import enum
 import warnings
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Any
 
 from . import _bb
@@ -21,6 +21,14 @@ class GraphOptimizationLevel(enum.IntEnum):
     ORT_ENABLE_EXTENDED = 2
     ORT_ENABLE_LAYOUT = 3
     ORT_ENABLE_ALL = 99
+
+
+class ExecutionOrder(enum.IntEnum):
+    """In which order nodes run. `bb` chooses the order that needs least memory."""
+
+    DEFAULT = 0
+    PRIORITY_BASED = 1
+    MEMORY_EFFICIENT = 2
 
 
 class ExecutionMode(enum.IntEnum):
@@ -48,8 +56,9 @@ class _Known:
 class SessionOptions(_Known):
     """The options of a session that ONNX Runtime has.
 
-    `intra_op_num_threads` and `add_free_dimension_override_by_name` do what they do there. The others are accepted, because they
-    decide how ONNX Runtime works inside, and have no effect.
+    `intra_op_num_threads` and `add_free_dimension_override_by_name` do what they do there. Those that make ONNX Runtime write files
+    are refused when a session is opened. The others are accepted, because they decide how ONNX Runtime works inside, and have no
+    effect.
     """
 
     _known = {
@@ -65,6 +74,10 @@ class SessionOptions(_Known):
         "log_verbosity_level": 0,
         "logid": "",
         "use_deterministic_compute": False,
+        "use_per_session_threads": True,
+        "enable_profiling": False,
+        "profile_file_prefix": "onnxruntime_profile_",
+        "optimized_model_filepath": "",
     }
 
     def __init__(self) -> None:
@@ -84,9 +97,40 @@ class SessionOptions(_Known):
         """Returns an entry."""
         return self._config[key]
 
+    def add_free_dimension_override_by_denotation(self, denotation: str, extent: int) -> None:
+        """Not there: an extent is given by the name of its dimension."""
+        raise NotImplementedError("bb gives extents by name: `add_free_dimension_override_by_name`, or `dims` of a session")
+
+    def add_initializer(self, name: str, value: Any) -> None:
+        """Not there: a run takes values for initializers that are inputs, too."""
+        raise NotImplementedError("bb takes no initializers from outside; feed them as inputs, or write them into the model")
+
+    def add_external_initializers(self, names: Sequence[str], values: Sequence[Any]) -> None:
+        """Not there, as `add_initializer` is not."""
+        self.add_initializer("", None)
+
+    def register_custom_ops_library(self, path: str) -> None:
+        """Not there: a library of operators for ONNX Runtime has that library's interface."""
+        raise NotImplementedError(f"bb cannot load {path!r}: operators of one's own are written as families of bb")
+
+    def add_provider(self, name: str, options: dict[str, str] | None = None) -> None:
+        """Not there: a session is given its backend."""
+        raise NotImplementedError(f"name the backend when a session is opened: bb.Session(model, providers=[{name!r}])")
+
     def _threads(self) -> int | None:
         threads: int = getattr(self, "intra_op_num_threads")
         return threads or None
+
+    def _refuse_what_writes_files(self) -> None:
+        if getattr(self, "enable_profiling"):
+            raise NotImplementedError(
+                "bb writes no file of times: leave `enable_profiling` out and call `session.profile(feeds)`"
+            )
+        if getattr(self, "optimized_model_filepath"):
+            raise NotImplementedError(
+                "bb writes no optimised ONNX file: leave `optimized_model_filepath` out, and use `session.save(path)` for a"
+                " compiled model or the command `bb export`"
+            )
 
 
 class RunOptions(_Known):
@@ -121,6 +165,36 @@ class RunOptions(_Known):
     def add_run_config_entry(self, key: str, value: str) -> None:
         """Keeps an entry, which has no effect."""
         self._config[key] = value
+
+
+def check_provider_options(providers: Sequence[Any] | None, provider_options: Sequence[Any] | None) -> None:
+    """Compares the forms that options of providers have: a list beside the providers, or pairs among them, not both.
+
+    They tune devices of ONNX Runtime, so that they have no effect. Those of its CPU provider have none there, either.
+    """
+    pairs = [provider for provider in providers or () if not isinstance(provider, str)]
+    for pair in pairs:
+        if not (isinstance(pair, (list, tuple)) and len(pair) == 2 and isinstance(pair[0], str) and isinstance(pair[1], dict)):
+            raise ValueError(f"a provider is a name, or a pair of a name and a dict of options; got {pair!r}")
+    if not provider_options:
+        return
+    if not providers:
+        raise ValueError("`provider_options` are given without `providers`")
+    if len(provider_options) != len(providers):
+        raise ValueError(
+            f"`provider_options` has {len(provider_options)} entries for {len(providers)} providers; expected one for each"
+        )
+    for options in provider_options:
+        if not isinstance(options, dict):
+            raise ValueError(f"`provider_options` must be a list of dicts, got {options!r} in it")
+    if pairs:
+        raise ValueError("options of providers are given twice: beside the providers and among them")
+
+
+def check_disabled_optimizers(names: Collection[str] | None) -> None:
+    """Checks the form of names of ONNX Runtime's rewritings, of which there are none."""
+    if names is not None and (isinstance(names, str) or not all(isinstance(name, str) for name in names)):
+        raise TypeError(f"`disabled_optimizers` must be a list or set of `str`, got {names!r}")
 
 
 def get_available_providers() -> list[str]:

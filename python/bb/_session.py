@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple, Self, cast
-
+from collections.abc import Callable, Collection, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from . import _bb
-from ._options import SessionOptions, backend_of
+from ._options import RunOptions, SessionOptions, backend_of, check_disabled_optimizers, check_provider_options
+from ._value import OrtValue
+
+if TYPE_CHECKING:
+    from ._binding import IOBinding
 
 _FLAGS = ("recognize", "fold_scales", "refuse_host", "refuse_lowered")
 
@@ -54,6 +57,7 @@ class Session(_bb.Session):
         recognize: whether parts that a model spells out become one operation; the last digits differ.
         fold_scales: whether scales join the weights of products and convolutions; the last digits differ.
         refuse_host: whether to refuse models with nodes that the host computes.
+        disabled_optimizers: names of ONNX Runtime's rewritings; `bb` has none of these.
         refuse_lowered: whether to refuse models with nodes for which the backend has no operation of its own.
     """
 
@@ -63,8 +67,8 @@ class Session(_bb.Session):
     _initializer_args: list[NodeArg]
     _output_args: list[NodeArg]
 
-    def __new__(
-        cls,
+    def __init__(
+        self,
         path_or_bytes: Any,
         backend: Any = None,
         threads: Any = None,
@@ -76,8 +80,9 @@ class Session(_bb.Session):
         folder: str | os.PathLike[str] | None = None,
         memory: int | None = None,
         limits: Mapping[str, Any] | None = None,
+        disabled_optimizers: Collection[str] | None = None,
         **flags: Any,
-    ) -> Self:
+    ) -> None:
         # ONNX Runtime's order is: model, options, providers, options of providers.
         if isinstance(backend, SessionOptions):
             backend, sess_options = None, backend
@@ -86,11 +91,14 @@ class Session(_bb.Session):
         for name in flags:
             if name not in _FLAGS:
                 raise TypeError(f"Session() got an unexpected keyword argument {name!r}")
-        if provider_options and any(provider_options):
-            raise ValueError("`provider_options` have no meaning for the backends of bb")
+        check_provider_options(providers, provider_options)
+        check_disabled_optimizers(disabled_optimizers)
         options = sess_options if sess_options is not None else SessionOptions()
+        options._refuse_what_writes_files()
         name = backend_of(backend, providers)
         threads = threads if threads is not None else options._threads()
+        if isinstance(threads, int) and threads < 1:
+            raise ValueError(f"`threads` must be at least 1, got {threads}")
         bound = {**options._dims, **(dims or {})}
         texts = {key: str(value) for key, value in (limits or {}).items()}
         if isinstance(path_or_bytes, (bytearray, memoryview)):
@@ -100,16 +108,12 @@ class Session(_bb.Session):
         model = path_or_bytes if isinstance(path_or_bytes, bytes) else os.fspath(path_or_bytes)
         given = {flag: bool(value) for flag, value in flags.items()}
         arguments = (model, folder, name, threads, memory, bound, texts, given)
-        session = super().__new__(cls, *arguments)
-        session._arguments = arguments
-        session._options = options
-        session._input_args = [NodeArg(*port[:3]) for port in session._inputs() if not port[3]]
-        session._initializer_args = [NodeArg(*port[:3]) for port in session._inputs() if port[3]]
-        session._output_args = [NodeArg(*port[:3]) for port in session._outputs()]
-        return session
-
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
-        """Everything happened when the session was made."""
+        self._open(*arguments)
+        self._arguments = arguments
+        self._options = options
+        self._input_args = [NodeArg(*port[:3]) for port in self._inputs() if not port[3]]
+        self._initializer_args = [NodeArg(*port[:3]) for port in self._inputs() if port[3]]
+        self._output_args = [NodeArg(*port[:3]) for port in self._outputs()]
 
     def get_inputs(self) -> list[NodeArg]:
         """The inputs that a run needs."""
@@ -137,6 +141,17 @@ class Session(_bb.Session):
         """The options of the backend, by the name that `get_providers` gives: none."""
         return {name: {} for name in self.get_providers()}
 
+    def set_providers(
+        self, providers: Sequence[Any] | None = None, provider_options: Sequence[Any] | None = None
+    ) -> None:
+        """Checks that the session runs on the first of the providers that there is; the backend of a session does not change."""
+        check_provider_options(providers, provider_options)
+        name = backend_of(None, providers)
+        if name != self.backend:
+            raise ValueError(
+                f"the session runs on {self.backend!r}; open another one for {name!r}: bb.Session(model, {name!r})"
+            )
+
     def disable_fallback(self) -> None:
         """Does nothing: a session never goes to another backend."""
 
@@ -146,6 +161,48 @@ class Session(_bb.Session):
     def get_session_options(self) -> SessionOptions:
         """The options that were given."""
         return self._options
+
+    def end_profiling(self) -> str:
+        """Not there: `profile` measures the parts of a model."""
+        raise NotImplementedError("bb writes no file of times; `session.profile(feeds)` measures each part of the model")
+
+    def get_profiling_start_time_ns(self) -> int:
+        """When profiling began, in nanoseconds: 0, because `profile` measures instead."""
+        return 0
+
+    def run_async(
+        self,
+        output_names: Any,
+        input_feed: Any,
+        callback: Callable[[list[Any], Any, str], Any],
+        user_data: Any,
+        run_options: RunOptions | None = None,
+    ) -> None:
+        """Runs the model in a thread of the package and then calls `callback(outputs, user_data, error)` there.
+
+        The error is empty if the run succeeded; otherwise there are no outputs. What the callback raises is printed as
+        exceptions of threads are (`sys.unraisablehook`).
+        """
+        from ._later import start
+
+        start(self, output_names, input_feed, callback, user_data, run_options)
+
+    def run_with_ort_values(
+        self, output_names: Any, input_dict_ort_values: Mapping[str, Any], run_options: RunOptions | None = None
+    ) -> list[OrtValue]:
+        """Runs the model on values and returns values."""
+        outputs = self.run(output_names, input_dict_ort_values, run_options)
+        return [OrtValue(output) for output in outputs]
+
+    def io_binding(self) -> IOBinding:
+        """A binding of inputs and outputs to memory, for `run_with_iobinding`."""
+        from ._binding import IOBinding
+
+        return IOBinding(self)
+
+    def run_with_iobinding(self, iobinding: IOBinding, run_options: RunOptions | None = None) -> None:
+        """Runs the model on the inputs of a binding and leaves the outputs in it."""
+        iobinding._run(run_options)
 
     def inspect(self) -> dict[str, Any]:
         """What the model is: its inputs, outputs, operators, parameters, and what it says that is not so."""
@@ -190,7 +247,9 @@ class Session(_bb.Session):
         return self
 
     def __reduce__(self) -> Any:
-        return (_reopen, (type(self), self._arguments, self._options))
+        own = ("_arguments", "_options", "_input_args", "_initializer_args", "_output_args")
+        state = {name: value for name, value in self.__dict__.items() if name not in own}
+        return (_reopen, (type(self), self._arguments, self._options), state or None)
 
     def __repr__(self) -> str:
         model = self._arguments[0]
@@ -199,8 +258,10 @@ class Session(_bb.Session):
 
 
 def _reopen(cls: type[Session], arguments: tuple[Any, ...], options: SessionOptions) -> Session:
-    """Opens a pickled session."""
+    """Opens a pickled session. A subclass may have a constructor with arguments of its own, which is not called."""
     model, folder, backend, threads, memory, dims, limits, flags = arguments
-    return cls(
-        model, backend, threads, dims, sess_options=options, folder=folder, memory=memory, limits=limits, **flags
+    session = cls.__new__(cls)
+    Session.__init__(
+        session, model, backend, threads, dims, sess_options=options, folder=folder, memory=memory, limits=limits, **flags
     )
+    return session

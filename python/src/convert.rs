@@ -24,6 +24,10 @@ pub(crate) enum Problem {
     #[error("element {index} is of type `{got}`; expected `str`, or `bytes` in UTF-8")]
     Text { index: usize, got: String },
 
+    /// An array of objects is given where numbers are declared.
+    #[error("the array holds Python objects (its element type is `object`), expected numbers: convert it by `astype` first")]
+    Objects,
+
     /// NumPy does not have an element type, and no installed package adds it.
     #[error(
         "NumPy has no elements of {dtype}; the package `ml_dtypes` has them as `{name}`: pip install ml_dtypes"

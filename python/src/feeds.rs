@@ -2,9 +2,11 @@
 
 use crate::arrays;
 use crate::convert::{Problem, wrong_kind};
+use crate::dtypes::{Elements, elements};
 use bb::ir::graph::ValueType;
 use bb::onnx::OnnxValue;
 use bb::{DataType, TensorData};
+use numpy::{PyUntypedArray, PyUntypedArrayMethods};
 use pyo3::exceptions::{PyAttributeError, PyBufferError, PyTypeError};
 use pyo3::intern;
 use pyo3::prelude::*;
@@ -50,7 +52,7 @@ pub(crate) fn value(object: &Bound<'_, PyAny>, ty: &ValueType) -> Result<OnnxVal
 /// The errors of [`arrays::tensor`] and [`arrays::from_dlpack`]; what Python raises.
 pub(crate) fn tensor(object: &Bound<'_, PyAny>, declared: Option<DataType>) -> Result<TensorData, Problem> {
     if let Some(array) = arrays::as_array(object) {
-        return arrays::tensor(array);
+        return numbers_unless_strings(array, declared);
     }
     let py = object.py();
     if object.hasattr(intern!(py, "__dlpack__"))? {
@@ -70,14 +72,25 @@ pub(crate) fn tensor(object: &Bound<'_, PyAny>, declared: Option<DataType>) -> R
         _ => asarray.call1((object,))?,
     };
     let array = arrays::as_array(&array).ok_or_else(|| wrong_kind("an array", object))?;
-    if matches!(
-        crate::dtypes::elements(&numpy::PyUntypedArrayMethods::dtype(array)),
-        crate::dtypes::Elements::Objects
-    ) && declared != Some(DataType::String)
-    {
+    if declared.is_none() && holds_objects(array) {
         return Err(wrong_kind("an array of numbers", object));
     }
+    numbers_unless_strings(array, declared)
+}
+
+/// Makes a tensor of an array, which may hold objects only where strings are declared, or nothing.
+fn numbers_unless_strings(
+    array: &Bound<'_, PyUntypedArray>,
+    declared: Option<DataType>,
+) -> Result<TensorData, Problem> {
+    if declared.is_some_and(|dtype| dtype != DataType::String) && holds_objects(array) {
+        return Err(Problem::Objects);
+    }
     arrays::tensor(array)
+}
+
+fn holds_objects(array: &Bound<'_, PyUntypedArray>) -> bool {
+    matches!(elements(&array.dtype()), Elements::Objects)
 }
 
 /// Tells whether an object says with this exception that it does not give DLPack's structure.

@@ -18,15 +18,20 @@ use smallvec::SmallVec;
 use std::collections::HashMap;
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
 /// How many lists of outputs a session keeps what it compiled for.
 const KEPT: usize = 16;
 
-/// A model on a backend. Threads may share it: nothing of it changes but what it keeps to be quicker.
+/// A model on a backend, once it was opened. Threads may share it.
+///
+/// An object is made before it is opened, so that a subclass has a constructor with arguments of its own.
 #[pyclass(frozen, subclass, weakref, module = "bb")]
-pub(crate) struct Session {
+pub(crate) struct Session(OnceLock<Opened>);
+
+/// A model on a backend. Nothing of it changes but what it keeps to be quicker.
+pub(crate) struct Opened {
     pub(crate) handle: BackendHandle,
     pub(crate) module: Module,
     options: CompileOptions,
@@ -42,11 +47,18 @@ type Inputs = SmallVec<[Option<OnnxValue<TensorData>>; 4]>;
 
 #[pymethods]
 impl Session {
-    /// Opens a model; the class `bb.Session` calls this.
+    /// Makes a session that is not open.
     #[new]
+    #[pyo3(signature = (*_args, **_kwargs))]
+    fn new(_args: &Bound<'_, PyTuple>, _kwargs: Option<&Bound<'_, PyDict>>) -> Session {
+        Session(OnceLock::new())
+    }
+
+    /// Opens a model, once; the constructor of `bb.Session` calls this.
     #[pyo3(signature = (model, folder, backend, threads, memory, dims, limits, flags))]
     #[expect(clippy::too_many_arguments, reason = "the class in Python gathers them")]
-    fn new(
+    fn _open(
+        &self,
         py: Python<'_>,
         model: &Bound<'_, PyAny>,
         folder: Option<PathBuf>,
@@ -56,7 +68,7 @@ impl Session {
         dims: HashMap<String, usize>,
         limits: HashMap<String, String>,
         flags: HashMap<String, bool>,
-    ) -> PyResult<Session> {
+    ) -> PyResult<()> {
         let source = match model.cast::<PyBytes>() {
             Ok(bytes) => Source::Bytes(arrays::lent(bytes), folder),
             Err(_) => Source::File(model.extract()?),
@@ -92,7 +104,8 @@ impl Session {
         let module = module.map_err(|error: LoadError| raise_load(py, error))?;
         let all = Compiled::new(py, &handle, &module, &options)?;
         let (all, others) = (Arc::new(all), Mutex::default());
-        Ok(Session { handle, module, options, source, limits: within, all, others })
+        let opened = Opened { handle, module, options, source, limits: within, all, others };
+        self.0.set(opened).map_err(|_| PyValueError::new_err("the session is open already"))
     }
 
     /// Runs the model.
@@ -123,20 +136,21 @@ impl Session {
             (Some(_), Some(_)) => return Err(PyTypeError::new_err("the outputs are given twice")),
             (names, fetch) => names.or(fetch),
         };
-        let compiled = self.of(py, names.as_ref())?;
-        let inputs = self.inputs(&compiled, &feeds)?;
+        let opened = self.opened()?;
+        let compiled = opened.of(py, names.as_ref())?;
+        let inputs = opened.inputs(&compiled, &feeds)?;
         let options = options(run_options.as_ref(), timeout, cancel.as_ref())?;
-        let run = || self.compute(&compiled, &inputs);
+        let run = || opened.compute(&compiled, &inputs);
         let outputs = interrupt::detached(py, options.as_ref(), run)?;
         let outputs = match outputs {
             Ok(outputs) => outputs,
-            Err(error) => return Err(self.failed(py, &compiled, &inputs, &error)),
+            Err(error) => return Err(opened.failed(py, &compiled, &inputs, &error)),
         };
         let list = PyList::empty(py);
         for output in outputs {
             let object = match output {
-                OnnxValue::Tensor(x) => results::array(py, &self.handle, x),
-                other => results::object(py, &self.handle, other),
+                OnnxValue::Tensor(x) => results::array(py, &opened.handle, x),
+                other => results::object(py, &opened.handle, other),
             };
             list.append(object.map_err(|problem| raise_problem(py, problem, None))?)?;
         }
@@ -145,49 +159,54 @@ impl Session {
 
     /// The inputs: name, type, extents, and whether one may be left out.
     fn _inputs<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyList>> {
-        ports(py, &self.all.inputs)
+        ports(py, &self.opened()?.all.inputs)
     }
 
     /// The outputs.
     fn _outputs<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyList>> {
-        ports(py, &self.all.outputs)
+        ports(py, &self.opened()?.all.outputs)
     }
 
     /// Writes the compiled model to a file, with the plans that were made so far.
     fn save(&self, py: Python<'_>, path: PathBuf) -> PyResult<()> {
-        let saved = interrupt::detached(py, None, || self.all.executable.save(&path))?;
+        let opened = self.opened()?;
+        let saved = interrupt::detached(py, None, || opened.all.executable.save(&path))?;
         saved.map_err(|error| raise(py, Phase::Compile, &error, None))
     }
 
     /// What the model is, as JSON.
     fn _inspect(&self, py: Python<'_>) -> PyResult<String> {
-        interrupt::detached(py, None, || crate::report::inspect(&self.handle, &self.module))
+        let opened = self.opened()?;
+        interrupt::detached(py, None, || crate::report::inspect(&opened.handle, &opened.module))
     }
 
     /// What the model file says of itself, as JSON.
     fn _facts(&self, py: Python<'_>) -> PyResult<String> {
-        let facts = interrupt::detached(py, None, || crate::report::facts(&self.source, &self.limits))?;
+        let opened = self.opened()?;
+        let facts = interrupt::detached(py, None, || crate::report::facts(&opened.source, &opened.limits))?;
         facts.map_err(|error| raise(py, Phase::Load, &error.into(), None))
     }
 
     /// What runs each node, as JSON.
     fn _coverage(&self, py: Python<'_>) -> PyResult<String> {
-        interrupt::detached(py, None, || crate::report::coverage(&self.handle, &self.module))
+        let opened = self.opened()?;
+        interrupt::detached(py, None, || crate::report::coverage(&opened.handle, &opened.module))
     }
 
     /// Runs the model and measures each part of it, as JSON.
     fn _profile(&self, py: Python<'_>, feeds: &Bound<'_, PyAny>, runs: u32, warmup: u32) -> PyResult<String> {
-        let inputs = self.inputs(&self.all, feeds)?;
+        let opened = self.opened()?;
+        let inputs = opened.inputs(&opened.all, feeds)?;
         let profile = interrupt::detached(py, None, || {
-            let values = self.upload(&inputs)?;
-            crate::report::profile(&*self.all.executable, &values, runs, warmup)
+            let values = opened.upload(&inputs)?;
+            crate::report::profile(&*opened.all.executable, &values, runs, warmup)
         })?;
-        profile.map_err(|error| self.failed(py, &self.all, &inputs, &error))
+        profile.map_err(|error| opened.failed(py, &opened.all, &inputs, &error))
     }
 
     /// The values that the nodes of the graph make, with their nodes and operators, in order.
-    fn _values(&self) -> Vec<(String, String, String)> {
-        let graph = self.module.graph();
+    fn _values(&self) -> PyResult<Vec<(String, String, String)>> {
+        let graph = self.opened()?.module.graph();
         let mut values = Vec::new();
         for node in &graph.nodes {
             for value in node.outputs.iter().flatten() {
@@ -197,17 +216,25 @@ impl Session {
                 }
             }
         }
-        values
+        Ok(values)
     }
 
     /// The name of the backend.
     #[getter]
-    fn backend(&self) -> &'static str {
-        self.handle.name()
+    fn backend(&self) -> PyResult<&'static str> {
+        Ok(self.opened()?.handle.name())
     }
 }
 
 impl Session {
+    fn opened(&self) -> PyResult<&Opened> {
+        self.0.get().ok_or_else(|| {
+            PyValueError::new_err("the session is not open: the constructor of a subclass calls `super().__init__(model, …)`")
+        })
+    }
+}
+
+impl Opened {
     /// Returns what is compiled for these outputs, and compiles it if nobody asked for them yet.
     fn of(&self, py: Python<'_>, names: Option<&Bound<'_, PyAny>>) -> PyResult<Arc<Compiled>> {
         let Some(names) = names else { return Ok(self.all.clone()) };
