@@ -101,7 +101,12 @@ export interface SessionOptions {
   dims?: Record<string, number>;
   /** Limits on what the model may use, by name, as `{ run_bytes: "512MiB" }`. */
   limits?: Record<string, string>;
+  /** The model's files of external data, by the location that the model names. `open` takes addresses and blobs, too. */
+  externalData?: Record<string, Source>;
 }
+
+/** Where a model comes from: its bytes, an address, a response, or a file that a user chose. */
+export type Source = ArrayBuffer | ArrayBufferView | string | URL | Response | Blob;
 
 /** What a model is, whether or not it can run. */
 export interface Inspection {
@@ -144,6 +149,8 @@ export interface Bb {
   readonly backends: string[];
   /** Opens a model: its checks, and its plan. */
   session(model: ArrayBuffer | ArrayBufferView, options?: SessionOptions): Session;
+  /** Opens a model from an address, a response or a blob, which is copied into the instance as it comes and lies nowhere else. */
+  open(source: Source, options?: SessionOptions): Promise<Session>;
   /** Describes a model, also one with nodes that nothing runs. */
   inspect(model: ArrayBuffer | ArrayBufferView, options?: SessionOptions): Inspection;
   /** Takes a session of Magika's model, and the text of its `config.min.json`. */

@@ -5,6 +5,8 @@
 //   const session = bb.session(bytes, { dims: { batch: 1 } });
 //   const { y } = session.run({ x: { shape: [1, 2], data: new Float32Array([1, 2]) } });
 //   session.free();
+//
+// `start` of `bb-worker.js` gives the same in a worker, so that no call blocks the page.
 
 /** What a model or a call fails with. */
 export class BbError extends Error {
@@ -93,6 +95,34 @@ class Instance {
     return buffer;
   }
 
+  /** Fills a buffer of the instance from a stream, as its parts come, so that the whole lies nowhere else. */
+  async giveStream(stream, length) {
+    const buffer = this.call("bb_buffer", length);
+    if (buffer === 0) {
+      throw new BbError({ message: `there is no memory for ${length} bytes` });
+    }
+    try {
+      let at = 0;
+      for (const reader = stream.getReader(); ; ) {
+        const { done, value } = await reader.read();
+        if (done) break;
+        if (at + value.byteLength > length) {
+          await reader.cancel();
+          throw new BbError({ message: `more than the ${length} bytes came that were announced` });
+        }
+        this.#bytes(buffer).set(value, at);
+        at += value.byteLength;
+      }
+      if (at !== length) {
+        throw new BbError({ message: `${at} bytes came of the ${length} that were announced` });
+      }
+      return buffer;
+    } catch (error) {
+      if (this.alive) this.call("bb_drop", buffer);
+      throw error;
+    }
+  }
+
   giveJson(value) {
     return this.give(encoder.encode(JSON.stringify(value)));
   }
@@ -136,16 +166,47 @@ class Bb {
     this.#instance = new Instance(await WebAssembly.instantiate(this.#module));
   }
 
-  session(model, { dims = {}, limits = {} } = {}) {
-    const bytes = asBytes(model);
-    const instance = this.#instance;
-    return new Session(instance, instance.ask("bb_open", instance.give(bytes), instance.giveJson({ dims, limits })));
+  session(model, options) {
+    return new Session(this.#instance, this.#ask("bb_open", this.#instance.give(asBytes(model)), options));
   }
 
-  inspect(model, { dims = {}, limits = {} } = {}) {
-    const bytes = asBytes(model);
+  inspect(model, options) {
+    return this.#ask("bb_inspect", this.#instance.give(asBytes(model)), options);
+  }
+
+  async open(source, options) {
     const instance = this.#instance;
-    return instance.ask("bb_inspect", instance.give(bytes), instance.giveJson({ dims, limits }));
+    const buffer = await giveSource(instance, source);
+    const externalData = {};
+    try {
+      for (const [location, data] of Object.entries(options?.externalData ?? {})) {
+        externalData[location] = { buffer: await giveSource(instance, data) };
+      }
+    } catch (error) {
+      const given = [buffer, ...Object.values(externalData).map((held) => held.buffer)];
+      given.forEach((held) => instance.alive && instance.call("bb_drop", held));
+      throw error;
+    }
+    // A module that was started anew meanwhile does not have the buffers.
+    if (instance !== this.#instance) {
+      throw new BbCrash("the instance was replaced while the model came");
+    }
+    return new Session(instance, this.#ask("bb_open", buffer, { ...options, externalData }));
+  }
+
+  /** Asks about a model that is in a buffer. */
+  #ask(call, buffer, { dims = {}, limits = {}, externalData = {} } = {}) {
+    const instance = this.#instance;
+    const files = {};
+    try {
+      for (const [location, data] of Object.entries(externalData)) {
+        files[location] = data.buffer !== undefined && !ArrayBuffer.isView(data) ? data.buffer : instance.give(asBytes(data));
+      }
+    } catch (error) {
+      [buffer, ...Object.values(files)].forEach((held) => instance.alive && instance.call("bb_drop", held));
+      throw error;
+    }
+    return instance.ask(call, buffer, instance.giveJson({ dims, limits, files }));
   }
 
   fileTypes(session, config) {
@@ -273,14 +334,81 @@ function asBytes(data) {
   throw new BbError({ message: "expected an ArrayBuffer or a typed array" });
 }
 
-/** Starts the module: from its bytes, a response, an address, or the file `bb.wasm` beside this one. */
-export async function load(source = new URL("bb.wasm", import.meta.url)) {
-  if (typeof source === "string" || source instanceof URL) {
-    source = await fetch(source);
+/** Copies what an address, a response, a blob or bytes hold into a buffer of the instance. */
+async function giveSource(instance, source) {
+  if (isAddress(source) && !isFile(source)) {
+    source = await fetched(source);
   }
   if (source instanceof Response) {
+    refuseFailure(source);
+    // What was compressed on its way has another length than is announced.
+    const length = source.headers.get("content-encoding") ? null : source.headers.get("content-length");
+    if (length !== null && source.body) {
+      return instance.giveStream(source.body, Number(length));
+    }
+    return instance.give(new Uint8Array(await source.arrayBuffer()));
+  }
+  if (source instanceof Blob) {
+    return instance.giveStream(source.stream(), source.size);
+  }
+  return instance.give(isFile(source) ? await readFile(source) : asBytes(source));
+}
+
+function isAddress(source) {
+  return typeof source === "string" || source instanceof URL;
+}
+
+/** Whether an address names a file, which `fetch` does not read in Node. */
+function isFile(source) {
+  return isAddress(source) && String(source).startsWith("file:");
+}
+
+async function readFile(address) {
+  if (globalThis.process?.versions?.node === undefined) {
+    return new Uint8Array(await (await fetched(address)).arrayBuffer());
+  }
+  const { readFile } = await import("node:fs/promises");
+  return readFile(new URL(address));
+}
+
+async function fetched(address) {
+  let response;
+  try {
+    response = await fetch(address);
+  } catch (cause) {
+    throw new BbError({ message: `\`${address}\` cannot be fetched: ${cause.cause?.message ?? cause.message}` });
+  }
+  refuseFailure(response, address);
+  return response;
+}
+
+/** A page that says that there is no file is no file. */
+function refuseFailure(response, address = response.url) {
+  if (!response.ok) {
+    throw new BbError({ message: `\`${address}\` cannot be fetched: the server answers ${response.status} ${response.statusText}`.trim() });
+  }
+}
+
+/** Compiles the module, while it comes where the server says that it is one. */
+async function compiled(source) {
+  if (isFile(source)) {
+    source = await readFile(source);
+  } else if (isAddress(source)) {
+    source = await fetched(source);
+  }
+  if (source instanceof Response) {
+    refuseFailure(source);
+    const type = source.headers.get("content-type") ?? "";
+    if (type.split(";")[0].trim() === "application/wasm" && WebAssembly.compileStreaming) {
+      return WebAssembly.compileStreaming(source);
+    }
     source = await source.arrayBuffer();
   }
-  const module = source instanceof WebAssembly.Module ? source : await WebAssembly.compile(source);
+  return source instanceof WebAssembly.Module ? source : WebAssembly.compile(source);
+}
+
+/** Starts the module: from its bytes, a response, an address, or the file `bb.wasm` beside this one. */
+export async function load(source = new URL("bb.wasm", import.meta.url)) {
+  const module = await compiled(source);
   return new Bb(module, new Instance(await WebAssembly.instantiate(module)));
 }

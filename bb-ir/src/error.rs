@@ -659,11 +659,11 @@ pub enum Error {
     },
 
     /// There is no file at a location of external data.
-    #[error("external data `{location}` does not exist in {}{}", paths(.folders), other_case(.similar), location = shown(.location))]
+    #[error("external data `{location}` does not exist in {}{}", searched(.folders), other_case(.similar), location = shown(.location))]
     ExternalMissing {
         /// The location in the model, cut to 256 characters.
         location: String,
-        /// The folders that were searched.
+        /// The folders that were searched; none if the data came from memory.
         folders: Box<[PathBuf]>,
         /// A file there whose name only differs in upper and lower case.
         similar: Option<Box<str>>,
@@ -1030,6 +1030,11 @@ fn alternatives(types: &[DataType]) -> String {
             format!("{} or {last}", first.join(", "))
         }
     }
+}
+
+/// Names the folders that were searched, or the data that the caller gave.
+fn searched(folders: &[PathBuf]) -> String {
+    if folders.is_empty() { "what was given as external data".to_owned() } else { paths(folders) }
 }
 
 fn paths(paths: &[PathBuf]) -> String {

@@ -25,7 +25,9 @@ pub(crate) enum Problem {
     Text { index: usize, got: String },
 
     /// An array of objects is given where numbers are declared.
-    #[error("the array holds Python objects (its element type is `object`), expected numbers: convert it by `astype` first")]
+    #[error(
+        "the array holds Python objects (its element type is `object`), expected numbers: convert it by `astype` first"
+    )]
     Objects,
 
     /// NumPy does not have an element type, and no installed package adds it.

@@ -229,7 +229,9 @@ impl Session {
 impl Session {
     fn opened(&self) -> PyResult<&Opened> {
         self.0.get().ok_or_else(|| {
-            PyValueError::new_err("the session is not open: the constructor of a subclass calls `super().__init__(model, …)`")
+            PyValueError::new_err(
+                "the session is not open: the constructor of a subclass calls `super().__init__(model, …)`",
+            )
         })
     }
 }

@@ -4,26 +4,37 @@ use crate::failure::Failure;
 use bb::Module;
 use bb_ir::Limits;
 use bb_ir::check::{self, CheckOptions};
+use bb_ir::proto::ExternalData;
 use bytes::Bytes;
 use std::collections::BTreeMap;
 
-/// Loads a model, and gives its symbolic dimensions the extents in `dims`.
+/// Loads a model whose external data are `files`, by location, and gives its symbolic dimensions the extents in `dims`.
 ///
 /// # Errors
 ///
 /// The errors of [`Module::from_bytes_with`] and [`check::fix_dims`]; [`Failure::Compiled`] if the model was compiled, so that its
 /// dimensions cannot change.
-pub(crate) fn load(bytes: Bytes, dims: &BTreeMap<String, usize>, limits: &Limits) -> Result<Module, Failure> {
-    if dims.is_empty() {
-        return Ok(Module::from_bytes_with(bytes, limits)?);
-    }
+pub(crate) fn load(
+    bytes: Bytes,
+    files: Vec<(String, Bytes)>,
+    dims: &BTreeMap<String, usize>,
+    limits: &Limits,
+) -> Result<Module, Failure> {
+    let external = (!files.is_empty()).then(|| ExternalData::in_memory(files));
     if bb_ir::compact::is_saved(&bytes) {
-        return Err(Failure::Compiled);
+        return if dims.is_empty() {
+            Ok(Module::from_bytes_with(bytes, limits)?)
+        } else {
+            Err(Failure::Compiled)
+        };
     }
     let dims: Vec<(String, usize)> = dims.iter().map(|(name, extent)| (name.clone(), *extent)).collect();
     let mut model = check::parse_model(bytes, limits)?;
     check::fix_dims(&mut model, &dims)?;
-    let options =
-        CheckOptions { limits: limits.clone(), external_data: None, operators: bb::onnx::OPERATORS };
+    let options = CheckOptions {
+        limits: limits.clone(),
+        external_data: external.as_ref(),
+        operators: bb::onnx::OPERATORS,
+    };
     Ok(Module::new(check::check(&model, &options)?.graph))
 }

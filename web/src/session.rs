@@ -28,6 +28,8 @@ struct Options {
     dims: BTreeMap<String, usize>,
     /// Limits on what a model may use, by name.
     limits: BTreeMap<String, String>,
+    /// The buffers that hold the external data, by location.
+    files: BTreeMap<String, u32>,
 }
 
 /// The inputs of a run.
@@ -89,7 +91,9 @@ impl Checked {
         for (name, value) in &options.limits {
             limits.set(name, value).map_err(Failure::Limit)?;
         }
-        let module = load::load(model, &options.dims, &limits)?;
+        let files =
+            options.files.into_iter().map(|(location, buffer)| (location, buffers::take(buffer))).collect();
+        let module = load::load(model, files, &options.dims, &limits)?;
         Ok(Checked { backend: bb::backend("cpu")?, module, limits, coverage: OnceCell::new() })
     }
 

@@ -1,6 +1,7 @@
 // Uses each part of the API, so that the compiler checks its types. It does not run.
 
 import { BbCrash, BbError, load, type Elements, type Result, type Session } from "../bb.js";
+import { start } from "../bb-worker.js";
 
 const bb = await load("bb.wasm");
 const names: string[] = bb.backends;
@@ -26,3 +27,10 @@ session.free();
 session.run({ x: { data: new Float32Array(1) } });
 // @ts-expect-error: there is no such option
 bb.session(new Uint8Array(1), { dimensions: {} });
+
+const far = await start();
+const there = await far.open("model.onnx", { externalData: { "weights.bin": new Blob([]) } }, { timeout: 1000 });
+const { y: later } = await there.run({ x: { shape: [1], data: new Float32Array(1) } }, { transfer: [] });
+console.log(later.shape, (await bb.open(new URL("file:///model.onnx"))).inputs.length);
+await there.free();
+far.terminate();

@@ -1,6 +1,6 @@
-//! Reads tensor elements from files beside a model, and from nowhere else.
+//! Reads tensor elements from files beside a model, or from bytes that a caller gives for them, and from nowhere else.
 //!
-//! A location is judged by the file that it leads to, after symbolic links and `..` are followed. It must be
+//! A location in files is judged by the file that it leads to, after symbolic links and `..` are followed. It must be
 //! a regular file in or below one of these folders: the folder of the model as named, the folder of the file
 //! that the model's path leads to, or a folder that [`Limits`] allow. An absolute location is only looked at
 //! if it names such a folder. Nothing is read before the range is known to be in the file and to have the
@@ -17,7 +17,7 @@ use std::io::{self, Seek, SeekFrom};
 use std::path::{Component, Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// The folders from which a model's external data may come.
+/// The folders from which a model's external data may come, or the data.
 #[derive(Debug)]
 pub struct ExternalData {
     /// The folders that locations are relative to: the model's folder as named, and its resolved folder if
@@ -26,19 +26,25 @@ pub struct ExternalData {
     /// Other allowed folders.
     further: Vec<PathBuf>,
     access: FileAccess,
-    /// The files opened so far, by location.
+    /// The files opened so far, by location, or all that a caller gave.
     files: Mutex<HashMap<String, Arc<Opened>>>,
 }
 
 /// A file of external data.
 #[derive(Debug)]
 struct Opened {
-    file: Mutex<File>,
+    content: Content,
     size: u64,
-    /// The whole content, if the file is mapped.
-    whole: Option<Bytes>,
     /// The digest, once it was computed.
     digest: Mutex<Option<String>>,
+}
+
+/// Where the bytes of a file are read.
+#[derive(Debug)]
+enum Content {
+    File(Mutex<File>),
+    /// The whole content: the mapped file, or what a caller gave.
+    Whole(Bytes),
 }
 
 impl ExternalData {
@@ -65,6 +71,22 @@ impl ExternalData {
             data.bases.push(folder.to_owned());
         }
         data
+    }
+
+    /// Gives the content of each file, by the location that the model names, for models that come without a file system. A location
+    /// may be spelled with `./` or `folder/..`.
+    pub fn in_memory(files: impl IntoIterator<Item = (String, Bytes)>) -> ExternalData {
+        let opened = |(location, whole): (String, Bytes)| {
+            let size = u64::try_from(whole.len()).unwrap_or(u64::MAX);
+            let opened = Opened { content: Content::Whole(whole), size, digest: Mutex::default() };
+            (shortened(Path::new(&location)).to_string_lossy().into_owned(), Arc::new(opened))
+        };
+        ExternalData {
+            bases: Vec::new(),
+            further: Vec::new(),
+            access: FileAccess::Read,
+            files: Mutex::new(files.into_iter().map(opened).collect()),
+        }
     }
 
     /// Returns `length` bytes at `offset` of the file at `location`; without a length, all bytes up to the
@@ -103,12 +125,15 @@ impl ExternalData {
                 needed: needed.unwrap_or(length),
             });
         }
-        if let Some(bytes) = opened.whole.as_ref().and_then(|whole| file::slice(whole, offset, length)) {
-            return Ok(bytes);
-        }
         let io = |source| Error::ExternalIo { location: cut(location), source };
-        let file = opened.file.lock().unwrap_or_else(PoisonError::into_inner);
-        file::read(&file, offset, length).map_err(io)?
+        match &opened.content {
+            Content::Whole(whole) => file::slice(whole, offset, length)
+                .ok_or_else(|| io(io::Error::from(io::ErrorKind::UnexpectedEof))),
+            Content::File(file) => {
+                let file = file.lock().unwrap_or_else(PoisonError::into_inner);
+                file::read(&file, offset, length).map_err(io)?
+            }
+        }
     }
 
     /// Opens the file at `location`, or returns it if it is open already.
@@ -117,9 +142,16 @@ impl ExternalData {
         if let Some(opened) = files.get(location) {
             return Ok(opened.clone());
         }
+        if self.bases.is_empty() {
+            let spelled = shortened(Path::new(location)).to_string_lossy().into_owned();
+            let missing =
+                || Error::ExternalMissing { location: cut(location), folders: Box::default(), similar: None };
+            return files.get(&spelled).cloned().ok_or_else(missing);
+        }
         let (file, size) = self.open_allowed(location)?;
-        let whole = if self.access == FileAccess::Map { file::whole(&file, size) } else { None };
-        let opened = Arc::new(Opened { file: Mutex::new(file), size, whole, digest: Mutex::default() });
+        let mapped = if self.access == FileAccess::Map { file::whole(&file, size) } else { None };
+        let content = mapped.map_or_else(|| Content::File(Mutex::new(file)), Content::Whole);
+        let opened = Arc::new(Opened { content, size, digest: Mutex::default() });
         files.insert(location.to_owned(), opened.clone());
         Ok(opened)
     }
@@ -220,10 +252,10 @@ impl Opened {
         if let Some(digest) = &*digest {
             return Ok(digest.clone());
         }
-        let computed = match &self.whole {
-            Some(whole) => sha1::digest(&whole[..]),
-            None => {
-                let mut file = self.file.lock().unwrap_or_else(PoisonError::into_inner);
+        let computed = match &self.content {
+            Content::Whole(whole) => sha1::digest(&whole[..]),
+            Content::File(file) => {
+                let mut file = file.lock().unwrap_or_else(PoisonError::into_inner);
                 file.seek(SeekFrom::Start(0)).and_then(|_| sha1::digest(&*file))
             }
         };
@@ -236,11 +268,14 @@ fn named(folder: &Path) -> PathBuf {
     if folder.as_os_str().is_empty() { Path::new(".") } else { folder }.to_owned()
 }
 
-/// Removes each `..` together with the name before it.
+/// Removes each `.`, and each `..` together with the name before it.
 fn shortened(location: &Path) -> PathBuf {
     let mut short = PathBuf::new();
     for part in location.components() {
         let named = matches!(short.components().next_back(), Some(Component::Normal(_)));
+        if part == Component::CurDir {
+            continue;
+        }
         if part == Component::ParentDir && named {
             short.pop();
         } else {
@@ -317,7 +352,7 @@ pub(super) fn read(
     let bytes = folder.read_exactly(location, offset, length.or(Some(size as u64)), Some(size as u64))?;
     let Some(expected) = checksum else { return Ok((bytes, None)) };
     let opened = folder.open(location)?;
-    if opened.whole.is_none() {
+    if matches!(opened.content, Content::File(_)) {
         opened.verify(location, expected).map_err(|refusal| refusal())?;
         return Ok((bytes, None));
     }

@@ -95,6 +95,32 @@ fn cause(error: Error) -> Error {
 }
 
 #[test]
+fn external_data_comes_from_memory() {
+    let limits = Limits::default();
+    let model = returns(external("w", &[2], &[("location", "parts/../w.bin")]));
+    let checked = |files: &[(&str, &[u8])]| {
+        let files = files.iter().map(|(name, bytes)| ((*name).to_owned(), bytes.to_vec().into()));
+        let data = ExternalData::in_memory(files);
+        check(
+            &model,
+            &CheckOptions { limits: limits.clone(), external_data: Some(&data), ..CheckOptions::default() },
+        )
+    };
+    let bytes = bytes(&[1.0, 2.5]);
+    for name in ["w.bin", "./w.bin", "other/../w.bin"] {
+        let checked = checked(&[("v.bin", &[]), (name, &bytes)]).unwrap();
+        assert_eq!(checked.graph.constants[0].1.as_slice::<f32>().unwrap(), [1.0, 2.5]);
+    }
+    let absent = cause(checked(&[("v.bin", &bytes)]).unwrap_err());
+    assert_eq!(
+        absent.to_string(),
+        "external data `parts/../w.bin` does not exist in what was given as external data"
+    );
+    let short = cause(checked(&[("w.bin", &bytes[1..])]).unwrap_err());
+    assert!(matches!(short, Error::ExternalRange { file: 7, needed: 8, .. }), "{short}");
+}
+
+#[test]
 fn other_formats_are_recognized() {
     let tar = [vec![b'a'; 257], b"ustar\x0000".to_vec(), vec![0; 300]].concat();
     let zip = |name: &str| [b"PK\x03\x04".as_slice(), &[0; 26], name.as_bytes()].concat();

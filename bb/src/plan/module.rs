@@ -133,6 +133,19 @@ impl Module {
         Module::checked(&model, limits, Some(&ExternalData::in_folder(folder.as_ref(), limits)))
     }
 
+    /// Checks a serialized model with this external data, within these limits.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Ir`] if the model is not valid or its external data cannot be read.
+    pub fn from_bytes_beside(
+        bytes: impl Into<Bytes>,
+        external_data: &ExternalData,
+        limits: &Limits,
+    ) -> Result<Module, Error> {
+        Module::checked(&check::parse_model(bytes.into(), limits)?, limits, Some(external_data))
+    }
+
     /// Reads a compiled model as far as it is the same for all backends.
     fn compiled(bytes: &Bytes, limits: &Limits) -> Result<Module, bb_ir::Error> {
         let file = Saved::open(bytes, limits)?;

@@ -58,12 +58,12 @@ pub(crate) struct Kernels<T: 'static> {
 /// null, `start` has an element for each row.
 #[inline(always)]
 unsafe fn tile<V: Vector, const ROWS: usize, const VECTORS: usize>(args: &Args<V::Item>) {
-    let &Args { k, a_col, last, c, c_row, accumulate, start, .. } = args;
+    let &Args { a_col, last, c, c_row, accumulate, start, .. } = args;
     // SAFETY: the contract covers each access; pointers past the end are never read.
     unsafe {
         let mask = V::mask(last);
         #[cfg(target_arch = "x86_64")]
-        if accumulate && k >= 128 {
+        if accumulate && args.k >= 128 {
             // The result's cache lines are fetched from a distant cache while the sums are computed.
             for i in 0..ROWS {
                 for v in 0..VECTORS {
