@@ -34,7 +34,7 @@ class Remote {
   async begin() {
     this.#ended = null;
     const address = new URL(import.meta.url);
-    const worker = inNode ? new threads.Worker(address, { workerData: NAME, name: NAME }) : new Worker(address, { type: "module", name: NAME });
+    const worker = inNode ? new threads.Worker(address, { workerData: NAME, name: NAME, execArgv: [] }) : new Worker(address, { type: "module", name: NAME });
     this.#worker = worker;
     const answer = ({ id, ok, error }) => {
       const waiting = this.#waiting.get(id);
