@@ -1,9 +1,12 @@
 //! Parses `#[bb(…)]`. Whether the options fit together is checked in [`model`](crate::model).
 
 use crate::ctxt::Ctxt;
-use proc_macro2::{Ident, TokenTree};
+use crate::nearest::did_you_mean;
+use proc_macro2::{Ident, TokenStream, TokenTree};
+use quote::quote;
 use syn::ext::IdentExt;
 use syn::parse::ParseStream;
+use syn::spanned::Spanned;
 use syn::{Attribute, LitStr, Meta, Path, PathArguments, Token, Type, TypePath, parenthesized};
 
 /// An option: not given, given with a valid value, or given with a wrong value that was reported.
@@ -19,6 +22,13 @@ pub(crate) struct Named {
     pub(crate) ty: Type,
 }
 
+/// An option of the constructor.
+pub(crate) struct OpenOption {
+    pub(crate) name: Ident,
+    /// What follows the name of an option that the backend declares itself: `: type = default => "what it is for"`.
+    pub(crate) own: Option<TokenStream>,
+}
+
 /// The options in `#[bb(…)]`.
 pub(crate) struct Options {
     pub(crate) name: Given<LitStr>,
@@ -26,12 +36,19 @@ pub(crate) struct Options {
     pub(crate) bb: Given<Path>,
     pub(crate) new: Given<TypePath>,
     pub(crate) open: Given<TypePath>,
-    pub(crate) options: Given<Vec<Ident>>,
+    pub(crate) options: Given<Vec<OpenOption>>,
     pub(crate) devices: Given<TypePath>,
     pub(crate) extensions: Given<Vec<Ident>>,
     pub(crate) vendors: Given<Vec<Path>>,
     pub(crate) instances: Given<Vec<Named>>,
 }
+
+/// The options that every constructor may take.
+const COMMON: [&str; 3] = ["device", "threads", "memory"];
+
+/// The names of the options.
+const NAMES: [&str; 10] =
+    ["name", "version", "crate", "new", "open", "options", "devices", "extensions", "vendors", "instances"];
 
 /// The names of the options, for messages.
 const EXPECTED: &str =
@@ -107,7 +124,8 @@ impl Options {
                 given(&mut self.instances, duplicate, parsed);
             }
             _ => {
-                ctxt.error(&key, format_args!("unknown option `{option}`; expected {EXPECTED}"));
+                let nearest = did_you_mean(&option, NAMES);
+                ctxt.error(&key, format_args!("unknown option `{option}`{nearest}; expected {EXPECTED}"));
                 return;
             }
         }
@@ -237,8 +255,35 @@ fn vendor(input: ParseStream<'_>) -> syn::Result<Path> {
     input.call(Path::parse_mod_style).map_err(|error| syn::Error::new(error.span(), wrong))
 }
 
-fn open_option(input: ParseStream<'_>) -> syn::Result<Ident> {
-    alone(input, "expected the option's name alone")
+fn open_option(input: ParseStream<'_>) -> syn::Result<OpenOption> {
+    let wrong = "expected the option's name, or `tile: u64 = 128 => \"what it is for\"`";
+    let name = alone(input, wrong)?;
+    if input.is_empty() || input.peek(Token![,]) {
+        let text = name.to_string();
+        if !COMMON.contains(&text.as_str()) {
+            let nearest = did_you_mean(&text, COMMON);
+            let declare = format!("declare one of your own: `{text}: u64 = 128 => \"what it is for\"`");
+            let message = format_args!(
+                "no option `{text}`{nearest}; there are `device`, `threads` and `memory`, or {declare}"
+            );
+            return Err(syn::Error::new(name.span(), message));
+        }
+        return Ok(OpenOption { name, own: None });
+    }
+    let failed = |error: syn::Error| syn::Error::new(error.span(), wrong);
+    let colon: Token![:] = input.parse().map_err(failed)?;
+    let kind: Ident = input.parse().map_err(failed)?;
+    let equals: Token![=] = input.parse().map_err(failed)?;
+    let mut default = TokenStream::new();
+    while !input.is_empty() && !input.peek(Token![=>]) && !input.peek(Token![,]) {
+        default.extend([input.parse::<TokenTree>()?]);
+    }
+    let arrow: Token![=>] = input.parse().map_err(failed)?;
+    let about: LitStr = input.parse().map_err(failed)?;
+    if default.is_empty() {
+        return Err(syn::Error::new(arrow.span(), wrong));
+    }
+    Ok(OpenOption { name, own: Some(quote!(#colon #kind #equals #default #arrow #about)) })
 }
 
 /// Parses a single name; a path is an error.

@@ -1,5 +1,6 @@
 //! Renders the registration of a type. This module decides nothing and cannot fail.
 
+use crate::attr::OpenOption;
 use crate::ctxt::Ctxt;
 use crate::model::{Backend, Instance, New};
 use proc_macro2::{Span, TokenStream};
@@ -90,9 +91,9 @@ fn families(model: &Backend<'_>) -> Option<TokenStream> {
 /// list.
 fn options(model: &Backend<'_>) -> Option<TokenStream> {
     let private = private(model, Span::call_site());
-    let options = model.options.iter().map(|option| {
-        let bb = located(&model.bb, option.span());
-        quote_spanned!(option.span()=> #bb::__open_option!(#option))
+    let options = model.options.iter().map(|OpenOption { name, own }| {
+        let bb = located(&model.bb, name.span());
+        quote_spanned!(name.span()=> #bb::__open_option!(#name #own))
     });
     (!model.options.is_empty()).then(|| {
         quote! {

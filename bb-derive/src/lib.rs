@@ -10,6 +10,8 @@ mod ctxt;
 mod expand;
 mod model;
 mod native;
+mod nearest;
+mod rows;
 #[cfg(test)]
 mod snapshots;
 
@@ -27,6 +29,7 @@ use syn::{DeriveInput, parse_macro_input};
 /// | `new = path` | the constructor, `fn() -> Self` or `fn() -> Result<Self, E>` | `Default::default` |
 /// | `open = path` | a constructor that takes options: `fn(&OpenOptions) -> Self` or `-> Result<Self, E>` | |
 /// | `options(device, threads, memory)` | the options that this constructor accepts; others are refused | |
+/// | `options(tile: u64 = 128 => "rows of a tile")` | an option of the backend's own: its type (`bool`, `i64`, `u64`, `f64` or `str`), default and purpose | |
 /// | `devices = path` | the function that lists the available devices: `fn() -> Vec<Device>` or `-> Result<Vec<Device>, E>` | |
 /// | `extensions(Nn, Llm)` | the extension families that the type implements | none |
 /// | `vendors(acme::Acme)` | the traits of vendors' operations (`bb::vendor!`) that the type implements | none |
@@ -69,4 +72,19 @@ pub fn derive_backend(input: TokenStream) -> TokenStream {
 #[proc_macro_attribute]
 pub fn native(options: TokenStream, item: TokenStream) -> TokenStream {
     native::native(options.into(), item.into()).into()
+}
+
+/// Puts code at the place of the tokens in its first brackets, so that what is wrong with the code is reported there. Macros of `bb`
+/// expand to this.
+#[doc(hidden)]
+#[proc_macro]
+pub fn at(tokens: TokenStream) -> TokenStream {
+    rows::at(tokens.into()).into()
+}
+
+/// Checks the rows of `bb::vendor!` and passes them on. The macro expands to this.
+#[doc(hidden)]
+#[proc_macro]
+pub fn vendor_rows(tokens: TokenStream) -> TokenStream {
+    rows::vendor(tokens.into()).into()
 }

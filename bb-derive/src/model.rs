@@ -3,9 +3,9 @@
 //! A mistake does not stop the analysis. The valid parts are still rendered, so that rustc reports in the
 //! same build the mistakes that only rustc can find.
 
-use crate::attr::{Given, Named, Options};
+use crate::attr::{Given, Named, OpenOption, Options};
 use crate::ctxt::Ctxt;
-use proc_macro2::Ident;
+use proc_macro2::{Ident, TokenStream};
 use quote::ToTokens;
 use syn::{
     Attribute, Data, DeriveInput, Fields, GenericParam, LitStr, Path, PathSegment, Type, TypePath,
@@ -18,7 +18,7 @@ pub(crate) struct Backend<'a> {
     pub(crate) bb: Path,
     pub(crate) version: Option<LitStr>,
     pub(crate) new: New,
-    pub(crate) options: Vec<Ident>,
+    pub(crate) options: Vec<OpenOption>,
     pub(crate) devices: Option<TypePath>,
     pub(crate) families: Vec<Ident>,
     /// The traits of vendors' operations.
@@ -69,11 +69,11 @@ impl<'a> Backend<'a> {
         };
         let all_families = !matches!(options.extensions, Given::Wrong);
         let families = match options.extensions {
-            Given::Yes(families) => each_once(families, ctxt),
+            Given::Yes(families) => each_once(families, Ident::to_token_stream, ctxt),
             Given::No | Given::Wrong => Vec::new(),
         };
         let vendors = match options.vendors {
-            Given::Yes(vendors) => each_once(vendors, ctxt),
+            Given::Yes(vendors) => each_once(vendors, Path::to_token_stream, ctxt),
             Given::No | Given::Wrong => Vec::new(),
         };
         let instances = instances(input, options.name, options.instances, ctxt);
@@ -96,10 +96,10 @@ impl<'a> Backend<'a> {
 fn opening(
     new: Given<TypePath>,
     open: Given<TypePath>,
-    options: Given<Vec<Ident>>,
+    options: Given<Vec<OpenOption>>,
     devices: Given<TypePath>,
     ctxt: &mut Ctxt,
-) -> (New, Vec<Ident>, Option<TypePath>) {
+) -> (New, Vec<OpenOption>, Option<TypePath>) {
     match (&open, &options) {
         (Given::Yes(open), Given::No) => {
             ctxt.error(
@@ -109,19 +109,20 @@ fn opening(
         }
         (Given::No, Given::Yes(options)) => {
             let message = "options need a constructor that takes them: write `open = Self::open`";
-            options.iter().take(1).for_each(|option| ctxt.error(option, message));
+            options.iter().take(1).for_each(|option| ctxt.error(&option.name, message));
         }
         _ => {}
     }
     let options = match options {
-        Given::Yes(options) => each_once(options, ctxt),
+        Given::Yes(options) => each_once(options, |option| option.name.to_token_stream(), ctxt),
         Given::No | Given::Wrong => Vec::new(),
     };
     let devices = match devices {
         Given::Yes(devices) => Some(devices),
         Given::No | Given::Wrong => None,
     };
-    if let Some(devices) = devices.as_ref().filter(|_| !options.iter().any(|option| option == "device")) {
+    if let Some(devices) = devices.as_ref().filter(|_| !options.iter().any(|option| option.name == "device"))
+    {
         let message = "a device is opened by the option `device`: write `open = Self::open, options(device)`";
         ctxt.error(devices, message);
     }
@@ -139,13 +140,13 @@ fn opening(
 }
 
 /// Reports names that occur more than once in a list.
-fn each_once<T: ToTokens>(list: Vec<T>, ctxt: &mut Ctxt) -> Vec<T> {
-    let spelled = |name: &T| name.to_token_stream().to_string().replace(' ', "");
+fn each_once<T>(list: Vec<T>, named: fn(&T) -> TokenStream, ctxt: &mut Ctxt) -> Vec<T> {
+    let spelled = |name: &T| named(name).to_string().replace(' ', "");
     let mut once: Vec<T> = Vec::new();
     for name in list {
         let own = spelled(&name);
         if once.iter().any(|other| spelled(other) == own) {
-            ctxt.error(&name, format_args!("`{own}` is listed twice; remove one"));
+            ctxt.error(named(&name), format_args!("`{own}` is listed twice; remove one"));
         } else {
             once.push(name);
         }

@@ -6,6 +6,7 @@
 
 use crate::ctxt::Ctxt;
 use crate::expand;
+use crate::nearest::did_you_mean;
 use proc_macro2::{Delimiter, Ident, TokenStream, TokenTree};
 use quote::{quote, quote_spanned};
 use syn::ext::IdentExt;
@@ -116,7 +117,14 @@ impl Options {
             let place = match key.to_string().as_str() {
                 "crate" => &mut options.bb,
                 "operations" => &mut options.operations,
-                _ => return Err(wrong(syn::Error::new(key.span(), ""))),
+                other => {
+                    let nearest = did_you_mean(other, ["crate", "operations"]);
+                    let message = format!(
+                        "unknown option `{other}`{nearest}; expected nothing, `crate = path::to::bb`, or \
+                         `operations = path::to::AcmeOp`"
+                    );
+                    return Err(syn::Error::new(key.span(), message));
+                }
             };
             input.parse::<Token![=]>().map_err(wrong)?;
             *place = Some(input.call(Path::parse_mod_style).map_err(wrong)?);

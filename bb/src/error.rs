@@ -19,7 +19,7 @@ pub(crate) use missing::name;
 pub use missing::{How, Missing, MissingList, NodeInfo, Refusal, RefusedList, RefusedNode, Why};
 pub use narrow::NarrowError;
 pub use node_part::NodePart;
-pub use open_option::OpenOption;
+pub use open_option::{OpenOption, OptionDefault, OwnOption};
 pub use problem::{Problem, ProblemList, Uncovered};
 pub use trace_fault::TraceFault;
 
@@ -522,10 +522,12 @@ pub enum Error {
     },
 
     /// No backend of this name is linked into the program.
-    #[error("no backend is called `{name}`; {}", linked_backends(.linked), name = shown(.name))]
+    #[error("no backend is called `{name}`{}; {}", did_you_mean(.nearest), linked_backends(.linked), name = shown(.name))]
     UnknownBackend {
         /// The name asked for.
         name: String,
+        /// The name of a linked one that is most like it, if one is alike.
+        nearest: Option<String>,
         /// The names of those that are linked.
         linked: Vec<String>,
     },
@@ -571,6 +573,48 @@ pub enum Error {
         option: OpenOption,
         /// The options that it takes.
         takes: &'static [OpenOption],
+    },
+
+    /// A backend was asked for with an option of its own that it does not declare.
+    #[error("{} no option `{option}`{}; {}", declares(.backend), did_you_mean(.nearest), declared(.takes), option = shown(.option))]
+    UnknownOption {
+        /// The backend's name; `None` where the options of a backend are read.
+        backend: Option<&'static str>,
+        /// The option.
+        option: String,
+        /// The option that is most like it, if one is alike.
+        nearest: Option<String>,
+        /// The options that there are.
+        takes: Vec<String>,
+    },
+
+    /// An option has a value that is not of its type.
+    #[error("the option `{option}` is `{got}`; expected {expected}", option = shown(.option), got = shown(.got))]
+    OptionValue {
+        /// The option.
+        option: String,
+        /// The type, or what values it may have.
+        expected: &'static str,
+        /// What came.
+        got: String,
+    },
+
+    /// What is in the parentheses of a backend's name is no list of options.
+    #[error("`{entry}` in `{name}` is no option; write `NAME=VALUE`, as in `chip(tile=64)`", entry = shown(.entry), name = shown(.name))]
+    OptionForm {
+        /// The name asked for.
+        name: String,
+        /// What is no option.
+        entry: String,
+    },
+
+    /// An option was given twice, with the name of a backend or beside it.
+    #[error("the option `{option}` is given twice for `{name}`: leave out one", option = shown(.option), name = shown(.name))]
+    OptionTwice {
+        /// The name asked for.
+        name: String,
+        /// The option.
+        option: String,
     },
 
     /// A backend has no device of this name.
@@ -921,7 +965,7 @@ pub(crate) fn causes(error: &(dyn std::error::Error + 'static)) -> String {
 /// Says which backends are linked, and what links one.
 fn linked_backends(linked: &[String]) -> String {
     let cure = "a backend is linked if its type has `#[derive(bb::Backend)]` and the program names its crate: write \
-                `use bb_cpu as _;`";
+                `use the_crate as _;`";
     match linked {
         [] => format!("none is linked; {cure}"),
         _ => format!("linked: {}; {cure}", quoted(linked)),
@@ -934,6 +978,19 @@ fn are(names: &[String]) -> String {
         [] => "none is".to_owned(),
         [one] => format!("`{}` is", shown(one)),
         _ => format!("{} are", quoted(names)),
+    }
+}
+
+/// Says who has no option of a name.
+fn declares(backend: &Option<&'static str>) -> String {
+    backend.map_or_else(|| "there is".to_owned(), |backend| format!("backend `{backend}` has"))
+}
+
+/// Says which options there are.
+fn declared(takes: &[String]) -> String {
+    match takes {
+        [] => "it takes none".to_owned(),
+        _ => format!("there are {}", quoted(takes)),
     }
 }
 

@@ -90,7 +90,7 @@ pub fn kept<B: Backend + ?Sized>(
 /// Writes the operations and `execute` for a backend that runs whole graphs.
 ///
 /// Inside an `impl bb::Backend`, `bb::forward_to_execute!(Self::run);` writes all thirty operations,
-/// `execute`, and a `compile` that passes on whole graphs. The function has the signature
+/// `execute`, a `compile` that passes on whole graphs, and [`runs_whole_graphs`](crate::Backend::runs_whole_graphs). The function has the signature
 ///
 /// ```text
 /// fn run(&self, graph: &bb::GraphProto, inputs: HashMap<String, Self::Tensor>, attrs: bb::BackendAttrs<'_>)
@@ -104,6 +104,10 @@ macro_rules! forward_to_execute {
     ($run:path) => {
         $crate::__private::for_each_primitive!($crate::__forward_all, $crate::__private::one_node);
         $crate::__forward_execute!($run);
+
+        fn runs_whole_graphs(&self) -> bool {
+            true
+        }
 
         fn compile(
             &self,

@@ -25,12 +25,12 @@ pub mod graph {
 }
 
 /// What comes out of each primitive: the rules for shapes and element types that all backends share. [`Step`](infer::Step)
-/// resolves the options of windows.
+/// resolves the options of windows, [`windows`](infer::windows) counts them, and [`Padding`](infer::Padding) reads ONNX's `auto_pad`.
 pub mod infer {
     pub use bb_ir::infer::{
-        Joined, MatMul, Outputs, Reduction, SliceDim, Sliced, Step, Transposed, accepts, broadcast, concat,
-        dtype, gather, matmul, primitive, reduce, reshape, resolve_reshape, slice, split, split_evenly,
-        squeeze, transpose, unsqueeze,
+        Extent, Extents, Joined, MatMul, Outputs, Padding, Reduction, SliceDim, Sliced, Step, Transposed,
+        accepts, broadcast, concat, dtype, gather, matmul, primitive, reduce, reshape, resolve_reshape,
+        slice, split, split_evenly, squeeze, transpose, unsqueeze, windows,
     };
 }
 

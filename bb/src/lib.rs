@@ -41,13 +41,13 @@ pub use bb_ir::{
 };
 pub use call::call_primitive;
 pub use contract::{
-    Backend, BackendAttrs, CancelToken, Completer, CompletionHandle, ContractResponse, Executable,
-    GraphIdentity, InputSpec, Kernel, KernelOperand, KernelOperands, Later, Outputs, Port, PrepareOperand,
-    PrepareStep, ResultBuffer, RunOptions, SlotValue, Tensor,
+    Backend, BackendAttrs, BackendError, CancelToken, Completer, CompletionHandle, ContractResponse,
+    Executable, GraphIdentity, InputSpec, Kernel, KernelOperand, KernelOperands, Later, Outputs, Port,
+    PrepareOperand, PrepareStep, ResultBuffer, RunOptions, SlotValue, Tensor,
 };
 pub use error::{
     BackendId, BoxError, BufferMismatch, BufferProblem, Error, InputMismatch, InputProblem, Internal,
-    NarrowError, NodePart, OpenOption, Problem, ProblemList, TraceFault, Uncovered,
+    NarrowError, NodePart, OpenOption, OptionDefault, OwnOption, Problem, ProblemList, TraceFault, Uncovered,
 };
 
 pub use deployment::component::{Component, Ctx};

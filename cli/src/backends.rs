@@ -34,7 +34,20 @@ pub(crate) fn backends(options: &args::Backends) -> Result<ExitCode> {
                 (Vec::new(), String::new(), format!("linked, not available: {}", render::chain(error)))
             }
         };
-        let takes: Vec<&str> = backend.options.iter().map(|option| option.name()).collect();
+        let lacks = backend.backend.as_ref().is_ok_and(|on| !on.runtime().capabilities().types.is_all());
+        let floats = lacks.then_some(bb::OpenOption::NarrowFloats);
+        let takes: Vec<bb::OpenOption> = backend.options.iter().copied().chain(floats).collect();
+        let names: Vec<&str> = takes.iter().map(|option| option.name()).collect();
+        let told = |option: &bb::OpenOption| match option.own() {
+            Some(own) => format!("{}={}  {} ({})", own.name, own.default, own.about, own.default.type_name()),
+            None => option.name().to_owned(),
+        };
+        let own = takes.iter().filter_map(|option| option.own()).map(|own| {
+            serde_json::json!({
+                "name": own.name, "type": own.default.type_name(), "default": own.default.to_string(), "about": own.about,
+            })
+        });
+        let own: Vec<serde_json::Value> = own.collect();
         let devices = match &backend.devices {
             Ok(devices) => {
                 devices.iter().map(|d| format!("{}:{} {}", backend.name, d.name, d.description)).collect()
@@ -43,14 +56,14 @@ pub(crate) fn backends(options: &args::Backends) -> Result<ExitCode> {
         };
         records.push(serde_json::json!({
             "name": backend.name, "version": backend.version, "path": backend.path,
-            "operations": opsets, "types": types, "options": takes, "devices": devices, "status": status,
+            "operations": opsets, "types": types, "options": names, "own_options": own, "devices": devices, "status": status,
         }));
         table.add_lines([
             backend.name.to_owned(),
             backend.version.to_owned(),
             opsets.join("\n"),
             types,
-            takes.join("\n"),
+            takes.iter().map(told).collect::<Vec<_>>().join("\n"),
             devices.join("\n"),
             status,
         ]);

@@ -4,13 +4,27 @@ from __future__ import annotations
 
 import enum
 import warnings
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from . import _bb
 
 #: The backends that ONNX Runtime has names for.
 PROVIDERS = {"CPUExecutionProvider": "cpu"}
+
+
+def with_options(name: str, options: Mapping[str, Any]) -> str:
+    """The name of a backend with options in it: `chip(tile=64)`."""
+    if not options:
+        return name
+    texts = {key: str(value).lower() if isinstance(value, bool) else str(value) for key, value in options.items()}
+    for key, text in texts.items():
+        if any(mark in key + text for mark in ",()"):
+            raise ValueError(f"the option {key!r} has a comma or a parenthesis in it")
+    given = ",".join(f"{key}={text}" for key, text in texts.items())
+    if name.endswith(")"):
+        return f"{name[:-1]},{given})"
+    return f"{name}({given})"
 
 
 class GraphOptimizationLevel(enum.IntEnum):

@@ -8,7 +8,14 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from . import _bb
-from ._options import RunOptions, SessionOptions, backend_of, check_disabled_optimizers, check_provider_options
+from ._options import (
+    RunOptions,
+    SessionOptions,
+    backend_of,
+    check_disabled_optimizers,
+    check_provider_options,
+    with_options,
+)
 from ._value import OrtValue
 
 if TYPE_CHECKING:
@@ -48,7 +55,8 @@ class Session(_bb.Session):
 
     Args:
         path_or_bytes: a file, or a serialized model.
-        backend: the name of the backend, `bb.backends()` lists them.
+        backend: the name of the backend, `bb.backends()` lists them; with options in parentheses, as in `chip(tile=64)`.
+        backend_options: options of the backend by name, such as `{"tile": 64}` or `{"narrow_floats": True}`.
         threads: how many threads compute; by default as many as there are processors.
         dims: extents for symbolic dimensions, which inputs then must have.
         folder: where the external data of serialized bytes lies.
@@ -80,6 +88,7 @@ class Session(_bb.Session):
         folder: str | os.PathLike[str] | None = None,
         memory: int | None = None,
         limits: Mapping[str, Any] | None = None,
+        backend_options: Mapping[str, Any] | None = None,
         disabled_optimizers: Collection[str] | None = None,
         **flags: Any,
     ) -> None:
@@ -95,7 +104,7 @@ class Session(_bb.Session):
         check_disabled_optimizers(disabled_optimizers)
         options = sess_options if sess_options is not None else SessionOptions()
         options._refuse_what_writes_files()
-        name = backend_of(backend, providers)
+        name = with_options(backend_of(backend, providers), backend_options or {})
         threads = threads if threads is not None else options._threads()
         if isinstance(threads, int) and threads < 1:
             raise ValueError(f"`threads` must be at least 1, got {threads}")

@@ -147,7 +147,7 @@ impl Details {
             Error::Kernel { backend, .. } | Error::Panicked { backend, .. } => {
                 self.backend = Some((*backend).to_owned());
             }
-            Error::UnknownBackend { name, linked } => {
+            Error::UnknownBackend { name, linked, .. } => {
                 (self.got, self.expected) = (Some(name.clone()), Some(linked.join(", ")));
             }
             Error::MissingInput { name, .. } => self.input = Some(name.clone()),

@@ -23,6 +23,7 @@ pub fn start(name: &str) -> Result<Arc<dyn BackendRuntime>, bb::Error> {
         "whole-graph" => Runtime::<WholeGraph>::open(),
         "device" => Runtime::<Device>::open(),
         _ => Err(bb::Error::UnknownBackend {
+            nearest: None,
             name: name.to_owned(),
             linked: NAMES.map(str::to_owned).to_vec(),
         }),

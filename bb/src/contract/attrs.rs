@@ -2,6 +2,7 @@
 
 use super::Backend;
 use crate::Error;
+use crate::narrow::NarrowedGraph;
 use crate::plan::Module;
 use bb_ir::proto::{AttributeProto, FunctionProto, GraphProto, OperatorSetIdProto, StringStringEntryProto};
 use std::any::Any;
@@ -45,6 +46,8 @@ pub struct BackendAttrs<'a> {
     runtime: Option<Lent<'a>>,
     /// The checked graph that the protobuf was written from.
     checked: Option<Checked<'a>>,
+    /// What a graph that was narrowed to the types of a backend stands for.
+    narrowed: Option<&'a NarrowedGraph>,
 }
 
 /// A checked graph, with the protobuf and the opsets that were written from it.
@@ -90,6 +93,16 @@ impl<'a> BackendAttrs<'a> {
         opsets: &'a [OperatorSetIdProto],
     ) -> BackendAttrs<'a> {
         BackendAttrs { opsets, checked: Some(Checked { module, graph, opsets }), ..self }
+    }
+
+    /// Returns the attributes with what the graph stands for.
+    pub(crate) fn with_narrowed(self, narrowed: Option<&'a NarrowedGraph>) -> BackendAttrs<'a> {
+        BackendAttrs { narrowed, ..self }
+    }
+
+    /// Returns what a graph that was narrowed to the types of a backend stands for.
+    pub(crate) fn narrowed(&self) -> Option<&'a NarrowedGraph> {
+        self.narrowed
     }
 
     /// Returns the attributes with other opsets.

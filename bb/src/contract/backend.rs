@@ -11,6 +11,21 @@ use std::sync::Arc;
 /// The inputs or outputs of a graph, by name.
 type Named<T> = HashMap<String, T>;
 
+/// The error of a backend.
+///
+/// Every type is one that implements [`std::error::Error`] and [`From<bb::Error>`](crate::Error), and that threads may share: an
+/// enum with a variant `#[error(transparent)] Bb(#[from] bb::Error)`, which holds what `bb` finds wrong with operands.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` cannot be the error of a backend",
+    label = "this type lacks `std::error::Error`, `From<bb::Error>`, `Send` or `Sync`",
+    note = "write an enum with a variant that holds the errors of `bb`, and variants of your own: \
+            `#[derive(Debug, thiserror::Error)] enum MyError {{ #[error(transparent)] Bb(#[from] bb::Error), … }}`"
+)]
+pub trait BackendError: std::error::Error + From<crate::Error> + Send + Sync + 'static {}
+
+#[diagnostic::do_not_recommend]
+impl<E: std::error::Error + From<crate::Error> + Send + Sync + 'static> BackendError for E {}
+
 /// Expands the trait from the op table; the methods that are not operations are written out below.
 macro_rules! contract {
     ($( $(#[$doc:meta])*
@@ -33,7 +48,7 @@ macro_rules! contract {
             type Tensor: Tensor;
 
             /// The error of a failed operation.
-            type Error: std::error::Error + From<crate::Error> + Send + Sync + 'static;
+            type Error: BackendError;
 
             $(
                 $(#[$doc])*
@@ -51,6 +66,16 @@ macro_rules! contract {
             /// The answer is asked for once, when the backend starts. It may depend on the device.
             fn types(&self) -> bb_ir::DataTypes {
                 bb_ir::DataTypes::ALL
+            }
+
+            /// Tells whether the backend takes whole graphs: its [`execute`](Self::execute) runs graphs of primitives, and a
+            /// single operation is a graph of one node, which may have to be compiled.
+            ///
+            /// [`forward_to_execute!`](crate::forward_to_execute) without a list of operations writes this. If such a backend
+            /// declares [`types`](Self::types), it gets whole graphs in these types. It is never asked by a trial which
+            /// types it takes; its declaration counts.
+            fn runs_whole_graphs(&self) -> bool {
+                false
             }
 
             /// Copies a tensor to the host. Types: all.

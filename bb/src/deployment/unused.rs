@@ -16,7 +16,12 @@ impl DeploymentBuilder {
             graph.nodes.iter().map(|node| crate::error::name(graph, node)).collect::<Vec<_>>()
         };
         let names: Vec<String> = models.iter().flat_map(|model| named(model.module.graph())).collect();
-        for (bound, _) in self.components.iter().zip(&effects.components).filter(|(_, used)| !**used) {
+        for (at, (bound, used)) in self.components.iter().zip(&effects.components).enumerate() {
+            // The first of two for one operator counts, and that there are two is a problem of its own.
+            let first = self.components.iter().position(|b| b.domain == bound.domain && b.name == bound.name);
+            if *used || first != Some(at) {
+                continue;
+            }
             let same = all.iter().find(|node| node.op_type == bound.name);
             let near = || nearest(&bound.name, all.iter().map(|node| node.op_type.as_str()));
             let near = same

@@ -1,4 +1,4 @@
-//! The options with which a backend may be opened, as errors name them.
+//! The options with which a backend may be opened, as errors and lists name them.
 
 /// One of the [`OpenOptions`](crate::OpenOptions).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -12,6 +12,87 @@ pub enum OpenOption {
     Memory,
     /// [`OpenOptions::narrow_floats`](crate::OpenOptions::narrow_floats).
     NarrowFloats,
+    /// An option that the backend declares itself.
+    Own(OwnOption),
+}
+
+/// An option that a backend declares: `options(tile: u64 = 128 => "rows of a tile")` in its derive.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[non_exhaustive]
+pub struct OwnOption {
+    /// The name.
+    pub name: &'static str,
+    /// The value if nobody gives one, which also tells the type.
+    pub default: OptionDefault,
+    /// What it is for, in one line.
+    pub about: &'static str,
+}
+
+/// The default of an option that a backend declares, and so its type.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[non_exhaustive]
+pub enum OptionDefault {
+    /// A `bool`: `true` or `false`.
+    Bool(bool),
+    /// An `i64`.
+    Int(i64),
+    /// A `u64`.
+    Count(u64),
+    /// The bits of an `f64`, which is finite.
+    Float(u64),
+    /// A text.
+    Text(&'static str),
+}
+
+impl OptionDefault {
+    /// Makes the default of an option of type `f64`.
+    pub const fn float(value: f64) -> OptionDefault {
+        OptionDefault::Float(value.to_bits())
+    }
+
+    /// Returns the name of the type, as the derive has it.
+    pub fn type_name(self) -> &'static str {
+        match self {
+            OptionDefault::Bool(_) => "bool",
+            OptionDefault::Int(_) => "i64",
+            OptionDefault::Count(_) => "u64",
+            OptionDefault::Float(_) => "f64",
+            OptionDefault::Text(_) => "str",
+        }
+    }
+
+    /// Returns a value of the type as everybody writes it; `None` if the text is no value of the type.
+    pub(crate) fn normal(self, text: &str) -> Option<String> {
+        Some(match self {
+            OptionDefault::Bool(_) => text.parse::<bool>().ok()?.to_string(),
+            OptionDefault::Int(_) => text.parse::<i64>().ok()?.to_string(),
+            OptionDefault::Count(_) => text.parse::<u64>().ok()?.to_string(),
+            OptionDefault::Float(_) => {
+                text.parse::<f64>().ok().filter(|value| value.is_finite())?.to_string()
+            }
+            OptionDefault::Text(_) => text.to_owned(),
+        })
+    }
+}
+
+impl std::fmt::Display for OptionDefault {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            OptionDefault::Bool(value) => value.fmt(f),
+            OptionDefault::Int(value) => value.fmt(f),
+            OptionDefault::Count(value) => value.fmt(f),
+            OptionDefault::Float(bits) => f64::from_bits(*bits).fmt(f),
+            OptionDefault::Text(value) => f.write_str(value),
+        }
+    }
+}
+
+impl OwnOption {
+    /// Makes the declaration of an option; the derive calls this.
+    #[doc(hidden)]
+    pub const fn new(name: &'static str, default: OptionDefault, about: &'static str) -> OwnOption {
+        OwnOption { name, default, about }
+    }
 }
 
 impl OpenOption {
@@ -22,7 +103,13 @@ impl OpenOption {
             OpenOption::Threads => "threads",
             OpenOption::Memory => "memory",
             OpenOption::NarrowFloats => "narrow_floats",
+            OpenOption::Own(own) => own.name,
         }
+    }
+
+    /// Returns the declaration, if the backend declares the option itself.
+    pub fn own(self) -> Option<OwnOption> {
+        if let OpenOption::Own(own) = self { Some(own) } else { None }
     }
 }
 

@@ -5,12 +5,15 @@
 //! an indirect call, and an allocation for each result. The interpreter of plans does not use it: it calls backends by
 //! their type.
 
-use super::FamilyTable;
-use crate::{Backend, BoxError, Error, Outputs, Tensor, services};
-use bb_ir::op::{OpSpec, Param, Primitive};
+use super::{FamilyTable, OpSet};
+use crate::narrow::{self, NarrowTensor};
+use crate::{Backend, BackendAttrs, BoxError, Error, Outputs, Tensor, services};
+use bb_ir::op::{Family, OpSpec, Param, Primitive};
+use bb_ir::proto::GraphProto;
 use bb_ir::{DataType, DataTypes, TensorData};
 use smallvec::SmallVec;
-use std::any::Any;
+use std::any::{Any, TypeId};
+use std::collections::HashMap;
 use std::sync::Arc;
 
 /// A tensor whose type is erased, in its own allocation.
@@ -126,6 +129,30 @@ pub(crate) trait Kernels: Send + Sync {
     /// Returns the element types that the backend has.
     fn types(&self) -> DataTypes;
 
+    /// Tells whether tensors of some element type would be refused: the backend lacks it, and nothing stands before the
+    /// backend that gives it the type.
+    fn refuses_types(&self) -> bool {
+        false
+    }
+
+    /// Returns the operations of families that the backend declares native.
+    fn natives(&self) -> Vec<(Family, OpSet)> {
+        Vec::new()
+    }
+
+    /// Tells whether the backend takes whole graphs.
+    fn runs_whole_graphs(&self) -> bool {
+        false
+    }
+
+    /// Runs a graph of primitives whole.
+    fn execute(
+        &self,
+        graph: &GraphProto,
+        inputs: HashMap<String, ErasedTensor>,
+        attrs: BackendAttrs<'_>,
+    ) -> Result<HashMap<String, ErasedTensor>, ErasedError>;
+
     /// Returns the service that waits for the device, if the backend has one.
     fn lifecycle(&self) -> Option<&dyn services::Lifecycle> {
         None
@@ -209,6 +236,39 @@ impl<B: Backend + ?Sized> Kernels for WithFamilies<'_, B> {
     fn types(&self) -> DataTypes {
         self.on.types()
     }
+
+    fn refuses_types(&self) -> bool {
+        refuses_types(self.on)
+    }
+
+    fn natives(&self) -> Vec<(Family, OpSet)> {
+        self.tables.iter().map(|table| (table.family(), table.native())).collect()
+    }
+
+    fn runs_whole_graphs(&self) -> bool {
+        self.on.runs_whole_graphs()
+    }
+
+    fn execute(
+        &self,
+        graph: &GraphProto,
+        inputs: HashMap<String, ErasedTensor>,
+        attrs: BackendAttrs<'_>,
+    ) -> Result<HashMap<String, ErasedTensor>, ErasedError> {
+        let mut typed = HashMap::with_capacity(inputs.len());
+        for (index, (name, x)) in inputs.into_iter().enumerate() {
+            let x: &B::Tensor = x.get().ok_or_else(|| foreign("execute", index))?;
+            typed.insert(name, x.clone());
+        }
+        let results = self.on.execute(graph, typed, attrs).map_err(own::<B>)?;
+        Ok(results.into_iter().map(|(name, y)| (name, ErasedTensor::new(y))).collect())
+    }
+}
+
+/// Tells whether a backend refuses tensors of some element type. One that stands before another backend to give it the types
+/// that it lacks refuses none, although it tells bodies the types of the other.
+pub(super) fn refuses_types<B: Backend + ?Sized>(on: &B) -> bool {
+    !on.types().is_all() && TypeId::of::<B::Tensor>() != TypeId::of::<NarrowTensor>()
 }
 
 /// An owned backend with the families that it adopted.
@@ -248,6 +308,27 @@ impl<B: Backend> Kernels for Owned<B> {
 
     fn types(&self) -> DataTypes {
         self.backend.types()
+    }
+
+    fn refuses_types(&self) -> bool {
+        self.borrowed().refuses_types()
+    }
+
+    fn natives(&self) -> Vec<(Family, OpSet)> {
+        self.borrowed().natives()
+    }
+
+    fn runs_whole_graphs(&self) -> bool {
+        self.backend.runs_whole_graphs()
+    }
+
+    fn execute(
+        &self,
+        graph: &GraphProto,
+        inputs: HashMap<String, ErasedTensor>,
+        attrs: BackendAttrs<'_>,
+    ) -> Result<HashMap<String, ErasedTensor>, ErasedError> {
+        self.borrowed().execute(graph, inputs, attrs)
     }
 
     fn lifecycle(&self) -> Option<&dyn services::Lifecycle> {
@@ -327,13 +408,41 @@ pub(crate) fn run_body<B: Backend + ?Sized>(
     inputs: &[Option<&B::Tensor>],
     params: &[Param<'_>],
 ) -> Result<Outputs<B::Tensor>, B::Error> {
-    let erased: SmallVec<[Option<ErasedTensor>; 4]> =
-        inputs.iter().map(|x| x.map(|x| ErasedTensor::new(x.clone()))).collect();
-    let results = call_erased(on, op, &erased, params).map_err(ErasedError::typed::<B>)?;
+    let results = call_erased(on, op, &erased(inputs), params).map_err(ErasedError::typed::<B>)?;
+    typed::<B>(op.method, &results)
+}
+
+/// Calls a primitive on a backend that lacks element types with operands or parameters of any type, as far as that is exact.
+///
+/// # Errors
+///
+/// The backend's own; [`NarrowError`](crate::NarrowError).
+pub(super) fn run_narrowed<B: Backend + ?Sized>(
+    on: &WithFamilies<'_, B>,
+    op: Primitive,
+    inputs: &[Option<&B::Tensor>],
+    params: &[Param<'_>],
+) -> Result<Outputs<B::Tensor>, B::Error> {
+    let results = narrow::primitive_lent(on, op, &erased(inputs), params).map_err(ErasedError::typed::<B>)?;
+    typed::<B>(op.spec().method, &results)
+}
+
+/// The operands of a call on an erased backend.
+type Erased = SmallVec<[Option<ErasedTensor>; 4]>;
+
+fn erased<T: Tensor>(inputs: &[Option<&T>]) -> Erased {
+    inputs.iter().map(|x| x.map(|x| ErasedTensor::new(x.clone()))).collect()
+}
+
+/// Restores the type of results.
+fn typed<B: Backend + ?Sized>(
+    op: &'static str,
+    results: &[ErasedTensor],
+) -> Result<Outputs<B::Tensor>, B::Error> {
     let mut typed = Outputs::with_capacity(results.len());
     for (index, result) in results.iter().enumerate() {
         let result = result.get::<B::Tensor>();
-        typed.push(result.ok_or_else(|| foreign(op.method, index))?.clone());
+        typed.push(result.ok_or_else(|| foreign(op, index))?.clone());
     }
     Ok(typed)
 }
@@ -345,6 +454,9 @@ fn call_erased(
     inputs: &[Option<ErasedTensor>],
     params: &[Param<'_>],
 ) -> Result<Outputs<ErasedTensor>, ErasedError> {
+    if on.refuses_types() {
+        return narrow::call_lent(on, op, inputs, params);
+    }
     let inputs: SmallVec<[Option<&ErasedTensor>; 4]> = inputs.iter().map(Option::as_ref).collect();
     super::call(&ErasedBackend(on), op, &inputs, params)
 }

@@ -1,9 +1,9 @@
 //! Every family on every backend: native operations are the backend's own, all others run their default bodies.
 
-use super::erased::{WithFamilies, run_body};
+use super::erased::{WithFamilies, refuses_types, run_body, run_narrowed};
 use crate::{Backend, BackendAttrs, Outputs};
 use bb_ir::TensorData;
-use bb_ir::op::{Family, OpSpec, Param};
+use bb_ir::op::{Family, OpSpec, Param, Primitive};
 use bb_ir::proto::GraphProto;
 use std::collections::HashMap;
 
@@ -145,6 +145,26 @@ impl<B: Backend + ?Sized> FamilyTable<B> {
 ///
 /// Operations that the backend declares native are its own; all others run their default bodies on it. The bodies are
 /// compiled once, for a backend whose type is erased, and not again for each `B`.
+///
+/// # Backends that lack element types
+///
+/// If the backend lacks element types ([`Backend::types`]), its methods still get only those that it has, as when a runtime
+/// calls: a body computes with `i64` where it needs it, held in an integer of the backend or on the host, and a result is a
+/// tensor of the backend, for instance of `i32` where the row says `i64`. A result that no type of the backend holds exactly is
+/// a [`NarrowError`](crate::NarrowError).
+///
+/// # Examples
+///
+/// The default body of an operation, within a native method that has a kernel for some operands only:
+///
+/// ```text
+/// fn conv(&self, x: &Tensor, w: &Tensor, b: Option<&Tensor>, options: ConvOptions<'_>) -> Result<Tensor, Error> {
+///     match self.fast(x, w, b, options) {
+///         Some(y) => y,
+///         None => Extended::new(self, &[]).conv(x, w, b, options),
+///     }
+/// }
+/// ```
 #[derive(Debug)]
 pub struct Extended<'a, B: Backend + ?Sized> {
     on: &'a B,
@@ -180,6 +200,19 @@ impl<'a, B: Backend + ?Sized> Extended<'a, B> {
     }
 }
 
+impl<B: Backend + ?Sized> Extended<'_, B> {
+    /// Calls a primitive of a backend that lacks element types.
+    #[cold]
+    fn narrowed(
+        &self,
+        op: Primitive,
+        inputs: &[Option<&B::Tensor>],
+        params: &[Param<'_>],
+    ) -> Result<Outputs<B::Tensor>, B::Error> {
+        run_narrowed(&WithFamilies { on: self.on, tables: self.tables }, op, inputs, params)
+    }
+}
+
 /// Returns the table of the operation's family if the backend declares the operation native.
 pub(super) fn native_in<'t, B: Backend + ?Sized>(
     tables: &'t [FamilyTable<B>],
@@ -202,7 +235,15 @@ macro_rules! forward {
             $(
                 fn $method(&self $(, $input: crate::__input_type!($kind))* $($(, $param: bb_ir::param_type!($pkind))+)?)
                     -> Result<crate::__output_type!($output), Self::Error> {
-                    self.on.$method($($input,)* $($($param,)+)?)
+                    if !refuses_types(self.on) {
+                        return self.on.$method($($input,)* $($($param,)+)?);
+                    }
+                    let outputs = self.narrowed(
+                        Primitive::$name,
+                        &crate::call::list_operands!($($kind $input),*),
+                        &crate::call::list_params!($($($pkind $param),+)?),
+                    )?;
+                    crate::call::unwrap_output!($output, stringify!($method), outputs)
                 }
             )*
 
@@ -212,6 +253,10 @@ macro_rules! forward {
 
             fn types(&self) -> bb_ir::DataTypes {
                 self.on.types()
+            }
+
+            fn runs_whole_graphs(&self) -> bool {
+                self.on.runs_whole_graphs()
             }
 
             fn execute(

@@ -386,9 +386,9 @@ macro_rules! families {
         }
 
         /// Returns the tables of families for a backend that lacks element types, with these natives.
-        pub(crate) fn narrowed_tables(natives: &[(Family, OpSet)]) -> Vec<FamilyTable<crate::narrow::Narrowed>> {
+        pub(crate) fn narrowed_tables<'a>(natives: &[(Family, OpSet)]) -> Vec<FamilyTable<crate::narrow::NarrowedOn<'a>>> {
             let table = |&(family, native): &(Family, OpSet)| {
-                FamilyTable::new(family, native, |on: &crate::narrow::Narrowed, op, inputs, params| on.native(op, inputs, params))
+                FamilyTable::new(family, native, |on: &crate::narrow::NarrowedOn<'a>, op, inputs, params| on.native(op, inputs, params))
             };
             natives.iter().map(table).collect()
         }

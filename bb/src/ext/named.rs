@@ -16,6 +16,14 @@ macro_rules! __family {
     ($item:ident Quant $($with:tt)*) => { $crate::__family_item! { $item quant QuantOp $($with)* } };
     ($item:ident Scalar $($with:tt)*) => { $crate::__family_item! { $item scalar ScalarOp $($with)* } };
     ($item:ident Train $($with:tt)*) => { $crate::__family_item! { $item train TrainOp $($with)* } };
+    // So that the operations of a vendor do not also count as implemented without `#[bb::native]`.
+    (natives $unknown:ident [$($attribute:tt)*] [] [$($on:tt)*] [] $($method:tt)*) => {
+        $crate::__family! { unknown $unknown }
+
+        impl<Operation: $crate::__private::VendorOp> $crate::ext::Native<Operation> for $($on)* {
+            const NATIVE: &'static [Operation] = &[];
+        }
+    };
     ($item:ident $unknown:ident $($with:tt)*) => {
         ::core::compile_error! { ::core::concat!(
             "no extension family `", ::core::stringify!($unknown), "`; the families are ",

@@ -6,7 +6,8 @@ use super::{Holding, NarrowTensor, Range};
 use crate::error::NarrowError;
 use crate::ext::{ErasedBackend, ErasedError, ErasedTensor, Kernels};
 use crate::{
-    Backend, BackendAttrs, CompletionHandle, ContractResponse, Error, GraphProto, Outputs, Tensor, services,
+    Backend, BackendAttrs, CompileOptions, CompletionHandle, ContractResponse, Error, Executable, GraphProto,
+    Module, Outputs, Tensor, services,
 };
 use bb_ir::convert::{self, Rounding};
 use bb_ir::infer;
@@ -17,13 +18,34 @@ use std::any::Any;
 use std::collections::HashMap;
 use std::sync::Arc;
 
+/// A backend that lacks element types, with all of them, for as long as a runtime has it.
+pub(crate) type Narrowed = NarrowedOn<'static>;
+
 /// A backend that lacks element types, with all of them.
-pub(crate) struct Narrowed {
-    kernels: Arc<dyn Kernels>,
-    /// The backend itself, for callers who know its type.
-    own: Arc<dyn Any + Send + Sync>,
+pub(crate) struct NarrowedOn<'a> {
+    kernels: Device<'a>,
+    /// The backend itself, for callers who know its type; a borrowed one has none.
+    own: Option<Arc<dyn Any + Send + Sync>>,
     holding: Holding,
     pub(super) declared: super::natives::Declared,
+}
+
+/// The backend that lacks types.
+enum Device<'a> {
+    Shared(Arc<dyn Kernels>),
+    /// Lent for one call.
+    Lent(&'a dyn Kernels),
+}
+
+impl<'a> std::ops::Deref for Device<'a> {
+    type Target = dyn Kernels + 'a;
+
+    fn deref(&self) -> &(dyn Kernels + 'a) {
+        match self {
+            Device::Shared(kernels) => &**kernels,
+            Device::Lent(kernels) => *kernels,
+        }
+    }
 }
 
 /// The inputs or outputs of a graph, by name.
@@ -60,10 +82,19 @@ pub(super) fn values(op: Primitive, operands: usize) -> std::ops::Range<usize> {
 impl Narrowed {
     pub(crate) fn new(kernels: Arc<dyn Kernels>, own: Arc<dyn Any + Send + Sync>, floats: bool) -> Narrowed {
         let holding = Holding { types: kernels.types(), floats };
-        Narrowed { kernels, own, holding, declared: super::natives::Declared::default() }
+        let declared = super::natives::Declared::default();
+        NarrowedOn { kernels: Device::Shared(kernels), own: Some(own), holding, declared }
+    }
+}
+
+impl<'a> NarrowedOn<'a> {
+    /// Lends a backend the types that it lacks, for one call.
+    pub(super) fn lent(kernels: &'a dyn Kernels, holding: Holding) -> NarrowedOn<'a> {
+        let declared = super::natives::Declared::default();
+        NarrowedOn { kernels: Device::Lent(kernels), own: None, holding, declared }
     }
 
-    pub(super) fn device(&self) -> &dyn Kernels {
+    pub(super) fn device(&self) -> &(dyn Kernels + 'a) {
         &*self.kernels
     }
 
@@ -73,7 +104,7 @@ impl Narrowed {
 
     /// Returns the backend that lacks types, if it is a `B`.
     pub(crate) fn own<B: 'static>(&self) -> Option<&B> {
-        self.own.downcast_ref()
+        self.own.as_ref()?.downcast_ref()
     }
 
     /// Makes a tensor of a tensor of the backend.
@@ -114,7 +145,7 @@ impl Narrowed {
     }
 
     /// Calls a primitive.
-    fn apply(
+    pub(super) fn apply(
         &self,
         op: Primitive,
         inputs: &[Option<&NarrowTensor>],
@@ -144,10 +175,10 @@ impl Narrowed {
     /// Returns the tensors of the backend that hold operands; `None` if one is on the host.
     ///
     /// All operands that an operation computes with are of one type, and so held in one.
-    fn placed<'a>(
+    fn placed<'x>(
         &self,
-        inputs: &[Option<&'a NarrowTensor>],
-    ) -> Option<SmallVec<[Option<&'a ErasedTensor>; 4]>> {
+        inputs: &[Option<&'x NarrowTensor>],
+    ) -> Option<SmallVec<[Option<&'x ErasedTensor>; 4]>> {
         inputs.iter().map(|x| x.map_or(Some(None), |x| x.on_device().map(Some))).collect()
     }
 
@@ -219,14 +250,14 @@ fn low_bits_suffice(op: Primitive) -> bool {
     matches!(op, P::Add | P::Sub | P::Mul | P::Neg | P::MatMul | P::ReduceSum)
 }
 
-impl std::fmt::Debug for Narrowed {
+impl std::fmt::Debug for NarrowedOn<'_> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Narrowed").field("holding", &self.holding).finish_non_exhaustive()
     }
 }
 
 #[diagnostic::do_not_recommend]
-impl Backend for Narrowed {
+impl Backend for NarrowedOn<'_> {
     type Tensor = NarrowTensor;
     type Error = ErasedError;
 
@@ -234,6 +265,38 @@ impl Backend for Narrowed {
 
     fn to_host(&self, x: &NarrowTensor) -> Result<TensorData, ErasedError> {
         self.read(x)
+    }
+
+    /// Runs a graph of a plan whole; any other graph by the plan that is made of it.
+    fn execute(
+        &self,
+        graph: &GraphProto,
+        inputs: Named,
+        attrs: BackendAttrs<'_>,
+    ) -> Result<Named, ErasedError> {
+        match attrs.narrowed() {
+            Some(narrowed) => self.run_graph(narrowed, graph, inputs, attrs),
+            None => crate::plan::execute(self, graph, inputs, attrs),
+        }
+    }
+
+    /// Plans operations, or whole graphs in the types that the backend has, if it takes graphs.
+    fn compile(
+        &self,
+        module: Module,
+        options: &CompileOptions,
+    ) -> Result<Box<dyn Executable<Self>>, ErasedError>
+    where
+        Self: 'static,
+    {
+        match self.kernels.runs_whole_graphs() {
+            true => Ok(crate::plan::compile_narrowed(self.holding, module, options)?),
+            false => crate::plan::compile(self, module, options),
+        }
+    }
+
+    fn runs_whole_graphs(&self) -> bool {
+        self.kernels.runs_whole_graphs()
     }
 
     /// Runs the graph, and answers later if the backend computes on its own: when its queue is done.
@@ -246,12 +309,13 @@ impl Backend for Narrowed {
     ) -> ContractResponse<Named, ErasedError> {
         let results = self.execute(&graph, inputs, attrs);
         let waits = self.kernels.lifecycle().is_some_and(|lifecycle| lifecycle.is_asynchronous());
-        let Ok(results) = results else { return ContractResponse::Now(results) };
-        if !waits {
-            return ContractResponse::Now(Ok(results));
-        }
+        let results = match results {
+            Ok(results) if waits => results,
+            results => return ContractResponse::Now(results),
+        };
+        let Device::Shared(kernels) = &self.kernels else { return ContractResponse::Now(Ok(results)) };
         let (answer, completer) = completion.later();
-        let kernels = self.kernels.clone();
+        let kernels = kernels.clone();
         let wait = move || {
             let done = kernels.lifecycle().map_or(Ok(()), |lifecycle| lifecycle.synchronize());
             completer.complete(match done {

@@ -1,7 +1,7 @@
 //! Casts from and to types that a backend lacks.
 
 use super::tensor::Place;
-use super::{NarrowTensor, Narrowed, Range};
+use super::{NarrowTensor, NarrowedOn, Range};
 use crate::ext::{ErasedBackend, ErasedError};
 use crate::{Backend, Error, Outputs, Tensor};
 use bb_ir::DataType;
@@ -17,7 +17,7 @@ pub(super) fn rounding(params: &[Param<'_>]) -> Result<Rounding, Error> {
     Ok(Rounding { saturate: take::Bool("cast", params.get(1))?, mode: take::Round("cast", params.get(2))? })
 }
 
-impl Narrowed {
+impl NarrowedOn<'_> {
     /// Casts a tensor.
     ///
     /// Floats become `i64` on the host, because nothing is known of their values, and what does not fit `i64` becomes its

@@ -1,6 +1,6 @@
 //! Primitives that the host computes, because the backend holds no type that has their results.
 
-use super::backend::Narrowed;
+use super::backend::NarrowedOn;
 use super::{NarrowTensor, Range};
 use crate::error::NarrowError;
 use crate::ext::ErasedError;
@@ -10,7 +10,7 @@ use bb_ir::infer::{self, eval};
 use bb_ir::op::{Param, Primitive};
 use bb_ir::{DataType, Shape, TensorData};
 
-impl Narrowed {
+impl NarrowedOn<'_> {
     /// Computes a primitive on the host, and copies the results to where they can be held.
     ///
     /// Integers of all types are computed in `i64`, which wraps them as their own type when they are cast back: sums,

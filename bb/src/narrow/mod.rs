@@ -15,6 +15,8 @@
 //! is checked with the actual elements, and if these do leave it, the host computes it (`host.rs`). Arithmetic of
 //! small integers wraps as their type does (`wrap.rs`).
 //!
+//! A backend that takes whole graphs gets them in its types (`graph.rs`).
+//!
 //! Floats are held in another float only if whoever opens the backend accepts that they are rounded
 //! ([`OpenOptions::narrow_floats`](crate::OpenOptions::narrow_floats)).
 
@@ -22,16 +24,21 @@ mod backend;
 mod cast;
 mod cause;
 mod foresee;
+mod graph;
 mod held;
+mod hollow;
 mod host;
+mod lent;
 mod natives;
 mod offered;
 mod range;
 mod tensor;
 mod wrap;
 
-pub(crate) use backend::Narrowed;
+pub(crate) use backend::{Narrowed, NarrowedOn};
 pub(crate) use foresee::exceeding;
+pub(crate) use graph::{Foreseen, NarrowedGraph};
 pub(crate) use held::Holding;
+pub(crate) use lent::{call_lent, primitive_lent};
 pub(crate) use range::Range;
 pub(crate) use tensor::NarrowTensor;

@@ -1,6 +1,6 @@
 //! Native operations of a backend that lacks element types.
 
-use super::{NarrowTensor, Narrowed, Range};
+use super::{NarrowTensor, NarrowedOn, Range};
 use crate::ext::{ErasedError, ErasedTensor, Extended, ImageOp, IndexOp, NnOp};
 use crate::trace::{InputIndex, TableIndex, TracedTensor, Tracer, Varies};
 use crate::{Outputs, Tensor};
@@ -46,7 +46,7 @@ impl Declared {
     }
 }
 
-impl Narrowed {
+impl NarrowedOn<'_> {
     /// Calls an operation that the backend has, or runs its body.
     ///
     /// The backend is called only with tensors of types that it has, because what its kernel does with an integer that

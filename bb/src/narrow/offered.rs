@@ -3,7 +3,7 @@
 //! They work on the backend's own tensors. A tensor whose elements are on the host, or stand for those of another type, is
 //! none of these.
 
-use super::{NarrowTensor, Narrowed};
+use super::{NarrowTensor, Narrowed, NarrowedOn};
 use crate::Tensor;
 use crate::ext::{ErasedTensor, Owned};
 use crate::services::{
@@ -16,17 +16,17 @@ const LACKING: ServiceError =
     ServiceError::Unsupported { what: "a tensor of an element type that the backend lacks" };
 
 /// Returns the tensor of the backend that a tensor is.
-fn own<'a>(on: &Narrowed, x: &'a NarrowTensor) -> Result<&'a ErasedTensor, ServiceError> {
+fn own<'a>(on: &NarrowedOn<'_>, x: &'a NarrowTensor) -> Result<&'a ErasedTensor, ServiceError> {
     x.on_device().filter(|_| !on.holding().narrows(x.dtype())).ok_or(LACKING)
 }
 
-impl Narrowed {
+impl NarrowedOn<'_> {
     fn erased_memory(&self) -> Result<&dyn Memory<ErasedTensor>, ServiceError> {
         self.device().memory().ok_or(ServiceError::Unsupported { what: "the service memory" })
     }
 }
 
-impl Memory<NarrowTensor> for Narrowed {
+impl Memory<NarrowTensor> for NarrowedOn<'_> {
     fn statistics(&self) -> MemoryStatistics {
         self.device().memory().map(|memory| memory.statistics()).unwrap_or_default()
     }
@@ -52,7 +52,7 @@ impl Memory<NarrowTensor> for Narrowed {
     }
 }
 
-impl Kernels<NarrowTensor> for Narrowed {
+impl Kernels<NarrowTensor> for NarrowedOn<'_> {
     fn limits(&self) -> KernelLimits {
         self.device()
             .user_kernels()

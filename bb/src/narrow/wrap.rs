@@ -1,11 +1,11 @@
 //! Wraps integers that are held in a wider type, as arithmetic of their own type does.
 
-use super::{Narrowed, Range};
+use super::{NarrowedOn, Range};
 use crate::ext::{ErasedBackend, ErasedError, ErasedTensor};
 use crate::{Backend, Tensor};
 use bb_ir::{DataType, TensorData, convert};
 
-impl Narrowed {
+impl NarrowedOn<'_> {
     /// Returns elements modulo 2 to the power of the bits of `dtype`, in the range of `dtype`. They are held in a wider
     /// integer.
     ///

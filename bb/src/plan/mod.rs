@@ -54,9 +54,9 @@ pub(crate) use how::{how, how_version};
 pub use module::{CompileOptions, Module};
 pub use passes::{PassCount, pass_names};
 pub use profile::{Activity, Profile, ProfileRow, ProfiledNode, Scope, Span};
-pub(crate) use program::compile;
 pub use program::compile_whole_graph;
 pub(crate) use program::compile_with;
+pub(crate) use program::{compile, compile_narrowed};
 #[cfg(feature = "conformance")]
 pub(crate) use repetition::Repetition;
 pub(crate) use resolve::Code;

@@ -9,6 +9,7 @@ use super::watch::{Called, Site, Sites, Watch, type_of};
 use crate::contract::Caller;
 use crate::cost::{self, Cost, TensorType};
 use crate::ext::HostKernel;
+use crate::narrow::{Foreseen, Holding, NarrowedGraph};
 use crate::trace::{
     InputIndex, Liveness, Operation, Step, StepId, StepOrigins, Table, TableIndex, Trace, TraceValue,
     ValueSource, held, to_graph,
@@ -36,6 +37,16 @@ pub(super) struct PartitionedGraph<T> {
     tensors: std::marker::PhantomData<fn() -> T>,
 }
 
+/// How a trace is cut.
+#[derive(Clone, Copy)]
+struct Cut<'a> {
+    traced: &'a SegmentTrace,
+    /// Of each input, whether the plan holds for other extents of it.
+    open: &'a [bool],
+    /// What is narrowed.
+    foreseen: Option<&'a Foreseen>,
+}
+
 /// A part of a segment.
 enum Part {
     /// Primitives, run by the backend as one graph.
@@ -48,6 +59,9 @@ enum Part {
         outputs: Vec<TraceValue>,
         origins: StepOrigins,
     },
+    /// An operation that the backend is called with alone, because only its operands tell whether the type that holds its
+    /// result does.
+    Alone(Step),
 }
 
 struct GraphPart {
@@ -60,16 +74,28 @@ struct GraphPart {
     /// What a run costs with inputs of the types and extents of the trace.
     cost: Cost,
     types: Vec<(DataType, Shape)>,
+    /// What the graph stands for, if it is in the types of a backend that lacks some.
+    narrowed: Option<NarrowedGraph>,
 }
 
 impl<T> PartitionedGraph<T> {
-    /// Cuts a trace where the host computes; `open` says of each input whether the plan holds for other extents of it.
+    /// Cuts a trace where the host computes; `open` says of each input whether the plan holds for other extents of it. Graphs
+    /// are narrowed to the types of a backend that lacks some.
     ///
     /// # Errors
     ///
     /// [`Error::NotPrimitive`] if a step is an operation of an extension family.
-    pub(super) fn new(traced: &SegmentTrace, open: &[bool]) -> Result<PartitionedGraph<T>, Error> {
+    pub(super) fn new(
+        traced: &SegmentTrace,
+        open: &[bool],
+        holding: Option<Holding>,
+    ) -> Result<PartitionedGraph<T>, Error> {
         let recorded = &traced.recorded;
+        let weight = |source| traced.known(source);
+        let foreseen = holding
+            .map(|holding| Foreseen::of(recorded, holding, open.contains(&true), weight))
+            .transpose()?;
+        let to = Cut { traced, open, foreseen: foreseen.as_ref() };
         let mut whole = PartitionedGraph {
             parts: Vec::new(),
             constants: Vec::new(),
@@ -88,31 +114,36 @@ impl<T> PartitionedGraph<T> {
         let liveness = Liveness::of(recorded)?;
         let mut own = Vec::new();
         for (id, step) in recorded.steps.iter() {
-            let Operation::Host(body) = step.operation else {
-                own.push((id, step));
-                continue;
+            let alone = match &foreseen {
+                Some(foreseen) => !foreseen.is_exact(id)? && liveness.is_live(id)?,
+                None => false,
             };
-            whole.push_graph(traced, open, &liveness, &own, id)?;
+            let cut = match step.operation {
+                Operation::Host(body) => Part::Host {
+                    body,
+                    params: step.params.clone(),
+                    inputs: step.inputs.to_vec(),
+                    outputs: step.outputs.to_vec(),
+                    origins: step.origins.clone(),
+                },
+                Operation::Row(_) if alone => Part::Alone(step.clone()),
+                Operation::Row(_) => {
+                    own.push((id, step));
+                    continue;
+                }
+            };
+            whole.push_graph(to, &liveness, &own, id)?;
             own.clear();
-            whole.parts.push(Part::Host {
-                body,
-                params: step.params.clone(),
-                inputs: step.inputs.to_vec(),
-                outputs: step.outputs.to_vec(),
-                origins: step.origins.clone(),
-            });
+            whole.parts.push(cut);
         }
-        whole.push_graph(traced, open, &liveness, &own, StepId::at(recorded.steps.len()))?;
+        whole.push_graph(to, &liveness, &own, StepId::at(recorded.steps.len()))?;
         let read_by_host = whole.parts.iter().flat_map(|part| match part {
             Part::Host { inputs, .. } => inputs.as_slice(),
+            Part::Alone(step) => step.inputs.as_slice(),
             Part::Graph(_) => &[],
         });
         for &value in read_by_host.flatten().chain(&whole.outputs) {
-            let data = match recorded.values.get(value)?.source {
-                ValueSource::Weight(id) => traced.weights().get(id)?,
-                ValueSource::Constant(index) => recorded.constants.get(index)?,
-                ValueSource::Input(_) | ValueSource::Step => continue,
-            };
+            let Some(data) = traced.known(recorded.values.get(value)?.source) else { continue };
             data.prepare()?;
             whole.constants.push((value, data.clone(), traced.reader_of(value)));
         }
@@ -122,13 +153,12 @@ impl<T> PartitionedGraph<T> {
     /// Adds a run of steps, which ends before the step `end`, as a graph, if anybody reads what they make.
     fn push_graph(
         &mut self,
-        traced: &SegmentTrace,
-        open: &[bool],
+        to: Cut<'_>,
         liveness: &Liveness<TraceValue, StepId>,
         own: &[(StepId, &Step)],
         end: StepId,
     ) -> Result<(), Error> {
-        if let Some(part) = GraphPart::new(traced, open, liveness, own, end)? {
+        if let Some(part) = GraphPart::new(to, liveness, own, end)? {
             self.parts.push(Part::Graph(Box::new(part)));
         }
         Ok(())
@@ -180,6 +210,7 @@ impl<T> PartitionedGraph<T> {
             let called = match part {
                 Part::Graph(part) => Called::Graph { inputs: part.types.clone(), cost: part.cost },
                 Part::Host { body, params, .. } => Called::Operation(Operation::Host(body), params.clone()),
+                Part::Alone(step) => Called::Operation(step.operation, step.params.clone()),
             };
             sites.push(Site { nodes: self.origins.names_of(part.origins(), graph)?, called });
         }
@@ -201,6 +232,7 @@ impl Part {
         match self {
             Part::Graph(part) => &part.origins,
             Part::Host { origins, .. } => std::slice::from_ref(origins),
+            Part::Alone(step) => std::slice::from_ref(&step.origins),
         }
     }
 
@@ -224,7 +256,8 @@ impl Part {
                 for (name, value) in &part.inputs {
                     inputs.insert(name.clone(), filled(slots, *value)?.clone());
                 }
-                let mut attrs = BackendAttrs::default().with_identity(part.identity);
+                let attrs = BackendAttrs::default().with_identity(part.identity);
+                let mut attrs = attrs.with_narrowed(part.narrowed.as_ref());
                 if let Some(caller) = caller {
                     attrs = attrs.with_node(&caller.attributes, &caller.metadata);
                 }
@@ -256,6 +289,23 @@ impl Part {
                     slots.set(value, Some(result))?;
                 }
             }
+            Part::Alone(step) => {
+                let operands: Vec<Option<&B::Tensor>> = step
+                    .inputs
+                    .iter()
+                    .map(|v| v.map(|v| filled(slots, v)).transpose())
+                    .collect::<Result<_, _>>()?;
+                let seen = watch.operands(operands.iter().map(|x| x.map(type_of)));
+                let since = watch.mark();
+                let op = step.operation.primitive();
+                let op = op.ok_or_else(|| Error::excluded("a primitive where one is called alone"))?;
+                let results = crate::call::call_primitive(on, op, &operands, &step.params)?;
+                results.iter().try_for_each(|result| state.ledger.result(result).map(drop))?;
+                watch.instruction(since, site, seen, results.iter());
+                for (&value, result) in step.outputs.iter().zip(results) {
+                    slots.set(value, Some(result))?;
+                }
+            }
         }
         Ok(())
     }
@@ -264,8 +314,7 @@ impl Part {
 impl GraphPart {
     /// Writes a run of steps, which ends before the step `end`, as a graph; `None` if nobody reads what they make.
     fn new(
-        traced: &SegmentTrace,
-        open: &[bool],
+        Cut { traced, open, foreseen }: Cut<'_>,
         liveness: &Liveness<TraceValue, StepId>,
         own: &[(StepId, &Step)],
         end: StepId,
@@ -310,7 +359,17 @@ impl GraphPart {
         }
         let names: Vec<String> = inputs.iter().map(|(name, _)| name.clone()).collect();
         let output_names: Vec<String> = (0..results.len()).map(|i| format!("output_{i}")).collect();
-        let weight = |id| traced.weights().get(id).ok().cloned();
+        let mut narrowed = None;
+        if let Some(foreseen) = foreseen {
+            let outputs = output_names.iter().cloned().zip(results.iter().copied());
+            let weight = |source| traced.known(source);
+            narrowed = Some(NarrowedGraph::of(foreseen, &part, &inputs, outputs, weight)?);
+            foreseen.narrow(&mut part)?;
+        }
+        let weight = |id| {
+            let data = traced.weights().get(id).ok()?;
+            foreseen.map_or_else(|| Some(data.clone()), |foreseen| foreseen.constant(data).ok())
+        };
         let graph = to_graph(&part, &names, &output_names, &weight);
         let mut graph = graph.map_err(|error| {
             let wrong =
@@ -349,6 +408,7 @@ impl GraphPart {
             origins: own.iter().map(|(_, step)| step.origins.clone()).collect(),
             cost,
             types,
+            narrowed,
         }))
     }
 }

@@ -23,6 +23,7 @@ use super::{Activity, CompileOptions, Module};
 use crate::contract::Caller;
 use crate::ext::FamilyTable;
 use crate::made::Made;
+use crate::narrow::Holding;
 use crate::trace::Varies;
 use crate::{Backend, Error, Executable, InputSpec, Port, Tensor};
 use bb_ir::graph::{ValueId, ValueType};
@@ -51,6 +52,8 @@ pub(crate) struct Program<B: Backend + ?Sized, N> {
     pub(super) memory: PlanMemory,
     /// Whether the backend prepares steps.
     prepares: bool,
+    /// The types to which whole graphs are narrowed.
+    narrows: Option<Holding>,
 }
 
 /// A segment and its plans.
@@ -269,6 +272,23 @@ pub fn compile_whole_graph<B: Backend + ?Sized + 'static>(
     Ok(Box::new(compile_with::<B, _>(&module, options, none, Engine::WholeGraph, on.types())?))
 }
 
+/// Compiles for a backend that runs whole graphs and lacks element types: each segment is one graph of primitives in the types
+/// that it has, as far as that is exact.
+///
+/// # Errors
+///
+/// [`Error::Unsupported`] with every node that nothing runs.
+pub(crate) fn compile_narrowed<B: Backend + ?Sized + 'static>(
+    holding: Holding,
+    module: Module,
+    options: &CompileOptions,
+) -> Result<Box<dyn Executable<B>>, Error> {
+    let none: &'static [FamilyTable<B>] = &[];
+    let mut program = compile_with::<B, _>(&module, options, none, Engine::WholeGraph, holding.types)?;
+    program.narrows = Some(holding);
+    Ok(Box::new(program))
+}
+
 /// Compiles with the families that the backend adopted.
 ///
 /// # Errors
@@ -301,6 +321,7 @@ pub(crate) fn compile_with<B: Backend + ?Sized, N: Natives<B>>(
         pool: Mutex::new(Pool::default()),
         memory: PlanMemory::new(options.plan_bytes),
         prepares: true,
+        narrows: None,
         settings: Settings {
             natives: passes::kept(natives.native(), fuse),
             value_bytes: options.value_bytes,
@@ -494,7 +515,7 @@ impl<B: Backend + ?Sized, N: Natives<B>> Program<B, N> {
             }
             Engine::WholeGraph => {
                 let open: Vec<bool> = guards.inputs.iter().map(InputGuard::is_open).collect();
-                Ok(Code::Graph(Box::new(PartitionedGraph::new(traced, &open)?)))
+                Ok(Code::Graph(Box::new(PartitionedGraph::new(traced, &open, self.narrows)?)))
             }
         }
     }

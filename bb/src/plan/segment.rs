@@ -18,7 +18,9 @@ use super::trace_nodes::{BodiesInPlace, NodeTrace, Step, Tracing};
 use crate::Error;
 use crate::ext::OpSet;
 use crate::onnx::OnnxValue;
-use crate::trace::{InputIndex, TableIndex, Trace, TraceStop, TracedTensor, Tracer, Varies, WeightId};
+use crate::trace::{
+    InputIndex, TableIndex, Trace, TraceStop, TracedTensor, Tracer, ValueSource, Varies, WeightId,
+};
 use bb_ir::graph::{Graph, ValueId};
 use bb_ir::op::{Family, Param};
 use bb_ir::{DataType, DataTypes, Shape, TensorData};
@@ -87,6 +89,15 @@ impl SegmentTrace {
     /// Returns the weights that the trace may read, by number.
     pub(crate) fn weights(&self) -> Weights<'_> {
         Weights { graph: &self.resolved.graph.constants, inner: &self.inner_weights }
+    }
+
+    /// Returns the elements of a value, if it is a constant.
+    pub(crate) fn known(&self, source: ValueSource) -> Option<&TensorData> {
+        match source {
+            ValueSource::Weight(id) => self.weights().get(id).ok(),
+            ValueSource::Constant(index) => self.recorded.constants.get(index).ok(),
+            ValueSource::Input(_) | ValueSource::Step => None,
+        }
     }
 
     /// Returns the trace, for passes to rewrite it, and the weights that it may read.

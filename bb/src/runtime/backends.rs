@@ -1,6 +1,7 @@
 //! Several running backends. Each operation runs on the backend that owns its operands.
 
-use super::{BackendHandle, BackendId, DispatchResult, Registry, TypedBackend, Value};
+use super::registry::unknown;
+use super::{BackendHandle, BackendId, DispatchResult, Registry, TypedBackend, Value, named};
 use crate::{Backend, Error};
 use bb_ir::op::{OpSpec, Param};
 use smallvec::SmallVec;
@@ -52,10 +53,11 @@ impl Backends {
     /// not linked. Both list the names that are possible.
     pub fn named(&self, name: &str) -> Result<&BackendHandle, Error> {
         self.0.iter().find(|h| h.name() == name).ok_or_else(|| {
-            let (linked, backend) = (linked(), name.split(':').next().unwrap_or(name));
-            match linked.iter().any(|known| known == name || known == backend) {
+            let linked = Registry::global().entries().map(|entry| entry.name);
+            let backend = named::backend_of(name);
+            match linked.clone().any(|known| known == name || known == backend) {
                 true => Error::NotBound { name: name.to_owned(), bound: self.names() },
-                false => Error::UnknownBackend { name: name.to_owned(), linked },
+                false => unknown(name, linked),
             }
         })
     }

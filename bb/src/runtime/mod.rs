@@ -15,6 +15,7 @@ mod instances;
 mod methods;
 #[cfg(all(test, bb_model))]
 mod model;
+mod named;
 mod offered;
 mod open;
 mod opening;

@@ -4,9 +4,9 @@
 //! refused before its constructor is called, so that no option is ignored silently.
 
 use super::{Declared, bridge};
-use crate::OpenOption;
-use crate::{BoxError, Error};
-use std::collections::BTreeSet;
+use crate::error::OptionDefault;
+use crate::{BoxError, Error, OpenOption};
+use std::collections::{BTreeMap, BTreeSet};
 use std::num::NonZeroUsize;
 use std::sync::{Mutex, PoisonError};
 
@@ -35,6 +35,8 @@ pub struct OpenOptions {
     /// 16-bit floats as `f32`. The runtime does this for every backend that lacks float types; for others the option is
     /// refused, because it would have no effect.
     pub narrow_floats: bool,
+    /// The options that the backend declares itself, by name.
+    pub(super) own: BTreeMap<String, String>,
 }
 
 impl OpenOptions {
@@ -64,7 +66,48 @@ impl OpenOptions {
         OpenOptions { narrow_floats: true, ..self }
     }
 
-    /// Iterates over the options that are set.
+    /// Returns the options with one that the backend declares itself, such as `tile`.
+    ///
+    /// The backend's declaration tells its type. Name and value are checked when the backend is opened.
+    #[must_use]
+    pub fn with_own(mut self, name: impl Into<String>, value: impl std::fmt::Display) -> OpenOptions {
+        self.own.insert(name.into(), value.to_string());
+        self
+    }
+
+    /// Returns the value of an option that the backend declares itself. A constructor gets the default of each that nobody
+    /// gave.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::UnknownOption`] if there is none of this name; [`Error::OptionValue`] if `T` does not hold the value, as `u8` does
+    /// not hold 300.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// let options = bb::OpenOptions::default().with_own("tile", 128);
+    /// assert_eq!(options.own::<usize>("tile")?, 128);
+    /// # Ok::<(), bb::Error>(())
+    /// ```
+    pub fn own<T: std::str::FromStr>(&self, name: &str) -> Result<T, Error> {
+        let Some(value) = self.own.get(name) else {
+            let known = self.own.keys().map(String::as_str);
+            return Err(Error::UnknownOption {
+                backend: None,
+                option: name.to_owned(),
+                nearest: bb_ir::nearest(name, known.clone()).map(str::to_owned),
+                takes: known.map(str::to_owned).collect(),
+            });
+        };
+        value.parse().map_err(|_| Error::OptionValue {
+            option: name.to_owned(),
+            expected: std::any::type_name::<T>(),
+            got: value.clone(),
+        })
+    }
+
+    /// Iterates over the options that are set, without those that the backend declares itself.
     pub fn given(&self) -> impl Iterator<Item = OpenOption> {
         let device = self.device.is_some().then_some(OpenOption::Device);
         let threads = self.threads.is_some().then_some(OpenOption::Threads);
@@ -121,11 +164,39 @@ macro_rules! __open_option {
     (memory) => {
         $crate::OpenOption::Memory
     };
-    ($unknown:ident) => {
+    ($name:ident : $kind:ident = $default:expr => $about:literal) => {
+        $crate::OpenOption::Own($crate::OwnOption::new(
+            ::core::stringify!($name),
+            $crate::__option_default!($kind, $default),
+            $about,
+        ))
+    };
+}
+
+/// Returns the default of an option with a type from `options(…)` of the derive.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! __option_default {
+    (bool, $default:expr) => {
+        $crate::OptionDefault::Bool($default)
+    };
+    (i64, $default:expr) => {
+        $crate::OptionDefault::Int($default)
+    };
+    (u64, $default:expr) => {
+        $crate::OptionDefault::Count($default)
+    };
+    (f64, $default:expr) => {
+        $crate::OptionDefault::float($default)
+    };
+    (str, $default:expr) => {
+        $crate::OptionDefault::Text($default)
+    };
+    ($other:ident, $default:expr) => {
         ::core::compile_error!(::core::concat!(
-            "no option `",
-            ::core::stringify!($unknown),
-            "`; a constructor may take `device`, `threads` and `memory`"
+            "an option cannot be of type `",
+            ::core::stringify!($other),
+            "`; write `bool`, `i64`, `u64`, `f64` or `str`"
         ))
     };
 }
@@ -213,10 +284,38 @@ pub(super) fn taken(
 ) -> Result<(), Error> {
     // What backends lack is known once they are constructed.
     let of_backend = |option: &OpenOption| *option != OpenOption::NarrowFloats;
-    match options.given().filter(of_backend).find(|option| !takes.contains(option)) {
-        Some(option) => Err(Error::OpenOption { backend, option, takes }),
-        None => options.threads.map_or(Ok(()), |threads| check_threads(threads.get())),
+    if let Some(option) = options.given().filter(of_backend).find(|option| !takes.contains(option)) {
+        return Err(Error::OpenOption { backend, option, takes });
     }
+    let declared = |name: &str| takes.iter().filter_map(|option| option.own()).find(|own| own.name == name);
+    for (name, value) in &options.own {
+        let Some(own) = declared(name) else {
+            let floats = OpenOption::NarrowFloats.name();
+            let names = || takes.iter().map(|option| option.name());
+            return Err(Error::UnknownOption {
+                backend: Some(backend),
+                option: name.clone(),
+                nearest: bb_ir::nearest(name, names().chain([floats])).map(str::to_owned),
+                takes: names().map(str::to_owned).collect(),
+            });
+        };
+        if own.default.normal(value).is_none() {
+            let expected = own.default.type_name();
+            return Err(Error::OptionValue { option: name.clone(), expected, got: value.clone() });
+        }
+    }
+    options.threads.map_or(Ok(()), |threads| check_threads(threads.get()))
+}
+
+/// Returns the options with all that a backend declares itself: the defaults of those that nobody gave, and the others as everybody
+/// writes their values.
+pub(super) fn complete(takes: &[OpenOption], options: &OpenOptions) -> OpenOptions {
+    let mut all = options.clone();
+    for own in takes.iter().filter_map(|option| option.own()) {
+        let given = all.own.get(own.name).and_then(|value| OptionDefault::normal(own.default, value));
+        all.own.insert(own.name.to_owned(), given.unwrap_or_else(|| own.default.to_string()));
+    }
+    all
 }
 
 /// Checks that a backend accepts the options and has the device.
@@ -254,21 +353,6 @@ pub(super) fn instance_name(backend: &'static str, device: Option<&str>) -> &'st
     let name: &'static str = Box::leak(name.into_boxed_str());
     names.insert(name);
     name
-}
-
-/// Splits a name such as `gpu:1` into the name of the backend and options with the device.
-///
-/// # Errors
-///
-/// [`Error::TwoDevices`] if the options name another device.
-pub(super) fn split<'a>(name: &'a str, options: &OpenOptions) -> Result<(&'a str, OpenOptions), Error> {
-    let Some((backend, device)) = name.split_once(':') else { return Ok((name, options.clone())) };
-    match &options.device {
-        Some(other) if other != device => {
-            Err(Error::TwoDevices { name: name.to_owned(), other: other.clone() })
-        }
-        _ => Ok((backend, options.clone().with_device(device))),
-    }
 }
 
 #[cfg(test)]

@@ -4,7 +4,7 @@
 //! fails with an error that names both paths: a silent choice would make the result depend on the linker.
 
 use super::opening::{self, Place};
-use super::{BackendHandle, BackendRuntime, Declared, Device, OpenOptions, Registration, State, open};
+use super::{BackendHandle, BackendRuntime, Declared, Device, OpenOptions, Registration, State, named, open};
 use crate::Error;
 use crate::OpenOption;
 use crate::sync::RwLock;
@@ -147,11 +147,13 @@ impl Registry {
     }
 
     /// Iterates over the records, sorted by name.
-    pub fn entries(&self) -> impl Iterator<Item = &Registration> {
+    pub fn entries(&self) -> impl Iterator<Item = &Registration> + Clone {
         self.slots.iter().map(|slot| &slot.registration)
     }
 
     /// Returns the backend called `name`. The first call opens it.
+    ///
+    /// The name may hold options in parentheses: `chip(tile=64, narrow_floats)`.
     ///
     /// `gpu:1` is the device `1` of the backend `gpu`, by its name or, if no device has this name, by its position in the list of
     /// devices, from 0; each device has its own instance. An instance that was shut down, or whose device is lost, is replaced by
@@ -166,7 +168,8 @@ impl Registry {
     ///
     /// [`Error::DuplicateBackend`] if any two backends have the same name; [`Error::UnknownBackend`] with the
     /// linked names; [`Error::UnknownDevice`] with the devices that the backend lists; [`Error::OpenOption`]
-    /// if it does not distinguish devices; [`Error::Unavailable`] if the constructor fails (the next call
+    /// if it does not distinguish devices; [`Error::UnknownOption`] and [`Error::OptionValue`] for options in the name;
+    /// [`Error::Unavailable`] if the constructor fails (the next call
     /// tries again); [`Error::OpenCycle`] if the caller is the constructor of this backend, or of one that this backend
     /// opens.
     pub fn backend(&self, name: &str) -> Result<BackendHandle, Error> {
@@ -185,13 +188,10 @@ impl Registry {
         if let Some(slot) = self.slot(name) {
             return slot.open(options);
         }
-        let (backend, options) = open::split(name, options)?;
+        let (backend, options) = named::split(name, options)?;
         match self.slot(backend) {
             Some(slot) => slot.open(&options),
-            None => Err(Error::UnknownBackend {
-                name: name.to_owned(),
-                linked: self.entries().map(|r| r.name.to_owned()).collect(),
-            }),
+            None => Err(unknown(name, self.entries().map(|entry| entry.name))),
         }
     }
 
@@ -269,8 +269,10 @@ impl Slot {
         Ok(handle)
     }
 
-    /// Returns the options with the name of the device, if they have its position in the list of devices instead.
+    /// Returns the options with the defaults of those that the backend declares, and with the name of the device, if they have
+    /// its position in the list of devices instead.
     fn resolved(&self, options: &OpenOptions) -> OpenOptions {
+        let options = &open::complete(self.registration.options, options);
         let by_position = || {
             let position: usize = options.device.as_deref()?.parse().ok()?;
             let devices = (self.registration.devices)().ok()?;
@@ -279,6 +281,15 @@ impl Slot {
             Some(options.clone().with_device(device.name))
         };
         by_position().unwrap_or_else(|| options.clone())
+    }
+}
+
+/// Says that no backend of a name is linked.
+pub(super) fn unknown(name: &str, linked: impl Iterator<Item = &'static str> + Clone) -> Error {
+    Error::UnknownBackend {
+        name: name.to_owned(),
+        nearest: bb_ir::nearest(named::backend_of(name), linked.clone()).map(str::to_owned),
+        linked: linked.map(str::to_owned).collect(),
     }
 }
 

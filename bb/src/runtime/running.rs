@@ -14,6 +14,7 @@ use super::{
 use super::{bridge, open};
 use crate::contract::{KeepsPlans, Plans as LentPlans, begin_buffers, refused_buffer};
 use crate::ext::{Extended, FamilyTable};
+use crate::narrow::Narrowed;
 use crate::onnx::OnnxValue;
 use crate::plan::{Profile, Stamp};
 use crate::services::{Fingerprint, Lifecycle, Service, ServiceError};
@@ -73,6 +74,7 @@ impl<B: Declared> Runtime<B> {
     /// [`Error::UnknownDevice`] if it lists its devices and the requested one is not among them.
     pub fn open_with(options: &OpenOptions) -> Result<Arc<dyn BackendRuntime>, Error> {
         open::check::<B>(options)?;
+        let options = &open::complete(B::OPTIONS, options);
         let backend = bridge::construct(B::NAME, || B::create(options))?;
         if options.narrow_floats && backend.types().is_all() {
             let option = OpenOption::NarrowFloats;
@@ -455,6 +457,17 @@ impl<B: Backend + 'static> BackendRuntime for Runtime<B> {
         operands: &[Option<TensorData>],
         params: &[Param<'_>],
     ) -> Result<(), Error> {
+        // Each call on a backend for whole graphs may have to be compiled, so its declaration counts.
+        if self.backend.runs_whole_graphs() {
+            let own: &dyn std::any::Any = &self.backend;
+            let narrowed = own.downcast_ref::<Narrowed>();
+            let told = narrowed.map_or(Ok(()), |on| on.would_refuse(op, operands, params));
+            return told.map_err(|source| Error::Kernel {
+                backend: self.name,
+                op: op.method,
+                source: source.into_source(),
+            });
+        }
         let _running = self.counters.begin(self.owner())?;
         self.counters.leave_out();
         let called = bridge::catch(|| {

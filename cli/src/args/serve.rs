@@ -92,7 +92,8 @@ pub(crate) struct On {
 impl On {
     #[expect(clippy::unnecessary_wraps, reason = "clap expects a parser that may fail")]
     fn parse(text: &str) -> Result<On, std::convert::Infallible> {
-        Ok(match text.split_once('=') {
+        // An equals sign in parentheses belongs to an option of the backend.
+        Ok(match text.split_once('=').filter(|(model, _)| !model.contains('(')) {
             Some((model, backend)) => On { model: Some(model.to_owned()), backend: backend.to_owned() },
             None => On { model: None, backend: text.to_owned() },
         })

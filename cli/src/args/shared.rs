@@ -19,7 +19,8 @@ pub(crate) struct Model {
 /// The backend and the output format.
 #[derive(Debug, Args)]
 pub(crate) struct Common {
-    /// The name of the backend [default: cpu, if it is linked]; `bb backends` lists all
+    /// The name of the backend [default: cpu, if it is linked], with options in parentheses, as in --backend 'chip(tile=64)'; `bb
+    /// backends` lists all
     #[arg(long, value_name = "NAME")]
     pub(crate) backend: Option<String>,
     /// Print JSON

@@ -3,5 +3,7 @@
 //! Each backend that a test here declares is in the list of linked backends of this whole program.
 
 mod attributes;
+mod graphs;
 mod opening;
+mod own_options;
 mod vendor;

@@ -314,7 +314,7 @@ fn the_error_for_an_unbound_backend_says_how_to_bind_it() {
 #[test]
 fn an_unknown_backend_names_the_derive() {
     let error = bb::backend("mine").unwrap_err().to_string();
-    assert!(error.contains("#[derive(bb::Backend)]") && error.contains("use bb_cpu as _;"), "{error}");
+    assert!(error.contains("#[derive(bb::Backend)]") && error.contains("use the_crate as _;"), "{error}");
     let error = Registry::builder().build().backend("mine").unwrap_err().to_string();
     assert!(error.contains("none is linked") && error.contains("#[derive(bb::Backend)]"), "{error}");
 }

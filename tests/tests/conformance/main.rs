@@ -4,5 +4,6 @@ mod coverage;
 mod device;
 mod few_types;
 mod least_types;
+mod newcomer;
 mod onnx_cases;
 mod suite;

@@ -1,5 +1,6 @@
 //! Pages in `bb/docs`, against the sources.
 
 mod architecture;
+mod guide;
 mod limits;
 mod operators;

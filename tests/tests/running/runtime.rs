@@ -221,7 +221,7 @@ fn two_backends_of_one_name_are_refused_with_both_paths() {
 fn an_unknown_name_lists_what_is_linked() {
     let error = Registry::global().backend("gpu").unwrap_err().to_string();
     assert!(
-        error.contains("`device`, `lossy`, `reference`") && error.contains("use bb_cpu as _;"),
+        error.contains("`device`, `lossy`, `reference`") && error.contains("use the_crate as _;"),
         "{error}"
     );
 }

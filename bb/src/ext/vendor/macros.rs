@@ -50,6 +50,21 @@
 /// ```
 #[macro_export]
 macro_rules! vendor {
+    ($($rows:tt)*) => {
+        $crate::__private::vendor_rows! {
+            [$crate::__vendor_rows!]
+            [Tensor Optional Tensors]
+            [Tensor Tensors]
+            [Int OptInt Float OptFloat Bool Ints Floats Extents Type OptType Round Text Data]
+            $($rows)*
+        }
+    };
+}
+
+/// Expands the rows of [`vendor!`](crate::vendor), whose names are known to be right.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! __vendor_rows {
     (
         $(#[$tdoc:meta])*
         $vis:vis trait $trait:ident ($enum:ident, $calls:ident) in $domain:literal { $(
@@ -231,11 +246,6 @@ macro_rules! __vendor_made_of {
     (types $function:path, $($row:tt)*) => {
         $crate::__private::MadeOf::Kernel($function)
     };
-    ($other:ident $($row:tt)*) => {
-        ::core::compile_error!(::core::concat!(
-            "an operation is made of `body: function` or `types: function`, not of `", ::core::stringify!($other), "`"
-        ))
-    };
 }
 
 /// The patterns of an operation.
@@ -269,6 +279,8 @@ macro_rules! __vendor_function {
     ($function:path, [$op:path, $trait:path]
      ( $($input:ident : $kind:ident),* ; $($param:ident : $pkind:ident),* )
      $(with $struct:ident { $($option:ident : $okind:ident),+ })? -> $output:ident) => {
+        // A function that does not fit its row is reported where the row names it.
+        $crate::__private::at! { [$function]
         #[allow(unused_mut, unused_variables, reason = "some rows have no operands or no parameters")]
         fn function<B: $crate::ext::Ops + $trait + ?::core::marker::Sized>(
             on: &B,
@@ -279,6 +291,7 @@ macro_rules! __vendor_function {
                 [$op, $function, on, inputs, params]
                 ( $($input: $kind),* ; $($param: $pkind),* ) $(with $struct { $($option: $okind),+ })? -> $output
             }
+        }
         }
     };
 }

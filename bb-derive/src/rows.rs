@@ -1,0 +1,161 @@
+//! Checks the rows of a vendor's operations before a macro expands them, and puts code at the place of a token.
+//!
+//! `bb::vendor!` passes the names that its rows may have. A mistake is reported at its token, and nothing is expanded.
+
+use crate::ctxt::Ctxt;
+use crate::nearest::did_you_mean;
+use proc_macro2::{Delimiter, Group, Ident, Span, TokenStream, TokenTree};
+use quote::quote;
+
+/// Gives all tokens behind a first group the place of the tokens in that group, so that messages point there.
+pub(crate) fn at(tokens: TokenStream) -> TokenStream {
+    let mut tokens = tokens.into_iter();
+    let place = match tokens.next() {
+        Some(TokenTree::Group(group)) => first_span(group.stream()),
+        _ => None,
+    };
+    moved(tokens.collect(), place.unwrap_or_else(Span::call_site))
+}
+
+/// Returns the place of the first token, within groups that macros made.
+fn first_span(tokens: TokenStream) -> Option<Span> {
+    match tokens.into_iter().next()? {
+        TokenTree::Group(group) if group.delimiter() == Delimiter::None => first_span(group.stream()),
+        token => Some(token.span()),
+    }
+}
+
+fn moved(tokens: TokenStream, place: Span) -> TokenStream {
+    let moved = tokens.into_iter().map(|token| match token {
+        TokenTree::Group(group) => {
+            let span = group.span().located_at(place);
+            let mut group = Group::new(group.delimiter(), moved(group.stream(), place));
+            group.set_span(span);
+            TokenTree::Group(group)
+        }
+        mut token => {
+            token.set_span(token.span().located_at(place));
+            token
+        }
+    });
+    moved.collect()
+}
+
+/// The names that rows may have.
+struct Names {
+    operands: Vec<String>,
+    results: Vec<String>,
+    params: Vec<String>,
+}
+
+/// Checks the rows, and passes everything on to a macro: `[macro] [operands] [results] [parameters] rows…`.
+pub(crate) fn vendor(tokens: TokenStream) -> TokenStream {
+    let mut tokens = tokens.into_iter();
+    let mut list = || match tokens.next() {
+        Some(TokenTree::Group(group)) => group.stream(),
+        _ => TokenStream::new(),
+    };
+    let rows = list();
+    let names = |tokens: TokenStream| tokens.into_iter().map(|token| token.to_string()).collect();
+    let names = Names { operands: names(list()), results: names(list()), params: names(list()) };
+    let declared: TokenStream = tokens.collect();
+    let mut ctxt = Ctxt::default();
+    let table = declared.clone().into_iter().filter_map(|token| match token {
+        TokenTree::Group(group) if group.delimiter() == Delimiter::Brace => Some(group),
+        _ => None,
+    });
+    for table in table {
+        let mut row = Vec::new();
+        for token in table.stream() {
+            match token {
+                TokenTree::Punct(end) if end.as_char() == ';' => {
+                    check(&std::mem::take(&mut row), &names, &mut ctxt)
+                }
+                token => row.push(token),
+            }
+        }
+        if !row.is_empty() {
+            check(&row, &names, &mut ctxt);
+        }
+    }
+    let mistakes = ctxt.into_compile_error();
+    if mistakes.is_empty() { quote!(#rows { #declared }) } else { mistakes }
+}
+
+/// Checks a row: `Name 1 = method(operands; parameters) -> Result => body: function, …`.
+fn check(row: &[TokenTree], names: &Names, ctxt: &mut Ctxt) {
+    let puncts = |at: usize, text: &str| {
+        text.chars()
+            .enumerate()
+            .all(|(i, c)| matches!(row.get(at + i), Some(TokenTree::Punct(p)) if p.as_char() == c))
+    };
+    let arrow = |text: &str| (0..row.len()).find(|&at| puncts(at, text));
+    let made = arrow("=>");
+    for (at, token) in row.iter().enumerate().take(made.unwrap_or(row.len())) {
+        let TokenTree::Group(group) = token else { continue };
+        match (group.delimiter(), row.get(at.wrapping_sub(1))) {
+            (Delimiter::Parenthesis, Some(TokenTree::Ident(_))) => arguments(group.stream(), names, ctxt),
+            // The options of a row; a group behind `#` is an attribute.
+            (Delimiter::Brace, _) => kinds(group.stream(), &names.params, "a parameter", ctxt),
+            _ => {}
+        }
+    }
+    if let Some(TokenTree::Ident(result)) = arrow("->").and_then(|at| row.get(at + 2)) {
+        named(result, &names.results, "a result", ctxt);
+    }
+    let says = "write `=> body: function`, a function of other operations, or `=> types: function`, which tells the types of \
+                the results of a kernel";
+    match made.map(|at| row.get(at + 2)) {
+        None => {
+            let name = row.iter().filter(|token| matches!(token, TokenTree::Ident(_)));
+            if let Some(name) = name.into_iter().next() {
+                ctxt.error(
+                    name,
+                    format_args!("the row of `{name}` does not say what the operation is made of: {says}"),
+                );
+            }
+        }
+        Some(Some(TokenTree::Ident(made))) if made == "body" || made == "types" => {}
+        Some(Some(TokenTree::Ident(made))) => {
+            let nearest = did_you_mean(&made.to_string(), ["body", "types"]);
+            ctxt.error(made, format_args!("an operation is not made of `{made}`{nearest}; {says}"));
+        }
+        Some(_) => {}
+    }
+}
+
+/// Checks what is in the parentheses of a method: operands, and parameters behind a semicolon.
+fn arguments(tokens: TokenStream, names: &Names, ctxt: &mut Ctxt) {
+    let mut tokens = tokens.into_iter();
+    let is_end = |token: &TokenTree| matches!(token, TokenTree::Punct(end) if end.as_char() == ';');
+    let operands: TokenStream = tokens.by_ref().take_while(|token| !is_end(token)).collect();
+    kinds(operands, &names.operands, "an operand", ctxt);
+    kinds(tokens.collect(), &names.params, "a parameter", ctxt);
+}
+
+/// Checks the names behind the colons of a list.
+fn kinds(tokens: TokenStream, known: &[String], what: &str, ctxt: &mut Ctxt) {
+    let tokens: Vec<TokenTree> = tokens.into_iter().collect();
+    let mut begins = true;
+    for (at, token) in tokens.iter().enumerate() {
+        let colon = matches!(tokens.get(at + 1), Some(TokenTree::Punct(p)) if p.as_char() == ':');
+        if let (true, TokenTree::Ident(_), true, Some(TokenTree::Ident(kind))) =
+            (begins, token, colon, tokens.get(at + 2))
+        {
+            named(kind, known, what, ctxt);
+        }
+        // A row begins behind a comma, or behind its documentation.
+        begins = matches!(token, TokenTree::Punct(p) if p.as_char() == ',')
+            || matches!(token, TokenTree::Group(group) if group.delimiter() == Delimiter::Bracket);
+    }
+}
+
+fn named(kind: &Ident, known: &[String], what: &str, ctxt: &mut Ctxt) {
+    let text = kind.to_string();
+    if !known.contains(&text) {
+        let nearest = did_you_mean(&text, known.iter().map(String::as_str));
+        let known: Vec<String> = known.iter().map(|name| format!("`{name}`")).collect();
+        let known = known.join(", ");
+        ctxt.error(kind, format_args!("{what} cannot be of type `{text}`{nearest}; there are {known}"));
+    }
+}

@@ -1,0 +1,96 @@
+//! Calls on a backend that lacks element types, for code that has the backend itself and its own tensors: a native method that
+//! calls the body of an operation.
+//!
+//! Operands and results are tensors of the backend. What is between them has every element type, as anywhere.
+
+use super::{Holding, NarrowTensor, NarrowedOn, Range};
+use crate::Tensor;
+use crate::error::{Error, NarrowError};
+use crate::ext::{ErasedError, ErasedTensor, Extended, Kernels, narrowed_tables};
+use crate::{DataType, Outputs};
+use bb_ir::op::{OpSpec, Param, Primitive};
+use smallvec::SmallVec;
+
+/// Operands of a call.
+type Operands = SmallVec<[Option<NarrowTensor>; 4]>;
+
+/// Runs the body of an operation. Inside the body, operations that the backend declares native are called.
+///
+/// # Errors
+///
+/// The body's own, and the backend's; [`NarrowError`] if no type of the backend holds a result.
+pub(crate) fn call_lent(
+    on: &dyn Kernels,
+    op: &'static OpSpec,
+    inputs: &[Option<ErasedTensor>],
+    params: &[Param<'_>],
+) -> Result<Outputs<ErasedTensor>, ErasedError> {
+    let narrowed = NarrowedOn::lent(on, Holding { types: on.types(), floats: false });
+    let operands: Operands =
+        inputs.iter().map(|x| x.clone().map(|x| NarrowTensor::device(x.dtype(), x, None))).collect();
+    let operands: SmallVec<[Option<&NarrowTensor>; 4]> = operands.iter().map(Option::as_ref).collect();
+    let tables = narrowed_tables(&on.natives());
+    let results = Extended::new(&narrowed, &tables).call(op, &operands, params)?;
+    narrowed.given_back(op, results)
+}
+
+/// Calls a primitive for a body that is written over the backend's own tensors.
+///
+/// An `i32` of a backend that lacks `i64` may stand for an `i64`, which the tensor does not tell. So arithmetic that would leave
+/// `i32` is an error.
+///
+/// # Errors
+///
+/// The backend's own; [`NarrowError`].
+pub(crate) fn primitive_lent(
+    on: &dyn Kernels,
+    op: Primitive,
+    inputs: &[Option<ErasedTensor>],
+    params: &[Param<'_>],
+) -> Result<Outputs<ErasedTensor>, ErasedError> {
+    use Primitive as P;
+    let holding = Holding { types: on.types(), floats: false };
+    let narrowed = NarrowedOn::lent(on, holding);
+    let computes = matches!(
+        op,
+        P::Add
+            | P::Sub
+            | P::Mul
+            | P::Div
+            | P::Neg
+            | P::Abs
+            | P::Pow
+            | P::MatMul
+            | P::ReduceSum
+            | P::ReduceMean
+    );
+    let stands = |x: ErasedTensor| {
+        let own = x.dtype();
+        let wide = computes && holding.narrows(DataType::I64) && holding.of(DataType::I64) == Some(own);
+        NarrowTensor::device(if wide { DataType::I64 } else { own }, x, Range::of(own))
+    };
+    let operands: Operands = inputs.iter().map(|x| x.clone().map(stands)).collect();
+    let operands: SmallVec<[Option<&NarrowTensor>; 4]> = operands.iter().map(Option::as_ref).collect();
+    let results = narrowed.apply(op, &operands, params)?;
+    narrowed.given_back(op.spec(), results)
+}
+
+impl NarrowedOn<'_> {
+    /// Returns the tensors of the backend that results are.
+    fn given_back(
+        &self,
+        op: &'static OpSpec,
+        results: Outputs<NarrowTensor>,
+    ) -> Result<Outputs<ErasedTensor>, ErasedError> {
+        let own = |y: NarrowTensor| {
+            let dtype = y.dtype();
+            y.on_device().cloned().ok_or_else(|| {
+                ErasedError::Bb(Error::from(match self.holding().of(dtype) {
+                    Some(held) => NarrowError::Exceeds { op: op.method, dtype, held },
+                    None => NarrowError::Lacks { op: op.method, dtype },
+                }))
+            })
+        };
+        results.into_iter().map(own).collect()
+    }
+}

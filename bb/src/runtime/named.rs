@@ -1,0 +1,134 @@
+//! Names of backends with options in them: `gpu:1`, `chip(tile=64, memory=1073741824)`, `gpu:1(narrow_floats)`.
+//!
+//! So whatever takes the name of a backend takes its options too: the command line, Python, the service.
+
+use super::OpenOptions;
+use crate::{Error, OpenOption};
+use std::num::NonZeroUsize;
+
+/// Splits a name into the name of the backend and all its options, those of `options` included.
+///
+/// # Errors
+///
+/// [`Error::OptionForm`] if what is in parentheses is not `NAME=VALUE, …`; [`Error::OptionValue`];
+/// [`Error::TwoDevices`] and [`Error::OptionTwice`] if name and options disagree.
+pub(super) fn split<'a>(name: &'a str, options: &OpenOptions) -> Result<(&'a str, OpenOptions), Error> {
+    let mut all = options.clone();
+    let (place, given) = parts(name);
+    if let Some(given) = given {
+        let mut seen: Vec<&str> = Vec::new();
+        for entry in given.split(',').map(str::trim).filter(|entry| !entry.is_empty()) {
+            let (key, value) =
+                entry.split_once('=').map_or((entry, None), |(k, v)| (k.trim(), Some(v.trim())));
+            if seen.contains(&key) {
+                return Err(Error::OptionTwice { name: name.to_owned(), option: key.to_owned() });
+            }
+            seen.push(key);
+            set(&mut all, name, key, value)?;
+        }
+    }
+    let Some((backend, device)) = place.split_once(':') else { return Ok((place, all)) };
+    match &all.device {
+        Some(other) if other != device => {
+            Err(Error::TwoDevices { name: name.to_owned(), other: other.clone() })
+        }
+        _ => Ok((backend, all.with_device(device))),
+    }
+}
+
+/// Returns a name without the options in it, and the options.
+fn parts(name: &str) -> (&str, Option<&str>) {
+    match name.strip_suffix(')').and_then(|open| open.split_once('(')) {
+        Some((place, given)) => (place, Some(given)),
+        None => (name, None),
+    }
+}
+
+/// Returns the name of the backend in a name with a device or options.
+pub(super) fn backend_of(name: &str) -> &str {
+    let place = parts(name).0;
+    place.split(':').next().unwrap_or(place)
+}
+
+/// Sets an option that a name has.
+fn set(all: &mut OpenOptions, name: &str, key: &str, value: Option<&str>) -> Result<(), Error> {
+    let wrong = |expected| Error::OptionValue {
+        option: key.to_owned(),
+        expected,
+        got: value.unwrap_or_default().to_owned(),
+    };
+    let twice = |differs: bool| match differs {
+        true => Err(Error::OptionTwice { name: name.to_owned(), option: key.to_owned() }),
+        false => Ok(()),
+    };
+    let known = [OpenOption::Device, OpenOption::Threads, OpenOption::Memory, OpenOption::NarrowFloats];
+    let value = match (known.into_iter().find(|option| option.name() == key), value) {
+        (Some(OpenOption::NarrowFloats), None) => "true",
+        (_, Some(value)) if !key.is_empty() => value,
+        _ => return Err(Error::OptionForm { name: name.to_owned(), entry: key.to_owned() }),
+    };
+    match known.into_iter().find(|option| option.name() == key) {
+        Some(OpenOption::Device) => {
+            if let Some(other) = all.device.as_ref().filter(|other| *other != value) {
+                return Err(Error::TwoDevices { name: name.to_owned(), other: other.clone() });
+            }
+            all.device = Some(value.to_owned());
+        }
+        Some(OpenOption::Threads) => {
+            let threads: NonZeroUsize =
+                value.parse().map_err(|_| wrong("a number of threads, at least 1"))?;
+            twice(all.threads.is_some_and(|other| other != threads))?;
+            all.threads = Some(threads);
+        }
+        Some(OpenOption::Memory) => {
+            let bytes: u64 = value.parse().map_err(|_| wrong("a number of bytes"))?;
+            twice(all.memory.is_some_and(|other| other != bytes))?;
+            all.memory = Some(bytes);
+        }
+        Some(OpenOption::NarrowFloats) => {
+            let floats: bool = value.parse().map_err(|_| wrong("`true` or `false`"))?;
+            twice(all.narrow_floats && !floats)?;
+            all.narrow_floats = floats;
+        }
+        Some(OpenOption::Own(_)) | None => {
+            twice(all.own.get(key).is_some_and(|other| other != value))?;
+            all.own.insert(key.to_owned(), value.to_owned());
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+#[expect(clippy::unwrap_used, reason = "tests")]
+mod tests {
+    use super::*;
+
+    fn of(name: &str) -> Result<(String, OpenOptions), Error> {
+        split(name, &OpenOptions::default()).map(|(backend, options)| (backend.to_owned(), options))
+    }
+
+    #[test]
+    fn a_name_holds_a_device_and_options() {
+        let tile = OpenOptions::default().with_own("tile", 64);
+        assert_eq!(of("chip(tile=64)").unwrap(), ("chip".to_owned(), tile.clone()));
+        assert_eq!(of("chip:1( tile = 64 , )").unwrap(), ("chip".to_owned(), tile.with_device("1")));
+        let all = of("chip(device=a, threads=3, memory=9, narrow_floats, about=x=y)").unwrap().1;
+        let threads = NonZeroUsize::new(3).unwrap();
+        let expected = OpenOptions::default().with_device("a").with_threads(threads).with_memory(9);
+        assert_eq!(all, expected.with_narrow_floats().with_own("about", "x=y"));
+        assert_eq!(of("chip()").unwrap(), ("chip".to_owned(), OpenOptions::default()));
+        assert_eq!((backend_of("chip:1(tile=2)"), backend_of("chip(a:b=1)")), ("chip", "chip"));
+    }
+
+    #[test]
+    fn what_is_no_option_or_given_twice_is_refused() {
+        assert!(matches!(of("chip(tile)"), Err(Error::OptionForm { .. })));
+        assert!(matches!(of("chip(=3)"), Err(Error::OptionForm { .. })));
+        assert!(matches!(of("chip(threads=0)"), Err(Error::OptionValue { .. })));
+        assert!(matches!(of("chip(narrow_floats=perhaps)"), Err(Error::OptionValue { .. })));
+        assert!(matches!(of("chip(tile=1, tile=1)"), Err(Error::OptionTwice { .. })));
+        assert!(matches!(of("chip:1(device=2)"), Err(Error::TwoDevices { .. })));
+        let given = OpenOptions::default().with_own("tile", 1);
+        assert!(matches!(split("chip(tile=2)", &given), Err(Error::OptionTwice { .. })));
+    }
+}
