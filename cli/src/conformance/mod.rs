@@ -20,7 +20,9 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 pub(crate) fn conformance(options: &args::Conformance) -> Result<ExitCode> {
-    let backend = session::backend(options.backend.as_deref())?.name();
+    // The workers open it by this name, with the options in it.
+    let backend = session::backend_name(options.backend.as_deref())?;
+    session::backend(Some(backend))?;
     let excluded = excluded(options.exclude.as_deref())?;
     let mut unknown: Vec<String> = excluded.iter().cloned().collect();
     let mut skipped = Vec::new();

@@ -10,13 +10,18 @@ type Tensor = <Reference as Backend>::Tensor;
 type Error = <Reference as Backend>::Error;
 
 /// The backend.
-#[derive(Debug, Default, bb::Backend)]
-#[bb(name = "own")]
+#[derive(Debug, bb::Backend)]
+#[bb(name = "own", open = Own::open, options(lanes: u64 = 8 => "how many lanes compute"))]
 pub struct Own {
     engine: Reference,
+    lanes: usize,
 }
 
 impl Own {
+    fn open(options: &bb::OpenOptions) -> Result<Own, bb::Error> {
+        Ok(Own { engine: Reference, lanes: options.own("lanes")? })
+    }
+
     fn run(
         &self,
         graph: &GraphProto,
@@ -25,6 +30,9 @@ impl Own {
     ) -> Result<HashMap<String, Tensor>, Error> {
         if std::env::var_os("OWN_TALKS").is_some() {
             print!("{} nodes\n1 ", graph.node.len());
+        }
+        if std::env::var_os("OWN_TELLS").is_some() {
+            eprintln!("{} lanes", self.lanes);
         }
         if let Some(operator) = std::env::var_os("OWN_CRASHES")
             && graph.node.iter().any(|node| *operator == *node.op_type())

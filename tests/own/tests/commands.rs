@@ -42,6 +42,40 @@ fn the_backend_is_listed_beside_those_that_were_linked() {
 }
 
 #[test]
+fn options_of_its_own_are_listed_given_in_its_name_and_checked() {
+    let table = text(&own(&["backends"]).stdout);
+    assert!(table.contains("lanes=8") && table.contains("how many lanes compute"), "{table}");
+    let json: serde_json::Value = serde_json::from_slice(&own(&["backends", "--json"]).stdout).unwrap();
+    let listed = json.as_array().unwrap().iter().find(|b| b["name"] == "own").unwrap();
+    assert_eq!(listed["options"], serde_json::json!(["lanes"]));
+    let lanes = serde_json::json!([{
+        "name": "lanes", "type": "u64", "default": "8", "about": "how many lanes compute",
+    }]);
+    assert_eq!(listed["own_options"], lanes);
+
+    let folder = negation("own-options");
+    let model = folder.join("negation/model.onnx");
+    let run = |backend: &str| {
+        let arguments = ["run", model.to_str().unwrap(), "--random", "1", "--backend", backend];
+        let ended =
+            Command::new(env!("CARGO_BIN_EXE_own")).args(arguments).env("OWN_TELLS", "1").output().unwrap();
+        text(&ended.stderr)
+    };
+    assert!(run("own").contains("8 lanes"));
+    assert!(run("own(lanes=3)").contains("3 lanes"));
+    let error = run("own(lane=3)");
+    assert!(error.contains("backend `own` has no option `lane`; did you mean `lanes`?"), "{error}");
+    assert!(run("own(lanes=few)").contains("the option `lanes` is `few`; expected u64"));
+    // The worker processes of `conformance` open the backend with the same options.
+    let ended = Command::new(env!("CARGO_BIN_EXE_own"))
+        .args(["conformance", folder.to_str().unwrap(), "--backend", "own(lanes=5)"])
+        .env("OWN_TELLS", "1")
+        .output()
+        .unwrap();
+    assert_eq!(text(&ended.stdout), "1 passed, 0 failed, 0 skipped\n", "{}", text(&ended.stderr));
+}
+
+#[test]
 fn models_run_and_are_inspected_compared_and_measured() {
     let model = negation("own-commands").join("negation/model.onnx");
     let model = model.to_str().unwrap();

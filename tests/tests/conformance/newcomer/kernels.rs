@@ -77,8 +77,11 @@ macro_rules! each {
 /// Returns the distance between neighbours along each dimension.
 fn strides(shape: &[usize]) -> Vec<isize> {
     let mut step = 1;
-    let mut strides: Vec<isize> =
-        shape.iter().rev().map(|&n| std::mem::replace(&mut step, step * n as isize)).collect();
+    let mut strides = Vec::with_capacity(shape.len());
+    for &extent in shape.iter().rev() {
+        strides.push(step);
+        step *= extent as isize;
+    }
     strides.reverse();
     strides
 }
@@ -235,7 +238,9 @@ impl Backend for Newcomer {
         Ok(match value.dtype() {
             DataType::F32 => array(shape, memory::copied("constant", value.as_slice::<f32>()?)?),
             DataType::I32 => array(shape, memory::copied("constant", value.as_slice::<i32>()?)?),
-            DataType::Bool => array(shape, memory::copied("constant", value.as_slice::<bool>()?)?),
+            DataType::Bool => {
+                array(shape, memory::collected("constant", value.bytes()?.iter().map(|&b| b != 0))?)
+            }
             dtype => return unsupported("constant", dtype),
         })
     }
@@ -244,7 +249,7 @@ impl Backend for Newcomer {
         Ok(match &x.elements {
             Elements::F32(xs) => TensorData::new(&x.shape, xs)?,
             Elements::I32(xs) => TensorData::new(&x.shape, xs)?,
-            Elements::Bool(xs) => TensorData::new(&x.shape, xs)?,
+            Elements::Bool(xs) => TensorData::bools(&x.shape, xs)?,
         })
     }
 
