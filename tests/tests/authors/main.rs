@@ -4,6 +4,7 @@
 
 mod attributes;
 mod graphs;
+mod messages;
 mod opening;
 mod own_options;
 mod vendor;
