@@ -132,16 +132,16 @@ def test_dims_fix_symbolic_dimensions(two):
 
 
 def test_options_of_the_backend_are_given_by_name(two):
-    session = bb.Session(two, "cpu", options={"threads": 1, "memory": 1 << 30})
+    session = bb.Session(two, "cpu", backend_options={"threads": 1, "memory": 1 << 30})
     assert session.backend == "cpu"
     assert bb.Session(two, "cpu(threads=1)").run({"x": X})
     assert copy.copy(session) is session and pickle.loads(pickle.dumps(session)).run({"x": X})
     with pytest.raises(bb.BackendError, match="has no option `treads`; did you mean `threads`"):
-        bb.Session(two, "cpu", options={"treads": 1})
+        bb.Session(two, "cpu", backend_options={"treads": 1})
     with pytest.raises(bb.BackendError, match="does not take the option `narrow_floats`"):
-        bb.Session(two, "cpu", options={"narrow_floats": True})
+        bb.Session(two, "cpu", backend_options={"narrow_floats": True})
     with pytest.raises(ValueError, match="comma"):
-        bb.Session(two, "cpu", options={"kernel": "a,b"})
+        bb.Session(two, "cpu", backend_options={"kernel": "a,b"})
 
 
 def test_threads_and_backends_are_chosen(two):

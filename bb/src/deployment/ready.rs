@@ -35,7 +35,8 @@ impl DeploymentBuilder {
     /// Checks that everything can run, and returns the deployment.
     ///
     /// Each operation that a node is lowered to is tried on its backend with one element, once for each combination of
-    /// element types. Some types are known only when the model runs;
+    /// element types; a backend for whole graphs is not tried, because its declaration counts
+    /// ([`Backend::runs_whole_graphs`](crate::Backend::runs_whole_graphs)). Some types are known only when the model runs;
     /// [`NodePlacement::checked`](crate::deployment::NodePlacement::checked) tells for which nodes everything was
     /// checked.
     ///
