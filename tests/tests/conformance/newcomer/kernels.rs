@@ -133,6 +133,9 @@ fn unary(
     }
 }
 
+/// The function of an operation that does not take truth values.
+const NO_TRUTH: Option<fn(bool, bool) -> bool> = None;
+
 /// Computes with pairs of elements; `None` is a division by zero.
 fn binary<F, I, B>(
     op: Primitive,
@@ -238,9 +241,7 @@ impl Backend for Newcomer {
         Ok(match value.dtype() {
             DataType::F32 => array(shape, memory::copied("constant", value.as_slice::<f32>()?)?),
             DataType::I32 => array(shape, memory::copied("constant", value.as_slice::<i32>()?)?),
-            DataType::Bool => {
-                array(shape, memory::collected("constant", value.bytes()?.iter().map(|&b| b != 0))?)
-            }
+            DataType::Bool => array(shape, value.to_bools()?),
             dtype => return unsupported("constant", dtype),
         })
     }
@@ -254,20 +255,20 @@ impl Backend for Newcomer {
     }
 
     fn add(&self, a: &Array, b: &Array) -> Result<Array, Error> {
-        binary(Primitive::Add, [a, b], |a, b| a + b, |a, b| Some(a.wrapping_add(b)), None::<fn(_, _) -> bool>)
+        binary(Primitive::Add, [a, b], |a, b| a + b, |a, b| Some(a.wrapping_add(b)), NO_TRUTH)
     }
 
     fn sub(&self, a: &Array, b: &Array) -> Result<Array, Error> {
-        binary(Primitive::Sub, [a, b], |a, b| a - b, |a, b| Some(a.wrapping_sub(b)), None::<fn(_, _) -> bool>)
+        binary(Primitive::Sub, [a, b], |a, b| a - b, |a, b| Some(a.wrapping_sub(b)), NO_TRUTH)
     }
 
     fn mul(&self, a: &Array, b: &Array) -> Result<Array, Error> {
-        binary(Primitive::Mul, [a, b], |a, b| a * b, |a, b| Some(a.wrapping_mul(b)), None::<fn(_, _) -> bool>)
+        binary(Primitive::Mul, [a, b], |a, b| a * b, |a, b| Some(a.wrapping_mul(b)), NO_TRUTH)
     }
 
     fn div(&self, a: &Array, b: &Array) -> Result<Array, Error> {
         let integer = |a: i32, b: i32| (b != 0).then(|| a.wrapping_div(b));
-        binary(Primitive::Div, [a, b], |a, b| a / b, integer, None::<fn(_, _) -> bool>)
+        binary(Primitive::Div, [a, b], |a, b| a / b, integer, NO_TRUTH)
     }
 
     fn neg(&self, x: &Array) -> Result<Array, Error> {
@@ -293,7 +294,7 @@ impl Backend for Newcomer {
                 let power = self.pow(&self.cast(a, DataType::F32, true, RoundMode::Up)?, b)?;
                 self.cast(&power, DataType::I32, true, RoundMode::Up)
             }
-            _ => binary(Primitive::Pow, [a, b], float, power, None::<fn(_, _) -> bool>),
+            _ => binary(Primitive::Pow, [a, b], float, power, NO_TRUTH),
         }
     }
 
@@ -460,11 +461,11 @@ impl Backend for Newcomer {
     }
 
     fn greater(&self, a: &Array, b: &Array) -> Result<Array, Error> {
-        binary(Primitive::Greater, [a, b], |a, b| a > b, |a, b| Some(a > b), None::<fn(_, _) -> bool>)
+        binary(Primitive::Greater, [a, b], |a, b| a > b, |a, b| Some(a > b), NO_TRUTH)
     }
 
     fn less(&self, a: &Array, b: &Array) -> Result<Array, Error> {
-        binary(Primitive::Less, [a, b], |a, b| a < b, |a, b| Some(a < b), None::<fn(_, _) -> bool>)
+        binary(Primitive::Less, [a, b], |a, b| a < b, |a, b| Some(a < b), NO_TRUTH)
     }
 
     fn r#where(&self, condition: &Array, x: &Array, y: &Array) -> Result<Array, Error> {
