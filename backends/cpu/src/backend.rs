@@ -123,6 +123,13 @@ impl bb::Backend for Cpu {
     type Tensor = Array;
     type Error = CpuError;
 
+    fn wrapped(error: &CpuError) -> Option<&bb::Error> {
+        match error {
+            CpuError::Bb(error) => Some(error),
+            _ => None,
+        }
+    }
+
     fn add(&self, a: &Array, b: &Array) -> Result<Array> {
         elementwise::binary(&self.pool, Binary::Add, a, b)
     }

@@ -37,6 +37,13 @@ impl bb::Backend for Reference {
     type Tensor = Tensor;
     type Error = Error;
 
+    fn wrapped(error: &Error) -> Option<&bb::Error> {
+        match error {
+            Error::Bb(error) => Some(error),
+            Error::Extents { .. } => None,
+        }
+    }
+
     fn add(&self, a: &Tensor, b: &Tensor) -> Result<Tensor, Error> {
         arithmetic::add(a, b)
     }

@@ -78,6 +78,19 @@ macro_rules! contract {
                 false
             }
 
+            /// Returns the error of `bb` that an error of this backend wraps, if it wraps one.
+            ///
+            /// A backend whose error has a variant for errors of `bb` returns its content. Then those who call the
+            /// backend can tell whose fault an error is: an index that is out of range is that of who chose the operands.
+            /// The default returns none.
+            fn wrapped(error: &Self::Error) -> Option<&crate::Error>
+            where
+                Self: Sized,
+            {
+                let _opaque = error;
+                None
+            }
+
             /// Copies a tensor to the host. Types: all.
             ///
             /// # Errors

@@ -371,6 +371,13 @@ impl Backend for ErasedBackend<'_> {
     type Tensor = ErasedTensor;
     type Error = ErasedError;
 
+    fn wrapped(error: &ErasedError) -> Option<&Error> {
+        match error {
+            ErasedError::Bb(error) => Some(error),
+            ErasedError::Backend(_) => None,
+        }
+    }
+
     crate::forward_to_call!(Self::apply);
 
     fn to_host(&self, x: &ErasedTensor) -> Result<TensorData, ErasedError> {

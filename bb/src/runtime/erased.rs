@@ -44,6 +44,9 @@ pub trait BackendRuntime: OfferedServices + Any {
     /// Returns the id of this instance, which its values carry.
     fn owner(&self) -> BackendId;
 
+    /// Returns the error of `bb` that an error of the backend wraps ([`Backend::wrapped`](crate::Backend::wrapped)).
+    fn wrapped<'a>(&self, error: &'a (dyn std::error::Error + 'static)) -> Option<&'a Error>;
+
     /// Returns the primitives.
     fn atomic_opset(&self) -> AtomicOpsetDecl;
 

@@ -117,6 +117,23 @@ impl BackendHandle {
         }
     }
 
+    /// Returns what was wrong with operands or parameters, if that caused an error of this backend and the backend tells it
+    /// ([`Backend::wrapped`](crate::Backend::wrapped)).
+    pub fn ir_cause<'a>(&self, error: &'a Error) -> Option<&'a bb_ir::Error> {
+        let mut cause: Option<&'a (dyn std::error::Error + 'static)> = Some(error);
+        let mut found = None;
+        while let Some(error) = cause {
+            // The text of an error that wraps another is that of the other, and so are its causes.
+            let inner = error.downcast_ref().or_else(|| self.runtime.wrapped(error));
+            match inner {
+                Some(Error::Ir(ir)) => found = Some(ir),
+                _ => found = error.downcast_ref().or(found),
+            }
+            cause = error.source();
+        }
+        found
+    }
+
     /// Prepares a graph that will run more than once.
     ///
     /// # Errors

@@ -451,6 +451,10 @@ impl<B: Backend + 'static> BackendRuntime for Runtime<B> {
         }
     }
 
+    fn wrapped<'a>(&self, error: &'a (dyn std::error::Error + 'static)) -> Option<&'a Error> {
+        B::wrapped(error.downcast_ref()?)
+    }
+
     fn try_call(
         &self,
         op: &'static OpSpec,
