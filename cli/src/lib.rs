@@ -18,7 +18,8 @@
 //!
 //! The backends `cpu`, `reference` and `whole-graph` are linked by features of these names, which are enabled
 //! by default. The features of `wgpu`, the GPU backend, and of `ort` and `rten`, engines that others wrote, are not.
-//! The feature `serve` adds the command of that name, which answers requests by HTTP and gRPC.
+//! The feature `serve` adds the command of that name, which answers requests by HTTP and gRPC, and `serve-tls` encrypts its
+//! connections.
 //! Without `--backend`, a command uses `cpu` if it is linked, else the only backend besides `reference` and
 //! `whole-graph`.
 #![deny(clippy::print_stdout, clippy::print_stderr)]

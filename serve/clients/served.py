@@ -72,7 +72,7 @@ class Server:
         models = [f"{case.name}={case.path}" for case in cases]
         command = [bb, "serve", *models, "--http", http, "--grpc", grpc, *options]
         self.process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
-        self.http = self.line("HTTP http://")
+        self.http = self.line("HTTP http").removeprefix("s").removeprefix("://")
         self.grpc = self.line("gRPC ")
 
     def line(self, start):

@@ -2,7 +2,9 @@
 
 import argparse
 import collections
+import pathlib
 import queue
+import shutil
 import tempfile
 
 import numpy as np
@@ -68,6 +70,7 @@ def check(kind, client, cases, counts):
         case.check_one(first, only.as_numpy(first))
         assert all(only.as_numpy(name) is None for name in case.outputs if name != first)
         counts["answers"] += 1
+    extended(kind, client, cases, counts)
     case = cases[0]
     refused(lambda: client.infer("nobody", inputs(kind, case)), "nobody")
     refused(lambda: client.infer(case.name, []), next(iter(case.inputs)))
@@ -78,6 +81,103 @@ def check(kind, client, cases, counts):
     wrong.set_data_from_numpy(np.zeros((1, 3)))
     refused(lambda: client.infer(case.name, [wrong]), "FP64")
     counts["errors"] += 6
+
+
+def extended(kind, client, cases, counts):
+    """Triton's extensions: configuration, statistics, parameters, compression, classes, and what is not there."""
+    http = kind is tritonclient.http
+    as_json = {} if http else {"as_json": True}
+    for case in cases:
+        config = client.get_model_config(case.name, **as_json)
+        config = config if http else config["config"]
+        assert config["name"] == case.name and config["backend"] == "cpu", config
+        assert {port["name"] for port in config["input"]} == set(case.inputs), config
+        for coding in ("gzip", "deflate"):
+            if http:
+                packed = {"request_compression_algorithm": coding, "response_compression_algorithm": coding}
+            else:
+                packed = {"compression_algorithm": coding}
+            result = client.infer(case.name, inputs(kind, case), sequence_id=5, sequence_start=True, priority=3, **packed)
+            case.check(answers(case, result))
+            counts["answers"] += 1
+        stats = client.get_inference_statistics(case.name, **as_json)["model_stats"]
+        assert len(stats) == 1 and stats[0]["name"] == case.name, stats
+        assert int(stats[0]["inference_stats"]["success"]["count"]) >= 4, stats
+        assert int(stats[0]["execution_count"]) >= 4 and stats[0]["batch_stats"], stats
+    assert len(client.get_inference_statistics(**as_json)["model_stats"]) == len(cases)
+    assert not client.is_model_ready("nobody") and not client.is_model_ready(cases[0].name, "9")
+    case = next(case for case in cases if case.name == "magika")
+    name, expected = next(iter(case.outputs.items()))
+    most = 3
+    wanted = kind.InferRequestedOutput(name, class_count=most)
+    classes = client.infer(case.name, inputs(kind, case), outputs=[wanted]).as_numpy(name)
+    rows = expected.reshape(-1, expected.shape[-1]) if classes.ndim == 2 else expected.reshape(1, -1)
+    for row, texts in zip(rows, classes.reshape(-1, most)):
+        for index, text in zip(np.argsort(-row, kind="stable"), texts):
+            value, place = text.decode().split(":")
+            assert int(place) == index and abs(float(value) - row[index]) < 1e-3, (text, row[index], index)
+    counts["answers"] += 1
+    refused(lambda: client.get_system_shared_memory_status(), "shared memory")
+    refused(lambda: client.get_cuda_shared_memory_status(), "shared memory")
+    refused(lambda: client.get_log_settings(), "log")
+    refused(lambda: client.get_trace_settings(), "trace")
+    refused(lambda: client.load_model(case.name), "repository")
+    counts["errors"] += 5
+
+
+def guarded(bb, folder):
+    """Asks a server with encrypted connections and a token by both protocols."""
+    data = pathlib.Path(__file__).parents[1] / "tests/data"
+    token = pathlib.Path(folder) / "token"
+    token.write_text("s3cret\n")
+    options = ["--token-file", str(token), "--certificate", str(data / "certificate.pem"), "--key", str(data / "key.pem")]
+    case, headers = Case("surfaces_gbr"), {"authorization": "Bearer s3cret"}
+    counts = collections.Counter()
+    with serving(bb, [case], *options) as server:
+        encrypted = {"ssl": True, "ssl_options": {"ca_certs": str(data / "certificate.pem")}}
+        with tritonclient.http.InferenceServerClient(server.http, **encrypted) as client:
+            assert client.is_server_ready()
+            case.check(answers(case, client.infer(case.name, inputs(tritonclient.http, case), headers=headers)))
+            refused(lambda: client.infer(case.name, inputs(tritonclient.http, case)), "token")
+        encrypted = {"ssl": True, "root_certificates": str(data / "certificate.pem")}
+        with tritonclient.grpc.InferenceServerClient(server.grpc, **encrypted) as client:
+            assert client.is_server_ready()
+            case.check(answers(case, client.infer(case.name, inputs(tritonclient.grpc, case), headers=headers)))
+            refused(lambda: client.infer(case.name, inputs(tritonclient.grpc, case)), "token")
+    counts["answers"] += 2
+    counts["errors"] += 2
+    return counts
+
+
+def repository(bb, folder):
+    """Loads, replaces and unloads models by both protocols."""
+    root = pathlib.Path(folder) / "repository"
+    case = Case("surfaces_gbr")
+    for version in ("1", "2"):
+        (root / case.name / version).mkdir(parents=True)
+        shutil.copy(case.path, root / case.name / version / "model.onnx")
+    counts = collections.Counter()
+    with serving(bb, [], "--repository", str(root), "--versions", "2") as server:
+        for kind, address in ((tritonclient.http, server.http), (tritonclient.grpc, server.grpc)):
+            with kind.InferenceServerClient(address) as client:
+                assert not client.is_model_ready(case.name)
+                client.load_model(case.name)
+                for version in ("", "1", "2"):
+                    assert client.is_model_ready(case.name, version)
+                    case.check(answers(case, client.infer(case.name, inputs(kind, case), model_version=version)))
+                    counts["answers"] += 1
+                index = client.get_model_repository_index()
+                index = index if kind is tritonclient.http else [
+                    {"name": row.name, "version": row.version, "state": row.state} for row in index.models
+                ]
+                assert [(row["version"], row["state"]) for row in index] == [("1", "READY"), ("2", "READY")], index
+                client.unload_model(case.name)
+                assert not client.is_model_ready(case.name)
+                refused(lambda: client.infer(case.name, inputs(kind, case)), case.name)
+                refused(lambda: client.load_model("../outside"))
+                refused(lambda: client.load_model(case.name, config="{}"), "config")
+                counts["errors"] += 3
+    return counts
 
 
 def at_once(client, case, counts, calls=50):
@@ -122,6 +222,8 @@ def main():
         counts = ask(options.bb, cases)
         # Those whose rows can be joined, joined.
         counts += ask(options.bb, cases[:2] + cases[-3:], "--max-batch", "8")
+        counts += repository(options.bb, folder)
+        counts += guarded(options.bb, folder)
     print(f"Triton's clients: {counts['answers']} answers as expected, {counts['errors']} requests refused as they should be")
 
 

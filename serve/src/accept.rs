@@ -1,15 +1,19 @@
 //! Accepts connections, and ends them: when they end, give way to others, or take too long.
 
 use crate::answer::Answering;
+use crate::begun::Begun;
 use crate::connections::{Connection, Connections};
 use crate::infer::Shared;
+use crate::log::LogLines;
 use crate::metrics::Protocol;
 use crate::stream::Stream;
+use crate::tls::Acceptor;
 use axum::Router;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
+use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
@@ -33,36 +37,46 @@ const SURPLUS: Duration = Duration::from_secs(2);
 /// How often a connection is looked at, at least. A shorter time for requests makes it oftener.
 const LOOK: Duration = Duration::from_millis(250);
 
+/// How long those may still read who asked after the server began to end.
+const TOLD: Duration = Duration::from_millis(200);
+
 /// How long a connection may wait for the rest of a request when the server ends.
 const ENDING: Duration = Duration::from_millis(500);
 
 /// What all connections of a listener have in common.
 #[derive(Clone)]
-struct Listening {
-    router: Router,
-    protocol: Protocol,
-    timeout: Duration,
-    connections: Arc<Connections>,
-    stopping: watch::Receiver<bool>,
+pub(crate) struct Listening {
+    pub(crate) router: Router,
+    pub(crate) protocol: Protocol,
+    pub(crate) shared: Arc<Shared>,
+    pub(crate) connections: Arc<Connections>,
+    pub(crate) tls: Option<Acceptor>,
+    pub(crate) log: Option<LogLines>,
+    pub(crate) stopping: watch::Receiver<bool>,
+    /// How many listeners have connections that came before the end.
+    pub(crate) busy: watch::Sender<usize>,
 }
 
-/// Accepts connections until `stopping` is set, then waits for their requests.
-pub(crate) async fn accept(
-    listener: TcpListener,
-    router: Router,
-    shared: Arc<Shared>,
-    protocol: Protocol,
-    connections: Arc<Connections>,
-    mut stopping: watch::Receiver<bool>,
-) {
-    let timeout = shared.timeout;
-    let all = Listening { router, protocol, timeout, connections, stopping: stopping.clone() };
-    let mut running = JoinSet::new();
+/// Accepts connections until `stopping` is set, then waits for their requests, and for those of other listeners. Meanwhile, those
+/// who ask whether the server is ready are told that it is not.
+pub(crate) async fn accept(listener: TcpListener, all: Listening) {
+    let mut stopping = all.stopping.clone();
+    let (mut running, mut late) = (JoinSet::new(), JoinSet::new());
+    let (mut others, mut counted) = (all.busy.subscribe(), true);
     loop {
+        let stopped = *stopping.borrow();
+        if stopped && running.is_empty() && std::mem::take(&mut counted) {
+            all.busy.send_modify(|busy| *busy = busy.saturating_sub(1));
+        }
+        if stopped && *others.borrow() == 0 {
+            break;
+        }
         let accepted = tokio::select! {
             accepted = listener.accept() => accepted,
             Some(_) = running.join_next() => continue,
-            _ = stopping.wait_for(|stop| *stop) => break,
+            Some(_) = late.join_next() => continue,
+            _ = stopping.wait_for(|stop| *stop), if !stopped => continue,
+            _ = others.wait_for(|busy| *busy == 0), if stopped => continue,
         };
         let Ok((stream, client)) = accepted else {
             // There are no file descriptors, or the peer is gone already. Either passes, but not by asking again at once.
@@ -73,13 +87,16 @@ pub(crate) async fn accept(
         let _slower = stream.set_nodelay(true);
         let connection = all.connections.admit(client.ip().to_canonical());
         let all = all.clone();
-        running.spawn(async move {
+        let set = if stopped { &mut late } else { &mut running };
+        set.spawn(async move {
             let registered = Registered(all.connections.clone(), connection);
-            serve(stream, &registered.1, all).await;
+            serve(stream, &registered.1, all, stopped).await;
         });
     }
     drop(listener);
-    while running.join_next().await.is_some() {}
+    // What is being told to those who came late is a few bytes.
+    let told = async { while late.join_next().await.is_some() {} };
+    let _cut_off = timeout_at(Instant::now() + TOLD, told).await;
 }
 
 /// A connection that is removed when it has ended, however it ends.
@@ -91,15 +108,11 @@ impl Drop for Registered {
     }
 }
 
-async fn serve(stream: TcpStream, connection: &Arc<Connection>, all: Listening) {
-    let ended = async {
-        match all.protocol {
-            Protocol::Http => http(stream, connection, &all).await,
-            Protocol::Grpc => grpc(stream, connection, &all).await,
-        }
-    };
+/// Serves a connection; a late one came after the server began to end.
+async fn serve(stream: TcpStream, connection: &Arc<Connection>, all: Listening, late: bool) {
+    let ended = served(stream, connection, &all, late);
     let surplus = async {
-        match connection.surplus {
+        match connection.surplus || late {
             true => sleep(SURPLUS).await,
             false => std::future::pending().await,
         }
@@ -109,15 +122,53 @@ async fn serve(stream: TcpStream, connection: &Arc<Connection>, all: Listening) 
         () = connection.closed() => {}
         () = surplus => {}
         () = stalled(connection, &all) => all.connections.stalled(),
-        () = over(connection, &all) => {}
+        () = over(connection, &all), if !late => {}
+    }
+}
+
+async fn served(stream: TcpStream, connection: &Arc<Connection>, all: &Listening, late: bool) {
+    let time = PREFACE.min(all.shared.timeout);
+    let Some(tls) = &all.tls else {
+        return match all.protocol {
+            Protocol::Http => http(Stream::new(stream, connection.clone()), connection, all, late).await,
+            Protocol::Grpc => {
+                let begun = tokio::select! {
+                    begun = begins(&stream, time) => begun,
+                    () = stop(all.stopping.clone()), if !late => false,
+                };
+                if begun {
+                    grpc(Stream::new(stream, connection.clone()), connection, all, late).await;
+                }
+            }
+        };
+    };
+    let shaken = async {
+        let stream = tls.accept(Stream::new(stream, connection.clone()), time).await?;
+        // A peer of gRPC that stays silent now would last for ever.
+        match all.protocol {
+            Protocol::Http => Some((Some(stream), None)),
+            Protocol::Grpc => {
+                let begun = timeout_at(Instant::now() + time, Begun::<_, PREFACE_BYTES>::read(stream)).await;
+                Some((None, Some(begun.ok()??)))
+            }
+        }
+    };
+    let shaken = tokio::select! {
+        shaken = shaken => shaken,
+        () = stop(all.stopping.clone()), if !late => None,
+    };
+    match shaken {
+        Some((Some(stream), _)) => http(stream, connection, all, late).await,
+        Some((_, Some(begun))) => grpc(begun, connection, all, late).await,
+        _ => {}
     }
 }
 
 /// Waits until a peer takes too little of what is written to it.
 async fn stalled(connection: &Connection, all: &Listening) {
-    let mut looks = interval((all.timeout / 4).clamp(Duration::from_millis(10), LOOK));
+    let mut looks = interval((all.shared.timeout / 4).clamp(Duration::from_millis(10), LOOK));
     looks.set_missed_tick_behavior(MissedTickBehavior::Delay);
-    while !connection.is_stalled(all.timeout) {
+    while !connection.is_stalled(all.shared.timeout) {
         looks.tick().await;
     }
 }
@@ -137,33 +188,40 @@ async fn stop(mut stopping: watch::Receiver<bool>) {
     let _gone = stopping.wait_for(|stop| *stop).await;
 }
 
-async fn http(stream: TcpStream, connection: &Arc<Connection>, all: &Listening) {
-    let stream = TokioIo::new(Stream::new(stream, connection.clone()));
+/// Waits until the server ends; for a connection that came after that, for ever.
+async fn graceful(all: &Listening, late: bool) {
+    match late {
+        true => std::future::pending().await,
+        false => stop(all.stopping.clone()).await,
+    }
+}
+
+async fn http<S>(stream: S, connection: &Arc<Connection>, all: &Listening, late: bool)
+where
+    S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+{
+    let stream = TokioIo::new(stream);
     let serving = hyper::server::conn::http1::Builder::new()
         .timer(TokioTimer::new())
-        .header_read_timeout(all.timeout)
+        .header_read_timeout(all.shared.timeout)
         .max_buf_size(HEADERS.max(64 << 10))
         .serve_connection(stream, answering(connection, all));
     let mut serving = pin!(serving);
     // An error is a peer that broke off or spoke no HTTP, which was answered if it could be.
     let _broken = tokio::select! {
         ended = serving.as_mut() => ended,
-        () = stop(all.stopping.clone()) => {
+        () = graceful(all, late) => {
             serving.as_mut().graceful_shutdown();
             serving.await
         }
     };
 }
 
-async fn grpc(stream: TcpStream, connection: &Arc<Connection>, all: &Listening) {
-    let begun = tokio::select! {
-        begun = begins(&stream, PREFACE.min(all.timeout)) => begun,
-        () = stop(all.stopping.clone()) => false,
-    };
-    if !begun {
-        return;
-    }
-    let stream = TokioIo::new(Stream::new(stream, connection.clone()));
+async fn grpc<S>(stream: S, connection: &Arc<Connection>, all: &Listening, late: bool)
+where
+    S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+{
+    let stream = TokioIo::new(stream);
     let serving = hyper::server::conn::http2::Builder::new(TokioExecutor::new())
         .timer(TokioTimer::new())
         .max_concurrent_streams(STREAMS)
@@ -177,7 +235,7 @@ async fn grpc(stream: TcpStream, connection: &Arc<Connection>, all: &Listening) 
     let mut serving = pin!(serving);
     let _broken = tokio::select! {
         ended = serving.as_mut() => ended,
-        () = stop(all.stopping.clone()) => {
+        () = graceful(all, late) => {
             serving.as_mut().graceful_shutdown();
             serving.await
         }
@@ -185,7 +243,13 @@ async fn grpc(stream: TcpStream, connection: &Arc<Connection>, all: &Listening) 
 }
 
 fn answering(connection: &Arc<Connection>, all: &Listening) -> Answering {
-    Answering { router: all.router.clone(), connection: connection.clone(), protocol: all.protocol }
+    Answering {
+        router: all.router.clone(),
+        connection: connection.clone(),
+        protocol: all.protocol,
+        shared: all.shared.clone(),
+        log: all.log.clone(),
+    }
 }
 
 /// Waits until a peer has sent as many bytes as the preface of HTTP/2 has; returns false if it does not in time.

@@ -2,7 +2,10 @@
 
 use crate::budget::Lease;
 use crate::connections::{Connection, InRequest};
+use crate::infer::Shared;
+use crate::log::{Line, LogLines, Noted};
 use crate::metrics::Protocol;
+use crate::refusal::Refusal;
 use crate::{grpc, http};
 use axum::Router;
 use axum::body::Body;
@@ -14,7 +17,8 @@ use std::convert::Infallible;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::task::{Context, Poll, ready};
+use std::task::{Context, Poll};
+use std::time::Instant;
 use tower_service::Service;
 
 /// The size of a part. A protocol takes a part when it has room for some of it, so that it keeps no more than one that is not
@@ -24,7 +28,6 @@ const PART: usize = 16 << 10;
 /// The bytes that an answer holds, and how many these are; with the answer, among its extensions.
 #[derive(Clone)]
 pub(crate) struct HeldAnswer {
-    #[expect(dead_code, reason = "it is there to be dropped")]
     lease: Arc<Lease>,
     bytes: usize,
 }
@@ -32,6 +35,11 @@ pub(crate) struct HeldAnswer {
 impl HeldAnswer {
     pub(crate) fn new(lease: Lease, bytes: usize) -> HeldAnswer {
         HeldAnswer { lease: Arc::new(lease), bytes }
+    }
+
+    /// Holds more bytes, for another form of the answer.
+    pub(crate) fn grow(&self, bytes: usize) -> Result<(), Refusal> {
+        self.lease.grow(bytes)
     }
 }
 
@@ -41,6 +49,27 @@ pub(crate) struct Answering {
     pub(crate) router: Router,
     pub(crate) connection: Arc<Connection>,
     pub(crate) protocol: Protocol,
+    pub(crate) shared: Arc<Shared>,
+    pub(crate) log: Option<LogLines>,
+}
+
+impl Answering {
+    /// Begins the line of a request in the log, if there is a log.
+    fn line(&self, request: &Request<Incoming>) -> Option<Line> {
+        Some(Line {
+            to: self.log.clone()?,
+            metrics: self.shared.metrics.clone(),
+            start: Instant::now(),
+            client: self.connection.client(),
+            protocol: self.protocol.name(),
+            method: request.method().as_str().to_owned(),
+            path: request.uri().path().to_owned(),
+            noted: Arc::default(),
+            status: None,
+            bytes: 0,
+            taken: false,
+        })
+    }
 }
 
 type Answered = Pin<Box<dyn Future<Output = Result<Response<AnswerBody>, Infallible>> + Send>>;
@@ -52,29 +81,53 @@ impl hyper::service::Service<Request<Incoming>> for Answering {
 
     fn call(&self, request: Request<Incoming>) -> Answered {
         let within = self.connection.request();
+        let mut line = self.line(&request);
         let mut request = request.map(Body::new);
         request.extensions_mut().insert(self.connection.clone());
+        if let Some(line) = &line {
+            request.extensions_mut().insert::<Arc<Noted>>(line.noted.clone());
+        }
         let (connection, close) =
             (self.connection.clone(), self.connection.surplus && self.protocol == Protocol::Http);
         let path = request.uri().path();
-        let (is_health, refused): (_, fn() -> Response<Body>) = match self.protocol {
-            Protocol::Http => (http::is_health(path), http::surplus),
-            Protocol::Grpc => (grpc::is_health(path), grpc::surplus),
+        let (is_health, is_open, refused): (_, _, fn(Refusal) -> Response<Body>) = match self.protocol {
+            Protocol::Http => (http::is_health(path), http::is_open(path), http::refused),
+            Protocol::Grpc => (grpc::is_health(path), grpc::is_health(path), grpc::refused),
         };
-        let answered = is_health || !self.connection.surplus;
+        let token = self.shared.token.as_ref().filter(|_| !is_open);
+        let refusal = match token {
+            Some(token) if !token.is_in(request.headers()) => Some(Refusal::NoToken),
+            _ => (self.connection.surplus && !is_health).then_some(Refusal::Connections),
+        };
         // Routes are always ready.
-        let answer = answered.then(|| self.router.clone().call(request));
+        let answer = match refusal {
+            Some(refusal) => {
+                if matches!(refusal, Refusal::NoToken) {
+                    self.shared.metrics.others.count(self.protocol, Some(refusal.kind()));
+                }
+                Err(refusal)
+            }
+            None => Ok(self.router.clone().call(request)),
+        };
         Box::pin(async move {
             let mut response = match answer {
-                Some(answer) => answer.await?,
-                None => refused(),
+                Ok(answer) => answer.await?,
+                Err(refusal) => refused(refusal),
             };
+            if let Some(line) = &mut line {
+                // An error of gRPC is in the head of its answer.
+                let code =
+                    response.headers().get("grpc-status").and_then(|code| code.to_str().ok()?.parse().ok());
+                let of_grpc = line.protocol == Protocol::Grpc.name();
+                line.status =
+                    Some(if of_grpc { code.unwrap_or(0) } else { response.status().as_u16().into() });
+            }
             if close {
                 let close = axum::http::HeaderValue::from_static("close");
                 response.headers_mut().insert(axum::http::header::CONNECTION, close);
             }
             let held = response.extensions_mut().remove::<HeldAnswer>();
-            Ok(response.map(|body| AnswerBody::new(body, connection, within, held)))
+            Ok(response.map(|body| AnswerBody::new(body, connection, within, held, line)))
         })
     }
 }
@@ -90,6 +143,8 @@ pub(crate) struct AnswerBody {
     within: InRequest,
     /// What is held as long as a byte is left; parts share the memory of all.
     held: Option<HeldAnswer>,
+    /// The line in the log, which is written when the answer is taken or nobody takes it any more.
+    line: Option<Line>,
 }
 
 impl AnswerBody {
@@ -98,11 +153,12 @@ impl AnswerBody {
         connection: Arc<Connection>,
         within: InRequest,
         held: Option<HeldAnswer>,
+        line: Option<Line>,
     ) -> AnswerBody {
         static NEXT: AtomicU64 = AtomicU64::new(0);
         let number = NEXT.fetch_add(1, Ordering::Relaxed);
         connection.asked(number);
-        AnswerBody { body, rest: Bytes::new(), number, connection, within, held }
+        AnswerBody { body, rest: Bytes::new(), number, connection, within, held, line }
     }
 }
 
@@ -117,7 +173,12 @@ impl HttpBody for AnswerBody {
         let this = &mut *self;
         this.connection.asked(this.number);
         if this.rest.is_empty() {
-            let frame = match ready!(Pin::new(&mut this.body).poll_frame(context)) {
+            let Poll::Ready(frame) = Pin::new(&mut this.body).poll_frame(context) else {
+                // The peer waits for the server, so that it does not keep an answer waiting.
+                this.connection.ended(this.number);
+                return Poll::Pending;
+            };
+            let frame = match frame {
                 Some(Ok(frame)) => frame,
                 other => return Poll::Ready(other),
             };
@@ -127,6 +188,9 @@ impl HttpBody for AnswerBody {
             }
         }
         let part = this.rest.split_to(this.rest.len().min(PART));
+        if let Some(line) = &mut this.line {
+            line.bytes += part.len();
+        }
         if let Some(held) = &mut this.held {
             held.bytes = held.bytes.saturating_sub(part.len());
         }
@@ -151,5 +215,9 @@ impl HttpBody for AnswerBody {
 impl Drop for AnswerBody {
     fn drop(&mut self) {
         self.connection.ended(self.number);
+        let ended = self.is_end_stream();
+        if let Some(line) = &mut self.line {
+            line.taken = ended;
+        }
     }
 }

@@ -1,5 +1,7 @@
 //! What a server is started with.
 
+use crate::log::RequestLog;
+use crate::token::Token;
 use bb::{CompileOptions, Limits};
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -10,10 +12,20 @@ use std::time::Duration;
 pub struct ModelConfig {
     /// The name under which clients ask for it.
     pub name: String,
-    /// The file: a model, or what `bb compile` wrote.
+    /// The file: a model, or what `bb compile` wrote. Or a folder: with `model.onnx` or `model.bb`, or with folders that have
+    /// one and whose names are the numbers of versions.
     pub path: PathBuf,
     /// The name of the backend that runs it.
     pub backend: String,
+}
+
+/// The files with which connections are encrypted.
+#[derive(Debug, Clone)]
+pub struct TlsFiles {
+    /// The certificate of the server and those that lead to its authority, in the format PEM.
+    pub certificate: PathBuf,
+    /// The private key of the first certificate, in the format PEM.
+    pub key: PathBuf,
 }
 
 /// What a server is started with. The defaults suit a small machine; every bound can be changed.
@@ -22,6 +34,14 @@ pub struct ModelConfig {
 pub struct Config {
     /// The models.
     pub models: Vec<ModelConfig>,
+    /// The folder from which clients may load models, and unload them. Without one, they may not.
+    pub repository: Option<PathBuf>,
+    /// The backend of the models in the folder.
+    pub repository_backend: String,
+    /// The models of the folder that are loaded at start.
+    pub load: Vec<String>,
+    /// How many of the newest versions of a model are served.
+    pub versions: usize,
     /// Where HTTP listens; port 0 lets the system choose one.
     pub http: SocketAddr,
     /// Where gRPC listens.
@@ -30,7 +50,13 @@ pub struct Config {
     pub limits: Limits,
     /// How models are compiled. The limits of runs come from `limits`.
     pub compile: CompileOptions,
-    /// How many runs of one model may go on at the same time.
+    /// What clients must send, except for asking whether the server lives and is ready.
+    pub token: Option<Token>,
+    /// Encrypts all connections, of HTTP and gRPC; needs the feature `tls`.
+    pub tls: Option<TlsFiles>,
+    /// Where a line for each request goes.
+    pub log: Option<RequestLog>,
+    /// How many runs of one model may go on at the same time, at most [`bb::most_threads`].
     pub workers: usize,
     /// How many requests may wait for one model; the next one is refused.
     pub queue: usize,
@@ -48,7 +74,10 @@ pub struct Config {
     pub connections: usize,
     /// The number of connections that one client's address may have of these.
     pub client_connections: usize,
-    /// How long a shutdown waits for what is queued.
+    /// How long a shutdown goes on accepting requests, while the server says that it is not ready, so that who distributes
+    /// requests sends no more.
+    pub drain: Duration,
+    /// How long a shutdown waits, after that, for what is queued.
     pub grace: Duration,
 }
 
@@ -57,10 +86,17 @@ impl Default for Config {
         let local = |port| SocketAddr::from(([127, 0, 0, 1], port));
         Config {
             models: Vec::new(),
+            repository: None,
+            repository_backend: "cpu".to_owned(),
+            load: Vec::new(),
+            versions: 1,
             http: local(8000),
             grpc: local(8001),
             limits: Limits::default(),
             compile: CompileOptions::default(),
+            token: None,
+            tls: None,
+            log: None,
             workers: 1,
             queue: 64,
             max_batch: 1,
@@ -70,6 +106,7 @@ impl Default for Config {
             held_bytes: 512 << 20,
             connections: 512,
             client_connections: 384,
+            drain: Duration::ZERO,
             grace: Duration::from_secs(30),
         }
     }

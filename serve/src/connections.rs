@@ -178,6 +178,11 @@ impl Connection {
         milliseconds(self.start)
     }
 
+    /// Returns the address of the peer.
+    pub(crate) fn client(&self) -> IpAddr {
+        self.client
+    }
+
     fn answers(&self) -> MutexGuard<'_, HashMap<u64, u64>> {
         self.answers.lock().unwrap_or_else(PoisonError::into_inner)
     }

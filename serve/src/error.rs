@@ -25,12 +25,110 @@ pub enum Error {
 
     /// A name cannot be part of a URL.
     #[error(
-        "a model cannot be called `{name}`: expected letters, digits, `.`, `-` and `_`, and at most 255 of them"
+        "a model cannot be called `{name}`: expected letters, digits, `.`, `-` and `_`, at most 255 of them, and not `.` or `..`"
     )]
     Name {
         /// The name.
         name: String,
     },
+
+    /// The folder of models cannot be opened.
+    #[error("the repository `{}` cannot be opened", .path.display())]
+    Repository {
+        /// The folder.
+        path: PathBuf,
+        /// Why.
+        #[source]
+        source: std::io::Error,
+    },
+
+    /// A model is to be loaded from the repository, but there is none.
+    #[error("model `{name}` is to be loaded from the repository, but there is no repository")]
+    NoRepository {
+        /// The name of the model.
+        name: String,
+    },
+
+    /// The repository has no model of a name.
+    #[error("the repository has no model `{name}`; expected a folder of this name, or `{name}.onnx`")]
+    NoSuchModel {
+        /// The name of the model.
+        name: String,
+    },
+
+    /// A folder has no model.
+    #[error(
+        "`{}` has no file of model `{model}`; expected `model.onnx` or `model.bb`, in it or in a folder of it whose name is the \
+         number of a version", .path.display()
+    )]
+    NoVersion {
+        /// The name of the model.
+        model: String,
+        /// Its folder.
+        path: PathBuf,
+    },
+
+    /// The folder of a model cannot be read.
+    #[error("`{}` of model `{model}` cannot be read", .path.display())]
+    Folder {
+        /// The name of the model.
+        model: String,
+        /// Its folder, or a file in it.
+        path: PathBuf,
+        /// Why.
+        #[source]
+        source: std::io::Error,
+    },
+
+    /// A file of a model leads out of the repository.
+    #[error("`{}` of model `{model}` leads out of the repository", .path.display())]
+    Outside {
+        /// The name of the model.
+        model: String,
+        /// The file.
+        path: PathBuf,
+    },
+
+    /// The labels of a model cannot be read.
+    #[error("the labels of model `{model}` cannot be read from `{}`", .path.display())]
+    Labels {
+        /// The name of the model.
+        model: String,
+        /// Their file.
+        path: PathBuf,
+        /// Why.
+        #[source]
+        source: std::io::Error,
+    },
+
+    /// A bound is larger than the server allows.
+    #[error("`{name}` is {got}; expected at most {most}")]
+    TooMany {
+        /// The field of [`Config`](crate::Config).
+        name: &'static str,
+        /// What it is.
+        got: usize,
+        /// What it may be.
+        most: usize,
+    },
+
+    /// A token cannot be sent in a header.
+    #[error("the token is empty, longer than 4096 characters, or has others than visible ASCII")]
+    Token,
+
+    /// The certificate or its key cannot be used.
+    #[error("connections cannot be encrypted with `{}`", .path.display())]
+    Tls {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        #[source]
+        source: bb_ir::BoxError,
+    },
+
+    /// The program was built without encryption.
+    #[error("connections cannot be encrypted, because the program was built without the feature `tls`")]
+    NoTls,
 
     /// A bound is zero.
     #[error("`{name}` is 0; expected at least 1")]

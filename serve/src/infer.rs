@@ -3,9 +3,11 @@
 use crate::batch::Kind;
 use crate::budget::{Budget, Lease};
 use crate::metrics::{Outcomes, Protocol, ServerMetrics};
-use crate::model::{Model, VERSION};
+use crate::model::Model;
 use crate::queue::{Answer, Client, Job, NotTaken, Waiting};
 use crate::refusal::{Refusal, RefusalKind};
+use crate::repository::Repository;
+use crate::token::Token;
 use bb::TensorData;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -17,31 +19,25 @@ const LARGE: usize = 64 << 10;
 
 /// What all requests share.
 pub(crate) struct Shared {
-    pub(crate) models: Vec<Arc<Model>>,
+    pub(crate) repository: Arc<Repository>,
     pub(crate) budget: Arc<Budget>,
     pub(crate) metrics: Arc<ServerMetrics>,
     pub(crate) timeout: Duration,
     pub(crate) request_bytes: usize,
+    pub(crate) token: Option<Token>,
+    /// Whether it says that it is ready.
+    pub(crate) ready: AtomicBool,
+    /// Whether it takes requests.
     pub(crate) open: AtomicBool,
 }
 
 impl Shared {
     pub(crate) fn is_ready(&self) -> bool {
-        self.open.load(Ordering::Relaxed)
+        self.ready.load(Ordering::Relaxed)
     }
 
-    /// Finds a model; an empty version is any version.
-    pub(crate) fn model(&self, name: &str, version: &str) -> Result<&Arc<Model>, Refusal> {
-        let model = self.models.iter().find(|model| model.name == name);
-        let model = model.ok_or_else(|| Refusal::UnknownModel {
-            name: shown(name),
-            known: self.models.iter().map(|m| format!("`{}`", m.name)).collect::<Vec<_>>().join(", "),
-        })?;
-        if !version.is_empty() && version != VERSION {
-            let (model, version) = (model.name.clone(), shown(version));
-            return Err(Refusal::UnknownVersion { model, version, known: VERSION });
-        }
-        Ok(model)
+    pub(crate) fn is_open(&self) -> bool {
+        self.open.load(Ordering::Relaxed)
     }
 }
 
@@ -71,7 +67,7 @@ pub(crate) struct Ask {
 }
 
 /// Puts a request into the queue of its model and waits for the answer.
-pub(crate) async fn ask(model: &Model, ask: Ask) -> Answer {
+pub(crate) async fn ask(shared: &Shared, model: &Model, ask: Ask) -> Answer {
     let client = Arc::new(Client::default());
     let waiting = Waiting(client.clone());
     let (answer, answered) = oneshot::channel();
@@ -83,6 +79,7 @@ pub(crate) async fn ask(model: &Model, ask: Ask) -> Answer {
     let job = Job { inputs, wanted, kind, arrived: Instant::now(), deadline, client, answer, lease };
     model.queue.push(job).map_err(|why| match why {
         NotTaken::Full => Refusal::QueueFull { model: model.name.clone(), limit: model.queue.limit() },
+        NotTaken::Closed if shared.is_open() => Refusal::Replaced { model: model.name.clone() },
         NotTaken::Closed => Refusal::ShuttingDown,
     })?;
     let answer = tokio::time::timeout_at(deadline.into(), answered).await;
@@ -105,7 +102,7 @@ pub(crate) fn hold(shared: &Shared, results: &[TensorData]) -> Result<(usize, Le
 /// Counts a request when it ends, however it ends.
 pub(crate) struct Counted<'a> {
     shared: &'a Shared,
-    model: Option<&'a Model>,
+    model: Option<Arc<Model>>,
     protocol: Protocol,
     start: Instant,
     refused: Option<RefusalKind>,
@@ -122,8 +119,8 @@ impl<'a> Counted<'a> {
         self.start
     }
 
-    pub(crate) fn of(&mut self, model: &'a Model) {
-        self.model = Some(model);
+    pub(crate) fn of(&mut self, model: &Arc<Model>) {
+        self.model = Some(model.clone());
     }
 
     pub(crate) fn end<T>(mut self, result: Result<T, Refusal>) -> Result<T, Refusal> {
@@ -134,13 +131,16 @@ impl<'a> Counted<'a> {
 
 impl Drop for Counted<'_> {
     fn drop(&mut self) {
-        let requests: &Outcomes = match self.model {
+        let requests: &Outcomes = match &self.model {
             Some(model) => &model.metrics.requests,
             None => &self.shared.metrics.others,
         };
         requests.count(self.protocol, self.refused);
-        if let Some(model) = self.model {
-            model.metrics.requests_took.record(self.start.elapsed());
+        if let Some(model) = &self.model {
+            let took = self.start.elapsed();
+            model.metrics.requests_took.record(took);
+            let of = &model.statistics;
+            if self.refused.is_none() { of.success.add(took) } else { of.fail.add(took) }
         }
     }
 }

@@ -19,6 +19,15 @@ pub(crate) enum Protocol {
     Grpc,
 }
 
+impl Protocol {
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Protocol::Http => "http",
+            Protocol::Grpc => "grpc",
+        }
+    }
+}
+
 const PROTOCOLS: [(Protocol, &str); 2] = [(Protocol::Http, "http"), (Protocol::Grpc, "grpc")];
 
 /// Why the server closes a connection, or does not serve it.
@@ -46,7 +55,10 @@ fn outcome(of: Option<RefusalKind>) -> usize {
             | RefusalKind::NotFound
             | RefusalKind::Method
             | RefusalKind::TooLarge
-            | RefusalKind::Encoding,
+            | RefusalKind::Encoding
+            | RefusalKind::Forbidden
+            | RefusalKind::NoToken
+            | RefusalKind::Absent,
         ) => 1,
         Some(RefusalKind::Busy) => 2,
         Some(RefusalKind::Deadline) => 3,
@@ -106,16 +118,16 @@ impl<const N: usize> Histogram<N> {
         within.map_or(&self.above, |(_, count)| count).fetch_add(1, Ordering::Relaxed);
     }
 
-    fn write(&self, out: &mut String, name: &str, model: &str, sum: f64) {
+    fn write(&self, out: &mut String, name: &str, labels: &str, sum: f64) {
         let mut total = 0;
         for (bound, count) in self.bounds.iter().zip(&self.counts) {
             total += count.load(Ordering::Relaxed);
-            line(out, format_args!("{name}_bucket{{model=\"{model}\",le=\"{bound}\"}} {total}"));
+            line(out, format_args!("{name}_bucket{{{labels},le=\"{bound}\"}} {total}"));
         }
         total += self.above.load(Ordering::Relaxed);
-        line(out, format_args!("{name}_bucket{{model=\"{model}\",le=\"+Inf\"}} {total}"));
-        line(out, format_args!("{name}_sum{{model=\"{model}\"}} {sum}"));
-        line(out, format_args!("{name}_count{{model=\"{model}\"}} {total}"));
+        line(out, format_args!("{name}_bucket{{{labels},le=\"+Inf\"}} {total}"));
+        line(out, format_args!("{name}_sum{{{labels}}} {sum}"));
+        line(out, format_args!("{name}_count{{{labels}}} {total}"));
     }
 }
 
@@ -138,9 +150,9 @@ impl Times {
         self.nanoseconds.fetch_add(u64::try_from(time.as_nanos()).unwrap_or(u64::MAX), Ordering::Relaxed);
     }
 
-    fn write(&self, out: &mut String, name: &str, model: &str) {
+    fn write(&self, out: &mut String, name: &str, labels: &str) {
         let sum = Duration::from_nanos(self.nanoseconds.load(Ordering::Relaxed)).as_secs_f64();
-        self.histogram.write(out, name, model, sum);
+        self.histogram.write(out, name, labels, sum);
     }
 }
 
@@ -165,8 +177,8 @@ impl Rows {
     }
 
     #[expect(clippy::cast_precision_loss, reason = "Prometheus has only floats")]
-    fn write(&self, out: &mut String, name: &str, model: &str) {
-        self.histogram.write(out, name, model, self.sum.load(Ordering::Relaxed) as f64);
+    fn write(&self, out: &mut String, name: &str, labels: &str) {
+        self.histogram.write(out, name, labels, self.sum.load(Ordering::Relaxed) as f64);
     }
 }
 
@@ -190,6 +202,7 @@ pub(crate) struct ServerMetrics {
     pub(crate) others: Outcomes,
     connections: [AtomicUsize; PROTOCOLS.len()],
     closed: [[AtomicU64; CLOSED.len()]; PROTOCOLS.len()],
+    lost_lines: AtomicU64,
 }
 
 impl ServerMetrics {
@@ -198,6 +211,11 @@ impl ServerMetrics {
         if let Some(open) = self.connections.get(protocol as usize) {
             open.store(connections, Ordering::Relaxed);
         }
+    }
+
+    /// Counts a line of the log that was not written.
+    pub(crate) fn lost_line(&self) {
+        self.lost_lines.fetch_add(1, Ordering::Relaxed);
     }
 
     /// Counts a connection that is closed or not served.
@@ -217,7 +235,7 @@ pub(crate) fn text(server: &ServerMetrics, held: usize, models: &[std::sync::Arc
     };
     head(&mut out, "bb_requests_total", "counter", "Inference requests by model, protocol and outcome.");
     for model in models {
-        model.metrics.requests.write(&mut out, "bb_requests_total", &format!("model=\"{}\",", model.name));
+        model.metrics.requests.write(&mut out, "bb_requests_total", &format!("{},", model.metric_labels()));
     }
     head(&mut out, "bb_other_requests_total", "counter", "Requests that are no inference on a known model.");
     server.others.write(&mut out, "bb_other_requests_total", "");
@@ -230,10 +248,12 @@ pub(crate) fn text(server: &ServerMetrics, held: usize, models: &[std::sync::Arc
     ];
     for (name, help, of) in times {
         head(&mut out, name, "histogram", help);
-        models.iter().for_each(|model| of(&model.metrics).write(&mut out, name, &model.name));
+        models.iter().for_each(|model| of(&model.metrics).write(&mut out, name, &model.metric_labels()));
     }
     head(&mut out, "bb_batch_rows", "histogram", "Rows of a run, of all requests that it joins.");
-    models.iter().for_each(|model| model.metrics.batches.write(&mut out, "bb_batch_rows", &model.name));
+    models
+        .iter()
+        .for_each(|model| model.metrics.batches.write(&mut out, "bb_batch_rows", &model.metric_labels()));
     let gauges: [GaugeShown; 3] = [
         ("bb_queue_length", "Requests that wait for the model.", |model| model.queue.len()),
         ("bb_queue_limit", "Requests that may wait for the model.", |model| model.queue.limit()),
@@ -244,7 +264,7 @@ pub(crate) fn text(server: &ServerMetrics, held: usize, models: &[std::sync::Arc
     for (name, help, of) in gauges {
         head(&mut out, name, "gauge", help);
         for model in models {
-            line(&mut out, format_args!("{name}{{model=\"{}\"}} {}", model.name, of(model)));
+            line(&mut out, format_args!("{name}{{{}}} {}", model.metric_labels(), of(model)));
         }
     }
     head(&mut out, "bb_held_bytes", "gauge", "Bytes that all requests and answers hold.");
@@ -263,6 +283,13 @@ pub(crate) fn text(server: &ServerMetrics, held: usize, models: &[std::sync::Arc
             line(&mut out, format_args!("{name}{{protocol=\"{protocol}\",reason=\"{reason}\"}} {n}"));
         }
     }
+    head(
+        &mut out,
+        "bb_log_lines_lost_total",
+        "counter",
+        "Lines of the log that could not be written in time.",
+    );
+    line(&mut out, format_args!("bb_log_lines_lost_total {}", server.lost_lines.load(Ordering::Relaxed)));
     out
 }
 

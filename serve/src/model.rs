@@ -5,17 +5,17 @@ use crate::config::{Config, ModelConfig};
 use crate::datatype;
 use crate::error::{Error, PortFault};
 use crate::infer::shown;
+use crate::labels::Labels;
 use crate::metrics::ModelMetrics;
 use crate::queue::Queue;
 use crate::refusal::Refusal;
+use crate::repository::Found;
+use crate::statistics::Statistics;
 use bb::{BackendHandle, DataType, ErasedExecutable, Module, Port, TensorData};
 use bb_ir::element_count;
 use bb_ir::graph::{Dim, ValueType};
 use std::collections::HashMap;
 use std::sync::Arc;
-
-/// The only version that a model has.
-pub(crate) const VERSION: &str = "1";
 
 /// An input or an output.
 #[derive(Debug)]
@@ -31,25 +31,37 @@ pub(crate) struct TensorPort {
 /// A model that is served.
 pub(crate) struct Model {
     pub(crate) name: String,
+    pub(crate) version: String,
+    /// Whether it is one of the versions of a folder.
+    pub(crate) versioned: bool,
+    pub(crate) backend: String,
     pub(crate) platform: String,
+    /// The name of its file.
+    pub(crate) file: String,
     pub(crate) inputs: Vec<TensorPort>,
     pub(crate) outputs: Vec<TensorPort>,
+    pub(crate) labels: Option<Labels>,
+    /// How many of its runs may go on at the same time.
+    pub(crate) workers: usize,
+    /// How many of the newest versions are served.
+    pub(crate) versions: usize,
     pub(crate) on: BackendHandle,
     pub(crate) executable: Arc<dyn ErasedExecutable>,
     pub(crate) batching: Option<Batching>,
     pub(crate) queue: Queue,
     pub(crate) metrics: ModelMetrics,
+    pub(crate) statistics: Statistics,
 }
 
 impl Model {
     /// Loads and compiles a model.
-    pub(crate) fn load(of: &ModelConfig, config: &Config) -> Result<Model, Error> {
+    pub(crate) fn load(of: &ModelConfig, found: &Found, config: &Config) -> Result<Model, Error> {
         let model = || of.name.clone();
         let on = bb::backend(&of.backend)
             .map_err(|source| Error::Backend { model: model(), source: Box::new(source) })?;
-        let module = Module::load_with(&of.path, &config.limits).map_err(|source| Error::Load {
+        let module = Module::load_with(&found.file, &config.limits).map_err(|source| Error::Load {
             model: model(),
-            path: of.path.clone(),
+            path: found.file.clone(),
             source: Box::new(source),
         })?;
         let options = config.compile.clone().within(&config.limits);
@@ -70,8 +82,16 @@ impl Model {
                 Some(Batching::new(rows, config.batch_delay, module))
             }
         };
+        let labels = found.labels.as_ref().map(|path| Labels::read(&of.name, path)).transpose()?;
         Ok(Model {
             name: model(),
+            version: found.version.to_string(),
+            versioned: found.versioned,
+            backend: of.backend.clone(),
+            file: found.file.file_name().unwrap_or_default().to_string_lossy().into_owned(),
+            labels,
+            workers: config.workers,
+            versions: config.versions,
             platform: format!("bb_{}", of.backend),
             inputs,
             outputs,
@@ -80,7 +100,16 @@ impl Model {
             batching,
             queue: Queue::new(config.queue),
             metrics: ModelMetrics::default(),
+            statistics: Statistics::default(),
         })
+    }
+
+    /// Returns the labels of its metrics. Only versions of a folder are told apart, as there may be several.
+    pub(crate) fn metric_labels(&self) -> String {
+        match self.versioned {
+            true => format!("model=\"{}\",version=\"{}\"", self.name, self.version),
+            false => format!("model=\"{}\"", self.name),
+        }
     }
 
     /// Returns the positions of the outputs that a request asks for; all if it names none.

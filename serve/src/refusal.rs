@@ -9,8 +9,8 @@ pub(crate) enum Refusal {
     #[error("the server has no model `{name}`; its models are {known}")]
     UnknownModel { name: String, known: String },
 
-    #[error("model `{model}` has only version `{known}`, got `{version}`")]
-    UnknownVersion { model: String, version: String, known: &'static str },
+    #[error("model `{model}` has {known}, got `{version}`")]
+    UnknownVersion { model: String, version: String, known: String },
 
     #[error("there is nothing at `{path}`")]
     UnknownPath { path: String },
@@ -33,7 +33,7 @@ pub(crate) enum Refusal {
     #[error("the JSON part of the body ends at byte {length}, but the body has only {body} bytes")]
     JsonLength { length: usize, body: usize },
 
-    #[error("the content encoding `{encoding}` is not supported; send the body as it is")]
+    #[error("the content encoding `{encoding}` is not supported; expected gzip, deflate or none")]
     Encoding { encoding: String },
 
     #[error("the request has more than {limit} bytes")]
@@ -42,8 +42,67 @@ pub(crate) enum Refusal {
     #[error("the request body ended early")]
     Body,
 
-    #[error("{what} has the parameter `{name}`, which this server does not have; it has {known}")]
-    Parameter { what: String, name: String, known: &'static str },
+    #[error("the body is not {coding}, as its encoding says")]
+    Packed {
+        coding: &'static str,
+        #[source]
+        source: std::io::Error,
+    },
+
+    #[error("{what} is in shared memory, which this server does not have; send its elements in the request")]
+    SharedMemory { what: String },
+
+    #[error("this server has no {what}")]
+    Absent { what: &'static str },
+
+    #[error(
+        "the request has not the token of this server; expected the header `authorization: Bearer TOKEN`"
+    )]
+    NoToken,
+
+    #[error("this server loads and unloads no models on request; it was started without a repository")]
+    NoRepository,
+
+    #[error("the repository has no model `{name}`")]
+    NotInRepository { name: String },
+
+    #[error("model `{name}` was named when the server started, and can neither be loaded again nor unloaded")]
+    Stays { name: String },
+
+    #[error(
+        "loading a model takes no parameter `{name}`; models and their configuration come from the repository alone"
+    )]
+    LoadParameter { name: String },
+
+    #[error("the model cannot be loaded")]
+    NotLoaded {
+        #[source]
+        source: Box<crate::error::Error>,
+    },
+
+    #[error("another model is being loaded; try again later")]
+    OtherLoads,
+
+    #[error("more than {limit} models that were replaced or unloaded still answer requests; try again later")]
+    ModelsLeave { limit: usize },
+
+    #[error(
+        "loading model `{model}` takes longer than a request may, and goes on; the index of models tells when it is ready"
+    )]
+    StillLoads { model: String },
+
+    #[error("model `{model}` was replaced or unloaded; try again")]
+    Replaced { model: String },
+
+    #[error("output `{output}` has elements of {got}, which are no values of classes")]
+    NotClassified { output: String, got: DataType },
+
+    #[error("output `{output}` cannot be answered as classes")]
+    Classes {
+        output: String,
+        #[source]
+        source: bb_ir::Error,
+    },
 
     #[error("parameter `{name}` of {what}: expected {expected}")]
     ParameterValue { what: String, name: String, expected: &'static str },
@@ -164,6 +223,11 @@ pub(crate) enum RefusalKind {
     Method,
     TooLarge,
     Encoding,
+    /// The client may not do that.
+    Forbidden,
+    NoToken,
+    /// The server does not do that for anybody.
+    Absent,
     Busy,
     Deadline,
     Cancelled,
@@ -174,16 +238,25 @@ pub(crate) enum RefusalKind {
 impl Refusal {
     pub(crate) fn kind(&self) -> RefusalKind {
         match self {
-            Refusal::UnknownModel { .. } | Refusal::UnknownVersion { .. } | Refusal::UnknownPath { .. } => {
-                RefusalKind::NotFound
-            }
+            Refusal::UnknownModel { .. }
+            | Refusal::UnknownVersion { .. }
+            | Refusal::UnknownPath { .. }
+            | Refusal::NotInRepository { .. } => RefusalKind::NotFound,
+            Refusal::NoToken => RefusalKind::NoToken,
+            Refusal::Absent { .. } => RefusalKind::Absent,
+            Refusal::NoRepository | Refusal::Stays { .. } => RefusalKind::Forbidden,
             Refusal::Method { .. } | Refusal::Messages { .. } => RefusalKind::Method,
             Refusal::TooLarge { .. } => RefusalKind::TooLarge,
             Refusal::Encoding { .. } => RefusalKind::Encoding,
-            Refusal::QueueFull { .. } | Refusal::NoRoom { .. } => RefusalKind::Busy,
-            Refusal::Deadline => RefusalKind::Deadline,
+            Refusal::QueueFull { .. }
+            | Refusal::NoRoom { .. }
+            | Refusal::OtherLoads
+            | Refusal::ModelsLeave { .. } => RefusalKind::Busy,
+            Refusal::Deadline | Refusal::StillLoads { .. } => RefusalKind::Deadline,
             Refusal::Cancelled => RefusalKind::Cancelled,
-            Refusal::ShuttingDown | Refusal::Connections => RefusalKind::Unavailable,
+            Refusal::ShuttingDown | Refusal::Connections | Refusal::Replaced { .. } => {
+                RefusalKind::Unavailable
+            }
             Refusal::Failed { .. } | Refusal::Output { .. } | Refusal::Internal { .. } => RefusalKind::Failed,
             Refusal::Json(_)
             | Refusal::Parts { .. }
@@ -191,7 +264,12 @@ impl Refusal {
             | Refusal::Header { .. }
             | Refusal::JsonLength { .. }
             | Refusal::Body
-            | Refusal::Parameter { .. }
+            | Refusal::Packed { .. }
+            | Refusal::SharedMemory { .. }
+            | Refusal::LoadParameter { .. }
+            | Refusal::NotLoaded { .. }
+            | Refusal::NotClassified { .. }
+            | Refusal::Classes { .. }
             | Refusal::ParameterValue { .. }
             | Refusal::UnknownInput { .. }
             | Refusal::RepeatedInput { .. }

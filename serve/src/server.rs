@@ -1,20 +1,19 @@
 //! Starts and stops a server.
 
-use crate::accept::accept;
+use crate::accept::{Listening, accept};
 use crate::budget::Budget;
 use crate::config::Config;
 use crate::connections::Connections;
 use crate::error::Error;
 use crate::infer::Shared;
 use crate::metrics::{Protocol, ServerMetrics};
-use crate::model::Model;
-use crate::refusal::Refusal;
-use crate::{grpc, http, worker};
+use crate::repository::{Repository, is_name};
+use crate::tls::Acceptor;
+use crate::{grpc, http};
 use bb::{CancelToken, RowProof};
 use std::net::{SocketAddr, TcpListener};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 use tokio::runtime::Runtime;
 use tokio::sync::watch;
@@ -22,19 +21,18 @@ use tokio::sync::watch;
 /// How long a stopped run may take to notice it.
 const STOPPING: Duration = Duration::from_secs(5);
 
-/// The longest name of a model.
-const NAME: usize = 255;
-
 /// A running server. Dropping it stops it without waiting; [`shut_down`](Self::shut_down) lets it finish.
 pub struct Server {
     runtime: Option<Runtime>,
     shared: Arc<Shared>,
-    workers: Vec<JoinHandle<()>>,
+    not_joined: Vec<(String, RowProof)>,
     listening: Vec<tokio::task::JoinHandle<()>>,
     stopping: watch::Sender<bool>,
+    readiness: watch::Sender<bool>,
     stop: CancelToken,
     http: SocketAddr,
     grpc: SocketAddr,
+    drain: Duration,
     grace: Duration,
 }
 
@@ -70,20 +68,33 @@ impl Server {
     /// ```
     pub fn start(config: Config) -> Result<Server, Error> {
         check(&config)?;
+        let tls = |protocol| config.tls.as_ref().map(|files| Acceptor::new(files, protocol)).transpose();
+        let (tls_of_http, tls_of_grpc) = (tls(Protocol::Http)?, tls(Protocol::Grpc)?);
         // Addresses come first: one that is taken is found before models are loaded for minutes.
         let (http_listener, http) = listen(config.http)?;
         let (grpc_listener, grpc) = listen(config.grpc)?;
-        let load = |of| Model::load(of, &config).map(Arc::new);
-        let models = config.models.iter().map(load).collect::<Result<Vec<_>, _>>()?;
+        let stop = CancelToken::new();
+        let repository = Repository::start(&config, &stop)?;
+        let models = repository.models();
+        let not_joined = models.iter().filter_map(|model| {
+            let proof = model.batching.as_ref()?.proof()?;
+            (*proof != RowProof::Independent).then(|| (model.name.clone(), proof.clone()))
+        });
+        let not_joined = not_joined.collect();
+        drop(models);
         let shared = Arc::new(Shared {
-            models,
+            repository,
             budget: Budget::new(config.held_bytes),
             metrics: Arc::new(ServerMetrics::default()),
             timeout: config.timeout,
             request_bytes: config.request_bytes,
+            token: config.token.clone(),
+            ready: AtomicBool::new(true),
             open: AtomicBool::new(true),
         });
         let system = |what| move |source| Error::System { what, source };
+        let log =
+            config.log.as_ref().map(|log| log.start().map_err(system("a thread for the log"))).transpose()?;
         let runtime = tokio::runtime::Builder::new_multi_thread()
             .worker_threads(2)
             .max_blocking_threads(4)
@@ -91,36 +102,37 @@ impl Server {
             .enable_all()
             .build()
             .map_err(system("threads for the network"))?;
-        let (stopping, _) = watch::channel(false);
-        let stop = CancelToken::new();
+        let ((stopping, _), (readiness, _)) = (watch::channel(false), watch::channel(true));
         let mut server = Server {
             runtime: None,
             shared: shared.clone(),
-            workers: Vec::new(),
+            not_joined,
             listening: Vec::new(),
             stopping,
+            readiness,
             stop,
             http,
             grpc,
+            drain: config.drain,
             grace: config.grace,
         };
-        for model in &shared.models {
-            let threads = worker::start(model, config.workers, &server.stop);
-            server.workers.extend(threads.map_err(system("threads for a model"))?);
-        }
+        let health = grpc::Health::new();
         let routers = [
-            (Protocol::Http, http_listener, http::routes(shared.clone())),
-            (Protocol::Grpc, grpc_listener, grpc::routes(shared.clone())),
+            (Protocol::Http, http_listener, http::routes(shared.clone()), tls_of_http),
+            (Protocol::Grpc, grpc_listener, grpc::routes(shared.clone(), &health), tls_of_grpc),
         ];
-        for (protocol, listener, router) in routers {
+        runtime.spawn(health.follow(server.readiness.subscribe()));
+        let (busy, _) = watch::channel(routers.len());
+        for (protocol, listener, router, tls) in routers {
             let _within = runtime.enter();
             let listener = tokio::net::TcpListener::from_std(listener)
                 .map_err(system("a socket that does not block"))?;
             let stopping = server.stopping.subscribe();
             let (most, per_client) = (config.connections, config.client_connections);
             let connections = Connections::new(protocol, most, per_client, shared.metrics.clone());
-            let task = accept(listener, router, shared.clone(), protocol, connections, stopping);
-            server.listening.push(runtime.spawn(task));
+            let (shared, log, busy) = (shared.clone(), log.clone(), busy.clone());
+            let all = Listening { router, protocol, shared, connections, tls, log, stopping, busy };
+            server.listening.push(runtime.spawn(accept(listener, all)));
         }
         server.runtime = Some(runtime);
         Ok(server)
@@ -136,13 +148,9 @@ impl Server {
         self.grpc
     }
 
-    /// Returns the models whose requests are not joined although [`Config::max_batch`] says so, and why.
+    /// Returns the models of the start whose requests are not joined although [`Config::max_batch`] says so, and why.
     pub fn not_joined(&self) -> impl Iterator<Item = (&str, &RowProof)> {
-        let models = self.shared.models.iter();
-        models.filter_map(|model| {
-            let proof = model.batching.as_ref()?.proof()?;
-            (*proof != RowProof::Independent).then_some((model.name.as_str(), proof))
-        })
+        self.not_joined.iter().map(|(model, proof)| (model.as_str(), proof))
     }
 
     /// Blocks until the process is asked to end, by an interrupt or, where the system has it, by `SIGTERM`.
@@ -155,8 +163,12 @@ impl Server {
         runtime.block_on(signal()).map_err(|source| Error::System { what: "signals", source })
     }
 
-    /// Accepts nothing more, answers what was accepted within [`Config::grace`], and ends.
+    /// Says for [`Config::drain`] that the server is not ready, then accepts nothing more, answers what was accepted within
+    /// [`Config::grace`], and ends. Until it has ended, it tells that it lives and is not ready.
     pub fn shut_down(mut self) -> Stopped {
+        self.shared.ready.store(false, Ordering::Relaxed);
+        self.readiness.send_replace(false);
+        std::thread::sleep(self.drain);
         let until = Instant::now() + self.grace;
         self.shared.open.store(false, Ordering::Relaxed);
         self.stopping.send_replace(true);
@@ -175,7 +187,7 @@ impl Server {
             // A connection that is open without a request, or with the beginning of a head, has nothing to be answered.
             finished |= self.shared.budget.held() == 0;
         }
-        self.shared.models.iter().for_each(|model| model.queue.close());
+        self.shared.repository.close();
         // Workers that have nothing to do need a moment to see that their queues are closed.
         let idle = Instant::now() + Duration::from_secs(1);
         finished &= self.wait_for_workers(if finished { until.max(idle) } else { until });
@@ -197,7 +209,7 @@ impl Server {
     }
 
     fn wait_for_workers(&self, until: Instant) -> bool {
-        while !self.workers.iter().all(JoinHandle::is_finished) {
+        while !self.shared.repository.is_idle() {
             if Instant::now() >= until {
                 return false;
             }
@@ -209,14 +221,13 @@ impl Server {
     /// Stops runs, and answers what waits with an error.
     fn abort(&self) {
         self.stop.cancel();
-        for job in self.shared.models.iter().flat_map(|model| model.queue.drain()) {
-            let _gone = job.answer.send(Err(Refusal::ShuttingDown));
-        }
+        self.shared.repository.abort();
     }
 }
 
 impl Drop for Server {
     fn drop(&mut self) {
+        self.shared.repository.close();
         self.abort();
         self.stopping.send_replace(true);
         if let Some(runtime) = self.runtime.take() {
@@ -256,13 +267,23 @@ fn listen(address: SocketAddr) -> Result<(TcpListener, SocketAddr), Error> {
 }
 
 fn check(config: &Config) -> Result<(), Error> {
-    if config.models.is_empty() {
+    if config.models.is_empty() && config.repository.is_none() {
         return Err(Error::NoModel);
     }
+    for (index, name) in config.load.iter().enumerate() {
+        if !is_name(name) {
+            return Err(Error::Name { name: name.clone() });
+        }
+        let folder = config.repository.clone().unwrap_or_default().join(name);
+        let named = config.models.iter().find(|model| model.name == *name).map(|model| model.path.clone());
+        let twice = config.load.iter().take(index).any(|first| first == name).then(|| folder.clone());
+        if let Some(first) = named.or(twice) {
+            return Err(Error::RepeatedModel { name: name.clone(), first, second: folder });
+        }
+    }
     for (index, model) in config.models.iter().enumerate() {
-        let allowed = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '-' | '_');
         let name = &model.name;
-        if name.is_empty() || name.len() > NAME || !name.chars().all(allowed) {
+        if !is_name(name) {
             return Err(Error::Name { name: name.clone() });
         }
         if let Some(first) = config.models.iter().take(index).find(|first| first.name == *name) {
@@ -272,6 +293,7 @@ fn check(config: &Config) -> Result<(), Error> {
     }
     let bounds = [
         ("workers", config.workers),
+        ("versions", config.versions),
         ("queue", config.queue),
         ("max_batch", config.max_batch),
         ("request_bytes", config.request_bytes),
@@ -280,6 +302,10 @@ fn check(config: &Config) -> Result<(), Error> {
     ];
     if let Some((name, _)) = bounds.into_iter().find(|(_, bound)| *bound == 0) {
         return Err(Error::Zero { name });
+    }
+    let most = bb::most_threads();
+    if config.workers > most {
+        return Err(Error::TooMany { name: "workers", got: config.workers, most });
     }
     if config.timeout.is_zero() {
         return Err(Error::Zero { name: "timeout" });

@@ -4,6 +4,7 @@ use crate::batch::{self, Batching, Joins, Kind};
 use crate::model::Model;
 use crate::queue::{Answer, Job, RunOf};
 use crate::refusal::Refusal;
+use crate::statistics::Phases;
 use bb::{CancelToken, RunOptions, TensorData, Value};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -40,6 +41,7 @@ fn answer(job: Job, with: Answer) {
 
 fn run_single(model: &Model, job: Job, stop: &CancelToken) {
     let results = run(model, &[&job], &job.inputs, &job.wanted, stop);
+    let results = served(model, results, &job);
     answer(job, results);
 }
 
@@ -53,10 +55,11 @@ fn run_joined(model: &Model, jobs: Vec<Job>, stop: &CancelToken) {
         .map(|(kind, batching)| (kind, batching, proven(batching, kind)));
     let joined = joins.filter(|(_, _, joins)| *joins != Joins::Never);
     let joined = joined.and_then(|joined| Some((joined, run_batch(model, &jobs, stop)?)));
-    let Some(((kind, batching, joins), parts)) = joined else {
+    let Some(((kind, batching, joins), (parts, phases))) = joined else {
         return jobs.into_iter().for_each(|job| run_single(model, job, stop));
     };
     if joins == Joins::Always {
+        jobs.iter().for_each(|job| model.statistics.served(job.arrived, job.rows(), &phases));
         return jobs.into_iter().zip(parts).for_each(|(job, results)| {
             let results = choose(results, &job.wanted);
             answer(job, Ok(results));
@@ -65,6 +68,7 @@ fn run_joined(model: &Model, jobs: Vec<Job>, stop: &CancelToken) {
     let (mut compared, mut same) = (true, true);
     for (job, parts) in jobs.into_iter().zip(parts) {
         let results = run(model, &[&job], &job.inputs, &all(model), stop);
+        let results = served(model, results, &job);
         match &results {
             Ok(results) => same &= results.iter().zip(&parts).all(|(a, b)| batch::agree(a, b)),
             Err(_) => compared = false,
@@ -85,7 +89,7 @@ fn proven(batching: &Batching, kind: &Kind) -> Joins {
 }
 
 /// Runs jobs together, and returns the outputs of each; `None` if they cannot be joined or the run fails.
-fn run_batch(model: &Model, jobs: &[Job], stop: &CancelToken) -> Option<Vec<Vec<TensorData>>> {
+fn run_batch(model: &Model, jobs: &[Job], stop: &CancelToken) -> Option<(Vec<Vec<TensorData>>, Phases)> {
     let rows: Vec<usize> = jobs.iter().map(Job::rows).collect();
     let mut inputs = Vec::with_capacity(model.inputs.len());
     for index in 0..model.inputs.len() {
@@ -96,7 +100,7 @@ fn run_batch(model: &Model, jobs: &[Job], stop: &CancelToken) -> Option<Vec<Vec<
         });
     }
     let of: Vec<&Job> = jobs.iter().collect();
-    let results = run(model, &of, &inputs, &all(model), stop).ok()?;
+    let (results, phases) = run(model, &of, &inputs, &all(model), stop).ok()?;
     let mut parts: Vec<Vec<TensorData>> = jobs.iter().map(|_| Vec::with_capacity(results.len())).collect();
     for result in &results {
         let Some(split) = batch::split(result, &rows) else {
@@ -106,7 +110,14 @@ fn run_batch(model: &Model, jobs: &[Job], stop: &CancelToken) -> Option<Vec<Vec<
         };
         parts.iter_mut().zip(split).for_each(|(parts, part)| parts.push(part));
     }
-    Some(parts)
+    Some((parts, phases))
+}
+
+/// Counts a request that a run has answered.
+fn served(model: &Model, results: Result<(Vec<TensorData>, Phases), Refusal>, job: &Job) -> Answer {
+    let (results, phases) = results?;
+    model.statistics.served(job.arrived, job.rows(), &phases);
+    Ok(results)
 }
 
 fn all(model: &Model) -> Vec<usize> {
@@ -124,7 +135,7 @@ fn run(
     inputs: &[Option<TensorData>],
     wanted: &[usize],
     stop: &CancelToken,
-) -> Answer {
+) -> Result<(Vec<TensorData>, Phases), Refusal> {
     let of = RunOf::new();
     let waiting = jobs.iter().filter(|job| job.client.enter(&of)).count();
     of.release();
@@ -132,12 +143,17 @@ fn run(
     let (true, Some(deadline)) = (waiting > 0, deadline) else { return Err(Refusal::Cancelled) };
     let options = RunOptions::default().with_deadline(deadline).with_cancel(&of.token).with_cancel(stop);
     let start = Instant::now();
-    let computed = catch_unwind(AssertUnwindSafe(|| compute(model, inputs, wanted, &options)));
+    let mut phases = Phases::new(start);
+    let computed = catch_unwind(AssertUnwindSafe(|| compute(model, inputs, wanted, &options, &mut phases)));
     let computed =
         computed.unwrap_or(Err(Refusal::Internal { what: "a run panicked outside of its backend" }));
     model.metrics.runs.record(start.elapsed());
-    model.metrics.batches.record(jobs.iter().map(|job| job.rows().max(1)).sum());
-    computed.map_err(|error| match error {
+    let rows = jobs.iter().map(|job| job.rows().max(1)).sum();
+    model.metrics.batches.record(rows);
+    if computed.is_ok() {
+        model.statistics.ran(rows, &phases);
+    }
+    computed.map(|results| (results, phases)).map_err(|error| match error {
         // The cause of a run that was stopped is what stopped it, wherever the run was.
         Refusal::Failed { .. } if stop.is_cancelled() => Refusal::ShuttingDown,
         Refusal::Failed { .. } if of.token.is_cancelled() => Refusal::Cancelled,
@@ -151,18 +167,23 @@ fn compute(
     inputs: &[Option<TensorData>],
     wanted: &[usize],
     options: &RunOptions,
+    phases: &mut Phases,
 ) -> Result<Vec<TensorData>, Refusal> {
+    let model_on = &model.on;
     let failed = |source: bb::Error| {
         let (model, source) = (model.name.clone(), Box::new(source));
         match *source {
             bb::Error::Input(_) | bb::Error::MissingInput { .. } => Refusal::Inputs { model, source },
+            _ if model_on.ir_cause(&source).is_some_and(is_of_request) => Refusal::Inputs { model, source },
             _ => Refusal::Failed { model, source },
         }
     };
     let put = |x: &Option<TensorData>| x.as_ref().map(|x| model.on.runtime().constant(x)).transpose();
     let values: Vec<Option<Value>> = inputs.iter().map(put).collect::<Result<_, _>>().map_err(failed)?;
     let values: Vec<Option<&Value>> = values.iter().map(Option::as_ref).collect();
+    phases.put();
     let results = model.executable.run_with(&values, options).map_err(failed)?;
+    phases.ran();
     let result = |index: &usize| {
         let result =
             results.get(*index).ok_or(Refusal::Internal { what: "a model returned too few outputs" })?;
@@ -176,7 +197,22 @@ fn compute(
             _ => Ok(result),
         }
     };
-    wanted.iter().map(result).collect()
+    let results = wanted.iter().map(result).collect();
+    phases.taken();
+    results
+}
+
+/// Tells whether values that a request chose cause an error: the model was checked when it was loaded.
+fn is_of_request(error: &bb_ir::Error) -> bool {
+    matches!(
+        error,
+        bb_ir::Error::Index { .. }
+            | bb_ir::Error::Shapes { .. }
+            | bb_ir::Error::Param { .. }
+            | bb_ir::Error::Extent { .. }
+            | bb_ir::Error::DivisionByZero { .. }
+            | bb_ir::Error::CastText { .. }
+    )
 }
 
 /// Starts the threads of a model.

@@ -556,12 +556,12 @@ fn errors_are_short_however_long_the_names_are_that_they_repeat() {
     let x = input_of("x", "FP32");
     let bodies = [
         json!({"inputs": [x], "outputs": [{"name": long}]}),
-        json!({"inputs": [x], "outputs": [{"name": "y", "parameters": {long.clone(): 1}}]}),
+        json!({"inputs": [x], "outputs": [{"name": "y", "parameters": {format!("shared_memory_{long}"): 1}}]}),
         json!({"inputs": [input_of(&long, "FP32")]}),
         json!({"inputs": [input_of("x", &long)]}),
         json!({"inputs": [x], long.clone(): 1}),
         json!({"inputs": [x], "id": 1, "model_name": long}),
-        json!({"inputs": [x], "parameters": {long.clone(): true}}),
+        json!({"inputs": [x], "parameters": {"priority": long}}),
     ];
     for (at, body) in bodies.iter().enumerate() {
         let answer = post(server.http(), path, body);

@@ -1,8 +1,10 @@
 //! The committed code of the gRPC service is what its schema gives.
 //!
-//! After a change of `schema/open_inference.proto`, run this test and copy the file that it names over `src/grpc/inference.rs`.
+//! After a change of `schema/open_inference.proto`, run this test and copy the files that it names over those in `src/grpc`:
+//! `inference.rs`, and `inference.bin`, which reflection answers from.
 #![expect(clippy::unwrap_used, reason = "tests")]
 
+use prost::Message;
 use std::path::Path;
 
 #[test]
@@ -10,6 +12,8 @@ fn committed_service_comes_from_the_schema() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
     let out = Path::new(env!("CARGO_TARGET_TMPDIR"));
     let files = protox::compile(["open_inference.proto"], [root.join("schema")]).unwrap();
+    let described = files.encode_to_vec();
+    std::fs::write(out.join("inference.bin"), &described).unwrap();
     tonic_prost_build::configure()
         .bytes(".inference.ModelInferRequest.raw_input_contents")
         .bytes(".inference.ModelInferResponse.raw_output_contents")
@@ -21,4 +25,10 @@ fn committed_service_comes_from_the_schema() {
     let made = std::fs::read_to_string(out.join("inference.rs")).unwrap();
     let committed = std::fs::read_to_string(root.join("src/grpc/inference.rs")).unwrap();
     assert!(made == committed, "expected src/grpc/inference.rs to be {}", out.join("inference.rs").display());
+    let committed = std::fs::read(root.join("src/grpc/inference.bin")).unwrap();
+    assert!(
+        described == committed,
+        "expected src/grpc/inference.bin to be {}",
+        out.join("inference.bin").display()
+    );
 }

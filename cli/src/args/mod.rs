@@ -70,7 +70,7 @@ pub(crate) enum Command {
     /// Answer requests for models by HTTP and gRPC (Open Inference Protocol, which is KServe's version 2)
     #[cfg(feature = "serve")]
     #[command(
-        after_help = "Examples:\n  bb serve model.onnx\n  bb serve words=a.onnx sounds=b.onnx --backend sounds=reference\n  bb serve model.onnx --max-batch 16 --batch-delay 0.005 --queue 256"
+        after_help = "Examples:\n  bb serve model.onnx\n  bb serve words=a.onnx sounds=b.onnx --backend sounds=reference\n  bb serve model.onnx --max-batch 16 --batch-delay 0.005 --queue 256\n  bb serve --repository models --load words --token-file token --log requests.txt"
     )]
     Serve(Serve),
     /// List the linked backends

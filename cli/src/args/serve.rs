@@ -1,6 +1,6 @@
 //! The options of `bb serve`.
 
-use super::values::{Limit, bytes, count, seconds, threads};
+use super::values::{Limit, bytes, count, seconds, seconds_or_none, threads};
 use super::{Rewriting, Threads};
 use clap::Args;
 use std::net::SocketAddr;
@@ -8,13 +8,35 @@ use std::path::PathBuf;
 
 #[derive(Debug, Args)]
 pub(crate) struct Serve {
-    /// The models: .onnx files, or what `bb compile` wrote. Without a name, a model is called like its file, or like its folder
-    /// if the file is called model.onnx
-    #[arg(required = true, value_name = "[NAME=]MODEL", value_parser = Served::parse)]
+    /// The models: .onnx files, or what `bb compile` wrote, or folders with model.onnx, or with folders of versions such as
+    /// 1/model.onnx. Without a name, a model is called like its file, or like its folder if the file is called model.onnx
+    #[arg(required_unless_present = "repository", value_name = "[NAME=]MODEL", value_parser = Served::parse)]
     pub(crate) models: Vec<Served>,
     /// The backend of all models, or of one [default: cpu, if it is linked]
     #[arg(long = "backend", value_name = "[MODEL=]NAME", value_parser = On::parse)]
     pub(crate) backends: Vec<On>,
+    /// Let clients load and unload models of this folder: NAME/1/model.onnx, NAME/model.onnx or NAME.onnx. Nothing outside of it
+    /// is loaded
+    #[arg(long, value_name = "DIR")]
+    pub(crate) repository: Option<PathBuf>,
+    /// Load a model of the repository at start; may be repeated
+    #[arg(long, value_name = "NAME", requires = "repository")]
+    pub(crate) load: Vec<String>,
+    /// How many of the newest versions of a model are served
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = count)]
+    pub(crate) versions: usize,
+    /// Refuse requests without the token in this file, as in `authorization: Bearer TOKEN`; health is answered to all
+    #[arg(long, value_name = "FILE")]
+    pub(crate) token_file: Option<PathBuf>,
+    /// Encrypt all connections, with this certificate and those of its authorities (PEM); needs the feature `serve-tls`
+    #[arg(long, value_name = "FILE", requires = "key")]
+    pub(crate) certificate: Option<PathBuf>,
+    /// The private key of the certificate (PEM)
+    #[arg(long, value_name = "FILE", requires = "certificate")]
+    pub(crate) key: Option<PathBuf>,
+    /// Write a line for each request at the end of this file; `-` is standard error
+    #[arg(long, value_name = "FILE")]
+    pub(crate) log: Option<PathBuf>,
     /// Where HTTP listens; port 0 is any free port
     #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:8000")]
     pub(crate) http: SocketAddr,
@@ -49,6 +71,10 @@ pub(crate) struct Serve {
     /// The number of these that one client's address may have
     #[arg(long, value_name = "N", default_value_t = 384)]
     pub(crate) client_connections: usize,
+    /// How long the server, asked to end, goes on accepting requests and says that it is not ready, so that who distributes
+    /// requests sends them elsewhere
+    #[arg(long, value_name = "SECONDS", default_value = "0", value_parser = seconds_or_none)]
+    pub(crate) drain: f64,
     /// How long the end waits for requests that were accepted
     #[arg(long, value_name = "SECONDS", default_value = "30", value_parser = seconds)]
     pub(crate) grace: f64,

@@ -150,6 +150,15 @@ pub(crate) fn seconds(text: &str) -> Result<f64, ValueError> {
     text.trim().parse::<f64>().ok().filter(|s| *s > 0.0 && *s <= SECONDS).ok_or(ValueError::Seconds)
 }
 
+/// Parses a number of seconds that may be 0.
+#[cfg(feature = "serve")]
+pub(crate) fn seconds_or_none(text: &str) -> Result<f64, ValueError> {
+    match text.trim().parse::<f64>() {
+        Ok(0.0) => Ok(0.0),
+        _ => seconds(text),
+    }
+}
+
 /// Parses a tolerance.
 pub(crate) fn tolerance(text: &str) -> Result<f64, ValueError> {
     text.trim().parse::<f64>().ok().filter(|t| *t >= 0.0).ok_or(ValueError::Tolerance)

@@ -3,11 +3,11 @@
 use super::inference::model_infer_request::InferInputTensor;
 use super::inference::model_infer_response::InferOutputTensor;
 use super::inference::{InferTensorContents, ModelInferRequest, ModelInferResponse};
-use super::none_of;
 use crate::budget::Lease;
 use crate::elements::{self, from_elements, from_texts, from_wider};
-use crate::infer::shown;
-use crate::model::{Announced, Inputs, Model, VERSION};
+use crate::labels;
+use crate::model::{Announced, Inputs, Model};
+use crate::parameters;
 use crate::refusal::Refusal;
 use bb::{DataType, TensorData};
 use bytes::Bytes;
@@ -36,7 +36,7 @@ pub(super) fn read(
     let mut raw = raw.iter();
     let mut inputs = Inputs::of(model);
     for input in &request.inputs {
-        none_of(&input.parameters, || format!("input `{}`", shown(&input.name)))?;
+        input.parameters.keys().try_for_each(|name| parameters::of_input(&input.name, name))?;
         let announced = inputs.announce(&input.name, &input.datatype, &input.shape)?;
         let tensor = match (raw.next(), &input.contents) {
             (Some(_), Some(_)) => {
@@ -105,18 +105,27 @@ pub(super) fn write(
     raw: bool,
     wanted: &[usize],
     results: &[TensorData],
+    classes: &[Option<usize>],
+    lease: &Lease,
 ) -> Result<ModelInferResponse, Refusal> {
     let raw = raw || results.iter().any(|x| matches!(x.dtype(), DataType::F16 | DataType::BF16));
     let mut answer = ModelInferResponse {
         model_name: model.name.clone(),
-        model_version: VERSION.to_owned(),
+        model_version: model.version.clone(),
         id,
         parameters: HashMap::new(),
         outputs: Vec::with_capacity(results.len()),
         raw_output_contents: Vec::new(),
     };
-    for (index, result) in wanted.iter().zip(results) {
+    for ((index, result), most) in wanted.iter().zip(results).zip(classes) {
         let port = model.outputs.get(*index).ok_or(Refusal::Internal { what: "an output has no port" })?;
+        let classified = most.map(|most| {
+            let (rows, labels) = (model.batching.is_some(), model.labels.as_ref());
+            labels::classified(&port.name, result, most, rows, labels, lease)
+        });
+        let classified = classified.transpose()?;
+        let result = classified.as_ref().unwrap_or(result);
+        let datatype = if classified.is_some() { "BYTES" } else { port.datatype };
         let extent = |n: &usize| i64::try_from(*n).unwrap_or(i64::MAX);
         let mut contents = None;
         if raw {
@@ -130,7 +139,7 @@ pub(super) fn write(
         }
         answer.outputs.push(InferOutputTensor {
             name: port.name.clone(),
-            datatype: port.datatype.to_owned(),
+            datatype: datatype.to_owned(),
             shape: result.shape().iter().map(extent).collect(),
             parameters: HashMap::new(),
             contents,

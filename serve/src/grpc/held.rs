@@ -1,17 +1,20 @@
 //! Counts the bytes of gRPC requests as they come, before they are decoded.
 
-use super::inference::grpc_inference_service_server::SERVICE_NAME;
+use super::frames::Frames;
+use super::packed::Packed;
+use crate::answer::HeldAnswer;
 use crate::budget::Lease;
+use crate::compression::Coding;
 use crate::infer::Shared;
 use crate::metrics::Protocol;
 use crate::refusal::{Refusal, RefusalKind};
-use axum::http::{Request, Response};
+use axum::http::{HeaderValue, Request, Response};
 use bytes::{Buf, Bytes};
 use http_body::{Body as HttpBody, Frame, SizeHint};
 use std::convert::Infallible;
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, PoisonError};
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, ready};
 use std::time::Duration;
 use tonic::Status;
 use tonic::body::Body;
@@ -29,13 +32,10 @@ impl Held {
         lease.unwrap_or_else(|| self.1.budget.lease())
     }
 
-    fn grow(&self, bytes: usize) -> Result<(), Status> {
+    pub(super) fn grow(&self, bytes: usize) -> Result<(), Refusal> {
         let lease = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let grown = lease.as_ref().map_or(Ok(()), |lease| lease.grow(bytes));
-        grown.map_err(|refusal| {
-            self.1.metrics.others.count(Protocol::Grpc, Some(RefusalKind::Busy));
-            refusal.into()
-        })
+        grown.inspect_err(|_| self.1.metrics.others.count(Protocol::Grpc, Some(RefusalKind::Busy)))
     }
 }
 
@@ -52,8 +52,8 @@ impl<S> HoldBodies<S> {
     }
 }
 
-impl<S> NamedService for HoldBodies<S> {
-    const NAME: &'static str = SERVICE_NAME;
+impl<S: NamedService> NamedService for HoldBodies<S> {
+    const NAME: &'static str = S::NAME;
 }
 
 impl<S> Service<Request<Body>> for HoldBodies<S>
@@ -72,23 +72,65 @@ where
     fn call(&mut self, request: Request<Body>) -> Self::Future {
         let held = Held(Arc::new(Mutex::new(Some(self.shared.budget.lease()))), self.shared.clone());
         let (mut head, body) = request.into_parts();
+        if let Some(what) = absent(head.uri.path()) {
+            self.shared.metrics.others.count(Protocol::Grpc, Some(RefusalKind::Absent));
+            return Box::pin(async move { Ok(Status::from(Refusal::Absent { what }).into_http()) });
+        }
+        // tonic, which does not know them, refuses other codings.
+        let coding = head.headers.get(CODING).and_then(|coding| Coding::named(coding.to_str().ok()?));
+        if coding.is_some() {
+            head.headers.remove(CODING);
+        }
         head.extensions.insert(held.clone());
-        let body = Body::new(Counted { body, held, any: false });
+        let body = Body::new(Counted {
+            body,
+            frames: Frames::new(self.shared.request_bytes, coding),
+            held,
+            any: false,
+        });
         let answer = self.inner.call(Request::from_parts(head, body));
         // An answer that comes at all comes a little after the deadline, which is counted from the end of the body.
         let longest = 2 * self.shared.timeout + Duration::from_secs(1);
         Box::pin(async move {
             match tokio::time::timeout(longest, answer).await {
-                Ok(answer) => answer,
+                Ok(answer) => answer.map(|answer| packed(answer, coding)),
                 Err(_) => Ok(Status::from(Refusal::Deadline).into_http()),
             }
         })
     }
 }
 
-/// A body whose bytes are held as they come.
+/// The header that says how messages are compressed.
+const CODING: &str = "grpc-encoding";
+
+/// Compresses an answer as its request was, because most clients say that they accept that, and few want it.
+fn packed(answer: Response<Body>, coding: Option<Coding>) -> Response<Body> {
+    // An error has no message.
+    let Some(coding) = coding.filter(|_| !answer.headers().contains_key("grpc-status")) else {
+        return answer;
+    };
+    let (mut head, body) = answer.into_parts();
+    head.headers.insert(CODING, HeaderValue::from_static(coding.name()));
+    let held = head.extensions.get::<HeldAnswer>().cloned();
+    Response::from_parts(head, Body::new(Packed::new(body, coding, held)))
+}
+
+/// Names what a method of Triton's protocol is for, if this server does not have it.
+fn absent(path: &str) -> Option<&'static str> {
+    let method = path.strip_prefix("/inference.GRPCInferenceService/")?;
+    match method {
+        "ModelStreamInfer" => Some("streams of requests; call `ModelInfer` for each"),
+        "TraceSetting" => Some("settings of traces"),
+        "LogSettings" => Some("settings of its log that clients change"),
+        _ if method.contains("SharedMemory") => Some("shared memory"),
+        _ => None,
+    }
+}
+
+/// A body whose bytes are held as they come, and whose messages are within bounds.
 struct Counted {
     body: Body,
+    frames: Frames,
     held: Held,
     /// Whether a byte came.
     any: bool,
@@ -102,27 +144,38 @@ impl HttpBody for Counted {
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, Status>>> {
-        let frame = std::task::ready!(Pin::new(&mut self.body).poll_frame(context));
-        if let Some(Ok(frame)) = &frame
-            && let Some(data) = frame.data_ref()
-        {
-            self.any |= data.has_remaining();
-            if let Err(refused) = self.held.grow(data.remaining()) {
-                return Poll::Ready(Some(Err(refused)));
+        let this = &mut *self;
+        loop {
+            if let Some(bytes) = ready!(this.frames.poll(context, &this.held)) {
+                return Poll::Ready(Some(bytes.map(Frame::data)));
+            }
+            let frame = ready!(Pin::new(&mut this.body).poll_frame(context));
+            match frame {
+                Some(Ok(frame)) => {
+                    let data = match frame.into_data() {
+                        Ok(data) => data,
+                        Err(trailers) => return Poll::Ready(Some(Ok(trailers))),
+                    };
+                    this.any |= data.has_remaining();
+                    let taken = this.held.grow(data.len()).and_then(|()| this.frames.push(data, &this.held));
+                    if let Err(refused) = taken {
+                        return Poll::Ready(Some(Err(refused.into())));
+                    }
+                }
+                None if !this.any => {
+                    this.any = true;
+                    return Poll::Ready(Some(Err(Refusal::Messages { got: "no" }.into())));
+                }
+                other => return Poll::Ready(other),
             }
         }
-        if frame.is_none() && !self.any {
-            self.any = true;
-            return Poll::Ready(Some(Err(Refusal::Messages { got: "no" }.into())));
-        }
-        Poll::Ready(frame)
     }
 
     fn is_end_stream(&self) -> bool {
-        self.any && self.body.is_end_stream()
+        self.any && self.frames.is_empty() && self.body.is_end_stream()
     }
 
     fn size_hint(&self) -> SizeHint {
-        self.body.size_hint()
+        SizeHint::default()
     }
 }

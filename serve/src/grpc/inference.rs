@@ -241,6 +241,344 @@ pub mod repository_index_response {
         pub reason: ::prost::alloc::string::String,
     }
 }
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct ModelRepositoryParameter {
+    #[prost(oneof = "model_repository_parameter::ParameterChoice", tags = "1, 2, 3, 4")]
+    pub parameter_choice: ::core::option::Option<
+        model_repository_parameter::ParameterChoice,
+    >,
+}
+/// Nested message and enum types in `ModelRepositoryParameter`.
+pub mod model_repository_parameter {
+    #[derive(Clone, PartialEq, Eq, Hash, ::prost::Oneof)]
+    pub enum ParameterChoice {
+        #[prost(bool, tag = "1")]
+        BoolParam(bool),
+        #[prost(int64, tag = "2")]
+        Int64Param(i64),
+        #[prost(string, tag = "3")]
+        StringParam(::prost::alloc::string::String),
+        #[prost(bytes, tag = "4")]
+        BytesParam(::prost::alloc::vec::Vec<u8>),
+    }
+}
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct RepositoryModelLoadRequest {
+    #[prost(string, tag = "1")]
+    pub repository_name: ::prost::alloc::string::String,
+    #[prost(string, tag = "2")]
+    pub model_name: ::prost::alloc::string::String,
+    /// None is taken: models and their configuration come from the folder alone.
+    #[prost(map = "string, message", tag = "3")]
+    pub parameters: ::std::collections::HashMap<
+        ::prost::alloc::string::String,
+        ModelRepositoryParameter,
+    >,
+}
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct RepositoryModelLoadResponse {}
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct RepositoryModelUnloadRequest {
+    #[prost(string, tag = "1")]
+    pub repository_name: ::prost::alloc::string::String,
+    #[prost(string, tag = "2")]
+    pub model_name: ::prost::alloc::string::String,
+    /// `unload_dependents` changes nothing, because no model depends on another.
+    #[prost(map = "string, message", tag = "3")]
+    pub parameters: ::std::collections::HashMap<
+        ::prost::alloc::string::String,
+        ModelRepositoryParameter,
+    >,
+}
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct RepositoryModelUnloadResponse {}
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct ModelStatisticsRequest {
+    /// Empty for all models.
+    #[prost(string, tag = "1")]
+    pub name: ::prost::alloc::string::String,
+    /// Empty for all versions.
+    #[prost(string, tag = "2")]
+    pub version: ::prost::alloc::string::String,
+}
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct ModelStatisticsResponse {
+    #[prost(message, repeated, tag = "1")]
+    pub model_stats: ::prost::alloc::vec::Vec<ModelStatistics>,
+}
+/// How often something was done, and how long it took together.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct StatisticDuration {
+    #[prost(uint64, tag = "1")]
+    pub count: u64,
+    #[prost(uint64, tag = "2")]
+    pub ns: u64,
+}
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct InferStatistics {
+    /// Requests that were answered, from their first byte to their answer.
+    #[prost(message, optional, tag = "1")]
+    pub success: ::core::option::Option<StatisticDuration>,
+    /// Requests that were not.
+    #[prost(message, optional, tag = "2")]
+    pub fail: ::core::option::Option<StatisticDuration>,
+    /// Waiting for the model.
+    #[prost(message, optional, tag = "3")]
+    pub queue: ::core::option::Option<StatisticDuration>,
+    /// Handing the inputs to the backend.
+    #[prost(message, optional, tag = "4")]
+    pub compute_input: ::core::option::Option<StatisticDuration>,
+    /// Running the model.
+    #[prost(message, optional, tag = "5")]
+    pub compute_infer: ::core::option::Option<StatisticDuration>,
+    /// Taking the outputs from the backend.
+    #[prost(message, optional, tag = "6")]
+    pub compute_output: ::core::option::Option<StatisticDuration>,
+    /// There is no cache of answers.
+    #[prost(message, optional, tag = "7")]
+    pub cache_hit: ::core::option::Option<StatisticDuration>,
+    #[prost(message, optional, tag = "8")]
+    pub cache_miss: ::core::option::Option<StatisticDuration>,
+}
+/// The runs of one number of rows.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct InferBatchStatistics {
+    #[prost(uint64, tag = "1")]
+    pub batch_size: u64,
+    #[prost(message, optional, tag = "2")]
+    pub compute_input: ::core::option::Option<StatisticDuration>,
+    #[prost(message, optional, tag = "3")]
+    pub compute_infer: ::core::option::Option<StatisticDuration>,
+    #[prost(message, optional, tag = "4")]
+    pub compute_output: ::core::option::Option<StatisticDuration>,
+}
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct ModelStatistics {
+    #[prost(string, tag = "1")]
+    pub name: ::prost::alloc::string::String,
+    #[prost(string, tag = "2")]
+    pub version: ::prost::alloc::string::String,
+    /// When the last run began, in milliseconds since 1970; 0 if there was none.
+    #[prost(uint64, tag = "3")]
+    pub last_inference: u64,
+    /// Rows that were answered.
+    #[prost(uint64, tag = "4")]
+    pub inference_count: u64,
+    /// Runs of the model.
+    #[prost(uint64, tag = "5")]
+    pub execution_count: u64,
+    #[prost(message, optional, tag = "6")]
+    pub inference_stats: ::core::option::Option<InferStatistics>,
+    #[prost(message, repeated, tag = "7")]
+    pub batch_stats: ::prost::alloc::vec::Vec<InferBatchStatistics>,
+}
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct ModelConfigRequest {
+    #[prost(string, tag = "1")]
+    pub name: ::prost::alloc::string::String,
+    /// Empty for the newest version.
+    #[prost(string, tag = "2")]
+    pub version: ::prost::alloc::string::String,
+}
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct ModelConfigResponse {
+    #[prost(message, optional, tag = "1")]
+    pub config: ::core::option::Option<ModelConfig>,
+}
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct ModelInput {
+    #[prost(string, tag = "1")]
+    pub name: ::prost::alloc::string::String,
+    #[prost(enumeration = "DataType", tag = "2")]
+    pub data_type: i32,
+    /// Without the extent of the batch if the model joins requests; -1 for an extent that the model leaves open.
+    #[prost(int64, repeated, tag = "4")]
+    pub dims: ::prost::alloc::vec::Vec<i64>,
+    #[prost(bool, tag = "8")]
+    pub optional: bool,
+}
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct ModelOutput {
+    #[prost(string, tag = "1")]
+    pub name: ::prost::alloc::string::String,
+    #[prost(enumeration = "DataType", tag = "2")]
+    pub data_type: i32,
+    #[prost(int64, repeated, tag = "3")]
+    pub dims: ::prost::alloc::vec::Vec<i64>,
+    /// The file of the labels, if there is one.
+    #[prost(string, tag = "4")]
+    pub label_filename: ::prost::alloc::string::String,
+}
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct ModelVersionPolicy {
+    #[prost(oneof = "model_version_policy::PolicyChoice", tags = "1")]
+    pub policy_choice: ::core::option::Option<model_version_policy::PolicyChoice>,
+}
+/// Nested message and enum types in `ModelVersionPolicy`.
+pub mod model_version_policy {
+    #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+    pub struct Latest {
+        #[prost(uint32, tag = "1")]
+        pub num_versions: u32,
+    }
+    #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Oneof)]
+    pub enum PolicyChoice {
+        #[prost(message, tag = "1")]
+        Latest(Latest),
+    }
+}
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct ModelInstanceGroup {
+    #[prost(string, tag = "1")]
+    pub name: ::prost::alloc::string::String,
+    /// How many runs go on at the same time.
+    #[prost(int32, tag = "2")]
+    pub count: i32,
+    /// Always `KIND_MODEL`, because the backend decides where it computes.
+    #[prost(enumeration = "model_instance_group::Kind", tag = "4")]
+    pub kind: i32,
+}
+/// Nested message and enum types in `ModelInstanceGroup`.
+pub mod model_instance_group {
+    #[derive(
+        Clone,
+        Copy,
+        Debug,
+        PartialEq,
+        Eq,
+        Hash,
+        PartialOrd,
+        Ord,
+        ::prost::Enumeration
+    )]
+    #[repr(i32)]
+    pub enum Kind {
+        Auto = 0,
+        Gpu = 1,
+        Cpu = 2,
+        Model = 3,
+    }
+    impl Kind {
+        /// String value of the enum field names used in the ProtoBuf definition.
+        ///
+        /// The values are not transformed in any way and thus are considered stable
+        /// (if the ProtoBuf definition does not change) and safe for programmatic use.
+        pub fn as_str_name(&self) -> &'static str {
+            match self {
+                Self::Auto => "KIND_AUTO",
+                Self::Gpu => "KIND_GPU",
+                Self::Cpu => "KIND_CPU",
+                Self::Model => "KIND_MODEL",
+            }
+        }
+        /// Creates an enum from field names used in the ProtoBuf definition.
+        pub fn from_str_name(value: &str) -> ::core::option::Option<Self> {
+            match value {
+                "KIND_AUTO" => Some(Self::Auto),
+                "KIND_GPU" => Some(Self::Gpu),
+                "KIND_CPU" => Some(Self::Cpu),
+                "KIND_MODEL" => Some(Self::Model),
+                _ => None,
+            }
+        }
+    }
+}
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct ModelDynamicBatching {
+    /// How long a request waits for others to be joined with.
+    #[prost(uint64, tag = "2")]
+    pub max_queue_delay_microseconds: u64,
+}
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct ModelConfig {
+    #[prost(string, tag = "1")]
+    pub name: ::prost::alloc::string::String,
+    #[prost(string, tag = "2")]
+    pub platform: ::prost::alloc::string::String,
+    #[prost(message, optional, tag = "3")]
+    pub version_policy: ::core::option::Option<ModelVersionPolicy>,
+    /// The most rows of a run; 0 if requests are not joined.
+    #[prost(int32, tag = "4")]
+    pub max_batch_size: i32,
+    #[prost(message, repeated, tag = "5")]
+    pub input: ::prost::alloc::vec::Vec<ModelInput>,
+    #[prost(message, repeated, tag = "6")]
+    pub output: ::prost::alloc::vec::Vec<ModelOutput>,
+    #[prost(message, repeated, tag = "7")]
+    pub instance_group: ::prost::alloc::vec::Vec<ModelInstanceGroup>,
+    #[prost(string, tag = "8")]
+    pub default_model_filename: ::prost::alloc::string::String,
+    /// Absent if requests are not joined.
+    #[prost(message, optional, tag = "11")]
+    pub dynamic_batching: ::core::option::Option<ModelDynamicBatching>,
+    #[prost(string, tag = "17")]
+    pub backend: ::prost::alloc::string::String,
+}
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, ::prost::Enumeration)]
+#[repr(i32)]
+pub enum DataType {
+    TypeInvalid = 0,
+    TypeBool = 1,
+    TypeUint8 = 2,
+    TypeUint16 = 3,
+    TypeUint32 = 4,
+    TypeUint64 = 5,
+    TypeInt8 = 6,
+    TypeInt16 = 7,
+    TypeInt32 = 8,
+    TypeInt64 = 9,
+    TypeFp16 = 10,
+    TypeFp32 = 11,
+    TypeFp64 = 12,
+    TypeString = 13,
+    TypeBf16 = 14,
+}
+impl DataType {
+    /// String value of the enum field names used in the ProtoBuf definition.
+    ///
+    /// The values are not transformed in any way and thus are considered stable
+    /// (if the ProtoBuf definition does not change) and safe for programmatic use.
+    pub fn as_str_name(&self) -> &'static str {
+        match self {
+            Self::TypeInvalid => "TYPE_INVALID",
+            Self::TypeBool => "TYPE_BOOL",
+            Self::TypeUint8 => "TYPE_UINT8",
+            Self::TypeUint16 => "TYPE_UINT16",
+            Self::TypeUint32 => "TYPE_UINT32",
+            Self::TypeUint64 => "TYPE_UINT64",
+            Self::TypeInt8 => "TYPE_INT8",
+            Self::TypeInt16 => "TYPE_INT16",
+            Self::TypeInt32 => "TYPE_INT32",
+            Self::TypeInt64 => "TYPE_INT64",
+            Self::TypeFp16 => "TYPE_FP16",
+            Self::TypeFp32 => "TYPE_FP32",
+            Self::TypeFp64 => "TYPE_FP64",
+            Self::TypeString => "TYPE_STRING",
+            Self::TypeBf16 => "TYPE_BF16",
+        }
+    }
+    /// Creates an enum from field names used in the ProtoBuf definition.
+    pub fn from_str_name(value: &str) -> ::core::option::Option<Self> {
+        match value {
+            "TYPE_INVALID" => Some(Self::TypeInvalid),
+            "TYPE_BOOL" => Some(Self::TypeBool),
+            "TYPE_UINT8" => Some(Self::TypeUint8),
+            "TYPE_UINT16" => Some(Self::TypeUint16),
+            "TYPE_UINT32" => Some(Self::TypeUint32),
+            "TYPE_UINT64" => Some(Self::TypeUint64),
+            "TYPE_INT8" => Some(Self::TypeInt8),
+            "TYPE_INT16" => Some(Self::TypeInt16),
+            "TYPE_INT32" => Some(Self::TypeInt32),
+            "TYPE_INT64" => Some(Self::TypeInt64),
+            "TYPE_FP16" => Some(Self::TypeFp16),
+            "TYPE_FP32" => Some(Self::TypeFp32),
+            "TYPE_FP64" => Some(Self::TypeFp64),
+            "TYPE_STRING" => Some(Self::TypeString),
+            "TYPE_BF16" => Some(Self::TypeBf16),
+            _ => None,
+        }
+    }
+}
 /// Generated client implementations.
 pub mod grpc_inference_service_client {
     #![allow(
@@ -477,6 +815,60 @@ pub mod grpc_inference_service_client {
                 .insert(GrpcMethod::new("inference.GRPCInferenceService", "ModelInfer"));
             self.inner.unary(req, path, codec).await
         }
+        /// Tells how a model is served.
+        pub async fn model_config(
+            &mut self,
+            request: impl tonic::IntoRequest<super::ModelConfigRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::ModelConfigResponse>,
+            tonic::Status,
+        > {
+            self.inner
+                .ready()
+                .await
+                .map_err(|e| {
+                    tonic::Status::unknown(
+                        format!("Service was not ready: {}", e.into()),
+                    )
+                })?;
+            let codec = crate::grpc::codec::Codec::default();
+            let path = http::uri::PathAndQuery::from_static(
+                "/inference.GRPCInferenceService/ModelConfig",
+            );
+            let mut req = request.into_request();
+            req.extensions_mut()
+                .insert(
+                    GrpcMethod::new("inference.GRPCInferenceService", "ModelConfig"),
+                );
+            self.inner.unary(req, path, codec).await
+        }
+        /// Counts and times of the requests for a model, or for all.
+        pub async fn model_statistics(
+            &mut self,
+            request: impl tonic::IntoRequest<super::ModelStatisticsRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::ModelStatisticsResponse>,
+            tonic::Status,
+        > {
+            self.inner
+                .ready()
+                .await
+                .map_err(|e| {
+                    tonic::Status::unknown(
+                        format!("Service was not ready: {}", e.into()),
+                    )
+                })?;
+            let codec = crate::grpc::codec::Codec::default();
+            let path = http::uri::PathAndQuery::from_static(
+                "/inference.GRPCInferenceService/ModelStatistics",
+            );
+            let mut req = request.into_request();
+            req.extensions_mut()
+                .insert(
+                    GrpcMethod::new("inference.GRPCInferenceService", "ModelStatistics"),
+                );
+            self.inner.unary(req, path, codec).await
+        }
         /// Lists the models.
         pub async fn repository_index(
             &mut self,
@@ -501,6 +893,66 @@ pub mod grpc_inference_service_client {
             req.extensions_mut()
                 .insert(
                     GrpcMethod::new("inference.GRPCInferenceService", "RepositoryIndex"),
+                );
+            self.inner.unary(req, path, codec).await
+        }
+        /// Loads a model of the repository, again if it is loaded already.
+        pub async fn repository_model_load(
+            &mut self,
+            request: impl tonic::IntoRequest<super::RepositoryModelLoadRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::RepositoryModelLoadResponse>,
+            tonic::Status,
+        > {
+            self.inner
+                .ready()
+                .await
+                .map_err(|e| {
+                    tonic::Status::unknown(
+                        format!("Service was not ready: {}", e.into()),
+                    )
+                })?;
+            let codec = crate::grpc::codec::Codec::default();
+            let path = http::uri::PathAndQuery::from_static(
+                "/inference.GRPCInferenceService/RepositoryModelLoad",
+            );
+            let mut req = request.into_request();
+            req.extensions_mut()
+                .insert(
+                    GrpcMethod::new(
+                        "inference.GRPCInferenceService",
+                        "RepositoryModelLoad",
+                    ),
+                );
+            self.inner.unary(req, path, codec).await
+        }
+        /// Takes a model of the repository away.
+        pub async fn repository_model_unload(
+            &mut self,
+            request: impl tonic::IntoRequest<super::RepositoryModelUnloadRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::RepositoryModelUnloadResponse>,
+            tonic::Status,
+        > {
+            self.inner
+                .ready()
+                .await
+                .map_err(|e| {
+                    tonic::Status::unknown(
+                        format!("Service was not ready: {}", e.into()),
+                    )
+                })?;
+            let codec = crate::grpc::codec::Codec::default();
+            let path = http::uri::PathAndQuery::from_static(
+                "/inference.GRPCInferenceService/RepositoryModelUnload",
+            );
+            let mut req = request.into_request();
+            req.extensions_mut()
+                .insert(
+                    GrpcMethod::new(
+                        "inference.GRPCInferenceService",
+                        "RepositoryModelUnload",
+                    ),
                 );
             self.inner.unary(req, path, codec).await
         }
@@ -567,12 +1019,44 @@ pub mod grpc_inference_service_server {
             tonic::Response<super::ModelInferResponse>,
             tonic::Status,
         >;
+        /// Tells how a model is served.
+        async fn model_config(
+            &self,
+            request: tonic::Request<super::ModelConfigRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::ModelConfigResponse>,
+            tonic::Status,
+        >;
+        /// Counts and times of the requests for a model, or for all.
+        async fn model_statistics(
+            &self,
+            request: tonic::Request<super::ModelStatisticsRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::ModelStatisticsResponse>,
+            tonic::Status,
+        >;
         /// Lists the models.
         async fn repository_index(
             &self,
             request: tonic::Request<super::RepositoryIndexRequest>,
         ) -> std::result::Result<
             tonic::Response<super::RepositoryIndexResponse>,
+            tonic::Status,
+        >;
+        /// Loads a model of the repository, again if it is loaded already.
+        async fn repository_model_load(
+            &self,
+            request: tonic::Request<super::RepositoryModelLoadRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::RepositoryModelLoadResponse>,
+            tonic::Status,
+        >;
+        /// Takes a model of the repository away.
+        async fn repository_model_unload(
+            &self,
+            request: tonic::Request<super::RepositoryModelUnloadRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::RepositoryModelUnloadResponse>,
             tonic::Status,
         >;
     }
@@ -932,6 +1416,101 @@ pub mod grpc_inference_service_server {
                     };
                     Box::pin(fut)
                 }
+                "/inference.GRPCInferenceService/ModelConfig" => {
+                    #[allow(non_camel_case_types)]
+                    struct ModelConfigSvc<T: GrpcInferenceService>(pub Arc<T>);
+                    impl<
+                        T: GrpcInferenceService,
+                    > tonic::server::UnaryService<super::ModelConfigRequest>
+                    for ModelConfigSvc<T> {
+                        type Response = super::ModelConfigResponse;
+                        type Future = BoxFuture<
+                            tonic::Response<Self::Response>,
+                            tonic::Status,
+                        >;
+                        fn call(
+                            &mut self,
+                            request: tonic::Request<super::ModelConfigRequest>,
+                        ) -> Self::Future {
+                            let inner = Arc::clone(&self.0);
+                            let fut = async move {
+                                <T as GrpcInferenceService>::model_config(&inner, request)
+                                    .await
+                            };
+                            Box::pin(fut)
+                        }
+                    }
+                    let accept_compression_encodings = self.accept_compression_encodings;
+                    let send_compression_encodings = self.send_compression_encodings;
+                    let max_decoding_message_size = self.max_decoding_message_size;
+                    let max_encoding_message_size = self.max_encoding_message_size;
+                    let inner = self.inner.clone();
+                    let fut = async move {
+                        let method = ModelConfigSvc(inner);
+                        let codec = crate::grpc::codec::Codec::default();
+                        let mut grpc = tonic::server::Grpc::new(codec)
+                            .apply_compression_config(
+                                accept_compression_encodings,
+                                send_compression_encodings,
+                            )
+                            .apply_max_message_size_config(
+                                max_decoding_message_size,
+                                max_encoding_message_size,
+                            );
+                        let res = grpc.unary(method, req).await;
+                        Ok(res)
+                    };
+                    Box::pin(fut)
+                }
+                "/inference.GRPCInferenceService/ModelStatistics" => {
+                    #[allow(non_camel_case_types)]
+                    struct ModelStatisticsSvc<T: GrpcInferenceService>(pub Arc<T>);
+                    impl<
+                        T: GrpcInferenceService,
+                    > tonic::server::UnaryService<super::ModelStatisticsRequest>
+                    for ModelStatisticsSvc<T> {
+                        type Response = super::ModelStatisticsResponse;
+                        type Future = BoxFuture<
+                            tonic::Response<Self::Response>,
+                            tonic::Status,
+                        >;
+                        fn call(
+                            &mut self,
+                            request: tonic::Request<super::ModelStatisticsRequest>,
+                        ) -> Self::Future {
+                            let inner = Arc::clone(&self.0);
+                            let fut = async move {
+                                <T as GrpcInferenceService>::model_statistics(
+                                        &inner,
+                                        request,
+                                    )
+                                    .await
+                            };
+                            Box::pin(fut)
+                        }
+                    }
+                    let accept_compression_encodings = self.accept_compression_encodings;
+                    let send_compression_encodings = self.send_compression_encodings;
+                    let max_decoding_message_size = self.max_decoding_message_size;
+                    let max_encoding_message_size = self.max_encoding_message_size;
+                    let inner = self.inner.clone();
+                    let fut = async move {
+                        let method = ModelStatisticsSvc(inner);
+                        let codec = crate::grpc::codec::Codec::default();
+                        let mut grpc = tonic::server::Grpc::new(codec)
+                            .apply_compression_config(
+                                accept_compression_encodings,
+                                send_compression_encodings,
+                            )
+                            .apply_max_message_size_config(
+                                max_decoding_message_size,
+                                max_encoding_message_size,
+                            );
+                        let res = grpc.unary(method, req).await;
+                        Ok(res)
+                    };
+                    Box::pin(fut)
+                }
                 "/inference.GRPCInferenceService/RepositoryIndex" => {
                     #[allow(non_camel_case_types)]
                     struct RepositoryIndexSvc<T: GrpcInferenceService>(pub Arc<T>);
@@ -966,6 +1545,104 @@ pub mod grpc_inference_service_server {
                     let inner = self.inner.clone();
                     let fut = async move {
                         let method = RepositoryIndexSvc(inner);
+                        let codec = crate::grpc::codec::Codec::default();
+                        let mut grpc = tonic::server::Grpc::new(codec)
+                            .apply_compression_config(
+                                accept_compression_encodings,
+                                send_compression_encodings,
+                            )
+                            .apply_max_message_size_config(
+                                max_decoding_message_size,
+                                max_encoding_message_size,
+                            );
+                        let res = grpc.unary(method, req).await;
+                        Ok(res)
+                    };
+                    Box::pin(fut)
+                }
+                "/inference.GRPCInferenceService/RepositoryModelLoad" => {
+                    #[allow(non_camel_case_types)]
+                    struct RepositoryModelLoadSvc<T: GrpcInferenceService>(pub Arc<T>);
+                    impl<
+                        T: GrpcInferenceService,
+                    > tonic::server::UnaryService<super::RepositoryModelLoadRequest>
+                    for RepositoryModelLoadSvc<T> {
+                        type Response = super::RepositoryModelLoadResponse;
+                        type Future = BoxFuture<
+                            tonic::Response<Self::Response>,
+                            tonic::Status,
+                        >;
+                        fn call(
+                            &mut self,
+                            request: tonic::Request<super::RepositoryModelLoadRequest>,
+                        ) -> Self::Future {
+                            let inner = Arc::clone(&self.0);
+                            let fut = async move {
+                                <T as GrpcInferenceService>::repository_model_load(
+                                        &inner,
+                                        request,
+                                    )
+                                    .await
+                            };
+                            Box::pin(fut)
+                        }
+                    }
+                    let accept_compression_encodings = self.accept_compression_encodings;
+                    let send_compression_encodings = self.send_compression_encodings;
+                    let max_decoding_message_size = self.max_decoding_message_size;
+                    let max_encoding_message_size = self.max_encoding_message_size;
+                    let inner = self.inner.clone();
+                    let fut = async move {
+                        let method = RepositoryModelLoadSvc(inner);
+                        let codec = crate::grpc::codec::Codec::default();
+                        let mut grpc = tonic::server::Grpc::new(codec)
+                            .apply_compression_config(
+                                accept_compression_encodings,
+                                send_compression_encodings,
+                            )
+                            .apply_max_message_size_config(
+                                max_decoding_message_size,
+                                max_encoding_message_size,
+                            );
+                        let res = grpc.unary(method, req).await;
+                        Ok(res)
+                    };
+                    Box::pin(fut)
+                }
+                "/inference.GRPCInferenceService/RepositoryModelUnload" => {
+                    #[allow(non_camel_case_types)]
+                    struct RepositoryModelUnloadSvc<T: GrpcInferenceService>(pub Arc<T>);
+                    impl<
+                        T: GrpcInferenceService,
+                    > tonic::server::UnaryService<super::RepositoryModelUnloadRequest>
+                    for RepositoryModelUnloadSvc<T> {
+                        type Response = super::RepositoryModelUnloadResponse;
+                        type Future = BoxFuture<
+                            tonic::Response<Self::Response>,
+                            tonic::Status,
+                        >;
+                        fn call(
+                            &mut self,
+                            request: tonic::Request<super::RepositoryModelUnloadRequest>,
+                        ) -> Self::Future {
+                            let inner = Arc::clone(&self.0);
+                            let fut = async move {
+                                <T as GrpcInferenceService>::repository_model_unload(
+                                        &inner,
+                                        request,
+                                    )
+                                    .await
+                            };
+                            Box::pin(fut)
+                        }
+                    }
+                    let accept_compression_encodings = self.accept_compression_encodings;
+                    let send_compression_encodings = self.send_compression_encodings;
+                    let max_decoding_message_size = self.max_decoding_message_size;
+                    let max_encoding_message_size = self.max_encoding_message_size;
+                    let inner = self.inner.clone();
+                    let fut = async move {
+                        let method = RepositoryModelUnloadSvc(inner);
                         let codec = crate::grpc::codec::Codec::default();
                         let mut grpc = tonic::server::Grpc::new(codec)
                             .apply_compression_config(

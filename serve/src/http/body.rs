@@ -2,6 +2,7 @@
 
 use super::JSON_LENGTH;
 use crate::budget::Lease;
+use crate::compression::Coding;
 use crate::infer::shown;
 use crate::refusal::Refusal;
 use axum::body::Body;
@@ -33,18 +34,22 @@ pub(super) fn json_length(headers: &HeaderMap) -> Result<Option<usize>, Refusal>
     })
 }
 
-/// Refuses by its headers a body that is too large or compressed.
-pub(super) fn check(headers: &HeaderMap, limit: usize) -> Result<(), Refusal> {
-    if let Some(encoding) = headers.get(header::CONTENT_ENCODING)
-        && encoding != "identity"
-    {
-        let encoding = shown(encoding.to_str().unwrap_or("no text"));
-        return Err(Refusal::Encoding { encoding });
-    }
+/// Refuses by its headers a body that is too large; returns how it is compressed.
+pub(super) fn check(headers: &HeaderMap, limit: usize) -> Result<Option<Coding>, Refusal> {
+    let mut encodings = headers.get_all(header::CONTENT_ENCODING).iter();
+    let coding = match encodings.next() {
+        None => None,
+        Some(encoding) if encoding == "identity" => None,
+        Some(encoding) => {
+            let text = encoding.to_str().unwrap_or("no text");
+            let coding = Coding::named(text).filter(|_| encodings.next().is_none());
+            Some(coding.ok_or_else(|| Refusal::Encoding { encoding: shown(text) })?)
+        }
+    };
     if declared(headers).is_some_and(|length| length > limit) {
         return Err(Refusal::TooLarge { limit });
     }
-    Ok(())
+    Ok(coding)
 }
 
 fn declared(headers: &HeaderMap) -> Option<usize> {
@@ -127,6 +132,10 @@ impl Parts {
     pub(super) fn new(mut parts: VecDeque<Bytes>) -> Parts {
         parts.retain(|part| !part.is_empty());
         Parts(parts)
+    }
+
+    pub(super) fn iter(&self) -> impl Iterator<Item = &[u8]> {
+        self.0.iter().map(|part| &**part)
     }
 
     pub(super) fn len(&self) -> usize {

@@ -7,8 +7,9 @@ use crate::budget::Lease;
 use crate::elements::{self, List};
 use crate::infer::shown;
 use crate::model::{Inputs, Model, TensorPort};
+use crate::parameters::{self, OfOutput, OfRequest, Parameter, wrong};
 use crate::refusal::Refusal;
-use bb::TensorData;
+use bb::{DataType, TensorData};
 use bytes::Bytes;
 use serde::de::{Deserialize, Deserializer, Error as _, MapAccess, SeqAccess, Visitor};
 use serde::{Deserialize as De, Serialize};
@@ -74,6 +75,8 @@ pub(super) struct Parsed {
     pub(super) inputs: Vec<Option<TensorData>>,
     pub(super) wanted: Vec<usize>,
     pub(super) binary: Vec<bool>,
+    /// How many classes each output is answered as, in the order of the answer.
+    pub(super) classes: Vec<Option<usize>>,
     pub(super) timeout: Option<Duration>,
 }
 
@@ -86,17 +89,9 @@ impl InferRequest<'_> {
                 known: format!("`{}`, by the path", model.name),
             });
         }
-        let what = || "the request".to_owned();
-        let (mut binary_outputs, mut timeout) = (false, None);
+        let mut of_request = OfRequest::default();
         for (name, value) in &self.parameters.0 {
-            let known = "`binary_data_output`, `timeout`";
-            match (name.as_ref(), value) {
-                ("binary_data_output", Parameter::Bool(value)) => binary_outputs = *value,
-                ("timeout", Parameter::Unsigned(value)) => timeout = Some(Duration::from_micros(*value)),
-                ("binary_data_output", _) => return Err(wrong(what(), name, "true or false")),
-                ("timeout", _) => return Err(wrong(what(), name, "a number of microseconds")),
-                _ => return Err(unknown(what(), name, known)),
-            }
+            of_request.read(name, *value)?;
         }
         let length = binary.len();
         let mut inputs = Inputs::of(model);
@@ -127,28 +122,20 @@ impl InferRequest<'_> {
             return Err(Refusal::BinaryLength { expected: length - binary.len(), got: length });
         }
         let wanted = model.wanted(self.outputs.0.iter().map(|output| output.0.name.as_ref()))?;
-        let mut forms = vec![binary_outputs; wanted.len()];
-        for (Object(output), form) in self.outputs.0.iter().zip(&mut forms) {
-            let what = || format!("output `{}`", shown(&output.name));
+        let mut forms = vec![of_request.binary_outputs; wanted.len()];
+        let mut classes = vec![None; wanted.len()];
+        for (Object(output), (form, classes)) in self.outputs.0.iter().zip(forms.iter_mut().zip(&mut classes))
+        {
+            let mut of_output = OfOutput::default();
             for (name, value) in &output.parameters.0 {
-                match (name.as_ref(), value) {
-                    ("binary_data", Parameter::Bool(value)) => *form = *value,
-                    ("binary_data", _) => return Err(wrong(what(), name, "true or false")),
-                    _ => return Err(unknown(what(), name, "`binary_data`")),
-                }
+                of_output.read(&output.name, name, *value)?;
             }
+            *form = of_output.binary.unwrap_or(*form);
+            *classes = of_output.classes;
         }
-        let id = self.id.map(Cow::into_owned);
-        Ok(Parsed { id, inputs: inputs.finish()?, wanted, binary: forms, timeout })
+        let (id, timeout) = (self.id.map(Cow::into_owned), of_request.timeout);
+        Ok(Parsed { id, inputs: inputs.finish()?, wanted, binary: forms, classes, timeout })
     }
-}
-
-fn wrong(what: String, name: &str, expected: &'static str) -> Refusal {
-    Refusal::ParameterValue { what, name: shown(name), expected }
-}
-
-fn unknown(what: String, name: &str, known: &'static str) -> Refusal {
-    Refusal::Parameter { what, name: shown(name), known }
 }
 
 impl Input<'_> {
@@ -161,20 +148,11 @@ impl Input<'_> {
                     size = Some(usize::try_from(*n).unwrap_or(usize::MAX));
                 }
                 ("binary_data_size", _) => return Err(wrong(what(), name, "a number of bytes")),
-                _ => return Err(unknown(what(), name, "`binary_data_size`")),
+                _ => parameters::of_input(&self.name, name)?,
             }
         }
         Ok(size)
     }
-}
-
-/// A parameter.
-#[derive(Debug)]
-enum Parameter {
-    Bool(bool),
-    Unsigned(u64),
-    /// Another number or a text; no parameter of this server has one.
-    Other,
 }
 
 impl<'de> Deserialize<'de> for Parameter {
@@ -199,6 +177,9 @@ impl<'de> Deserialize<'de> for Parameter {
                 Ok(Parameter::Other)
             }
             fn visit_str<E>(self, _: &str) -> Result<Parameter, E> {
+                Ok(Parameter::Text)
+            }
+            fn visit_unit<E>(self) -> Result<Parameter, E> {
                 Ok(Parameter::Other)
             }
         }
@@ -323,11 +304,13 @@ struct Binary {
 impl<'a> Output<'a> {
     pub(super) fn new(
         port: &'a TensorPort,
-        shape: &'a [usize],
+        result: &'a TensorData,
         binary: Option<usize>,
         data: Option<List<'a>>,
     ) -> Output<'a> {
         let parameters = binary.map(|binary_data_size| Binary { binary_data_size });
-        Output { name: &port.name, datatype: port.datatype, shape, parameters, data }
+        // Classes are texts, whatever the output is.
+        let datatype = if result.dtype() == DataType::String { "BYTES" } else { port.datatype };
+        Output { name: &port.name, datatype, shape: result.shape(), parameters, data }
     }
 }

@@ -5,19 +5,24 @@ mod json;
 
 use crate::answer::HeldAnswer;
 use crate::budget::Lease;
+use crate::compression::{self, Coding};
 use crate::connections::Connection;
+use crate::describe;
 use crate::elements::{self, List};
 use crate::infer::{self, Ask, Counted, Shared, shown};
+use crate::labels;
+use crate::log::Noted;
 use crate::metrics::{self, Protocol};
-use crate::model::{Model, TensorPort, VERSION};
+use crate::model::{Model, TensorPort};
 use crate::refusal::{Refusal, RefusalKind};
+use crate::repository::Listed;
 use axum::Router;
 use axum::body::Body;
 use axum::extract::rejection::PathRejection;
 use axum::extract::{Path, Request, State};
-use axum::http::{HeaderValue, StatusCode, header};
+use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
-use axum::routing::{get, post};
+use axum::routing::{any, get, post};
 use bb::TensorData;
 use body::Parts;
 use bytes::Bytes;
@@ -25,7 +30,7 @@ use json::{InferRequest, Object, Output};
 use serde_json::json;
 use std::collections::VecDeque;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
+use std::time::Instant;
 
 /// The header that holds the length of the JSON part of a body, before the binary part.
 pub(crate) const JSON_LENGTH: &str = "inference-header-content-length";
@@ -37,13 +42,25 @@ pub(crate) fn routes(shared: Arc<Shared>) -> Router {
         .route("/v2/", get(server))
         .route("/v2/health/live", get(live))
         .route("/v2/health/ready", get(ready))
+        .route("/v2/models/stats", get(all_statistics))
         .route("/v2/models/{model}", get(described))
+        .route("/v2/models/{model}/config", get(config))
+        .route("/v2/models/{model}/stats", get(statistics))
+        .route("/v2/models/{model}/trace/setting", any(no_trace))
         .route("/v2/models/{model}/ready", get(model_ready))
         .route("/v2/models/{model}/infer", post(run))
         .route("/v2/models/{model}/versions/{version}", get(described))
         .route("/v2/models/{model}/versions/{version}/ready", get(model_ready))
         .route("/v2/models/{model}/versions/{version}/infer", post(run))
+        .route("/v2/models/{model}/versions/{version}/config", get(config))
+        .route("/v2/models/{model}/versions/{version}/stats", get(statistics))
         .route("/v2/repository/index", post(index))
+        .route("/v2/repository/models/{model}/load", post(load))
+        .route("/v2/repository/models/{model}/unload", post(unload))
+        .route("/v2/trace/setting", any(no_trace))
+        .route("/v2/logging", any(no_logging))
+        .route("/v2/systemsharedmemory/{*rest}", any(no_shared_memory))
+        .route("/v2/cudasharedmemory/{*rest}", any(no_shared_memory))
         .route("/metrics", get(counters))
         .fallback(nothing)
         .method_not_allowed_fallback(method)
@@ -63,6 +80,9 @@ impl IntoResponse for Refused {
     fn into_response(self) -> Response {
         let status = match self.0.kind() {
             RefusalKind::Invalid => StatusCode::BAD_REQUEST,
+            RefusalKind::NoToken => StatusCode::UNAUTHORIZED,
+            RefusalKind::Forbidden => StatusCode::FORBIDDEN,
+            RefusalKind::Absent => StatusCode::NOT_IMPLEMENTED,
             RefusalKind::NotFound => StatusCode::NOT_FOUND,
             RefusalKind::Method => StatusCode::METHOD_NOT_ALLOWED,
             RefusalKind::TooLarge => StatusCode::PAYLOAD_TOO_LARGE,
@@ -75,6 +95,9 @@ impl IntoResponse for Refused {
         let mut response = answer(status, &json!({ "error": self.0.text() }));
         if self.0.kind() == RefusalKind::Busy {
             response.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from_static("1"));
+        }
+        if self.0.kind() == RefusalKind::NoToken {
+            response.headers_mut().insert(header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
         }
         response
     }
@@ -92,7 +115,7 @@ async fn nothing(State(shared): State<Arc<Shared>>, request: Request) -> Refused
 
 async fn method(State(shared): State<Arc<Shared>>, request: Request) -> Refused {
     let path = request.uri().path();
-    let posts = path.ends_with("/infer") || path.ends_with("/index");
+    let posts = ["/infer", "/index", "/load", "/unload"].iter().any(|end| path.ends_with(end));
     let expected = if posts { "POST" } else { "GET" };
     let method = shown(request.method().as_str());
     refuse(&shared, Refusal::Method { path: shown(path), method, expected })
@@ -135,11 +158,14 @@ struct Named {
 
 type InPath = std::result::Result<Path<Named>, PathRejection>;
 
-fn find(shared: &Shared, path: InPath) -> std::result::Result<&Arc<Model>, Refusal> {
-    let Ok(Path(named)) = path else {
-        return Err(Refusal::UnknownPath { path: "a path that is not UTF-8".to_owned() });
-    };
-    shared.model(&named.model, &named.version)
+fn named(path: InPath) -> std::result::Result<Named, Refusal> {
+    let named = path.map(|Path(named)| named);
+    named.map_err(|_| Refusal::UnknownPath { path: "a path that is not UTF-8".to_owned() })
+}
+
+fn find(shared: &Shared, path: InPath) -> std::result::Result<Arc<Model>, Refusal> {
+    let named = named(path)?;
+    shared.repository.model(&named.model, &named.version)
 }
 
 async fn model_ready(State(shared): State<Arc<Shared>>, path: InPath) -> Result<Response> {
@@ -155,7 +181,7 @@ async fn described(State(shared): State<Arc<Shared>>, path: InPath) -> Result<Re
     };
     let mut described = json!({
         "name": model.name,
-        "versions": [VERSION],
+        "versions": shared.repository.versions_of(&model.name),
         "platform": model.platform,
         "inputs": ports(&model.inputs),
         "outputs": ports(&model.outputs),
@@ -170,15 +196,101 @@ async fn described(State(shared): State<Arc<Shared>>, path: InPath) -> Result<Re
     Ok(answer(StatusCode::OK, &described))
 }
 
-async fn index(State(shared): State<Arc<Shared>>) -> Response {
-    let state = if shared.is_ready() { "READY" } else { "UNAVAILABLE" };
-    let model =
-        |model: &Arc<Model>| json!({ "name": model.name, "version": VERSION, "state": state, "reason": "" });
-    answer(StatusCode::OK, &shared.models.iter().map(model).collect())
+async fn config(State(shared): State<Arc<Shared>>, path: InPath) -> Result<Response> {
+    let model = find(&shared, path).map_err(|refusal| refuse(&shared, refusal))?;
+    Ok(answer(StatusCode::OK, &describe::config_json(&model)))
+}
+
+async fn statistics(State(shared): State<Arc<Shared>>, path: InPath) -> Result<Response> {
+    let models = named(path).and_then(|named| shared.repository.chosen(&named.model, &named.version));
+    let models = models.map_err(|refusal| refuse(&shared, refusal))?;
+    Ok(statistics_of(&models))
+}
+
+async fn all_statistics(State(shared): State<Arc<Shared>>) -> Response {
+    statistics_of(&shared.repository.models())
+}
+
+fn statistics_of(models: &[Arc<Model>]) -> Response {
+    let statistics = models.iter().map(|model| describe::statistics_json(model)).collect::<Vec<_>>();
+    answer(StatusCode::OK, &json!({ "model_stats": statistics }))
+}
+
+/// What a client may say of a list of models, or of one.
+#[derive(Default, serde::Deserialize)]
+#[serde(default)]
+struct Asked {
+    ready: bool,
+    parameters: std::collections::BTreeMap<String, serde::de::IgnoredAny>,
+}
+
+/// The most bytes of what is asked of a list of models, or of one.
+const ASKED: usize = 64 << 10;
+
+async fn asked(shared: &Shared, request: Request, deadline: Instant) -> std::result::Result<Asked, Refusal> {
+    let (head, body) = request.into_parts();
+    let (limit, lease) = (ASKED.min(shared.request_bytes), shared.budget.lease());
+    let coding = body::check(&head.headers, limit)?;
+    let reading = body::read(body, &head.headers, limit, &lease);
+    let body = tokio::time::timeout_at(deadline.into(), reading).await.map_err(|_| Refusal::Deadline)??;
+    let body = unpacked(body, coding, limit, &lease)?;
+    if body.is_empty() {
+        return Ok(Asked::default());
+    }
+    serde_json::from_slice(&body).map(|Object(asked)| asked).map_err(Refusal::Json)
+}
+
+async fn index(State(shared): State<Arc<Shared>>, request: Request) -> Result<Response> {
+    let deadline = Instant::now() + shared.timeout;
+    let asked = asked(&shared, request, deadline).await.map_err(|refusal| refuse(&shared, refusal))?;
+    let (of, ready) = (shared.clone(), shared.is_ready());
+    let listed = tokio::task::spawn_blocking(move || of.repository.list(ready)).await;
+    let listed = listed.map_err(|_| Refusal::Internal { what: "listing models panicked" })?;
+    let row = |row: &Listed| match &row.version {
+        Some(version) => {
+            json!({ "name": row.name, "version": version, "state": row.state, "reason": row.reason })
+        }
+        None => json!({ "name": row.name, "state": row.state, "reason": row.reason }),
+    };
+    let rows = listed.iter().filter(|row| !asked.ready || row.is_ready()).map(row);
+    Ok(answer(StatusCode::OK, &rows.collect()))
+}
+
+async fn load(State(shared): State<Arc<Shared>>, path: InPath, request: Request) -> Result<Response> {
+    let changed = async {
+        let (named, deadline) = (named(path)?, Instant::now() + shared.timeout);
+        let connection = request.extensions().get::<Arc<Connection>>().cloned();
+        let asked = asked(&shared, request, deadline).await?;
+        if let Some(name) = asked.parameters.keys().next() {
+            return Err(Refusal::LoadParameter { name: shown(name) });
+        }
+        let _computing = connection.as_ref().map(Connection::computing);
+        shared.repository.load(&named.model, deadline).await
+    };
+    changed.await.map_err(|refusal| refuse(&shared, refusal))?;
+    Ok(answer(StatusCode::OK, &json!({})))
+}
+
+async fn unload(State(shared): State<Arc<Shared>>, path: InPath) -> Result<Response> {
+    let unloaded = named(path).and_then(|named| shared.repository.unload(&named.model));
+    unloaded.map_err(|refusal| refuse(&shared, refusal))?;
+    Ok(answer(StatusCode::OK, &json!({})))
+}
+
+async fn no_shared_memory(State(shared): State<Arc<Shared>>) -> Refused {
+    refuse(&shared, Refusal::Absent { what: "shared memory" })
+}
+
+async fn no_trace(State(shared): State<Arc<Shared>>) -> Refused {
+    refuse(&shared, Refusal::Absent { what: "settings of traces" })
+}
+
+async fn no_logging(State(shared): State<Arc<Shared>>) -> Refused {
+    refuse(&shared, Refusal::Absent { what: "settings of its log that clients change" })
 }
 
 async fn counters(State(shared): State<Arc<Shared>>) -> Response {
-    let text = metrics::text(&shared.metrics, shared.budget.held(), &shared.models);
+    let text = metrics::text(&shared.metrics, shared.budget.held(), &shared.repository.models());
     ([(header::CONTENT_TYPE, "text/plain; version=0.0.4; charset=utf-8")], text).into_response()
 }
 
@@ -189,8 +301,8 @@ async fn run(State(shared): State<Arc<Shared>>, path: InPath, request: Request) 
         Ok(model) => model,
         Err(refusal) => return Ok(counted.end(Err(refusal))?),
     };
-    counted.of(model);
-    let result = infer(&shared, model, start, request).await;
+    counted.of(&model);
+    let result = infer(&shared, &model, start, request).await;
     Ok(counted.end(result)?)
 }
 
@@ -199,15 +311,36 @@ struct Form {
     id: Option<String>,
     /// Whether each output is binary, in the order of the answer.
     binary: Vec<bool>,
+    /// How many classes each output is answered as.
+    classes: Vec<Option<usize>>,
+    /// How the answer is compressed.
+    coding: Option<Coding>,
+}
+
+fn accepted(headers: &HeaderMap) -> Option<Coding> {
+    Coding::accepted(headers.get(header::ACCEPT_ENCODING)?.to_str().ok()?)
+}
+
+/// Unpacks a body, and holds the bytes that come of it.
+fn unpacked(
+    body: Bytes,
+    coding: Option<Coding>,
+    limit: usize,
+    lease: &Lease,
+) -> std::result::Result<Bytes, Refusal> {
+    match coding {
+        Some(coding) => compression::unpack(coding, &body, limit, |bytes| lease.grow(bytes)),
+        None => Ok(body),
+    }
 }
 
 async fn infer(
     shared: &Arc<Shared>,
     model: &Arc<Model>,
-    start: std::time::Instant,
+    start: Instant,
     request: Request,
 ) -> std::result::Result<Response, Refusal> {
-    if !shared.open.load(Ordering::Relaxed) {
+    if !shared.is_open() {
         return Err(Refusal::ShuttingDown);
     }
     let deadline = start + shared.timeout;
@@ -216,24 +349,33 @@ async fn infer(
     let connection = head.extensions.get::<Arc<Connection>>();
     let connection = connection.ok_or(Refusal::Internal { what: "a request came past its connection" })?;
     let json_length = body::json_length(&head.headers)?;
-    body::check(&head.headers, shared.request_bytes)?;
+    let noted = head.extensions.get::<Arc<Noted>>().cloned();
+    let (limit, accepted) = (shared.request_bytes, accepted(&head.headers));
+    let coding = body::check(&head.headers, limit)?;
     let reading = body::read(body, &head.headers, shared.request_bytes, &lease);
     let body = tokio::time::timeout_at(deadline.into(), reading).await.map_err(|_| Refusal::Deadline)??;
     let computing = connection.computing();
     let of = model.clone();
     let read = move || {
+        let body = unpacked(body, coding, limit, &lease)?;
         let (json, binary) = body::divide(&body, json_length)?;
         let Object(request): Object<InferRequest<'_>> =
             serde_json::from_slice(&json).map_err(Refusal::Json)?;
         let parsed = request.read(&of, binary, &lease)?;
         let deadline = parsed.timeout.map_or(deadline, |timeout| deadline.min(start + timeout));
         let ask = Ask { inputs: parsed.inputs, wanted: parsed.wanted, deadline, lease };
-        Ok((ask, Form { id: parsed.id, binary: parsed.binary }))
+        if let Some(noted) = noted {
+            noted.note(&of.name, parsed.id.as_deref());
+        }
+        let (id, binary, classes) = (parsed.id, parsed.binary, parsed.classes);
+        Ok((ask, Form { id, binary, classes, coding: accepted }))
     };
     let size = head.headers.get(header::CONTENT_LENGTH).and_then(|n| n.to_str().ok()?.parse().ok());
+    // A compressed request may be any size.
+    let size = size.filter(|_| coding.is_none());
     let (ask, form) = infer::convert(size.unwrap_or(usize::MAX), read).await?;
     let wanted = ask.wanted.clone();
-    let results = infer::ask(model, ask).await?;
+    let results = infer::ask(shared, model, ask).await?;
     let (size, held) = infer::hold(shared, &results)?;
     let of = model.clone();
     let answer = infer::convert(size, move || write(&of, &wanted, &results, &form, held)).await;
@@ -249,9 +391,20 @@ fn write(
     form: &Form,
     mut held: Lease,
 ) -> std::result::Result<Response, Refusal> {
+    let mut classes = Vec::new();
+    for ((index, result), most) in wanted.iter().zip(results).zip(&form.classes) {
+        let (Some(most), Some(port)) = (most, model.outputs.get(*index)) else {
+            classes.push(None);
+            continue;
+        };
+        let rows = model.batching.is_some();
+        let of = labels::classified(&port.name, result, *most, rows, model.labels.as_ref(), &held)?;
+        classes.push(Some(of));
+    }
     let mut parts = VecDeque::from([Bytes::new()]);
     let mut outputs = Vec::with_capacity(results.len());
-    for ((index, result), &binary) in wanted.iter().zip(results).zip(&form.binary) {
+    for (((index, result), classes), &binary) in wanted.iter().zip(results).zip(&classes).zip(&form.binary) {
+        let result = classes.as_ref().unwrap_or(result);
         let port = model.outputs.get(*index);
         let port = port.ok_or(Refusal::Internal { what: "an output has no port" })?;
         let (mut data, mut size) = (None, None);
@@ -264,11 +417,11 @@ fn write(
             list.check(&port.name)?;
             data = Some(list);
         }
-        outputs.push(Output::new(port, result.shape(), size, data));
+        outputs.push(Output::new(port, result, size, data));
     }
     let answer = json::InferResponse {
         model_name: &model.name,
-        model_version: VERSION,
+        model_version: &model.version,
         id: form.id.as_deref(),
         outputs,
     };
@@ -278,7 +431,12 @@ fn write(
         *first = json;
     }
     let binary = form.binary.contains(&true);
-    let body = Parts::new(parts);
+    let mut body = Parts::new(parts);
+    let coding = form.coding.filter(|_| body.len() >= compression::SMALL);
+    if let Some(coding) = coding {
+        let packed = compression::pack(coding, body.iter(), |bytes| held.grow(bytes))?;
+        body = Parts::new([packed].into());
+    }
     let bytes = body.len();
     held.keep(bytes);
     let mut response = Response::new(Body::new(body));
@@ -287,13 +445,21 @@ fn write(
     if binary {
         response.headers_mut().insert(JSON_LENGTH, HeaderValue::from(length));
     }
+    if let Some(coding) = coding {
+        response.headers_mut().insert(header::CONTENT_ENCODING, HeaderValue::from_static(coding.name()));
+    }
     response.extensions_mut().insert(HeldAnswer::new(held, bytes));
     Ok(response)
 }
 
-/// Returns the refusal of a request of a connection that is one more than there may be.
-pub(crate) fn surplus() -> Response {
-    Refused(Refusal::Connections).into_response()
+/// Returns the refusal of a request that does not come to its route.
+pub(crate) fn refused(refusal: Refusal) -> Response {
+    Refused(refusal).into_response()
+}
+
+/// Tells whether everybody is answered at a path, without a token.
+pub(crate) fn is_open(path: &str) -> bool {
+    path.starts_with("/v2/health/")
 }
 
 /// Tells whether a connection that is one more than there may be is answered at a path.

@@ -232,6 +232,12 @@ fn false_settings_are_refused_at_start() {
     };
     assert!(matches!(start(|config| config.models.clear()), Error::NoModel));
     assert!(matches!(start(|config| config.queue = 0), Error::Zero { name: "queue" }));
+    let many = start(|config| config.workers = usize::MAX);
+    assert!(matches!(many, Error::TooMany { name: "workers", got: usize::MAX, .. }), "{many}");
+    assert!(matches!(start(|config| config.versions = 0), Error::Zero { name: "versions" }));
+    assert!(matches!(start(|config| config.models[0].name = "..".to_owned()), Error::Name { .. }));
+    assert!(matches!(start(|config| config.load.push("a".to_owned())), Error::NoRepository { .. }));
+    assert!(matches!(start(|config| config.repository = Some("none".into())), Error::Repository { .. }));
     assert!(matches!(start(|config| config.held_bytes = 5), Error::Bytes { .. }));
     assert!(matches!(start(|config| config.models.extend_from_within(..)), Error::RepeatedModel { .. }));
     assert!(matches!(start(|config| config.models[0].name = "a/b".to_owned()), Error::Name { .. }));

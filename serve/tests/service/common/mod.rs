@@ -224,6 +224,61 @@ pub fn post_binary(to: SocketAddr, path: &str, json: &serde_json::Value, binary:
     raw(to, &request(path, &headers, &body)).unwrap()
 }
 
+/// Makes an empty folder.
+pub fn folder(name: &str) -> PathBuf {
+    static NEXT: std::sync::atomic::AtomicUsize = std::sync::atomic::AtomicUsize::new(0);
+    let number = NEXT.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+    let path = Path::new(env!("CARGO_TARGET_TMPDIR"));
+    let path = path.join(format!("serve-{}-folder-{number}-{name}", std::process::id()));
+    let _none = std::fs::remove_dir_all(&path);
+    std::fs::create_dir_all(&path).unwrap();
+    path
+}
+
+/// Connects by gRPC.
+pub async fn channel(to: SocketAddr) -> tonic::transport::Channel {
+    tonic::transport::Endpoint::from_shared(format!("http://{to}")).unwrap().connect().await.unwrap()
+}
+
+/// A client of the service for inference.
+pub type Client =
+    bb_serve::protocol::grpc_inference_service_client::GrpcInferenceServiceClient<tonic::transport::Channel>;
+
+/// Calls a server by gRPC.
+pub fn by_grpc<T>(server: &Server, call: impl AsyncFnOnce(Client) -> T) -> T {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    runtime.block_on(async { call(Client::new(channel(server.grpc()).await)).await })
+}
+
+/// Calls a method that the schema does not have, with an empty message.
+pub async fn unary(to: SocketAddr, path: &str) -> Result<(), tonic::Status> {
+    let mut grpc = tonic::client::Grpc::new(channel(to).await);
+    grpc.ready().await.unwrap();
+    let path: axum::http::uri::PathAndQuery = path.parse().unwrap();
+    let codec = tonic_prost::ProstCodec::<(), ()>::default();
+    grpc.unary(tonic::Request::new(()), path, codec).await.map(|_| ())
+}
+
+/// Messages as a stream.
+pub struct Stream<T>(std::vec::IntoIter<T>);
+
+impl<T> Stream<T> {
+    pub fn new(messages: impl IntoIterator<Item = T>) -> Stream<T> {
+        Stream(messages.into_iter().collect::<Vec<_>>().into_iter())
+    }
+}
+
+impl<T: Unpin> futures_core::Stream for Stream<T> {
+    type Item = T;
+
+    fn poll_next(
+        mut self: std::pin::Pin<&mut Self>,
+        _: &mut std::task::Context<'_>,
+    ) -> std::task::Poll<Option<T>> {
+        std::task::Poll::Ready(self.0.next())
+    }
+}
+
 /// Returns a number of the metrics.
 pub fn metric(server: &Server, name: &str) -> f64 {
     let text = get(server.http(), "/metrics").text();

@@ -1,0 +1,197 @@
+//! Compressed requests and answers, within the bounds of what is not compressed.
+
+use crate::refusal::Refusal;
+use bytes::Bytes;
+use flate2::Compression;
+use flate2::read::{DeflateDecoder, MultiGzDecoder, ZlibDecoder};
+use flate2::write::{GzEncoder, ZlibEncoder};
+use std::io::{self, Read, Write};
+
+/// Answers that are smaller are not compressed: the frame of a compressed one is nearly as large.
+pub(crate) const SMALL: usize = 256;
+
+/// How many bytes are unpacked at a time.
+const STEP: usize = 16 << 10;
+
+/// How bytes are compressed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Coding {
+    Gzip,
+    /// What HTTP calls `deflate`: the format of zlib.
+    Deflate,
+}
+
+impl Coding {
+    /// Returns the coding of a name, in any case; `None` if the server does not have it.
+    pub(crate) fn named(name: &str) -> Option<Coding> {
+        let is = |known: &str| name.trim().eq_ignore_ascii_case(known);
+        if is("gzip") || is("x-gzip") {
+            return Some(Coding::Gzip);
+        }
+        is("deflate").then_some(Coding::Deflate)
+    }
+
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Coding::Gzip => "gzip",
+            Coding::Deflate => "deflate",
+        }
+    }
+
+    /// Chooses the coding of an answer by what a client accepts, as `Accept-Encoding` says it.
+    pub(crate) fn accepted(list: &str) -> Option<Coding> {
+        let accepts = |item: &str| {
+            let mut parts = item.split(';');
+            let coding = Coding::named(parts.next()?)?;
+            let quality = parts.find_map(|part| part.trim().strip_prefix("q=")?.trim().parse::<f32>().ok());
+            (quality.unwrap_or(1.0) > 0.0).then_some(coding)
+        };
+        let accepted = list.split(',').filter_map(accepts);
+        accepted.min_by_key(|coding| *coding != Coding::Gzip)
+    }
+}
+
+/// A vector whose room is asked for before it is made.
+struct Held<F> {
+    bytes: Vec<u8>,
+    room: usize,
+    limit: usize,
+    grow: F,
+    refused: Option<Refusal>,
+}
+
+impl<F: Fn(usize) -> Result<(), Refusal>> Held<F> {
+    fn new(limit: usize, grow: F) -> Held<F> {
+        Held { bytes: Vec::new(), room: 0, limit, grow, refused: None }
+    }
+
+    fn push(&mut self, bytes: &[u8]) -> Result<(), Refusal> {
+        let needed = self.bytes.len().saturating_add(bytes.len());
+        if needed > self.limit {
+            return Err(Refusal::TooLarge { limit: self.limit });
+        }
+        if needed > self.room {
+            let more = needed.max(2 * self.room).min(self.limit.max(needed)) - self.room;
+            (self.grow)(more)?;
+            self.room += more;
+            self.bytes.reserve_exact(self.room - self.bytes.len());
+        }
+        self.bytes.extend_from_slice(bytes);
+        Ok(())
+    }
+}
+
+impl<F: Fn(usize) -> Result<(), Refusal>> Write for Held<F> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        match self.push(bytes) {
+            Ok(()) => Ok(bytes.len()),
+            Err(refused) => {
+                self.refused = Some(refused);
+                Err(io::ErrorKind::OutOfMemory.into())
+            }
+        }
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+/// Unpacks at most `limit` bytes. `grow` holds bytes before there is room for them.
+pub(crate) fn unpack(
+    coding: Coding,
+    packed: &[u8],
+    limit: usize,
+    grow: impl Fn(usize) -> Result<(), Refusal>,
+) -> Result<Bytes, Refusal> {
+    let mut from: Box<dyn Read + '_> = match coding {
+        Coding::Gzip => Box::new(MultiGzDecoder::new(packed)),
+        Coding::Deflate if is_zlib(packed) => Box::new(ZlibDecoder::new(packed)),
+        // Some clients send what is inside of that format.
+        Coding::Deflate => Box::new(DeflateDecoder::new(packed)),
+    };
+    let mut to = Held::new(limit, grow);
+    let mut step = vec![0; STEP];
+    loop {
+        let read =
+            from.read(&mut step).map_err(|source| Refusal::Packed { coding: coding.name(), source })?;
+        match step.get(..read) {
+            None | Some([]) => return Ok(to.bytes.into()),
+            Some(bytes) => to.push(bytes)?,
+        }
+    }
+}
+
+/// Tells whether bytes begin as the format of zlib does (RFC 1950, section 2.2).
+fn is_zlib(packed: &[u8]) -> bool {
+    let [method, flags, ..] = packed else { return false };
+    method & 15 == 8 && u16::from_be_bytes([*method, *flags]) % 31 == 0
+}
+
+/// Compresses parts to one. `grow` holds bytes before there is room for them.
+pub(crate) fn pack<'a>(
+    coding: Coding,
+    parts: impl Iterator<Item = &'a [u8]>,
+    grow: impl Fn(usize) -> Result<(), Refusal>,
+) -> Result<Bytes, Refusal> {
+    // Elements of tensors hardly become smaller at higher levels, which take several times as long.
+    let level = Compression::fast();
+    let to = Held::new(usize::MAX, grow);
+    let written = match coding {
+        Coding::Gzip => written(GzEncoder::new(to, level), parts, GzEncoder::try_finish, |to| to.get_mut()),
+        Coding::Deflate => {
+            written(ZlibEncoder::new(to, level), parts, ZlibEncoder::try_finish, |to| to.get_mut())
+        }
+    };
+    written.map(Into::into)
+}
+
+fn written<'a, W: Write, F: Fn(usize) -> Result<(), Refusal>>(
+    mut to: W,
+    mut parts: impl Iterator<Item = &'a [u8]>,
+    finish: impl FnOnce(&mut W) -> io::Result<()>,
+    inner: impl FnOnce(&mut W) -> &mut Held<F>,
+) -> Result<Vec<u8>, Refusal> {
+    let result = parts.try_for_each(|part| to.write_all(part)).and_then(|()| finish(&mut to));
+    let held = inner(&mut to);
+    match (result, held.refused.take()) {
+        (_, Some(refused)) => Err(refused),
+        (Err(_), None) => Err(Refusal::Internal { what: "an answer could not be compressed" }),
+        (Ok(()), None) => Ok(std::mem::take(&mut held.bytes)),
+    }
+}
+
+#[cfg(test)]
+#[expect(clippy::unwrap_used, reason = "tests")]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_packed_is_unpacked_within_its_bound() {
+        let text = b"tensor".repeat(10_000);
+        for coding in [Coding::Gzip, Coding::Deflate] {
+            let packed = pack(coding, text.chunks(7), |_| Ok(())).unwrap();
+            assert!(packed.len() < text.len() / 20);
+            assert_eq!(unpack(coding, &packed, text.len(), |_| Ok(())).unwrap(), text);
+            let refused = unpack(coding, &packed, text.len() - 1, |_| Ok(())).unwrap_err();
+            assert!(matches!(refused, Refusal::TooLarge { limit: 59_999 }), "{refused}");
+            let full = |_| Err(Refusal::NoRoom { held: 1, limit: 1 });
+            assert!(matches!(unpack(coding, &packed, 1 << 20, full), Err(Refusal::NoRoom { .. })));
+            assert!(matches!(pack(coding, text.chunks(7), full), Err(Refusal::NoRoom { .. })));
+        }
+        assert!(matches!(unpack(Coding::Gzip, b"no gzip", 100, |_| Ok(())), Err(Refusal::Packed { .. })));
+    }
+
+    #[test]
+    fn accepted_codings_are_chosen_by_name_and_quality() {
+        for (list, expected) in [
+            ("gzip", Some(Coding::Gzip)),
+            ("deflate, GZIP;q=0.5", Some(Coding::Gzip)),
+            ("gzip;q=0, deflate", Some(Coding::Deflate)),
+            ("br, zstd, identity", None),
+            ("", None),
+        ] {
+            assert_eq!(Coding::accepted(list), expected, "{list}");
+        }
+    }
+}

@@ -1,0 +1,156 @@
+//! The frames of messages in the body of a call: their bounds, and what is compressed of them.
+//!
+//! tonic unpacks messages, too, but on the threads of the network, and without counting what comes of them.
+
+use super::held::Held;
+use crate::compression::{self, Coding};
+use crate::refusal::Refusal;
+use bytes::{Buf, BufMut, Bytes, BytesMut};
+use std::collections::VecDeque;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+use tokio::task::JoinHandle;
+use tonic::Status;
+
+/// The bytes before a message: whether it is compressed, and its length.
+const HEAD: usize = 5;
+
+/// The messages of a request, as their bytes come.
+pub(super) struct Frames {
+    limit: usize,
+    /// How messages are compressed that say so.
+    coding: Option<Coding>,
+    head: [u8; HEAD],
+    have: usize,
+    /// The bytes of the message that have not come.
+    left: usize,
+    /// The message, if it is compressed.
+    packed: Option<BytesMut>,
+    /// What is unpacked.
+    unpacking: Option<JoinHandle<Result<Bytes, Refusal>>>,
+    /// What the next service gets.
+    ready: VecDeque<Bytes>,
+    /// What came behind a message that is unpacked.
+    rest: Bytes,
+}
+
+impl Frames {
+    pub(super) fn new(limit: usize, coding: Option<Coding>) -> Frames {
+        Frames {
+            limit,
+            coding,
+            head: [0; HEAD],
+            have: 0,
+            left: 0,
+            packed: None,
+            unpacking: None,
+            ready: VecDeque::new(),
+            rest: Bytes::new(),
+        }
+    }
+
+    /// Tells whether nothing is left to give on.
+    pub(super) fn is_empty(&self) -> bool {
+        self.ready.is_empty() && self.unpacking.is_none()
+    }
+
+    /// Takes bytes that came, once those before were all given on.
+    pub(super) fn push(&mut self, bytes: Bytes, held: &Held) -> Result<(), Refusal> {
+        self.rest = bytes;
+        self.divide(held)
+    }
+
+    /// Returns the next bytes for the service; `Ready(None)` if more have to come.
+    pub(super) fn poll(
+        &mut self,
+        context: &mut Context<'_>,
+        held: &Held,
+    ) -> Poll<Option<Result<Bytes, Status>>> {
+        loop {
+            if let Some(bytes) = self.ready.pop_front() {
+                return Poll::Ready(Some(Ok(bytes)));
+            }
+            let Some(unpacking) = &mut self.unpacking else { return Poll::Ready(None) };
+            let unpacked = std::task::ready!(Pin::new(unpacking).poll(context));
+            self.unpacking = None;
+            let what = "unpacking a message panicked";
+            match unpacked.unwrap_or(Err(Refusal::Internal { what })) {
+                Ok(message) => {
+                    self.ready.push_back(head(false, message.len()));
+                    self.ready.push_back(message);
+                }
+                Err(refusal) => return Poll::Ready(Some(Err(refusal.into()))),
+            }
+            if let Err(refusal) = self.divide(held) {
+                return Poll::Ready(Some(Err(refusal.into())));
+            }
+        }
+    }
+
+    /// Divides what came into messages, until one has to be unpacked.
+    fn divide(&mut self, held: &Held) -> Result<(), Refusal> {
+        while self.unpacking.is_none() && !self.rest.is_empty() {
+            if self.left == 0 && self.have < HEAD {
+                let taken = self.rest.split_to(self.rest.len().min(HEAD - self.have));
+                let place = self.head.get_mut(self.have..self.have + taken.len());
+                place.unwrap_or_default().copy_from_slice(&taken);
+                self.have += taken.len();
+                if self.have == HEAD {
+                    self.begin()?;
+                }
+                continue;
+            }
+            let part = self.rest.split_to(self.rest.len().min(self.left));
+            self.left -= part.len();
+            match &mut self.packed {
+                Some(packed) => packed.extend_from_slice(&part),
+                None => self.ready.push_back(part),
+            }
+            self.end(held);
+        }
+        Ok(())
+    }
+
+    /// Reads the head of a message.
+    fn begin(&mut self) -> Result<(), Refusal> {
+        let mut head = self.head.as_slice();
+        let (flag, length) = (head.get_u8(), usize::try_from(head.get_u32()).unwrap_or(usize::MAX));
+        if length > self.limit {
+            return Err(Refusal::TooLarge { limit: self.limit });
+        }
+        self.left = length;
+        match self.coding {
+            Some(_) if flag == 1 && length > 0 => self.packed = Some(BytesMut::new()),
+            _ => self.ready.push_back(Bytes::copy_from_slice(&self.head)),
+        }
+        if length == 0 {
+            self.have = 0;
+        }
+        Ok(())
+    }
+
+    /// Notes that the bytes of a message have all come, if they have.
+    fn end(&mut self, held: &Held) {
+        if self.left > 0 {
+            return;
+        }
+        self.have = 0;
+        if let (Some(packed), Some(coding)) = (self.packed.take(), self.coding) {
+            let (limit, held) = (self.limit, held.clone());
+            let unpack = move || compression::unpack(coding, &packed, limit, |bytes| held.grow(bytes));
+            self.unpacking = Some(tokio::task::spawn_blocking(unpack));
+        }
+    }
+}
+
+/// Makes what is before a message.
+pub(super) fn head(packed: bool, length: usize) -> Bytes {
+    let mut head = BytesMut::with_capacity(HEAD);
+    head.put_u8(packed.into());
+    // Messages are within `limit`, or were written by tonic, which refuses longer ones.
+    head.put_u32(u32::try_from(length).unwrap_or(u32::MAX));
+    head.freeze()
+}
+
+/// The length of what is before a message.
+pub(super) const HEAD_BYTES: usize = HEAD;

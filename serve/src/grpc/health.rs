@@ -1,0 +1,46 @@
+//! gRPC's own service for health (`grpc.health.v1`), and reflection, which describes all services.
+
+use super::inference::grpc_inference_service_server::SERVICE_NAME;
+use tokio::sync::watch;
+use tonic_health::ServingStatus;
+use tonic_health::server::HealthReporter;
+
+/// The schema of the service, as the compiler of protobuf describes it.
+const SCHEMA: &[u8] = include_bytes!("inference.bin");
+
+/// What the service for health says of the server, and of the service for inference.
+pub(crate) struct Health(HealthReporter);
+
+impl Health {
+    pub(crate) fn new() -> Health {
+        Health(HealthReporter::new())
+    }
+
+    pub(super) fn reporter(&self) -> HealthReporter {
+        self.0.clone()
+    }
+
+    /// Says at every time whether the server is ready.
+    pub(crate) fn follow(&self, mut readiness: watch::Receiver<bool>) -> impl Future<Output = ()> + use<> {
+        let reporter = self.0.clone();
+        async move {
+            loop {
+                let ready = *readiness.borrow_and_update();
+                let status = if ready { ServingStatus::Serving } else { ServingStatus::NotServing };
+                for service in ["", SERVICE_NAME] {
+                    reporter.set_service_status(service, status).await;
+                }
+                if readiness.changed().await.is_err() {
+                    return;
+                }
+            }
+        }
+    }
+}
+
+/// Describes the services to clients that ask for it.
+pub(super) fn described() -> tonic_reflection::server::Builder<'static> {
+    tonic_reflection::server::Builder::configure()
+        .register_encoded_file_descriptor_set(SCHEMA)
+        .register_encoded_file_descriptor_set(tonic_health::pb::FILE_DESCRIPTOR_SET)
+}

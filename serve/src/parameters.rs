@@ -1,0 +1,95 @@
+//! Parameters of requests and tensors that both protocols have.
+//!
+//! The protocol lets a server ignore what it does not know, and clients of other servers send much: MLServer's `content_type`,
+//! Triton's `priority`. So only the parameters that extensions of the protocol define are compared with their definition. Those of
+//! the schedule policy and of sequences change nothing, because requests are answered in their order and no model here has a
+//! state.
+
+use crate::infer::shown;
+use crate::refusal::Refusal;
+use std::time::Duration;
+
+/// The value of a parameter.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Parameter {
+    Bool(bool),
+    Unsigned(u64),
+    Text,
+    /// Another number, or nothing.
+    Other,
+}
+
+/// The parameters of a request that change how it is answered.
+#[derive(Debug, Default)]
+pub(crate) struct OfRequest {
+    pub(crate) timeout: Option<Duration>,
+    /// Whether outputs are binary unless they say otherwise, over HTTP.
+    pub(crate) binary_outputs: bool,
+}
+
+impl OfRequest {
+    pub(crate) fn read(&mut self, name: &str, value: Parameter) -> Result<(), Refusal> {
+        let what = || "the request".to_owned();
+        let expected = match (name, value) {
+            // 0 is Triton's default, which means no time.
+            ("timeout", Parameter::Unsigned(time)) => {
+                self.timeout = (time != 0).then(|| Duration::from_micros(time));
+                return Ok(());
+            }
+            ("binary_data_output", Parameter::Bool(binary)) => {
+                self.binary_outputs = binary;
+                return Ok(());
+            }
+            ("priority", Parameter::Unsigned(_))
+            | ("sequence_id", Parameter::Unsigned(_) | Parameter::Text)
+            | ("sequence_start" | "sequence_end", Parameter::Bool(_)) => return Ok(()),
+            ("timeout", _) => "a number of microseconds",
+            ("priority", _) => "a number that is not negative",
+            ("sequence_id", _) => "a number that is not negative, or a text",
+            ("binary_data_output" | "sequence_start" | "sequence_end", _) => "true or false",
+            _ => return Ok(()),
+        };
+        Err(wrong(what(), name, expected))
+    }
+}
+
+/// The parameters of an output that a request asks for.
+#[derive(Debug, Default)]
+pub(crate) struct OfOutput {
+    pub(crate) binary: Option<bool>,
+    /// How many classes the output is answered as; `None` if it is answered as it is.
+    pub(crate) classes: Option<usize>,
+}
+
+impl OfOutput {
+    pub(crate) fn read(&mut self, output: &str, name: &str, value: Parameter) -> Result<(), Refusal> {
+        let what = || format!("output `{}`", shown(output));
+        match (name, value) {
+            ("binary_data", Parameter::Bool(binary)) => self.binary = Some(binary),
+            ("binary_data", _) => return Err(wrong(what(), name, "true or false")),
+            ("classification", Parameter::Unsigned(most)) => {
+                self.classes = usize::try_from(most).ok().filter(|most| *most > 0);
+            }
+            ("classification", _) => return Err(wrong(what(), name, "a number of classes")),
+            _ => return not_shared(what, name),
+        }
+        Ok(())
+    }
+}
+
+/// Checks a parameter of an input that has no meaning in the protocol at hand.
+pub(crate) fn of_input(input: &str, name: &str) -> Result<(), Refusal> {
+    not_shared(|| format!("input `{}`", shown(input)), name)
+}
+
+/// Refuses elements in shared memory, because ignoring where they are would be another request.
+fn not_shared(what: impl FnOnce() -> String, name: &str) -> Result<(), Refusal> {
+    match name.starts_with("shared_memory_") {
+        true => Err(Refusal::SharedMemory { what: what() }),
+        false => Ok(()),
+    }
+}
+
+pub(crate) fn wrong(what: String, name: &str, expected: &'static str) -> Refusal {
+    Refusal::ParameterValue { what, name: shown(name), expected }
+}

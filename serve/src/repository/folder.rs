@@ -1,0 +1,113 @@
+//! Finds the files of a model: a file, or a folder with versions.
+
+use super::is_name;
+use crate::error::Error;
+use std::path::{Path, PathBuf};
+
+/// The names that the file of a model has in a folder.
+const FILES: [&str; 2] = ["model.onnx", "model.bb"];
+
+/// The file beside a model, or beside its versions, that names classes, one on each line.
+const LABELS: &str = "labels.txt";
+
+/// The most entries of a folder that are looked at.
+const ENTRIES: usize = 4096;
+
+/// The file of one version of a model.
+#[derive(Debug)]
+pub(crate) struct Found {
+    /// The number of the version; 1 without versions.
+    pub(crate) version: u64,
+    /// Whether the file lies in a folder of versions.
+    pub(crate) versioned: bool,
+    pub(crate) file: PathBuf,
+    pub(crate) labels: Option<PathBuf>,
+}
+
+/// Finds the newest versions of a model. Below `within`, if that is given, nothing may lead out of it.
+pub(crate) fn find(name: &str, path: &Path, within: Option<&Path>, most: usize) -> Result<Vec<Found>, Error> {
+    let real = |path: PathBuf| real(name, path, within);
+    let labels = |folders: &[Option<&Path>]| -> Result<Option<PathBuf>, Error> {
+        let mut paths = folders.iter().flatten().map(|folder| folder.join(LABELS));
+        paths.find(|path| path.is_file()).map(&real).transpose()
+    };
+    if !path.is_dir() {
+        let named = path.with_file_name(format!("{name}.onnx"));
+        let file = if within.is_none() { path.to_owned() } else { named };
+        if within.is_some() && !file.is_file() {
+            return Err(Error::NoSuchModel { name: name.to_owned() });
+        }
+        // The labels of a folder with several models belong to none of them.
+        let own = if within.is_none() { path.parent().filter(|_| is_model(path)) } else { None };
+        let (file, labels) = (real(file)?, labels(&[own])?);
+        return Ok(vec![Found { version: 1, versioned: false, file, labels }]);
+    }
+    let file_in = |folder: &Path| FILES.map(|file| folder.join(file)).into_iter().find(|file| file.is_file());
+    let read = |source| Error::Folder { model: name.to_owned(), path: path.to_owned(), source };
+    let mut versions: Vec<u64> = Vec::new();
+    for entry in std::fs::read_dir(path).map_err(read)?.take(ENTRIES) {
+        let entry = entry.map_err(read)?.file_name();
+        versions.extend(entry.to_str().and_then(version));
+    }
+    versions.sort_unstable();
+    let mut found = Vec::new();
+    for version in versions.into_iter().rev() {
+        let folder = path.join(version.to_string());
+        if let Some(file) = file_in(&folder) {
+            let (file, labels) = (real(file)?, labels(&[Some(&folder), Some(path)])?);
+            found.push(Found { version, versioned: true, file, labels });
+        }
+        if found.len() == most {
+            break;
+        }
+    }
+    found.reverse();
+    if found.is_empty() {
+        let file = file_in(path);
+        let file = file.ok_or_else(|| Error::NoVersion { model: name.to_owned(), path: path.to_owned() })?;
+        let (file, labels) = (real(file)?, labels(&[Some(path)])?);
+        found.push(Found { version: 1, versioned: false, file, labels });
+    }
+    Ok(found)
+}
+
+fn is_model(path: &Path) -> bool {
+    path.file_name().is_some_and(|name| FILES.iter().any(|file| name == *file))
+}
+
+/// Reads the name of the folder of a version: a number that does not begin with 0.
+fn version(name: &str) -> Option<u64> {
+    let digits = name.bytes().all(|byte| byte.is_ascii_digit()) && !name.starts_with('0');
+    name.parse().ok().filter(|_| digits)
+}
+
+/// Follows links, and refuses what leads out of the folder.
+fn real(name: &str, path: PathBuf, within: Option<&Path>) -> Result<PathBuf, Error> {
+    let Some(within) = within else { return Ok(path) };
+    let real = path.canonicalize().map_err(|source| Error::Folder {
+        model: name.to_owned(),
+        path: path.clone(),
+        source,
+    })?;
+    match real.starts_with(within) {
+        true => Ok(real),
+        false => Err(Error::Outside { model: name.to_owned(), path }),
+    }
+}
+
+/// Lists the models of a folder. One that cannot be read has none.
+pub(super) fn names(folder: &Path) -> Vec<String> {
+    let entries = std::fs::read_dir(folder).into_iter().flatten().take(ENTRIES).flatten();
+    let name = |entry: std::fs::DirEntry| {
+        let (name, path) = (entry.file_name().into_string().ok()?, entry.path());
+        let name = match path.is_dir() {
+            true => name,
+            false => name.strip_suffix(".onnx")?.to_owned(),
+        };
+        is_name(&name).then_some(name)
+    };
+    let mut names: Vec<String> = entries.filter_map(name).collect();
+    names.sort_unstable();
+    names.dedup();
+    names
+}

@@ -1,0 +1,62 @@
+//! The end of a server, as those see it who ask whether it is ready.
+#![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "tests")]
+
+use crate::common;
+
+use bb_serve::Server;
+use bb_serve::protocol::{ServerLiveRequest, ServerReadyRequest};
+use common::*;
+use serde_json::json;
+use std::net::TcpStream;
+use std::time::{Duration, Instant};
+
+fn count(to: i64) -> serde_json::Value {
+    json!({"inputs": [{"name": "n", "datatype": "INT64", "shape": [], "data": [to]}]})
+}
+
+#[test]
+fn while_it_ends_it_lives_and_is_not_ready() {
+    let mut config = config(vec![made("count", &counting())]);
+    config.grace = Duration::from_secs(3);
+    let server = Server::start(config).unwrap();
+    let (http, grpc) = (server.http(), server.grpc());
+    let running = std::thread::spawn(move || post(http, "/v2/models/count/infer", &count(1_000_000)));
+    while metric(&server, "bb_queue_seconds_count{model=\"count\"}") < 1.0 {
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    let ending = std::thread::spawn(move || server.shut_down());
+    let until = Instant::now() + Duration::from_secs(2);
+    while get(http, "/v2/health/ready").status != 503 {
+        assert!(Instant::now() < until, "it says that it is ready");
+    }
+    assert_eq!(get(http, "/v2/health/live").status, 200);
+    assert_eq!(get(http, "/v2/models/count/ready").status, 503);
+    let refused = post(http, "/v2/models/count/infer", &count(1));
+    assert_eq!(refused.status, 503, "{}", refused.text());
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    runtime.block_on(async {
+        let mut client = Client::new(channel(grpc).await);
+        assert!(client.server_live(ServerLiveRequest {}).await.unwrap().into_inner().live);
+        assert!(!client.server_ready(ServerReadyRequest {}).await.unwrap().into_inner().ready);
+    });
+    assert!(!ending.join().unwrap().finished, "the run takes longer");
+    assert_eq!(running.join().unwrap().status, 503);
+    assert!(TcpStream::connect(http).is_err());
+}
+
+#[test]
+fn requests_are_answered_until_nobody_sends_them_any_more() {
+    let mut config = config(vec![made("count", &counting())]);
+    config.drain = Duration::from_millis(700);
+    let server = Server::start(config).unwrap();
+    let http = server.http();
+    let start = Instant::now();
+    let ending = std::thread::spawn(move || server.shut_down());
+    while get(http, "/v2/health/ready").status != 503 {
+        assert!(start.elapsed() < Duration::from_millis(500), "it says that it is ready");
+    }
+    let answer = post(http, "/v2/models/count/infer", &count(5));
+    assert_eq!(answer.json()["outputs"][0]["data"], json!([5]), "{}", answer.text());
+    assert!(ending.join().unwrap().finished);
+    assert!(start.elapsed() >= Duration::from_millis(700), "{:?}", start.elapsed());
+}
