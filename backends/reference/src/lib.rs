@@ -37,13 +37,6 @@ impl bb::Backend for Reference {
     type Tensor = Tensor;
     type Error = Error;
 
-    fn wrapped(error: &Error) -> Option<&bb::Error> {
-        match error {
-            Error::Bb(error) => Some(error),
-            Error::Extents { .. } => None,
-        }
-    }
-
     fn add(&self, a: &Tensor, b: &Tensor) -> Result<Tensor, Error> {
         arithmetic::add(a, b)
     }
@@ -169,6 +162,13 @@ impl bb::Backend for Reference {
 
     fn gather(&self, data: &Tensor, indices: &Tensor, axis: i64) -> Result<Tensor, Error> {
         index::gather(data, indices, axis)
+    }
+
+    fn wrapped(error: &Error) -> Option<&bb::Error> {
+        match error {
+            Error::Bb(error) => Some(error),
+            Error::Extents { .. } => None,
+        }
     }
 
     fn to_host(&self, x: &Tensor) -> Result<TensorData, Error> {
