@@ -5,7 +5,8 @@ use super::infer;
 use super::rows::operators;
 use crate::error::NodePart;
 use crate::ext::recurrent::MOST_STEPS;
-use crate::ext::{ConvOptions, Ops, math};
+use crate::ext::{ConvOptions, Ops, math, product};
+use crate::onnx::microsoft;
 use crate::{DataType, Error, Tensor};
 use smallvec::smallvec;
 
@@ -14,18 +15,75 @@ operators! {
         CausalConvWithState => Primitives(causal_conv), infer: By(infer::attention::causal_conv);
         LinearAttention => Primitives(linear_attention), infer: By(infer::attention::linear), halves: Once, ignores: { "chunk_size": "it tells how to compute, and changes no result" };
     }
+    "com.microsoft" {
+        CausalConvWithState => Primitives(causal_conv_of_runtime), infer: By(infer::attention::causal_conv_of_runtime);
+        LinearAttention => Primitives(linear_attention_of_runtime), infer: By(infer::attention::linear), halves: Once;
+    }
 }
 
 /// `CausalConvWithState`: each channel by a filter of its own, over what came before and what comes.
 pub(super) fn causal_conv<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {
-    let (x, filters) = (call.input(0)?, call.input(1)?);
+    let (y, state) = convolved(on, call, call.input(0)?, call.optional(3), 1)?;
+    Ok(smallvec![Some(y), Some(state)])
+}
+
+/// `CausalConvWithState` of ONNX Runtime, whose channels may be last and its filters dilated.
+pub(super) fn causal_conv_of_runtime<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {
+    let names = ["activation", "channels_last", "dilation", "ndim", "state_window"];
+    microsoft::only(call, &names)?;
+    let dilation = call.int_or("dilation", 1)?;
+    if !(1..1 << 31).contains(&dilation) {
+        return Err(call.wrong("dilation", format!("is {dilation}, expected a positive number")).into());
+    }
+    for (name, served) in [("ndim", 1), ("state_window", 0)] {
+        let value = call.int_or(name, served)?;
+        if value != served {
+            return Err(call
+                .wrong(name, format!("is {value}, which is not served; expected {served}"))
+                .into());
+        }
+    }
+    let (x, past) = (call.input(0)?, call.optional(3));
+    if !call.flag("channels_last", false)? {
+        let (y, state) = convolved(on, call, x, past, dilation)?;
+        return Ok(smallvec![Some(y), Some(state)]);
+    }
+    // All dimensions behind the first two are the channels.
+    let extents = on.extents(x);
+    let Some((_, channels)) = extents.split_at_checked(2).filter(|(_, channels)| !channels.is_empty()) else {
+        let problem = format!("has rank {}, expected at least 3", x.rank());
+        return Err(call.wrong(NodePart::Operand(0), problem).into());
+    };
+    let second = |x: &B::Tensor| {
+        let length = on.extent(x, 1);
+        let flat = on.reshape_to(x, &[on.extent(x, 0), length, product(channels)])?;
+        on.transpose(&flat, &[0, 2, 1])
+    };
+    let last = |y: &B::Tensor| {
+        let shape = [&[on.extent(y, 0), on.extent(y, 2)], channels].concat();
+        on.reshape_to(&on.transpose(y, &[0, 2, 1])?, &shape)
+    };
+    let past = past.map(second).transpose()?;
+    let (y, state) = convolved(on, call, &second(x)?, past.as_ref(), dilation)?;
+    Ok(smallvec![Some(last(&y)?), Some(last(&state)?)])
+}
+
+/// Convolves a sequence with what came before, and returns what the next one needs of both.
+fn convolved<B: Ops + ?Sized>(
+    on: &B,
+    call: &Call<'_, B::Tensor>,
+    x: &B::Tensor,
+    past: Option<&B::Tensor>,
+    dilation: i64,
+) -> Result<(B::Tensor, B::Tensor), B::Error> {
+    let filters = call.input(1)?;
     let (&[batch, channels, _], &[_, _, width]) = (x.shape(), filters.shape()) else {
         return Err(call
             .wrong(NodePart::other("operands"), "of rank 3 are expected: the sequence and the filters")
             .into());
     };
-    let Some(before) = width.checked_sub(1) else {
-        return Err(call.wrong(NodePart::Operand(1), "has filters of no elements").into());
+    let Some(before) = width.checked_sub(1).and_then(|steps| steps.checked_mul(dilation as usize)) else {
+        return Err(call.wrong(NodePart::Operand(1), "has filters of no elements, or too large ones").into());
     };
     let swish = match call.text_or("activation", "none")? {
         "none" => false,
@@ -35,19 +93,20 @@ pub(super) fn causal_conv<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -
             return Err(call.wrong("activation", problem).into());
         }
     };
-    let past = match call.optional(3) {
+    let past = match past {
         Some(past) => past.clone(),
         None => on.zeros(&[batch, channels, before], x.dtype())?,
     };
     let all = on.concat(&[&past, x], 2)?;
-    let options = ConvOptions { group: channels as i64, ..Default::default() };
+    let dilations = [dilation];
+    let options = ConvOptions { group: channels as i64, dilations: &dilations, ..Default::default() };
     let mut y = on.conv(&all, filters, call.optional(2), options)?;
     if swish {
         y = math::widened(on, &y, DataType::F32, |y| on.swish(y, 1.0))?;
     }
     let length = all.shape().last().copied().unwrap_or(0);
     let state = on.slice(&all, &[length.saturating_sub(before) as i64], &[length as i64], &[2], &[])?;
-    Ok(smallvec![Some(y), Some(state)])
+    Ok((y, state))
 }
 
 /// How the state follows from the last one.
@@ -59,8 +118,29 @@ struct Rule {
     delta: bool,
 }
 
-/// `LinearAttention`, one step for each position, in `f32`.
+/// `LinearAttention`.
 pub(super) fn linear_attention<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {
+    stepped(on, call)
+}
+
+/// `LinearAttention` of ONNX Runtime, without a window of states.
+pub(super) fn linear_attention_of_runtime<B: Ops + ?Sized>(
+    on: &B,
+    call: &Call<'_, B::Tensor>,
+) -> OpResult<B> {
+    let names = ["chunk_size", "kv_num_heads", "q_num_heads", "scale", "state_window", "update_rule"];
+    microsoft::only(call, &names)?;
+    let window = call.int_or("state_window", 0)?;
+    if window != 0 {
+        return Err(call
+            .wrong("state_window", format!("is {window}, which is not served; expected 0"))
+            .into());
+    }
+    stepped(on, call)
+}
+
+/// One step for each position, in `f32`.
+fn stepped<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {
     let rule = match call.text_or("update_rule", "gated_delta")? {
         "linear" => Rule { gated: false, delta: false },
         "gated" => Rule { gated: true, delta: false },

@@ -21,7 +21,7 @@ operators! {
         LayerNormalization => Primitives(layer_normalization), infer: By(infer::attention::normalization), halves: Once;
         LogSoftmax: 1 => Primitives(joint_log_softmax), 13 => Primitives(log_softmax), infer: Same, halves: Once;
         LpNormalization => Primitives(lp_normalization), infer: Same;
-        MeanVarianceNormalization => Primitives(mean_variance_normalization), infer: Same;
+        MeanVarianceNormalization: 1 => Primitives(mean_variance_by_channel), 9 => Primitives(mean_variance_normalization), infer: Same;
         RMSNormalization => Primitives(rms_normalization), infer: By(infer::elements::scaled), halves: Once;
         Softmax: 1 => Primitives(joint_softmax), 13 => Primitives(softmax), infer: Same, halves: Once;
     }
@@ -234,6 +234,20 @@ pub(super) fn mean_variance_normalization<B: Ops + ?Sized>(
     let axes = call.ints("axes")?.unwrap_or(&[0, 2, 3]);
     // The operator's own epsilon, which no attribute sets.
     Ok(one(moments(on, call.input(0)?, axes, 1e-9)?.normal))
+}
+
+/// `MeanVarianceNormalization` before opset 9, when it was experimental: each channel by itself, or all together.
+pub(super) fn mean_variance_by_channel<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {
+    super::microsoft::only(call, &["across_channels", "normalize_variance"])?;
+    let x = call.input(0)?;
+    let together = call.flag("across_channels", false)?;
+    let axes: Vec<i64> = (0..x.rank() as i64).filter(|&axis| together || axis != 1).collect();
+    // There was no epsilon.
+    let moments = moments(on, x, &axes, 0.0)?;
+    if call.flag("normalize_variance", true)? {
+        return Ok(one(moments.normal));
+    }
+    Ok(one(on.sub(x, &moments.mean)?))
 }
 
 /// `LpNormalization`: divides by the norm along `axis`; what has norm 0 stays 0.

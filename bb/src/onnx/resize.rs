@@ -246,22 +246,7 @@ pub(super) fn resize<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpR
         } else {
             let stretch = if antialias { s.scale.min(1.0) } else { 1.0 };
             let shares = Shares { from: s.from, cubic, stretch, exclude };
-            if let Some(sum) = by_taps(on, &y, s.axis, &shares, &positions)? {
-                y = sum;
-                continue;
-            }
-            let matrix = weights(&shares, &positions).map_err(Error::from)?;
-            let matrix = matrix.ok_or_else(|| {
-                call.wrong("scales", format!("makes {} weights for an axis", s.from.saturating_mul(s.to)))
-            })?;
-            let matrix = math::to(on, &on.host(&[s.from, s.to], &matrix)?, y.dtype())?;
-            let mut perm: Vec<i64> = (0..x.rank() as i64).collect();
-            perm.swap(s.axis, x.rank() - 1);
-            if s.axis + 1 == x.rank() {
-                on.matmul(&y, &matrix)?
-            } else {
-                on.transpose(&on.matmul(&on.transpose(&y, &perm)?, &matrix)?, &perm)?
-            }
+            between(on, call, &y, s.axis, &shares, &positions)?
         };
     }
     if let Some(outside) = outside {
@@ -272,6 +257,60 @@ pub(super) fn resize<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpR
         y = on.r#where(&outside, &value, &y)?;
     }
     Ok(one(narrowed(on, &y, x.dtype())?))
+}
+
+/// Resizes an axis by weighted sums of neighbours: by gathers or a product with a matrix, whichever costs less.
+fn between<B: Ops + ?Sized>(
+    on: &B,
+    call: &Call<'_, B::Tensor>,
+    y: &B::Tensor,
+    axis: usize,
+    shares: &Shares,
+    positions: &[f64],
+) -> Result<B::Tensor, B::Error> {
+    if let Some(sum) = by_taps(on, y, axis, shares, positions)? {
+        return Ok(sum);
+    }
+    let (from, to) = (shares.from, positions.len());
+    let matrix = weights(shares, positions).map_err(Error::from)?;
+    let matrix = matrix.ok_or_else(|| {
+        call.wrong("scales", format!("makes {} weights for an axis", from.saturating_mul(to)))
+    })?;
+    let matrix = math::to(on, &on.host(&[from, to], &matrix)?, y.dtype())?;
+    let mut perm: Vec<i64> = (0..y.rank() as i64).collect();
+    perm.swap(axis, y.rank() - 1);
+    if axis + 1 == y.rank() {
+        on.matmul(y, &matrix)
+    } else {
+        on.transpose(&on.matmul(&on.transpose(y, &perm)?, &matrix)?, &perm)
+    }
+}
+
+/// Makes each axis as often as large as `times` says, with straight lines between the elements.
+pub(super) fn stretched<B: Ops + ?Sized>(
+    on: &B,
+    call: &Call<'_, B::Tensor>,
+    x: &B::Tensor,
+    times: &[i64],
+    transform: &str,
+) -> Result<B::Tensor, B::Error> {
+    let mut y = x.clone();
+    for (axis, &times) in times.iter().enumerate().filter(|(_, times)| **times != 1) {
+        let from = x.shape().get(axis).copied().unwrap_or(0);
+        let to = usize::try_from(times).ok().and_then(|times| from.checked_mul(times)).unwrap_or(usize::MAX);
+        if to > MOST {
+            return Err(call.wrong("scales", format!("has {times} for an extent of {from}")).into());
+        }
+        let scaled = Scaled { axis, from, to, scale: times as f64, region: (0.0, 1.0) };
+        let positions: Option<Vec<f64>> = (0..to).map(|i| scaled.position(transform, i)).collect();
+        let Some(positions) = positions else {
+            let problem = format!("is `{transform}`, which is none");
+            return Err(call.wrong("coordinate_transformation_mode", problem).into());
+        };
+        let shares = Shares { from, cubic: None, stretch: 1.0, exclude: false };
+        y = between(on, call, &y, axis, &shares, &positions)?;
+    }
+    Ok(y)
 }
 
 /// Reads how often each element is repeated, where each dimension is as often as large, whatever its extent.
@@ -308,7 +347,7 @@ fn whole_scales<B: Ops + ?Sized>(
 }
 
 /// Repeats each element along each dimension.
-fn repeated<B: Ops + ?Sized>(on: &B, x: &B::Tensor, times: &[i64]) -> Result<B::Tensor, B::Error> {
+pub(super) fn repeated<B: Ops + ?Sized>(on: &B, x: &B::Tensor, times: &[i64]) -> Result<B::Tensor, B::Error> {
     let mut y = x.clone();
     for (axis, times) in times.iter().enumerate().filter(|(_, times)| **times > 1) {
         let times = Extent::from(*times);

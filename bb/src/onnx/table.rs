@@ -59,6 +59,7 @@ topics! {
     control,
     cumulative,
     determinant,
+    early,
     einsum,
     flex_attention,
     gradient,
@@ -69,15 +70,21 @@ topics! {
     microsoft,
     microsoft::attention,
     microsoft::blocks,
+    microsoft::channels_last,
     microsoft::crop,
+    microsoft::decoding,
     microsoft::distance,
     microsoft::fused,
+    microsoft::gates,
     microsoft::group_query,
     microsoft::hash,
     microsoft::inverse,
+    microsoft::nchwc,
     microsoft::older,
     microsoft::quantized,
+    microsoft::rotary,
     microsoft::tokenizer,
+    microsoft::unfold,
     ml::ensemble,
     ml::features,
     ml::labels,
@@ -227,8 +234,8 @@ mod tests {
             .filter(|(domain, name, from)| !begins(domain, name, *from))
             .map(|f| (f.1, f.2))
             .collect();
-        // Caffe2 and early exporters wrote it before ONNX had it.
-        assert_eq!(others, [("ThresholdedRelu", 1)].into());
+        // Caffe2 and early exporters wrote them before ONNX had them.
+        assert_eq!(others, [("MeanVarianceNormalization", 1), ("ThresholdedRelu", 1)].into());
     }
 
     #[test]

@@ -15,6 +15,9 @@ pub(crate) fn how(node: &Node, natives: &[(Family, OpSet)], count: Option<usize>
 /// program.
 const MORE: &[(&str, &str)] = &[("com.microsoft", "Attention"), ("com.microsoft", "FusedConv")];
 
+/// Domains whose operators have the names of ONNX's, and operands in other orders.
+const OTHER_ORDERS: &[&str] = &["com.microsoft.nchwc", "com.ms.internal.nhwc"];
+
 /// Returns how a version of an operator runs.
 pub(crate) fn how_version(
     domain: &str,
@@ -36,7 +39,7 @@ pub(crate) fn how_version(
         return How::Unsupported;
     };
     let primitive = domain.is_empty() && Primitive::from_name(name).is_some();
-    let is_more = MORE.contains(&(domain, name));
+    let is_more = MORE.contains(&(domain, name)) || OTHER_ORDERS.contains(&domain);
     if primitive || (!is_more && crate::ext::is_native(name, natives)) {
         return How::Native;
     }

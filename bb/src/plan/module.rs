@@ -51,6 +51,7 @@ impl Module {
     /// Wraps a checked graph.
     pub fn new(mut graph: Graph) -> Module {
         crate::onnx::prepare_gradients(&mut graph);
+        crate::onnx::prepare_blocks(&mut graph);
         Module { graph: Arc::new(graph), saved: None }
     }
 

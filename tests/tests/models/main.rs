@@ -3,5 +3,6 @@
 mod exported;
 mod items;
 mod models;
+mod optimised;
 mod saved;
 mod tracing;

@@ -4,3 +4,4 @@ mod architecture;
 mod guide;
 mod limits;
 mod operators;
+mod runtime;

@@ -71,7 +71,7 @@ fn written() -> String {
     let missing = list(missing.into_iter().map(|v| (v.domain, v.name, v.since)));
     out += "\n## Unsupported\n\n";
     out += if missing.is_empty() { "None.\n" } else { &missing };
-    out
+    out + &super::runtime::section()
 }
 
 #[test]

@@ -93,6 +93,45 @@ pub(in crate::onnx) fn causal_conv(at: At<'_>) -> Option<Types> {
     Some(vec![at.ty(0).clone(), tensor(at.dtype(0), state())])
 }
 
+/// `CausalConvWithState` of ONNX Runtime, whose channels may be last.
+pub(in crate::onnx) fn causal_conv_of_runtime(at: At<'_>) -> Option<Types> {
+    let last = at.int("channels_last", 0)? != 0;
+    let state = || {
+        let (x, [_, _, width]) = (at.dims(0)?, at.dims(1)?) else { return None };
+        let kept = scaled(&bb_ir::infer::rule::shifted(width, -1), at.int("dilation", 1)?);
+        let mut state = x.to_vec();
+        *state.get_mut(if last { 1 } else { 2 })? = kept;
+        Some(state)
+    };
+    Some(vec![at.ty(0).clone(), tensor(at.dtype(0), state())])
+}
+
+/// `NGramRepeatBlock`: like the scores, which are operand 1.
+pub(in crate::onnx) fn scores(at: At<'_>) -> Option<Types> {
+    Some(vec![at.ty(1).clone()])
+}
+
+/// `LinearAttentionGate`: two results like the operands of which they are made.
+pub(in crate::onnx) fn gates(at: At<'_>) -> Option<Types> {
+    Some(vec![at.ty(0).clone(), at.ty(3).clone()])
+}
+
+/// `EngramGate`: two results like the keys.
+pub(in crate::onnx) fn engram(at: At<'_>) -> Option<Types> {
+    Some(vec![at.ty(0).clone(), at.ty(0).clone()])
+}
+
+/// `HyperConnectionPreMix`: one stream of several.
+pub(in crate::onnx) fn pre_mix(at: At<'_>) -> Option<Types> {
+    let branches = at.int("num_branches", 0)?;
+    let shape = |x: &[Dim]| match x {
+        [before @ .., _, width] if branches == 0 => Some([before, std::slice::from_ref(width)].concat()),
+        [before @ .., all] if branches > 0 => Some([before, &[divided(all, branches)]].concat()),
+        _ => None,
+    };
+    at.one(at.dtype(0), at.dims(0).and_then(shape))
+}
+
 /// `Attention` and `QAttention` of ONNX Runtime, whose projections are one product.
 pub(in crate::onnx) fn merged(at: At<'_>) -> Option<Types> {
     let quantised = at.node.op_type == "QAttention";

@@ -5,6 +5,7 @@
 
 pub(in crate::onnx) mod attention;
 pub(in crate::onnx) mod collections;
+pub(in crate::onnx) mod early;
 pub(in crate::onnx) mod elements;
 pub(in crate::onnx) mod ml;
 pub(in crate::onnx) mod movement;

@@ -1,7 +1,7 @@
 //! Rules of operators that move elements, and of those that tell shapes.
 
 use bb_ir::graph::{Dim, DimExpr};
-use bb_ir::infer::rule::{At, Types, axis};
+use bb_ir::infer::rule::{At, Types, axis, tensor};
 use bb_ir::infer::rule::{Contents, Entry};
 use bb_ir::infer::rule::{divided, extent, product, scaled, shifted, told};
 use bb_ir::infer::{self, Aspect, Extent, broadcast, range_count, rescaled};
@@ -93,6 +93,35 @@ pub(in crate::onnx) fn gather_nd(at: At<'_>) -> Option<Types> {
         Some([outer, rest].concat())
     };
     at.one(at.dtype(0), shape())
+}
+
+/// `UnfoldTensor`: windows of an axis, whose elements are a new last dimension.
+pub(in crate::onnx) fn unfold(at: At<'_>) -> Option<Types> {
+    let shape = |x: &[Dim]| {
+        let (size, step) = (at.int("size", 0)?, at.int("step", 1)?);
+        let mut out = x.to_vec();
+        let dim = out.get_mut(axis(at.int("dim", -1)?, x.len())?)?;
+        if size < 1 || step < 1 {
+            return None;
+        }
+        *dim = shifted(&divided(&shifted(dim, size.checked_neg()?), step), 1);
+        out.push(extent(size));
+        Some(out)
+    };
+    at.one(at.dtype(0), at.dims(0).and_then(shape))
+}
+
+/// A vector whose extent the elements tell, and the second result, of one element.
+pub(in crate::onnx) fn bifurcation(at: At<'_>) -> Option<Types> {
+    Some(vec![
+        tensor(at.dtype(1), Some(vec![Dim::Unknown])),
+        tensor(at.dtype(2), at.dims(2).map(<[Dim]>::to_vec)),
+    ])
+}
+
+/// `DynamicTimeWarping`: a path of points.
+pub(in crate::onnx) fn warping(at: At<'_>) -> Option<Types> {
+    at.one(Some(DataType::I32), Some(vec![Dim::Known(2), Dim::Unknown]))
 }
 
 /// `ExpandDims`: a new dimension of one element.

@@ -45,6 +45,15 @@ pub(in crate::onnx) fn matmul_integer(at: At<'_>) -> Option<Types> {
     at.one(Some(DataType::I32), product(at, 1))
 }
 
+/// `MatMulInteger16`: of 32 bits, with a sign unless both operands have none.
+pub(in crate::onnx) fn integers16(at: At<'_>) -> Option<Types> {
+    let dtype = match (at.dtype(0)?, at.dtype(1)?) {
+        (DataType::U16, DataType::U16) => DataType::U32,
+        _ => DataType::I32,
+    };
+    at.one(Some(dtype), product(at, 1))
+}
+
 pub(in crate::onnx) fn qlinear_matmul(at: At<'_>) -> Option<Types> {
     at.one(at.dtype(7), product(at, 3))
 }

@@ -70,6 +70,50 @@ pub(in crate::onnx) fn nhwc_pool(at: At<'_>) -> Option<Types> {
     at.one(at.dtype(0), at.dims(0).and_then(|x| last(x, |x| pooled(at, x))))
 }
 
+/// Pooling of all that is between the first dimension and the last, the channels.
+pub(in crate::onnx) fn nhwc_global_pool(at: At<'_>) -> Option<Types> {
+    at.one(at.dtype(0), at.dims(0).and_then(|x| last(x, whole)))
+}
+
+/// A convolution whose channels are last, but for those of the filters.
+pub(in crate::onnx) fn nhwc_conv(at: At<'_>) -> Option<Types> {
+    at.one(at.dtype(0), at.dims(0).and_then(|x| last(x, |x| convolved(at, x, 1))))
+}
+
+/// `ReorderInput`: the channels second, and as many as whole blocks have, of a size that the graph tells or the processor.
+pub(in crate::onnx) fn reorder_input(at: At<'_>) -> Option<Types> {
+    let shape = || {
+        let [n, rest @ ..] = at.dims(0)? else { return None };
+        let [a, b, c] = rest else { return None };
+        let [c, h, w] = if at.int("channels_last", 0)? == 0 { [a, b, c] } else { [c, a, b] };
+        let whole = c.number().is_some_and(|c| c % 16 == 0);
+        Some(vec![n.clone(), if whole { c.clone() } else { Dim::Unknown }, h.clone(), w.clone()])
+    };
+    at.one(at.dtype(0), shape())
+}
+
+/// `ReorderOutput`: as many channels as are told.
+pub(in crate::onnx) fn reorder_output(at: At<'_>) -> Option<Types> {
+    let shape = || {
+        let [n, _, h, w] = at.dims(0)? else { return None };
+        let c = extent(at.int("channels", 0)?);
+        Some(match at.int("channels_last", 0)? != 0 {
+            true => vec![n.clone(), h.clone(), w.clone(), c],
+            false => vec![n.clone(), c, h.clone(), w.clone()],
+        })
+    };
+    at.one(at.dtype(0), shape())
+}
+
+/// `Upsample` of blocks of channels: each extent so many times.
+pub(in crate::onnx) fn scaled_by_ints(at: At<'_>) -> Option<Types> {
+    let shape = |x: &[Dim]| {
+        let scales = at.ints("scales")?;
+        (scales.len() == x.len()).then(|| x.iter().zip(scales).map(|(d, &n)| scaled(d, n)).collect())
+    };
+    at.one(at.dtype(0), at.dims(0).and_then(shape))
+}
+
 /// The extents of the convolution of `x` with the kernels that are the operand `weights`.
 fn convolved(at: At<'_>, x: &[Dim], weights: usize) -> Option<Vec<Dim>> {
     let [n, _, spatial @ ..] = x else { return None };

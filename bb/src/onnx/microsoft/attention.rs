@@ -27,7 +27,7 @@ struct Heads<T> {
 }
 
 /// Reads the number of heads.
-fn heads<T>(call: &Call<'_, T>) -> Result<usize, Error> {
+pub(super) fn heads<T>(call: &Call<'_, T>) -> Result<usize, Error> {
     let count = call.int("num_heads")?;
     usize::try_from(count)
         .ok()
@@ -110,9 +110,11 @@ fn kept<B: Ops + ?Sized>(
         let part = on.slice(mask, &[from as i64], &[(from + batch) as i64], &[0], &[])?;
         on.reshape(&part, &[batch, 1, 1, 1])
     };
+    let packed = batch.checked_mul(3).and_then(|three| three.checked_add(2));
     match *mask.shape() {
-        // Ends of the sequences, and their starts.
-        [n] if n == batch => on.less(&places, &bounds(0)?),
+        // Ends of the sequences, and their starts. Of `[3 * batch + 2]` the first are the ends; where sequences begin in a
+        // batch without padding follows, and this batch has padding.
+        [n] if n == batch || Some(n) == packed => on.less(&places, &bounds(0)?),
         [n] if n == 2 * batch => {
             on.and(&on.less(&places, &bounds(0)?)?, &on.greater_or_equal(&places, &bounds(batch)?)?)
         }
@@ -262,26 +264,8 @@ pub(in crate::onnx) fn rotary_embedding<B: Ops + ?Sized>(on: &B, call: &Call<'_,
     if call.flag("is_packed_batching", false)? {
         return Err(call.wrong("is_packed_batching", "is not served").into());
     }
-    let (x, ids, cos, sin) = (call.input(0)?, call.input(1)?, call.input(2)?, call.input(3)?);
-    let dim = Some(call.int_or("rotary_embedding_dim", 0)?).filter(|&d| d > 0);
-    let by_heads = match *x.shape() {
-        [_, _, _, _] => x.clone(),
-        [_, _, width] => {
-            let count = if dim.is_some() {
-                heads(call)?
-            } else {
-                // The caches have an angle for each pair of a head.
-                let size = 2 * cos.shape().last().copied().unwrap_or(0);
-                width.checked_div(size).unwrap_or(0).max(1)
-            };
-            split_heads(on, call, x, count)?
-        }
-        _ => {
-            return Err(call
-                .wrong(NodePart::Operand(0), format!("has rank {}, expected 3 or 4", x.rank()))
-                .into());
-        }
-    };
+    let (ids, cos, sin) = (call.input(1)?, call.input(2)?, call.input(3)?);
+    let by_heads = to_rotate(on, call, cos)?;
     let length = by_heads.shape().get(2).copied().unwrap_or(0);
     let ids = if ids.rank() == 1 {
         let steps = counted(on, &[1, length], 1)?;
@@ -289,10 +273,48 @@ pub(in crate::onnx) fn rotary_embedding<B: Ops + ?Sized>(on: &B, call: &Call<'_,
     } else {
         ids.clone()
     };
-    let chosen = |table: &B::Tensor| on.unsqueeze(&on.gather(table, &ids, 0)?, &[1]);
-    let options = RotateOptions { dim, interleaved: call.flag("interleaved", false)? };
-    let y = on.rotate(&by_heads, &chosen(cos)?, &chosen(sin)?, options)?;
+    let chosen = |table: &B::Tensor| on.gather(table, &ids, 0);
+    rotated(on, call, &by_heads, [&chosen(cos)?, &chosen(sin)?])
+}
+
+/// The number of elements of a head that are rotated, unless these are all.
+fn rotated_size<T>(call: &Call<'_, T>) -> Result<Option<i64>, Error> {
+    Ok(Some(call.int_or("rotary_embedding_dim", 0)?).filter(|&d| d > 0))
+}
+
+/// Operand 0 by heads, as large as the table of cosines tells.
+pub(super) fn to_rotate<B: Ops + ?Sized>(
+    on: &B,
+    call: &Call<'_, B::Tensor>,
+    cos: &B::Tensor,
+) -> Result<B::Tensor, B::Error> {
+    let x = call.input(0)?;
+    match *x.shape() {
+        [_, _, _, _] => Ok(x.clone()),
+        [_, _, width] => {
+            let count = if rotated_size(call)?.is_some() {
+                heads(call)?
+            } else {
+                // The caches have an angle for each pair of a head.
+                let size = 2 * cos.shape().last().copied().unwrap_or(0);
+                width.checked_div(size).unwrap_or(0).max(1)
+            };
+            split_heads(on, call, x, count)
+        }
+        _ => Err(call.wrong(NodePart::Operand(0), format!("has rank {}, expected 3 or 4", x.rank())).into()),
+    }
+}
+
+/// Rotates pairs by angles, whose cosines and sines are `[batch, length, pairs]`, and joins the heads if operand 0 has none.
+pub(super) fn rotated<B: Ops + ?Sized>(
+    on: &B,
+    call: &Call<'_, B::Tensor>,
+    by_heads: &B::Tensor,
+    [cos, sin]: [&B::Tensor; 2],
+) -> OpResult<B> {
+    let options = RotateOptions { dim: rotated_size(call)?, interleaved: call.flag("interleaved", false)? };
+    let y = on.rotate(by_heads, &on.unsqueeze(cos, &[1])?, &on.unsqueeze(sin, &[1])?, options)?;
     let scale = call.float_or("scale", 1.0)?;
     let y = if scale == 1.0 { y } else { on.mul(&y, &on.scalar_like(&y, scale)?)? };
-    Ok(one(if x.rank() == 3 { join_heads(on, &y)? } else { y }))
+    Ok(one(if call.input(0)?.rank() == 3 { join_heads(on, &y)? } else { y }))
 }

@@ -64,25 +64,26 @@ fn by_attributes<B: Ops + ?Sized>(
 
 /// `FusedConv`: a convolution, what is added to it, and a function of the sum.
 pub(in crate::onnx) fn fused_conv<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {
-    only(
-        call,
-        &[
-            "activation",
-            "activation_params",
-            "auto_pad",
-            "dilations",
-            "group",
-            "kernel_shape",
-            "pads",
-            "strides",
-        ],
-    )?;
+    only(call, &CONV)?;
     let y = window::plain_conv(on, call, call.input(0)?, call.input(1)?, call.optional(2))?;
     let y = super::plus(on, &y, call.optional(3))?;
-    let Some(name) = call.text("activation")?.filter(|name| !name.is_empty()) else { return Ok(one(y)) };
+    Ok(one(by_list(on, call, y)?))
+}
+
+/// The attributes of a convolution, and of the function of its result that [`by_list`] reads.
+pub(super) const CONV: [&str; 8] =
+    ["activation", "activation_params", "auto_pad", "dilations", "group", "kernel_shape", "pads", "strides"];
+
+/// Applies the function that `activation` says, if there is one, with the parameters that are a list.
+pub(super) fn by_list<B: Ops + ?Sized>(
+    on: &B,
+    call: &Call<'_, B::Tensor>,
+    x: B::Tensor,
+) -> Result<B::Tensor, B::Error> {
+    let Some(name) = call.text("activation")?.filter(|name| !name.is_empty()) else { return Ok(x) };
     let params = call.floats("activation_params")?.unwrap_or_default();
     let param = |index: usize| params.get(index).copied();
-    Ok(one(activated(on, call, &y, name, [param(0), param(1), param(2)])?))
+    activated(on, call, &x, name, [param(0), param(1), param(2)])
 }
 
 /// `FusedGemm`: `Gemm`, and a function of its result.

@@ -7,15 +7,24 @@
 
 pub(super) mod attention;
 pub(super) mod blocks;
+pub(super) mod channels_last;
 pub(super) mod crop;
+pub(super) mod decoding;
 pub(super) mod distance;
 pub(super) mod fused;
+pub(super) mod gates;
 pub(super) mod group_query;
 pub(super) mod hash;
 pub(super) mod inverse;
+pub(super) mod nchwc;
+mod nchwc_block;
 pub(super) mod older;
 pub(super) mod quantized;
+pub(super) mod rotary;
 pub(super) mod tokenizer;
+pub(super) mod unfold;
+
+pub(crate) use nchwc_block::prepare as prepare_blocks;
 
 use super::call::{Call, OpOutputs, OpResult, one};
 use super::normalize as n;
@@ -42,7 +51,7 @@ operators! {
 }
 
 /// Refuses attributes that are not among `known`; names with two underscores belong to whoever wrote the model.
-fn only<T>(call: &Call<'_, T>, known: &[&str]) -> Result<(), Error> {
+pub(super) fn only<T>(call: &Call<'_, T>, known: &[&str]) -> Result<(), Error> {
     match call.attribute_names().find(|name| !name.starts_with("__") && !known.contains(name)) {
         Some(name) => Err(call.wrong(name, "is no attribute that the operator is served with")),
         None => Ok(()),

@@ -1,5 +1,6 @@
 //! Operators on quantised tensors: integers that stand for multiples of a scale.
 
+use super::channels_last::second;
 use super::only;
 use crate::error::NodePart;
 use crate::ext::{Ops, math, quant, types};
@@ -14,8 +15,8 @@ operators! {
         DequantizeLinear => Primitives(dequantize), infer: By(infer::ml::numbers_of), halves: Once;
         DynamicQuantizeLSTM => Primitives(dynamic_quantize_lstm), infer: By(infer::products::recurrent), halves: Once;
         DynamicQuantizeMatMul => Primitives(dynamic_quantize_matmul), infer: By(infer::ml::scaled_product);
+        MatMulInteger16 => Primitives(matmul_integer16), infer: By(infer::products::integers16), halves: Once;
         MatMulIntegerToFloat => Primitives(matmul_integer_to_float), infer: By(infer::ml::scaled_product);
-        NhwcMaxPool => Primitives(nhwc_max_pool), infer: By(infer::windows::nhwc_pool), halves: Moves;
         QGemm => Primitives(q_gemm), infer: By(infer::products::q_gemm), halves: Once;
         QLinearAdd => Primitives(qlinear_add), infer: By(infer::products::qlinear_elements), halves: Once;
         QLinearAveragePool => Primitives(qlinear_average_pool), infer: By(infer::windows::qlinear_pool), halves: Once;
@@ -175,14 +176,6 @@ pub(in crate::onnx) fn softmax<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tenso
     quantized(on, call, &y, 3, call.input(0)?.dtype())
 }
 
-/// The order of dimensions that has the channels second, if they are last, and the order back.
-fn channels_last(rank: usize) -> [Vec<i64>; 2] {
-    let last = rank.max(2) as i64 - 1;
-    let to = [0, last].into_iter().chain(1..last).collect();
-    let back = std::iter::once(0).chain(2..=last).chain([1]).collect();
-    [to, back]
-}
-
 /// Applies `f` to `x` with the channels second.
 fn channels_second<B: Ops + ?Sized>(
     on: &B,
@@ -193,8 +186,7 @@ fn channels_second<B: Ops + ?Sized>(
     if !call.flag("channels_last", false)? || x.rank() < 3 {
         return f(x);
     }
-    let [to, back] = channels_last(x.rank());
-    on.transpose(&f(&on.transpose(x, &to)?)?, &back)
+    second(on, x, f)
 }
 
 /// Applies `pool` to the numbers of operand 0, the channels second.
@@ -274,6 +266,21 @@ pub(in crate::onnx) fn dynamic_quantize_lstm<B: Ops + ?Sized>(
     recurrent::quantized_lstm(on, call)
 }
 
+/// `MatMulInteger16`: a product of integers of 16 bits, whose sums have 32.
+pub(in crate::onnx) fn matmul_integer16<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {
+    only(call, &[])?;
+    let (a, b) = (call.input(0)?, call.input(1)?);
+    for (index, x) in [(0, a), (1, b)] {
+        if !matches!(x.dtype(), DataType::I16 | DataType::U16) {
+            let problem = format!("has elements of {}, expected i16 or u16", x.dtype());
+            return Err(call.wrong(NodePart::Operand(index), problem).into());
+        }
+    }
+    let unsigned = a.dtype() == DataType::U16 && b.dtype() == DataType::U16;
+    let dtype = if unsigned { DataType::U32 } else { DataType::I32 };
+    Ok(one(on.matmul(&math::to(on, a, dtype)?, &math::to(on, b, dtype)?)?))
+}
+
 /// `MatMulIntegerToFloat`.
 pub(in crate::onnx) fn matmul_integer_to_float<B: Ops + ?Sized>(
     on: &B,
@@ -328,15 +335,6 @@ pub(in crate::onnx) fn conv<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>)
     only(call, &["auto_pad", "channels_last", "dilations", "group", "kernel_shape", "pads", "strides"])?;
     let x = call.input(0)?;
     Ok(one(channels_second(on, call, x, |x| crate::onnx::quant::plain_qlinear_conv(on, call, x))?))
-}
-
-/// `NhwcMaxPool`: the channels last.
-pub(in crate::onnx) fn nhwc_max_pool<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {
-    only(call, &["auto_pad", "ceil_mode", "dilations", "kernel_shape", "pads", "strides"])?;
-    let x = call.input(0)?;
-    let [to, back] = channels_last(x.rank());
-    let y = window::plain_max_pool(on, call, &on.transpose(x, &to)?)?;
-    Ok(one(on.transpose(&y, &back)?))
 }
 
 /// `QLinearWhere`.
