@@ -128,7 +128,7 @@ pub(super) fn copy<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpRes
 /// holds; and more behind them.
 fn filled<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> Result<Vec<Extent>, B::Error> {
     let mut shape = match call.optional(0) {
-        Some(x) if call.flag("input_as_shape", false)? => on.extents_of(&math::to(on, x, DataType::I64)?)?,
+        Some(x) if call.flag("input_as_shape", false)? => on.extents_of(x)?,
         Some(x) => on.extents(x).into_vec(),
         None => {
             let list = call.ints("shape")?.unwrap_or_default();

@@ -120,6 +120,8 @@ fn all() -> Vec<Long> {
     );
     let trained =
         |n: usize| vec![floats(&[n]), TensorData::scalar(0.5f32), TensorData::bools(&[], &[true]).unwrap()];
+    let hashed = with_int(with_int(ternary("NGramHashMapping"), "max_ngram_size", 2), "n_head_per_ngram", 1);
+    let hashed = with_int(hashed, "pad_id", 0);
     vec![
         long(unary("Unique"), MANY, one),
         long(of(MS, node("Unique", &["a"], &["y", "i", "n"])), MANY, one),
@@ -141,6 +143,20 @@ fn all() -> Vec<Long> {
         long(mapped("CategoryMapper"), MANY, |n| vec![texts(n)]),
         long(encoded, MANY, |n| vec![texts(n)]),
         long(of(MS, unary("MurmurHash3")), MANY, |n| vec![texts(n)]),
+        long(of(MS, node("BifurcationDetector", &["a", "b", "c"], &["y", "i"])), MANY, |n| {
+            vec![places(n), TensorData::new(&[1], &[0i64]).unwrap(), TensorData::new(&[1], &[0i64]).unwrap()]
+        }),
+        long(of(MS, unary("DynamicTimeWarping")), MANY, |n| vec![floats(&[n / 4, 4])]),
+        long(of(MS, with_int(binary("NGramRepeatBlock"), "ngram_size", 1)), MANY, |n| {
+            vec![places(n).reshaped(&[1, n]).unwrap(), floats(&[1, n])]
+        }),
+        long(of(MS, hashed), MANY, |n| {
+            let two = |a: i64, b: i64| TensorData::new(&[2], &[a, b]).unwrap();
+            vec![places(n).reshaped(&[1, n]).unwrap(), two(3, 5), TensorData::new(&[1], &[97i64]).unwrap()]
+        }),
+        long(of(MS, with_int(binary("MoEGroupRouter"), "top_k", 1)), MANY, |n| {
+            vec![floats(&[n / 4, 4]), floats(&[4])]
+        }),
         long(ternary("Scatter"), MANY, scatter),
         long(ternary("ScatterElements"), MANY, scatter),
         long(ternary("ScatterND"), MANY, |n| {

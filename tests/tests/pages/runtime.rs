@@ -36,8 +36,6 @@ const REASONS: &[(&str, &str)] = &[
     ("MatMulFpQ4", BYTES),
     ("MaxpoolWithMask", INTERNAL),
     ("MoE", DECODERS),
-    ("MoEGroupRouter", DECODERS),
-    ("NGramHashMapping", "hashes of n-grams with a history of tokens: not implemented"),
     ("QMoE", DECODERS),
     ("Sampling", DECODERS),
     (

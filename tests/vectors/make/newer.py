@@ -46,6 +46,34 @@ add("warping_of_one_matrix", "DynamicTimeWarping", {"x": random(1, 6, 3)})
 add("warping_ties", "DynamicTimeWarping", {"x": np.ones((4, 3), np.float32)})
 add("warping_row", "DynamicTimeWarping", {"x": random(1, 4)})
 
+# Words, n-grams and experts.
+words = rng.integers(1, 6, (5, 7)).astype(np.int32)
+for word, length in zip(words, (7, 3, 5, 1, 2)):
+    word[length:] = 0
+letters = {"words": words, "w": random(4, 1, 3, 5), "b": random(4), "table": random(6, 5)}
+add("words", "WordConvEmbedding", letters)
+add("words_sizes", "WordConvEmbedding", letters, {"embedding_size": 4, "conv_window_size": 3, "char_embedding_size": 5})
+add("words_without_letters", "WordConvEmbedding", letters | {"words": np.zeros((2, 4), np.int32)}, expected=np.zeros((2, 4), np.float32))
+add("words_of_other_sizes", "WordConvEmbedding", letters, {"embedding_size": 5}, fails=True)
+for dtype in (np.int32, np.int64):
+    tokens = {"ids": rng.integers(0, 5, (2, 6)).astype(dtype),
+              "factors": rng.integers(-(2**30) if dtype == np.int32 else -(2**62), 2**30, 3).astype(dtype),
+              "sizes": rng.integers(1, 1000, 4).astype(dtype)}
+    more = {"past": rng.integers(0, 5, (2, 2)).astype(dtype), "offsets": rng.integers(0, 100, 4).astype(dtype),
+            "end": np.array(2, dtype), "segments": np.array([[0, 0, 0, 1, 1, 1], [0, 1, 1, 1, 2, 2]], np.int32)}
+    sizes = {"pad_id": 4, "n_head_per_ngram": 2, "max_ngram_size": 3}
+    for name, given, reset in [("", [], 0), ("_past", ["past", "offsets"], 0), ("_end", ["end"], 0), ("_reset", ["past", "end"], 1),
+                               ("_all", list(more), 1)]:
+        operands = tokens | {k: v if k in given else None for k, v in more.items()}
+        add(f"ngram_hashes{name}_{np.dtype(dtype).name}", "NGramHashMapping", operands, sizes | {"reset_on_eos": reset}, outputs=2)
+add("ngram_hashes_of_too_few_factors", "NGramHashMapping", tokens, sizes | {"max_ngram_size": 4}, fails=True)
+logits, bias = random(2, 3, 8), random(8)
+add("router", "MoEGroupRouter", {"x": logits, "bias": bias}, {"top_k": 3, "n_group": 4, "topk_group": 2, "group_topk": 2})
+add("router_of_one_group", "MoEGroupRouter", {"x": logits, "bias": bias}, {"top_k": 2})
+add("router_sentinel", "MoEGroupRouter", {"x": logits, "bias": bias}, {"top_k": 1, "n_group": 2, "group_topk": 9, "router_sentinel": -7.0})
+add("router_scores", "MoEGroupRouter", {"x": logits, "bias": bias}, {"top_k": 2}, outputs=["", "s", "w"])
+add("router_too_many", "MoEGroupRouter", {"x": logits, "bias": bias}, {"top_k": 5, "n_group": 4, "topk_group": 2}, fails=True)
+
 # Integers of 16 bits.
 a, b = rng.integers(-(2**15), 2**15, (2, 3, 4)).astype(np.int16), rng.integers(-2000, 2000, (4, 5)).astype(np.int16)
 wide = lambda x: x.astype(np.int64)

@@ -106,6 +106,33 @@ pub(in crate::onnx) fn causal_conv_of_runtime(at: At<'_>) -> Option<Types> {
     Some(vec![at.ty(0).clone(), tensor(at.dtype(0), state())])
 }
 
+/// `WordConvEmbedding`: a vector for each word.
+pub(in crate::onnx) fn words(at: At<'_>) -> Option<Types> {
+    let shape = || Some(vec![at.dims(0)?.first()?.clone(), at.dims(1)?.first()?.clone()]);
+    at.one(at.dtype(1), shape())
+}
+
+/// `MoEGroupRouter`: a row for each token, a column for each expert.
+pub(in crate::onnx) fn routes(at: At<'_>) -> Option<Types> {
+    let shape = || {
+        let (rows, experts) = (at.dims(0)?.split_last()?.1, at.dims(1)?.first()?);
+        Some(vec![product(rows), experts.clone()])
+    };
+    let full = tensor(Some(DataType::F32), shape());
+    Some(vec![tensor(at.dtype(0), shape()), full.clone(), full])
+}
+
+/// `NGramHashMapping`: hashes by size and head of each token, and the last tokens.
+pub(in crate::onnx) fn ngram_hashes(at: At<'_>) -> Option<Types> {
+    let (history, heads) = (at.int("max_ngram_size", 0)?.checked_sub(1)?, at.int("n_head_per_ngram", 0)?);
+    let shape = |last: Dim, length: bool| {
+        let [batch, steps] = at.dims(0)? else { return None };
+        Some(if length { vec![batch.clone(), steps.clone(), last] } else { vec![batch.clone(), last] })
+    };
+    let width = extent(history.checked_mul(heads)?);
+    Some(vec![tensor(at.dtype(0), shape(width, true)), tensor(at.dtype(0), shape(extent(history), false))])
+}
+
 /// `NGramRepeatBlock`: like the scores, which are operand 1.
 pub(in crate::onnx) fn scores(at: At<'_>) -> Option<Types> {
     Some(vec![at.ty(1).clone()])

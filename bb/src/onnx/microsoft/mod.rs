@@ -3,7 +3,7 @@
 //! Nobody has checked their attributes before, so each function names those that it knows and refuses others.
 //! Operands that ask for what is not served here, such as caches shared between calls, are refused too.
 //!
-//! Source: the schemas of ONNX Runtime 1.31.
+//! Source: the schemas of ONNX Runtime 1.32.
 
 pub(super) mod attention;
 pub(super) mod blocks;
@@ -18,11 +18,14 @@ pub(super) mod hash;
 pub(super) mod inverse;
 pub(super) mod nchwc;
 mod nchwc_block;
+pub(super) mod ngram_hash;
 pub(super) mod older;
 pub(super) mod quantized;
 pub(super) mod rotary;
+pub(super) mod router;
 pub(super) mod tokenizer;
 pub(super) mod unfold;
+pub(super) mod words;
 
 pub(crate) use nchwc_block::prepare as prepare_blocks;
 

@@ -35,6 +35,7 @@ pub(super) const OPERATORS: &[(&str, &str)] = &[
     ("com.microsoft BifurcationDetector", NO_HALVES),
     ("com.microsoft DynamicTimeWarping", NO_HALVES),
     ("com.microsoft MatMulInteger16", NO_HALVES),
+    ("com.microsoft NGramHashMapping", NO_HALVES),
     ("com.microsoft Tokenizer", NO_HALVES),
     ("com.microsoft.nchwc AveragePool", NO_HALVES),
     ("com.microsoft.nchwc Conv", NO_HALVES),
