@@ -5,7 +5,7 @@ use crate::{Error, Module};
 use bb_ir::DataType;
 use bb_ir::check::{CheckOptions, check};
 use bb_ir::graph::{Attribute, Graph, ValueType};
-use bb_ir::proto::ModelProto;
+use bb_ir::proto::{GraphProto, ModelProto};
 
 /// Writes a checked model as it is, but for its functions, which are inlined: nodes, opsets and control flow stay.
 ///
@@ -16,6 +16,7 @@ use bb_ir::proto::ModelProto;
 pub fn inlined(module: &Module) -> Result<ModelProto, Error> {
     let graph = module.graph();
     let (mut proto, opset_import) = (graph.to_proto()?, graph.opsets()?);
+    without_prepared(&mut proto);
     // ONNX's checker refuses a graph without a name.
     if proto.name().is_empty() {
         proto.name = Some("inlined".to_owned());
@@ -33,6 +34,16 @@ pub fn inlined(module: &Module) -> Result<ModelProto, Error> {
     };
     check(&model, &CheckOptions { operators: crate::onnx::OPERATORS, ..CheckOptions::default() })?;
     Ok(model)
+}
+
+/// Removes what [`Module::new`] added to nodes; nesting is bounded, because the graph was checked.
+fn without_prepared(graph: &mut GraphProto) {
+    for node in &mut graph.node {
+        node.attribute.retain(|attribute| !crate::onnx::PREPARED.contains(&attribute.name()));
+        for attribute in &mut node.attribute {
+            attribute.g.iter_mut().chain(&mut attribute.graphs).for_each(without_prepared);
+        }
+    }
 }
 
 /// Collects the element types of a graph; nesting is bounded, because the graph was checked.

@@ -20,7 +20,7 @@ operators! {
 }
 
 /// The attribute under which the graph to be differentiated is handed to the operator.
-const DIFFERENTIATED: &str = "__differentiated";
+pub(super) const DIFFERENTIATED: &str = "__differentiated";
 
 /// The most values that the parts of one graph have together.
 const MOST_VALUES: usize = 1 << 20;

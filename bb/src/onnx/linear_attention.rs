@@ -23,8 +23,9 @@ operators! {
 
 /// `CausalConvWithState`: each channel by a filter of its own, over what came before and what comes.
 pub(super) fn causal_conv<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {
-    let (y, state) = convolved(on, call, call.input(0)?, call.optional(3), 1)?;
-    Ok(smallvec![Some(y), Some(state)])
+    let c = convolved(on, call, call.input(0)?, call.optional(3), 1)?;
+    let state = c.state(on, c.steps)?;
+    Ok(smallvec![Some(c.y), Some(state)])
 }
 
 /// `CausalConvWithState` of ONNX Runtime, whose channels may be last and its filters dilated.
@@ -35,18 +36,17 @@ pub(super) fn causal_conv_of_runtime<B: Ops + ?Sized>(on: &B, call: &Call<'_, B:
     if !(1..1 << 31).contains(&dilation) {
         return Err(call.wrong("dilation", format!("is {dilation}, expected a positive number")).into());
     }
-    for (name, served) in [("ndim", 1), ("state_window", 0)] {
-        let value = call.int_or(name, served)?;
-        if value != served {
-            return Err(call
-                .wrong(name, format!("is {value}, which is not served; expected {served}"))
-                .into());
-        }
+    let rank = call.int_or("ndim", 1)?;
+    if rank != 1 {
+        return Err(call.wrong("ndim", format!("is {rank}, which is not served; expected 1")).into());
     }
+    let window = window(call)?;
     let (x, past) = (call.input(0)?, call.optional(3));
+    let past = past.map(|past| latest(on, past, window)).transpose()?;
     if !call.flag("channels_last", false)? {
-        let (y, state) = convolved(on, call, x, past, dilation)?;
-        return Ok(smallvec![Some(y), Some(state)]);
+        let c = convolved(on, call, x, past.as_ref(), dilation)?;
+        let state = windowed(on, window, c.steps, |step| c.state(on, step))?;
+        return Ok(smallvec![Some(c.y), Some(state)]);
     }
     // All dimensions behind the first two are the channels.
     let extents = on.extents(x);
@@ -63,21 +63,77 @@ pub(super) fn causal_conv_of_runtime<B: Ops + ?Sized>(on: &B, call: &Call<'_, B:
         let shape = [&[on.extent(y, 0), on.extent(y, 2)], channels].concat();
         on.reshape_to(&on.transpose(y, &[0, 2, 1])?, &shape)
     };
-    let past = past.map(second).transpose()?;
-    let (y, state) = convolved(on, call, &second(x)?, past.as_ref(), dilation)?;
-    Ok(smallvec![Some(last(&y)?), Some(last(&state)?)])
+    let past = past.as_ref().map(second).transpose()?;
+    let c = convolved(on, call, &second(x)?, past.as_ref(), dilation)?;
+    let state = windowed(on, window, c.steps, |step| last(&c.state(on, step)?))?;
+    Ok(smallvec![Some(last(&c.y)?), Some(state)])
 }
 
-/// Convolves a sequence with what came before, and returns what the next one needs of both.
+/// Reads how many of the last states there are, each behind another step; 0 stands for the last alone, without a dimension of
+/// its own.
+fn window<T>(call: &Call<'_, T>) -> Result<usize, Error> {
+    let window = call.int_or("state_window", 0)?;
+    usize::try_from(window)
+        .ok()
+        .filter(|window| *window <= 8)
+        .ok_or_else(|| call.wrong("state_window", format!("is {window}, expected 0 to 8")))
+}
+
+/// The last of the states that came.
+fn latest<B: Ops + ?Sized>(on: &B, past: &B::Tensor, window: usize) -> Result<B::Tensor, B::Error> {
+    match window as i64 {
+        0 => Ok(past.clone()),
+        window => on.squeeze(&on.slice(past, &[window - 1], &[window], &[0], &[])?, &[0]),
+    }
+}
+
+/// The states behind the last `steps`; zeros where there were fewer steps than states.
+fn windowed<B: Ops + ?Sized>(
+    on: &B,
+    window: usize,
+    steps: usize,
+    state: impl Fn(usize) -> Result<B::Tensor, B::Error>,
+) -> Result<B::Tensor, B::Error> {
+    let last = state(steps)?;
+    if window == 0 {
+        return Ok(last);
+    }
+    let slot = |at: usize| match (steps + at + 1).checked_sub(window) {
+        Some(step @ 1..) => state(step),
+        _ => on.zeros_like(&last, None),
+    };
+    let slots: Vec<B::Tensor> =
+        (0..window).map(|at| on.unsqueeze(&slot(at)?, &[0])).collect::<Result<_, B::Error>>()?;
+    on.concat(&slots.iter().collect::<Vec<_>>(), 0)
+}
+
+/// A convolution over a sequence and what came before.
+struct Convolved<T> {
+    y: T,
+    /// What came before, and the sequence.
+    all: T,
+    /// How much of what came before each step reads.
+    before: usize,
+    steps: usize,
+}
+
+impl<T: Tensor> Convolved<T> {
+    /// What the next step needs behind so many steps.
+    fn state<B: Ops<Tensor = T> + ?Sized>(&self, on: &B, steps: usize) -> Result<T, B::Error> {
+        on.slice(&self.all, &[steps as i64], &[(steps + self.before) as i64], &[2], &[])
+    }
+}
+
+/// Convolves a sequence with what came before.
 fn convolved<B: Ops + ?Sized>(
     on: &B,
     call: &Call<'_, B::Tensor>,
     x: &B::Tensor,
     past: Option<&B::Tensor>,
     dilation: i64,
-) -> Result<(B::Tensor, B::Tensor), B::Error> {
+) -> Result<Convolved<B::Tensor>, B::Error> {
     let filters = call.input(1)?;
-    let (&[batch, channels, _], &[_, _, width]) = (x.shape(), filters.shape()) else {
+    let (&[batch, channels, steps], &[_, _, width]) = (x.shape(), filters.shape()) else {
         return Err(call
             .wrong(NodePart::other("operands"), "of rank 3 are expected: the sequence and the filters")
             .into());
@@ -94,6 +150,10 @@ fn convolved<B: Ops + ?Sized>(
         }
     };
     let past = match past {
+        Some(past) if past.shape().last() != Some(&before) => {
+            let problem = format!("has the shape {:?}, expected {before} steps", past.shape());
+            return Err(call.wrong(NodePart::Operand(3), problem).into());
+        }
         Some(past) => past.clone(),
         None => on.zeros(&[batch, channels, before], x.dtype())?,
     };
@@ -104,9 +164,7 @@ fn convolved<B: Ops + ?Sized>(
     if swish {
         y = math::widened(on, &y, DataType::F32, |y| on.swish(y, 1.0))?;
     }
-    let length = all.shape().last().copied().unwrap_or(0);
-    let state = on.slice(&all, &[length.saturating_sub(before) as i64], &[length as i64], &[2], &[])?;
-    Ok((y, state))
+    Ok(Convolved { y, all, before, steps })
 }
 
 /// How the state follows from the last one.
@@ -120,7 +178,7 @@ struct Rule {
 
 /// `LinearAttention`.
 pub(super) fn linear_attention<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {
-    stepped(on, call)
+    stepped(on, call, 0)
 }
 
 /// `LinearAttention` of ONNX Runtime, without a window of states.
@@ -130,17 +188,11 @@ pub(super) fn linear_attention_of_runtime<B: Ops + ?Sized>(
 ) -> OpResult<B> {
     let names = ["chunk_size", "kv_num_heads", "q_num_heads", "scale", "state_window", "update_rule"];
     microsoft::only(call, &names)?;
-    let window = call.int_or("state_window", 0)?;
-    if window != 0 {
-        return Err(call
-            .wrong("state_window", format!("is {window}, which is not served; expected 0"))
-            .into());
-    }
-    stepped(on, call)
+    stepped(on, call, window(call)?)
 }
 
 /// One step for each position, in `f32`.
-fn stepped<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {
+fn stepped<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>, window: usize) -> OpResult<B> {
     let rule = match call.text_or("update_rule", "gated_delta")? {
         "linear" => Rule { gated: false, delta: false },
         "gated" => Rule { gated: true, delta: false },
@@ -197,10 +249,12 @@ fn stepped<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {
     let decay = if rule.gated { by_step(4, [heads, width(4, heads)?, 1])? } else { Vec::new() };
     let beta = if rule.delta { by_step(5, [width(5, 1)?, 1, 1])? } else { Vec::new() };
     let mut state = match call.optional(3) {
-        Some(past) => on.unsqueeze(&math::to(on, past, DataType::F32)?, &[0])?,
+        Some(past) => on.unsqueeze(&math::to(on, &latest(on, past, window)?, DataType::F32)?, &[0])?,
         None => on.zeros(&[1, batch, heads, keys, values], DataType::F32)?,
     };
     let mut outputs = Vec::with_capacity(steps);
+    // Those of the last states that are results.
+    let mut states = vec![state.clone()];
     for (step, (((q, k), column), v)) in q.iter().zip(&k).zip(&columns).zip(&v).enumerate() {
         if let Some(decay) = decay.get(step) {
             state = on.mul(&state, decay)?;
@@ -211,6 +265,10 @@ fn stepped<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {
         };
         state = on.add(&state, &on.mul(column, &update)?)?;
         outputs.push(on.matmul(q, &state)?);
+        states.push(state.clone());
+        if states.len() > window.max(1) {
+            states.remove(0);
+        }
     }
     let scale =
         Some(call.float_or("scale", 0.0)?).filter(|&s| s != 0.0).unwrap_or(1.0 / (keys as f64).sqrt());
@@ -221,10 +279,11 @@ fn stepped<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {
         on.reshape(&on.mul(&all, &on.scalar_like(&all, scale)?)?, &[batch, steps, queries * values])?
     };
     let kept = call.optional(3).map_or(query.dtype(), Tensor::dtype);
-    Ok(smallvec![
-        Some(math::to(on, &y, query.dtype())?),
-        Some(math::to(on, &on.squeeze(&state, &[0])?, kept)?)
-    ])
+    let state = windowed(on, window, steps, |step| {
+        let state = states.iter().rev().nth(steps - step).unwrap_or(&state);
+        math::to(on, &on.squeeze(state, &[0])?, kept)
+    })?;
+    Ok(smallvec![Some(math::to(on, &y, query.dtype())?), Some(state)])
 }
 
 /// Reads a number of heads.

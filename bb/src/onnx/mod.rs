@@ -61,6 +61,9 @@ mod training;
 pub(crate) mod vendor;
 mod window;
 
+/// The attributes that preparing a graph adds to nodes.
+pub(crate) const PREPARED: [&str; 2] = [gradient::DIFFERENTIATED, microsoft::BLOCK];
+
 pub use crate::contract::OnnxValue;
 pub use call::{Body, Call, Function, HostFunction, ItemFunction, OpOutputs, OpResult};
 pub(crate) use gradient::prepare as prepare_gradients;

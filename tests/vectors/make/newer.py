@@ -141,10 +141,52 @@ add("causal_conv_past", "CausalConvWithState", {"x": x, "w": w, "b": random(3), 
 add("causal_conv_dilated", "CausalConvWithState", {"x": x, "w": w, "b": None, "past": random(2, 3, 4)}, {"dilation": 2}, outputs=2)
 add("causal_conv_last", "CausalConvWithState", {"x": random(2, 5, 3), "w": w, "b": random(3), "past": random(2, 2, 3)}, {"channels_last": 1}, outputs=2)
 add("causal_conv_last_parted", "CausalConvWithState", {"x": random(2, 5, 3, 2), "w": random(6, 1, 3)}, {"channels_last": 1}, outputs=2)
+
+
+def convolved(x, w, past):
+    """`CausalConvWithState` by its schema, with a window of states, which ONNX Runtime has on other devices alone."""
+    window, (batch, channels, steps) = len(past), x.shape
+    everything = np.concatenate([past[-1], x], 2)
+    y = np.stack([(everything[:, :, t:t + 3] * w[:, 0]).sum(2) for t in range(steps)], 2)
+    states = [everything[:, :, t + 1:t + 3] if t >= 0 else np.zeros((batch, channels, 2)) for t in range(steps - window, steps)]
+    return [y.astype(np.float32), np.stack(states).astype(np.float32)]
+
+
+for window, steps in [(1, 3), (2, 5), (4, 2)]:
+    x, past = random(2, 3, steps), random(window, 2, 3, 2)
+    y, states = convolved(x, w, past)
+    add(f"causal_conv_window_{window}", "CausalConvWithState", {"x": x, "w": w, "b": None, "past": past}, {"state_window": window},
+        outputs=2, expected=[y, states])
+    last = {"x": np.ascontiguousarray(x.transpose(0, 2, 1)), "w": w, "b": None, "past": np.ascontiguousarray(past.transpose(0, 1, 3, 2))}
+    add(f"causal_conv_window_{window}_last", "CausalConvWithState", last, {"state_window": window, "channels_last": 1}, outputs=2,
+        expected=[y.transpose(0, 2, 1), states.transpose(0, 1, 3, 2)])
 q, k, v = random(2, 3, 8, scale=0.3), random(2, 3, 4, scale=0.3), random(2, 3, 6)
 heads = {"q_num_heads": 4, "kv_num_heads": 2}
 decay, rate, past = -np.abs(random(2, 3, 2)), np.abs(random(2, 3, 2, scale=0.3)), random(2, 2, 2, 3)
 add("linear_attention", "LinearAttention", {"q": q, "k": k, "v": v}, heads | {"update_rule": "linear"}, outputs=2)
 add("linear_attention_gated", "LinearAttention", {"q": q, "k": k, "v": v, "past": past, "decay": decay}, heads | {"update_rule": "gated", "scale": 0.5}, outputs=2)
 add("linear_attention_both", "LinearAttention", {"q": q, "k": k, "v": v, "past": past, "decay": decay, "rate": rate}, heads, outputs=2)
+
+
+def attended(q, k, v, past, decay, rate):
+    """`LinearAttention` of the rule `gated_delta` by its schema, with a window of states."""
+    window, batch, heads, keys, values = past.shape
+    steps, queries = q.shape[1], q.shape[2] // keys
+    q, k, v = (x.astype(np.float64).reshape(batch, steps, -1, size) for x, size in [(q, keys), (k, keys), (v, values)])
+    state, outputs, states = past[-1].astype(np.float64), [], [np.zeros(past.shape[1:])] * window
+    for t in range(steps):
+        state = state * np.exp(decay[:, t])[:, :, None, None]
+        held = np.einsum("bhkv,bhk->bhv", state, k[:, t])
+        state = state + np.einsum("bhk,bhv->bhkv", k[:, t], rate[:, t][:, :, None] * (v[:, t] - held))
+        shared = np.repeat(state, queries // heads, axis=1)
+        outputs.append(np.einsum("bqkv,bqk->bqv", shared, q[:, t]) / np.sqrt(keys))
+        states = states[1:] + [state]
+    y = np.stack(outputs, 1).reshape(batch, steps, queries * values)
+    return [y.astype(np.float32), np.stack(states).astype(np.float32)]
+
+
+for window in (1, 2, 5):
+    operands = {"q": q, "k": k, "v": v, "past": random(window, 2, 2, 2, 3), "decay": decay, "rate": rate}
+    add(f"linear_attention_window_{window}", "LinearAttention", operands, heads | {"state_window": window}, outputs=2,
+        expected=attended(*operands.values()))
 f.write()

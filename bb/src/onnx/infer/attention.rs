@@ -78,7 +78,7 @@ pub(in crate::onnx) fn linear(at: At<'_>) -> Option<Types> {
     };
     let state = || {
         let [batch, _, width] = at.dims(0)? else { return None };
-        Some(vec![batch.clone(), extent(shared), divided(width, queries), value.clone()])
+        windowed(at, vec![batch.clone(), extent(shared), divided(width, queries), value.clone()])
     };
     let kept = if at.has(3) { at.dtype(3) } else { at.dtype(0) };
     Some(vec![tensor(at.dtype(0), y()), tensor(kept, state())])
@@ -93,6 +93,15 @@ pub(in crate::onnx) fn causal_conv(at: At<'_>) -> Option<Types> {
     Some(vec![at.ty(0).clone(), tensor(at.dtype(0), state())])
 }
 
+/// The extents of several states, if the node asks for more than the last.
+fn windowed(at: At<'_>, mut state: Vec<Dim>) -> Option<Vec<Dim>> {
+    let window = at.int("state_window", 0)?;
+    if window > 0 {
+        state.insert(0, extent(window));
+    }
+    Some(state)
+}
+
 /// `CausalConvWithState` of ONNX Runtime, whose channels may be last.
 pub(in crate::onnx) fn causal_conv_of_runtime(at: At<'_>) -> Option<Types> {
     let last = at.int("channels_last", 0)? != 0;
@@ -101,7 +110,7 @@ pub(in crate::onnx) fn causal_conv_of_runtime(at: At<'_>) -> Option<Types> {
         let kept = scaled(&bb_ir::infer::rule::shifted(width, -1), at.int("dilation", 1)?);
         let mut state = x.to_vec();
         *state.get_mut(if last { 1 } else { 2 })? = kept;
-        Some(state)
+        windowed(at, state)
     };
     Some(vec![at.ty(0).clone(), tensor(at.dtype(0), state())])
 }

@@ -27,6 +27,7 @@ pub(super) mod tokenizer;
 pub(super) mod unfold;
 pub(super) mod words;
 
+pub(in crate::onnx) use nchwc_block::BLOCK;
 pub(crate) use nchwc_block::prepare as prepare_blocks;
 
 use super::call::{Call, OpOutputs, OpResult, one};

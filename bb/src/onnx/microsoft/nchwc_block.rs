@@ -14,7 +14,7 @@ use bb_ir::{DataType, TensorData};
 const DOMAIN: &str = "com.microsoft.nchwc";
 
 /// The attribute by which the operators are told the size of a block.
-const BLOCK: &str = "__block";
+pub(in crate::onnx) const BLOCK: &str = "__block";
 
 /// The sizes of blocks that there are.
 const SMALL: usize = 8;
@@ -182,4 +182,31 @@ fn ends_in_zeros(w: &TensorData) -> bool {
     let zero = |half: &[f32]| half.iter().all(|&x| x == 0.0);
     let halves = || blocks.iter().map(|block| block.split_at(SMALL));
     halves().all(|(_, end)| zero(end)) && !halves().all(|(start, _)| zero(start))
+}
+
+#[cfg(test)]
+#[expect(clippy::unwrap_used, reason = "tests")]
+mod tests {
+    use super::*;
+
+    /// Filters of one channel and one element: in blocks as in order.
+    fn filters(elements: &[f32]) -> TensorData {
+        TensorData::new(&[elements.len(), 1, 1, 1], elements).unwrap()
+    }
+
+    #[test]
+    fn zeros_at_the_end_tell_blocks_of_16() {
+        let of = |own: usize, all: usize| {
+            let elements: Vec<f32> = (0..all).map(|at| if at < own { 1.0 } else { 0.0 }).collect();
+            ends_in_zeros(&filters(&elements))
+        };
+        // 24 filters are whole blocks of 8; 28 fill up blocks of either size alike.
+        assert!(of(24, 32) && of(17, 32) && of(3, 16));
+        assert!(!of(32, 32) && !of(28, 32) && !of(0, 16) && !of(16, 32));
+    }
+
+    #[test]
+    fn numbers_of_other_types_tell_nothing() {
+        assert!(!ends_in_zeros(&TensorData::new(&[16, 1, 1, 1], &[0i32; 16]).unwrap()));
+    }
 }
