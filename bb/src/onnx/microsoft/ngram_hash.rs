@@ -29,14 +29,15 @@ static MAPPING: HostKernel = HostKernel {
         let list = |at: usize| operand(at).map(crate::ext::integers).transpose();
         let ids = operand(0).ok_or(bb_ir::Error::Arity { op: OP, expected: "7 operands", got: 0 })?;
         let narrow = ids.dtype() == DataType::I32;
+        let (offsets, end) = (list(4)?, list(5)?);
         let hashing = Hashing {
             size,
             heads,
             narrow,
             factors: &list(1)?.unwrap_or_default(),
             sizes: &list(2)?.unwrap_or_default(),
-            offsets: list(4)?.as_deref(),
-            end: list(5)?.and_then(|end| end.first().copied()),
+            offsets: offsets.as_deref(),
+            end: end.and_then(|end| end.first().copied()),
             reset,
         };
         let filler = hashing.end.unwrap_or(pad);
