@@ -73,6 +73,8 @@ few = random(1, 28, 3, 2)
 f.add("reorder_fills_up", [reorder("x", "b"), back("b", 28)], {"x": few}, outputs=["y"], expected=few, **how)
 f.add("reorder_of_no_images", [reorder("x", "b"), back("b", 16)], {"x": random(0, 16, 3, 2)}, outputs=["y"],
       expected=random(0, 16, 3, 2), **how)
+f.add("reorder_without_filters", [reorder("x", "y")], {"x": x}, outputs=["y"],
+      expected=np.ascontiguousarray(x.reshape(1, 4, 8, 5, 4).transpose(0, 1, 3, 4, 2)).reshape(x.shape), **how)
 f.add("reorder_loses_more_than_a_block", [reorder("x", "b"), back("b", 12)], {"x": x}, outputs=["y"], fails=True, **how)
 f.add("reorder_makes_channels", [reorder("x", "b"), back("b", 33)], {"x": x}, outputs=["y"], fails=True, **how)
 f.add("elements_between", [reorder("x", "b"), node("Relu", ["b"], ["r"]), node("Concat", ["r", "b"], ["c"], axis=1), back("c", 64)],

@@ -2,8 +2,9 @@
 //!
 //! ONNX Runtime does not write it down: it is 16 or 8, as the processor has it on which the graph was optimised. What the
 //! graph tells is taken: a number of channels that no multiple of 16 is; fewer channels than blocks of 16 have, and not in
-//! blocks; filters of which the last 8 or more are zeros, because they fill up a block of 16. Where the graph fits both, it
-//! is taken to be from a processor like this one, as ONNX Runtime takes it.
+//! blocks; filters of which the last 8 or more are zeros, because they fill up a block of 16. Where the filters fit both, they
+//! are taken to be from a processor like this one, as ONNX Runtime takes them. A graph without filters holds nothing in blocks,
+//! and has those of 8 on every processor.
 
 use crate::Error;
 use crate::onnx::call::Call;
@@ -42,7 +43,7 @@ fn of_processor() -> usize {
 /// Tells each operator of the domain, in subgraphs too, the size of the graph's blocks.
 pub(crate) fn prepare(graph: &mut Graph) {
     if has_any(graph) {
-        let size = told(graph).unwrap_or_else(of_processor);
+        let size = told(graph).unwrap_or_else(|| if has_filters(graph) { of_processor() } else { SMALL });
         tell(graph, size as i64);
     }
 }
@@ -58,6 +59,14 @@ fn bodies(node: &Node) -> impl Iterator<Item = &Graph> {
 
 fn has_any(graph: &Graph) -> bool {
     graph.nodes.iter().any(|node| node.domain == DOMAIN || bodies(node).any(has_any))
+}
+
+/// Tells whether there are filters, which are saved in blocks.
+fn has_filters(graph: &Graph) -> bool {
+    graph
+        .nodes
+        .iter()
+        .any(|node| (node.domain == DOMAIN && node.op_type == "Conv") || bodies(node).any(has_filters))
 }
 
 fn tell(graph: &mut Graph, size: i64) {
