@@ -101,7 +101,11 @@ fn nn(op: NnOp, call: &Call<'_>) -> Cost {
         NnOp::ConvTranspose => call.cost(conv_transpose(call), Moves::All),
         NnOp::Rnn => call.cost(recurrent(call, 2), Moves::All),
         NnOp::Gru => call.cost(recurrent(call, 11), Moves::All),
-        NnOp::Lstm => call.cost(recurrent(call, 13), Moves::All),
+        NnOp::Lstm => {
+            // Three gates see the cell state.
+            let seen = if call.input(7).is_some() { 6 } else { 0 };
+            call.cost(recurrent(call, 13 + seen), Moves::All)
+        }
         NnOp::MaxPool => call.cost(pooled(call, |window| window.saturating_sub(1)), Moves::All),
         // The division replaces the addition that the first element does not need.
         NnOp::AveragePool => call.cost(pooled(call, |window| window), Moves::All),

@@ -199,9 +199,11 @@ crate::ext::family::family! { [
     /// Shapes, types and lengths are those of [`rnn`](Self::rnn), with four gates: `x: [s, n, 4 h]`, `weights: [h, 4 h]`,
     /// `cell: [n, h]`. The last cell state is the third result. If there is a `scale`, the weights are integers with the zero
     /// point `zero`, and the state is multiplied with them by [`dynamic_matmul`](crate::ext::Quant::dynamic_matmul).
+    /// `peepholes: [3 h]` are weights of the cell state in the sums of the input, output and forget gates, in this order; the
+    /// output gate sees the new cell state.
     ///
     /// Source: ONNX `LSTM`, opset 22.
-    Lstm 22 = lstm(x: Tensor, weights: Tensor, hidden: Tensor, cell: Tensor, scale: Optional, zero: Optional, lengths: Optional) with options: LstmOptions<'a> {
+    Lstm 22 = lstm(x: Tensor, weights: Tensor, hidden: Tensor, cell: Tensor, scale: Optional, zero: Optional, lengths: Optional, peepholes: Optional) with options: LstmOptions<'a> {
         /// Whether the forget gate is what the input gate leaves.
         coupled: Bool = false,
         /// As [`RnnOptions::backwards`].

@@ -4,7 +4,7 @@
 
 use super::call::{Call, OpOutputs, OpResult};
 use crate::error::NodePart;
-use crate::ext::recurrent::{Activation, Cell, Kind, Parameters, Run, State, Steps, parts, unroll};
+use crate::ext::recurrent::{Activation, Kind, Parameters, Run, State, Steps, parts};
 use crate::ext::{Extent, GruOptions, LstmOptions, Ops, RnnOptions, math};
 use crate::onnx::infer;
 use crate::onnx::rows::operators;
@@ -57,8 +57,8 @@ struct Cells<T> {
     bias: Option<T>,
     /// The recurrence bias of the hidden gate, `[h]`, which a linear GRU adds before it resets.
     late_bias: Option<T>,
-    /// The weights of the cell state in the input, output and forget gates, each `[h]`.
-    peepholes: Option<[T; 3]>,
+    /// The weights of the cell state in the input, output and forget gates, `[3 * h]`.
+    peepholes: Option<T>,
 }
 
 /// The matrix of a projection.
@@ -247,7 +247,7 @@ impl<B: Ops + ?Sized> Operands<'_, B> {
         }
         let peepholes = match kind {
             Kind::Lstm { .. } => shaped(on, call, 7, &[e.directions, 3 * e.hidden].map(Extent::from))?
-                .map(|p| parts(on, &self.part(p, at, 0)?, [e.hidden; 3]))
+                .map(|peepholes| self.part(peepholes, at, 0))
                 .transpose()?,
             _ => None,
         };
@@ -299,14 +299,10 @@ impl<B: Ops + ?Sized> Operands<'_, B> {
         let lengths = shaped(on, call, 4, std::slice::from_ref(&e.batch))?;
         let clip = call.has("clip").then(|| call.float("clip")).transpose()?.filter(|&most| most > 0.0);
         let steps = Steps { x: &x, lengths, backwards };
-        if cells.peepholes.is_none() {
-            self.row(kind, steps, &cells, start, activations, clip)
-        } else {
-            self.unrolled(kind, e.hidden, steps, &cells, start, activations, clip)
-        }
+        self.row(kind, steps, &cells, start, activations, clip)
     }
 
-    /// Calls the operation of a cell that has one.
+    /// Calls the operation of the cell.
     fn row(
         &self,
         kind: Kind,
@@ -321,7 +317,7 @@ impl<B: Ops + ?Sized> Operands<'_, B> {
             Weights::Plain(weights) => (weights, None, None),
             Weights::Quantized { matrix, scale, zero } => (matrix, Some(scale), Some(zero)),
         };
-        let bias = cells.late_bias.as_ref();
+        let (bias, peepholes) = (cells.late_bias.as_ref(), cells.peepholes.as_ref());
         // A cell's own functions need no list.
         let own = kind.activations().iter().map(|name| Activation::named(name, None, None));
         let own = own.eq(activations.iter().map(|&activation| Some(activation)));
@@ -336,7 +332,7 @@ impl<B: Ops + ?Sized> Operands<'_, B> {
             }
             (Kind::Lstm { input_forget: coupled }, Some(cell)) => {
                 let options = LstmOptions { coupled, backwards, functions, parameters, clip };
-                on.lstm(x, weights, &hidden, cell, scale, zero, lengths, options)?
+                on.lstm(x, weights, &hidden, cell, scale, zero, lengths, peepholes, options)?
             }
             (Kind::Gru { .. } | Kind::Lstm { .. }, _) => {
                 let linear = kind == Kind::Gru { linear_before_reset: true };
@@ -353,32 +349,6 @@ impl<B: Ops + ?Sized> Operands<'_, B> {
             });
         };
         Ok(Run { outputs, last: State { hidden, cell: results.next() } })
-    }
-
-    /// Runs a cell that has no operation of its own step by step.
-    #[expect(clippy::too_many_arguments, reason = "a direction has this many parts")]
-    fn unrolled(
-        &self,
-        kind: Kind,
-        hidden: usize,
-        steps: Steps<'_, B::Tensor>,
-        cells: &Cells<B::Tensor>,
-        start: State<B::Tensor>,
-        activations: &[Activation],
-        clip: Option<f64>,
-    ) -> Result<Run<B::Tensor>, B::Error> {
-        let on = self.on;
-        let cell = Cell {
-            kind,
-            hidden,
-            project: &|state| cells.weights.project(on, state),
-            late_weights: None,
-            late_bias: cells.late_bias.clone(),
-            peepholes: cells.peepholes.clone(),
-            activations,
-            clip,
-        };
-        unroll(on, "lstm", &cell, steps, start)
     }
 }
 

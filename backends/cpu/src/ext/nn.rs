@@ -130,7 +130,7 @@ impl bb::ext::Nn for Cpu {
         lengths: Option<&Array>,
         options: RnnOptions<'_>,
     ) -> Result<Vec<Array>> {
-        let RnnOptions { backwards, functions, clip, .. } = options;
+        let RnnOptions { backwards, functions, parameters, clip } = options;
         let (kind, cell, bias) = (Kind::Rnn, None, None);
         let operands = Operands {
             kind,
@@ -143,10 +143,12 @@ impl bb::ext::Nn for Cpu {
             cell,
             bias,
             lengths,
+            peepholes: None,
+            functions: kind.functions(functions, parameters)?,
             backwards,
             clip,
         };
-        match if functions.is_empty() { recurrent::run(self, operands)? } else { None } {
+        match recurrent::run(self, operands)? {
             Some(results) => Ok(results),
             None => bb::ext::nn::rnn(self, x, weights, hidden, lengths, options),
         }
@@ -161,7 +163,7 @@ impl bb::ext::Nn for Cpu {
         lengths: Option<&Array>,
         options: GruOptions<'_>,
     ) -> Result<Vec<Array>> {
-        let GruOptions { linear, backwards, functions, clip, .. } = options;
+        let GruOptions { linear, backwards, functions, parameters, clip } = options;
         let (kind, cell) = (Kind::Gru { linear }, None);
         let operands = Operands {
             kind,
@@ -174,10 +176,12 @@ impl bb::ext::Nn for Cpu {
             cell,
             bias,
             lengths,
+            peepholes: None,
+            functions: kind.functions(functions, parameters)?,
             backwards,
             clip,
         };
-        match if functions.is_empty() { recurrent::run(self, operands)? } else { None } {
+        match recurrent::run(self, operands)? {
             Some(results) => Ok(results),
             None => bb::ext::nn::gru(self, x, weights, hidden, bias, lengths, options),
         }
@@ -192,9 +196,10 @@ impl bb::ext::Nn for Cpu {
         scale: Option<&Array>,
         zero: Option<&Array>,
         lengths: Option<&Array>,
+        peepholes: Option<&Array>,
         options: LstmOptions<'_>,
     ) -> Result<Vec<Array>> {
-        let LstmOptions { coupled, backwards, functions, clip, .. } = options;
+        let LstmOptions { coupled, backwards, functions, parameters, clip } = options;
         let (kind, bias) = (Kind::Lstm { coupled }, None);
         let operands = Operands {
             kind,
@@ -207,12 +212,16 @@ impl bb::ext::Nn for Cpu {
             cell: Some(cell),
             bias,
             lengths,
+            peepholes,
+            functions: kind.functions(functions, parameters)?,
             backwards,
             clip,
         };
-        match if functions.is_empty() { recurrent::run(self, operands)? } else { None } {
+        match recurrent::run(self, operands)? {
             Some(results) => Ok(results),
-            None => bb::ext::nn::lstm(self, x, weights, hidden, cell, scale, zero, lengths, options),
+            None => {
+                bb::ext::nn::lstm(self, x, weights, hidden, cell, scale, zero, lengths, peepholes, options)
+            }
         }
     }
 

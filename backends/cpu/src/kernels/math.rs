@@ -129,7 +129,7 @@ macro_rules! elementary {
 
             /// Returns `exp(x) - 1`.
             #[inline(always)]
-            fn expm1<const FMA: bool>(x: $t) -> $t {
+            pub(in crate::kernels) fn expm1<const FMA: bool>(x: $t) -> $t {
                 let near = if x < -40.0 { -40.0 } else { x };
                 let near = exp_m1::<FMA>(if near > 40.0 { 40.0 } else { near });
                 // The difference of a number that is so great and 1 rounds to the number.
@@ -149,7 +149,7 @@ macro_rules! elementary {
             }
 
             #[inline(always)]
-            fn softplus<const FMA: bool, const NEAR: bool>(x: $t) -> $t {
+            pub(in crate::kernels) fn softplus<const FMA: bool, const NEAR: bool>(x: $t) -> $t {
                 let above = if x > 0.0 { x } else { 0.0 };
                 above + log1p::<FMA>(exp::<FMA, NEAR>(-x.abs()))
             }

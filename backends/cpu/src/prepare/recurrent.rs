@@ -5,19 +5,22 @@ use crate::array::Array;
 use crate::backend::Cpu;
 use crate::error::Result;
 use crate::ext::recurrent::{self, Kind, Operands, Packed};
+use crate::kernels::recurrent::Functions;
 use bb::ext::{GruOptions, LstmOptions, NnOp, RnnOptions};
 use bb::ir::op::Param;
 use bb::{Kernel, KernelOperands, Outputs, PrepareStep};
 use std::sync::Arc;
 
-/// Prepares a direction of a layer whose weights are constants and whose functions are the usual ones.
+/// Prepares a direction of a layer whose weights are constants.
 pub(super) fn layer(cpu: &Cpu, step: &PrepareStep<'_, Array>, op: NnOp) -> Result<Option<CpuKernel>> {
     let (first, rest) = match (op, step.params()) {
         (NnOp::Rnn, rest) => (false, rest),
         (_, [Param::Bool(first), rest @ ..]) => (*first, rest),
         _ => return Ok(None),
     };
-    let [Param::Bool(backwards), Param::Ints(functions), _, Param::OptFloat(clip)] = rest else {
+    let [Param::Bool(backwards), Param::Ints(numbers), Param::Floats(parameters), Param::OptFloat(clip)] =
+        rest
+    else {
         return Ok(None);
     };
     let kind = match op {
@@ -25,7 +28,9 @@ pub(super) fn layer(cpu: &Cpu, step: &PrepareStep<'_, Array>, op: NnOp) -> Resul
         NnOp::Gru => Kind::Gru { linear: first },
         _ => Kind::Lstm { coupled: first },
     };
-    let (Some(weights), true) = (step.constant(1), functions.is_empty()) else { return Ok(None) };
+    let Some(weights) = step.constant(1) else { return Ok(None) };
+    // Running the step reports wrong functions.
+    let Ok(functions) = kind.functions(numbers, parameters) else { return Ok(None) };
     let [scale, zero] = match kind {
         Kind::Lstm { .. } => [4, 5],
         // These have none.
@@ -35,29 +40,38 @@ pub(super) fn layer(cpu: &Cpu, step: &PrepareStep<'_, Array>, op: NnOp) -> Resul
         return Ok(None);
     }
     let packed = Packed::new(cpu, kind, weights, step.constant(scale), step.constant(zero))?;
-    let layer = |packed| Layer { kind, packed: Arc::new(packed), backwards: *backwards, clip: *clip };
-    Ok(packed.map(|packed| -> CpuKernel { Box::new(layer(packed)) }))
+    Ok(packed.map(|packed| -> CpuKernel {
+        Box::new(Layer {
+            kind,
+            packed: Arc::new(packed),
+            functions,
+            numbers: numbers.to_vec(),
+            parameters: parameters.to_vec(),
+            backwards: *backwards,
+            clip: *clip,
+        })
+    }))
 }
 
 /// A direction of a layer. It reads the weights where the operation's body computes it.
 struct Layer {
     kind: Kind,
     packed: Arc<Packed>,
+    functions: Functions,
+    /// The functions as the operation's body takes them.
+    numbers: Vec<i64>,
+    parameters: Vec<f64>,
     backwards: bool,
     clip: Option<f64>,
 }
 
 impl Kernel<Cpu> for Layer {
     fn run(&self, on: &Cpu, operands: &mut KernelOperands<'_, Array>) -> Result<Outputs<Array>> {
-        let &Layer { kind, backwards, clip, .. } = self;
-        let op = match kind {
-            Kind::Rnn => "rnn",
-            Kind::Gru { .. } => "gru",
-            Kind::Lstm { .. } => "lstm",
-        };
+        let &Layer { kind, functions, backwards, clip, .. } = self;
+        let op = kind.operation();
         let (x, weights, hidden) =
             (operands.required(op, 0)?, operands.required(op, 1)?, operands.required(op, 2)?);
-        let [mut cell, mut scale, mut zero, mut bias] = [None; 4];
+        let [mut cell, mut scale, mut zero, mut bias, mut peepholes] = [None; 5];
         let lengths = match kind {
             Kind::Rnn => operands.get(3),
             Kind::Gru { .. } => {
@@ -67,26 +81,42 @@ impl Kernel<Cpu> for Layer {
             Kind::Lstm { .. } => {
                 cell = Some(operands.required(op, 3)?);
                 [scale, zero] = [operands.get(4), operands.get(5)];
+                peepholes = operands.get(7);
                 operands.get(6)
             }
         };
         let packed = Some(&self.packed);
-        let all =
-            Operands { kind, x, weights, scale, zero, packed, hidden, cell, bias, lengths, backwards, clip };
+        let all = Operands {
+            kind,
+            x,
+            weights,
+            scale,
+            zero,
+            packed,
+            hidden,
+            cell,
+            bias,
+            lengths,
+            peepholes,
+            functions,
+            backwards,
+            clip,
+        };
         if let Some(results) = recurrent::run(on, all)? {
             return Ok(results.into());
         }
+        let (functions, parameters) = (&self.numbers[..], &self.parameters[..]);
         let results = match (kind, cell) {
             (Kind::Lstm { coupled }, Some(cell)) => {
-                let options = LstmOptions { coupled, backwards, clip, ..LstmOptions::default() };
-                bb::ext::nn::lstm(on, x, weights, hidden, cell, scale, zero, lengths, options)?
+                let options = LstmOptions { coupled, backwards, functions, parameters, clip };
+                bb::ext::nn::lstm(on, x, weights, hidden, cell, scale, zero, lengths, peepholes, options)?
             }
             (Kind::Gru { linear }, _) => {
-                let options = GruOptions { linear, backwards, clip, ..GruOptions::default() };
+                let options = GruOptions { linear, backwards, functions, parameters, clip };
                 bb::ext::nn::gru(on, x, weights, hidden, bias, lengths, options)?
             }
             _ => {
-                let options = RnnOptions { backwards, clip, ..RnnOptions::default() };
+                let options = RnnOptions { backwards, functions, parameters, clip };
                 bb::ext::nn::rnn(on, x, weights, hidden, lengths, options)?
             }
         };

@@ -4,7 +4,7 @@
 
 use bb::ext::{GruOptions, LstmOptions, Nn, NnOp, RnnOptions};
 use bb::ir::op::Param;
-use bb::{Backend, KernelOperand, KernelOperands, PrepareOperand, PrepareStep, Tensor, TensorData};
+use bb::{Backend, DataType, KernelOperand, KernelOperands, PrepareOperand, PrepareStep, Tensor, TensorData};
 use bb_cpu::{Array, Cpu};
 
 /// Numbers of both signs, which differ by `seed`.
@@ -229,11 +229,12 @@ fn long_short_term_memory() {
             let ([x, weights, hidden, cell, _], lengths) = layer.arrays(cpu);
             let (backwards, clip) = (layer.backwards, layer.clip);
             let options = LstmOptions { coupled, backwards, clip, ..Default::default() };
-            let got = cpu.lstm(&x, &weights, &hidden, &cell, None, None, lengths.as_ref(), options).unwrap();
+            let got =
+                cpu.lstm(&x, &weights, &hidden, &cell, None, None, lengths.as_ref(), None, options).unwrap();
             assert_eq!(got.len(), 3);
             layer.check(cpu, &got, &want, "lstm");
             if h > 16 {
-                let others = [Some(&cell), None, None, lengths.as_ref()];
+                let others = [Some(&cell), None, None, lengths.as_ref(), None];
                 let got = prepared(cpu, NnOp::Lstm, layer, Some(coupled), [&x, &hidden], &others);
                 layer.check(cpu, &got, &want, "prepared lstm");
             }
@@ -242,7 +243,7 @@ fn long_short_term_memory() {
 }
 
 #[test]
-fn other_functions_and_types_go_to_the_body() {
+fn operands_that_do_not_fit() {
     let cpu = Cpu::new();
     let layer = Layer::new([3, 2, 5], 1, false, false, None);
     let ([x, weights, hidden, ..], _) = layer.arrays(&cpu);
@@ -271,4 +272,168 @@ fn other_functions_and_types_go_to_the_body() {
     let hidden = array(&cpu, &[1 << 12, 0], &[]);
     let got = cpu.rnn(&x, &array(&cpu, &[0, 0], &[]), &hidden, None, RnnOptions::default());
     assert!(got.is_ok_and(|got| got[0].shape() == x.shape()));
+}
+
+/// The functions by their numbers, as ONNX defines them.
+fn function(number: i64, alpha: f64, beta: f64, x: f64) -> f64 {
+    match number {
+        0 => alpha * x + beta,
+        1 if x < 0.0 => alpha * (x.exp() - 1.0),
+        2 => (alpha * x + beta).clamp(0.0, 1.0),
+        3 if x < 0.0 => alpha * x,
+        4 => x.max(0.0),
+        5 => alpha * (beta * x).tanh(),
+        6 => sigmoid(x),
+        7 => (1.0 + x.exp()).ln(),
+        8 => x / (1.0 + x.abs()),
+        9 => x.tanh(),
+        10 if x < alpha => 0.0,
+        _ => x,
+    }
+}
+
+/// What a cell with functions and peepholes computes, in one call of the operation.
+struct Named<'a> {
+    layer: &'a Layer,
+    functions: [i64; 3],
+    parameters: [f64; 6],
+    /// The weights of the cell state; none without peepholes.
+    peepholes: Option<Vec<f32>>,
+}
+
+impl Named<'_> {
+    fn apply(&self, at: usize, x: f64) -> f64 {
+        let [alpha, beta] = [self.parameters[2 * at], self.parameters[2 * at + 1]];
+        function(self.functions[at], alpha, beta, x)
+    }
+
+    fn ended(&self, at: usize, sum: f64) -> f64 {
+        self.apply(at, self.layer.bounded(sum))
+    }
+
+    fn plain(&self) -> [Vec<f64>; 3] {
+        self.layer.expected(|x, old, _, product, j| [self.ended(0, x[j] + product(old, j)), 0.0])
+    }
+
+    fn gated(&self, linear: bool) -> [Vec<f64>; 3] {
+        let h = self.layer.extents[2];
+        self.layer.expected(|x, old, _, product, j| {
+            let gate = |at: usize| self.ended(0, x[at] + product(old, at));
+            let late = if linear {
+                gate(h + j) * (product(old, 2 * h + j) + f64::from(self.layer.bias[j]))
+            } else {
+                let scaled: Vec<f64> = (0..h).map(|k| gate(h + k) * old[k]).collect();
+                product(&scaled, 2 * h + j)
+            };
+            let new = self.ended(1, x[2 * h + j] + late);
+            [(1.0 - gate(j)) * new + gate(j) * old[j], 0.0]
+        })
+    }
+
+    fn long(&self, coupled: bool) -> [Vec<f64>; 3] {
+        let h = self.layer.extents[2];
+        let weight = |at: usize| self.peepholes.as_ref().map_or(0.0, |weights| f64::from(weights[at]));
+        self.layer.expected(|x, old, cell, product, j| {
+            let sum = |g: usize| x[g * h + j] + product(old, g * h + j);
+            let input = self.ended(0, sum(0) + weight(j) * cell[j]);
+            let forget =
+                if coupled { 1.0 - input } else { self.ended(0, sum(2) + weight(2 * h + j) * cell[j]) };
+            let new = forget * cell[j] + input * self.ended(1, sum(3));
+            let output = self.ended(0, sum(1) + weight(h + j) * new);
+            [output * self.apply(2, new), new]
+        })
+    }
+}
+
+/// Compares results of `dtype`, by the errors that its digits and the sums explain.
+fn compare(cpu: &Cpu, got: &[Array], want: &[Vec<f64>], dtype: DataType, what: &str) {
+    let tolerance = match dtype {
+        DataType::F64 => 1e-13,
+        DataType::F32 => 1e-5,
+        DataType::F16 => 6e-4,
+        _ => 5e-3,
+    };
+    for (got, want) in got.iter().zip(want) {
+        assert_eq!(got.dtype(), dtype, "{what}");
+        let got = cpu.to_host(&cpu.cast(got, DataType::F64, true, bb::RoundMode::Up).unwrap()).unwrap();
+        let got = got.as_slice::<f64>().unwrap();
+        assert_eq!(got.len(), want.len(), "{what}");
+        for (i, (g, w)) in got.iter().zip(want).enumerate() {
+            assert!((g - w).abs() <= tolerance * (1.0 + w.abs()), "{what}: element {i} is {g}, expected {w}");
+        }
+    }
+}
+
+#[test]
+fn every_function_and_number_type() {
+    let cpu = Cpu::new();
+    for dtype in [DataType::F32, DataType::F64, DataType::F16, DataType::BF16] {
+        let narrow = |x: &Array| cpu.cast(x, dtype, true, bb::RoundMode::Up).unwrap();
+        let rounded = |x: &[f32]| -> Vec<f32> {
+            let x = narrow(&array(&cpu, &[x.len()], x));
+            cpu.to_host(&cpu.cast(&x, DataType::F32, true, bb::RoundMode::Up).unwrap())
+                .unwrap()
+                .as_slice::<f32>()
+                .unwrap()
+                .to_vec()
+        };
+        for number in 0..11 {
+            let functions = [number, (number + 5) % 11, (number + 9) % 11];
+            let parameters = [0.75, 0.25, 0.5, 0.5, 0.625, 1.25];
+            let backwards = number % 2 == 1;
+            let clip = (number % 3 == 1).then_some(0.5);
+            for (extents, gates) in [([4, 3, 35], 1), ([4, 3, 35], 3), ([4, 3, 35], 4), ([3, 1, 5], 4)] {
+                let mut layer = Layer::new(extents, gates, number % 4 == 2, backwards, clip);
+                // Small sums, so that no function makes the states grow.
+                layer.weights.iter_mut().for_each(|weight| *weight *= 0.5);
+                layer.x.iter_mut().for_each(|x| *x *= 0.5);
+                for list in
+                    [&mut layer.x, &mut layer.weights, &mut layer.hidden, &mut layer.cell, &mut layer.bias]
+                {
+                    *list = rounded(list);
+                }
+                let h = extents[2];
+                let peepholes = (number % 5 != 4).then(|| rounded(&numbers(3 * h, 6)));
+                let seen = peepholes.as_ref().map(|weights| narrow(&array(&cpu, &[3 * h], weights)));
+                let named = Named { layer: &layer, functions, parameters, peepholes };
+                let (arrays, lengths) = layer.arrays(&cpu);
+                let [x, weights, hidden, cell, bias] = arrays.map(|x| narrow(&x));
+                let (functions, parameters, lengths) = (&functions[..], &parameters[..], lengths.as_ref());
+                let what = format!("{dtype} {functions:?} {extents:?} {gates} gates");
+                match gates {
+                    1 => {
+                        let (functions, parameters) = (&functions[..1], &parameters[..2]);
+                        let options = RnnOptions { backwards, functions, parameters, clip };
+                        let got = cpu.rnn(&x, &weights, &hidden, lengths, options).unwrap();
+                        compare(&cpu, &got, &named.plain(), dtype, &what);
+                    }
+                    3 => {
+                        for linear in [false, true] {
+                            let (functions, parameters) = (&functions[..2], &parameters[..4]);
+                            let options = GruOptions { linear, backwards, functions, parameters, clip };
+                            let bias = linear.then_some(&bias);
+                            let got = cpu.gru(&x, &weights, &hidden, bias, lengths, options).unwrap();
+                            compare(&cpu, &got, &named.gated(linear), dtype, &what);
+                        }
+                    }
+                    _ => {
+                        for coupled in [false, true] {
+                            let options = LstmOptions { coupled, backwards, functions, parameters, clip };
+                            let (seen, absent) = (seen.as_ref(), None);
+                            let got = cpu
+                                .lstm(&x, &weights, &hidden, &cell, absent, absent, lengths, seen, options)
+                                .unwrap();
+                            assert_eq!(got.len(), 3);
+                            compare(&cpu, &got, &named.long(coupled), dtype, &what);
+                            // The operation's body computes the same.
+                            let got = bb::ext::nn::lstm(
+                                &cpu, &x, &weights, &hidden, &cell, absent, absent, lengths, seen, options,
+                            );
+                            compare(&cpu, &got.unwrap(), &named.long(coupled), dtype, &what);
+                        }
+                    }
+                }
+            }
+        }
+    }
 }

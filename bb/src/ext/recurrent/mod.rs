@@ -115,12 +115,15 @@ struct Operands<'a, B: Ops + ?Sized> {
     /// The scale and the zero point of weights that are integers.
     quantized: Option<(&'a B::Tensor, Option<&'a B::Tensor>)>,
     start: State<B::Tensor>,
+    /// The weights of the cell state in the gates, one gate behind another.
+    peepholes: Option<&'a B::Tensor>,
     batch: Extent,
     hidden: usize,
 }
 
 impl<'a, B: Ops + ?Sized> Operands<'a, B> {
     /// Holds the operands against each other.
+    #[expect(clippy::too_many_arguments, reason = "the operands of the rows")]
     fn new(
         on: &'a B,
         op: &'static str,
@@ -129,10 +132,11 @@ impl<'a, B: Ops + ?Sized> Operands<'a, B> {
         weights: &'a B::Tensor,
         quantized: Option<(&'a B::Tensor, Option<&'a B::Tensor>)>,
         start: State<B::Tensor>,
+        peepholes: Option<&'a B::Tensor>,
     ) -> Result<Operands<'a, B>, B::Error> {
         let dtype = steps.x.dtype();
         let floats = quantized.is_none().then_some(weights);
-        for x in [steps.x, &start.hidden].into_iter().chain(&start.cell).chain(floats) {
+        for x in [steps.x, &start.hidden].into_iter().chain(&start.cell).chain(floats).chain(peepholes) {
             types::take::<B>(op, x, types::FLOATS)?;
             if x.dtype() != dtype {
                 let error = bb_ir::Error::DataType { expected: dtype, got: x.dtype() };
@@ -156,11 +160,13 @@ impl<'a, B: Ops + ?Sized> Operands<'a, B> {
             Some(("the state", "expected batch and the hidden extent"))
         } else if !steps.lengths.is_none_or(|lengths| fits(lengths, std::slice::from_ref(&batch))) {
             Some(("lengths", "expected one for each sequence of the batch"))
+        } else if !peepholes.is_none_or(|peepholes| fits(peepholes, &[Extent::from(3 * hidden)])) {
+            Some(("peepholes", "expected three times the hidden extent"))
         } else {
             None
         };
         match problem {
-            None => Ok(Operands { on, op, steps, weights, quantized, start, batch, hidden }),
+            None => Ok(Operands { on, op, steps, weights, quantized, start, peepholes, batch, hidden }),
             Some((part, expected)) => {
                 let list = |x: &B::Tensor| on.extents(x).iter().map(Extent::present).collect::<Vec<_>>();
                 let problem = format!(
@@ -202,8 +208,8 @@ impl<'a, B: Ops + ?Sized> Operands<'a, B> {
                 cell: self.start.cell.as_ref().map(wide).transpose()?,
             };
             let steps = Steps { x: &x, ..self.steps };
-            let (bias, wide) =
-                (bias.map(wide).transpose()?, Operands { steps, weights: &weights, start, ..self });
+            let (bias, peepholes) = (bias.map(wide).transpose()?, self.peepholes.map(wide).transpose()?);
+            let wide = Operands { steps, weights: &weights, start, peepholes: peepholes.as_ref(), ..self };
             let results = wide.run(kind, bias.as_ref(), (functions, parameters), clip)?;
             return results.into_iter().map(|result| math::narrowed(on, result, dtype)).collect();
         }
@@ -212,6 +218,7 @@ impl<'a, B: Ops + ?Sized> Operands<'a, B> {
             let [first, last] = parts(on, weights, [2 * hidden, hidden])?;
             (early, late_weights) = (first, Some(last));
         }
+        let peepholes = self.peepholes.map(|all| parts(on, all, [hidden; 3])).transpose()?;
         let cell = Cell {
             kind,
             hidden,
@@ -221,7 +228,7 @@ impl<'a, B: Ops + ?Sized> Operands<'a, B> {
             },
             late_weights,
             late_bias: bias.cloned(),
-            peepholes: None,
+            peepholes,
             activations: &activations,
             clip,
         };
@@ -240,7 +247,7 @@ pub fn rnn<B: Ops + ?Sized>(
     RnnOptions { backwards, functions, parameters, clip }: RnnOptions<'_>,
 ) -> Result<Vec<B::Tensor>, B::Error> {
     let start = State { hidden: hidden.clone(), cell: None };
-    let operands = Operands::new(on, "rnn", 1, Steps { x, lengths, backwards }, weights, None, start)?;
+    let operands = Operands::new(on, "rnn", 1, Steps { x, lengths, backwards }, weights, None, start, None)?;
     operands.run(Kind::Rnn, None, (functions, parameters), clip)
 }
 
@@ -255,7 +262,7 @@ pub fn gru<B: Ops + ?Sized>(
     GruOptions { linear, backwards, functions, parameters, clip }: GruOptions<'_>,
 ) -> Result<Vec<B::Tensor>, B::Error> {
     let start = State { hidden: hidden.clone(), cell: None };
-    let operands = Operands::new(on, "gru", 3, Steps { x, lengths, backwards }, weights, None, start)?;
+    let operands = Operands::new(on, "gru", 3, Steps { x, lengths, backwards }, weights, None, start, None)?;
     if let Some(bias) = bias {
         if !linear {
             return crate::ext::fail::<B, _>(wrong(
@@ -289,6 +296,7 @@ pub fn lstm<B: Ops + ?Sized>(
     scale: Option<&B::Tensor>,
     zero: Option<&B::Tensor>,
     lengths: Option<&B::Tensor>,
+    peepholes: Option<&B::Tensor>,
     LstmOptions { coupled, backwards, functions, parameters, clip }: LstmOptions<'_>,
 ) -> Result<Vec<B::Tensor>, B::Error> {
     let start = State { hidden: hidden.clone(), cell: Some(cell.clone()) };
@@ -296,6 +304,7 @@ pub fn lstm<B: Ops + ?Sized>(
         return crate::ext::fail::<B, _>(wrong("lstm", "zero", "is given, but `scale` is not".to_owned()));
     }
     let quantized = scale.map(|scale| (scale, zero));
-    let operands = Operands::new(on, "lstm", 4, Steps { x, lengths, backwards }, weights, quantized, start)?;
+    let steps = Steps { x, lengths, backwards };
+    let operands = Operands::new(on, "lstm", 4, steps, weights, quantized, start, peepholes)?;
     operands.run(Kind::Lstm { input_forget: coupled }, None, (functions, parameters), clip)
 }

@@ -170,10 +170,12 @@ fn written() -> Vec<Call> {
         let bias = if linear { floats(&[4]) } else { None };
         add("gru", vec![floats(&[5, 2, 12]), floats(&[4, 12]), floats(&[2, 4]), bias, None], params);
     }
-    let params = std::iter::once(Param::Bool(false)).chain(recurrent()).collect();
-    let states = [floats(&[2, 4]), floats(&[2, 4]), None, None, None];
-    let inputs = [floats(&[5, 2, 16]), floats(&[4, 16])].into_iter().chain(states).collect();
-    add("lstm", inputs, params);
+    for seen in [None, floats(&[12])] {
+        let params = std::iter::once(Param::Bool(false)).chain(recurrent()).collect();
+        let states = [floats(&[2, 4]), floats(&[2, 4]), None, None, None, seen];
+        let inputs = [floats(&[5, 2, 16]), floats(&[4, 16])].into_iter().chain(states).collect();
+        add("lstm", inputs, params);
+    }
     let pads = vec![ints(&[0, 1, 0, 2]), Param::Text("constant".into())];
     add("pad", vec![floats(&[4, 6]), floats(&[])], pads);
     add("gather_elements", vec![floats(&[4, 2]), integers(&[2, 2], &[0, 3, 1, 2])], vec![Param::Int(0)]);

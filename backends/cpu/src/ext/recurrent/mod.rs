@@ -1,0 +1,104 @@
+//! Recurrent cells in `f32` and `f64`: all steps of a direction in one call. Operands of 16-bit floats are widened, so that the
+//! states are rounded once, when all steps are done.
+
+mod layer;
+mod packed;
+
+use super::computed;
+use crate::array::Array;
+use crate::backend::Cpu;
+use crate::error::Result;
+use crate::kernels::recurrent::Functions;
+use bb::ext::Activation;
+use bb::{DataType, Tensor};
+use layer::layer;
+pub(crate) use packed::Packed;
+use std::sync::Arc;
+
+/// The kind of a cell.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Kind {
+    Rnn,
+    /// Whether the reset gate scales the product with the state rather than the state.
+    Gru {
+        linear: bool,
+    },
+    /// Whether the forget gate is what the input gate leaves.
+    Lstm {
+        coupled: bool,
+    },
+}
+
+impl Kind {
+    const fn gates(self) -> usize {
+        match self {
+            Kind::Rnn => 1,
+            Kind::Gru { .. } => 3,
+            Kind::Lstm { .. } => 4,
+        }
+    }
+
+    /// Returns the name of the operation.
+    pub(crate) const fn operation(self) -> &'static str {
+        match self {
+            Kind::Rnn => "rnn",
+            Kind::Gru { .. } => "gru",
+            Kind::Lstm { .. } => "lstm",
+        }
+    }
+
+    /// Reads the functions from the options of the operation.
+    ///
+    /// # Errors
+    ///
+    /// [`bb::Error::Operator`] if the lists are none of a cell of this kind.
+    pub(crate) fn functions(self, numbers: &[i64], parameters: &[f64]) -> Result<Functions> {
+        let usual = Functions::USUAL;
+        if numbers.is_empty() {
+            return Ok(usual);
+        }
+        let defaults: &[&str] = match self {
+            Kind::Rnn => &["Tanh"],
+            Kind::Gru { .. } => &["Sigmoid", "Tanh"],
+            Kind::Lstm { .. } => &["Sigmoid", "Tanh", "Tanh"],
+        };
+        let functions = Activation::decode(self.operation(), defaults, numbers, parameters)?;
+        Ok(match functions[..] {
+            [candidate] => Functions { candidate, ..usual },
+            [gate, candidate] => Functions { gate, candidate, ..usual },
+            [gate, candidate, state] => Functions { gate, candidate, state },
+            _ => usual,
+        })
+    }
+}
+
+/// What a direction is run over.
+#[derive(Clone, Copy)]
+pub(crate) struct Operands<'a> {
+    pub(crate) kind: Kind,
+    pub(crate) x: &'a Array,
+    pub(crate) weights: &'a Array,
+    /// The scale and the zero point of weights that are integers.
+    pub(crate) scale: Option<&'a Array>,
+    pub(crate) zero: Option<&'a Array>,
+    /// The weights as they were packed before, if they were.
+    pub(crate) packed: Option<&'a Arc<Packed>>,
+    pub(crate) hidden: &'a Array,
+    pub(crate) cell: Option<&'a Array>,
+    pub(crate) bias: Option<&'a Array>,
+    pub(crate) lengths: Option<&'a Array>,
+    /// The weights of the cell state in the gates, one gate behind another.
+    pub(crate) peepholes: Option<&'a Array>,
+    pub(crate) functions: Functions,
+    pub(crate) backwards: bool,
+    pub(crate) clip: Option<f64>,
+}
+
+/// Computes the states of all steps, and the last ones. Returns `None` for operands that the operation's body handles:
+/// other types, extents that do not fit, and no elements.
+pub(crate) fn run(cpu: &Cpu, operands: Operands<'_>) -> Result<Option<Vec<Array>>> {
+    if operands.x.dtype() == DataType::F64 {
+        return layer::<f64>(cpu, operands);
+    }
+    if computed(operands.x) { layer::<f32>(cpu, operands) } else { Ok(None) }
+}

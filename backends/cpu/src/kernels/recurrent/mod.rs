@@ -1,0 +1,243 @@
+//! What one step of a recurrent cell computes of the sums of its gates, for one sequence.
+
+mod functions;
+
+use super::dispatch::{VectorLoop, dispatch};
+use bb::DataType;
+use bb::ext::Activation;
+pub(crate) use functions::Real;
+use functions::{BLOCK, apply};
+
+/// The operands of a step of one sequence, whose state has `h` elements.
+#[derive(Debug)]
+pub(crate) struct Step<'a, T> {
+    /// The projected input, `h` elements for each gate.
+    pub(crate) x: &'a [T],
+    /// The product of the state and the weights, likewise.
+    pub(crate) product: &'a [T],
+    /// The hidden state, which becomes the next one.
+    pub(crate) hidden: &'a mut [T],
+    /// The bound of the sums that functions are applied to.
+    pub(crate) clip: Option<T>,
+    /// The functions of the gates, of the candidate and of the new cell state, as far as the cell has them.
+    pub(crate) functions: Functions,
+}
+
+/// The functions of a cell.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) struct Functions {
+    /// The function of the gates.
+    pub(crate) gate: Activation,
+    /// The function of the candidate, or of the only sum of a plain cell.
+    pub(crate) candidate: Activation,
+    /// The function of the new cell state.
+    pub(crate) state: Activation,
+}
+
+impl Functions {
+    /// The functions of cells that name none.
+    pub(crate) const USUAL: Functions =
+        Functions { gate: Activation::Sigmoid, candidate: Activation::Tanh, state: Activation::Tanh };
+}
+
+/// The kind of a cell.
+#[derive(Debug)]
+pub(crate) enum Cell<'a, T> {
+    /// One gate, which is the new state.
+    Rnn,
+    /// Update and reset gates and the candidate; the reset gate scales the product, to which a bias is added.
+    Gru { bias: Option<&'a [T]> },
+    /// The update gate, and the state that the reset gate scaled, of which the candidate's product is still to be computed.
+    Reset { scaled: &'a mut [T] },
+    /// The candidate of a cell after [`Cell::Reset`]. The product of the update gate is that of the step; `late` is that of
+    /// the scaled state.
+    Candidate { late: &'a [T] },
+    /// Input, output, forget and candidate gates.
+    Lstm {
+        /// The cell state, which becomes the next one.
+        cell: &'a mut [T],
+        /// Whether the forget gate is what the input gate leaves.
+        coupled: bool,
+        /// The weights of the cell state in the input, output and forget gates, `h` elements for each.
+        peepholes: Option<&'a [T]>,
+    },
+}
+
+/// Computes a step.
+pub(crate) fn step<T: Real>(cell: Cell<'_, T>, step: Step<'_, T>) {
+    dispatch(Loop { cell, step });
+}
+
+struct Loop<'a, T> {
+    cell: Cell<'a, T>,
+    step: Step<'a, T>,
+}
+
+/// Cuts a slice into its first parts of `n` elements each.
+#[inline(always)]
+fn parts<T, const N: usize>(x: &[T], n: usize) -> [&[T]; N] {
+    let mut chunks = x.chunks_exact(n.max(1));
+    std::array::from_fn(|_| chunks.next().unwrap_or_default())
+}
+
+/// Copies the elements from `at` on, and zeros beyond the last one.
+#[inline(always)]
+fn take<T: Real>(x: &[T], at: usize) -> [T; BLOCK] {
+    let rest = x.get(at..).unwrap_or_default();
+    if let Some(block) = rest.first_chunk() {
+        return *block;
+    }
+    let mut block = [T::default(); BLOCK];
+    block.iter_mut().zip(rest).for_each(|(to, &from)| *to = from);
+    block
+}
+
+/// Copies a block to the elements from `at` on, as far as there are any.
+#[inline(always)]
+fn put<T: Real>(to: &mut [T], at: usize, block: &[T; BLOCK]) {
+    let rest = to.get_mut(at..).unwrap_or_default();
+    match rest.first_chunk_mut() {
+        Some(whole) => *whole = *block,
+        None => rest.iter_mut().zip(block).for_each(|(to, &from)| *to = from),
+    }
+}
+
+/// Adds two blocks.
+#[inline(always)]
+fn sum<T: Real>(x: &[T], p: &[T], at: usize) -> [T; BLOCK] {
+    let (mut sum, p) = (take(x, at), take(p, at));
+    sum.iter_mut().zip(&p).for_each(|(sum, &p)| *sum += p);
+    sum
+}
+
+/// Adds to the sums of a gate what it sees of a cell state.
+#[inline(always)]
+fn see<T: Real>(sums: &mut [T; BLOCK], weights: &[T], at: usize, state: &[T; BLOCK]) {
+    let weights = take(weights, at);
+    sums.iter_mut().zip(&weights).zip(state).for_each(|((sum, &weight), &state)| *sum += weight * state);
+}
+
+/// Limits sums to the range from `-most` to `most`.
+#[inline(always)]
+fn bound<T: Real>(block: &mut [T; BLOCK], most: Option<T>) {
+    let Some(most) = most else { return };
+    for sum in block {
+        let least = if *sum < -most { -most } else { *sum };
+        *sum = if least > most { most } else { least };
+    }
+}
+
+/// Mixes the candidate and the old state by the update gate.
+#[inline(always)]
+fn mixed<T: Real>(update: T, new: T, old: T) -> T {
+    (T::ONE - update) * new + update * old
+}
+
+impl<T: Real> VectorLoop for Loop<'_, T> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run<const FMA: bool>(self) {
+        // The compiler keeps blocks in registers if it knows the functions.
+        if T::DTYPE == DataType::F32 && self.step.functions == Functions::USUAL {
+            self.blocks::<FMA>(Functions::USUAL);
+        } else {
+            let functions = self.step.functions;
+            self.blocks::<FMA>(functions);
+        }
+    }
+}
+
+impl<T: Real> Loop<'_, T> {
+    #[inline(always)]
+    #[expect(clippy::indexing_slicing, reason = "all blocks have `BLOCK` elements")]
+    fn blocks<const FMA: bool>(self, functions: Functions) {
+        let Loop { cell, step: Step { x, product, hidden, clip, .. } } = self;
+        let n = hidden.len();
+        // The sums of the gates and of the candidate, which become what the functions make of them.
+        macro_rules! ended {
+            ($function:ident, $block:expr) => {{
+                let mut block = $block;
+                bound(&mut block, clip);
+                apply::<FMA, T>(functions.$function, &mut block);
+                block
+            }};
+        }
+        let blocks = (0..n).step_by(BLOCK);
+        match cell {
+            Cell::Rnn => {
+                for at in blocks {
+                    put(hidden, at, &ended!(candidate, sum(x, product, at)));
+                }
+            }
+            Cell::Gru { bias } => {
+                let ([xz, xr, xn], [pz, pr, pn]) = (parts(x, n), parts(product, n));
+                for at in blocks {
+                    let (update, reset) = (ended!(gate, sum(xz, pz, at)), ended!(gate, sum(xr, pr, at)));
+                    let late = sum(pn, bias.unwrap_or_default(), at);
+                    let (mut sums, mut h) = (take(xn, at), take(hidden, at));
+                    for i in 0..BLOCK {
+                        sums[i] += reset[i] * late[i];
+                    }
+                    let new = ended!(candidate, sums);
+                    for i in 0..BLOCK {
+                        h[i] = mixed(update[i], new[i], h[i]);
+                    }
+                    put(hidden, at, &h);
+                }
+            }
+            Cell::Reset { scaled } => {
+                let ([_, x], [_, p]) = (parts(x, n), parts(product, n));
+                for at in blocks {
+                    let (mut reset, h) = (ended!(gate, sum(x, p, at)), take(hidden, at));
+                    reset.iter_mut().zip(&h).for_each(|(reset, &h)| *reset = *reset * h);
+                    put(scaled, at, &reset);
+                }
+            }
+            Cell::Candidate { late } => {
+                let ([xz, _, xn], [pz]) = (parts(x, n), parts(product, n));
+                for at in blocks {
+                    let (update, new) = (ended!(gate, sum(xz, pz, at)), ended!(candidate, sum(xn, late, at)));
+                    let mut h = take(hidden, at);
+                    for i in 0..BLOCK {
+                        h[i] = mixed(update[i], new[i], h[i]);
+                    }
+                    put(hidden, at, &h);
+                }
+            }
+            Cell::Lstm { cell, coupled, peepholes } => {
+                let ([xi, xo, xf, xc], [pi, po, pf, pc]) = (parts(x, n), parts(product, n));
+                let seen = peepholes.map(|weights| parts::<T, 3>(weights, n));
+                for at in blocks {
+                    let (mut input, mut output) = (sum(xi, pi, at), sum(xo, po, at));
+                    let (mut forget, mut c) = (sum(xf, pf, at), take(cell, at));
+                    if let Some([of_input, _, of_forget]) = seen {
+                        see(&mut input, of_input, at, &c);
+                        see(&mut forget, of_forget, at, &c);
+                    }
+                    input = ended!(gate, input);
+                    if coupled {
+                        forget.iter_mut().zip(&input).for_each(|(forget, &input)| *forget = T::ONE - input);
+                    } else {
+                        forget = ended!(gate, forget);
+                    }
+                    let candidate = ended!(candidate, sum(xc, pc, at));
+                    for i in 0..BLOCK {
+                        c[i] = forget[i] * c[i] + input[i] * candidate[i];
+                    }
+                    if let Some([_, of_output, _]) = seen {
+                        // The output gate sees the new cell state.
+                        see(&mut output, of_output, at, &c);
+                    }
+                    output = ended!(gate, output);
+                    // The bound is not that of the cell state.
+                    let mut h = c;
+                    apply::<FMA, T>(functions.state, &mut h);
+                    h.iter_mut().zip(&output).for_each(|(h, &output)| *h = *h * output);
+                    put(cell, at, &c);
+                    put(hidden, at, &h);
+                }
+            }
+        }
+    }
+}
