@@ -128,14 +128,15 @@ fn prepared(
     first: Option<bool>,
     [x, hidden]: [&Array; 2],
     others: &[Option<&Array>],
+    (functions, parameters): (&[i64], &[f64]),
 ) -> Vec<Array> {
     let (h, wide) = (layer.extents[2], layer.gates * layer.extents[2]);
     let turned: Vec<f32> = (0..wide * h).map(|i| layer.weights[i % h * wide + i / h]).collect();
     let weights = cpu.transpose(&array(cpu, &[wide, h], &turned), &[1, 0]).unwrap();
     let rest = [
         Param::Bool(layer.backwards),
-        Param::Ints((&[][..]).into()),
-        Param::Floats((&[][..]).into()),
+        Param::Ints(functions.to_vec().into()),
+        Param::Floats(parameters.to_vec().into()),
         Param::OptFloat(layer.clip),
     ];
     let params: Vec<Param<'_>> = first.map(Param::Bool).into_iter().chain(rest).collect();
@@ -150,6 +151,9 @@ fn prepared(
         given.map(|x| x.map_or(KernelOperand::Absent, KernelOperand::Shared)).collect();
     kernel.run(cpu, &mut given).unwrap().into_vec()
 }
+
+/// No listed functions.
+const USUAL: (&[i64], &[f64]) = (&[], &[]);
 
 /// Calls `f` for extents below, at and above those of blocks and vectors, with and without lengths and bounds, both ways.
 fn each(gates: usize, f: impl Fn(&Cpu, &Layer)) {
@@ -175,7 +179,7 @@ fn plain_cells() {
         layer.check(cpu, &got, &want, "rnn");
         // A panel of one column would be mostly empty.
         if layer.extents[2] > 16 {
-            let got = prepared(cpu, NnOp::Rnn, layer, None, [&x, &hidden], &[lengths.as_ref()]);
+            let got = prepared(cpu, NnOp::Rnn, layer, None, [&x, &hidden], &[lengths.as_ref()], USUAL);
             layer.check(cpu, &got, &want, "prepared rnn");
         }
     });
@@ -207,7 +211,7 @@ fn gated_units() {
             layer.check(cpu, &got, &want, "gru");
             if h > 16 {
                 let others = [bias, lengths.as_ref()];
-                let got = prepared(cpu, NnOp::Gru, layer, Some(linear), [&x, &hidden], &others);
+                let got = prepared(cpu, NnOp::Gru, layer, Some(linear), [&x, &hidden], &others, USUAL);
                 layer.check(cpu, &got, &want, "prepared gru");
             }
         }
@@ -235,7 +239,7 @@ fn long_short_term_memory() {
             layer.check(cpu, &got, &want, "lstm");
             if h > 16 {
                 let others = [Some(&cell), None, None, lengths.as_ref(), None];
-                let got = prepared(cpu, NnOp::Lstm, layer, Some(coupled), [&x, &hidden], &others);
+                let got = prepared(cpu, NnOp::Lstm, layer, Some(coupled), [&x, &hidden], &others, USUAL);
                 layer.check(cpu, &got, &want, "prepared lstm");
             }
         }
@@ -425,6 +429,14 @@ fn every_function_and_number_type() {
                                 .unwrap();
                             assert_eq!(got.len(), 3);
                             compare(&cpu, &got, &named.long(coupled), dtype, &what);
+                            if dtype == DataType::F32 && extents[2] > 16 {
+                                let (others, all) =
+                                    ([Some(&cell), None, None, lengths, seen], (functions, parameters));
+                                let first = Some(coupled);
+                                let got =
+                                    prepared(&cpu, NnOp::Lstm, &layer, first, [&x, &hidden], &others, all);
+                                compare(&cpu, &got, &named.long(coupled), dtype, &what);
+                            }
                             // The operation's body computes the same.
                             let got = bb::ext::nn::lstm(
                                 &cpu, &x, &weights, &hidden, &cell, absent, absent, lengths, seen, options,
