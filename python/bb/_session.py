@@ -21,7 +21,7 @@ from ._value import OrtValue
 if TYPE_CHECKING:
     from ._binding import IOBinding
 
-_FLAGS = ("recognize", "fold_scales", "refuse_host", "refuse_lowered")
+_FLAGS = ("recognize", "fold_scales", "refuse_host", "refuse_lowered", "strict")
 
 
 class NodeArg(NamedTuple):
@@ -67,6 +67,7 @@ class Session(_bb.Session):
         refuse_host: whether to refuse models with nodes that the host computes.
         disabled_optimizers: names of ONNX Runtime's rewritings; `bb` has none of these.
         refuse_lowered: whether to refuse models with nodes for which the backend has no operation of its own.
+        strict: whether to refuse inputs whose extents differ where the model gives them one name.
     """
 
     _arguments: tuple[Any, ...]

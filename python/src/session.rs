@@ -92,6 +92,7 @@ impl Session {
             match name.as_str() {
                 "recognize" => options.recognize = on,
                 "fold_scales" => options.fold_scales = on,
+                "strict" => options.strict = on,
                 "refuse_host" => options.refuse_host = on,
                 "refuse_lowered" => options.refuse_lowered = on,
                 _ => return Err(PyTypeError::new_err(format!("there is no option `{name}`"))),

@@ -15,6 +15,10 @@ use std::collections::HashMap;
 
 /// The inputs that a graph declares.
 ///
+/// Element types, ranks and numbers are conditions. That extents of one name are equal is a claim of the model, which exporters
+/// often get wrong: [`contradictions`](InputSpec::contradictions) tells where inputs contradict it, and it is a condition
+/// only for an `InputSpec` that is [strict](InputSpec::with_strict).
+///
 /// Plans check their inputs by themselves. A backend with its own [`Executable`](crate::Executable) makes an
 /// `InputSpec` from the module's graph and calls it at the beginning of each run.
 ///
@@ -38,6 +42,8 @@ use std::collections::HashMap;
 pub struct InputSpec {
     inputs: Box<[Declared]>,
     symbols: Box<[Symbol]>,
+    /// Whether extents of one name must be equal.
+    strict: bool,
 }
 
 /// An input and its declaration.
@@ -114,6 +120,40 @@ impl InputSpec {
         }))
     }
 
+    /// Returns the same, for which it is an error or not if extents differ to which the model gives one name.
+    #[must_use]
+    pub fn with_strict(self, strict: bool) -> InputSpec {
+        InputSpec { strict, ..self }
+    }
+
+    /// Lists the extents that differ from others to which the model gives the same name.
+    ///
+    /// `given` returns the element types and shapes of tensors. Omitted inputs, sequences and whatever else differs from the
+    /// declarations are not looked at.
+    pub fn contradictions<'a>(
+        &self,
+        given: &impl Fn(usize) -> Option<(DataType, &'a [usize])>,
+    ) -> Vec<InputMismatch> {
+        let extent = |place: Place| given(place.input).map(|(_, shape)| shape.get(place.axis).copied());
+        let mut found = Vec::new();
+        for (input, declared) in self.inputs.iter().enumerate() {
+            let (Some((dtype, shape)), Form::Tensor(form)) = (given(input), declared.form.optional()) else {
+                continue;
+            };
+            let extents = form.extents.iter().flatten().zip(shape).enumerate();
+            for (axis, (extent_declared, &got)) in extents {
+                let Extent::Symbol { symbol, before } = *extent_declared else { continue };
+                if let Some((bound, expected)) = self.bound(symbol, before, &extent)
+                    && expected != got
+                {
+                    let wrong = Wrong::Symbol { axis, symbol, bound, expected, got };
+                    found.push(self.difference(input, tensor_type(dtype, shape), wrong));
+                }
+            }
+        }
+        found
+    }
+
     /// Prepares the declarations of a graph that was not checked.
     ///
     /// # Errors
@@ -151,7 +191,7 @@ impl InputSpec {
             let form = Form::new(&ty, Some(input), &mut symbols);
             Declared { name, ty, form, default }
         });
-        InputSpec { inputs: inputs.collect(), symbols: symbols.into() }
+        InputSpec { inputs: inputs.collect(), symbols: symbols.into(), strict: false }
     }
 
     /// Checks tensors against the declarations; the default value replaces an omitted input.
@@ -262,6 +302,7 @@ impl InputSpec {
         for (axis, (declared, &got)) in extents.iter().zip(shape).enumerate() {
             match *declared {
                 Extent::Any => {}
+                Extent::Symbol { .. } if !self.strict => {}
                 Extent::Number(expected) if expected == got => {}
                 Extent::Number(expected) => return Err(Wrong::Extent { axis, expected, got }),
                 Extent::Symbol { symbol, before } => {
@@ -293,13 +334,17 @@ impl InputSpec {
 
     #[cold]
     fn mismatch(&self, input: usize, got: ValueType, wrong: Wrong) -> Error {
+        Error::Input(Box::new(self.difference(input, got, wrong)))
+    }
+
+    fn difference(&self, input: usize, got: ValueType, wrong: Wrong) -> InputMismatch {
         let declared = self.inputs.get(input);
-        Error::Input(Box::new(InputMismatch {
+        InputMismatch {
             name: declared.map(|d| d.name.clone()).unwrap_or_default(),
             declared: declared.map(|d| d.ty.clone()).unwrap_or_default(),
             got,
             problem: self.problem(wrong),
-        }))
+        }
     }
 
     fn problem(&self, wrong: Wrong) -> InputProblem {
@@ -377,7 +422,8 @@ impl Extent {
     }
 }
 
-fn tensor_type(dtype: DataType, shape: &[usize]) -> ValueType {
+/// Returns the type of a tensor of these extents.
+pub(crate) fn tensor_type(dtype: DataType, shape: &[usize]) -> ValueType {
     ValueType::Tensor { dtype, shape: Some(shape.iter().map(|&n| Dim::Known(n)).collect()) }
 }
 

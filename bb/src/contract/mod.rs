@@ -28,6 +28,7 @@ pub use completion::{Completer, CompletionHandle, ContractResponse, Later};
 pub use executable::{Executable, Port};
 pub(crate) use executable::{by_name, by_position};
 pub use inputs::InputSpec;
+pub(crate) use inputs::tensor_type;
 pub(crate) use prepare::{AskedOperand, KnownExtents};
 pub use prepare::{Kernel, KernelOperand, KernelOperands, PrepareOperand, PrepareStep};
 pub use run_options::{CancelToken, RunOptions};

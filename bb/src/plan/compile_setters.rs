@@ -43,6 +43,8 @@ setters! {
     with_recognize: recognize = bool;
     /// Returns the same with constant scales folded into weights or not.
     with_fold_scales: fold_scales = bool;
+    /// Returns the same, refusing or allowing different extents to which the model gives one name.
+    with_strict: strict = bool;
 }
 
 #[cfg(test)]

@@ -340,6 +340,10 @@ pub struct CompileOptions {
     /// instead, and those that are added to a convolution join its bias: batch normalisations cost nothing then. The weights are
     /// rounded once more, so that the last digits differ, and it is off unless it is asked for.
     pub fold_scales: bool,
+    /// Whether inputs are refused if extents differ to which the model gives one name. This is a claim that exporters often get
+    /// wrong, and results do not depend on it, so that it is off unless it is asked for;
+    /// [`InputSpec::contradictions`](crate::InputSpec::contradictions) lists such extents.
+    pub strict: bool,
     /// Which graph it is, for a runtime to keep what it compiled; `None` compiles anew.
     pub identity: Option<crate::GraphIdentity>,
     /// What the caller gives along; see [`with_node`](Self::with_node).
@@ -412,6 +416,7 @@ impl CompileOptions {
             integers,
             recognize,
             fold_scales,
+            strict,
             identity,
             caller,
             families: _,
@@ -429,6 +434,7 @@ impl CompileOptions {
             && *integers == other.integers
             && *recognize == other.recognize
             && *fold_scales == other.fold_scales
+            && *strict == other.strict
             && *caller == other.caller
     }
 
@@ -463,6 +469,7 @@ impl Default for CompileOptions {
             integers: true,
             recognize: false,
             fold_scales: false,
+            strict: false,
             identity: None,
             caller: None,
             families: None,

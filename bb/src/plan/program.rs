@@ -334,7 +334,7 @@ pub(crate) fn compile_with<B: Backend + ?Sized, N: Natives<B>>(
         first: Segment::new(resolved.clone(), start, Vec::new()),
         limits: RunLimits::new(options),
         caller: options.caller(),
-        declared: InputSpec::new(graph),
+        declared: InputSpec::new(graph).with_strict(options.strict),
         inputs,
         outputs,
         resolved,

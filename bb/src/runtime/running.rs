@@ -415,7 +415,7 @@ impl<B: Backend + 'static> BackendRuntime for Runtime<B> {
         options: &CompileOptions,
     ) -> Result<Arc<dyn ErasedExecutable>, Error> {
         let module = module.opened(|| self.stamp())?;
-        let declared = InputSpec::new(module.graph());
+        let declared = InputSpec::new(module.graph()).with_strict(options.strict);
         let executable = self.plans.get_or(options, || self.prepare(module, options))?;
         Ok(Arc::new(Compiled { runtime: self, executable, declared }))
     }

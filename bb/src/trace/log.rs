@@ -236,6 +236,8 @@ struct State {
     numbers: HashMap<String, SymbolNo>,
     /// How many symbols were named after another of the same name.
     repeated: HashMap<String, u32>,
+    /// Whether two extents differ to which the model gives one name.
+    contradicted: bool,
     /// Which symbols the trace is tied to.
     tied: Vec<bool>,
     guards: HashSet<Guard>,
@@ -300,6 +302,7 @@ impl Log {
             return Some(DimExpr::name(name));
         }
         let wanted = shared.unwrap_or(own);
+        state.contradicted |= shared.is_some_and(|name| state.numbers.contains_key(name));
         let mut name = wanted.to_owned();
         while state.numbers.contains_key(&name) {
             // The items of a sequence have one name, and there may be thousands of them.
@@ -313,6 +316,11 @@ impl Log {
         state.symbols.push(Symbol { name, number, places: SmallVec::from_elem(place, 1) });
         state.tied.push(false);
         Some(expr)
+    }
+
+    /// Tells whether two extents differ to which the model gives one name.
+    pub(super) fn contradicts_names(&self) -> bool {
+        self.lock().contradicted
     }
 
     /// Makes conditions of extents the trace's at once, or not.

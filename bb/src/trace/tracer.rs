@@ -144,6 +144,11 @@ impl Tracer {
         self
     }
 
+    /// Tells whether extents of inputs differ to which the model gives one name.
+    pub(crate) fn contradicts_names(&self) -> bool {
+        self.log.contradicts_names()
+    }
+
     /// Says which element types the backend has that the trace is for.
     pub(crate) fn with_types(mut self, types: DataTypes) -> Tracer {
         self.types = types;

@@ -44,13 +44,14 @@ fn f32s(shape: &[usize]) -> TensorData {
     zeros(DataType::F32, shape)
 }
 
-/// Runs a model on a backend, through its compiled graph.
+/// Runs a model on a backend, through its compiled graph. Extents of one name must be equal.
 fn run(
     on: &Arc<dyn BackendRuntime>,
     bytes: &[u8],
     inputs: &[Option<TensorData>],
 ) -> Result<Vec<Value>, Error> {
-    let graph = on.clone().compile(module(bytes.to_vec()), &CompileOptions::default())?;
+    let options = CompileOptions::default().with_strict(true);
+    let graph = on.clone().compile(module(bytes.to_vec()), &options)?;
     let given: Vec<Option<Value>> =
         inputs.iter().map(|x| x.as_ref().map(|x| on.constant(x).unwrap())).collect();
     graph.run(&given.iter().map(Option::as_ref).collect::<Vec<_>>())
@@ -114,6 +115,69 @@ fn extents_of_one_name_are_equal() {
         across.to_string(),
         "input `y` is declared as i64[m], got i64[2]: extent 2 of axis 0 must be 3, because `m` is 3 at axis 1 of input \
          `x`"
+    );
+}
+
+/// Numbers from `first` on.
+fn counted(first: usize, shape: &[usize]) -> TensorData {
+    let numbers: Vec<f32> = (first..first + shape.iter().product::<usize>()).map(|n| n as f32).collect();
+    TensorData::new(shape, &numbers).unwrap()
+}
+
+#[test]
+fn one_name_for_two_extents_is_a_claim() {
+    // Softmax reads `x` along `n`, and the sum broadcasts `y`: a plan that takes both extents for one computes something else.
+    let graph = GraphProto {
+        name: Some("g".to_owned()),
+        node: vec![
+            node("Shape", &["y"], &["of_y"]),
+            node("Expand", &["x", "of_y"], &["wide"]),
+            node("Mul", &["wide", "y"], &["product"]),
+            node("MatMul", &["product", "z"], &["out"]),
+        ],
+        input: vec![value("x", 1, &["n"]), value("y", 1, &["n", "n"]), value("z", 1, &["n"])],
+        output: vec![untyped("out")],
+        ..GraphProto::default()
+    };
+    let bytes = serialized(graph);
+    let product = |x: &[f32], y: &[f32], z: &[f32]| -> Vec<f32> {
+        let row = |row: &[f32]| row.iter().zip(z).enumerate().map(|(i, (y, z))| x[i % x.len()] * y * z).sum();
+        y.chunks(z.len()).map(row).collect()
+    };
+    let spec = InputSpec::new(module(bytes.clone()).graph());
+    for name in backends::NAMES {
+        let on = backends::start(name).unwrap();
+        let graph = on.clone().compile(module(bytes.clone()), &CompileOptions::default()).unwrap();
+        // In this order, a plan for equal extents is there when different ones come, and then one for different ones.
+        for [x, rows, columns] in
+            [[3, 3, 3], [4, 4, 4], [1, 2, 5], [5, 2, 5], [1, 1, 1], [1, 3, 1], [3, 3, 3]]
+        {
+            let given = [counted(1, &[x]), counted(2, &[rows, columns]), counted(3, &[columns])];
+            let values: Vec<Value> = given.iter().map(|x| on.constant(x).unwrap()).collect();
+            let out = graph.run(&values.iter().map(Some).collect::<Vec<_>>()).unwrap();
+            let out = on.to_host(&out[0]).unwrap();
+            let [x_numbers, y, z] = given.each_ref().map(|data| data.as_slice::<f32>().unwrap());
+            assert_eq!(
+                out.as_slice::<f32>().unwrap(),
+                product(x_numbers, y, z),
+                "{name} {x} {rows} {columns}"
+            );
+            let found = spec.contradictions(&|i| given.get(i).map(|x| (x.dtype(), x.shape())));
+            assert_eq!(found.is_empty(), x == rows && rows == columns);
+        }
+        // What is no claim stays a condition.
+        let wrong =
+            [counted(1, &[1, 1]), counted(2, &[2, 2]), counted(3, &[2])].map(|x| on.constant(&x).unwrap());
+        let wrong = mismatch(graph.run(&wrong.iter().map(Some).collect::<Vec<_>>()));
+        assert_eq!(wrong.problem, InputProblem::Rank { expected: 1, got: 2 });
+    }
+    let given = [counted(1, &[8]), counted(2, &[8, 8]), counted(3, &[4])];
+    let found = spec.contradictions(&|i| given.get(i).map(|x| (x.dtype(), x.shape())));
+    assert_eq!(
+        found.iter().map(ToString::to_string).collect::<Vec<_>>(),
+        [
+            "input `z` is declared as f32[n], got f32[4]: extent 4 of axis 0 must be 8, because `n` is 8 at axis 0 of input `x`"
+        ]
     );
 }
 
