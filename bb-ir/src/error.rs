@@ -952,6 +952,24 @@ impl std::fmt::Display for Problems {
 }
 
 impl Error {
+    /// Returns the operation that refused its operands, if the error names one.
+    pub fn operation(&self) -> Option<&str> {
+        match self {
+            Error::Unsupported { op, .. }
+            | Error::ElementType { op, .. }
+            | Error::Shapes { op, .. }
+            | Error::Dims { op, .. }
+            | Error::Param { op, .. }
+            | Error::ParamKind { op, .. }
+            | Error::Arity { op, .. }
+            | Error::Overflow { op, .. }
+            | Error::Index { op, .. }
+            | Error::DivisionByZero { op, .. }
+            | Error::Memory { op, .. } => Some(op),
+            _ => None,
+        }
+    }
+
     /// Makes one error from several; a single error is returned unchanged.
     pub(crate) fn all(mut problems: Vec<Error>) -> Error {
         match (problems.len(), problems.pop()) {

@@ -72,6 +72,18 @@ pub enum Error {
         source: BoxError,
     },
 
+    /// An operation that an operator is made of refused what the operator gave it.
+    #[error("`{op}` cannot run on {operands}", op = shown(.op), operands = sentence(.operands))]
+    Operands {
+        /// The operator.
+        op: String,
+        /// The types of its operands.
+        operands: String,
+        /// What the operation says.
+        #[source]
+        source: BoxError,
+    },
+
     /// Nodes that a backend runs as one graph failed.
     #[error("the {count} nodes from `{first}` to `{last}`, which run as one graph, failed", first = shown(.first), last = shown(.last))]
     Nodes {
@@ -921,6 +933,22 @@ impl Error {
             cause = error.source();
         }
         None
+    }
+
+    /// Returns the operation that refused its operands, if the error names one.
+    pub fn operation(&self) -> Option<&str> {
+        match self {
+            Error::Ir(error) => error.operation(),
+            Error::Operator { op, .. }
+            | Error::Results { op, .. }
+            | Error::NotConstant { op, .. }
+            | Error::UnsupportedOperator { op, .. } => Some(op),
+            Error::Operand { op, .. }
+            | Error::Surplus { op, .. }
+            | Error::NotPrimitive { op, .. }
+            | Error::NotDifferentiable { op, .. } => Some(op),
+            _ => None,
+        }
     }
 
     /// Returns the method that a backend's author has to write, if the cause is an operation without a body.

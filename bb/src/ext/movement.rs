@@ -249,6 +249,9 @@ pub fn gather_nd<B: Ops + ?Sized>(
     let batch = usize::try_from(batch_dims).ok().filter(|&b| b <= lead.len() && b + tuple <= shape.len());
     let Some(batch) = batch else { return fail::<B, _>(shapes()) };
     let (outer, rest) = shape.split_at(batch);
+    if !outer.iter().zip(lead).all(|(a, b)| a.equals(b)) {
+        return fail::<B, _>(shapes());
+    }
     let (named, slice) = rest.split_at(tuple);
     let flat = tuple_positions(on, outer, named, indices)?;
     let rows: Vec<Extent> =

@@ -5,10 +5,11 @@
 
 use super::origin::Origins;
 use super::segment::SegmentTrace;
+use crate::contract::tensor_type;
 use crate::trace::{StepId, StepOrigins, TraceValue, WeightId};
 use crate::{BoxError, Error};
 use bb_ir::DataType;
-use bb_ir::graph::{Graph, ValueId};
+use bb_ir::graph::{Graph, Node, ValueId};
 
 /// Where in a trace something failed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -64,6 +65,32 @@ pub(crate) fn in_node(graph: &Graph, at: usize, source: impl Into<BoxError>) -> 
         op: node.map_or_else(String::new, |n| n.op_type.clone()),
         source: source.into(),
     }
+}
+
+/// Says which operator failed on which operands, if the error only names an operation that the operator is made of, of which
+/// the model's author knows nothing.
+pub(super) fn of_operator<'x>(
+    node: &Node,
+    operands: impl Iterator<Item = Option<(DataType, &'x [usize])>>,
+    error: Error,
+) -> Error {
+    let own = |op: &str| {
+        let plain = |name: &str| name.replace('_', "").to_ascii_lowercase();
+        plain(op) == plain(&node.op_type)
+    };
+    if error.operation().is_none_or(own) {
+        return error;
+    }
+    let shown = operands.map(|operand| match operand {
+        Some((dtype, shape)) => tensor_type(dtype, shape).to_string(),
+        None => "nothing".to_owned(),
+    });
+    let operands = match shown.collect::<Vec<_>>().as_slice() {
+        [] => "no operands".to_owned(),
+        [one] => one.clone(),
+        [first @ .., last] => format!("{} and {last}", first.join(", ")),
+    };
+    Error::Operands { op: node.op_type.clone(), operands, source: error.into() }
 }
 
 /// Says that an initializer could not be put on the backend, and which node reads it.

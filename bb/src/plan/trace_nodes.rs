@@ -4,7 +4,7 @@
 //! What cannot be traced in place is left to run between segments.
 
 use super::conditions::Cause;
-use super::failure::in_node;
+use super::failure::{in_node, of_operator};
 use super::held::{Item, MANY, SequenceCode};
 use super::origin::{Origin, Origins};
 use super::repetition::Repetition;
@@ -216,7 +216,15 @@ impl<'t> Tracing<'t> {
             Code::Call(function) => {
                 let tensors = tensors(node, operands)?;
                 let call = Call::new(node, &tensors).of(&resolved.graph).within(self.tracer.limit());
-                let results = function.call(self.tracer, &call)?;
+                let results = function.call(self.tracer, &call).map_err(|stop| match stop {
+                    TraceStop::Error(error) => {
+                        let operands = tensors
+                            .iter()
+                            .map(|x| x.as_ref().map(|x| (crate::Tensor::dtype(x), crate::Tensor::shape(x))));
+                        of_operator(node, operands, error).into()
+                    }
+                    TraceStop::Needs(_) => stop,
+                })?;
                 self.store(node, results.into_iter().map(|x| x.map(OnnxValue::Tensor)))?;
                 return Ok(NodeTrace::Results);
             }
@@ -239,7 +247,11 @@ impl<'t> Tracing<'t> {
                 let known: SmallVec<[Option<TensorData>; 4]> =
                     tensors.iter().map(|x| x.as_ref().and_then(|x| x.known_or_tied().cloned())).collect();
                 let call = Call::new(node, &known).within(self.tracer.limit());
-                let computed = RunOptions::paced(|| function(&call)).map_err(TraceStop::from)??;
+                let computed = RunOptions::paced(|| function(&call)).map_err(TraceStop::from)?;
+                let computed = computed.map_err(|error| {
+                    let operands = known.iter().map(|x| x.as_ref().map(|x| (x.dtype(), x.shape())));
+                    of_operator(node, operands, error)
+                })?;
                 if !self.tracer.folds(computed.iter().flatten())? {
                     return Ok(NodeTrace::Host(function));
                 }
@@ -312,6 +324,10 @@ impl<'t> Tracing<'t> {
             });
         }
         let Some(dims) = shape else { return Ok(()) };
+        // Inference takes extents of one name for equal ones, which these inputs do not have.
+        if self.tracer.contradicts_names() {
+            return Ok(());
+        }
         // Only these extents are read, because a plan holds for the extents that were read.
         let same = |(axis, dim): (usize, &Dim)| match dim {
             Dim::Known(known) => self.tracer.has_extent(x, axis, *known),
