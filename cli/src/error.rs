@@ -84,6 +84,9 @@ pub(crate) enum Error {
     #[error("input `{input}` is declared as {declared}, which cannot have the extents {got:?} of {said}", input = shown(.input), declared = sentence(.declared), said = sentence(.said))]
     Shape { input: String, declared: String, got: Vec<usize>, said: String },
 
+    #[error("the model claims what is false, and `--strict` refuses that: {}", sentence(.warnings.join("; ")))]
+    Claims { warnings: Vec<String> },
+
     #[error("the extent `{name}` is {first} and {second}", name = shown(.name), first = shown(.first), second = shown(.second))]
     Contradiction { name: String, first: String, second: String },
 

@@ -44,10 +44,19 @@ pub(crate) fn run(options: &args::Run) -> Result<ExitCode> {
     }
     for (header, values) in [("OUTPUT", made), ("FETCHED", fetched)] {
         let mut rows = Vec::new();
-        values.iter().for_each(|value| outputs::rows(&value.name, &value.item, &mut rows));
-        if !rows.is_empty() || header == "OUTPUT" {
-            let mut table = render::table([header, "SUMMARY"]);
+        for value in values {
+            outputs::rows(&value.name, &value.item, options.values.unwrap_or(0), &mut rows)?;
+        }
+        if rows.is_empty() && header != "OUTPUT" {
+            continue;
+        }
+        if options.values.is_some() {
+            let mut table = render::table([header, "SUMMARY", "VALUES"]);
             table.add_rows(rows);
+            out::line(table)?;
+        } else {
+            let mut table = render::table([header, "SUMMARY"]);
+            table.add_rows(rows.into_iter().map(|[name, summary, _]| [name, summary]));
             out::line(table)?;
         }
     }

@@ -14,6 +14,8 @@ pub(crate) struct Session {
     pub(crate) executable: Arc<dyn ErasedExecutable>,
     /// The greatest size of an input, in bytes.
     pub(crate) value_bytes: usize,
+    /// Whether false claims of the model are errors.
+    pub(crate) strict: bool,
 }
 
 impl Session {
@@ -26,7 +28,8 @@ impl Session {
     ) -> Result<Session> {
         let runtime = backend.runtime().clone();
         let executable = runtime.clone().compile(module.clone(), &compile_options(options, rewriting)?)?;
-        Ok(Session { module, runtime, executable, value_bytes: limits(options)?.value_bytes })
+        let value_bytes = limits(options)?.value_bytes;
+        Ok(Session { module, runtime, executable, value_bytes, strict: options.strict })
     }
 
     /// Copies host values to the backend.
@@ -59,7 +62,12 @@ impl Session {
 
 /// Reads a model within the limits that its options set.
 pub(crate) fn load(options: &args::Model) -> Result<Module> {
-    Ok(Module::load_with(&options.model, &limits(options)?)?)
+    let module = Module::load_with(&options.model, &limits(options)?)?;
+    let warnings = if options.strict { module.warnings() } else { Vec::new() };
+    if warnings.is_empty() {
+        return Ok(module);
+    }
+    Err(Error::Claims { warnings: warnings.iter().map(ToString::to_string).collect() })
 }
 
 /// Reads the limits that the options set.
@@ -76,7 +84,7 @@ pub(crate) fn limits_of(changes: &[args::Limit]) -> Result<Limits> {
 
 /// Reads the limits of a run, and how the model is rewritten.
 fn compile_options(options: &args::Model, rewriting: &args::Rewriting) -> Result<CompileOptions> {
-    Ok(rewritten(rewriting).within(&limits(options)?))
+    Ok(rewritten(rewriting).within(&limits(options)?).with_strict(options.strict))
 }
 
 /// Reads how models are rewritten.

@@ -19,20 +19,40 @@ pub fn with_shapes(
     operators: Operators,
     limits: &Limits,
 ) -> Result<Graph, Error> {
+    let known = |(input, shape): &(ValueId, &[usize])| {
+        (*input, shape.iter().map(|extent| Dim::Known(*extent)).collect::<Vec<_>>())
+    };
+    let dims: Vec<(ValueId, Vec<Dim>)> = shapes.iter().map(known).collect();
+    let (graph, problems) = with_dims(graph, &dims, operators, limits)?;
+    if problems.is_empty() { Ok(graph) } else { Err(Error::all(problems)) }
+}
+
+/// Infers a graph's types anew for inputs of these extents, which may be symbolic dimensions. Also returns an error for each
+/// node that cannot run on such operands; the types behind it are unknown.
+///
+/// # Errors
+///
+/// [`Error::Limit`] if that takes more than `limits` allow.
+pub fn with_dims(
+    graph: &Graph,
+    dims: &[(ValueId, Vec<Dim>)],
+    operators: Operators,
+    limits: &Limits,
+) -> Result<(Graph, Vec<Error>), Error> {
     let mut graph = graph.clone();
-    for (input, shape) in shapes {
+    for (input, dims) in dims {
         if let Some(value) = graph.values.get_mut(input.index()) {
-            give(&mut value.ty, shape);
+            give(&mut value.ty, dims);
         }
     }
     let mut problems = Vec::new();
     symbolic::graph(&mut graph, operators, limits, &mut problems)?;
-    if problems.is_empty() { Ok(graph) } else { Err(Error::all(problems)) }
+    Ok((graph, problems))
 }
 
-fn give(ty: &mut ValueType, extents: &[usize]) {
+fn give(ty: &mut ValueType, extents: &[Dim]) {
     match ty {
-        ValueType::Tensor { shape, .. } => *shape = Some(extents.iter().map(|n| Dim::Known(*n)).collect()),
+        ValueType::Tensor { shape, .. } => *shape = Some(extents.to_vec()),
         ValueType::Sequence(of) | ValueType::Optional(of) => give(of, extents),
         ValueType::Map(..) | ValueType::Unknown => {}
     }

@@ -29,7 +29,7 @@ pub use broadcast::broadcast;
 pub use dtypes::{accepts, dtype};
 pub use einsum::{Equation, EquationError, Label};
 pub use extent::{Extent, Extents, current, product, quotient};
-pub use given::with_shapes;
+pub use given::{with_dims, with_shapes};
 pub use join::{Joined, concat, gather, split, split_evenly};
 pub use matmul::{MatMul, matmul};
 pub use movement::{Target, Transposed, reshape, reshape_to, resolve_reshape, transpose};

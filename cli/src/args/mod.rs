@@ -95,8 +95,8 @@ pub(crate) struct Run {
     /// Also output the results of every node, except those inside loops and branches
     #[arg(long)]
     pub(crate) fetch_all: bool,
-    /// Print only this many values of each tensor, and their count [default: all]
-    #[arg(long, value_name = "N", requires = "json")]
+    /// Print this many values of each tensor [default: none; with --json, all]
+    #[arg(long, value_name = "N")]
     pub(crate) values: Option<usize>,
     /// Write each output to its own file in this folder: .npy, or .pb if NumPy has no such type
     #[arg(long, value_name = "DIR")]
@@ -226,10 +226,12 @@ pub(crate) struct Compare {
     /// Print every node, not only the first that differs
     #[arg(long)]
     pub(crate) per_node: bool,
-    /// The relative tolerance [default: that of the case's data.json, else ONNX's, 1e-3]
+    /// The relative tolerance [default: between backends, what fits the element type; else that of the case's data.json, or
+    /// ONNX's, 1e-3]
     #[arg(long, value_name = "NUMBER", value_parser = values::tolerance)]
     pub(crate) rtol: Option<f64>,
-    /// The absolute tolerance [default: that of the case's data.json, else ONNX's, 1e-7]
+    /// The absolute tolerance [default: between backends, what fits the element type and the greatest value of the tensor; else
+    /// that of the case's data.json, or ONNX's, 1e-7]
     #[arg(long, value_name = "NUMBER", value_parser = values::tolerance)]
     pub(crate) atol: Option<f64>,
     /// Print JSON
@@ -259,8 +261,9 @@ pub(crate) struct Conformance {
     /// How many cases to run at once [default: the number of processors]
     #[arg(long, value_name = "N", value_parser = values::threads)]
     pub(crate) jobs: Option<usize>,
-    /// Run the cases one by one in this process, where a process cannot start itself, as under an emulator
-    #[arg(long, conflicts_with_all = ["jobs", "timeout"])]
+    /// Run the cases one by one in this process, where a process cannot start itself, as under an emulator. A case that
+    /// takes too long then ends between two operations, or inside one that looks at the time
+    #[arg(long, conflicts_with = "jobs")]
     pub(crate) in_process: bool,
 }
 

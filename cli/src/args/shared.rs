@@ -14,6 +14,10 @@ pub(crate) struct Model {
     /// limits
     #[arg(long = "limit", value_name = "NAME=VALUE", value_parser = Limit::parse)]
     pub(crate) limits: Vec<Limit>,
+    /// Refuse a model that claims false types of values, and inputs with different extents to which the model gives one
+    /// name; otherwise they are warnings
+    #[arg(long)]
+    pub(crate) strict: bool,
 }
 
 /// The backend and the output format.

@@ -9,7 +9,7 @@ use crate::inputs::{self, Otherwise};
 use crate::session::{self, Session};
 use crate::{args, out, render};
 use bb::TensorData;
-use bb::conformance::onnx::Tolerance;
+use bb::conformance::onnx::{BackendTolerance, Tolerance};
 use bb::conformance::{NodeComparison, compare_nodes};
 use bb::onnx::OnnxValue;
 use bb_ir::text::shown;
@@ -40,7 +40,7 @@ fn backends(options: &args::Compare) -> Result<ExitCode> {
     let [left, right] = &handles;
     let session = Session::new(left, module, &options.model, &options.rewriting)?;
     let given = inputs::given(&session, &options.inputs, Otherwise::Random)?;
-    let tolerance = tolerance(options, Tolerance::default());
+    let tolerance = BackendTolerance { relative: options.rtol, absolute: options.atol };
     let results = compare_nodes(&session.module, &given.items, [left.runtime(), right.runtime()], tolerance)?;
     let differs = results.iter().find(|r| r.difference.is_some());
     if options.json {

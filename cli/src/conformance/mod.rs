@@ -8,7 +8,7 @@ mod pool;
 use crate::error::{Error, Result};
 use crate::{args, out, render, session};
 use bb::conformance::onnx;
-use bb::{BackendRuntime, NarrowError};
+use bb::{BackendRuntime, NarrowError, RunOptions};
 use pool::{ANSWER, Job, Outcome, Verdict};
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{BufRead, IsTerminal, Write};
@@ -74,7 +74,7 @@ pub(crate) fn conformance(options: &args::Conformance) -> Result<ExitCode> {
         Ok(())
     };
     let mut outcomes = if options.in_process {
-        run_here(jobs, backend, done)?
+        run_here(jobs, backend, Duration::from_secs(options.timeout), done)?
     } else {
         let processors = || std::thread::available_parallelism().map_or(1, usize::from);
         let workers = options.jobs.unwrap_or_else(processors);
@@ -117,11 +117,21 @@ pub(crate) fn worker(options: &args::Worker) -> Result<ExitCode> {
 }
 
 /// Runs all jobs in this process, and calls `done` after each job.
-fn run_here(jobs: Vec<Job>, backend: &str, done: impl Fn(&Outcome) -> Result<()>) -> Result<Vec<Outcome>> {
+fn run_here(
+    jobs: Vec<Job>,
+    backend: &str,
+    timeout: Duration,
+    done: impl Fn(&Outcome) -> Result<()>,
+) -> Result<Vec<Outcome>> {
     let runtime = bb::backend(backend)?.runtime().clone();
     let one = |job: Job| {
         let start = Instant::now();
-        let verdict = verdict(&job.path, &runtime);
+        let within = RunOptions::default().with_deadline(start + timeout);
+        let verdict = match within.within(|| verdict(&job.path, &runtime)) {
+            // Whatever failed first, the time was over.
+            Verdict::Failed(_) if start.elapsed() >= timeout => pool::too_long(timeout),
+            verdict => verdict,
+        };
         let outcome = Outcome { name: job.name, verdict, seconds: start.elapsed().as_secs_f64() };
         done(&outcome).map(|()| outcome)
     };

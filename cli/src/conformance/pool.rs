@@ -137,9 +137,7 @@ impl Worker {
             .and_then(|()| self.answers.recv_timeout(timeout));
         match answer {
             Ok(line) => (Verdict::of_line(&line), Some(self)),
-            Err(RecvTimeoutError::Timeout) => {
-                (Verdict::Failed(format!("timed out after {} s", timeout.as_secs())), None)
-            }
+            Err(RecvTimeoutError::Timeout) => (too_long(timeout), None),
             Err(RecvTimeoutError::Disconnected) => {
                 let how = self.process.wait().map_or_else(|e| e.to_string(), |status| status.to_string());
                 (Verdict::Failed(format!("crashed: {how}")), None)
@@ -154,6 +152,11 @@ impl Drop for Worker {
         let _ended = self.process.kill();
         let _reaped = self.process.wait();
     }
+}
+
+/// Returns the verdict on a case that takes too long.
+pub(super) fn too_long(timeout: Duration) -> Verdict {
+    Verdict::Failed(format!("timed out after {} s", timeout.as_secs()))
 }
 
 #[cfg(test)]

@@ -2,7 +2,7 @@
 
 use crate::args;
 use crate::error::{Error, Result};
-use crate::render;
+use crate::{out, render};
 use bb_ir::graph::{Dim, ValueType};
 use std::collections::BTreeMap;
 
@@ -37,12 +37,16 @@ pub(super) struct Extents {
     inputs: Vec<Declared>,
     /// The extents of symbolic dimensions and open axes, and where each comes from.
     known: BTreeMap<Open, (usize, String)>,
+    /// The shapes of inputs that files or options give.
+    given: BTreeMap<String, Vec<usize>>,
+    /// Whether extents of one name must be equal.
+    strict: bool,
 }
 
 impl Extents {
     /// Reads the options. Refuses names that the model does not have, and contradictions.
-    pub(super) fn new(inputs: Vec<Declared>, options: &args::Extents) -> Result<Extents> {
-        let mut extents = Extents { inputs, known: BTreeMap::new() };
+    pub(super) fn new(inputs: Vec<Declared>, options: &args::Extents, strict: bool) -> Result<Extents> {
+        let mut extents = Extents { inputs, known: BTreeMap::new(), given: BTreeMap::new(), strict };
         let names = extents.names();
         for args::Dim { name, extent } in &options.dims {
             if !names.contains(name) {
@@ -78,6 +82,9 @@ impl Extents {
 
     /// Gives an input its extents, and so the symbolic dimensions in its shape.
     pub(super) fn bind(&mut self, input: &str, extents: &[usize], said: &str) -> Result<()> {
+        if self.given.get(input).is_some_and(|given| given == extents) {
+            return Ok(());
+        }
         let Some(declared) = self.inputs.iter_mut().find(|d| d.name == input) else {
             return Err(super::unknown(input, self.inputs.iter().map(|d| d.name.as_str())));
         };
@@ -94,12 +101,27 @@ impl Extents {
         };
         for (axis, (dim, &extent)) in dims.iter().zip(extents).enumerate() {
             match open(dim, input, axis) {
-                Some(open) => self.set(open, extent, said.to_owned())?,
+                Some(open) => self.meet(open, extent, said)?,
                 None if *dim == Dim::Known(extent) => {}
                 None => return Err(refused),
             }
         }
+        self.given.insert(input.to_owned(), extents.to_vec());
         Ok(())
+    }
+
+    /// Notes the extent of a given input. If the model gives its name to another extent as well, that is a false claim of the
+    /// model, unless the user said what the name stands for.
+    fn meet(&mut self, open: Open, extent: usize, said: &str) -> Result<()> {
+        match self.known.get(&open) {
+            Some((before, by)) if *before != extent && !self.strict && !by.starts_with("--dim ") => {
+                let (first, second) = (format!("{before} by {by}"), format!("{extent} by {said}"));
+                let warning = Error::Contradiction { name: open.to_string(), first, second };
+                out::note(format_args!("warning: {warning}; the model gives both extents one name"));
+                Ok(())
+            }
+            _ => self.set(open, extent, said.to_owned()),
+        }
     }
 
     /// Tells whether the rank of an input is open.
@@ -159,6 +181,9 @@ impl Extents {
     /// Returns the extents of an input; open extents are as the model declares them. `None` if even the rank
     /// is unknown.
     pub(super) fn dims(&self, input: &str) -> Option<Vec<Dim>> {
+        if let Some(given) = self.given.get(input) {
+            return Some(given.iter().map(|&extent| Dim::Known(extent)).collect());
+        }
         let declared = self.inputs.iter().find(|d| d.name == input)?;
         let known = |(axis, dim): (usize, &Dim)| {
             let known = open(dim, input, axis).and_then(|open| self.known.get(&open));
@@ -167,8 +192,22 @@ impl Extents {
         Some(shape(&declared.ty)?.iter().enumerate().map(known).collect())
     }
 
+    /// Returns the extents of an input, with a dim for each open one; `None` if even the rank is unknown.
+    pub(super) fn symbolic(&self, input: &str, dim_of: &dyn Fn(&Open) -> Dim) -> Option<Vec<Dim>> {
+        let dims = self.dims(input)?;
+        Some(
+            dims.iter()
+                .enumerate()
+                .map(|(axis, dim)| open(dim, input, axis).map_or_else(|| dim.clone(), |o| dim_of(&o)))
+                .collect(),
+        )
+    }
+
     /// Returns the shape of an input; `choose` returns the open extents.
     pub(super) fn shape(&self, input: &str, choose: &dyn Fn(&Open) -> usize) -> Vec<usize> {
+        if let Some(given) = self.given.get(input) {
+            return given.clone();
+        }
         let Some(declared) = self.inputs.iter().find(|d| d.name == input) else { return Vec::new() };
         let dims = shape(&declared.ty).unwrap_or_default().iter().enumerate();
         dims.map(|(axis, dim)| match (dim, open(dim, input, axis)) {

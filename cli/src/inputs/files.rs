@@ -8,6 +8,7 @@ use crate::npz;
 use bb::conformance::onnx;
 use bb::onnx::OnnxValue;
 use bb::{Port, TensorData};
+use bb_ir::text::shown;
 use bytes::Bytes;
 use std::ffi::{OsStr, OsString};
 use std::io::Read;
@@ -46,7 +47,7 @@ pub(super) fn read(
 fn note(ports: &[Port], items: &[Option<OnnxValue<TensorData>>], extents: &mut Extents) -> Result<()> {
     for (port, item) in ports.iter().zip(items) {
         if let Some(OnnxValue::Tensor(x)) = item {
-            extents.bind(&port.name, x.shape(), "its file")?;
+            extents.bind(&port.name, x.shape(), &format!("the file of `{}`", shown(&port.name)))?;
         }
     }
     Ok(())

@@ -1,10 +1,12 @@
 //! The inputs of a run: from files, or random.
 
+mod demands;
 mod extents;
 mod files;
 mod picture;
 mod random;
 mod search;
+mod solve;
 mod uses;
 
 use crate::error::{Error, Result};
@@ -15,6 +17,7 @@ use bb::{Module, Port, TensorData};
 use bb_ir::graph::{Dim, Graph, ValueId, ValueType};
 use bb_ir::text::{sentence, shown};
 use extents::{Declared, Extents, Open};
+use solve::Solution;
 use std::collections::HashMap;
 
 /// What happens to inputs that are not given.
@@ -53,7 +56,7 @@ impl Given {
 pub(crate) fn given(session: &Session, options: &args::Inputs, otherwise: Otherwise) -> Result<Given> {
     let ports = session.executable.inputs();
     let declared = ports.iter().map(|port| Declared { name: port.name.clone(), ty: port.ty.clone() });
-    let mut extents = Extents::new(declared.collect(), &options.extents)?;
+    let mut extents = Extents::new(declared.collect(), &options.extents, session.strict)?;
     let ranges = random::Ranges::new(&options.ranges, ports)?;
     let items = files::read(ports, options, &mut extents, session.value_bytes)?;
     let missing: Vec<&Port> = ports
@@ -100,6 +103,7 @@ impl Maker<'_> {
             return Ok(Given { items, chosen: Vec::new(), outputs: None });
         }
         // An input of unknown rank is usually a matrix or a batch of pictures.
+        let is_final = |error: &Error| matches!(error, Error::Upload { .. });
         let ranks: &[usize] = if extents.misses_rank() { &[2, 4, 3, 1, 0] } else { &[0] };
         let mut tried = 0;
         let mut first = None;
@@ -111,16 +115,22 @@ impl Maker<'_> {
                 let outputs = self.session.run(&items)?;
                 Ok((items, outputs))
             };
-            match search::search(&extents, infers, works, |error| matches!(error, Error::Upload { .. })) {
-                Ok((choice, (items, outputs))) => {
-                    let chosen = named(choice);
-                    return Ok(Given { items, chosen, outputs: Some(outputs) });
-                }
-                // Other extents do not change which element types a backend supports.
-                Err(search::Failed { first: Some(error @ Error::Upload { .. }), .. }) => return Err(error),
-                Err(failed) => {
-                    tried += failed.tried;
-                    first = first.or(failed.first);
+            let solution = Solution::new(&self.session.module, &extents);
+            // What a node demands that does not run is in the way of other extents.
+            for solution in [solution, Solution::default()] {
+                match search::search(&extents, &solution, infers, works, is_final) {
+                    Ok((choice, (items, outputs))) => {
+                        let chosen = named(choice, &solution);
+                        return Ok(Given { items, chosen, outputs: Some(outputs) });
+                    }
+                    // Other extents do not change which element types a backend supports.
+                    Err(search::Failed { first: Some(error @ Error::Upload { .. }), .. }) => {
+                        return Err(error);
+                    }
+                    Err(failed) => {
+                        tried += failed.tried;
+                        first = first.or(failed.first);
+                    }
                 }
             }
         }
@@ -167,12 +177,20 @@ fn inferred(module: &Module, extents: &Extents, choose: &dyn Fn(&Open) -> usize)
 }
 
 /// Prints the chosen extents and returns them with their names.
-fn named(choice: search::Choice) -> Vec<(String, usize)> {
-    let chosen: Vec<(String, usize)> =
-        choice.into_iter().map(|(open, extent)| (open.to_string(), extent)).collect();
-    let text: Vec<String> = chosen.iter().map(|(name, extent)| format!("{}={extent}", shown(name))).collect();
-    out::note(format_args!("chosen for extents that nothing says: {}", text.join(", ")));
-    chosen
+fn named(choice: search::Choice, solution: &Solution) -> Vec<(String, usize)> {
+    let list = |determined: bool| {
+        let all = choice.iter().filter(|(open, _)| solution.determines(open) == determined);
+        all.map(|(open, extent)| format!("{}={extent}", shown(open))).collect::<Vec<_>>().join(", ")
+    };
+    for (determined, said) in
+        [(true, "extents that the model demands"), (false, "chosen for extents that nothing says")]
+    {
+        let list = list(determined);
+        if !list.is_empty() {
+            out::note(format_args!("{said}: {list}"));
+        }
+    }
+    choice.into_iter().map(|(open, extent)| (open.to_string(), extent)).collect()
 }
 
 fn open_names(extents: &Extents) -> Vec<String> {
@@ -183,28 +201,34 @@ fn open_names(extents: &Extents) -> Vec<String> {
 /// leave open are chosen such that inference succeeds, and are printed to standard error.
 pub(crate) fn shapes(module: &Module, options: &args::Extents) -> Result<HashMap<String, Vec<usize>>> {
     let graph = module.graph();
-    let extents = Extents::new(declared(module), options)?.with_rank(2);
+    let extents = Extents::new(declared(module), options, false)?.with_rank(2);
     let infers = |choose: &dyn Fn(&Open) -> usize| inferred(module, &extents, choose).map(drop);
-    let choice = match search::search(&extents, infers, |_| Ok(()), |_| false) {
-        Ok((choice, ())) => choice,
-        Err(failed) => {
-            let source = failed.first.map(Box::new);
-            return Err(Error::NoExtents { open: open_names(&extents), tried: failed.tried, source });
-        }
+    let solved = Solution::new(module, &extents);
+    let search = |solution| search::search(&extents, solution, infers, |_| Ok(()), |_| false);
+    let (choice, solution) = match search(&solved) {
+        Ok((choice, ())) => (choice, solved),
+        Err(first) => match search(&Solution::default()) {
+            Ok((choice, ())) => (choice, Solution::default()),
+            Err(failed) => {
+                let source = first.first.or(failed.first).map(Box::new);
+                let tried = first.tried + failed.tried;
+                return Err(Error::NoExtents { open: open_names(&extents), tried, source });
+            }
+        },
     };
     let choose =
         |wanted: &Open| choice.iter().find(|(open, _)| open == wanted).map_or(1, |(_, extent)| *extent);
     let names = graph.inputs.iter().map(|value| graph.name_of(*value));
     let shapes = names.map(|name| (name.to_owned(), extents.shape(name, &choose))).collect();
     if !choice.is_empty() {
-        named(choice);
+        named(choice, &solution);
     }
     Ok(shapes)
 }
 
 /// Lists the extents of a model's inputs that the options leave open: `NAME` or `INPUT[AXIS]`.
 pub(crate) fn open(module: &Module, options: &args::Extents) -> Result<Vec<String>> {
-    Ok(open_names(&Extents::new(declared(module), options)?))
+    Ok(open_names(&Extents::new(declared(module), options, false)?))
 }
 
 /// The extents of inputs by name.
@@ -218,7 +242,7 @@ pub(crate) fn dims(module: &Module, options: &args::Extents) -> Result<(Dims, Ve
     let needed: Vec<Declared> =
         declared(module).into_iter().filter(|input| !has_default(&input.name)).collect();
     let names: Vec<String> = needed.iter().map(|input| input.name.clone()).collect();
-    let extents = Extents::new(needed, options)?;
+    let extents = Extents::new(needed, options, false)?;
     let open = open_names(&extents);
     let dims = names.into_iter().filter_map(|name| extents.dims(&name).map(|dims| (name, dims))).collect();
     Ok((dims, open))

@@ -5,14 +5,18 @@
 //! search ends after a number of choices or after some time; a run of the model cannot be interrupted.
 
 use super::extents::{Extents, Open};
+use super::solve::Solution;
 use std::collections::HashSet;
 use std::time::{Duration, Instant};
 
 /// Common extents of models; those that work with most models come first.
-const USUAL: [usize; 15] = [32, 64, 224, 320, 512, 640, 16, 8, 128, 256, 48, 96, 160, 384, 1024];
+pub(super) const USUAL: [usize; 15] = [32, 64, 224, 320, 512, 640, 16, 8, 128, 256, 48, 96, 160, 384, 1024];
 
 /// Extents that work if little is computed or by broadcasting. Models are rarely used with them.
 const SMALL: [usize; 3] = [4, 2, 1];
+
+/// The greatest number of choices that are looked at.
+const MOST_LISTED: usize = 100_000;
 
 /// The greatest number of choices that are inferred, and of those that are run.
 const MOST_INFERRED: usize = 3000;
@@ -101,34 +105,46 @@ pub(super) struct Failed<E> {
     pub(super) first: Option<E>,
 }
 
-/// Searches a choice for which `infers` and `works` succeed; returns it and the result of `works`. An error
-/// for which `is_final` returns true ends the search, because no other choice can avoid it.
+/// Searches a choice for which `infers` and `works` succeed; returns it and the result of `works`. What `solution` determines
+/// is not searched for, and what it does not admit is not tried. An error for which `is_final` returns true ends the search,
+/// because no other choice can avoid it.
 pub(super) fn search<T, E>(
     extents: &Extents,
+    solution: &Solution,
     infers: impl Fn(&dyn Fn(&Open) -> usize) -> Result<(), E>,
     mut works: impl FnMut(&dyn Fn(&Open) -> usize) -> Result<T, E>,
     is_final: impl Fn(&E) -> bool,
 ) -> Result<(Choice, T), Failed<E>> {
-    let open = extents.open();
+    let all = extents.open();
+    let open: Vec<Open> = all.iter().filter(|open| !solution.determines(open)).cloned().collect();
+    let names: Vec<String> = open.iter().map(Open::to_string).collect();
     let batch: Vec<bool> = open.iter().map(|open| extents.is_batch(open)).collect();
     let start = Instant::now();
     let mut failed = Failed { tried: 0, first: None };
     let mut runs = 0;
-    for choice in choices(&open, &batch).take(MOST_INFERRED) {
+    let number = |choice: &[usize], wanted: &str| {
+        let place = names.iter().position(|name| name == wanted)?;
+        choice.get(place).and_then(|extent| i64::try_from(*extent).ok())
+    };
+    let admitted = choices(&open, &batch)
+        .take(MOST_LISTED)
+        .filter(|choice| solution.admits(&|name| number(choice, name)));
+    for choice in admitted.take(MOST_INFERRED) {
         if failed.tried > 0 && (runs >= MOST_TRIED || start.elapsed() > LONGEST) {
             break;
         }
         failed.tried += 1;
         let choose = |wanted: &Open| {
             let place = open.iter().position(|open| open == wanted);
-            place.and_then(|place| choice.get(place)).copied().unwrap_or(1)
+            let chosen = place.and_then(|place| choice.get(place)).copied();
+            chosen.or_else(|| solution.value(wanted, &|name| number(&choice, name))).unwrap_or(1)
         };
         let result = infers(&choose).and_then(|()| {
             runs += 1;
             works(&choose)
         });
         match result {
-            Ok(found) => return Ok((open.iter().cloned().zip(choice).collect(), found)),
+            Ok(found) => return Ok((all.iter().map(|open| (open.clone(), choose(open))).collect(), found)),
             Err(error) if is_final(&error) => return Err(Failed { first: Some(error), ..failed }),
             Err(error) => failed.first = failed.first.or(Some(error)),
         }

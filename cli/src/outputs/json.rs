@@ -33,6 +33,15 @@ pub(crate) fn item(item: &OnnxValue<TensorData>, most: usize) -> Result<Value> {
     })
 }
 
+/// Writes the first `most` elements on one line.
+pub(super) fn list(x: &TensorData, most: usize) -> Result<String> {
+    let mut text = elements(x, most)?.iter().map(Value::to_string).collect::<Vec<_>>().join(", ");
+    if most > 0 && most < x.len() {
+        text.push_str(", …");
+    }
+    Ok(text)
+}
+
 fn tensor(x: &TensorData, most: usize) -> Result<serde_json::Map<String, Value>> {
     let mut record = serde_json::Map::new();
     record.insert("type".to_owned(), x.dtype().name().into());

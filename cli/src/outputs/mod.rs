@@ -8,6 +8,7 @@ pub(crate) use files::write;
 pub(crate) use json::item as json;
 pub(crate) use names::stems;
 
+use crate::error::{Error, Result};
 use bb::TensorData;
 use bb::onnx::OnnxValue;
 
@@ -19,21 +20,31 @@ pub(crate) struct Named {
     pub(crate) item: OnnxValue<TensorData>,
 }
 
-/// Lists the parts of a value, each with a name and a summary: `y` itself, `y[0]` of a sequence, `y.keys` of
-/// a map.
-pub(crate) fn rows(name: &str, item: &OnnxValue<TensorData>, rows: &mut Vec<[String; 2]>) {
+/// Lists the parts of a value, each with a name, a summary and the first `most` elements: `y` itself, `y[0]` of a sequence,
+/// `y.keys` of a map.
+pub(crate) fn rows(
+    name: &str,
+    item: &OnnxValue<TensorData>,
+    most: usize,
+    rows: &mut Vec<[String; 3]>,
+) -> Result<()> {
+    let row =
+        |name: String, x: &TensorData| Ok::<_, Error>([name, x.summary().to_string(), json::list(x, most)?]);
     match item {
-        OnnxValue::Tensor(x) => rows.push([name.to_owned(), x.summary().to_string()]),
+        OnnxValue::Tensor(x) => rows.push(row(name.to_owned(), x)?),
         OnnxValue::Sequence(items) if items.is_empty() => {
-            rows.push([name.to_owned(), "an empty sequence".to_owned()])
+            rows.push([name.to_owned(), "an empty sequence".to_owned(), String::new()])
         }
         OnnxValue::Sequence(items) => {
-            items.iter().enumerate().for_each(|(i, item)| self::rows(&format!("{name}[{i}]"), item, rows));
+            for (i, item) in items.iter().enumerate() {
+                self::rows(&format!("{name}[{i}]"), item, most, rows)?;
+            }
         }
-        OnnxValue::Absent => rows.push([name.to_owned(), "nothing".to_owned()]),
+        OnnxValue::Absent => rows.push([name.to_owned(), "nothing".to_owned(), String::new()]),
         OnnxValue::Map { keys, values } => {
-            rows.push([format!("{name}.keys"), keys.summary().to_string()]);
-            rows.push([format!("{name}.values"), values.summary().to_string()]);
+            rows.push(row(format!("{name}.keys"), keys)?);
+            rows.push(row(format!("{name}.values"), values)?);
         }
     }
+    Ok(())
 }

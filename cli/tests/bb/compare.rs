@@ -135,3 +135,28 @@ fn one_backend_is_compared_with_what_was_saved() {
     assert_eq!(ended.code(), 1);
     assert!(ended.err.contains("expected one backend beside --outputs, got 2"), "{}", ended.err);
 }
+
+#[test]
+fn roundings_of_what_cancels_are_no_difference_between_backends() {
+    // Sums of 4096 products of one size, which cancel in part: the backends add them in different orders.
+    let folder = folder("compare-noise");
+    let n = 4096usize;
+    let number = |i: usize| ((i * 7919 % 2003) as f32 - 1001.0) / 7.0;
+    let w: Vec<f32> = (0..n * 8).map(number).collect();
+    let w = TensorData::new(&[n, 8], &w).unwrap().to_proto("w");
+    let mut product = bb::ir::proto::ModelProto::decode(
+        model(&[("x", &[2, n as i64])], vec![node("MatMul", &["x", "w"], &["y"])], &[("y", &[2, 8])])
+            .as_slice(),
+    )
+    .unwrap();
+    product.graph.as_mut().unwrap().initializer.push(w);
+    let path = write(&folder, "model.onnx", &product.encode_to_vec());
+    let x: Vec<f32> = (0..2 * n).map(|i| number(i + 5) * if i % 2 == 0 { 1.0 } else { -1.0 }).collect();
+    let x = write(&folder, "x.npy", &TensorData::new(&[2, n], &x).unwrap().to_npy().unwrap());
+    let input = format!("x={x}");
+    let compare = ["compare", &path, "--backend", "reference", "--backend", "cpu", "--input", &input];
+    let ended = bb(&compare);
+    assert_eq!(ended.code(), 0, "{}{}", ended.out, ended.err);
+    let ended = bb(&[&compare[..], &["--rtol", "0", "--atol", "1e-7"]].concat());
+    assert_eq!(ended.code(), 1, "{}{}", ended.out, ended.err);
+}

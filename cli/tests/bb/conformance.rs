@@ -84,10 +84,21 @@ fn cases_in_this_process_have_the_same_outcomes() {
 }
 
 #[test]
-fn a_time_limit_needs_a_process_for_each_case() {
-    let ended = bb(&["conformance", "cases", "--in-process", "--timeout", "5"]);
-    assert_eq!(ended.code(), 2);
-    assert!(ended.err.contains("--in-process") && ended.err.contains("--timeout"), "{}", ended.err);
+fn a_case_in_this_process_ends_when_its_time_is_over() {
+    let folder = folder("conformance-in-process-time");
+    negation(&folder, "cases/right", [-1.0, -2.0]);
+    // These products of matrices take minutes.
+    let nodes =
+        (0..2000).map(|i| node("MatMul", &[&format!("v{i}"), "v0"], &[&format!("v{}", i + 1)])).collect();
+    let slow = model(&[("v0", &[512, 512])], nodes, &[("v2000", &[512, 512])]);
+    let matrix = TensorData::new(&[512, 512], &vec![0f32; 512 * 512]).unwrap();
+    case(&folder, "cases/slow", &slow, &matrix, &matrix);
+    let cases = folder.join("cases");
+    let ended =
+        bb(&["conformance", text(&cases), "--in-process", "--timeout", "2", "--backend", "reference"]);
+    assert_eq!(ended.code(), 1);
+    assert!(ended.out.contains("failed slow: timed out after 2 s"), "{}", ended.out);
+    assert_eq!(ended.out.lines().last(), Some("1 passed, 1 failed, 0 skipped"), "{}", ended.out);
 }
 
 #[test]

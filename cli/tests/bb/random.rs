@@ -296,3 +296,129 @@ fn real_models_run_on_random_inputs() {
         assert_eq!(ended.code(), 0, "{name}: {}", ended.err);
     }
 }
+
+/// Runs a model whose extents nothing says, and returns those that were chosen.
+fn found(name: &str, bytes: &[u8]) -> serde_json::Value {
+    let folder = folder(name);
+    let path = write(&folder, "model.onnx", bytes);
+    let ended = bb(&["run", &path, "--random", "--json"]);
+    assert_eq!(ended.code(), 0, "{}", ended.err);
+    assert!(ended.err.contains("extents that the model demands"), "{}", ended.err);
+    for command in ["bench", "compare"] {
+        let both = ["--backend", "cpu", "--backend", "reference"];
+        let rest: &[&str] = if command == "bench" { &["--runs", "1"] } else { &both };
+        let ended = bb(&[&[command, &path], rest].concat());
+        assert_eq!(ended.code(), 0, "{command}: {}", ended.err);
+    }
+    ended.json()["extents"].clone()
+}
+
+fn zeros(name: &str, shape: &[usize]) -> TensorProto {
+    bb::TensorData::zeros(DataType::F32, shape, 1 << 24).unwrap().to_proto(name)
+}
+
+fn integers(name: &str, values: &[i64]) -> TensorProto {
+    bb::TensorData::new(&[values.len()], values).unwrap().to_proto(name)
+}
+
+#[test]
+fn weights_say_the_extents_that_products_sum_over() {
+    // 37 is no extent that is usual, and 2 * 27 + 1 neither; the length of a window follows through the nodes before.
+    let nodes = vec![
+        node("MatMul", &["x", "w"], &["a"]),
+        node("Gemm", &["z", "v"], &["b"]),
+        node("Concat", &["z", "z", "one"], &["c"]),
+        node("MatMul", &["c", "u"], &["d"]),
+    ];
+    let nodes =
+        nodes.into_iter().map(|n| if n.op_type() == "Concat" { with_int(n, "axis", 1) } else { n }).collect();
+    let bytes = typed(
+        &[("x", DataType::F32, &["n", "k"]), ("z", DataType::F32, &["", ""])],
+        open_outputs(&model(&[], nodes, &[("a", &[]), ("b", &[]), ("d", &[])])),
+        vec![zeros("w", &[37, 2]), zeros("v", &[27, 3]), zeros("one", &[1, 1]), zeros("u", &[55, 2])],
+    );
+    assert_eq!(
+        found("random-products", &bytes),
+        serde_json::json!({ "n": 1, "k": 37, "z[0]": 1, "z[1]": 27 })
+    );
+}
+
+#[test]
+fn weights_say_the_extents_of_recurrent_layers_and_their_states() {
+    let lstm = with_int(node("LSTM", &["x", "w", "r", "", "", "h", "c"], &["y"]), "hidden_size", 5);
+    let bytes = typed(
+        &[
+            ("x", DataType::F32, &["time", "batch", "features"]),
+            ("h", DataType::F32, &["d", "b", "s"]),
+            ("c", DataType::F32, &["", "", ""]),
+        ],
+        open_outputs(&model(&[], vec![lstm], &[("y", &[])])),
+        vec![zeros("w", &[1, 20, 43]), zeros("r", &[1, 20, 5])],
+    );
+    let extents = found("random-lstm", &bytes);
+    assert_eq!((&extents["features"], &extents["d"], &extents["s"]), (&43.into(), &1.into(), &5.into()));
+    assert_eq!((&extents["c[0]"], &extents["c[2]"]), (&1.into(), &5.into()));
+    assert_eq!((&extents["b"], &extents["c[1]"]), (&extents["batch"], &extents["batch"]));
+}
+
+#[test]
+fn constants_of_shapes_and_of_broadcasting_say_extents() {
+    // `x` has 4 * 6 * 3 elements, `m` broadcasts with 11 columns, and row 70 of `t` is read.
+    let nodes = vec![
+        node("Reshape", &["x", "shape"], &["a"]),
+        node("Add", &["m", "row"], &["b"]),
+        node("Gather", &["t", "rows"], &["d"]),
+        node("Expand", &["e", "wide"], &["f"]),
+    ];
+    let bytes = typed(
+        &[
+            ("x", DataType::F32, &["n", "6", "3"]),
+            ("m", DataType::F32, &["batch", "columns"]),
+            ("t", DataType::F32, &["rows_of_t", "2"]),
+            ("e", DataType::F32, &["batch", "wide_of_e"]),
+        ],
+        open_outputs(&model(&[], nodes, &[("a", &[]), ("b", &[]), ("d", &[]), ("f", &[])])),
+        vec![
+            integers("shape", &[4, 18]),
+            zeros("row", &[1, 11]),
+            integers("rows", &[0, 70]),
+            integers("wide", &[1, 13]),
+        ],
+    );
+    let extents = found("random-constants", &bytes);
+    assert_eq!(
+        (&extents["n"], &extents["columns"], &extents["wide_of_e"]),
+        (&4.into(), &11.into(), &13.into())
+    );
+    assert!(extents["rows_of_t"].as_u64().unwrap() > 70, "{extents}");
+}
+
+#[test]
+fn an_extent_that_others_determine_is_their_sum() {
+    // `t` is the length of the past and the new part together; no choice of equal extents runs.
+    let concat = with_int(node("Concat", &["past", "new"], &["all"]), "axis", 0);
+    let bytes = typed(
+        &[
+            ("past", DataType::F32, &["p", "4"]),
+            ("new", DataType::F32, &["s", "4"]),
+            ("mask", DataType::F32, &["t", "4"]),
+            ("w", DataType::F32, &["r", "q"]),
+        ],
+        open_outputs(&model(
+            &[],
+            vec![
+                concat,
+                node("Concat", &["all", "mask"], &["twice"]),
+                node("MatMul", &["twice", "w"], &["y"]),
+            ]
+            .into_iter()
+            .map(|n| if n.output[0] == "twice" { with_int(n, "axis", 1) } else { n })
+            .collect(),
+            &[("y", &[])],
+        )),
+        vec![],
+    );
+    let extents = found("random-sum", &bytes);
+    let of = |name: &str| extents[name].as_u64().unwrap();
+    assert_eq!((of("t"), of("r")), (of("p") + of("s"), 8));
+}

@@ -106,3 +106,70 @@ fn nothing_is_coloured_when_piped() {
         assert!(!ended.out.contains('\x1b') && !ended.err.contains('\x1b'), "{}{}", ended.out, ended.err);
     }
 }
+
+#[test]
+fn values_are_printed_where_they_are_asked_for() {
+    let folder = folder("run-values");
+    let path = write(&folder, "model.onnx", &sum_and_negation());
+    let x = TensorData::new(&[2, 3], &[1f32, 2.5, 3.0, 4.0, 5.0, f32::INFINITY]).unwrap();
+    let y = TensorData::new(&[2, 1], &[10f32, 20.0]).unwrap();
+    let (x, y) =
+        (write(&folder, "x.npy", &x.to_npy().unwrap()), write(&folder, "y.npy", &y.to_npy().unwrap()));
+    let run = |rest: &[&str]| {
+        let inputs = [format!("x={x}"), format!("y={y}")];
+        let ended = bb(&[&["run", &path, "--input", &inputs[0], "--input", &inputs[1]], rest].concat());
+        assert_eq!(ended.code(), 0, "{}", ended.err);
+        ended.out
+    };
+    let out = run(&["--values", "4"]);
+    assert!(out.contains("VALUES") && out.contains("11.0, 12.5, 13.0, 24.0, …"), "{out}");
+    assert!(run(&["--values", "6"]).contains("11.0, 12.5, 13.0, 24.0, 25.0, \"Infinity\"\n"));
+    assert!(!run(&[]).contains("VALUES"));
+}
+
+/// `y = x` beside an input that has the same extent by its name.
+fn one_name() -> Vec<u8> {
+    use bb::ir::proto::{GraphProto, ModelProto};
+    use bb_tests::model::{serialized, untyped, value};
+    let graph = GraphProto {
+        name: Some("g".to_owned()),
+        node: vec![node("Neg", &["x"], &["y"]), node("Neg", &["z"], &["w"])],
+        input: vec![value("x", 1, &["N"]), value("z", 1, &["N"])],
+        output: vec![untyped("y"), untyped("w")],
+        ..GraphProto::default()
+    };
+    let model = ModelProto::decode(serialized(graph).as_slice()).unwrap();
+    model.encode_to_vec()
+}
+
+#[test]
+fn one_name_with_two_extents_is_a_warning_or_with_strict_an_error() {
+    let folder = folder("run-strict");
+    let path = write(&folder, "model.onnx", &one_name());
+    let of = |n: usize| TensorData::new(&[n], &vec![1f32; n]).unwrap().to_npy().unwrap();
+    let inputs =
+        [format!("x={}", write(&folder, "x.npy", &of(8))), format!("z={}", write(&folder, "z.npy", &of(4)))];
+    let given = ["--input", &inputs[0], "--input", &inputs[1]];
+    for command in
+        [&["run"][..], &["bench", "--runs", "1"], &["compare", "--backend", "cpu", "--backend", "reference"]]
+    {
+        let arguments = [&command[..1], &[path.as_str()], &command[1..], &given].concat();
+        let ended = bb(&arguments);
+        assert_eq!(ended.code(), 0, "{}", ended.err);
+        let warning = "warning: the extent `N` is 8 by the file of `x` and 4 by the file of `z`";
+        assert_eq!(ended.err.matches(warning).count(), 1, "{}", ended.err);
+        let ended = bb(&[&arguments[..], &["--strict"]].concat());
+        assert_eq!(ended.code(), 1, "{}", ended.out);
+        assert!(
+            ended.err.contains("the extent `N` is 8 by the file of `x` and 4 by the file of `z`"),
+            "{}",
+            ended.err
+        );
+    }
+    // What the user says of a name is no claim of the model.
+    let ended = bb(&[&["run", &path][..], &given, &["--dim", "N=8"]].concat());
+    assert!(ended.code() == 1 && ended.err.contains("--dim N=8"), "{}", ended.err);
+    let shapes = bb(&["run", &path, "--random", "--shape", "x=8", "--shape", "z=4", "--json"]);
+    assert_eq!((shapes.code(), shapes.err.contains("warning")), (0, true), "{}", shapes.err);
+    assert_eq!(shapes.json()["outputs"][1]["shape"], serde_json::json!([4]));
+}

@@ -5,7 +5,7 @@
 
 mod erased;
 
-use super::onnx::{Difference, Tolerance, compare_items};
+use super::onnx::{BackendTolerance, Difference};
 use crate::onnx::OnnxValue;
 use crate::plan::{Code, Item, Repetition, control_flow};
 use crate::{BackendRuntime, CompileOptions, ErasedExecutable, Error, Module, TensorData, Value};
@@ -48,8 +48,9 @@ pub fn compare_nodes(
     module: &Module,
     inputs: &[Option<OnnxValue<TensorData>>],
     backends: [&Arc<dyn BackendRuntime>; 2],
-    tolerance: Tolerance,
+    tolerance: impl Into<BackendTolerance>,
 ) -> Result<Vec<NodeComparison>, Error> {
+    let tolerance = tolerance.into();
     let given = both(backends, |on| {
         let bring = |x: &Option<OnnxValue<TensorData>>| {
             x.as_ref().map(|x| x.try_map(&mut |x: &TensorData| on.constant(x))).transpose()
@@ -97,7 +98,7 @@ type Values = HashMap<ValueId, OnnxValue<Value>>;
 
 struct Walk<'a> {
     backends: [&'a Arc<dyn BackendRuntime>; 2],
-    tolerance: Tolerance,
+    tolerance: BackendTolerance,
     /// The graphs compiled for both backends, by their addresses, because a loop body runs in every
     /// iteration.
     compiled: HashMap<*const Graph, [Arc<dyn ErasedExecutable>; 2]>,
@@ -165,7 +166,7 @@ impl Walk<'_> {
             op: node.op_type.clone(),
             domain: node.domain.clone(),
             value: value.to_owned(),
-            difference: compare_items(first, second, self.tolerance).err(),
+            difference: self.tolerance.compare(first, second).err(),
             made,
         });
         Ok(())

@@ -122,19 +122,28 @@ pub fn compare_items(
     got: &OnnxValue<TensorData>,
     tolerance: Tolerance,
 ) -> Result<(), Difference> {
+    of_items(expected, got, &|expected, got| compare(expected, got, tolerance))
+}
+
+/// Compares the tensors of two values of the same structure.
+pub(super) fn of_items(
+    expected: &OnnxValue<TensorData>,
+    got: &OnnxValue<TensorData>,
+    tensors: &dyn Fn(&TensorData, &TensorData) -> Result<(), Difference>,
+) -> Result<(), Difference> {
     match (expected, got) {
-        (OnnxValue::Tensor(expected), OnnxValue::Tensor(got)) => compare(expected, got, tolerance),
+        (OnnxValue::Tensor(expected), OnnxValue::Tensor(got)) => tensors(expected, got),
         (OnnxValue::Absent, OnnxValue::Absent) => Ok(()),
         (OnnxValue::Sequence(expected), OnnxValue::Sequence(got)) if expected.len() == got.len() => {
             for (index, (expected, got)) in expected.iter().zip(got).enumerate() {
-                compare_items(expected, got, tolerance)
+                of_items(expected, got, tensors)
                     .map_err(|source| Difference::Item { index, source: Box::new(source) })?;
             }
             Ok(())
         }
         (OnnxValue::Map { keys, values }, OnnxValue::Map { keys: got_keys, values: got }) => {
-            compare(keys, got_keys, tolerance)?;
-            compare(values, got, tolerance)
+            tensors(keys, got_keys)?;
+            tensors(values, got)
         }
         _ => Err(Difference::Structure { expected: described(expected), got: described(got) }),
     }

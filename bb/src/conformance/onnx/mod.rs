@@ -3,6 +3,7 @@
 //!
 //! [`run`] runs one case. A [`Suite`] runs ONNX's own cases, which are in the crate `bb-onnx-cases`.
 
+mod between;
 mod compare;
 mod contents;
 mod guard;
@@ -10,6 +11,7 @@ mod read;
 mod report;
 mod suite;
 
+pub use between::BackendTolerance;
 pub use compare::{Difference, Tolerance, compare, compare_items};
 pub use contents::{CaseOperator, Contents};
 pub use read::{decode_item, read_inputs, read_item, read_items, read_tensor, read_tensors};

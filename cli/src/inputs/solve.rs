@@ -1,0 +1,234 @@
+//! Extents that follow from what operators demand: numbers, and extents that others determine.
+
+use super::demands::{Demand, demands};
+use super::extents::{Extents, Open};
+use super::search::USUAL;
+use bb::Module;
+use bb_ir::graph::{Dim, DimExpr, Postfix};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// The most times that a graph is inferred, each time with what is known by then.
+const MOST_ROUNDS: usize = 12;
+
+/// The greatest extent that is tried where an equation is not linear.
+const MOST_SCANNED: i64 = 8192;
+
+/// An equation with more solutions determines nothing.
+const MOST_SOLUTIONS: usize = 16;
+
+/// What follows for extents that the model and the options leave open.
+#[derive(Debug, Default)]
+pub(super) struct Solution {
+    /// Extents as expressions of extents that stay open.
+    determined: BTreeMap<String, DimExpr>,
+    /// What else the extents must fulfil.
+    demands: Vec<Demand>,
+}
+
+impl Solution {
+    /// Solves what the nodes of a model demand, as far as it has one solution.
+    pub(super) fn new(module: &Module, extents: &Extents) -> Solution {
+        let mut solution = Solution::default();
+        let open: BTreeSet<String> = extents.open().iter().map(Open::to_string).collect();
+        for _ in 0..MOST_ROUNDS {
+            let Some(demands) = solution.infer(module, extents) else { break };
+            solution.demands = demands;
+            // What may also be 1 counts only after what must be equal.
+            if !solution.step(&open, false) && !solution.step(&open, true) {
+                break;
+            }
+        }
+        solution
+    }
+
+    /// Returns what the nodes demand with what is known now.
+    fn infer(&self, module: &Module, extents: &Extents) -> Option<Vec<Demand>> {
+        let graph = module.graph();
+        let dim = |open: &Open| {
+            let name = open.to_string();
+            Dim::from(self.determined.get(&name).cloned().unwrap_or_else(|| DimExpr::name(&name)))
+        };
+        let dims: Vec<_> = graph
+            .inputs
+            .iter()
+            .filter_map(|value| Some((*value, extents.symbolic(graph.name_of(*value), &dim)?)))
+            .collect();
+        let limits = bb_ir::Limits::default();
+        let (graph, _problems) = bb_ir::infer::with_dims(graph, &dims, bb::onnx::OPERATORS, &limits).ok()?;
+        Some(demands(&graph))
+    }
+
+    /// Uses each demand that determines an extent; false if none does.
+    fn step(&mut self, open: &BTreeSet<String>, soft: bool) -> bool {
+        let mut found = false;
+        for demand in self.demands.clone() {
+            let (a, b) = match (&demand, soft) {
+                (Demand::Equal(a, b), false) => (a, b),
+                // A number of 1 broadcasts to everything.
+                (Demand::Broadcast(a, b), true) if a.constant() != Some(1) && b.constant() != Some(1) => {
+                    (a, b)
+                }
+                _ => continue,
+            };
+            // An earlier demand of this round may have determined a name.
+            let (Some(a), Some(b)) = (self.substituted(a), self.substituted(b)) else { continue };
+            if let Some((name, value)) = determined(&a, &b).filter(|(name, _)| open.contains(name)) {
+                found |= self.determine(name, value);
+            }
+        }
+        found
+    }
+
+    /// Notes that a name stands for an expression, in which no determined name occurs.
+    fn determine(&mut self, name: String, value: DimExpr) -> bool {
+        let one = BTreeMap::from([(name.clone(), value.clone())]);
+        let replaced: Option<BTreeMap<String, DimExpr>> = self
+            .determined
+            .iter()
+            .map(|(other, expr)| Some((other.clone(), substituted(expr, &one)?)))
+            .collect();
+        let Some(replaced) = replaced else { return false };
+        self.determined = replaced;
+        self.determined.insert(name, value);
+        true
+    }
+
+    fn substituted(&self, expr: &DimExpr) -> Option<DimExpr> {
+        substituted(expr, &self.determined)
+    }
+
+    /// Tells whether the operators determine an extent.
+    pub(super) fn determines(&self, open: &Open) -> bool {
+        self.determined.contains_key(&open.to_string())
+    }
+
+    /// Returns an extent that is determined, where `chosen` gives those that are not.
+    pub(super) fn value(&self, open: &Open, chosen: &dyn Fn(&str) -> Option<i64>) -> Option<usize> {
+        let value = self.determined.get(&open.to_string())?.value(&|name: &str| chosen(name))?;
+        usize::try_from(value).ok()
+    }
+
+    /// Tells whether chosen extents fulfil what is demanded, as far as that can be told without inference.
+    pub(super) fn admits(&self, chosen: &dyn Fn(&str) -> Option<i64>) -> bool {
+        let named = |name: &str| {
+            chosen(name).or_else(|| self.determined.get(name)?.value(&|name: &str| chosen(name)))
+        };
+        let value = |expr: &DimExpr| expr.value(&named);
+        let fits = |demand: &Demand| match demand {
+            Demand::Equal(a, b) => Some(value(a)? == value(b)?),
+            Demand::Broadcast(a, b) => {
+                let (a, b) = (value(a)?, value(b)?);
+                Some(a == b || a == 1 || b == 1)
+            }
+            Demand::AtLeast(a, least) => Some(value(a)? >= *least),
+            Demand::Multiple(a, of) => Some(value(a)?.checked_rem(*of)? == 0),
+        };
+        self.determined.values().all(|expr| value(expr).is_none_or(|n| n >= 0))
+            && self.demands.iter().all(|demand| fits(demand).unwrap_or(true))
+    }
+}
+
+/// Returns a name and what it must be so that two expressions are equal, if that is clear.
+fn determined(a: &DimExpr, b: &DimExpr) -> Option<(String, DimExpr)> {
+    let names = |expr: &DimExpr| {
+        let mut names = BTreeSet::new();
+        expr.names(&mut |name| {
+            names.insert(name.to_owned());
+        });
+        names
+    };
+    let [of_a, of_b] = [names(a), names(b)];
+    let all: Vec<&String> = of_a.union(&of_b).collect();
+    match all.as_slice() {
+        [] => None,
+        [name] => Some(((*name).clone(), DimExpr::from(only(a, b)?))),
+        _ => [(a, b, &of_b), (b, a, &of_a)].into_iter().find_map(|(lone, other, others)| {
+            let name = lone.only_name().filter(|name| !others.contains(*name))?;
+            Some((name.to_owned(), other.clone()))
+        }),
+    }
+}
+
+/// Returns the number for the only name of two expressions that makes them equal; of few, one that is usual.
+fn only(a: &DimExpr, b: &DimExpr) -> Option<i64> {
+    let difference = |n: i64| Some(a.value(&|_: &str| Some(n))?.checked_sub(b.value(&|_: &str| Some(n))?)?);
+    let (at_0, at_1, at_2) = (difference(0)?, difference(1)?, difference(2)?);
+    let slope = at_1.checked_sub(at_0)?;
+    if slope != 0 && at_0.checked_rem(slope) == Some(0) && at_2.checked_sub(at_1) == Some(slope) {
+        let root = at_0.checked_div(slope)?.checked_neg()?;
+        if root > 0 && difference(root) == Some(0) && difference(root.checked_add(1)?) != Some(0) {
+            return Some(root);
+        }
+    }
+    let all: Vec<i64> =
+        (1..=MOST_SCANNED).filter(|n| difference(*n) == Some(0)).take(MOST_SOLUTIONS + 1).collect();
+    if all.len() > MOST_SOLUTIONS {
+        return None;
+    }
+    let usual = USUAL.iter().filter_map(|n| i64::try_from(*n).ok()).find(|n| all.contains(n));
+    usual.or_else(|| all.first().copied())
+}
+
+/// Replaces names by expressions; `None` if that has too many parts.
+fn substituted(expr: &DimExpr, by: &BTreeMap<String, DimExpr>) -> Option<DimExpr> {
+    let mut stack: Vec<DimExpr> = Vec::new();
+    let mut complete = true;
+    expr.postfix(&mut |part| {
+        let mut two = |make: fn(&DimExpr, &DimExpr) -> Option<DimExpr>| {
+            let (b, a) = (stack.pop()?, stack.pop()?);
+            make(&a, &b)
+        };
+        let value = match part {
+            Postfix::Number(n) => Some(DimExpr::from(n)),
+            Postfix::Name(name) => Some(by.get(name).cloned().unwrap_or_else(|| DimExpr::name(name))),
+            Postfix::Add => two(DimExpr::plus),
+            Postfix::Multiply => two(DimExpr::times),
+            Postfix::Greater => two(DimExpr::greater),
+            Postfix::Lesser => two(DimExpr::lesser),
+            Postfix::Quotient(by) => stack.pop().and_then(|a| a.floor_div(by)),
+        };
+        complete &= value.is_some();
+        stack.extend(value);
+    });
+    stack.pop().filter(|_| complete)
+}
+
+#[cfg(test)]
+#[expect(clippy::unwrap_used, reason = "tests")]
+mod tests {
+    use super::*;
+
+    fn n() -> DimExpr {
+        DimExpr::name("n")
+    }
+
+    #[test]
+    fn an_equation_with_one_or_few_solutions_determines_a_number() {
+        let half = n().plus(&DimExpr::from(-3)).unwrap().floor_div(2).unwrap();
+        // 2 n = 96000; (n - 3) / 2 = 31, which 65 and 66 fulfil.
+        assert_eq!(only(&n().scaled(2).unwrap(), &DimExpr::from(96_000)), Some(48_000));
+        assert_eq!(only(&half, &DimExpr::from(31)), Some(65));
+        // 224 is usual among 223 and 224.
+        let half = n().plus(&DimExpr::from(1)).unwrap().floor_div(2).unwrap();
+        assert_eq!(only(&half, &DimExpr::from(112)), Some(224));
+        assert_eq!(only(&n().times(&n()).unwrap(), &DimExpr::from(49)), Some(7));
+        assert_eq!(only(&n().scaled(2).unwrap(), &DimExpr::from(7)), None);
+        let even = n().floor_div(2).unwrap().scaled(2).unwrap();
+        assert_eq!(only(&n(), &even), None);
+    }
+
+    #[test]
+    fn a_name_alone_is_what_the_other_side_says() {
+        let sum = n().plus(&DimExpr::name("p")).unwrap();
+        assert_eq!(determined(&sum, &DimExpr::name("t")), Some(("t".to_owned(), sum.clone())));
+        assert_eq!(determined(&sum, &n()), None);
+        let mut solution = Solution::default();
+        assert!(
+            solution.determine("t".to_owned(), sum) && solution.determine("n".to_owned(), DimExpr::from(4))
+        );
+        let chosen = |name: &str| (name == "p").then_some(3);
+        assert_eq!(solution.value(&Open::Name("t".to_owned()), &chosen), Some(7));
+        solution.demands = vec![Demand::Multiple(DimExpr::name("t"), 2)];
+        assert!(!solution.admits(&chosen) && solution.admits(&|_| Some(4)));
+    }
+}
