@@ -156,7 +156,8 @@ impl Extents {
                 second: format!("{extent} by {said}"),
             }),
             _ => {
-                self.known.insert(open, (extent, said));
+                // What was said first counts, because options come before files.
+                self.known.entry(open).or_insert((extent, said));
                 Ok(())
             }
         }
