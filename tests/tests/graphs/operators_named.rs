@@ -156,10 +156,11 @@ fn no_error_names_an_operation_that_the_model_does_not_contain() {
             let count = 1 + draw.below(5);
             let alike = draw.below(2) == 0;
             let first = types[draw.below(types.len())];
-            let operands: Vec<TensorData> = (0..count)
-                .map(|_| if alike { first } else { types[draw.below(types.len())] })
-                .map(|dtype| draw.tensor(dtype))
-                .collect();
+            let mut operands = Vec::with_capacity(count);
+            for _ in 0..count {
+                let dtype = if alike { first } else { types[draw.below(types.len())] };
+                operands.push(draw.tensor(dtype));
+            }
             let node = draw.node(domain, name, since, count);
             let Some(error) = failure(&on, node, &operands) else { continue };
             failures += 1;
