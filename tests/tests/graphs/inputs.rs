@@ -243,7 +243,7 @@ fn boxed(value: type_proto::Value) -> Option<Box<TypeProto>> {
 /// Runs a model that has one input.
 fn run_item(bytes: &[u8], item: OnnxValue<TensorData>) -> Result<(), Error> {
     let on = backends::start("reference").unwrap();
-    let graph = on.clone().compile(module(bytes.to_vec()), &CompileOptions::default())?;
+    let graph = on.clone().compile(module(bytes.to_vec()), &CompileOptions::default().with_strict(true))?;
     graph.run_items(&[Some(item.map(&mut |x| on.constant(x).unwrap()))]).map(drop)
 }
 

@@ -72,8 +72,11 @@ fn every_layer_is_one_operation_for_each_direction() {
         layers.push((with_texts(layer("GRU", &seen[..4]), "activations", &[name, next]), 3));
         layers.push((with_texts(layer("RNN", &seen[..4]), "activations", &[name]), 1));
     }
-    for (layer, gates) in layers {
-        for dtype in [DataType::F32, DataType::F64, DataType::F16] {
+    for (at, (layer, gates)) in layers.into_iter().enumerate() {
+        // The functions do not depend on the type.
+        let types: &[DataType] =
+            if at < 5 { &[DataType::F32, DataType::F64, DataType::F16] } else { &[DataType::F32] };
+        for &dtype in types {
             for directions in [1, 2] {
                 let mut layer = layer.clone();
                 if directions == 2 {
