@@ -219,6 +219,55 @@ pub(in crate::onnx) fn multi_head(at: At<'_>) -> Option<Types> {
     Some(vec![tensor(dtype, y), tensor(dtype, keys), tensor(dtype, values)])
 }
 
+/// `DecoderMaskedMultiHeadAttention`: one position, and the caches with it.
+pub(in crate::onnx) fn masked_multi_head(at: At<'_>) -> Option<Types> {
+    let count = at.int("num_heads", 0).filter(|n| *n > 0)?;
+    let shared = at.int("past_present_share_buffer", 0)? != 0;
+    let crosses = !at.has(5) && at.dims(1).map(<[Dim]>::len) == Some(4);
+    let width = || match at.dims(0)? {
+        [_, _, all] if !at.has(1) => Some(divided(all, 3)),
+        [_, _, own] if crosses || !at.has(2) => Some(own.clone()),
+        _ => at.dims(2)?.last().cloned(),
+    };
+    let y = || {
+        let ([batch, length, _], width) = (at.dims(0)?, width()?) else { return None };
+        Some(vec![batch.clone(), length.clone(), width])
+    };
+    let cache = |input: usize| {
+        let [batch, heads, room, size] = at.dims(input)? else { return None };
+        let room = if shared { room.clone() } else { sum(room, &Dim::Known(1)) };
+        Some(vec![batch.clone(), heads.clone(), room, size.clone()])
+    };
+    let products = || {
+        let [batch, length, _] = at.dims(0)? else { return None };
+        let total = if crosses { at.dims(1)?.get(2)?.clone() } else { Dim::Unknown };
+        Some(vec![batch.clone(), extent(count), length.clone(), total])
+    };
+    let dtype = at.dtype(0);
+    Some(vec![
+        tensor(dtype, y()),
+        tensor(at.dtype(5), cache(5)),
+        tensor(at.dtype(6), cache(6)),
+        tensor(dtype, products()),
+    ])
+}
+
+/// `DecoderMaskedSelfAttention`: one position, and the cache with it.
+pub(in crate::onnx) fn masked_self(at: At<'_>) -> Option<Types> {
+    let shared = at.int("past_present_share_buffer", 0)? != 0;
+    let y = || {
+        let ([batch, length, _], [_, width]) = (at.dims(0)?, at.dims(1)?) else { return None };
+        Some(vec![batch.clone(), length.clone(), divided(width, 3)])
+    };
+    let present = || {
+        let [two, batch, heads, room, size] = at.dims(4)? else { return None };
+        let room = if shared { room.clone() } else { sum(room, &Dim::Known(1)) };
+        Some(vec![two.clone(), batch.clone(), heads.clone(), room, size.clone()])
+    };
+    let dtype = at.dtype(0);
+    Some(vec![tensor(dtype, y()), tensor(dtype, present())])
+}
+
 /// `GroupQueryAttention` of ONNX Runtime: heads share keys; the cache has room for what comes.
 pub(in crate::onnx) fn group_query(at: At<'_>) -> Option<Types> {
     let (queries, shared) = (at.int("num_heads", 0)?, at.int("kv_num_heads", 0)?);

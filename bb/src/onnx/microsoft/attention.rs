@@ -20,10 +20,10 @@ operators! {
 }
 
 /// Queries, keys and values by heads, `[batch, heads, length, size]`.
-struct Heads<T> {
-    q: T,
-    k: T,
-    v: T,
+pub(super) struct Heads<T> {
+    pub(super) q: T,
+    pub(super) k: T,
+    pub(super) v: T,
 }
 
 /// Reads the number of heads.
@@ -149,7 +149,7 @@ fn present<B: Ops + ?Sized>(on: &B, h: &Heads<B::Tensor>) -> Result<B::Tensor, B
 }
 
 /// Cuts merged projections `[batch, length, …]` into heads.
-fn cut<B: Ops + ?Sized>(
+pub(super) fn cut<B: Ops + ?Sized>(
     on: &B,
     call: &Call<'_, B::Tensor>,
     merged: &B::Tensor,

@@ -8,6 +8,7 @@ const MADE: &str = "made on the host in `f64`, or copied";
 const AS_OPERATOR: &str = "measured as the operator of the name";
 const NO_HALVES: &str = "takes no 16-bit floats";
 const TRUTH: &str = "truth values";
+const GROUPS: &str = "keys lie in groups whose size depends on the type";
 
 const SOFTMAX: &str = "up to 2048 terms each step rounds, as in the function by which ONNX defines it";
 
@@ -36,6 +37,7 @@ pub(super) const OPERATORS: &[(&str, &str)] = &[
     ("com.microsoft DynamicTimeWarping", NO_HALVES),
     ("com.microsoft MatMulInteger16", NO_HALVES),
     ("com.microsoft NGramHashMapping", NO_HALVES),
+    ("com.microsoft DecoderMaskedSelfAttention", GROUPS),
     ("com.microsoft Tokenizer", NO_HALVES),
     ("com.microsoft.nchwc AveragePool", NO_HALVES),
     ("com.microsoft.nchwc Conv", NO_HALVES),
