@@ -2,9 +2,9 @@
 
 use crate::Error;
 use crate::graph::{Attribute, Graph, Node};
-use crate::infer::{ControlFlow, Operators, Rule};
+use crate::infer::{ControlFlow, Operators, Rule, Search};
 
-/// Checks the subgraphs of `If`, `Loop` and `Scan`.
+/// Checks the subgraphs of `If`, `Loop`, `Scan` and searches.
 ///
 /// # Errors
 ///
@@ -42,6 +42,16 @@ pub(super) fn check(node: &Node, operators: Operators) -> Result<(), Error> {
             }
         }
         ControlFlow::SequenceMap => subgraph(node, "body").map(drop),
+        ControlFlow::Search(kind) => {
+            let decoder = subgraph(node, "decoder")?;
+            at_least("decoder", "inputs", decoder.inputs.len(), 2)?;
+            at_least("decoder", "outputs", decoder.outputs.len(), 1)?;
+            if node.attributes.int("model_type")?.unwrap_or(0) != 0 {
+                at_least("encoder", "inputs", subgraph(node, "encoder")?.inputs.len(), 2)?;
+            }
+            let results = if kind == Search::Beams { 3 } else { 2 };
+            at_most(node, results)
+        }
     }
 }
 
@@ -57,6 +67,12 @@ fn subgraph<'n>(node: &'n Node, name: &'static str) -> Result<&'n Graph, Error> 
 
 fn count(attribute: &'static str, what: &'static str, got: usize, expected: usize) -> Result<(), Error> {
     if got == expected { Ok(()) } else { Err(Error::Subgraph { attribute, what, expected, got }) }
+}
+
+/// Refuses a node that names more results than its operator gives.
+fn at_most(node: &Node, most: usize) -> Result<(), Error> {
+    let got = node.outputs.len();
+    if got <= most { Ok(()) } else { Err(Error::Count { what: "outputs", least: 1, most, got }) }
 }
 
 fn at_least(attribute: &'static str, what: &'static str, got: usize, expected: usize) -> Result<(), Error> {

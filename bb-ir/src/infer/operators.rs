@@ -17,6 +17,19 @@ pub enum ControlFlow {
     Scan,
     /// A subgraph for each item of a sequence.
     SequenceMap,
+    /// Subgraphs that say which tokens may follow sequences, until the sequences are long enough.
+    Search(Search),
+}
+
+/// How a search chooses the tokens that follow.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Search {
+    /// It follows the most probable sequences.
+    Beams,
+    /// It takes the most probable token.
+    Greedy,
+    /// It draws a token.
+    Sampling,
 }
 
 /// What tells the types of an operator's results.

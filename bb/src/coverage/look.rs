@@ -334,7 +334,9 @@ impl Look<'_> {
                 self.inside(resolved, start, traced, "then_branch");
                 self.inside(resolved, start, traced, "else_branch");
             }
-            (Code::Repeat(_), _) => self.inside(resolved, start, traced, "body"),
+            (Code::Repeat(repeat), _) => {
+                repeat.bodies().iter().for_each(|body| self.inside(resolved, start, traced, body));
+            }
             (_, Stop::Failed(error)) if error.no_body().is_some() => {
                 if let Some(method) = error.no_body() {
                     self.wrong(resolved, at, Why::NoKernel { method });

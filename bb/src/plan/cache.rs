@@ -111,14 +111,14 @@ impl<B: Backend + ?Sized, N> Program<B, N> {
 impl<B: Backend + ?Sized> Specialization<B> {
     /// Iterates over the segments that follow.
     fn following(&self) -> impl Iterator<Item = &Segment<B>> {
-        let (a, b) = match &self.end {
-            End::Done => (None, None),
-            End::Read { next, .. } => (Some(next), None),
-            End::Host(host) => (Some(&host.at.after), None),
-            End::Sequence(sequence) => (Some(&sequence.at.after), None),
-            End::Repeat(node) => (Some(&node.first), Some(&node.at.after)),
+        let (bodies, after) = match &self.end {
+            End::Done => (&[][..], None),
+            End::Read { next, .. } => (&[][..], Some(next)),
+            End::Host(host) => (&[][..], Some(&host.at.after)),
+            End::Sequence(sequence) => (&[][..], Some(&sequence.at.after)),
+            End::Repeat(node) => (&node.bodies[..], Some(&node.at.after)),
         };
-        a.into_iter().chain(b)
+        bodies.iter().map(|body| &body.first).chain(after)
     }
 
     /// Returns what would be free without the plan: what it takes, and the constants and kernels that no other plan holds.

@@ -7,7 +7,7 @@ use crate::onnx::{Body, HostFunction, ItemFunction, TensorFunction};
 use crate::trace::{Liveness, Table, TableIndex, Tracer, indices};
 use bb_ir::TensorData;
 use bb_ir::graph::{Attribute, Graph, Node, ValueId};
-use bb_ir::infer::ControlFlow;
+use bb_ir::infer::{ControlFlow, Search};
 use std::sync::Arc;
 
 /// What a node does.
@@ -40,6 +40,18 @@ pub(crate) enum Repeat {
     BatchedScan,
     /// `SequenceMap`.
     Map,
+    /// A search for sequences of tokens.
+    Search(Search),
+}
+
+impl Repeat {
+    /// Lists the attributes that are subgraphs, the one that runs most first. Only the first must be there.
+    pub(crate) fn bodies(self) -> &'static [&'static str] {
+        match self {
+            Repeat::Loop | Repeat::Scan | Repeat::BatchedScan | Repeat::Map => &["body"],
+            Repeat::Search(_) => &["decoder", "init_decoder", "encoder"],
+        }
+    }
 }
 
 impl Code {
@@ -63,6 +75,7 @@ impl Code {
             ControlFlow::Scan if opset < 9 => Code::Repeat(Repeat::BatchedScan),
             ControlFlow::Scan => Code::Repeat(Repeat::Scan),
             ControlFlow::SequenceMap => Code::Repeat(Repeat::Map),
+            ControlFlow::Search(search) => Code::Repeat(Repeat::Search(search)),
         }
     }
 }

@@ -7,7 +7,7 @@ use super::failure::{Where, initializer};
 use super::held::{Form, Held, Item};
 use super::interpreter::PlanOutputs;
 use super::program::{Program, Segment, Specialization};
-use super::repetition::Repetition;
+use super::repetition::{Repetition, Round};
 use super::resolve::Resolved;
 use super::run_state::{Ledger, RunState};
 use super::segment::{Structure, filled, too_few_tensors};
@@ -95,8 +95,8 @@ impl<T: Tensor> Live<T> {
 struct Frame<B: Backend + ?Sized> {
     node: Arc<RepeatNode<Segment<B>>>,
     repetition: Repetition<B::Tensor>,
-    /// What the body captures.
-    captured: Vec<Item<B::Tensor>>,
+    /// What each body captures.
+    captured: Vec<Vec<Item<B::Tensor>>>,
     /// What the segment after the loop takes beside the loop's results.
     kept: Vec<Item<B::Tensor>>,
     /// The bytes of these two.
@@ -247,13 +247,16 @@ impl<B: Backend + ?Sized, N: Natives<B>> Program<B, N> {
         let since = watch.mark();
         let given = frame.repetition.next(on).map_err(|error| node.name(error))?;
         watch.activity(since, Activity::Loop, of);
-        if let Some(given) = given {
+        if let Some(Round { body, given }) = given {
             state.iterate().map_err(|error| node.name(error))?;
+            let at = node.bodies.iter().position(|own| own.name == body);
+            let found = at.and_then(|at| Some((node.bodies.get(at)?, frame.captured.get(at)?)));
+            let (body, captured) = found.ok_or_else(|| node.name(Error::excluded("a body of the loop")))?;
             let mut given: Vec<_> = given.into_iter().map(Item::held).collect();
-            given.extend(frame.captured.iter().cloned());
+            given.extend(captured.iter().cloned());
             watch.begin_round(frames.len(), &node.resolved, node.at.node);
             frames.push(frame);
-            return self.enter(on, &node.first, Live::new(given), state, watch);
+            return self.enter(on, &body.first, Live::new(given), state, watch);
         }
         state.ledger.keep(frame.bytes, 0)?;
         let mut items = frame.kept;
@@ -421,11 +424,13 @@ fn begin<B: Backend + ?Sized>(
 ) -> Result<Frame<B>, B::Error> {
     // Sequences in loops are passed on as they are, so that there is one plan for all lengths.
     let live: Table<LiveIndex, _> = live.into_iter().map(Item::held).collect();
-    let captured = picked(&live, &node.captures)?;
+    let captured: Vec<Vec<_>> =
+        node.bodies.iter().map(|body| picked(&live, &body.captures)).collect::<Result<_, _>>()?;
     let (kept, operands) = taken(on, &node.at, live)?;
-    let own = captured.iter().chain(&kept).fold(0, |sum: usize, item| sum.saturating_add(item.bytes()));
+    let own =
+        captured.iter().flatten().chain(&kept).fold(0, |sum: usize, item| sum.saturating_add(item.bytes()));
     let of = node.resolved.node(node.at.node)?;
-    let repetition = Repetition::begin(on, node.repeat, of, &node.body.graph, operands)?;
+    let repetition = Repetition::begin(on, node.repeat, of, operands)?;
     Ok(Frame { repetition, captured, kept, own, node: node.clone(), bytes: 0 })
 }
 

@@ -15,7 +15,7 @@
 //! `End<Segment>`, whose segments keep their plans; running (`run_segments.rs`) goes from state to state.
 
 use super::held::{Form, SequenceCode};
-use super::resolve::{Repeat, Resolved};
+use super::resolve::{Inner, Repeat, Resolved};
 use super::segment::{Start, missing};
 use super::trace_nodes::{Slot, Tracing};
 use crate::Error;
@@ -76,14 +76,23 @@ pub(crate) struct SequenceNode<S> {
     pub(crate) code: SequenceCode,
 }
 
-/// A body that runs any number of times between two segments.
+/// A node whose bodies run any number of times between two segments.
 #[derive(Debug, Clone)]
 pub(crate) struct RepeatNode<S> {
     pub(crate) at: Between<S>,
     pub(crate) repeat: Repeat,
     /// The graph of the node.
     pub(crate) resolved: Arc<Resolved>,
-    pub(crate) body: Arc<Resolved>,
+    /// The bodies, of which the first is there.
+    pub(crate) bodies: Vec<RepeatBody<S>>,
+}
+
+/// A body of such a node.
+#[derive(Debug, Clone)]
+pub(crate) struct RepeatBody<S> {
+    /// The attribute that it is.
+    pub(crate) name: &'static str,
+    pub(crate) resolved: Arc<Resolved>,
     /// The first segment of the body; it takes the body's inputs, then what the body captures.
     pub(crate) first: S,
     /// The values that the body captures.
@@ -141,10 +150,15 @@ impl End<Start> {
                 End::Sequence(Box::new(SequenceNode { at: between(at), code }))
             }
             End::Repeat(repeat) => {
-                let RepeatNode { at, repeat, resolved, body, first, captures } = Arc::unwrap_or_clone(repeat);
-                let first = segment(&body, first, None);
-                let at = between(at);
-                End::Repeat(Arc::new(RepeatNode { at, repeat, resolved, body, first, captures }))
+                let RepeatNode { at, repeat, resolved, bodies } = Arc::unwrap_or_clone(repeat);
+                let body = |RepeatBody { name, resolved, first, captures }: RepeatBody<Start>| RepeatBody {
+                    name,
+                    first: segment(&resolved, first, None),
+                    resolved,
+                    captures,
+                };
+                let (at, bodies) = (between(at), bodies.into_iter().map(body).collect());
+                End::Repeat(Arc::new(RepeatNode { at, repeat, resolved, bodies }))
             }
         }
     }
@@ -228,32 +242,43 @@ pub(super) fn end(
             End::Sequence(Box::new(SequenceNode { at: between(resolved, at, &before)?, code }))
         }
         Boundary::Repeat(repeat) => {
-            let inner = resolved.inner(at, "body")?;
-            let inputs = &inner.resolved.graph.inputs;
-            let own = inputs.len().saturating_sub(inner.captures.len());
-            let mut first = Start::default();
-            first.live.extend(inputs.iter().take(own));
-            let mut captures = Vec::new();
-            for (&outer, &value) in inner.captures.iter().zip(inputs.iter().skip(own)) {
-                match place(resolved, &before, outer)? {
-                    Place::Live(position) => {
-                        captures.push(position);
-                        first.live.push(value);
-                    }
-                    Place::Known(data) => first.known.push((value, data)),
-                    Place::Absent => {}
+            let mut bodies = Vec::new();
+            for &name in repeat.bodies() {
+                match resolved.inner(at, name) {
+                    Ok(inner) => bodies.push(body(resolved, &before, name, inner)?),
+                    Err(error) if bodies.is_empty() => return Err(error),
+                    Err(_) => {}
                 }
             }
-            End::Repeat(Arc::new(RepeatNode {
-                at: between(resolved, at, &before)?,
-                repeat,
-                resolved: resolved.clone(),
-                body: inner.resolved.clone(),
-                first,
-                captures,
-            }))
+            let (at, resolved) = (between(resolved, at, &before)?, resolved.clone());
+            End::Repeat(Arc::new(RepeatNode { at, repeat, resolved, bodies }))
         }
     })
+}
+
+/// Finds where a body of a node starts, and what it captures.
+fn body(
+    resolved: &Resolved,
+    before: &Start,
+    name: &'static str,
+    inner: &Inner,
+) -> Result<RepeatBody<Start>, Error> {
+    let inputs = &inner.resolved.graph.inputs;
+    let own = inputs.len().saturating_sub(inner.captures.len());
+    let mut first = Start::default();
+    first.live.extend(inputs.iter().take(own));
+    let mut captures = Vec::new();
+    for (&outer, &value) in inner.captures.iter().zip(inputs.iter().skip(own)) {
+        match place(resolved, before, outer)? {
+            Place::Live(position) => {
+                captures.push(position);
+                first.live.push(value);
+            }
+            Place::Known(data) => first.known.push((value, data)),
+            Place::Absent => {}
+        }
+    }
+    Ok(RepeatBody { name, resolved: inner.resolved.clone(), first, captures })
 }
 
 /// Finds where a node between segments gets its operands, and what the segment after it takes.

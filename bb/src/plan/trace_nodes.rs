@@ -7,7 +7,7 @@ use super::conditions::Cause;
 use super::failure::{in_node, of_operator};
 use super::held::{Item, MANY, SequenceCode};
 use super::origin::{Origin, Origins};
-use super::repetition::Repetition;
+use super::repetition::{Repetition, Round};
 use super::resolve::{Code, Inner, Repeat, Resolved};
 use super::segment::missing;
 use crate::error::NodePart;
@@ -373,6 +373,10 @@ impl<'t> Tracing<'t> {
         node: &Node,
         operands: Vec<Option<OnnxValue<TracedTensor>>>,
     ) -> Result<Option<Vec<OnnxValue<TracedTensor>>>, TraceStop> {
+        // What a search does next depends on the elements of what its subgraphs give.
+        if let Repeat::Search(_) = repeat {
+            return Ok(None);
+        }
         let resolved = self.resolved.clone();
         let inner = resolved.inner(at, "body")?;
         let body = &inner.resolved.graph;
@@ -380,12 +384,12 @@ impl<'t> Tracing<'t> {
         let noted = self.inner.borrow().origins.len();
         let attempt = (|| -> Result<Option<Vec<OnnxValue<TracedTensor>>>, TraceStop> {
             let operands = operands.into_iter().map(|x| x.map(Item::Parts)).collect();
-            let mut repetition = Repetition::begin(self.tracer, repeat, node, body, operands)?;
+            let mut repetition = Repetition::begin(self.tracer, repeat, node, operands)?;
             let iterations = repetition.trips().and_then(|trips| trips.checked_mul(body.nodes.len().max(1)));
             if iterations.is_none_or(|n| n > UNROLLED) {
                 return Ok(None);
             }
-            while let Some(given) = repetition.next(self.tracer)? {
+            while let Some(Round { given, .. }) = repetition.next(self.tracer)? {
                 let index = repetition.index();
                 let given = given.into_iter().map(Item::value).collect();
                 let results = self.inline("body", inner, given);

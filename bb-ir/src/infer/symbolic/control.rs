@@ -9,7 +9,7 @@ use super::dims::told;
 use super::{Facts, Work, pass, shape_of};
 use crate::graph::{Attribute, Dim, Graph, Node, ValueId, ValueType};
 use crate::graph::{merge, weight};
-use crate::infer::{ControlFlow, Rule};
+use crate::infer::{ControlFlow, Rule, Search};
 use crate::infer::{Extent, current};
 use crate::{DataType, Error};
 use std::collections::{HashMap, HashSet};
@@ -44,20 +44,45 @@ pub(super) fn results(
         Some(Rule::ControlFlow(ControlFlow::Loop)) => repeated(node, facts, work),
         Some(Rule::ControlFlow(ControlFlow::Scan)) => scanned(node, facts, work),
         Some(Rule::ControlFlow(ControlFlow::SequenceMap)) => mapped(node, facts, work),
-        _ => {
-            for attribute in node.attributes.values_mut() {
-                let graphs: &mut [Graph] = match attribute {
-                    Attribute::Graph(g) => std::slice::from_mut(g),
-                    Attribute::Graphs(g) => g,
-                    _ => continue,
-                };
-                for graph in graphs {
-                    infer(graph, facts, work, &[], &[])?;
-                }
-            }
-            Ok(None)
+        Some(Rule::ControlFlow(ControlFlow::Search(kind))) => {
+            alone(node, facts, work)?;
+            Ok(searched(kind, At { node, facts }))
+        }
+        _ => alone(node, facts, work).map(|()| None),
+    }
+}
+
+/// Infers the subgraphs of a node, of whose inputs nothing is known.
+fn alone(node: &mut Node, facts: &Facts, work: &mut Work<'_, '_>) -> Result<(), Error> {
+    for attribute in node.attributes.values_mut() {
+        let graphs: &mut [Graph] = match attribute {
+            Attribute::Graph(g) => std::slice::from_mut(g),
+            Attribute::Graphs(g) => g,
+            _ => continue,
+        };
+        for graph in graphs {
+            infer(graph, facts, work, &[], &[])?;
         }
     }
+    Ok(())
+}
+
+/// A search: sequences of tokens, and for beams their scores and those of all tokens.
+fn searched(kind: Search, at: At<'_>) -> Option<Body> {
+    let batch = at.dims(0).and_then(<[Dim]>::first).cloned().unwrap_or(Dim::Unknown);
+    let length = at.extent(1);
+    if kind != Search::Beams {
+        let tokens = tensor(Some(DataType::I32), Some(vec![batch.clone(), length]));
+        return Body::of(vec![tokens, tensor(Some(DataType::F32), Some(vec![batch, Dim::Unknown]))]);
+    }
+    let halves = [5, 6].iter().any(|input| at.dtype(*input) == Some(DataType::F16));
+    let float = Some(if halves { DataType::F16 } else { DataType::F32 });
+    let (beams, returned) = (at.extent(3), at.extent(4));
+    Body::of(vec![
+        tensor(Some(DataType::I32), Some(vec![batch.clone(), returned.clone(), length])),
+        tensor(float, Some(vec![batch.clone(), returned])),
+        tensor(float, Some(vec![Dim::Unknown, batch, beams, Dim::Unknown])),
+    ])
 }
 
 /// Infers a subgraph whose inputs have these types and, where known, contents; returns what its outputs are.

@@ -193,21 +193,22 @@ impl Walk<'_> {
                 Ok(())
             }
             Some(Code::Repeat(repeat)) => {
-                let Some(Attribute::Graph(body)) = node.attributes.get("body") else { return Ok(()) };
                 let on = self.backends.map(Erased);
                 let mut loops = both(zip(on, values.each_ref()), |(on, values)| {
                     let operands = operands(values);
                     let held = operands.iter().map(|x| x.as_ref().map(|x| Item::Parts(x.map(&mut Held::of))));
-                    Repetition::begin(&on, repeat, node, body, held.collect())
+                    Repetition::begin(&on, repeat, node, held.collect())
                 })?;
                 for iteration in 0.. {
                     let next = both(zip(loops.each_mut(), on), |(looping, on)| looping.next(&on))?;
                     let [Some(first), Some(second)] = next else { break };
-                    let given = zip([first, second], values.each_ref()).map(|(items, values)| {
+                    let attribute = first.body;
+                    let Some(Attribute::Graph(body)) = node.attributes.get(attribute) else { return Ok(()) };
+                    let given = zip([first.given, second.given], values.each_ref()).map(|(items, values)| {
                         let own = items.into_iter().map(|x| Some(x.value().map(&mut Held::value)));
                         own.chain(captured(body, values)).collect()
                     });
-                    let results = self.graph(body, given, &at.inside(name, "body", Some(iteration)))?;
+                    let results = self.graph(body, given, &at.inside(name, attribute, Some(iteration)))?;
                     both(zip(zip(loops.each_mut(), on), results), |((looping, on), results)| {
                         looping
                             .absorb(&on, results.iter().map(|x| Item::Parts(x.map(&mut Held::of))).collect())

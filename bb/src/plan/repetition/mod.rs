@@ -1,10 +1,11 @@
-//! How `Loop`, `Scan` and `SequenceMap` run their bodies: what goes into each iteration and what becomes of its results.
+//! How `Loop`, `Scan`, `SequenceMap` and searches run their bodies: what goes into each iteration and what becomes of its results.
 //!
 //! Written over any backend, so that the same text unrolls a loop on the tracer and drives it between segments. Who runs
 //! the body is the caller's business.
 
 mod batch;
 mod begin;
+mod search;
 
 use super::held::Item;
 use super::resolve::Repeat;
@@ -14,6 +15,7 @@ use crate::{Backend, Error, RunOptions, Tensor};
 use batch::Batch;
 use bb_ir::graph::{Dim, Graph, Node, ValueType};
 use bb_ir::{DataType, TensorData, memory};
+use search::Found;
 
 /// A node that repeats its body, under way.
 #[derive(Debug)]
@@ -41,6 +43,15 @@ pub(crate) struct Repetition<T> {
     collected_bytes: usize,
     /// For a scan with a batch: what begins anew with each of its elements.
     batch: Option<Batch<T>>,
+    /// For a search: the sequences that it has found.
+    search: Option<Box<Found<T>>>,
+}
+
+/// An iteration: the body that runs, by the name of its attribute, and what it is given.
+#[derive(Debug)]
+pub(crate) struct Round<T> {
+    pub(crate) body: &'static str,
+    pub(crate) given: Vec<Item<T>>,
 }
 
 /// An operand of which each iteration gets a part.
@@ -62,7 +73,7 @@ struct Collected<T> {
 }
 
 impl<T: Tensor> Repetition<T> {
-    /// Begins with a node's operands; `body` takes `arguments` inputs of its own.
+    /// Begins with a node's operands.
     ///
     /// # Errors
     ///
@@ -71,7 +82,6 @@ impl<T: Tensor> Repetition<T> {
         on: &B,
         repeat: Repeat,
         node: &Node,
-        body: &Graph,
         operands: Vec<Option<Item<T>>>,
     ) -> Result<Repetition<T>, B::Error> {
         let mut new = Repetition {
@@ -87,11 +97,17 @@ impl<T: Tensor> Repetition<T> {
             scanned_bytes: 0,
             collected_bytes: 0,
             batch: None,
+            search: None,
+        };
+        let body = || -> Result<&Graph, Error> {
+            let body = node.attributes.graph("body")?;
+            body.ok_or_else(|| Error::excluded("a loop without a body"))
         };
         match repeat {
-            Repeat::Loop => new.begin_loop(on, body, operands)?,
-            Repeat::Scan | Repeat::BatchedScan => new.begin_scan(on, node, body, operands)?,
-            Repeat::Map => new.begin_map(body, operands)?,
+            Repeat::Loop => new.begin_loop(on, body()?, operands)?,
+            Repeat::Scan | Repeat::BatchedScan => new.begin_scan(on, node, body()?, operands)?,
+            Repeat::Map => new.begin_map(body()?, operands)?,
+            Repeat::Search(kind) => new.search = Some(Box::new(Found::begin(on, kind, node, operands)?)),
         }
         new.scanned_bytes = bytes_of_all(new.scanned.iter().map(|scanned| &scanned.from));
         Ok(new)
@@ -108,7 +124,8 @@ impl<T: Tensor> Repetition<T> {
 
     /// Returns the bytes of what is kept between two iterations.
     pub(crate) fn bytes(&self) -> usize {
-        let kept = self.scanned_bytes.saturating_add(self.collected_bytes);
+        let found = self.search.as_ref().map_or(0, |found| found.bytes());
+        let kept = self.scanned_bytes.saturating_add(self.collected_bytes).saturating_add(found);
         bytes_of_all(&self.state).saturating_add(kept)
     }
 
@@ -125,7 +142,12 @@ impl<T: Tensor> Repetition<T> {
     pub(crate) fn next<B: Backend<Tensor = T> + ?Sized>(
         &mut self,
         on: &B,
-    ) -> Result<Option<Vec<Item<T>>>, B::Error> {
+    ) -> Result<Option<Round<T>>, B::Error> {
+        if let Some(found) = &mut self.search {
+            let round = found.next(on)?;
+            self.begun += usize::from(round.is_some());
+            return Ok(round);
+        }
         self.next_in_batch(on)?;
         if !self.holds || self.trips.is_some_and(|trips| self.begun >= trips) {
             return Ok(None);
@@ -146,7 +168,7 @@ impl<T: Tensor> Repetition<T> {
             given.push(Item::Parts(self.part(on, scanned)?));
         }
         self.begun += 1;
-        Ok(Some(given))
+        Ok(Some(Round { body: "body", given }))
     }
 
     /// Returns the part of an operand that this iteration gets.
@@ -187,6 +209,9 @@ impl<T: Tensor> Repetition<T> {
         on: &B,
         results: Vec<Item<T>>,
     ) -> Result<(), B::Error> {
+        if let Some(found) = &mut self.search {
+            return found.absorb(on, results);
+        }
         let got = results.len();
         let mut results = results.into_iter();
         let states = match (self.repeat, &self.batch) {
@@ -217,6 +242,9 @@ impl<T: Tensor> Repetition<T> {
         mut self,
         on: &B,
     ) -> Result<Vec<Item<T>>, B::Error> {
+        if let Some(found) = self.search.take() {
+            return found.finish(on);
+        }
         if let Some(batch) = self.batch.take() {
             return self.finish_batch(on, batch);
         }

@@ -1,0 +1,325 @@
+//! What the operands and attributes of a search say.
+
+use crate::contract::check_value;
+use crate::error::NodePart;
+use crate::plan::held::Item;
+use crate::{Backend, Error, Tensor};
+use bb_ir::convert::{Rounding, cast};
+use bb_ir::graph::Node;
+use bb_ir::infer::Search;
+use bb_ir::{DataType, Limits, TensorData};
+
+/// The most sequences that a search follows for each element of the batch.
+const MOST_BEAMS: i64 = 1 << 12;
+
+/// Positions of operands that the operators have at different places.
+struct Places {
+    repetition: usize,
+    vocab_mask: usize,
+    prefix_mask: usize,
+    attention_mask: usize,
+}
+
+/// What a search keeps to.
+#[derive(Debug)]
+pub(super) struct SearchOptions {
+    /// The operator, for errors.
+    op: String,
+    pub(super) kind: Search,
+    /// Whether an encoder runs first.
+    pub(super) encodes: bool,
+    pub(super) batch: usize,
+    pub(super) beams: usize,
+    /// How many sequences are returned for each element of the batch.
+    pub(super) returned: usize,
+    /// How many tokens a sequence has at most, those that were given included.
+    pub(super) most: usize,
+    /// Until a sequence has so many tokens, it may not end.
+    pub(super) least: usize,
+    pub(super) end: i32,
+    pub(super) padding: i32,
+    /// The token with which decoding begins behind an encoder.
+    pub(super) start: i32,
+    pub(super) length_penalty: f32,
+    pub(super) early_stopping: bool,
+    pub(super) repetition_penalty: f32,
+    /// How many tokens in a row may not occur twice; 0 for no limit.
+    pub(super) ngram: usize,
+    /// How many of the logits count, if that is said.
+    pub(super) vocabulary: Option<usize>,
+    /// For each token whether it may follow.
+    pub(super) mask: Option<Vec<bool>>,
+    /// For each element of the batch and each token whether it may follow what was given.
+    pub(super) prefix_mask: Option<Vec<bool>>,
+    /// For each element of the batch and each token what its score is lowered by.
+    pub(super) presence: Option<Vec<f32>>,
+    pub(super) temperature: f32,
+    pub(super) draw: Draw,
+    /// The element type of scores.
+    pub(super) scores: DataType,
+    pub(super) wants: [bool; 3],
+}
+
+/// How a token is drawn.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Draw {
+    pub(super) top_p: f32,
+    pub(super) filtered: f32,
+    pub(super) kept: usize,
+    /// Whether the most probable tokens are kept, beginning with the first, instead of the least ones being left out.
+    pub(super) from_first: bool,
+    pub(super) seed: u64,
+}
+
+/// The operands of a search.
+pub(super) struct SearchOperands<'a, T> {
+    op: &'a str,
+    operands: &'a [Option<Item<T>>],
+}
+
+fn wrong(op: &str, part: impl Into<NodePart>, problem: impl Into<String>) -> Error {
+    Error::Operator { op: op.to_owned(), part: part.into(), problem: problem.into() }
+}
+
+impl<T: Tensor> SearchOperands<'_, T> {
+    /// Returns the operand at `index` if it is given.
+    pub(super) fn tensor(&self, index: usize) -> Option<&T> {
+        self.operands.get(index).and_then(Option::as_ref).and_then(Item::tensor)
+    }
+
+    fn host<B: Backend<Tensor = T> + ?Sized>(
+        &self,
+        on: &B,
+        index: usize,
+    ) -> Result<Option<TensorData>, B::Error> {
+        self.tensor(index).map(|x| on.to_host(x)).transpose()
+    }
+
+    /// Reads an operand of one integer.
+    fn int<B: Backend<Tensor = T> + ?Sized>(&self, on: &B, index: usize) -> Result<Option<i64>, B::Error> {
+        let Some(host) = self.host(on, index)? else { return Ok(None) };
+        match crate::ext::integers(&host).map_err(Error::from)?.as_slice() {
+            [only] => Ok(Some(*only)),
+            other => Err(self.single(index, other.len()).into()),
+        }
+    }
+
+    /// Reads an operand of one number.
+    fn float<B: Backend<Tensor = T> + ?Sized>(&self, on: &B, index: usize) -> Result<Option<f32>, B::Error> {
+        let Some(host) = self.host(on, index)? else { return Ok(None) };
+        let wide = cast(&host, DataType::F32, Rounding::default()).map_err(Error::from)?;
+        match *wide.as_slice::<f32>().map_err(Error::from)? {
+            [only] => Ok(Some(only)),
+            ref other => Err(self.single(index, other.len()).into()),
+        }
+    }
+
+    fn single(&self, index: usize, count: usize) -> Error {
+        wrong(self.op, NodePart::Operand(index), format!("has {count} elements, expected 1"))
+    }
+
+    /// Reads an operand of integers that has these extents.
+    fn ints<B: Backend<Tensor = T> + ?Sized>(
+        &self,
+        on: &B,
+        index: usize,
+        expected: &[Option<usize>],
+    ) -> Result<Option<Vec<i64>>, B::Error> {
+        let Some(host) = self.host(on, index)? else { return Ok(None) };
+        let fits =
+            |(got, expected): (&usize, &Option<usize>)| expected.is_none_or(|expected| *got == expected);
+        if host.shape().len() != expected.len() || !host.shape().iter().zip(expected).all(fits) {
+            let expected: Vec<String> =
+                expected.iter().map(|e| e.map_or_else(|| "?".to_owned(), |e| e.to_string())).collect();
+            let problem = format!("has the extents {:?}, expected [{}]", host.shape(), expected.join(", "));
+            return Err(wrong(self.op, NodePart::Operand(index), problem).into());
+        }
+        Ok(Some(crate::ext::integers(&host).map_err(Error::from)?))
+    }
+}
+
+/// The tokens that are given, row by row, and which of them count, if that is said.
+pub(super) struct Prompt {
+    pub(super) tokens: Vec<Vec<i32>>,
+    pub(super) mask: Option<Vec<Vec<i32>>>,
+}
+
+impl SearchOptions {
+    pub(super) fn wrong(&self, part: impl Into<NodePart>, problem: impl Into<String>) -> Error {
+        wrong(&self.op, part, problem)
+    }
+
+    /// Returns how many sequences are followed.
+    pub(super) fn rows(&self) -> usize {
+        self.batch.saturating_mul(self.beams)
+    }
+
+    /// Reads the operands and attributes of a node.
+    pub(super) fn read<B: Backend + ?Sized>(
+        on: &B,
+        kind: Search,
+        node: &Node,
+        operands: &[Option<Item<B::Tensor>>],
+    ) -> Result<(SearchOptions, Prompt), B::Error> {
+        let op = node.op_type.as_str();
+        known(kind, node)?;
+        let beams = kind == Search::Beams;
+        let places = match beams {
+            true => Places { repetition: 6, vocab_mask: 7, prefix_mask: 8, attention_mask: 9 },
+            false => Places { repetition: 3, vocab_mask: 4, prefix_mask: 5, attention_mask: 6 },
+        };
+        let last = match kind {
+            Search::Beams => 9,
+            Search::Greedy => 6,
+            Search::Sampling => 8,
+        };
+        let given = SearchOperands { op, operands };
+        if let Some(index) = (last + 1..operands.len()).find(|&index| given.tensor(index).is_some()) {
+            return Err(wrong(op, NodePart::Operand(index), "is not served").into());
+        }
+        let missing = |index| wrong(op, NodePart::Operand(index), "is missing");
+        let ids = given.ints(on, 0, &[None, None])?.ok_or_else(|| missing(0))?;
+        let shape = given.tensor(0).map_or(&[][..], |x| x.shape());
+        let (batch, length) = match *shape {
+            [batch, length] => (batch, length),
+            _ => return Err(missing(0).into()),
+        };
+        let attribute = |name: &str, default: i64| -> Result<i64, Error> {
+            Ok(node.attributes.int(name)?.unwrap_or(default))
+        };
+        let float = |name: &str, default: f32| -> Result<f32, Error> {
+            Ok(node.attributes.float(name)?.unwrap_or(default))
+        };
+        let token = |name: &'static str, default: Option<i32>| -> Result<i32, Error> {
+            let got = node.attributes.int(name)?;
+            match (got, default) {
+                (None, Some(default)) => Ok(default),
+                (None, None) => Err(wrong(op, name, "is missing; the operator needs it")),
+                (Some(got), _) => {
+                    i32::try_from(got).map_err(|_| wrong(op, name, format!("is {got}, which is no token")))
+                }
+            }
+        };
+        let model = attribute("model_type", 0)?;
+        if !matches!(model, 0 | 1) {
+            return Err(wrong(op, "model_type", format!("is {model}, expected 0 or 1")).into());
+        }
+        let encodes = model == 1;
+        let begun = if encodes { 1 } else { length };
+        let most = given.int(on, 1)?.ok_or_else(|| missing(1))?;
+        let most = usize::try_from(most).ok().filter(|&most| most > begun).ok_or_else(|| {
+            let problem = format!("is {most}, expected more than the {begun} tokens that are there first");
+            wrong(op, NodePart::Operand(1), problem)
+        })?;
+        let count = |index: usize| -> Result<usize, B::Error> {
+            let got = if beams { given.int(on, index)?.unwrap_or(1) } else { 1 };
+            let count = usize::try_from(got).ok().filter(|_| (1..=MOST_BEAMS).contains(&got));
+            Ok(count.ok_or_else(|| {
+                wrong(op, NodePart::Operand(index), format!("is {got}, expected 1 to {MOST_BEAMS}"))
+            })?)
+        };
+        let (width, returned) = (count(3)?, count(4)?);
+        if returned > width {
+            let problem = format!("is {returned}; only {width} sequences are followed");
+            return Err(wrong(op, NodePart::Operand(4), problem).into());
+        }
+        check_value(DataType::I32, &[batch, width, most], Limits::default().value_bytes)?;
+        let repetition_penalty = given.float(on, places.repetition)?.unwrap_or(1.0);
+        if repetition_penalty.is_nan() || repetition_penalty <= 0.0 {
+            let problem = format!("is {repetition_penalty}, expected more than 0");
+            return Err(wrong(op, NodePart::Operand(places.repetition), problem).into());
+        }
+        let vocabulary = Some(attribute("vocab_size", -1)?).filter(|&size| size > 0);
+        let vocabulary = vocabulary.map(|size| usize::try_from(size).unwrap_or(usize::MAX));
+        let truths = |index: usize, shape: &[Option<usize>]| -> Result<Option<Vec<bool>>, B::Error> {
+            let ints = given.ints(on, index, shape)?;
+            Ok(ints.map(|ints| ints.iter().map(|&n| n != 0).collect()))
+        };
+        let mask = truths(places.vocab_mask, &[None])?;
+        let prefix_mask = truths(places.prefix_mask, &[Some(batch), None])?;
+        let attention = given.ints(on, places.attention_mask, &[Some(batch), Some(length)])?;
+        let sampling = kind == Search::Sampling;
+        let penalty = float("presence_penalty", 0.0)?;
+        let presence =
+            if sampling && penalty != 0.0 { given.ints(on, 7, &[Some(batch), None])? } else { None };
+        let seed = if sampling { given.int(on, 8)?.unwrap_or(0) } else { 0 };
+        let seed = u64::try_from(seed)
+            .map_err(|_| wrong(op, NodePart::Operand(8), format!("is {seed}, expected 0 or more")))?;
+        let temperature = if sampling { float("temperature", 1.0)? } else { 1.0 };
+        if temperature.is_nan() || temperature <= 0.0 {
+            return Err(wrong(op, "temperature", format!("is {temperature}, expected more than 0")).into());
+        }
+        let halves =
+            beams && [5, 6].iter().any(|&at| given.tensor(at).is_some_and(|x| x.dtype() == DataType::F16));
+        let rows = |ints: Vec<i64>| -> Vec<Vec<i32>> {
+            let row = |at: usize| {
+                let row = ints.get(at * length..(at + 1) * length).unwrap_or_default();
+                row.iter().map(|&n| i32::try_from(n).unwrap_or(i32::MAX)).collect()
+            };
+            (0..batch).map(row).collect()
+        };
+        let natural = |name: &'static str| -> Result<usize, Error> {
+            let got = attribute(name, 0)?;
+            usize::try_from(got).map_err(|_| wrong(op, name, format!("is {got}, expected 0 or more")))
+        };
+        let options = SearchOptions {
+            op: op.to_owned(),
+            kind,
+            encodes,
+            batch,
+            beams: width,
+            returned,
+            most,
+            least: usize::try_from(given.int(on, 2)?.unwrap_or(0)).unwrap_or(0),
+            end: token("eos_token_id", None)?,
+            padding: token("pad_token_id", None)?,
+            start: token("decoder_start_token_id", if encodes { None } else { Some(-1) })?,
+            length_penalty: if beams { given.float(on, 5)?.unwrap_or(1.0) } else { 1.0 },
+            early_stopping: attribute("early_stopping", 0)? == 1,
+            repetition_penalty,
+            ngram: natural("no_repeat_ngram_size")?,
+            vocabulary,
+            mask,
+            prefix_mask,
+            presence: presence.map(|ints| ints.iter().map(|&n| n as f32 * penalty).collect()),
+            temperature,
+            draw: Draw {
+                top_p: float("top_p", 0.0)?,
+                filtered: float("filter_value", f32::NEG_INFINITY)?,
+                kept: natural("min_tokens_to_keep")?,
+                from_first: attribute("custom", 0)? != 0,
+                seed,
+            },
+            scores: if halves { DataType::F16 } else { DataType::F32 },
+            wants: [0, 1, 2].map(|at| node.outputs.get(at).is_some_and(Option::is_some)),
+        };
+        Ok((options, Prompt { tokens: rows(ids), mask: attention.map(rows) }))
+    }
+}
+
+/// Refuses attributes that the operator is not served with.
+fn known(kind: Search, node: &Node) -> Result<(), Error> {
+    const ALL: &[&str] = &[
+        "decoder",
+        "decoder_start_token_id",
+        "encoder",
+        "eos_token_id",
+        "init_decoder",
+        "model_type",
+        "no_repeat_ngram_size",
+        "pad_token_id",
+        "vocab_size",
+    ];
+    let own: &[&str] = match kind {
+        Search::Beams => &["early_stopping"],
+        Search::Greedy => &[],
+        Search::Sampling => {
+            &["custom", "filter_value", "min_tokens_to_keep", "presence_penalty", "temperature", "top_p"]
+        }
+    };
+    let names = node.attributes.iter().map(|(name, _)| name);
+    match names.filter(|name| !name.starts_with("__")).find(|n| !ALL.contains(n) && !own.contains(n)) {
+        Some(name) => Err(wrong(&node.op_type, name, "is no attribute that the operator is served with")),
+        None => Ok(()),
+    }
+}

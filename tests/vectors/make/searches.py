@@ -1,0 +1,258 @@
+"""BeamSearch, GreedySearch and Sampling of `com.microsoft`: their subgraphs, limits, penalties and masks, computed by ONNX Runtime.
+
+ONNX Runtime draws for `Sampling` with a generator of its own, so the vectors of `Sampling` leave one token to each draw.
+"""
+import numpy as np
+import onnx
+from onnx import TensorProto, helper, numpy_helper
+
+from family import Family
+
+f = Family("searches", opset=17)
+MS = {"com.microsoft": 1}
+V, D, N, PLACES = 12, 8, 2, 24
+"""The tokens, the width, the heads and the positions."""
+H = D // N
+i32 = np.int32
+
+
+def weights(seed, width=D):
+    rng = np.random.default_rng(seed)
+    normal = lambda *shape: rng.normal(0, 1, shape).astype(np.float32)
+    return {"words": normal(V, width), "places": normal(PLACES, width), "w": normal(width, 3 * width) * np.float32(0.7),
+            "b": normal(3 * width), "out": normal(width, V) * np.float32(1.5)}
+
+
+def node(op, inputs, outputs, domain="", **attributes):
+    return helper.make_node(op, inputs, outputs, domain=domain, **attributes)
+
+
+def port(name, dtype, *shape):
+    return helper.make_tensor_value_info(name, dtype, list(shape))
+
+
+def initializers(values):
+    return [numpy_helper.from_array(v, k) for k, v in values.items()]
+
+
+def gpt(seed=0, layers=1, captured=(), halves=False, name="decoder", outer=None):
+    """A decoder of the kind of GPT-2. What is named in `captured` comes from the graph around it."""
+    own = weights(seed)
+    nodes = [node("Gather", ["words", "input_ids"], ["word"]), node("Gather", ["places", "position_ids"], ["place"]),
+             node("Add", ["word", "place"], ["x0"])]
+    for i in range(layers):
+        nodes += [node("Attention", [f"x{i}", "w", "b", "attention_mask", f"past_{i}"], [f"a{i}", f"present_{i}"], "com.microsoft",
+                       num_heads=N, unidirectional=1), node("Add", [f"a{i}", f"x{i}"], [f"x{i + 1}"])]
+    nodes.append(node("MatMul", [f"x{layers}", "out"], ["logits"]))
+    F, I = TensorProto.FLOAT, TensorProto.INT32
+    inputs = [port("input_ids", I, "b", "s"), port("position_ids", I, "b", "s"), port("attention_mask", I, "b", "t")]
+    inputs += [port(f"past_{i}", F, 2, "b", N, "p", H) for i in range(layers)]
+    outputs = [port("logits", F, "b", "s", V)] + [port(f"present_{i}", F, 2, "b", N, "t", H) for i in range(layers)]
+    kept = {k: v for k, v in own.items() if k not in captured}
+    return helper.make_graph(nodes, name, inputs, outputs, initializer=initializers(kept))
+
+
+def attend(query, key, value, mask, y, past=(), present=()):
+    return node("MultiHeadAttention", [query, key, value, "", mask, "", *past], [y, *present], "com.microsoft", num_heads=N)
+
+
+def t5(seed=0, hidden=True, short=False, roomy=False):
+    """An encoder and a decoder of the kind of T5. `short` is the form whose encoder does not begin to decode, and with `roomy` the
+    decoder's caches have room for all."""
+    rng = np.random.default_rng(seed + 50)
+    own = weights(seed) | {k: rng.normal(0, 0.7, (D, D)).astype(np.float32) for k in ["q", "k", "v", "cq", "ck", "cv"]}
+    F, I = TensorProto.FLOAT, TensorProto.INT32
+
+    def decoder(ids, past, out):
+        """One layer: attention over what came before, and over the encoder's words."""
+        return [node("Gather", ["words", ids], ["e"]),
+                *[node("MatMul", ["e", w], [f"self_{w}"]) for w in "qkv"],
+                attend("self_q", "self_k", "self_v", "", "s", past, ["present_key_self_0", "present_value_self_0"]),
+                node("Add", ["s", "e"], ["h"]), node("MatMul", ["h", "cq"], ["cross_q"]),
+                attend("cross_q", "cross_k", "cross_v", "encoder_attention_mask", "c"),
+                node("Add", ["c", "h"], ["z"]), node("MatMul", ["z", "out"], [out])]
+
+    split = lambda x, y: [node("Reshape", [x, "by_heads"], [f"{y}_r"]), node("Transpose", [f"{y}_r"], [y], perm=[0, 2, 1, 3])]
+    constants = own | {"by_heads": np.array([0, 0, N, H], np.int64)}
+    nodes = [node("Gather", ["words", "encoder_input_ids"], ["w0"]),
+             node("Cast", ["encoder_attention_mask"], ["mf"], to=F), node("Unsqueeze", ["mf", "last"], ["mu"]),
+             node("Mul", ["w0", "mu"], ["encoder_hidden_states"]),
+             node("MatMul", ["encoder_hidden_states", "ck"], ["ck0"]), node("MatMul", ["encoder_hidden_states", "cv"], ["cv0"]),
+             *split("ck0", "present_key_cross_0"), *split("cv0", "present_value_cross_0")]
+    constants["last"] = np.array([2], np.int64)
+    inputs = [port("encoder_input_ids", I, "b", "e"), port("encoder_attention_mask", I, "b", "e")]
+    cross = [port(f"present_{x}_cross_0", F, "b", N, "e", H) for x in ["key", "value"]]
+    own_cache = lambda way: [port(f"{way}_{x}_self_0", F, "b", N, "p" if way == "past" else "t", H) for x in ["key", "value"]]
+    if short:
+        outputs = cross
+    else:
+        inputs.append(port("decoder_input_ids", I, "b", 1))
+        begin = decoder("decoder_input_ids", [], "logits")
+        rename = {"cross_k": "present_key_cross_0", "cross_v": "present_value_cross_0"}
+        for one in begin:
+            for at, name in enumerate(one.input):
+                one.input[at] = rename.get(name, name)
+        nodes += begin
+        outputs = [port("logits", F, "b", 1, V), port("encoder_hidden_states", F, "b", "e", D), *own_cache("present"), *cross]
+    used = {name for one in nodes for name in one.input}
+    encoder = helper.make_graph(nodes, "encoder", inputs, outputs,
+                                initializer=initializers({k: v for k, v in constants.items() if k in used}))
+    nodes = decoder("input_ids", ["past_key_self_0", "past_value_self_0"], "logits")
+    rename = {"cross_k": "past_key_cross_0", "cross_v": "past_value_cross_0"}
+    for one in nodes:
+        for at, name in enumerate(one.input):
+            one.input[at] = rename.get(name, name)
+    inputs = [port("input_ids", I, "b", 1), port("encoder_attention_mask", I, "b", "e")]
+    if hidden:
+        inputs.append(port("encoder_hidden_states", F, "b", "e", D))
+        nodes += [node("ReduceMean", ["encoder_hidden_states"], ["m"], axes=[1, 2], keepdims=1), node("Mul", ["m", "zero"], ["m0"]),
+                  node("Identity", ["logits"], ["unused"])]
+        nodes = [n for n in nodes if n.output[0] not in ("m", "m0", "unused")]
+    inputs += own_cache("past") + [port(f"past_{x}_cross_0", F, "b", N, "e", H) for x in ["key", "value"]]
+    if roomy:
+        behind = ["past_sequence_length", "beam_width", "cache_indirection"]
+        inputs += [port(behind[0], I, 1), port(behind[1], I, 1), port(behind[2], I, "n", "w", "m")]
+        at = next(i for i, one in enumerate(nodes) if one.output[0] == "s")
+        nodes[at] = node("DecoderMaskedMultiHeadAttention", ["self_q", "self_k", "self_v", "", "", "past_key_self_0", "past_value_self_0", *behind],
+                         ["s", "present_key_self_0", "present_value_self_0"], "com.microsoft", num_heads=N, past_present_share_buffer=1)
+    used = {name for one in nodes for name in one.input}
+    made = helper.make_graph(nodes, "decoder", inputs, [port("logits", F, "b", 1, V), *own_cache("present")],
+                             initializer=initializers({k: v for k, v in own.items() if k in used}))
+    return {"encoder": encoder, "decoder": made}
+
+
+def search(name, op, operands, graphs, outputs=1, constants=None, expected="ort", **attributes):
+    """Adds a vector of one node. `None` is an operand that is left out."""
+    names = [k if v is not None else "" for k, v in operands.items()]
+    while not names[-1]:
+        names.pop()
+    results = ["sequences", "sequences_scores", "scores"][:outputs]
+    attributes = {"eos_token_id": V - 1, "pad_token_id": 0} | attributes
+    made = helper.make_node(op, names, results, domain="com.microsoft", **attributes, **graphs)
+    given = {k: v for k, v in operands.items() if v is not None}
+    f.add(name, [made], given, outputs=results, opset=17, opsets=MS, constants=constants, expected=expected, relative=1e-4, absolute=1e-4)
+
+
+def beams(name, ids, graphs, outputs=3, max_length=10, num_beams=3, num_return=1, min_length=1, length_penalty=1.0,
+          repetition=1.0, vocab=None, prefix=None, mask=None, constants=None, **attributes):
+    one = lambda x, dtype: None if x is None else np.array([x], dtype)
+    search(name, "BeamSearch", {
+        "input_ids": np.array(ids, i32), "max_length": one(max_length, i32), "min_length": one(min_length, i32),
+        "num_beams": one(num_beams, i32), "num_return_sequences": one(num_return, i32),
+        "length_penalty": one(length_penalty, np.float32), "repetition_penalty": one(repetition, np.float32),
+        "vocab_mask": vocab, "prefix_vocab_mask": prefix, "attention_mask": mask}, graphs, outputs, constants, **attributes)
+
+
+def greedy(name, ids, graphs, op="GreedySearch", max_length=10, min_length=None, repetition=None, vocab=None, prefix=None, mask=None,
+           presence=None, seed=None, **attributes):
+    one = lambda x, dtype: None if x is None else np.array([x], dtype)
+    operands = {"input_ids": np.array(ids, i32), "max_length": one(max_length, i32), "min_length": one(min_length, i32),
+                "repetition_penalty": one(repetition, np.float32), "vocab_mask": vocab, "prefix_vocab_mask": prefix,
+                "attention_mask": mask}
+    if op == "Sampling":
+        operands |= {"presence_mask": presence, "seed": one(seed, i32)}
+    search(name, op, operands, graphs, **attributes)
+
+
+TWO = [[3, 4, 5], [0, 6, 7]]
+"""Two sequences, the second with padding on the left."""
+THREE = [[1, 2, 3, 4], [0, 0, 8, 9], [5, 6, 7, 10]]
+P = {"decoder": gpt()}
+rng = np.random.default_rng(5)
+
+NONE = 1000
+"""No token, so that no sequence ends: ONNX Runtime leaves what it returns behind the end of all sequences undefined."""
+
+# The most probable token.
+greedy("greedy", TWO, P)
+greedy("greedy_one", [[7]], P, max_length=6)
+greedy("greedy_three", THREE, {"decoder": gpt(seed=2)}, max_length=12)
+greedy("greedy_two_layers", TWO, {"decoder": gpt(seed=4, layers=2)})
+greedy("greedy_one_token_more", TWO, P, max_length=4)
+greedy("greedy_first_of_another_graph", TWO, {"decoder": gpt(), "init_decoder": gpt(seed=3, name="init_decoder")})
+greedy("greedy_least_length", TWO, {"decoder": gpt(seed=3)}, min_length=9)
+greedy("greedy_repetition", TWO, P, repetition=4.0)
+greedy("greedy_reward", TWO, P, repetition=0.5)
+greedy("greedy_ngrams", TWO, P, no_repeat_ngram_size=2, max_length=14, eos_token_id=NONE)
+greedy("greedy_no_token_twice", TWO, P, no_repeat_ngram_size=1, eos_token_id=NONE)
+greedy("greedy_vocabulary", TWO, P, vocab=np.array([1] * 10 + [0, 0], i32))
+greedy("greedy_first_vocabulary", TWO, P, prefix=np.array([[1, 1, 1, 0] * 3, [0, 1] * 6], i32))
+greedy("greedy_all", THREE, {"decoder": gpt(seed=6)}, min_length=6, repetition=1.3, no_repeat_ngram_size=3,
+       vocab=np.array([1] * 11 + [0], i32), max_length=11)
+
+# The most probable sequences.
+beams("beams", TWO, P)
+beams("beams_one", TWO, P, num_beams=1)
+beams("beams_three", THREE, {"decoder": gpt(seed=2)}, num_beams=4, num_return=3, max_length=12)
+beams("beams_two_layers", TWO, {"decoder": gpt(seed=4, layers=2)}, num_beams=2, num_return=2)
+beams("beams_only_sequences", TWO, P, outputs=1)
+beams("beams_sequences_and_scores", TWO, P, outputs=2)
+beams("beams_one_token_more", TWO, P, max_length=4, num_return=3)
+beams("beams_first_of_another_graph", TWO, {"decoder": gpt(), "init_decoder": gpt(seed=3, name="init_decoder")})
+for penalty in [0.0, 0.5, 2.0, -1.0]:
+    beams(f"beams_length_penalty_{penalty}", TWO, {"decoder": gpt(seed=8)}, length_penalty=penalty, num_return=2, outputs=2)
+beams("beams_early", THREE, {"decoder": gpt(seed=2)}, early_stopping=1, num_return=2, outputs=2, max_length=14)
+beams("beams_least_length", TWO, {"decoder": gpt(seed=3)}, min_length=9)
+beams("beams_repetition", TWO, P, repetition=2.5)
+beams("beams_ngrams", TWO, P, no_repeat_ngram_size=2, max_length=14)
+beams("beams_vocabulary", TWO, P, vocab=np.array([1] * 10 + [0, 0], i32))
+beams("beams_first_vocabulary", TWO, P, prefix=np.array([[1, 1, 1, 0] * 3, [0, 1] * 6], i32))
+for end in range(V):
+    beams(f"beams_end_{end}", [[3, 4, 5], [9, 6, 7], [2, 2, 8]], {"decoder": gpt(seed=end)}, eos_token_id=end, pad_token_id=(end + 1) % V,
+          num_return=3, outputs=2, max_length=12)
+
+# Encoders and decoders.
+T5 = {"model_type": 1, "decoder_start_token_id": 2}
+beams("t5", TWO, t5(), **T5)
+beams("t5_without_the_encoder", TWO, t5(hidden=False), **T5)
+beams("t5_one_beam", TWO, t5(seed=1), num_beams=1, **T5)
+beams("t5_three", THREE, t5(seed=2), num_beams=4, num_return=2, **T5)
+beams("t5_only_encodes", TWO, t5(seed=3, hidden=False, short=True), **T5)
+beams("t5_mask", [[3, 4, 5], [2, 6, 7]], t5(seed=4), mask=np.array([[1, 1, 1], [0, 1, 1]], i32), **T5)
+beams("t5_all", THREE, t5(seed=5), min_length=4, repetition=1.5, no_repeat_ngram_size=2, length_penalty=0.7, num_return=2, **T5)
+
+# Caches that have room for all, and stay where they are: what follows is the same.
+def same_as(name):
+    return [numpy_helper.to_array(t) for t in f.models[name].graph.initializer if t.name.startswith("expected:")]
+
+
+beams("t5_room", THREE, t5(seed=2, roomy=True), num_beams=4, num_return=2, expected=same_as("t5_three"), **T5)
+beams("t5_room_one_beam", TWO, t5(seed=1, roomy=True), num_beams=1, expected=same_as("t5_one_beam"), **T5)
+beams("t5_room_only_encodes", TWO, t5(seed=3, hidden=False, short=True, roomy=True), expected=same_as("t5_only_encodes"), **T5)
+
+greedy("t5_greedy", TWO, t5(seed=1), expected=[same_as("t5_one_beam")[0][:, 0]], **T5)
+
+# Draws that leave one token.
+DRAWN = {"op": "Sampling", "seed": 3}
+greedy("drawn", TWO, P, top_p=0.01, temperature=0.5, **DRAWN)
+greedy("drawn_from_first", TWO, P, top_p=0.0001, custom=1, **DRAWN)
+greedy("drawn_cold", TWO, P, top_p=0.9, temperature=0.001, **DRAWN)
+greedy("drawn_repetition", TWO, P, top_p=0.01, repetition=3.0, **DRAWN)
+greedy("drawn_ngrams", TWO, P, top_p=0.01, no_repeat_ngram_size=2, eos_token_id=NONE, **DRAWN)
+greedy("drawn_vocabulary", TWO, P, top_p=0.01, vocab=np.array([1] * 10 + [0, 0], i32), **DRAWN)
+greedy("drawn_no_seed", TWO, P, op="Sampling", top_p=0.01)
+
+# Weights that are those of the graph around.
+shared = weights(0)
+f.add("greedy_captures", [helper.make_node("GreedySearch", ["input_ids", "max_length"], ["sequences"], domain="com.microsoft", eos_token_id=V - 1,
+                                           pad_token_id=0, decoder=gpt(captured=("words", "out")))],
+      {"input_ids": np.array(TWO, i32), "max_length": np.array([10], i32)}, outputs=["sequences"], opset=17, opsets=MS, expected="ort",
+      constants={k: shared[k] for k in ("words", "out")})
+
+# What is refused.
+def refused(name, op, operands, graphs, **attributes):
+    made = helper.make_node(op, list(operands), ["sequences"], domain="com.microsoft", **{"eos_token_id": V - 1, "pad_token_id": 0} | attributes, **graphs)
+    f.add(f"refuses_{name}", [made], operands, outputs=["sequences"], opset=17, opsets=MS, fails=True)
+
+
+ids = {"input_ids": np.array(TWO, i32)}
+refused("short", "GreedySearch", ids | {"max_length": np.array([3], i32)}, P)
+refused("no_decoder", "GreedySearch", ids | {"max_length": np.array([9], i32)}, {})
+refused("no_encoder", "BeamSearch", ids | {"max_length": np.array([9], i32)}, P, model_type=1, decoder_start_token_id=2)
+refused("unknown_attribute", "GreedySearch", ids | {"max_length": np.array([9], i32)}, P, heat=3)
+refused("unknown_model", "GreedySearch", ids | {"max_length": np.array([9], i32)}, P, model_type=7)
+refused("two_lengths", "GreedySearch", ids | {"max_length": np.array([9, 8], i32)}, P)
+refused("more_than_are_followed", "BeamSearch", ids | {"max_length": np.array([9], i32), "min_length": np.array([1], i32), "num_beams": np.array([2], i32),
+                                                     "num_return_sequences": np.array([3], i32)}, P)
+refused("no_beams", "BeamSearch", ids | {"max_length": np.array([9], i32), "min_length": np.array([1], i32), "num_beams": np.array([0], i32)}, P)
+f.write()
