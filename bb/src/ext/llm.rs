@@ -2,6 +2,7 @@
 
 mod append;
 mod cached;
+mod grouped;
 mod linear;
 mod paged;
 mod sampling;
@@ -11,6 +12,7 @@ mod tests;
 
 pub use append::kv_append;
 pub use cached::cached_attention;
+pub(crate) use grouped::grouped_keys;
 pub use linear::{linear, quantized_linear};
 pub use paged::paged_attention;
 pub use sampling::sample_token;

@@ -3,6 +3,7 @@
 
 mod halves;
 mod reads;
+mod searches;
 
 use bb::conformance::onnx::{Tolerance, compare_items};
 use bb::ir::graph::ValueType;

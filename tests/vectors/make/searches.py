@@ -52,6 +52,35 @@ def gpt(seed=0, layers=1, captured=(), halves=False, name="decoder", outer=None)
     return helper.make_graph(nodes, name, inputs, outputs, initializer=initializers(kept))
 
 
+def roomy(kind, most, width=16):
+    """Decoders of the kind of GPT-2 whose caches have room for all, with what computes the same without room."""
+    own = weights(9, width)
+    F, I, size = TensorProto.FLOAT, TensorProto.INT32, width // N
+    begin = [node("Gather", ["words", "input_ids"], ["word"]), node("Gather", ["places", "position_ids"], ["place"]),
+             node("Add", ["word", "place"], ["x"])]
+    end = [node("Add", ["a", "x"], ["z"]), node("MatMul", ["z", "out"], ["logits"])]
+    one = {"domain": "com.microsoft", "num_heads": N}
+    plain = node("Attention", ["x", "w", "b", "attention_mask", "past_0"], ["a", "present_0"], unidirectional=1, **one)
+    shared = node("Attention", ["x", "w", "b", "attention_mask", "past_0", "", "past_sequence_length"], ["a", "present_0"], unidirectional=1,
+                  past_present_share_buffer=1, **one)
+    masked = node("DecoderMaskedSelfAttention", ["x", "w", "b", "attention_mask", "past_0", "", "past_sequence_length", "beam_width",
+                                                 "cache_indirection"], ["a", "present_0"], past_present_share_buffer=1, **one)
+
+    def graph(name, attention, behind):
+        inputs = [port("input_ids", I, "b", "s"), port("position_ids", I, "b", "s"), port("attention_mask", I, "b", "t"),
+                  port("past_0", F, 2, "b", N, "p", size), *behind]
+        outputs = [port("logits", F, "b", "s", V), port("present_0", F, 2, "b", N, "r", size)]
+        return helper.make_graph([*begin, attention, *end], name, inputs, outputs, initializer=initializers(own))
+
+    length = port("past_sequence_length", I, 1)
+    beams = [port("beam_width", I, 1), port("cache_indirection", I, "e", "w", "m")]
+    if kind == "plain":
+        return {"decoder": graph("decoder", plain, [])}
+    if kind == "shared":
+        return {"decoder": graph("decoder", shared, [length])}
+    return {"init_decoder": graph("init_decoder", shared, [length, *beams]), "decoder": graph("decoder", masked, [length, *beams])}
+
+
 def attend(query, key, value, mask, y, past=(), present=()):
     return node("MultiHeadAttention", [query, key, value, "", mask, "", *past], [y, *present], "com.microsoft", num_heads=N)
 
@@ -177,6 +206,8 @@ greedy("greedy_ngrams", TWO, P, no_repeat_ngram_size=2, max_length=14, eos_token
 greedy("greedy_no_token_twice", TWO, P, no_repeat_ngram_size=1, eos_token_id=NONE)
 greedy("greedy_vocabulary", TWO, P, vocab=np.array([1] * 10 + [0, 0], i32))
 greedy("greedy_first_vocabulary", TWO, P, prefix=np.array([[1, 1, 1, 0] * 3, [0, 1] * 6], i32))
+greedy("greedy_mask", [[3, 4, 5], [2, 6, 7]], P, mask=np.array([[1, 1, 1], [0, 1, 1]], i32))
+greedy("greedy_mask_within", [[3, 4, 5], [2, 6, 7]], P, mask=np.array([[1, 0, 1], [1, 1, 1]], i32))
 greedy("greedy_all", THREE, {"decoder": gpt(seed=6)}, min_length=6, repetition=1.3, no_repeat_ngram_size=3,
        vocab=np.array([1] * 11 + [0], i32), max_length=11)
 
@@ -197,6 +228,8 @@ beams("beams_repetition", TWO, P, repetition=2.5)
 beams("beams_ngrams", TWO, P, no_repeat_ngram_size=2, max_length=14)
 beams("beams_vocabulary", TWO, P, vocab=np.array([1] * 10 + [0, 0], i32))
 beams("beams_first_vocabulary", TWO, P, prefix=np.array([[1, 1, 1, 0] * 3, [0, 1] * 6], i32))
+beams("beams_mask", [[3, 4, 5], [2, 6, 7]], P, mask=np.array([[1, 1, 1], [0, 1, 1]], i32))
+beams("beams_fixed_length", TWO, P, constants={})
 for end in range(V):
     beams(f"beams_end_{end}", [[3, 4, 5], [9, 6, 7], [2, 2, 8]], {"decoder": gpt(seed=end)}, eos_token_id=end, pad_token_id=(end + 1) % V,
           num_return=3, outputs=2, max_length=12)
@@ -216,6 +249,12 @@ def same_as(name):
     return [numpy_helper.to_array(t) for t in f.models[name].graph.initializer if t.name.startswith("expected:")]
 
 
+beams("gpt_plain", THREE, roomy("plain", 12), num_beams=4, num_return=3, max_length=12)
+beams("gpt_room_shared", THREE, roomy("shared", 12), num_beams=4, num_return=3, max_length=12, expected=same_as("gpt_plain"))
+# The scores of all tokens are left out: those of padding behind the end of all are of another cache.
+beams("gpt_room_masked", THREE, roomy("masked", 12), num_beams=4, num_return=3, max_length=12, outputs=2, expected=same_as("gpt_plain")[:2])
+greedy("gpt_plain_greedy", THREE, roomy("plain", 12), max_length=12)
+greedy("gpt_room_shared_greedy", THREE, roomy("shared", 12), max_length=12, expected=same_as("gpt_plain_greedy"))
 beams("t5_room", THREE, t5(seed=2, roomy=True), num_beams=4, num_return=2, expected=same_as("t5_three"), **T5)
 beams("t5_room_one_beam", TWO, t5(seed=1, roomy=True), num_beams=1, expected=same_as("t5_one_beam"), **T5)
 beams("t5_room_only_encodes", TWO, t5(seed=3, hidden=False, short=True, roomy=True), expected=same_as("t5_only_encodes"), **T5)

@@ -187,7 +187,12 @@ pub(in crate::onnx) fn merged(at: At<'_>) -> Option<Types> {
     });
     let present = || {
         let [batch, length, _] = at.dims(0)? else { return None };
-        let total = if at.has(past) { sum(at.dims(past)?.get(3)?, length) } else { length.clone() };
+        let shared = !quantised && at.int("past_present_share_buffer", 0)? != 0;
+        let total = match at.has(past) {
+            true if shared => at.dims(past)?.get(3)?.clone(),
+            true => sum(at.dims(past)?.get(3)?, length),
+            false => length.clone(),
+        };
         Some(vec![Dim::Known(2), batch.clone(), extent(count), total, divided(keys, count)])
     };
     Some(vec![tensor(dtype, y), tensor(dtype, present())])

@@ -1,5 +1,6 @@
 //! Attention with merged or separate projections, its masks and caches, and rotary embeddings.
 
+use super::masked::{appended, number};
 use super::quantized::{product, scaled};
 use super::{no_results_from, none_from, only, plus};
 use crate::error::NodePart;
@@ -174,12 +175,48 @@ pub(super) fn cut<B: Ops + ?Sized>(
 
 /// `Attention`, whose projections are one product.
 pub(in crate::onnx) fn attention<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {
-    only(call, &["num_heads", "unidirectional", "scale", "mask_filter_value", "qkv_hidden_sizes"])?;
-    none_from(call, 6)?;
+    only(
+        call,
+        &[
+            "num_heads",
+            "unidirectional",
+            "scale",
+            "mask_filter_value",
+            "qkv_hidden_sizes",
+            "past_present_share_buffer",
+        ],
+    )?;
+    none_from(call, 7)?;
     let merged = plus(on, &on.matmul(call.input(0)?, call.input(1)?)?, call.optional(2))?;
+    if call.flag("past_present_share_buffer", false)? {
+        return shared_attention(on, call, cut(on, call, &merged)?);
+    }
+    none_from(call, 6)?;
     let h = remember(on, cut(on, call, &merged)?, call.optional(4))?;
     let y = attend(on, call, &h, call.optional(3), call.optional(5))?;
     let present = call.wants(1).then(|| present(on, &h)).transpose()?;
+    Ok(smallvec![Some(y), present])
+}
+
+/// `Attention` with a cache that has room for more, of which as much is in use as operand 6 says.
+fn shared_attention<B: Ops + ?Sized>(
+    on: &B,
+    call: &Call<'_, B::Tensor>,
+    new: Heads<B::Tensor>,
+) -> OpResult<B> {
+    let (past, length) = (call.input(4)?, new.k.shape().get(2).copied().unwrap_or(0));
+    let missing = || call.wrong(NodePart::Operand(6), "is missing; a cache with room needs it");
+    let used = number(on, call, 6)?.ok_or_else(missing)?;
+    if past.rank() != 5 {
+        return Err(call.wrong(NodePart::Operand(4), format!("has rank {}, expected 5", past.rank())).into());
+    }
+    let part = |at: i64| on.squeeze(&on.slice(past, &[at], &[at + 1], &[0], &[])?, &[0]);
+    let k = appended(on, call, &part(0)?, &new.k, used, true)?;
+    let v = appended(on, call, &part(1)?, &new.v, used, true)?;
+    let seen = |x: &B::Tensor| on.slice(x, &[0], &[(used + length) as i64], &[2], &[]);
+    let h = Heads { q: new.q, k: seen(&k)?, v: seen(&v)? };
+    let y = attend(on, call, &h, call.optional(3), call.optional(5))?;
+    let present = call.wants(1).then(|| present(on, &Heads { q: h.q.clone(), k, v })).transpose()?;
     Ok(smallvec![Some(y), present])
 }
 

@@ -9,7 +9,8 @@
 use super::attention::{cut, heads, join_heads, split_heads};
 use super::{none_from, only, plus};
 use crate::error::NodePart;
-use crate::ext::{AttentionOptions, Ops, counted, llm, math};
+use crate::ext::llm::{self, grouped_keys};
+use crate::ext::{AttentionOptions, Ops, counted, math};
 use crate::onnx::call::{Call, OpResult};
 use crate::onnx::infer;
 use crate::onnx::rows::operators;
@@ -23,13 +24,6 @@ operators! {
     }
 }
 
-/// What a position attends with: `[batch, heads, 1, size]` each.
-struct New<T> {
-    q: T,
-    k: T,
-    v: T,
-}
-
 /// The operands that both operators have, by their positions.
 struct Places {
     mask: usize,
@@ -40,7 +34,7 @@ struct Places {
 }
 
 /// Reads an operand of one integer.
-fn number<B: Ops + ?Sized>(
+pub(super) fn number<B: Ops + ?Sized>(
     on: &B,
     call: &Call<'_, B::Tensor>,
     index: usize,
@@ -53,8 +47,8 @@ fn number<B: Ops + ?Sized>(
     Ok(Some(count.ok_or_else(wrong)?))
 }
 
-/// Puts a position into a cache, `[batch, heads, room, size]`, at `past`; behind it if the cache has no room.
-fn appended<B: Ops + ?Sized>(
+/// Puts new positions into a cache, `[batch, heads, room, size]`, at `past`; behind it if it has no room of its own.
+pub(super) fn appended<B: Ops + ?Sized>(
     on: &B,
     call: &Call<'_, B::Tensor>,
     cache: &B::Tensor,
@@ -66,12 +60,13 @@ fn appended<B: Ops + ?Sized>(
         return on.concat(&[cache, new], 2);
     }
     let room = cache.shape().get(2).copied().unwrap_or(0);
-    if past >= room {
-        let problem = format!("is {past}; the cache has {room} positions and one is new");
+    let count = new.shape().get(2).copied().unwrap_or(0);
+    let Some(end) = past.checked_add(count).filter(|end| *end <= room) else {
+        let problem = format!("is {past}; the cache has {room} positions and {count} are new");
         return Err(call.wrong("past_sequence_length", problem).into());
-    }
+    };
     let part = |from: usize, to: usize| on.slice(cache, &[from as i64], &[to as i64], &[2], &[]);
-    on.concat(&[&part(0, past)?, new, &part(past + 1, room)?], 2)
+    on.concat(&[&part(0, past)?, new, &part(end, room)?], 2)
 }
 
 /// Returns the positions that each sequence sees, `[batch, heads, total, size]`.
@@ -193,7 +188,7 @@ pub(in crate::onnx) fn multi_head<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Te
     let (k, v, seen_k, seen_v) = if crosses {
         (k.clone(), v.clone(), k, v)
     } else {
-        let new = New { q: q.clone(), k: with_bias(&k, 1)?, v: with_bias(&v, 2)? };
+        let (new_k, new_v) = (with_bias(&k, 1)?, with_bias(&v, 2)?);
         let (Some(past_k), Some(past_v)) = (call.optional(5), call.optional(6)) else {
             return Err(call.wrong(NodePart::Operand(5), "is missing; the operator needs a cache").into());
         };
@@ -204,8 +199,8 @@ pub(in crate::onnx) fn multi_head<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Te
             (true, None) => return Err(call.wrong(NodePart::Operand(7), "is missing").into()),
             (false, _) => room,
         };
-        let k = appended(on, call, past_k, &new.k, past, shared)?;
-        let v = appended(on, call, past_v, &new.v, past, shared)?;
+        let k = appended(on, call, past_k, &new_k, past, shared)?;
+        let v = appended(on, call, past_v, &new_v, past, shared)?;
         let (seen_k, seen_v) =
             (seen(on, call, &k, &PLACES, past + 1)?, seen(on, call, &v, &PLACES, past + 1)?);
         (k, v, seen_k, seen_v)
@@ -224,29 +219,6 @@ pub(in crate::onnx) fn multi_head<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Te
         return Ok(smallvec![Some(y), None, None, products]);
     }
     Ok(smallvec![Some(y), Some(on.identity(&k)?), Some(on.identity(&v)?), products])
-}
-
-/// How many neighbouring elements of a key lie together.
-fn together(dtype: DataType) -> usize {
-    16 * 8 / dtype.bits().max(1)
-}
-
-/// Puts keys `[batch, heads, size / n, room, n]` into the order `[batch, heads, room, size]`, or back.
-fn ordered<B: Ops + ?Sized>(
-    on: &B,
-    call: &Call<'_, B::Tensor>,
-    keys: &B::Tensor,
-    n: usize,
-    back: bool,
-) -> Result<B::Tensor, B::Error> {
-    let &[batch, heads, room, size] = keys.shape() else { return Ok(keys.clone()) };
-    if !size.is_multiple_of(n) {
-        let problem = format!("has heads of {size} numbers, of which {n} lie together");
-        return Err(call.wrong(NodePart::Operand(4), problem).into());
-    }
-    let from = if back { [batch, heads, room, size / n, n] } else { [batch, heads, size / n, room, n] };
-    let turned = on.transpose(&on.reshape(keys, &from)?, &[0, 1, 3, 2, 4])?;
-    on.reshape(&turned, &[batch, heads, room, size])
 }
 
 /// `DecoderMaskedSelfAttention`: the projections are one product.
@@ -271,9 +243,8 @@ pub(in crate::onnx) fn self_attention<B: Ops + ?Sized>(on: &B, call: &Call<'_, B
     }
     let part = |at: i64| on.squeeze(&on.slice(&past, &[at], &[at + 1], &[0], &[])?, &[0]);
     let shared = call.flag("past_present_share_buffer", false)?;
-    let n = together(dtype);
     let (past_k, past_v) = (part(0)?, part(1)?);
-    let past_k = if shared { ordered(on, call, &past_k, n, false)? } else { past_k };
+    let past_k = if shared { grouped_keys(on, &past_k, dtype, true)? } else { past_k };
     let used = match number(on, call, PLACES.past_length)? {
         Some(used) if shared => used,
         _ => past_k.shape().get(2).copied().unwrap_or(0),
@@ -284,7 +255,7 @@ pub(in crate::onnx) fn self_attention<B: Ops + ?Sized>(on: &B, call: &Call<'_, B
     let (seen_k, seen_v) = (seen(on, call, &k, &PLACES, used + 1)?, seen(on, call, &v, &PLACES, used + 1)?);
     let y = on.attention(&new.q, &seen_k, &seen_v, bias.as_ref(), options(call)?)?;
     let y = math::narrowed(on, join_heads(on, &y)?, dtype)?;
-    let k = if shared { ordered(on, call, &k, n, true)? } else { k };
+    let k = if shared { grouped_keys(on, &k, dtype, false)? } else { k };
     let present = on.concat(&[&on.unsqueeze(&k, &[0])?, &on.unsqueeze(&v, &[0])?], 0)?;
     Ok(smallvec![Some(y), Some(math::narrowed(on, present, dtype)?)])
 }

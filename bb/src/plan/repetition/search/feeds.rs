@@ -8,6 +8,7 @@
 use super::beams::Chosen;
 use super::options::SearchOptions;
 use crate::error::NodePart;
+use crate::ext::llm::grouped_keys;
 use crate::onnx::OnnxValue;
 use crate::plan::held::Item;
 use crate::plan::repetition::Round;
@@ -53,6 +54,8 @@ pub(super) struct Feeds<T> {
     behind: usize,
     /// Whether caches have room for the longest sequences from the beginning on.
     shared: bool,
+    /// Whether the keys that the first run gives must be put into groups.
+    groups: bool,
     /// The tokens that are given.
     prompt: Vec<Vec<i32>>,
     /// Which tokens count: for a decoder those of each row, for an encoder those of each element of the batch.
@@ -135,7 +138,8 @@ impl<T: Tensor> Feeds<T> {
                 let copied = |row: &[i32]| memory::copied(OP, row).map_err(Error::from);
                 memory::push(OP, &mut tokens, copied(row)?).map_err(Error::from)?;
                 memory::push(OP, &mut mask, copied(own)?).map_err(Error::from)?;
-                let count = own.iter().filter(|counts| **counts != 0).count();
+                // Positions follow from the tokens, even if the mask is given.
+                let count = row.iter().filter(|token| **token != how.padding).count();
                 let position = i32::try_from(count).unwrap_or(i32::MAX);
                 memory::push(OP, &mut positions, position).map_err(Error::from)?;
             }
@@ -144,6 +148,7 @@ impl<T: Tensor> Feeds<T> {
             stage: if how.encodes { Stage::Encoder } else { Stage::First },
             first,
             shared: decoder.len() > behind,
+            groups: first == "init_decoder" && decoder.len() > behind && has_groups(body),
             decoder,
             encoder,
             before_caches,
@@ -272,15 +277,16 @@ impl<T: Tensor> Feeds<T> {
             given.extend(self.past.iter().map(tensor));
             given.extend(self.encoded.iter().skip(hidden).map(tensor));
         } else if first {
-            let position = |mask: &Vec<i32>| {
+            let position = |row: &Vec<i32>| {
                 let mut count = 0;
-                let one = |counts: &i32| {
-                    count += i32::from(*counts != 0);
-                    if *counts != 0 { count - 1 } else { 0 }
+                let one = |token: &i32| {
+                    let counts = *token != how.padding;
+                    count += i32::from(counts);
+                    if counts { count - 1 } else { 0 }
                 };
-                mask.iter().map(one).collect()
+                row.iter().map(one).collect()
             };
-            let positions: Vec<Vec<i32>> = self.mask.iter().map(position).collect();
+            let positions: Vec<Vec<i32>> = self.prompt.iter().map(position).collect();
             given.push(Self::ints(on, how, self.decoder.first(), &self.prompt)?);
             given.push(Self::ints(on, how, self.decoder.get(1), &positions)?);
             given.push(Self::ints(on, how, self.decoder.get(2), &self.mask)?);
@@ -339,6 +345,11 @@ impl<T: Tensor> Feeds<T> {
         if self.stage != Stage::Encoder {
             let logits = results.next();
             self.past = results.take(self.growing).collect();
+            if self.stage == Stage::First && self.groups {
+                for past in &mut self.past {
+                    *past = grouped(on, past)?;
+                }
+            }
             return Ok(logits);
         }
         // Each element of the batch is followed by several sequences.
@@ -424,6 +435,18 @@ impl<T: Tensor> Feeds<T> {
         };
         self.origins = chosen.iter().enumerate().map(origins).collect();
     }
+}
+
+/// Tells whether a decoder takes keys in groups.
+fn has_groups(body: &Graph) -> bool {
+    body.nodes.iter().any(|n| n.domain == "com.microsoft" && n.op_type == "DecoderMaskedSelfAttention")
+}
+
+/// Puts the keys of a cache `[2, rows, heads, room, size]` into groups.
+fn grouped<B: Backend + ?Sized>(on: &B, past: &B::Tensor) -> Result<B::Tensor, B::Error> {
+    let part = |at: i64| on.slice(past, &[at], &[at + 1], &[0], &[]);
+    let keys = grouped_keys(on, &on.squeeze(&part(0)?, &[0])?, past.dtype(), false)?;
+    on.concat(&[&on.unsqueeze(&keys, &[0])?, &part(1)?], 0)
 }
 
 /// Returns what the inputs of a subgraph are declared as.

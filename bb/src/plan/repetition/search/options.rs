@@ -25,7 +25,6 @@ struct Places {
 pub(super) struct SearchOptions {
     /// The operator, for errors.
     op: String,
-    pub(super) kind: Search,
     /// Whether an encoder runs first.
     pub(super) encodes: bool,
     pub(super) batch: usize,
@@ -264,7 +263,6 @@ impl SearchOptions {
         };
         let options = SearchOptions {
             op: op.to_owned(),
-            kind,
             encodes,
             batch,
             beams: width,
