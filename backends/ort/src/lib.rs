@@ -4,7 +4,6 @@
 //! |---|---|
 //! | `ort`, [`Ort`] | runs on the CPU backend |
 //! | `ort-strict`, [`OrtStrict`] | is refused |
-//! | `ort-primitives`, [`OrtPrimitives`] | is refused, but models are lowered to primitives, and ONNX Runtime runs graphs of these |
 //!
 //! ONNX Runtime is a library of its own, [`NEEDED`], which is looked for when the first of these backends is opened, not
 //! before: see [`library`]. A process loads it once and has one environment, whose threads all sessions share. A session
@@ -76,28 +75,9 @@ impl OrtStrict {
     }
 }
 
-/// ONNX Runtime, with models lowered to primitives.
-#[derive(bb::Backend)]
-#[bb(name = "ort-primitives", new = OrtPrimitives::new)]
-pub struct OrtPrimitives {
-    whole: Whole<OrtEngine>,
-}
-
-impl OrtPrimitives {
-    /// Makes the backend.
-    ///
-    /// # Errors
-    ///
-    /// [`EngineError::Open`] with a [`LibraryError`] if there is no usable library.
-    pub fn new() -> Result<OrtPrimitives, EngineError> {
-        Ok(OrtPrimitives { whole: Whole::new(opened()?, Rest::Primitives) })
-    }
-}
-
 fn opened() -> Result<OrtEngine, EngineError> {
     OrtEngine::new().map_err(|error| EngineError::Open { engine: OrtEngine::NAME, source: error.into() })
 }
 
 bb_engines::implement_backend!(Ort);
 bb_engines::implement_backend!(OrtStrict);
-bb_engines::implement_backend!(OrtPrimitives);

@@ -11,7 +11,7 @@ use bb::{
     GraphIdentity, Module, Runtime, TensorData,
 };
 use bb_engines::{EngineError, Host, Refusal, Rest};
-use bb_ort::{Ort, OrtPrimitives, OrtStrict};
+use bb_ort::{Ort, OrtStrict};
 use std::collections::HashMap;
 use std::path::Path;
 use std::sync::Arc;
@@ -154,18 +154,6 @@ fn an_element_type_that_the_engine_does_not_take_is_refused() {
         panic!("{error:?}")
     };
     assert_eq!((value.as_str(), *dtype), ("x", DataType::String));
-}
-
-#[test]
-fn models_run_as_primitives() {
-    let on = OrtPrimitives::new().unwrap();
-    let opsets = opsets();
-    // `Softplus` is no primitive.
-    let graph = graph(DataType::F32, vec![node("Softplus", &["x"], "y")]);
-    let results = on.execute(&graph, x([0.0, 1.0]), BackendAttrs::default().with_opsets(&opsets)).unwrap();
-    let expected = [0f32.exp().ln_1p(), 1f32.exp().ln_1p()];
-    assert!(floats(&results).iter().zip(expected).all(|(got, expected)| (got - expected).abs() < 1e-6));
-    assert!(on.counts().runs > 0);
 }
 
 #[test]

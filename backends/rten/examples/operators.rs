@@ -10,6 +10,6 @@ fn main() -> Result<(), bb_engines::EngineError> {
     let alone = Runtime::named("alone", RtenStrict::without_table());
     let lowered = Runtime::named("rten", Rten::new());
     let primitives = Runtime::named("primitives", RtenPrimitives::new());
-    print!("{}", operators(alone, lowered, primitives));
+    print!("{}", operators(alone, lowered, Some(primitives)));
     Ok(())
 }
