@@ -68,6 +68,17 @@ impl Node {
     }
 }
 
+impl Attributes {
+    /// Writes the attributes as protobuf; `name` names the values of the graph around them, which subgraphs capture.
+    ///
+    /// # Errors
+    ///
+    /// As [`Graph::to_proto`].
+    pub fn to_proto(&self, name: &dyn Fn(ValueId) -> String) -> Result<Vec<AttributeProto>, Error> {
+        attributes(self, name)
+    }
+}
+
 /// Writes a graph; `outer` names the values that come from an enclosing graph.
 fn write(graph: &Graph, outer: &HashMap<ValueId, String>) -> Result<GraphProto, Error> {
     let name = |value: ValueId| outer.get(&value).cloned().unwrap_or_else(|| graph.name_of(value).to_owned());

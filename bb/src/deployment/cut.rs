@@ -14,6 +14,8 @@ use std::collections::{BTreeSet, HashMap, HashSet};
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(super) enum Target {
     Backend(usize),
+    /// A node that carries a graph, which goes to the backend as a whole.
+    Carrier(usize),
     Component(usize),
 }
 
@@ -64,8 +66,8 @@ fn by_depth(graph: &Graph, targets: &[Target], producer: &HashMap<ValueId, usize
     let mut placed: Vec<(usize, usize)> = Vec::with_capacity(graph.nodes.len());
     for (at, node) in graph.nodes.iter().enumerate() {
         let target = targets[at];
-        // Each component node is a part of its own.
-        let alone = matches!(target, Target::Component(_));
+        // Each node of a component, and each carrier, is a part of its own.
+        let alone = !matches!(target, Target::Backend(_));
         let before: Vec<usize> = node.reads().filter_map(|value| producer.get(&value).copied()).collect();
         let step = |&p: &usize| placed[p].0 + usize::from(alone || targets[p] != target);
         let depth = before.iter().map(step).max().unwrap_or(0);

@@ -8,6 +8,7 @@ use super::run::{Program, Step};
 use super::{BackendSubgraph, DeploymentBuilder};
 use crate::coverage::{self, How, Missing, NodeInfo, Part, Why};
 use crate::error::{Problem, ProblemList, Uncovered};
+use crate::plan::carriers;
 use crate::{BackendHandle, CheckedGraph, Error, Module};
 use bb_ir::graph::{self, Graph, ValueId, ValueType};
 use std::collections::{BTreeSet, HashMap, HashSet};
@@ -29,6 +30,8 @@ pub(super) struct Effects {
     pub(super) rules: Vec<(bool, bool)>,
     /// The names of the backends that run a part.
     pub(super) backends: BTreeSet<String>,
+    /// The carriers that ask for backends which are not bound, and the names of these.
+    pub(super) unbound: Vec<(String, String)>,
 }
 
 impl DeploymentBuilder {
@@ -61,6 +64,7 @@ impl DeploymentBuilder {
             components: vec![false; self.components.len()],
             rules: vec![(false, false); self.rules.len()],
             backends: BTreeSet::new(),
+            unbound: Vec::new(),
         };
         let sources = std::mem::take(&mut self.models);
         let count = sources.len();
@@ -148,6 +152,12 @@ impl DeploymentBuilder {
     ) -> Result<Loaded, Error> {
         let graph = module.graph();
         let (targets, open) = self.targets(graph, effects);
+        for (node, backend) in effects.unbound.drain(..) {
+            if let Err(source) = self.backends.named(&backend) {
+                let by = format!("the backend of the node {node}");
+                problems.push(Problem::UnknownBackend { by, source: Box::new(source) });
+            }
+        }
         let parts = cut::cut(graph, &targets);
         let misplaced = self.only_tensors_leave(name, graph, &parts)?.into_iter();
         problems.extend(
@@ -157,7 +167,7 @@ impl DeploymentBuilder {
         placement.transfers = self.transfers(graph, &parts)?;
         let mut placed: Vec<Option<NodePlacement>> = vec![None; graph.nodes.len()];
         for part in &parts {
-            let Target::Backend(at) = part.target else {
+            let (Target::Backend(at) | Target::Carrier(at)) = part.target else {
                 for at in &part.nodes {
                     if let (Some(place), Some(node)) = (placed.get_mut(*at), graph.nodes.get(*at)) {
                         let node = NodeInfo::of(graph, node);
@@ -224,6 +234,18 @@ impl DeploymentBuilder {
                     }
                 }
             }
+            if let (Target::Backend(at), true) = (target, carriers::body(node).is_some()) {
+                // What is bound here goes before what the model asks for.
+                let free = first && component.is_none();
+                let asked = carriers::backend(node).filter(|_| free).and_then(|name| {
+                    let found = self.backends.iter().position(|backend| backend.name() == name);
+                    if found.is_none() {
+                        effects.unbound.push((crate::error::name(graph, node), name.to_owned()));
+                    }
+                    found
+                });
+                target = Target::Carrier(asked.unwrap_or(at));
+            }
             if let Some(component) = component {
                 target = Target::Component(component);
                 if let Some(used) = effects.components.get_mut(component) {
@@ -288,6 +310,7 @@ impl DeploymentBuilder {
                         metadata: accompanying.map(|a| a.metadata.clone()).unwrap_or_default(),
                     })
                 }
+                Target::Carrier(at) => self.carrier(graph, part, self.backend_at(at)?)?,
                 Target::Component(at) => match (self.components.get(at), part.nodes.as_slice()) {
                     (Some(bound), [node]) => {
                         Step::Component { component: bound.component.clone(), node: *node }
@@ -297,6 +320,34 @@ impl DeploymentBuilder {
             });
         }
         Program::new(module.clone(), steps, parts, placement, &self.backends)
+    }
+
+    /// Prepares the body of a carrier: the backend gets it with the attributes and metadata of the node, and those that accompany
+    /// every part.
+    fn carrier(&self, graph: &Graph, part: &cut::Part, backend: &BackendHandle) -> Result<Step, Error> {
+        let node = part.nodes.first().and_then(|at| graph.nodes.get(*at));
+        let (Some(node), Some(body)) = (node, node.and_then(carriers::body)) else {
+            return Err(Error::excluded("a part of one carrier"));
+        };
+        carriers::check(node, body)?;
+        let kept = node.attributes.iter().filter(|(name, _)| *name != carriers::BODY);
+        let kept =
+            graph::Attributes::new(kept.map(|(name, value)| (name.to_owned(), value.clone())).collect());
+        let mut attributes = kept.to_proto(&|value| graph.name_of(value).to_owned())?;
+        let mut metadata: Vec<_> =
+            node.metadata.iter().map(|(key, value)| bb_ir::graph::entry(key, value)).collect();
+        if let Some(given) = self.accompanying.get(backend.name()) {
+            attributes.extend(given.attributes.iter().cloned());
+            metadata.extend(given.metadata.iter().cloned());
+        }
+        let named =
+            |(inner, outer): (&ValueId, &Option<ValueId>)| Some((body.name_of(*inner).to_owned(), (*outer)?));
+        let captured = body.captures.iter().map(|(outer, inner)| (body.name_of(*inner).to_owned(), *outer));
+        let inputs = body.inputs.iter().zip(&node.inputs).filter_map(named).chain(captured).collect();
+        let outputs = body.outputs.iter().zip(&node.outputs).filter_map(named).collect();
+        let checked = Arc::new(CheckedGraph::new(Module::of_part(carriers::standalone(body)))?);
+        let subgraph = BackendSubgraph { backend: backend.clone(), checked, attributes, metadata };
+        Ok(Step::Carrier { subgraph, inputs, outputs })
     }
 
     /// Finds values that are not tensors among those that pass between parts, or between a part and the caller.
@@ -320,7 +371,9 @@ impl DeploymentBuilder {
         let mut found = Vec::new();
         for part in parts {
             let name = match part.target {
-                Target::Backend(at) => format!("a part on `{}`", self.backend_at(at)?.name()),
+                Target::Backend(at) | Target::Carrier(at) => {
+                    format!("a part on `{}`", self.backend_at(at)?.name())
+                }
                 Target::Component(_) => "a component".to_owned(),
             };
             found.extend(part.inputs.iter().filter_map(|value| leaves(value, made_by.get(value), &name)));
@@ -338,7 +391,9 @@ impl DeploymentBuilder {
         for part in parts {
             let node = || part.nodes.first().and_then(|at| graph.nodes.get(*at));
             let to = match part.target {
-                Target::Backend(at) => Side::Backend(self.backend_at(at)?.name().to_owned()),
+                Target::Backend(at) | Target::Carrier(at) => {
+                    Side::Backend(self.backend_at(at)?.name().to_owned())
+                }
                 Target::Component(_) => {
                     Side::Component(node().map_or_else(String::new, |node| crate::error::name(graph, node)))
                 }

@@ -13,7 +13,16 @@ use std::sync::Arc;
 /// The backend subgraph or the component that runs one part.
 pub(super) enum Step {
     Subgraph(BackendSubgraph),
-    Component { component: Arc<dyn Component>, node: usize },
+    /// The body of a carrier, with what its inputs and outputs by name are outside.
+    Carrier {
+        subgraph: BackendSubgraph,
+        inputs: Vec<(String, ValueId)>,
+        outputs: Vec<(String, ValueId)>,
+    },
+    Component {
+        component: Arc<dyn Component>,
+        node: usize,
+    },
 }
 
 /// A model that can run.
@@ -52,8 +61,12 @@ impl Program {
         }
         let mut wanted: HashSet<ValueId> = graph.outputs.iter().copied().collect();
         for step in &steps {
-            if let Step::Component { node, .. } = step {
-                wanted.extend(graph.nodes.get(*node).into_iter().flat_map(|node| node.reads()));
+            match step {
+                Step::Component { node, .. } => {
+                    wanted.extend(graph.nodes.get(*node).into_iter().flat_map(|node| node.reads()));
+                }
+                Step::Carrier { inputs, .. } => wanted.extend(inputs.iter().map(|(_, value)| *value)),
+                Step::Subgraph(_) => {}
             }
         }
         let on_default = |(value, data): &(ValueId, TensorData)| {
@@ -69,7 +82,7 @@ impl Program {
     /// Iterates over the parts that are sent to backends as a whole.
     pub(super) fn subgraphs(&self) -> impl Iterator<Item = &BackendSubgraph> {
         self.steps.iter().filter_map(|step| match step {
-            Step::Subgraph(subgraph) => Some(subgraph),
+            Step::Subgraph(subgraph) | Step::Carrier { subgraph, .. } => Some(subgraph),
             Step::Component { .. } => None,
         })
     }
@@ -173,6 +186,10 @@ impl Program {
                 let given = part.inputs.iter().filter_map(|value| Some((*value, values.get(value)?.clone())));
                 subgraph.dispatch(given.map(|(value, given)| (self.graph().name_of(value).to_owned(), given)))
             }
+            (Some(Step::Carrier { subgraph, inputs, .. }), _) => {
+                let given = inputs.iter().filter_map(|(name, value)| Some((name, values.get(value)?)));
+                subgraph.dispatch(given.map(|(name, value)| (name.clone(), value.clone())))
+            }
             (Some(Step::Component { component, node }), _) => {
                 ContractResponse::Now(self.component(&**component, *node, backends, values))
             }
@@ -218,7 +235,16 @@ impl Program {
     /// Stores the results of a part by value number, and drops the values that no later part reads.
     fn end(&self, at: usize, mut outputs: Named, values: &mut Values) -> Result<(), Error> {
         let Some(part) = self.parts.get(at) else { return Ok(()) };
-        for value in &part.outputs {
+        let carried = match self.steps.get(at) {
+            Some(Step::Carrier { outputs, .. }) => outputs.as_slice(),
+            _ => &[],
+        };
+        for (name, value) in carried {
+            let made =
+                outputs.get(name).cloned().ok_or_else(|| Error::MissingOutput { name: name.clone() })?;
+            values.insert(*value, made);
+        }
+        for value in part.outputs.iter().filter(|_| carried.is_empty()) {
             let name = self.graph().name_of(*value);
             let made = outputs.remove(name).ok_or_else(|| Error::MissingOutput { name: name.to_owned() })?;
             values.insert(*value, made);

@@ -53,7 +53,8 @@ pub(crate) fn complete(module: &Module, shapes: &HashMap<String, Vec<Dim>>) -> R
         strict: false,
         types: bb_ir::DataTypes::ALL,
     };
-    let outcome = trace(&Arc::new(Resolved::new(module.shared())?), &start, &inputs_known, &None, &settings)?;
+    let outcome =
+        trace(&Arc::new(Resolved::new(module.planned()?)?), &start, &inputs_known, &None, &settings)?;
     let (traced, end) = match outcome {
         Outcome::Traced(traced, end) => (*traced, end),
         Outcome::Needs(wanted) => {

@@ -133,7 +133,7 @@ impl Module {
             strict: false,
             types: bb_ir::DataTypes::ALL,
         };
-        let resolved = Arc::new(Resolved::new(self.shared())?);
+        let resolved = Arc::new(Resolved::new(self.planned()?)?);
         let traced = match trace(&resolved, &start, &inputs, &None, &settings)? {
             Outcome::Traced(traced, _) => traced,
             Outcome::Needs(wanted) => {

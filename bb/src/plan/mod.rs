@@ -5,6 +5,7 @@
 //! the steps, the other hands them over as a graph.
 
 mod cache;
+pub(crate) mod carriers;
 mod compile_setters;
 mod complete;
 mod conditions;

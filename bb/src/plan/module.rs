@@ -284,6 +284,15 @@ impl Module {
     pub(crate) fn shared(&self) -> Arc<Graph> {
         self.graph.clone()
     }
+
+    /// Returns the graph as it is planned: with the nodes that carriers carry.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Node`] for a carrier whose operands do not fit its body.
+    pub(crate) fn planned(&self) -> Result<Arc<Graph>, Error> {
+        super::carriers::inlined(self.graph.clone())
+    }
 }
 
 /// The error for a name that no value of the outermost graph has.

@@ -164,7 +164,7 @@ impl Module {
         let given = |i: usize| inputs_known.get(i).map(|a| (a.dtype, a.shape.as_slice()));
         InputSpec::new(graph).check_by(inputs_known.len(), &given)?;
         let start = Start { live: graph.inputs.clone(), ..Start::default() };
-        let resolved = Arc::new(Resolved::new(self.shared())?);
+        let resolved = Arc::new(Resolved::new(self.planned()?)?);
         match trace(&resolved, &start, &inputs_known, &None, &settings(natives))? {
             Outcome::Traced(traced, end) => Ok((*traced, end)),
             Outcome::Needs(wanted) => {

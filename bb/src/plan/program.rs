@@ -310,7 +310,7 @@ pub(crate) fn compile_with<B: Backend + ?Sized, N: Natives<B>>(
     };
     let inputs: Vec<Port> = graph.inputs.iter().map(port).collect();
     let outputs = graph.outputs.iter().map(port).collect();
-    let resolved = Arc::new(Resolved::new(module.shared())?);
+    let resolved = Arc::new(Resolved::new(module.planned()?)?);
     let fuse = options.fuse && engine == Engine::Interpreter && passes::fuses(&natives.native());
     let native = NativeOps::of(&natives.native());
     refuse(&resolved, &natives.native(), options)?;

@@ -5,6 +5,7 @@
 
 use crate::Error;
 use crate::trace::{Table, TableIndex};
+use bb_ir::TensorData;
 use bb_ir::graph::{Attribute, Attributes, Graph, Node, ValueId, ValueInfo};
 
 /// Returns `graph` with the node at `at` replaced by the nodes of `branch`, one of its subgraphs.
@@ -14,43 +15,83 @@ use bb_ir::graph::{Attribute, Attributes, Graph, Node, ValueId, ValueInfo};
 /// [`Error::Internal`] if there is no such node, or if the branch was not checked.
 pub(super) fn splice(graph: &Graph, at: usize, branch: &Graph) -> Result<Graph, Error> {
     let node = graph.nodes.get(at).ok_or_else(|| Error::excluded("a node whose branch is taken"))?;
-    let mut values = graph.values.clone();
-    let prefix = crate::error::name(graph, node);
-    let mut captured: Table<ValueId, Option<ValueId>> = Table::with(branch.values.len(), || None);
-    for (outer, inner) in &branch.captures {
-        captured.set(*inner, Some(*outer))?;
+    let mut into = Unfolded::of(graph, branch.nodes.len());
+    into.nodes.extend(graph.nodes.iter().take(at).cloned());
+    into.put(&crate::error::name(graph, node), node, branch)?;
+    into.nodes.extend(graph.nodes.iter().skip(at + 1).cloned());
+    Ok(into.finish(graph))
+}
+
+/// A graph whose nodes are put together, some of them from subgraphs.
+pub(super) struct Unfolded {
+    values: Vec<ValueInfo>,
+    constants: Vec<(ValueId, TensorData)>,
+    pub(super) nodes: Vec<Node>,
+}
+
+impl Unfolded {
+    /// Begins with the values and constants of a graph, and without its nodes. So many more nodes are expected.
+    pub(super) fn of(graph: &Graph, more: usize) -> Unfolded {
+        Unfolded {
+            values: graph.values.clone(),
+            constants: graph.constants.clone(),
+            nodes: Vec::with_capacity(graph.nodes.len() + more),
+        }
     }
-    let mut number = |(captured, info): (&Option<ValueId>, &ValueInfo)| {
-        captured.unwrap_or_else(|| {
-            values.push(ValueInfo { name: format!("{prefix}/{}", info.name), ..info.clone() });
-            ValueId::at(values.len() - 1)
-        })
-    };
-    let numbers = Numbers(captured.entries().zip(&branch.values).map(&mut number).collect());
-    let mut constants = graph.constants.clone();
-    for (value, data) in &branch.constants {
-        constants.push((numbers.of(*value)?, data.clone()));
+
+    /// Adds the nodes of a subgraph in place of its node. The inputs of the subgraph are the operands of the node, by
+    /// position; one whose operand is omitted has its default.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Internal`] if the subgraph was not checked.
+    pub(super) fn put(&mut self, prefix: &str, node: &Node, branch: &Graph) -> Result<(), Error> {
+        let mut bound: Table<ValueId, Option<ValueId>> = Table::with(branch.values.len(), || None);
+        for (outer, inner) in &branch.captures {
+            bound.set(*inner, Some(*outer))?;
+        }
+        for (inner, outer) in branch.inputs.iter().zip(&node.inputs) {
+            bound.set(*inner, *outer)?;
+        }
+        let mut number = |(bound, info): (&Option<ValueId>, &ValueInfo)| {
+            bound.unwrap_or_else(|| {
+                self.values.push(ValueInfo { name: format!("{prefix}/{}", info.name), ..info.clone() });
+                ValueId::at(self.values.len() - 1)
+            })
+        };
+        let numbers = Numbers(bound.entries().zip(&branch.values).map(&mut number).collect());
+        for (value, data) in &branch.constants {
+            // The default of an input that has an operand is not used.
+            if bound.get(*value)?.is_none() {
+                self.constants.push((numbers.of(*value)?, data.clone()));
+            }
+        }
+        for node in &branch.nodes {
+            self.nodes.push(numbers.node(node)?);
+        }
+        for (output, result) in
+            node.outputs.iter().zip(&branch.outputs).filter(|(output, _)| output.is_some())
+        {
+            self.nodes.push(Node {
+                name: String::new(),
+                domain: String::new(),
+                op_type: "Identity".to_owned(),
+                opset: bb_ir::opset::NEWEST,
+                inputs: vec![Some(numbers.of(*result)?)],
+                outputs: vec![*output],
+                attributes: Attributes::default(),
+                metadata: Vec::new(),
+            });
+        }
+        Ok(())
     }
-    let mut nodes = Vec::with_capacity(graph.nodes.len() + branch.nodes.len());
-    nodes.extend(graph.nodes.iter().take(at).cloned());
-    for node in &branch.nodes {
-        nodes.push(numbers.node(node)?);
+
+    /// Returns the graph, with the inputs and outputs of the one that it began with.
+    pub(super) fn finish(self, of: &Graph) -> Graph {
+        let Unfolded { values, constants, nodes } = self;
+        let (inputs, outputs, captures) = (of.inputs.clone(), of.outputs.clone(), of.captures.clone());
+        Graph { name: of.name.clone(), values, inputs, outputs, constants, captures, nodes }
     }
-    for (output, result) in node.outputs.iter().zip(&branch.outputs).filter(|(output, _)| output.is_some()) {
-        nodes.push(Node {
-            name: String::new(),
-            domain: String::new(),
-            op_type: "Identity".to_owned(),
-            opset: bb_ir::opset::NEWEST,
-            inputs: vec![Some(numbers.of(*result)?)],
-            outputs: vec![*output],
-            attributes: Attributes::default(),
-            metadata: Vec::new(),
-        });
-    }
-    nodes.extend(graph.nodes.iter().skip(at + 1).cloned());
-    let (inputs, outputs, captures) = (graph.inputs.clone(), graph.outputs.clone(), graph.captures.clone());
-    Ok(Graph { name: graph.name.clone(), values, inputs, outputs, constants, captures, nodes })
 }
 
 /// For each value of a branch, its number in the graph that it is put into.

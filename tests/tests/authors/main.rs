@@ -5,6 +5,7 @@
 mod attributes;
 mod graphs;
 mod messages;
+mod carriers;
 mod opening;
 mod own_options;
 mod vendor;

@@ -189,7 +189,7 @@ impl Module {
             strict: true,
             types: DataTypes::ALL,
         };
-        let resolved = Arc::new(Resolved::new(self.shared())?);
+        let resolved = Arc::new(Resolved::new(self.planned()?)?);
         let (traced, end) = match trace(&resolved, &start, &known, &None, &settings)? {
             Outcome::Traced(traced, end) => (traced, end),
             Outcome::Needs(wanted) => {
