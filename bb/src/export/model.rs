@@ -206,8 +206,9 @@ impl ModelTrace {
         let weight = |i| -> Option<Weight> {
             self.weights.get(&i).map(|(name, data)| (Some(name.clone()), data.clone()))
         };
-        let policy = Policy { opset: options.opset, keep: options.keep.clone() };
-        let Replayed { recorded, consulted } = replay(&self.recorded, &weight, policy)?;
+        let on = Tracer::of_export(Policy { opset: options.opset, keep: options.keep.clone() });
+        let Replayed { recorded, consulted } =
+            replay(&self.recorded, &weight, on, &mut |_, _, _, _| Ok(None))?;
         let names: Vec<String> = self.inputs.iter().map(|(name, _)| name.clone()).collect();
         let mut graph = write(&recorded, &names, outputs, &weight, Target::Opset(options.opset))?;
         graph.name = Some(options.graph_name.clone());
@@ -315,8 +316,8 @@ impl ModelTrace {
     /// [`Error::NotPrimitive`] if something that was called is computed on the host.
     pub fn graph(&self) -> Result<GraphProto, Error> {
         let weight = |i| self.weights.get(&i).map(|(name, data)| (Some(name.clone()), data.clone()));
-        let policy = Policy { opset: NEWEST, keep: Keep::Nothing };
-        let Replayed { recorded, .. } = replay(&self.recorded, &weight, policy)?;
+        let on = Tracer::of_export(Policy { opset: NEWEST, keep: Keep::Nothing });
+        let Replayed { recorded, .. } = replay(&self.recorded, &weight, on, &mut |_, _, _, _| Ok(None))?;
         let names: Vec<String> = self.inputs.iter().map(|(name, _)| name.clone()).collect();
         let weight = |i| self.weights.get(&i).map(|(_, data)| data.clone());
         to_graph(&recorded, &names, &self.outputs, &weight)

@@ -1,11 +1,13 @@
 //! A trace of families' operations, traced again as an export wants it.
 
 use crate::trace::{
-    Liveness, Operation, Policy, Table, Trace, TraceValue, TracedTensor, Tracer, ValueSource, Varies, Weight,
-    WeightId, held,
+    Liveness, Operation, Table, Trace, TraceStop, TraceValue, TracedTensor, Tracer, ValueSource, Varies,
+    Weight, WeightId, held,
 };
-use crate::{Backend, Error};
+use crate::{Backend, Error, Tensor};
+use bb_ir::op::{OpSpec, Param};
 use bb_ir::{DataType, Shape};
+use smallvec::SmallVec;
 
 /// A trace that was traced again.
 pub(super) struct Replayed {
@@ -14,17 +16,50 @@ pub(super) struct Replayed {
     pub(super) consulted: u64,
 }
 
-/// Traces the steps that the outputs need once more; what is not kept becomes the primitives of its body.
+/// Refuses results in place of a step's that are of another number, element type or shape.
+fn as_before(
+    recorded: &Trace,
+    op: &'static OpSpec,
+    before: &[TraceValue],
+    results: SmallVec<[TracedTensor; 1]>,
+) -> Result<SmallVec<[TracedTensor; 1]>, Error> {
+    if results.len() != before.len() {
+        let (expected, got) = (before.len(), results.len());
+        return Err(Error::Results { op: op.method.to_owned(), expected, got });
+    }
+    for (result, value) in results.iter().zip(before) {
+        let expected = recorded.values.get(*value)?;
+        if result.dtype() != expected.dtype {
+            return Err(bb_ir::Error::DataType { expected: expected.dtype, got: result.dtype() }.into());
+        }
+        if result.shape() != &*expected.shape {
+            let (left, right) = ((&*expected.shape).into(), result.shape().into());
+            return Err(bb_ir::Error::Shapes { op: op.method, left, right }.into());
+        }
+    }
+    Ok(results)
+}
+
+/// What stands in place of a step with an operation, operands and parameters; `None` leaves the step as it is.
+pub(super) type Rule<'a> = dyn FnMut(
+        &Tracer,
+        &'static OpSpec,
+        &[Option<&TracedTensor>],
+        &[Param<'static>],
+    ) -> Result<Option<SmallVec<[TracedTensor; 1]>>, TraceStop>
+    + 'a;
+
+/// Traces the steps that the outputs need once more, on a tracer; what it does not keep becomes the primitives of its body.
 ///
 /// # Errors
 ///
-/// Those of the bodies.
+/// Those of the bodies and of the rule.
 pub(super) fn replay(
     recorded: &Trace,
     weight: &dyn Fn(WeightId) -> Option<Weight>,
-    policy: Policy,
+    on: Tracer,
+    rule: &mut Rule<'_>,
 ) -> Result<Replayed, Error> {
-    let on = Tracer::of_export(policy);
     let mut values: Table<TraceValue, Option<TracedTensor>> = Table::default();
     for value in recorded.values.entries() {
         values.push(match value.source {
@@ -47,7 +82,10 @@ pub(super) fn replay(
                 inputs.push(input.map(|value| held(values.get(value)?.as_ref(), value)).transpose()?);
             }
             match step.operation {
-                Operation::Row(spec) => crate::ext::call(&on, spec, &inputs, &step.params)?,
+                Operation::Row(spec) => match rule(&on, spec, &inputs, &step.params)? {
+                    Some(outputs) => as_before(recorded, spec, &step.outputs, outputs)?,
+                    None => crate::ext::call(&on, spec, &inputs, &step.params)?,
+                },
                 Operation::Host(body) => {
                     let mut types: Vec<(DataType, Shape)> = Vec::with_capacity(step.outputs.len());
                     for output in &step.outputs {

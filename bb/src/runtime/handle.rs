@@ -1,6 +1,7 @@
 //! A running backend, as user code sees it.
 
 use super::{BackendId, BackendRuntime, DispatchResult, ErasedExecutable, Runtime, Value};
+use crate::export::{ExportOptions, Keep, ModelTrace};
 use crate::ext::{ErasedTensor, Owned};
 use crate::narrow::Narrowed;
 use crate::{Backend, CompileOptions, Error, Module, NarrowError};
@@ -145,6 +146,37 @@ impl BackendHandle {
         options: &CompileOptions,
     ) -> Result<Arc<dyn ErasedExecutable>, Error> {
         self.runtime.clone().compile(module, options)
+    }
+
+    /// Prepares a trace that will run more than once: of a function, of a model, or rewritten by the program
+    /// ([`ModelTrace::rewrite`]).
+    ///
+    /// The steps are planned as those of a checked graph are. An operation of a family that ONNX has an operator for stays one, so
+    /// that the backend's kernel runs; others become the primitives of their bodies.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`ModelTrace::module`] and of [`compile`](Self::compile).
+    ///
+    /// # Examples
+    ///
+    /// ```no_run
+    /// use bb::{Backend, CompileOptions, DataType, export::ModelTrace};
+    /// # fn main() -> Result<(), bb::Error> {
+    /// let cpu = bb::backend("cpu")?;
+    /// let trace = ModelTrace::new(&[("x", DataType::F32, &[2])], |on, inputs| Ok(vec![on.exp(&inputs[0])?]))?;
+    /// let program = cpu.compile_trace(&trace, &CompileOptions::default())?;
+    /// let results = program.run(&[Some(&cpu.tensor(&[2], &[0f32, 1.0])?)])?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn compile_trace(
+        &self,
+        trace: &ModelTrace,
+        options: &CompileOptions,
+    ) -> Result<Arc<dyn ErasedExecutable>, Error> {
+        let newest = ExportOptions::default().opset(bb_ir::opset::NEWEST).keep(Keep::All);
+        self.compile(trace.module(&newest)?, options)
     }
 
     /// Returns the backend as `B`, if it has this type.

@@ -9,6 +9,7 @@
 //! let changes = edit.finish()?;
 //! ```
 
+use super::liveness::Liveness;
 use super::params::SymbolicParams;
 use super::steps::{
     Operation, Phase, Step, StepId, StepOrigins, Trace, TraceValue, TraceValueInfo, ValueSource, Varying,
@@ -140,6 +141,26 @@ impl Trace {
             uses.returned.set(*value, true)?;
         }
         Ok(uses)
+    }
+
+    /// Removes the steps whose results nobody reads, and returns how many there were.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Internal`] if a step refers to a value that does not exist.
+    pub(crate) fn drop_dead(&mut self) -> Result<usize, Error> {
+        let liveness = Liveness::of(self)?;
+        let mut edit = self.edit();
+        let mut dead = Vec::new();
+        for (id, _) in edit.trace().steps.iter() {
+            if !liveness.is_live(id)? {
+                dead.push(id);
+            }
+        }
+        for id in dead {
+            edit.remove(id)?;
+        }
+        edit.finish()
     }
 
     /// Begins to edit the trace.

@@ -3,24 +3,13 @@
 use super::{Pass, PassOptions};
 use crate::Error;
 use crate::plan::program::Engine;
-use crate::trace::{Liveness, Trace};
+use crate::trace::Trace;
 
 pub(super) const PASS: Pass =
     Pass { name: "dead-steps", engines: &[Engine::Interpreter, Engine::WholeGraph], run };
 
 fn run(trace: &mut Trace, _: PassOptions<'_>) -> Result<usize, Error> {
-    let liveness = Liveness::of(trace)?;
-    let mut edit = trace.edit();
-    let mut dead = Vec::new();
-    for (id, _) in edit.trace().steps.iter() {
-        if !liveness.is_live(id)? {
-            dead.push(id);
-        }
-    }
-    for id in dead {
-        edit.remove(id)?;
-    }
-    edit.finish()
+    trace.drop_dead()
 }
 
 #[cfg(test)]

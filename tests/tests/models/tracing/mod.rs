@@ -4,6 +4,7 @@
 mod files;
 mod kept;
 mod opsets;
+mod rewritten;
 mod runtime;
 
 use bb::ext::Ops;

@@ -1,0 +1,86 @@
+//! Rewriting a trace: other steps in place of some, for passes of a program's own.
+
+use super::ModelTrace;
+use super::replay::{Replayed, replay};
+use crate::Error;
+use crate::trace::{Operation, TraceStop, TracedTensor, Tracer, Weight, WeightId};
+use bb_ir::op::{OpSpec, Param};
+use smallvec::SmallVec;
+
+/// A step of a trace: an operation of any family, with its operands and parameters in the order of its row.
+#[derive(Debug)]
+#[non_exhaustive]
+pub struct TraceStep<'a> {
+    /// The operation.
+    pub op: &'static OpSpec,
+    /// The operands; `None` for an optional one that is omitted.
+    pub inputs: &'a [Option<&'a TracedTensor>],
+    /// The parameters.
+    pub params: &'a [Param<'static>],
+}
+
+impl ModelTrace {
+    /// Iterates over the operations of the steps, in order. A step that the host computes has none.
+    pub fn operations(&self) -> impl Iterator<Item = &'static OpSpec> {
+        self.recorded.steps.entries().filter_map(|step| match step.operation {
+            Operation::Row(spec) => Some(spec),
+            Operation::Host(_) => None,
+        })
+    }
+
+    /// Returns the trace with other steps in place of some. The function sees each step that the outputs need, in order, with
+    /// operands that are rewritten already; it calls operations on the tracer and returns their results, or `None` to leave
+    /// the step. Steps whose results nothing reads any more are left out.
+    ///
+    /// [`BackendHandle::compile_trace`](crate::BackendHandle::compile_trace) compiles what results.
+    ///
+    /// # Errors
+    ///
+    /// The function's own; [`Error::Results`], [`bb_ir::Error::DataType`] and [`bb_ir::Error::Shapes`] if it returns other results
+    /// than the step has: in number, element type or shape.
+    ///
+    /// # Examples
+    ///
+    /// A negation becomes a product:
+    ///
+    /// ```
+    /// use bb::ext::Create;
+    /// use bb::export::ModelTrace;
+    /// use bb::{Backend, DataType};
+    ///
+    /// # fn main() -> Result<(), bb::Error> {
+    /// let trace = ModelTrace::new(&[("x", DataType::F32, &[2])], |on, inputs| Ok(vec![on.neg(&inputs[0])?]))?;
+    /// let rewritten = trace.rewrite(|on, step| match (step.op.method, step.inputs) {
+    ///     ("neg", [Some(x)]) => Ok(Some(vec![on.mul(x, &on.scalar_like(x, -1.0)?)?])),
+    ///     _ => Ok(None),
+    /// })?;
+    /// assert!(rewritten.operations().any(|op| op.method == "mul"));
+    /// assert!(rewritten.operations().all(|op| op.method != "neg"));
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn rewrite(
+        &self,
+        mut rule: impl FnMut(&Tracer, &TraceStep<'_>) -> Result<Option<Vec<TracedTensor>>, TraceStop>,
+    ) -> Result<ModelTrace, Error> {
+        let weight = |id: WeightId| -> Option<Weight> {
+            self.weights.get(&id).map(|(name, data)| (Some(name.clone()), data.clone()))
+        };
+        let on = Tracer::new(crate::ext::every_operation(), bb_ir::Limits::default().value_bytes);
+        let mut rule = |on: &Tracer,
+                        op: &'static OpSpec,
+                        inputs: &[Option<&TracedTensor>],
+                        params: &[Param<'static>]| {
+            Ok(rule(on, &TraceStep { op, inputs, params })?.map(SmallVec::from_vec))
+        };
+        let Replayed { mut recorded, consulted } = replay(&self.recorded, &weight, on, &mut rule)?;
+        recorded.drop_dead()?;
+        Ok(ModelTrace {
+            recorded,
+            inputs: self.inputs.clone(),
+            outputs: self.outputs.clone(),
+            weights: self.weights.clone(),
+            consulted: self.consulted | consulted,
+        })
+    }
+}
