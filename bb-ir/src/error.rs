@@ -105,6 +105,17 @@ pub enum Error {
         got: &'static str,
     },
 
+    /// A parameter is none of the words that the operation takes.
+    #[error("`{op}`: expected {expected}, got `{got}`", got = shown(.got))]
+    Word {
+        /// The operation.
+        op: &'static str,
+        /// The words.
+        expected: &'static str,
+        /// The given text.
+        got: Box<str>,
+    },
+
     /// An attribute has another kind than the operator needs.
     #[error("attribute `{name}`: expected {expected}, got {got}", name = shown(.name))]
     AttributeKind {

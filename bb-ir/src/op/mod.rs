@@ -4,10 +4,12 @@ mod decl;
 mod param;
 mod spec;
 mod table;
+mod word;
 
 pub use decl::{AtomicOpDecl, AtomicOpsetDecl, fingerprint};
 pub use param::{Param, ParamKind, RoundMode, take};
 pub use spec::{Arity, Family, OpSpec, ParamSpec, method_name, same};
+pub use word::{AdamEpsilon, Border, Reduction};
 
 crate::for_each_primitive!(crate::op_family,
     /// A primitive: an operation that every backend implements.

@@ -67,6 +67,7 @@ macro_rules! params {
             #![expect(non_snake_case, reason = "one function per kind, called by the kind's name in table expansions")]
             #![expect(clippy::needless_lifetimes, reason = "only the kinds that borrow need it")]
             use super::*;
+            pub use crate::op::word::take::*;
             $(
                 #[inline]
                 pub fn $kind<'p>(op: &'static str, param: Option<&'p Param<'_>>) -> Result<$taken, Error> {
@@ -147,6 +148,26 @@ macro_rules! param_type {
     (Round $($life:lifetime)?) => { $crate::op::RoundMode };
     (Text $($life:lifetime)?) => { &$($life)? str };
     (Data $($life:lifetime)?) => { &$($life)? $crate::TensorData };
+    // One of a few words.
+    ($word:ident $($life:lifetime)?) => { $crate::op::$word };
+}
+
+/// The kind of parameter that a row means: a word is text.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! param_kind {
+    (Reduction) => {
+        $crate::op::ParamKind::Text
+    };
+    (AdamEpsilon) => {
+        $crate::op::ParamKind::Text
+    };
+    (Border) => {
+        $crate::op::ParamKind::Text
+    };
+    ($kind:ident) => {
+        $crate::op::ParamKind::$kind
+    };
 }
 
 /// Wraps a value of the type that [`param_type!`] names as a [`Param`], borrowing it.
@@ -167,6 +188,15 @@ macro_rules! param_value {
     };
     (Data, $v:expr) => {
         $crate::op::Param::Data(::std::borrow::Cow::Borrowed($v))
+    };
+    (Reduction, $v:expr) => {
+        $crate::op::Param::Text(::std::borrow::Cow::Borrowed($crate::op::Reduction::name($v)))
+    };
+    (AdamEpsilon, $v:expr) => {
+        $crate::op::Param::Text(::std::borrow::Cow::Borrowed($crate::op::AdamEpsilon::name($v)))
+    };
+    (Border, $v:expr) => {
+        $crate::op::Param::Text(::std::borrow::Cow::Borrowed($crate::op::Border::name($v)))
     };
     ($kind:ident, $v:expr) => {
         $crate::op::Param::$kind($v)

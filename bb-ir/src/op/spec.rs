@@ -188,12 +188,12 @@ macro_rules! op_family {
                         params: &[
                             $($( $crate::op::ParamSpec {
                                 name: ::core::stringify!($param),
-                                kind: $crate::op::ParamKind::$pkind,
+                                kind: $crate::param_kind!($pkind),
                                 default: $crate::param_default!($pkind $(, $default)?),
                             }, )+)?
                             $($( $crate::op::ParamSpec {
                                 name: ::core::stringify!($option),
-                                kind: $crate::op::ParamKind::$okind,
+                                kind: $crate::param_kind!($okind),
                                 default: $crate::param_default!($okind, $odefault),
                             }, )+)?
                         ],

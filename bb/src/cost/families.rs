@@ -311,7 +311,9 @@ fn create(op: CreateOp, call: &Call<'_>) -> Cost {
         CreateOp::Range | CreateOp::Linspace => call.elementwise(2),
         // The row, displaced, is compared with the column.
         CreateOp::Eye => call.elementwise(1),
-        CreateOp::Expand => call.movement(Moves::All),
+        CreateOp::Expand | CreateOp::Stack | CreateOp::Unstack | CreateOp::PadBatch => {
+            call.movement(Moves::All)
+        }
         // The number of operations per element depends on the generator.
         CreateOp::RandomUniform | CreateOp::RandomNormal => call.cost(None, Moves::All),
     }
@@ -467,6 +469,8 @@ fn train(op: TrainOp, call: &Call<'_>) -> Cost {
     match op {
         // The greatest, a difference, an exponential, a sum, and a difference.
         TrainOp::CrossEntropy => each(5),
+        // The probabilities are another exponential.
+        TrainOp::CrossEntropyWithProbabilities => each(6),
         // The labels select; what they select is much less.
         TrainOp::NegativeLogLikelihood => call.movement(Moves::All),
         // In addition a product, the weight, and a sum.

@@ -1,5 +1,7 @@
 //! `Create`: tensors that are made from a shape, a range or a seed.
 
+pub use super::batch::{pad_batch, stack, unstack};
+
 use crate::ext::{Extent, HostKernel, Ops, math};
 use crate::{Backend, Error, Shape};
 use bb_ir::convert::{Rounding, cast};
@@ -66,6 +68,33 @@ crate::ext::family::family! { [
     ///
     /// Source: ONNX `Expand`, opset 13.
     Expand 13 = expand(x: Tensor; shape: Extents) -> Tensor;
+
+    /// Joins tensors of one shape and type along a new dimension.
+    ///
+    /// Shapes: `n` tensors of rank `r` to rank `r + 1`, with the extent `n` at `axis`, which is from `-(r + 1)` to `r`. Types: all,
+    /// storage types included.
+    ///
+    /// Errors: there is no tensor; shapes or types differ.
+    ///
+    /// Source: NumPy `stack`; ONNX `ConcatFromSequence`, opset 11, with `new_axis`.
+    Stack 1 = stack(xs: Tensors; axis: Int) -> Tensor;
+
+    /// Takes a tensor apart along a dimension, which the results do not have: what [`stack`](Self::stack) joined.
+    ///
+    /// Shapes: the extent along `axis` is the number of results, and may be 0. Types: all, storage types included.
+    ///
+    /// Source: ONNX `SplitToSequence`, opset 24, without `keepdims`; PyTorch `unbind`.
+    Unstack 1 = unstack(x: Tensor; axis: Int) -> Tensors;
+
+    /// Pads tensors with `value` at the ends of their dimensions to the greatest extents among them, and stacks them. The results
+    /// are the batch, and how long each tensor was along `axis`, as `i64`.
+    ///
+    /// Shapes: `n` tensors of rank `r`, to `[n, …]` of rank `r + 1`, and `[n]`. `axis` is from `-r` to `r - 1`. Types: all but strings.
+    ///
+    /// Errors: there is no tensor; ranks or types differ, or are 0.
+    ///
+    /// Source: PyTorch `pad_sequence` with `batch_first`, for tensors that differ along the first dimension.
+    PadBatch 1 = pad_batch(xs: Tensors; axis: Int, value: Float) -> Tensors;
 
     /// Draws from the uniform distribution over `low..high`. Equal seeds give equal tensors.
     ///

@@ -153,6 +153,11 @@ pub(crate) trait Kernels: Send + Sync {
         attrs: BackendAttrs<'_>,
     ) -> Result<HashMap<String, ErasedTensor>, ErasedError>;
 
+    /// Returns what the backend says of its device.
+    fn device_info(&self) -> services::DeviceInfo {
+        services::DeviceInfo::default()
+    }
+
     /// Returns the service that waits for the device, if the backend has one.
     fn lifecycle(&self) -> Option<&dyn services::Lifecycle> {
         None
@@ -329,6 +334,8 @@ impl<B: Backend> Kernels for Owned<B> {
         attrs: BackendAttrs<'_>,
     ) -> Result<HashMap<String, ErasedTensor>, ErasedError> {
         self.borrowed().execute(graph, inputs, attrs)
+    fn device_info(&self) -> services::DeviceInfo {
+        self.backend.device_info()
     }
 
     fn lifecycle(&self) -> Option<&dyn services::Lifecycle> {

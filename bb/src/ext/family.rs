@@ -30,6 +30,7 @@ macro_rules! family {
         crate::ext::family::family_erased!{ [$trait, $enum, $module] $($rows)* }
         crate::ext::family::family_tracer!{ [$trait, $enum, $module] $($rows)* }
         crate::runtime::erased_methods!{ [$enum] $($rows)* }
+        crate::ext::family::family_handle!{ [$trait, $enum] $($rows)* }
     };
 }
 
@@ -268,6 +269,33 @@ macro_rules! family_tracer {
     };
 }
 
+/// Implements the family for a running backend of any type, by its methods of the same names.
+macro_rules! family_handle {
+    ([$trait:ident, $enum:ident] $( $(#[$doc:meta])*
+       $name:ident $since:literal = $method:ident
+       ( $($input:ident : $kind:ident),* $(; $($param:ident : $pkind:ident $(= $default:expr)?),+)? )
+       $(with $options:ident : $struct:ident $(<$life:lifetime>)?
+         { $( $(#[$odoc:meta])* $option:ident : $okind:ident = $odefault:expr ),+ $(,)? })?
+       -> $output:ident; )*) => {
+        #[diagnostic::do_not_recommend]
+        impl crate::ext::Native<$enum> for crate::BackendHandle {
+            const NATIVE: &'static [$enum] = &[];
+        }
+
+        #[diagnostic::do_not_recommend]
+        impl $trait for crate::BackendHandle {
+            $(
+                #[allow(clippy::too_many_arguments, reason = "some operations have many operands")]
+                fn $method(&self $(, $input: crate::__input_type!($kind))* $($(, $param: bb_ir::param_type!($pkind))+)? $(, $options: $struct)?)
+                    -> Result<crate::__output_type!($output), Self::Error> {
+                    crate::BackendHandle::$method(self $(, $input)* $($(, $param)+)? $(, $options)?)
+                }
+            )*
+        }
+    };
+}
+
 pub(crate) use {
-    __family_options as family_options, family, family_erased, family_extended, family_tracer, family_trait,
+    __family_options as family_options, family, family_erased, family_extended, family_handle, family_tracer,
+    family_trait,
 };

@@ -3,6 +3,8 @@
 mod edges;
 mod pixels;
 
+pub use bb_ir::op::Border;
+
 pub use edges::{gaussian_blur, sharpen, sobel};
 pub use pixels::{brightness, contrast, grayscale, invert, threshold};
 
@@ -96,14 +98,13 @@ crate::ext::family::family! { [
     /// rounded to the nearest integer, halves to even. 16-bit floats are computed in `f32`.
     ///
     /// `sigma` is the standard deviation, in elements. The weights reach `ceil(3 * sigma)` elements far along each dimension and
-    /// add up to 1. `border` says what lies outside of the image, in the words of [`Nn::pad`](crate::ext::Nn::pad): `constant`
-    /// (zeros), `edge`, `reflect` or `wrap`.
+    /// add up to 1. `border` says what lies outside of the image, as the modes of [`Nn::pad`](crate::ext::Nn::pad) of these names.
     ///
-    /// Errors: `sigma` is negative, not finite or above 10000; `border` is another word.
+    /// Errors: `sigma` is negative, not finite or above 10000.
     ///
     /// Source: `scipy.ndimage.gaussian_filter`, whose radius is `int(4 * sigma + 0.5)` by default, and whose `mirror` is `reflect`
     /// here, as in NumPy; torchvision's `gaussian_blur`, which takes the size from the caller.
-    GaussianBlur 1 = gaussian_blur(x: Tensor; sigma: Float, border: Text) -> Tensor;
+    GaussianBlur 1 = gaussian_blur(x: Tensor; sigma: Float, border: Border) -> Tensor;
 
     /// Computes the derivative of images along their width (`x`) or height (`y`), or the length of both (`magnitude`).
     ///
@@ -116,7 +117,7 @@ crate::ext::family::family! { [
         /// What is computed: `x`, `y` or `magnitude`.
         direction: Text = "magnitude",
         /// As in [`gaussian_blur`](Image::gaussian_blur).
-        border: Text = "reflect",
+        border: Border = Border::Reflect,
     } -> Tensor;
 
     /// Computes `x + amount * (x - blurred)`, where `blurred` is the [`gaussian_blur`](Self::gaussian_blur) of `x`.
@@ -125,13 +126,13 @@ crate::ext::family::family! { [
     ///
     /// Source: `skimage.filters.unsharp_mask`, which limits floats too unless `preserve_range`. Pillow's `SHARPEN` is a filter of
     /// nine fixed weights instead.
-    Sharpen 1 = sharpen(x: Tensor) with options: SharpenOptions<'a> {
+    Sharpen 1 = sharpen(x: Tensor) with options: SharpenOptions {
         /// How much of the difference is added.
         amount: Float = 1.0,
         /// As in [`gaussian_blur`](Image::gaussian_blur).
         sigma: Float = 1.0,
         /// As in [`gaussian_blur`](Image::gaussian_blur).
-        border: Text = "reflect",
+        border: Border = Border::Reflect,
     } -> Tensor;
 
     /// Computes the luminance of red, green and blue, which follow each other along `axis`.

@@ -48,7 +48,8 @@ crate::ext::family::family! { [
     ///
     /// Shapes: `q: [b, h, s, d]`, `k: [b, g, t, d]`, `v: [b, g, t, e]` with `h` a multiple of `g`, to `[b, h, s, e]`.
     /// `bias`, of the type of `q`, is added to the products `[b, h, s, t]`. A row whose bias is minus infinity
-    /// everywhere yields 0.
+    /// everywhere yields 0. Operands of rank 3, `[b, s, d]` and so on, have one head, and those of rank 2 also one batch; so has the
+    /// result, and the products to which the bias is added.
     ///
     /// Source: ONNX `Attention`, opset 24.
     Attention 24 = attention(q: Tensor, k: Tensor, v: Tensor, bias: Optional) with options: AttentionOptions {
@@ -171,7 +172,7 @@ crate::ext::family::family! { [
     /// Draws a token for each row of logits, on the host.
     ///
     /// In this order: a logit of a token in `previous` is divided by `repetition_penalty` if it is positive, and else multiplied by
-    /// it; logits are divided by `temperature`; the `top_k` most probable tokens stay; of these, the fewest whose probabilities
+    /// it; `presence_penalty` is subtracted from it, and `frequency_penalty` for each time that the token is there; logits are divided by `temperature`; the `top_k` most probable tokens stay; of these, the fewest whose probabilities
     /// reach `top_p` together; and one of them is drawn by its probability. Of equal tokens the first counts as more probable.
     ///
     /// Shapes: `logits: [.., n]` and `previous: [.., p]`, where a negative token is none, to `[..]` of `i64`. Types: `logits` are
@@ -181,7 +182,8 @@ crate::ext::family::family! { [
     /// Errors: a logit is NaN; no token is possible; a token in `previous` is none of the `n`; an option is out of range.
     ///
     /// Source: Hugging Face Transformers' `RepetitionPenaltyLogitsProcessor`, `TemperatureLogitsWarper`, `TopKLogitsWarper` and
-    /// `TopPLogitsWarper`, in this order. llama.cpp applies the temperature last by default. The generator is
+    /// `TopPLogitsWarper`, in this order; OpenAI's `frequency_penalty` and `presence_penalty`, which vLLM applies behind the first.
+    /// llama.cpp applies the temperature last by default. The generator is
     /// [`Mersenne`](crate::ext::Mersenne): one number of 53 bits for each row, in the order of the rows.
     SampleToken 1 = sample_token(logits: Tensor, previous: Optional) with options: SampleTokenOptions {
         /// What logits are divided by. 0 takes the most probable token, without drawing.
@@ -192,6 +194,10 @@ crate::ext::family::family! { [
         top_p: Float = 1.0,
         /// How much less probable the tokens in `previous` become; 1 for not at all.
         repetition_penalty: Float = 1.0,
+        /// What a logit loses for each time that its token is in `previous`. Negative numbers make such tokens more probable.
+        frequency_penalty: Float = 0.0,
+        /// What a logit loses if its token is in `previous`, however often.
+        presence_penalty: Float = 0.0,
         /// The seed. Equal seeds draw equal tokens; without one, every run draws others. Each step of a generation needs a
         /// seed of its own.
         seed: OptInt = None,
@@ -420,6 +426,32 @@ pub fn attention<B: Ops + ?Sized>(
     bias: Option<&B::Tensor>,
     options: AttentionOptions,
 ) -> Result<B::Tensor, B::Error> {
+    const OP: &str = "attention";
+    let rank = q.rank();
+    if !(2..=4).contains(&rank) {
+        return crate::ext::fail::<B, _>(crate::Error::Operator {
+            op: OP.to_owned(),
+            part: "q".into(),
+            problem: format!(
+                "has rank {rank}, expected 4: [batch, heads, positions, size], or 3 or 2 without heads"
+            ),
+        });
+    }
+    for operand in [("k", k), ("v", v)] {
+        types::ranked::<B>(OP, operand, rank)?;
+    }
+    if rank < 4 {
+        let added: &[i64] = if rank == 3 { &[1] } else { &[0, 1] };
+        if let Some(bias) = bias.filter(|bias| bias.rank() > rank) {
+            types::ranked::<B>(OP, ("bias", bias), rank)?;
+        }
+        let [q, k, v] = [q, k, v].map(|x| on.unsqueeze(x, added));
+        // A bias of lower rank broadcasts as it is.
+        let bias =
+            bias.map(|bias| if bias.rank() == 3 { on.unsqueeze(bias, added) } else { on.identity(bias) });
+        let y = on.attention(&q?, &k?, &v?, bias.transpose()?.as_ref(), options)?;
+        return on.squeeze(&y, added);
+    }
     if [q, k, v].into_iter().any(|x| math::is_half(x.dtype())) {
         for x in [q, k, v] {
             types::take::<B>("attention", x, types::FLOATS)?;

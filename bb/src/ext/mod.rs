@@ -19,6 +19,7 @@
 //! ```
 
 mod angle;
+mod batch;
 mod by_name;
 mod conv_transpose;
 pub(crate) mod cumulate;
@@ -77,7 +78,8 @@ pub use extent::{Extent, Extents, product};
 pub(crate) use extent::{negative, numbers};
 pub use host::{HostKernel, HostRun};
 pub use image::{
-    DeformConvOptions, GridSampleOptions, Image, ImageOp, RoiAlignOptions, SharpenOptions, SobelOptions,
+    Border, DeformConvOptions, GridSampleOptions, Image, ImageOp, RoiAlignOptions, SharpenOptions,
+    SobelOptions,
 };
 pub use index::{Index, IndexOp, ScatterElementsOptions, TopKOptions};
 pub use llm::{
@@ -98,7 +100,8 @@ pub use recurrent::Activation;
 pub use scalar::{Scalar, ScalarOp};
 pub use train::{
     AdagradOptions, AdamEpsilon, AdamOptions, CrossEntropyOfProbabilitiesOptions, CrossEntropyOptions,
-    MomentumOptions, NegativeLogLikelihoodOptions, Reduction, Train, TrainOp,
+    CrossEntropyWithProbabilitiesOptions, MomentumOptions, NegativeLogLikelihoodOptions, Reduction, Train,
+    TrainOp,
 };
 pub use vendor::{
     Accepts, PatternOperand, TypesOf, VendorFamily, VendorOperation, VendorType, vendor_families,

@@ -3,6 +3,8 @@
 //! `bb/docs/training.md` says which convention each operation follows where several exist.
 
 use crate::error::NodePart;
+pub use bb_ir::op::{AdamEpsilon, Reduction};
+
 use crate::ext::normalize::log_softmax_over;
 use crate::ext::{Ops, math, types};
 use crate::{DataType, Error, Tensor};
@@ -24,21 +26,34 @@ crate::ext::family::family! { [
     ///
     /// Source: ONNX `SoftmaxCrossEntropyLoss`, opset 13; PyTorch `cross_entropy`, whose `ignore_index` is -100 if it
     /// is not given.
-    CrossEntropy 13 = cross_entropy(x: Tensor, labels: Tensor, weights: Optional) with options: CrossEntropyOptions<'a> {
-        /// How the losses become the result: `mean`, `sum` or `none` ([`Reduction`]).
-        reduction: Text = "mean",
+    CrossEntropy 13 = cross_entropy(x: Tensor, labels: Tensor, weights: Optional) with options: CrossEntropyOptions {
+        /// How the losses become the result.
+        reduction: Reduction = Reduction::Mean,
         /// The label that has no loss and does not count.
         ignored: OptInt = None,
     } -> Tensor;
+
+    /// Computes [`cross_entropy`](Self::cross_entropy), and the probabilities that the softmax gives the classes. The results are the
+    /// loss, and the probabilities in the shape and type of `x`.
+    ///
+    /// Shapes, types, reductions and errors are those of `cross_entropy`.
+    ///
+    /// Source: ONNX `SoftmaxCrossEntropyLoss`, opset 13, whose second output is the logarithm of the probabilities.
+    CrossEntropyWithProbabilities 13 = cross_entropy_with_probabilities(x: Tensor, labels: Tensor, weights: Optional) with options: CrossEntropyWithProbabilitiesOptions {
+        /// How the losses become the result.
+        reduction: Reduction = Reduction::Mean,
+        /// The label that has no loss and does not count.
+        ignored: OptInt = None,
+    } -> Tensors;
 
     /// Computes the loss of logarithms of probabilities: the negative logarithm at the label.
     ///
     /// Shapes, types, reductions and errors are those of [`cross_entropy`](Self::cross_entropy).
     ///
     /// Source: ONNX `NegativeLogLikelihoodLoss`, opset 22.
-    NegativeLogLikelihood 22 = negative_log_likelihood(x: Tensor, labels: Tensor, weights: Optional) with options: NegativeLogLikelihoodOptions<'a> {
-        /// How the losses become the result: `mean`, `sum` or `none` ([`Reduction`]).
-        reduction: Text = "mean",
+    NegativeLogLikelihood 22 = negative_log_likelihood(x: Tensor, labels: Tensor, weights: Optional) with options: NegativeLogLikelihoodOptions {
+        /// How the losses become the result.
+        reduction: Reduction = Reduction::Mean,
         /// The label that has no loss and does not count.
         ignored: OptInt = None,
     } -> Tensor;
@@ -50,9 +65,9 @@ crate::ext::family::family! { [
     /// `none`. Types: floats. The reduction `mean` divides by the number of losses, whatever the weights are.
     ///
     /// Source: PyTorch `cross_entropy` with probabilities as targets; ONNX has no such operator.
-    CrossEntropyOfProbabilities 1 = cross_entropy_of_probabilities(x: Tensor, targets: Tensor, weights: Optional) with options: CrossEntropyOfProbabilitiesOptions<'a> {
-        /// How the losses become the result: `mean`, `sum` or `none` ([`Reduction`]).
-        reduction: Text = "mean",
+    CrossEntropyOfProbabilities 1 = cross_entropy_of_probabilities(x: Tensor, targets: Tensor, weights: Optional) with options: CrossEntropyOfProbabilitiesOptions {
+        /// How the losses become the result.
+        reduction: Reduction = Reduction::Mean,
         /// The share of each target that all classes get equally.
         smoothing: Float = 0.0,
     } -> Tensor;
@@ -63,19 +78,19 @@ crate::ext::family::family! { [
     /// `count` any number. `count` is the number of updates, this one included; at 0 the averages are used as they are, as in ONNX.
     /// The results are the moved `x`, `mean` and `squares`.
     ///
-    /// `epsilon_at` says where ε is added ([`AdamEpsilon`]). PyTorch's defaults are `pytorch` there, an `epsilon` of 1e-8, and
+    /// `epsilon_at` says where ε is added ([`AdamEpsilon`]). PyTorch's defaults are [`AdamEpsilon::PyTorch`] there, an `epsilon` of 1e-8, and
     /// the defaults of the other options.
     ///
     /// Source: ONNX `Adam`, opset 1 of `ai.onnx.preview.training`; PyTorch `Adam`.
-    Adam 1 = adam(x: Tensor, gradient: Tensor, mean: Tensor, squares: Tensor, rate: Tensor, count: Tensor) with options: AdamOptions<'a> {
+    Adam 1 = adam(x: Tensor, gradient: Tensor, mean: Tensor, squares: Tensor, rate: Tensor, count: Tensor) with options: AdamOptions {
         /// The share of the old average of gradients: ONNX's `alpha`, PyTorch's β₁.
         decay: Float = 0.9,
         /// The share of the old average of squares: ONNX's `beta`, PyTorch's β₂.
         decay_squares: Float = 0.999,
         /// What is added to the root. PyTorch's default is 1e-8.
         epsilon: Float = 1e-6,
-        /// Where ε is added: `onnx` or `pytorch` ([`AdamEpsilon`]).
-        epsilon_at: Text = "onnx",
+        /// Where ε is added.
+        epsilon_at: AdamEpsilon = AdamEpsilon::Onnx,
         /// The share of `x` that is added to the gradient: ONNX's `norm_coefficient`, PyTorch's `weight_decay`.
         penalty: Float = 0.0,
         /// The share of the moved `x` that is taken away: ONNX's `norm_coefficient_post`.
@@ -122,74 +137,6 @@ crate::ext::family::family! { [
     Sgd 1 = sgd(x: Tensor, gradient: Tensor, rate: Tensor; penalty: Float = 0.0) -> Tensor;
 }
 
-/// How losses become the result of a loss function.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Reduction {
-    /// Their mean, weighted by the weights of the labels.
-    Mean,
-    /// Their sum.
-    Sum,
-    /// The losses themselves.
-    None,
-}
-
-impl Reduction {
-    /// Returns the name that options take, which is ONNX's.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Reduction::Mean => "mean",
-            Reduction::Sum => "sum",
-            Reduction::None => "none",
-        }
-    }
-
-    /// Returns the reduction of a name.
-    ///
-    /// # Errors
-    ///
-    /// [`Error::Operator`] for another name.
-    pub fn of(op: &str, name: &str) -> Result<Reduction, Error> {
-        [Reduction::Mean, Reduction::Sum, Reduction::None]
-            .into_iter()
-            .find(|reduction| reduction.name() == name)
-            .ok_or_else(|| {
-                let problem = format!("is `{name}`, expected `none`, `sum` or `mean`");
-                wrong(op, "reduction", problem)
-            })
-    }
-}
-
-/// Where Adam adds ε. The root that it divides by belongs to an average of squares, which is too small in the first updates.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum AdamEpsilon {
-    /// To the root of the average as it is: `√v + ε`. The rate makes up for the first updates.
-    Onnx,
-    /// To the root of the corrected average: `√(v / (1 - β₂ᵗ)) + ε`.
-    PyTorch,
-}
-
-impl AdamEpsilon {
-    /// Returns the name that [`AdamOptions::epsilon_at`] takes.
-    pub const fn name(self) -> &'static str {
-        match self {
-            AdamEpsilon::Onnx => "onnx",
-            AdamEpsilon::PyTorch => "pytorch",
-        }
-    }
-
-    /// Returns the place of a name.
-    ///
-    /// # Errors
-    ///
-    /// [`Error::Operator`] for another name.
-    pub fn of(name: &str) -> Result<AdamEpsilon, Error> {
-        [AdamEpsilon::Onnx, AdamEpsilon::PyTorch]
-            .into_iter()
-            .find(|at| at.name() == name)
-            .ok_or_else(|| wrong("adam", "epsilon_at", format!("is `{name}`, expected `onnx` or `pytorch`")))
-    }
-}
-
 fn wrong(op: &str, part: impl Into<NodePart>, problem: String) -> Error {
     Error::Operator { op: op.to_owned(), part: part.into(), problem }
 }
@@ -200,7 +147,7 @@ pub fn cross_entropy<B: Ops + ?Sized>(
     x: &B::Tensor,
     labels: &B::Tensor,
     weights: Option<&B::Tensor>,
-    CrossEntropyOptions { reduction, ignored }: CrossEntropyOptions<'_>,
+    CrossEntropyOptions { reduction, ignored }: CrossEntropyOptions,
 ) -> Result<B::Tensor, B::Error> {
     const OP: &str = "cross_entropy";
     types::take::<B>(OP, x, types::FLOATS)?;
@@ -210,13 +157,29 @@ pub fn cross_entropy<B: Ops + ?Sized>(
     })
 }
 
+/// The body of [`Train::cross_entropy_with_probabilities`].
+pub fn cross_entropy_with_probabilities<B: Ops + ?Sized>(
+    on: &B,
+    x: &B::Tensor,
+    labels: &B::Tensor,
+    weights: Option<&B::Tensor>,
+    CrossEntropyWithProbabilitiesOptions { reduction, ignored }: CrossEntropyWithProbabilitiesOptions,
+) -> Result<Vec<B::Tensor>, B::Error> {
+    const OP: &str = "cross_entropy_with_probabilities";
+    types::take::<B>(OP, x, types::FLOATS)?;
+    of_classes::<B>(OP, x)?;
+    let log = log_softmax_over(on, &math::accumulated(on, x)?, &[1])?;
+    let loss = labelled(on, OP, &log, [Some(labels), weights], reduction, ignored)?;
+    Ok(vec![math::narrowed(on, loss, x.dtype())?, math::narrowed(on, on.exp(&log)?, x.dtype())?])
+}
+
 /// The body of [`Train::negative_log_likelihood`].
 pub fn negative_log_likelihood<B: Ops + ?Sized>(
     on: &B,
     x: &B::Tensor,
     labels: &B::Tensor,
     weights: Option<&B::Tensor>,
-    NegativeLogLikelihoodOptions { reduction, ignored }: NegativeLogLikelihoodOptions<'_>,
+    NegativeLogLikelihoodOptions { reduction, ignored }: NegativeLogLikelihoodOptions,
 ) -> Result<B::Tensor, B::Error> {
     const OP: &str = "negative_log_likelihood";
     types::take::<B>(OP, x, types::FLOATS)?;
@@ -239,10 +202,9 @@ fn labelled<B: Ops + ?Sized>(
     op: &'static str,
     log: &B::Tensor,
     [labels, weights]: [Option<&B::Tensor>; 2],
-    reduction: &str,
+    reduction: Reduction,
     ignored: Option<i64>,
 ) -> Result<B::Tensor, B::Error> {
-    let reduction = Reduction::of(op, reduction)?;
     of_classes::<B>(op, log)?;
     let (Some(labels), &[n, classes, ref rest @ ..]) = (labels, log.shape()) else {
         return Err(Error::Operand { op, index: 1, expected: "labels" }.into());
@@ -308,14 +270,13 @@ pub fn cross_entropy_of_probabilities<B: Ops + ?Sized>(
     x: &B::Tensor,
     targets: &B::Tensor,
     weights: Option<&B::Tensor>,
-    CrossEntropyOfProbabilitiesOptions { reduction, smoothing }: CrossEntropyOfProbabilitiesOptions<'_>,
+    CrossEntropyOfProbabilitiesOptions { reduction, smoothing }: CrossEntropyOfProbabilitiesOptions,
 ) -> Result<B::Tensor, B::Error> {
     const OP: &str = "cross_entropy_of_probabilities";
     types::take::<B>(OP, x, types::FLOATS)?;
     types::take::<B>(OP, targets, types::FLOATS)?;
     of_classes::<B>(OP, x)?;
     of_shape::<B>(OP, targets, x.shape(), 1)?;
-    let reduction = Reduction::of(OP, reduction)?;
     let classes = x.shape().get(1).copied().unwrap_or(0);
     math::widened(on, x, DataType::F32, |x| {
         let mut targets = math::to(on, targets, x.dtype())?;
@@ -445,9 +406,8 @@ pub fn adam<B: Ops + ?Sized>(
     squares: &B::Tensor,
     rate: &B::Tensor,
     count: &B::Tensor,
-    AdamOptions { decay, decay_squares, epsilon, epsilon_at, penalty, shrink }: AdamOptions<'_>,
+    AdamOptions { decay, decay_squares, epsilon, epsilon_at, penalty, shrink }: AdamOptions,
 ) -> Result<Vec<B::Tensor>, B::Error> {
-    let epsilon_at = AdamEpsilon::of(epsilon_at)?;
     moving(
         on,
         "adam",

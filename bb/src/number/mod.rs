@@ -3,6 +3,8 @@
 mod arithmetic;
 mod convert;
 
+pub use convert::FloatParam;
+
 use std::cmp::Ordering;
 use std::fmt;
 
@@ -224,6 +226,13 @@ impl fmt::Display for NumberOp {
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum NumberError {
+    /// A parameter that is a float is given as a text.
+    #[error("{value} is a text, expected a number")]
+    NoFloat {
+        /// The text.
+        value: Number,
+    },
+
     /// The result is no `i64`.
     #[error("`{op}` of {} overflows 64 bits", listed(operands))]
     Overflow {

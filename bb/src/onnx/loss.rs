@@ -4,8 +4,8 @@ use super::call::{Call, OpResult, one};
 use super::infer;
 use super::rows::operators;
 use crate::ext::normalize::log_softmax_over;
-use crate::ext::{CrossEntropyOptions, NegativeLogLikelihoodOptions, Ops, math};
-use crate::{DataType, Tensor};
+use crate::ext::{CrossEntropyOptions, NegativeLogLikelihoodOptions, Ops, Reduction, math};
+use crate::{DataType, Error, Tensor};
 use smallvec::smallvec;
 
 operators! {
@@ -15,10 +15,20 @@ operators! {
     }
 }
 
+/// Reads the attribute `reduction`.
+fn reduction<B: Ops + ?Sized>(call: &Call<'_, B::Tensor>) -> Result<Reduction, Error> {
+    let name = call.text_or("reduction", "mean")?;
+    Reduction::ALL
+        .iter()
+        .copied()
+        .find(|reduction| reduction.name() == name)
+        .ok_or_else(|| call.wrong("reduction", format!("is `{name}`, expected `none`, `sum` or `mean`")))
+}
+
 /// The loss of log-probabilities.
 fn loss<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>, log: &B::Tensor) -> Result<B::Tensor, B::Error> {
     let options = NegativeLogLikelihoodOptions {
-        reduction: call.text_or("reduction", "mean")?,
+        reduction: reduction::<B>(call)?,
         ignored: call.int_if_given("ignore_index")?,
     };
     on.negative_log_likelihood(log, call.input(1)?, call.optional(2), options)
@@ -34,7 +44,7 @@ pub(super) fn softmax_cross_entropy<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::
     let x = call.input(0)?;
     if !call.wants(1) {
         let options = CrossEntropyOptions {
-            reduction: call.text_or("reduction", "mean")?,
+            reduction: reduction::<B>(call)?,
             ignored: call.int_if_given("ignore_index")?,
         };
         return Ok(one(on.cross_entropy(x, call.input(1)?, call.optional(2), options)?));

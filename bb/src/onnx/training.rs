@@ -78,7 +78,7 @@ pub(super) fn adam<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpRes
         decay: call.float_or("alpha", 0.9)?,
         decay_squares: call.float_or("beta", 0.999)?,
         epsilon: call.float_or("epsilon", 1e-6)?,
-        epsilon_at: AdamEpsilon::Onnx.name(),
+        epsilon_at: AdamEpsilon::Onnx,
         penalty: call.float_or("norm_coefficient", 0.0)?,
         shrink: call.float_or("norm_coefficient_post", 0.0)?,
     };

@@ -25,9 +25,10 @@ macro_rules! methods_of {
                 $(#[$doc])*
                 #[inline]
                 #[allow(clippy::too_many_arguments, reason = "some operations have many operands")]
-                pub fn $method(&self $(, $input: crate::runtime::erased_input!($kind))* $($(, $param: bb_ir::param_type!($pkind))+)? $(, $options: $struct)?)
+                pub fn $method(&self $(, $input: crate::runtime::erased_input!($kind))* $($(, $param: crate::runtime::erased_param!($pkind))+)? $(, $options: $struct)?)
                     -> Result<crate::runtime::erased_output!($output), crate::Error> {
                     const SPEC: &bb_ir::op::OpSpec = $enum::$name.spec();
+                    $($( crate::runtime::given_param!($pkind, $param); )+)?
                     let outputs = self.call(
                         SPEC,
                         &crate::call::list_operands!($($kind $input),*),
@@ -64,9 +65,10 @@ macro_rules! method_of_values {
         $(#[$doc])*
         #[inline]
         #[allow(clippy::too_many_arguments, reason = "some operations have many operands")]
-        pub fn $method(&self $(, $input: crate::runtime::erased_input!($kind))* $($(, $param: bb_ir::param_type!($pkind))+)? $(, $options: $struct)?)
+        pub fn $method(&self $(, $input: crate::runtime::erased_input!($kind))* $($(, $param: crate::runtime::erased_param!($pkind))+)? $(, $options: $struct)?)
             -> Result<crate::runtime::erased_output!($output), crate::Error> {
             const SPEC: &bb_ir::op::OpSpec = $enum::$name.spec();
+            $($( crate::runtime::given_param!($pkind, $param); )+)?
             let $first = self;
             let outputs = self.call(
                 SPEC,
@@ -83,9 +85,10 @@ macro_rules! method_of_values {
         /// The backend that owns the first value runs the operation.
         #[inline]
         #[allow(clippy::too_many_arguments, reason = "some operations have many operands")]
-        pub fn $method($first: crate::runtime::erased_input!(Tensors) $($(, $param: bb_ir::param_type!($pkind))+)?)
+        pub fn $method($first: crate::runtime::erased_input!(Tensors) $($(, $param: crate::runtime::erased_param!($pkind))+)?)
             -> Result<crate::runtime::erased_output!($output), crate::Error> {
             const SPEC: &bb_ir::op::OpSpec = $enum::$name.spec();
+            $($( crate::runtime::given_param!($pkind, $param); )+)?
             let outputs = crate::Value::call_first(
                 $first,
                 SPEC,
@@ -103,9 +106,10 @@ macro_rules! method_of_values {
         /// The backend that owns this value makes the result; the value itself is not read.
         #[inline]
         #[allow(clippy::too_many_arguments, reason = "some operations have many operands")]
-        pub fn $method(&self $($(, $param: bb_ir::param_type!($pkind))+)? $(, $options: $struct)?)
+        pub fn $method(&self $($(, $param: crate::runtime::erased_param!($pkind))+)? $(, $options: $struct)?)
             -> Result<crate::runtime::erased_output!($output), crate::Error> {
             const SPEC: &bb_ir::op::OpSpec = $enum::$name.spec();
+            $($( crate::runtime::given_param!($pkind, $param); )+)?
             let outputs = self.call(SPEC, &[], &crate::call::list_params!($($($pkind $param),+)? $(; $options $($okind $option),+)?))?;
             crate::call::unwrap_output!($output, SPEC.method, outputs)
         }
@@ -127,9 +131,27 @@ macro_rules! __erased_output {
     (Tensors) => { ::std::vec::Vec<$crate::Value> };
 }
 
+/// The Rust type of a parameter of each kind: a float may be given as any number.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! __erased_param {
+    (Float) => { impl $crate::number::FloatParam };
+    ($kind:ident) => { $crate::__private::ir::param_type!($kind) };
+}
+
+/// Converts a parameter that is a float, in place.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! __given_param {
+    (Float, $param:ident) => {
+        let $param = $crate::number::FloatParam::to_float($param).map_err($crate::Error::from)?;
+    };
+    ($kind:ident, $param:ident) => {};
+}
+
 pub(crate) use {
-    __erased_input as erased_input, __erased_output as erased_output, erased_methods, method_of_values,
-    methods_of, methods_of_values,
+    __erased_input as erased_input, __erased_output as erased_output, __erased_param as erased_param,
+    __given_param as given_param, erased_methods, method_of_values, methods_of, methods_of_values,
 };
 
 use super::erased::Sealed;

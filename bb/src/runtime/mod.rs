@@ -10,6 +10,7 @@ mod checked;
 mod counter;
 mod declared;
 mod erased;
+mod generic;
 mod handle;
 mod instances;
 mod methods;
@@ -38,6 +39,7 @@ pub use offered::OfferedServices;
 pub use open::{Device, Listed, OpenOptions, Start, check_threads, most_threads};
 pub use registry::{
     LinkedBackend, LinkedBackends, Registry, RegistryBuilder, backend, backend_with, backends,
+    supports_device,
 };
 pub use running::Runtime;
 pub use status::{Capabilities, State, Status};
@@ -47,6 +49,7 @@ pub(crate) use answers::Question;
 pub(crate) use bridge::catch;
 pub use methods::CallsRows;
 pub(crate) use methods::{
-    erased_input, erased_methods, erased_output, method_of_values, methods_of, methods_of_values,
+    erased_input, erased_methods, erased_output, erased_param, given_param, method_of_values, methods_of,
+    methods_of_values,
 };
 pub(crate) use start::{Identity, start};

@@ -190,7 +190,10 @@ fn row(spec: &OpSpec) -> Option<(&'static str, Write)> {
             | CreateOp::ZerosLike
             | CreateOp::OnesLike
             | CreateOp::FullLike
-            | CreateOp::Eye => return None,
+            | CreateOp::Eye
+            | CreateOp::Stack
+            | CreateOp::Unstack
+            | CreateOp::PadBatch => return None,
         },
         Family::Index => match IndexOp::from_index(index)? {
             IndexOp::TopK => ("TopK", top_k),

@@ -8,7 +8,7 @@
 //! `sobel`, `grayscale`, `threshold` (value from 0 to 1, 0.5), `brightness` (factor, 1.25), `contrast` (factor, 1.5), `invert`.
 //! They are applied in their order. Transparency is left out.
 
-use bb::ext::{SharpenOptions, SobelOptions};
+use bb::ext::{Border, SharpenOptions, SobelOptions};
 use bb::{BackendHandle, DataType, RoundMode, Value};
 use image::{ColorType, ImageReader};
 use std::path::Path;
@@ -30,7 +30,7 @@ fn filtered(x: &Value, filter: &str) -> Result<Value> {
         Some(_) => Err(format!("`{name}` takes no number").into()),
     };
     match name {
-        "blur" => Ok(x.gaussian_blur(or(2.0), "reflect")?),
+        "blur" => Ok(x.gaussian_blur(or(2.0), Border::Reflect)?),
         "sharpen" => Ok(x.sharpen(SharpenOptions { amount: or(1.0), ..Default::default() })?),
         "sobel" => plain(x.sobel(SobelOptions::default())),
         "grayscale" if x.shape().first() == Some(&1) => plain(x.identity()),

@@ -75,7 +75,7 @@ fn step(points: usize) -> Result<ModelTrace, Error> {
         })?;
         let rate = on.host(&[], &[RATE])?;
         let options =
-            AdamOptions { epsilon: 1e-8, epsilon_at: AdamEpsilon::PyTorch.name(), ..AdamOptions::default() };
+            AdamOptions { epsilon: 1e-8, epsilon_at: AdamEpsilon::PyTorch, ..AdamOptions::default() };
         let mut next = [Vec::new(), Vec::new(), Vec::new()];
         let kept = means.iter().zip(squares);
         for ((parameter, gradient), (mean, square)) in parameters.iter().zip(&loss.gradients).zip(kept) {

@@ -21,7 +21,15 @@ pub fn sample_token<B: Ops + ?Sized>(
     on: &B,
     logits: &B::Tensor,
     previous: Option<&B::Tensor>,
-    SampleTokenOptions { temperature, top_k, top_p, repetition_penalty, seed }: SampleTokenOptions,
+    SampleTokenOptions {
+        temperature,
+        top_k,
+        top_p,
+        repetition_penalty,
+        frequency_penalty,
+        presence_penalty,
+        seed,
+    }: SampleTokenOptions,
 ) -> Result<B::Tensor, B::Error> {
     types::take::<B>(OP, logits, types::FLOATS)?;
     let Some((_, rows)) = logits.shape().split_last() else {
@@ -50,7 +58,13 @@ pub fn sample_token<B: Ops + ?Sized>(
         let problem = format!("is {repetition_penalty}, expected more than 0");
         return fail::<B, _>(wrong("repetition_penalty", problem));
     }
-    let numbers = vec![temperature, top_p, repetition_penalty];
+    for (part, penalty) in [("frequency_penalty", frequency_penalty), ("presence_penalty", presence_penalty)]
+    {
+        if !penalty.is_finite() {
+            return fail::<B, _>(wrong(part, format!("is {penalty}, expected a finite number")));
+        }
+    }
+    let numbers = vec![temperature, top_p, repetition_penalty, frequency_penalty, presence_penalty];
     let params = [Param::Floats(numbers.into()), Param::Int(top_k), Param::OptInt(seed)];
     // Greedy choices do not depend on the seed.
     let body = if seed.is_some() || temperature == 0.0 { &DRAWN_OF_SEED } else { &DRAWN };
@@ -63,7 +77,12 @@ pub fn sample_token<B: Ops + ?Sized>(
 struct Sampling {
     temperature: f64,
     top_p: f64,
-    penalty: f64,
+    /// What divides or multiplies the logits of tokens that were there.
+    repetition: f64,
+    /// What is subtracted from them for each time that they were there.
+    frequency: f64,
+    /// What is subtracted from them once.
+    presence: f64,
     top_k: usize,
 }
 
@@ -72,11 +91,12 @@ fn sampled(inputs: &[Option<&TensorData>], params: &[Param<'_>]) -> Result<Vec<T
     let Some(logits) = inputs.first().copied().flatten() else {
         return Err(Error::Operand { op: OP, index: 0, expected: "a tensor" });
     };
-    let &[temperature, top_p, penalty] = take::Floats(OP, params.first())? else {
-        return Err(Error::excluded("three numbers as a parameter of a draw"));
+    let &[temperature, top_p, repetition, frequency, presence] = take::Floats(OP, params.first())? else {
+        return Err(Error::excluded("five numbers as a parameter of a draw"));
     };
     let top_k = usize::try_from(take::Int(OP, params.get(1))?).unwrap_or(usize::MAX);
-    let how = Sampling { temperature, top_p, penalty, top_k: if top_k == 0 { usize::MAX } else { top_k } };
+    let top_k = if top_k == 0 { usize::MAX } else { top_k };
+    let how = Sampling { temperature, top_p, repetition, frequency, presence, top_k };
     let mut random = Mersenne::of(take::OptInt(OP, params.get(2))?);
     let (&count, rows) = logits.shape().split_last().unwrap_or((&0, &[]));
     let previous = inputs.get(1).copied().flatten();
@@ -104,18 +124,21 @@ fn token(logits: &[f64], before: &[i64], how: &Sampling, drawn: f64, row: usize)
         return Err(wrong("logits", format!("has NaN for the token {at} of row {row}")));
     }
     let mut order: Vec<(f64, i64)> = memory::collected(OP, logits.iter().copied().zip(0i64..))?;
-    if how.penalty != 1.0 {
-        let mut seen = before.to_vec();
+    if how.repetition != 1.0 || how.frequency != 0.0 || how.presence != 0.0 {
+        let mut seen = memory::copied(OP, before)?;
         let mut pace = Pace::new();
         seen.sort_unstable_by(|a, b| {
             pace.step(1);
             a.cmp(b)
         });
-        seen.dedup();
-        for token in seen.into_iter().filter(|&token| token >= 0) {
+        for same in seen.chunk_by(|a, b| a == b) {
+            let Some(&token) = same.first().filter(|token| **token >= 0) else { continue };
             let slot = usize::try_from(token).ok().and_then(|token| order.get_mut(token));
             let Some((logit, _)) = slot else { return Err(unknown(token, logits.len(), row)) };
-            *logit = if *logit > 0.0 { *logit / how.penalty } else { *logit * how.penalty };
+            if how.repetition != 1.0 {
+                *logit = if *logit > 0.0 { *logit / how.repetition } else { *logit * how.repetition };
+            }
+            *logit -= how.frequency * same.len() as f64 + how.presence;
         }
     } else if let Some(&token) = before.iter().find(|&&t| usize::try_from(t).is_ok_and(|t| t >= logits.len()))
     {

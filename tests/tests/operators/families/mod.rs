@@ -3,6 +3,7 @@
 //! What NumPy computes of them lies in `tests/families`; `tests/families/make.py` made it, and says by which formulas.
 #![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "tests")]
 
+mod batch;
 mod cases;
 mod refusals;
 mod sampling;

@@ -2,9 +2,10 @@
 
 use super::each;
 use bb::ext::{
-    CachedAttentionOptions, DequantizeOptions, PagedAttentionOptions, QuantizeOptions,
+    Border, CachedAttentionOptions, DequantizeOptions, PagedAttentionOptions, QuantizeOptions,
     QuantizedLinearOptions, SampleTokenOptions, SharpenOptions, SobelOptions,
 };
+use bb::ir::op::Param;
 use bb::{DataType, Error, Value};
 
 /// Expects an error whose text, with its causes, has these words.
@@ -156,9 +157,18 @@ fn products_take_weights_that_fit() {
 fn filters_know_their_words_and_bounds() {
     for on in each() {
         let x = on.zeros(&[3, 4, 4], DataType::F32).unwrap();
-        refused(x.gaussian_blur(1.0, "mirror"), "expected `constant`, `edge`, `reflect` or `wrap`");
+        // By its row, an option that is an enum is text.
+        let by_row = |border: &str| {
+            let params = [Param::Float(1.0), Param::Text(border.to_owned().into())];
+            on.call(bb::ext::ImageOp::GaussianBlur.spec(), &[Some(&x)], &params).map(|mut y| y.remove(0))
+        };
+        refused(by_row("mirror"), "expected `constant`, `edge`, `reflect` or `wrap`, got `mirror`");
+        assert!(by_row("wrap").is_ok());
+        let params = [Param::Text("average".into()), Param::OptInt(None)];
+        let loss = on.call(bb::ext::TrainOp::CrossEntropy.spec(), &[Some(&x), Some(&x), None], &params);
+        refused(loss.map(|mut y| y.remove(0)), "expected `mean`, `sum` or `none`, got `average`");
         for sigma in [-0.5, f64::NAN, f64::INFINITY, 1e300] {
-            refused(x.gaussian_blur(sigma, "edge"), ": sigma ");
+            refused(x.gaussian_blur(sigma, Border::Edge), ": sigma ");
             refused(x.sharpen(SharpenOptions { sigma, ..Default::default() }), ": sigma ");
         }
         refused(
@@ -173,12 +183,14 @@ fn filters_know_their_words_and_bounds() {
             "has 4 channels, expected 1 or 3",
         );
         let row = on.zeros(&[4], DataType::F32).unwrap();
-        for result in [row.gaussian_blur(1.0, "edge"), row.sobel(SobelOptions::default()), row.contrast(2.0)]
+        for result in
+            [row.gaussian_blur(1.0, Border::Edge), row.sobel(SobelOptions::default()), row.contrast(2.0)]
         {
             refused(result, "has rank 1");
         }
         let ints = on.zeros(&[3, 3], DataType::I32).unwrap();
-        let all = [ints.gaussian_blur(1.0, "edge"), ints.invert(), ints.threshold(1.0), ints.brightness(1.0)];
+        let all =
+            [ints.gaussian_blur(1.0, Border::Edge), ints.invert(), ints.threshold(1.0), ints.brightness(1.0)];
         assert!(all.into_iter().all(|result| result.is_err()));
     }
 }

@@ -18,8 +18,7 @@ fn draw(logits: &Value, previous: Option<&Value>, options: SampleTokenOptions) -
 /// Draws as many tokens as there are rows, all from the same logits.
 fn drawn(on: &BackendHandle, logits: &[f32], rows: usize, seed: i64, how: SampleTokenOptions) -> Vec<i64> {
     let all = on.tensor(&[rows, logits.len()], &logits.repeat(rows)).unwrap();
-    let SampleTokenOptions { temperature, top_k, top_p, repetition_penalty, .. } = how;
-    draw(&all, None, SampleTokenOptions { temperature, top_k, top_p, repetition_penalty, seed: Some(seed) })
+    draw(&all, None, SampleTokenOptions { seed: Some(seed), ..how })
 }
 
 /// Logits of which the exponentials are the probabilities 0.4, 0.3, 0.2 and 0.1, out of order.

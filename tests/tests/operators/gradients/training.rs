@@ -32,7 +32,7 @@ fn cross_entropy_reduces_weights_and_ignores() {
     let labels = on.host(&[2], &[2i32, 0]).unwrap();
     let weights = on.host(&[3], &[0.5f64, 1.0, 3.0]).unwrap();
     let get = |reduction: Reduction, weights, ignored| {
-        let options = CrossEntropyOptions { reduction: reduction.name(), ignored };
+        let options = CrossEntropyOptions { reduction, ignored };
         wide(&on.to_host(&on.cross_entropy(&x, &labels, weights, options).unwrap()).unwrap()).unwrap()
     };
     let (a, b) = (-log[0][2], -log[1][0]);
@@ -48,9 +48,6 @@ fn cross_entropy_reduces_weights_and_ignores() {
     near(&wide(&on.to_host(&y).unwrap()).unwrap(), &[a]);
     let far = on.host(&[2], &[2i32, 3]).unwrap();
     assert!(on.cross_entropy(&x, &far, None, CrossEntropyOptions::default()).is_err());
-    let wrong = CrossEntropyOptions { reduction: "average", ..CrossEntropyOptions::default() };
-    let error = on.cross_entropy(&x, &labels, None, wrong).unwrap_err().to_string();
-    assert!(error.contains("`average`, expected `none`, `sum` or `mean`"), "{error}");
     assert!(on.cross_entropy(&labels, &labels, None, CrossEntropyOptions::default()).is_err());
 }
 
@@ -79,7 +76,7 @@ fn probabilities_are_targets_as_in_pytorch() {
                 // The number of losses divides, also with weights.
                 (Reduction::Mean, vec![(losses[0] + losses[1]) / 2.0]),
             ] {
-                let options = CrossEntropyOfProbabilitiesOptions { reduction: reduction.name(), smoothing };
+                let options = CrossEntropyOfProbabilitiesOptions { reduction, smoothing };
                 let y = on.cross_entropy_of_probabilities(&x, &t, operand, options).unwrap();
                 near(&wide(&on.to_host(&y).unwrap()).unwrap(), &expected);
             }
@@ -109,7 +106,7 @@ fn adam_adds_epsilon_where_onnx_or_pytorch_does() {
                 decay: beta1,
                 decay_squares: beta2,
                 epsilon,
-                epsilon_at: at.name(),
+                epsilon_at: at,
                 ..AdamOptions::default()
             };
             let count = on.host(&[], &[i64::from(t)]).unwrap();
@@ -119,8 +116,6 @@ fn adam_adds_epsilon_where_onnx_or_pytorch_does() {
         }
     }
     let x = on.host(&[1], &[0f64]).unwrap();
-    let options = AdamOptions { epsilon_at: "keras", ..AdamOptions::default() };
-    assert!(on.adam(&x, &x, &x, &x, &x, &x, options).unwrap_err().to_string().contains("keras"));
     let two = on.host(&[2], &[0f64; 2]).unwrap();
     assert!(on.adam(&x, &two, &x, &x, &x, &x, AdamOptions::default()).is_err());
 }

@@ -220,6 +220,7 @@ fn written() -> Vec<Call> {
         for weights in [None, Some(())] {
             let weights = || weights.and_then(|()| positive(&[5]));
             add("cross_entropy", vec![floats(&[6, 5]), labels(), weights()], options());
+            add("cross_entropy_with_probabilities", vec![floats(&[6, 5]), labels(), weights()], options());
             add("negative_log_likelihood", vec![floats(&[6, 5]), labels(), weights()], options());
             let smoothed = vec![Param::Text(reduction.into()), Param::Float(0.1)];
             add(

@@ -144,9 +144,10 @@ pub(super) fn scaled(call: &Call<'_>) -> Found {
 
 /// `[b, h, s, d]`, and a bias that broadcasts to `[b, h, s, t]`.
 pub(super) fn attention(call: &Call<'_>) -> Found {
-    let (rows, _) = call.rows_of(0)?;
+    let (rows, shape) = call.rows_of(0)?;
     let alike = (1..3).all(|at| matches!(call.rows_of(at), Ok((other, _)) if other == rows));
-    if rows.axis != 0 || !alike {
+    // The first dimension of operands without a batch is that of the positions.
+    if rows.axis != 0 || !alike || shape.len() != 4 {
         return Err(Mixes::Places);
     }
     let bias = call.operands.get(3).copied().flatten();

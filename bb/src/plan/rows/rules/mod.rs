@@ -218,6 +218,9 @@ fn create(op: CreateOp) -> Option<Class> {
         CreateOp::Empty
         | CreateOp::Eye
         | CreateOp::Linspace
+        | CreateOp::PadBatch
+        | CreateOp::Stack
+        | CreateOp::Unstack
         | CreateOp::Range
         | CreateOp::RandomUniform
         | CreateOp::RandomNormal => return None,

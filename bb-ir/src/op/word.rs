@@ -1,0 +1,81 @@
+//! Parameters that are one of a few words: enums in methods and options, text in lists of parameters and in models.
+
+use super::param::Param;
+use crate::Error;
+
+/// Declares enums of words, and reads them from parameters. A row gives the words of the enum, and its words as messages list them.
+macro_rules! words {
+    ($( $(#[$doc:meta])* $name:ident, $listed:literal { $( $(#[$wdoc:meta])* $word:ident = $text:literal, )+ } )+) => {
+        $(
+            $(#[$doc])*
+            #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+            pub enum $name { $( $(#[$wdoc])* $word, )+ }
+
+            impl $name {
+                /// Every word.
+                pub const ALL: &'static [$name] = &[$( $name::$word, )+];
+
+                /// Returns the text that stands for it in models and in lists of parameters.
+                pub const fn name(self) -> &'static str {
+                    match self { $( $name::$word => $text, )+ }
+                }
+
+                /// Returns what a text stands for, in a parameter of an operation.
+                ///
+                /// # Errors
+                ///
+                /// [`Error::Word`] for another text.
+                pub fn of(op: &'static str, text: &str) -> Result<$name, Error> {
+                    match text {
+                        $( $text => Ok($name::$word), )+
+                        _ => Err(Error::Word { op, expected: $listed, got: text.into() }),
+                    }
+                }
+            }
+        )+
+
+        /// Reads a parameter as the type that a method takes for this kind.
+        #[expect(non_snake_case, reason = "one function per kind, called by the kind's name in table expansions")]
+        pub(crate) mod take {
+            use super::*;
+            $(
+                #[inline]
+                pub fn $name(op: &'static str, param: Option<&Param<'_>>) -> Result<super::$name, Error> {
+                    super::$name::of(op, super::super::param::take::Text(op, param)?)
+                }
+            )+
+        }
+    };
+}
+
+words! {
+    /// How losses become the result of a loss function.
+    Reduction, "`mean`, `sum` or `none`" {
+        /// Their mean, weighted by the weights of the labels.
+        Mean = "mean",
+        /// Their sum.
+        Sum = "sum",
+        /// The losses themselves.
+        None = "none",
+    }
+
+    /// Where Adam adds ε. The root that it divides by belongs to an average of squares, which is too small in the first updates.
+    AdamEpsilon, "`onnx` or `pytorch`" {
+        /// To the root of the average as it is: `√v + ε`. The rate makes up for the first updates.
+        Onnx = "onnx",
+        /// To the root of the corrected average: `√(v / (1 - β₂ᵗ)) + ε`.
+        PyTorch = "pytorch",
+    }
+
+    /// What lies outside of an image.
+    Border, "`constant`, `edge`, `reflect` or `wrap`" {
+        /// Zeros.
+        Constant = "constant",
+        /// The outermost element.
+        Edge = "edge",
+        /// The image mirrored at the outermost element, which is not repeated.
+        Reflect = "reflect",
+        /// The image again.
+        Wrap = "wrap",
+    }
+}

@@ -1,0 +1,102 @@
+//! Batches: tensors that are joined along a new dimension, and taken apart again.
+
+use crate::error::NodePart;
+use crate::ext::{Extent, Ops, fail};
+use crate::{DataType, Error, Tensor};
+use bb_ir::{Axis, memory};
+
+fn wrong(op: &'static str, part: impl Into<NodePart>, problem: String) -> Error {
+    Error::Operator { op: op.to_owned(), part: part.into(), problem }
+}
+
+/// Returns the first of the tensors, after all were compared with it: their ranks and types.
+fn alike<'a, B: Ops + ?Sized>(op: &'static str, xs: &[&'a B::Tensor]) -> Result<&'a B::Tensor, B::Error> {
+    let Some(&first) = xs.first() else {
+        return fail::<B, _>(Error::Operand { op, index: 0, expected: "a tensor" });
+    };
+    for (index, x) in xs.iter().enumerate() {
+        if x.dtype() != first.dtype() {
+            let problem =
+                format!("has the element type {}, expected {} as the first", x.dtype(), first.dtype());
+            return fail::<B, _>(wrong(op, NodePart::Operand(index), problem));
+        }
+        if x.rank() != first.rank() {
+            let problem = format!("has rank {}, expected {} as the first", x.rank(), first.rank());
+            return fail::<B, _>(wrong(op, NodePart::Operand(index), problem));
+        }
+    }
+    Ok(first)
+}
+
+/// Joins tensors of one shape along a new dimension.
+fn joined<B: Ops + ?Sized>(on: &B, xs: &[&B::Tensor], axis: i64) -> Result<B::Tensor, B::Error> {
+    let mut parts = memory::room("stack", xs.len()).map_err(Error::from)?;
+    for x in xs {
+        parts.push(on.unsqueeze(x, &[axis])?);
+    }
+    let parts: Vec<&B::Tensor> = parts.iter().collect();
+    on.concat(&parts, axis)
+}
+
+/// The body of [`Create::stack`](crate::ext::Create::stack).
+pub fn stack<B: Ops + ?Sized>(on: &B, xs: &[&B::Tensor], axis: i64) -> Result<B::Tensor, B::Error> {
+    const OP: &str = "stack";
+    let first = alike::<B>(OP, xs)?;
+    let axis = Axis::new(axis, first.rank() + 1).map_err(Error::from)?.get() as i64;
+    let extents = on.extents(first);
+    for x in xs {
+        if !on.extents(x).iter().zip(&extents).all(|(own, first)| own.equals(first)) {
+            let (left, right) = (first.shape().into(), x.shape().into());
+            return fail::<B, _>(bb_ir::Error::Shapes { op: OP, left, right });
+        }
+    }
+    joined(on, xs, axis)
+}
+
+/// The body of [`Create::unstack`](crate::ext::Create::unstack).
+pub fn unstack<B: Ops + ?Sized>(on: &B, x: &B::Tensor, axis: i64) -> Result<Vec<B::Tensor>, B::Error> {
+    const OP: &str = "unstack";
+    let at = Axis::new(axis, x.rank()).map_err(Error::from)?.get();
+    let count = usize::try_from(on.extent(x, at).number()).unwrap_or(0);
+    if count == 0 {
+        return Ok(Vec::new());
+    }
+    let sizes = memory::filled(OP, 1usize, count).map_err(Error::from)?;
+    let mut results = memory::room(OP, count).map_err(Error::from)?;
+    for part in on.split(x, at as i64, &sizes)? {
+        results.push(on.squeeze(&part, &[at as i64])?);
+    }
+    Ok(results)
+}
+
+/// The body of [`Create::pad_batch`](crate::ext::Create::pad_batch).
+pub fn pad_batch<B: Ops + ?Sized>(
+    on: &B,
+    xs: &[&B::Tensor],
+    axis: i64,
+    value: f64,
+) -> Result<Vec<B::Tensor>, B::Error> {
+    const OP: &str = "pad_batch";
+    let first = alike::<B>(OP, xs)?;
+    if first.dtype() == DataType::String {
+        return fail::<B, _>(bb_ir::Error::Unsupported { op: OP, dtype: DataType::String });
+    }
+    let at = Axis::new(axis, first.rank()).map_err(Error::from)?.get();
+    let number = |extent: &Extent| extent.number();
+    let shapes: Vec<Vec<i64>> = xs.iter().map(|x| on.extents(x).iter().map(number).collect()).collect();
+    let mut greatest = vec![0; first.rank()];
+    for shape in &shapes {
+        greatest.iter_mut().zip(shape).for_each(|(most, own)| *most = (*most).max(*own));
+    }
+    let filler = on.scalar_like(first, value)?;
+    let mut padded = memory::room(OP, xs.len()).map_err(Error::from)?;
+    for (x, shape) in xs.iter().zip(&shapes) {
+        let ends = greatest.iter().zip(shape).map(|(most, own)| most - own);
+        let pads: Vec<i64> = std::iter::repeat_n(0, shape.len()).chain(ends).collect();
+        padded.push(on.pad(x, Some(&filler), &pads, "constant")?);
+    }
+    let padded: Vec<&B::Tensor> = padded.iter().collect();
+    let batch = joined(on, &padded, 0)?;
+    let lengths: Vec<i64> = shapes.iter().map(|shape| shape.get(at).copied().unwrap_or(0)).collect();
+    Ok(vec![batch, on.host(&[xs.len()], &lengths)?])
+}
