@@ -64,7 +64,7 @@ pub use runtime::{
     BackendHandle, BackendRuntime, Backends, Capabilities, CheckedGraph, Declared, Device, DispatchResult,
     ErasedExecutable, LinkedBackend, LinkedBackends, OpenOptions, Registration, Registry, RegistryBuilder,
     Runtime, State, Status, TypedBackend, Value, backend, backend_with, backends, check_threads,
-    most_threads,
+    most_threads, supports_device,
 };
 
 /// Runs the program of the page about limits as a test.

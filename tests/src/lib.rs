@@ -19,3 +19,8 @@ pub struct Readme;
 #[cfg(doctest)]
 #[doc = include_str!("../../bb/docs/training.md")]
 pub struct Training;
+
+/// The programs in the page about services, which run as tests.
+#[cfg(doctest)]
+#[doc = include_str!("../../bb/docs/services.md")]
+pub struct Services;

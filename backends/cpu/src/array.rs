@@ -185,6 +185,20 @@ impl Array {
         }
     }
 
+    /// Returns a pointer to contiguous elements that may be written, as [`sole`](Self::sole) does, also if they are few. `None` for
+    /// strings, and for no elements.
+    pub(crate) fn sole_room(&mut self) -> Option<*mut u8> {
+        if self.0.text.is_some() || self.0.dtype == DataType::String || self.0.len == 0 {
+            return None;
+        }
+        let inner = Arc::get_mut(&mut self.0).filter(|inner| inner.dense)?;
+        match &mut inner.storage {
+            Storage::Pooled(block) if block.is_sole() => Some(block.ptr().wrapping_add(inner.offset)),
+            Storage::Inline(words) => Some(words.as_mut_ptr().cast::<u8>().wrapping_add(inner.offset)),
+            Storage::Pooled(_) | Storage::Adopted(_) => None,
+        }
+    }
+
     /// Turns the array into elements that may be written, without copying them.
     ///
     /// # Errors

@@ -6,6 +6,7 @@ use crate::kernels::op::{Binary, Reduction, Unary};
 use crate::ops::{convert, elementwise, host, join, matmul, power, reduce, views};
 use crate::pool::Pool;
 use crate::prepare;
+use bb::services::{DeviceInfo, DeviceKind};
 use bb::{DataType, Kernel, OpenOptions, PrepareStep, RoundMode, TensorData};
 use std::sync::Arc;
 
@@ -260,6 +261,13 @@ impl bb::Backend for Cpu {
 
     fn prepare(&self, step: &PrepareStep<'_, Array>) -> Result<Option<Box<dyn Kernel<Cpu>>>> {
         prepare::prepare(self, step)
+    }
+
+    fn device_info(&self) -> DeviceInfo {
+        DeviceInfo::new(DeviceKind::Cpu)
+            .with_alignment(crate::pool::ALIGNMENT as u64)
+            .with("instructions", crate::level::level().name())
+            .with("threads", self.threads().to_string())
     }
 
     fn lifecycle(&self) -> Option<&dyn bb::services::Lifecycle> {

@@ -16,6 +16,17 @@ pub(crate) enum Level {
     Avx512 = 3,
 }
 
+impl Level {
+    /// Returns the name, as people call it.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Level::Portable => "portable",
+            Level::Avx2 => "avx2",
+            Level::Avx512 => "avx512",
+        }
+    }
+}
+
 /// Returns the widest level that this processor supports, or the one that tests ask for.
 #[inline]
 pub(crate) fn level() -> Level {

@@ -2,12 +2,16 @@
 
 use crate::array::Array;
 use crate::backend::Cpu;
+use crate::kernels::op::{Binary, Unary};
+use crate::ops::host::sole_bytes;
+use crate::ops::{aligned, duplicate, elementwise};
+use bb::ir::op::{Family, OpSpec, Param};
 use bb::services::{
     ForeignBuffer, HostArguments, HostKernel, KernelCall, KernelFormat, KernelLimits, KernelProblem,
-    KernelSource, Kernels, Lifecycle, LoadedKernel, Memory, MemoryStatistics, PressureCallback, ServiceError,
-    UserKernel,
+    KernelSource, Kernels, Lifecycle, LoadedKernel, Memory, MemoryStatistics, PoolStatistics,
+    PressureCallback, ServiceError, UserKernel,
 };
-use bb::{Backend, TensorData};
+use bb::{Backend, DataType, Primitive, Tensor, TensorData};
 use bb_dlpack::Managed;
 use bytes::Bytes;
 
@@ -68,6 +72,98 @@ impl Memory<Array> for Cpu {
         let managed =
             Managed::new(&data).map_err(|error| ServiceError::Foreign { problem: error.to_string() })?;
         Ok(ForeignBuffer::new(data.dtype(), data.shape(), managed))
+    }
+
+    /// A pool for each size of blocks that has unused ones.
+    fn pools(&self) -> Vec<PoolStatistics> {
+        let sizes = self.pool().kept_by_size();
+        let pool = |(block, bytes): (u64, u64)| {
+            PoolStatistics::new(format!("blocks of {block} bytes"), None, bytes).with_block(block)
+        };
+        sizes.into_iter().map(pool).collect()
+    }
+
+    fn defragment(&self) -> Result<u64, ServiceError> {
+        Err(ServiceError::NotNeeded {
+            what: "defragmentation",
+            reason: "a block of the pool holds one tensor, and is kept for others of its size or given back to the system",
+        })
+    }
+
+    fn allocate(&self, dtype: DataType, shape: &[usize], alignment: u64) -> Result<Array, ServiceError> {
+        let alignment = usize::try_from(alignment).map_err(ServiceError::own)?;
+        aligned(self.pool(), dtype, shape, alignment).map_err(ServiceError::own)
+    }
+
+    fn map(&self, tensor: &Array, body: &mut dyn FnMut(&[u8])) -> Result<(), ServiceError> {
+        let data = self.to_host(tensor).map_err(ServiceError::own)?;
+        body(data.unaligned_bytes().map_err(ServiceError::own)?);
+        Ok(())
+    }
+
+    /// Elements of less than a byte have a byte of their own, so that they cannot be mapped.
+    fn map_mut(&self, tensor: &mut Array, body: &mut dyn FnMut(&mut [u8])) -> Result<(), ServiceError> {
+        if tensor.dtype().is_sub_byte() || tensor.dtype() == DataType::String {
+            return Err(ServiceError::Unsupported { what: "mapping elements that are not of whole bytes" });
+        }
+        if let Some(bytes) = sole_bytes(tensor) {
+            body(bytes);
+            return Ok(());
+        }
+        let mut copy = duplicate(self.pool(), tensor).map_err(ServiceError::own)?;
+        if let Some(bytes) = sole_bytes(&mut copy) {
+            body(bytes);
+        }
+        *tensor = copy;
+        Ok(())
+    }
+
+    /// Element-wise primitives are computed in place.
+    fn call_into(
+        &self,
+        op: &'static OpSpec,
+        inputs: &[Option<&Array>],
+        params: &[Param<'_>],
+        out: &mut Array,
+    ) -> Result<bool, ServiceError> {
+        let primitive = Primitive::from_index(op.index).filter(|_| op.family == Family::Primitive);
+        let (Some(primitive), []) = (primitive, params) else { return Ok(false) };
+        let done = match *inputs {
+            [Some(x)] => match unary(primitive) {
+                Some(op) => elementwise::unary_into(self.pool(), op, x, out),
+                None => return Ok(false),
+            },
+            [Some(a), Some(b)] => match binary(primitive) {
+                Some(op) => elementwise::binary_into(self.pool(), op, [a, b], out),
+                None => return Ok(false),
+            },
+            _ => return Ok(false),
+        };
+        done.map_err(ServiceError::own)
+    }
+}
+
+fn unary(op: Primitive) -> Option<Unary> {
+    match op {
+        Primitive::Neg => Some(Unary::Neg),
+        Primitive::Abs => Some(Unary::Abs),
+        Primitive::Sqrt => Some(Unary::Sqrt),
+        Primitive::Exp => Some(Unary::Exp),
+        Primitive::Log => Some(Unary::Log),
+        _ => None,
+    }
+}
+
+fn binary(op: Primitive) -> Option<Binary> {
+    match op {
+        Primitive::Add => Some(Binary::Add),
+        Primitive::Sub => Some(Binary::Sub),
+        Primitive::Mul => Some(Binary::Mul),
+        Primitive::Div => Some(Binary::Div),
+        Primitive::Equal => Some(Binary::Equal),
+        Primitive::Greater => Some(Binary::Greater),
+        Primitive::Less => Some(Binary::Less),
+        _ => None,
     }
 }
 

@@ -8,7 +8,7 @@ use crate::stream::StreamStats;
 use crate::wgsl::map::{Binary, Unary};
 use crate::wgsl::reduce::Join;
 use crate::{Result, Tensor, WgpuBuilder, WgpuError};
-use bb::services::{Kernels, Lifecycle, Memory};
+use bb::services::{DeviceInfo, DeviceKind, Kernels, Lifecycle, Memory};
 use bb::{
     BackendAttrs, CompletionHandle, ContractResponse, DataType, DataTypes, GraphProto, Primitive, RoundMode,
     TensorData,
@@ -263,6 +263,21 @@ impl bb::Backend for Wgpu {
         own(&self.gpu, "to_host", &[x])?;
         self.gpu.check()?;
         host::read_into(&self.gpu, x, into)
+    }
+
+    fn device_info(&self) -> DeviceInfo {
+        let info = &self.gpu.info;
+        let kind = match info.device_type {
+            wgpu::DeviceType::Cpu => DeviceKind::Cpu,
+            wgpu::DeviceType::DiscreteGpu
+            | wgpu::DeviceType::IntegratedGpu
+            | wgpu::DeviceType::VirtualGpu => DeviceKind::Gpu,
+            wgpu::DeviceType::Other => DeviceKind::Unknown,
+        };
+        DeviceInfo::new(kind)
+            .with_alignment(u64::from(self.gpu.limits.min_storage_buffer_offset_alignment))
+            .with("adapter", info.name.clone())
+            .with("interface", format!("{:?}", info.backend))
     }
 
     fn lifecycle(&self) -> Option<&dyn Lifecycle> {

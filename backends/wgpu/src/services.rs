@@ -85,6 +85,13 @@ impl Memory<Tensor> for Wgpu {
         Ok(())
     }
 
+    fn defragment(&self) -> std::result::Result<u64, ServiceError> {
+        Err(ServiceError::NotNeeded {
+            what: "defragmentation",
+            reason: "each buffer of the pool is an allocation of its own, kept for others of its size or given back",
+        })
+    }
+
     /// Takes a `wgpu::Buffer` of this backend's device with the usages `STORAGE` and `COPY_SRC`, or a [`SharedBuffer`], which
     /// hold one 32-bit word for each element. Nothing is copied.
     fn import(&self, buffer: ForeignBuffer) -> std::result::Result<Tensor, ServiceError> {

@@ -2,7 +2,7 @@
 
 use super::{BackendAttrs, CompletionHandle, ContractResponse, Executable, Kernel, PrepareStep, Tensor};
 use crate::plan::{CompileOptions, Module};
-use crate::services::{Kernels, Lifecycle, Memory};
+use crate::services::{DeviceInfo, Kernels, Lifecycle, Memory};
 use bb_ir::TensorData;
 use bb_ir::proto::GraphProto;
 use std::collections::HashMap;
@@ -184,6 +184,14 @@ macro_rules! contract {
             /// `type_hash`.
             fn materialize_from_wire(&self, type_hash: u64, bytes: Vec<u8>) -> Result<Self::Tensor, Self::Error> {
                 self.constant(&crate::wire::decode(type_hash, bytes)?)
+            }
+
+            /// Returns what the backend says of its device, for [`Capabilities`](crate::Capabilities): its kind, the greatest
+            /// rank of a tensor, the alignment of memory, and what the author adds.
+            ///
+            /// The default says nothing.
+            fn device_info(&self) -> DeviceInfo {
+                DeviceInfo::default()
             }
 
             /// Returns the service that waits for the device and notices its loss, if the backend has one.

@@ -10,6 +10,7 @@ mod executable;
 mod inputs;
 #[cfg(all(test, bb_model))]
 mod model;
+mod own_thread;
 mod paced;
 mod prepare;
 mod run_options;
@@ -29,6 +30,7 @@ pub use executable::{Executable, Port};
 pub(crate) use executable::{by_name, by_position};
 pub use inputs::InputSpec;
 pub(crate) use inputs::tensor_type;
+pub(crate) use own_thread::on_own_thread;
 pub(crate) use prepare::{AskedOperand, KnownExtents};
 pub use prepare::{Kernel, KernelOperand, KernelOperands, PrepareOperand, PrepareStep};
 pub use run_options::{CancelToken, RunOptions};

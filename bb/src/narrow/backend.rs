@@ -328,6 +328,10 @@ impl Backend for NarrowedOn<'_> {
         answer
     }
 
+    fn device_info(&self) -> services::DeviceInfo {
+        self.kernels.device_info()
+    }
+
     fn lifecycle(&self) -> Option<&dyn services::Lifecycle> {
         self.kernels.lifecycle()
     }

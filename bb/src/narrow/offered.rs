@@ -7,10 +7,11 @@ use super::{NarrowTensor, Narrowed, NarrowedOn};
 use crate::Tensor;
 use crate::ext::{ErasedTensor, Owned};
 use crate::services::{
-    ForeignBuffer, KernelCall, KernelLimits, Kernels, LoadedKernel, Memory, MemoryStatistics,
+    ForeignBuffer, KernelCall, KernelLimits, Kernels, LoadedKernel, Memory, MemoryStatistics, PoolStatistics,
     PressureCallback, ServiceError, UserKernel,
 };
 use crate::{Backend, services};
+use bb_ir::DataType;
 
 const LACKING: ServiceError =
     ServiceError::Unsupported { what: "a tensor of an element type that the backend lacks" };
@@ -50,6 +51,30 @@ impl Memory<NarrowTensor> for NarrowedOn<'_> {
     fn export(&self, tensor: &NarrowTensor) -> Result<ForeignBuffer, ServiceError> {
         self.erased_memory()?.export(own(self, tensor)?)
     }
+
+    fn pools(&self) -> Vec<PoolStatistics> {
+        self.device().memory().map(|memory| memory.pools()).unwrap_or_default()
+    }
+
+    fn defragment(&self) -> Result<u64, ServiceError> {
+        self.erased_memory()?.defragment()
+    }
+
+    fn allocate(
+        &self,
+        dtype: DataType,
+        shape: &[usize],
+        alignment: u64,
+    ) -> Result<NarrowTensor, ServiceError> {
+        if self.holding().narrows(dtype) {
+            return Err(LACKING);
+        }
+        Ok(Narrowed::adopt(self.erased_memory()?.allocate(dtype, shape, alignment)?))
+    }
+
+    fn map(&self, tensor: &NarrowTensor, body: &mut dyn FnMut(&[u8])) -> Result<(), ServiceError> {
+        self.erased_memory()?.map(own(self, tensor)?, body)
+    }
 }
 
 impl Kernels<NarrowTensor> for NarrowedOn<'_> {
@@ -84,6 +109,10 @@ impl LoadedKernel<NarrowTensor> for Loaded {
         let inputs: Vec<&ErasedTensor> = inputs.iter().collect();
         let results = self.kernel.run(&KernelCall::new(&inputs, call.outputs, call.immediates, call.grid))?;
         Ok(results.into_iter().map(Narrowed::adopt).collect())
+    }
+
+    fn workgroup(&self) -> Option<[u32; 3]> {
+        self.kernel.workgroup()
     }
 }
 
@@ -122,6 +151,27 @@ impl<B: Backend> Memory<ErasedTensor> for Owned<B> {
     fn export(&self, tensor: &ErasedTensor) -> Result<ForeignBuffer, ServiceError> {
         self.typed_memory()?.export(typed(tensor)?)
     }
+
+    fn pools(&self) -> Vec<PoolStatistics> {
+        self.backend.memory().map(|memory| memory.pools()).unwrap_or_default()
+    }
+
+    fn defragment(&self) -> Result<u64, ServiceError> {
+        self.typed_memory()?.defragment()
+    }
+
+    fn allocate(
+        &self,
+        dtype: DataType,
+        shape: &[usize],
+        alignment: u64,
+    ) -> Result<ErasedTensor, ServiceError> {
+        Ok(ErasedTensor::new(self.typed_memory()?.allocate(dtype, shape, alignment)?))
+    }
+
+    fn map(&self, tensor: &ErasedTensor, body: &mut dyn FnMut(&[u8])) -> Result<(), ServiceError> {
+        self.typed_memory()?.map(typed(tensor)?, body)
+    }
 }
 
 impl<B: Backend> Kernels<ErasedTensor> for Owned<B> {
@@ -144,5 +194,9 @@ impl<T: Tensor> LoadedKernel<ErasedTensor> for Typed<T> {
         let inputs: Vec<&T> = call.inputs.iter().map(|x| typed(x)).collect::<Result<_, _>>()?;
         let results = self.0.run(&KernelCall::new(&inputs, call.outputs, call.immediates, call.grid))?;
         Ok(results.into_iter().map(ErasedTensor::new).collect())
+    }
+
+    fn workgroup(&self) -> Option<[u32; 3]> {
+        self.0.workgroup()
     }
 }

@@ -16,6 +16,24 @@ pub(super) fn erase<T: Tensor>(owner: BackendId, tensor: T) -> Value {
     Value::new(tensor.erase(), owner)
 }
 
+/// A tensor without elements, which stands where another is changed.
+struct Nothing;
+
+impl crate::SlotValue for Nothing {
+    fn dtype(&self) -> bb_ir::DataType {
+        bb_ir::DataType::U8
+    }
+
+    fn shape(&self) -> &[usize] {
+        &[0]
+    }
+}
+
+/// Returns a value without a tensor. It restores to nothing.
+pub(super) fn nothing(owner: BackendId) -> Value {
+    Value::new(std::sync::Arc::new(Nothing), owner)
+}
+
 /// Erases the results of an operation.
 #[inline]
 pub(super) fn erase_all<T: Tensor>(owner: BackendId, mut tensors: Outputs<T>) -> Outputs<Value> {
@@ -129,8 +147,8 @@ pub(super) fn contain<R>(
 ) -> Result<R, Error> {
     // The result type is the same throughout, so that results are moved as rarely as possible.
     let result = catch(body).unwrap_or_else(|message| Err(panicked(counters, owner, op, message)));
-    if result.is_err() {
-        counters.failed();
+    if let Err(error) = &result {
+        counters.failed(error);
     }
     result
 }

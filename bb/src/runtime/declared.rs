@@ -110,6 +110,8 @@ pub struct Registration {
     pub options: &'static [OpenOption],
     /// Constructs the backend and starts it.
     pub open: fn(&OpenOptions) -> Result<Arc<dyn BackendRuntime>, Error>,
+    /// Whether the backend lists its devices. If it does not, it takes any name of a device, if it takes one.
+    pub lists_devices: bool,
     /// Lists the devices of the backend, sorted by name.
     pub devices: fn() -> Result<Vec<Device>, Error>,
 }
@@ -123,6 +125,7 @@ impl Registration {
             path: B::PATH,
             options: B::OPTIONS,
             open: Runtime::<B>::open_with,
+            lists_devices: B::LISTS_DEVICES,
             devices: super::open::devices::<B>,
         }
     }

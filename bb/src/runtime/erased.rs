@@ -1,14 +1,13 @@
 //! The interface between the engine and a backend: every call, without the type of the backend.
 
 use super::answers::Answers;
-use super::{BackendId, Capabilities, CheckedGraph, OfferedServices, Status, Value};
+use super::{BackendId, Capabilities, CheckedGraph, OfferedServices, State, Status, Value};
 use crate::contract::{by_name, by_output, by_position};
 use crate::onnx::OnnxValue;
 use crate::plan::Profile;
 use crate::services::Fingerprint;
 use crate::{
-    BackendAttrs, CompileOptions, Completer, CompletionHandle, ContractResponse, Error, Module, Outputs,
-    Port, ResultBuffer, RunOptions,
+    BackendAttrs, CompileOptions, ContractResponse, Error, Module, Outputs, Port, ResultBuffer, RunOptions,
 };
 use bb_ir::TensorData;
 use bb_ir::op::{AtomicOpsetDecl, OpSpec, Param};
@@ -16,7 +15,7 @@ use bb_ir::proto::GraphProto;
 use std::any::Any;
 use std::collections::HashMap;
 use std::path::Path;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 /// The results of one operation, or its error.
 pub type DispatchResult = Result<Outputs<Value>, Error>;
@@ -138,8 +137,11 @@ pub trait BackendRuntime: OfferedServices + Any {
     /// Returns the backend's answers to the calls that were tried.
     fn answers(&self) -> &Answers;
 
-    /// Returns the counters and the state.
+    /// Returns the counters and the state, the last error, and the memory in use.
     fn status(&self) -> Status;
+
+    /// Returns the state.
+    fn state(&self) -> State;
 
     /// Makes the backend ready. The first call does this, too.
     fn initialize(&self);
@@ -236,34 +238,10 @@ pub trait ErasedExecutable: Send + Sync {
     where
         Self: 'static,
     {
-        let run = Arc::new(move || {
+        crate::contract::on_own_thread(move || {
             let inputs: Vec<Option<&Value>> = inputs.iter().map(Option::as_ref).collect();
             self.run(&inputs)
-        });
-        let (answer, completer) = CompletionHandle::new().later();
-        let waiting = Arc::new(Mutex::new(Some(completer)));
-        let given_up = {
-            let waiting = waiting.clone();
-            move || {
-                waiting
-                    .lock()
-                    .unwrap_or_else(PoisonError::into_inner)
-                    .as_ref()
-                    .is_none_or(Completer::is_abandoned)
-            }
-        };
-        let options = RunOptions::current().with_watch(given_up);
-        let there = run.clone();
-        let started = std::thread::Builder::new().name("bb-run".to_owned()).spawn(move || {
-            let result = options.within(|| RunOptions::check_current().and_then(|()| there()));
-            if let Some(completer) = waiting.lock().unwrap_or_else(PoisonError::into_inner).take() {
-                completer.complete(result);
-            }
-        });
-        match started {
-            Ok(_) => answer,
-            Err(_) => ContractResponse::Now(run()),
-        }
+        })
     }
 
     /// Runs the graph with inputs by name; the result has the outputs by name.

@@ -45,6 +45,7 @@ fn registry() -> Registry {
         path: "",
         options: &[],
         open,
+        lists_devices: false,
         devices: || Ok(Vec::new()),
     };
     Registry::builder()

@@ -3,12 +3,14 @@
 use super::erased::Sealed;
 use super::{BackendRuntime, Runtime, Value, bridge};
 use crate::services::{
-    ForeignBuffer, KernelCall, KernelLimits, KernelProblem, Kernels, LoadedKernel, Memory, MemoryStatistics,
-    OutputSpec, PressureCallback, Service, ServiceError, UserKernel, check_call, check_kernel,
+    ForeignBuffer, KernelCall, KernelInfo, KernelLimits, KernelProblem, Kernels, LoadedKernel, Memory,
+    MemoryStatistics, OutputSpec, PoolStatistics, PressureCallback, Service, ServiceError, UserKernel,
+    check_call, check_kernel,
 };
 use crate::sync::RwLock;
 use crate::{Backend, Error, Tensor};
-use bb_ir::Shape;
+use bb_ir::op::{OpSpec, Param};
+use bb_ir::{DataType, Shape};
 use std::collections::BTreeMap;
 use std::sync::{Arc, PoisonError};
 
@@ -16,7 +18,8 @@ use std::sync::{Arc, PoisonError};
 /// call.
 ///
 /// Every method returns [`Error::NoService`] if the backend does not have the service, and [`Error::Service`] with the
-/// service's own error; a panic becomes [`Error::Panicked`].
+/// service's own error; a panic becomes [`Error::Panicked`]. The methods that return whether something was done return false if
+/// the backend does not offer it. They take ranges that lie within their tensors, none of which is of strings.
 #[expect(
     missing_docs,
     clippy::missing_errors_doc,
@@ -30,6 +33,30 @@ pub trait OfferedServices: Sealed + Send + Sync {
     fn set_pressure_callback(&self, callback: Option<PressureCallback>) -> Result<(), Error>;
     fn import(&self, buffer: ForeignBuffer) -> Result<Value, Error>;
     fn export(&self, value: &Value) -> Result<ForeignBuffer, Error>;
+    fn pools(&self) -> Result<Vec<PoolStatistics>, Error>;
+    fn defragment(&self) -> Result<u64, Error>;
+    fn allocate(&self, dtype: DataType, shape: &[usize], alignment: u64) -> Result<Value, Error>;
+    fn map(&self, value: &Value, body: &mut dyn FnMut(&[u8])) -> Result<bool, Error>;
+    fn map_mut(&self, value: &mut Value, body: &mut dyn FnMut(&mut [u8])) -> Result<bool, Error>;
+    fn read_at(&self, value: &Value, offset: usize, into: &mut [u8]) -> Result<bool, Error>;
+    fn write_at(&self, value: &mut Value, offset: usize, bytes: &[u8]) -> Result<bool, Error>;
+    fn copy_at(
+        &self,
+        from: &Value,
+        from_offset: usize,
+        to: &mut Value,
+        to_offset: usize,
+        count: usize,
+    ) -> Result<bool, Error>;
+    fn copy_within(&self, value: &mut Value, from: usize, to: usize, count: usize) -> Result<bool, Error>;
+    fn call_into(
+        &self,
+        op: &'static OpSpec,
+        inputs: &[Option<&Value>],
+        params: &[Param<'_>],
+        out: &mut Value,
+    ) -> Result<bool, Error>;
+    fn kernel_info(&self, name: &str) -> Result<KernelInfo, Error>;
     fn kernel_limits(&self) -> Result<KernelLimits, Error>;
     fn loaded_kernels(&self) -> Result<Vec<String>, Error>;
     fn load_kernel(&self, kernel: UserKernel) -> Result<(), Error>;
@@ -98,6 +125,39 @@ impl<B: Backend + 'static> Runtime<B> {
         })
     }
 
+    /// Calls a part of the service of memory on tensors. Returns false if the backend does not offer it.
+    fn part(
+        &self,
+        op: &'static str,
+        body: impl FnOnce(&dyn Memory<B::Tensor>) -> Result<bool, ServiceError>,
+    ) -> Result<bool, Error> {
+        self.enter(op, || {
+            let Some(memory) = self.backend.memory() else { return Ok(false) };
+            match body(memory) {
+                Err(ServiceError::Unsupported { .. }) => Ok(false),
+                done => done.map_err(|error| self.service_failure(Service::Memory, error)),
+            }
+        })
+    }
+
+    /// Calls a part of the service of memory that changes a tensor. Meanwhile the value does not hold the tensor, so that the
+    /// backend can change it in place if nobody else holds it.
+    fn change(
+        &self,
+        op: &'static str,
+        value: &mut Value,
+        body: impl FnOnce(&dyn Memory<B::Tensor>, &mut B::Tensor) -> Result<bool, ServiceError>,
+    ) -> Result<bool, Error> {
+        let mut tensor: B::Tensor = self.enter(op, || {
+            let tensor = bridge::restore(op, self.owner(), value)?;
+            drop(std::mem::replace(value, bridge::nothing(self.owner())));
+            Ok(tensor)
+        })?;
+        let changed = self.part(op, |memory| body(memory, &mut tensor));
+        *value = bridge::contain(&self.counters, self.owner(), op, || Ok(self.erase(tensor)))?;
+        changed
+    }
+
     fn with_kernels<R>(
         &self,
         op: &'static str,
@@ -146,6 +206,77 @@ impl<B: Backend + 'static> OfferedServices for Runtime<B> {
             let tensor: B::Tensor = bridge::restore("export", self.owner(), value)?;
             let memory = self.offered(Service::Memory, self.backend.memory())?;
             memory.export(&tensor).map_err(|error| self.service_failure(Service::Memory, error))
+        })
+    }
+
+    fn pools(&self) -> Result<Vec<PoolStatistics>, Error> {
+        self.with_memory("pools", |memory| Ok(memory.pools()))
+    }
+
+    fn defragment(&self) -> Result<u64, Error> {
+        self.with_memory("defragment", |memory| memory.defragment())
+    }
+
+    fn allocate(&self, dtype: DataType, shape: &[usize], alignment: u64) -> Result<Value, Error> {
+        let _running = self.counters.begin(self.owner())?;
+        self.with_memory("allocate", |memory| Ok(self.erase(memory.allocate(dtype, shape, alignment)?)))
+    }
+
+    fn map(&self, value: &Value, body: &mut dyn FnMut(&[u8])) -> Result<bool, Error> {
+        let tensor = self.restore(value)?;
+        self.part("map", |memory| memory.map(&tensor, body).map(|()| true))
+    }
+
+    fn map_mut(&self, value: &mut Value, body: &mut dyn FnMut(&mut [u8])) -> Result<bool, Error> {
+        self.change("map_mut", value, |memory, tensor| memory.map_mut(tensor, body).map(|()| true))
+    }
+
+    fn read_at(&self, value: &Value, offset: usize, into: &mut [u8]) -> Result<bool, Error> {
+        let tensor = self.restore(value)?;
+        self.part("read_at", |memory| memory.read_at(&tensor, offset, into).map(|()| true))
+    }
+
+    fn write_at(&self, value: &mut Value, offset: usize, bytes: &[u8]) -> Result<bool, Error> {
+        self.change("write_at", value, |memory, tensor| memory.write_at(tensor, offset, bytes).map(|()| true))
+    }
+
+    fn copy_at(
+        &self,
+        from: &Value,
+        from_offset: usize,
+        to: &mut Value,
+        to_offset: usize,
+        count: usize,
+    ) -> Result<bool, Error> {
+        let source = self.restore(from)?;
+        self.change("copy_at", to, |memory, tensor| {
+            memory.copy_at(&source, from_offset, tensor, to_offset, count).map(|()| true)
+        })
+    }
+
+    fn copy_within(&self, value: &mut Value, from: usize, to: usize, count: usize) -> Result<bool, Error> {
+        self.change("copy_within", value, |memory, tensor| {
+            memory.copy_within(tensor, from, to, count).map(|()| true)
+        })
+    }
+
+    fn call_into(
+        &self,
+        op: &'static OpSpec,
+        inputs: &[Option<&Value>],
+        params: &[Param<'_>],
+        out: &mut Value,
+    ) -> Result<bool, Error> {
+        let restore = |x: &Option<&Value>| x.map(|x| self.restore(x)).transpose();
+        let operands = inputs.iter().map(restore).collect::<Result<Vec<Option<B::Tensor>>, Error>>()?;
+        let operands: Vec<Option<&B::Tensor>> = operands.iter().map(Option::as_ref).collect();
+        self.change(op.method, out, |memory, out| memory.call_into(op, &operands, params, out))
+    }
+
+    fn kernel_info(&self, name: &str) -> Result<KernelInfo, Error> {
+        self.with_kernels("kernel_info", |_| match self.loaded.find(name) {
+            Some(kernel) => Ok(KernelInfo::of(&kernel.declared, kernel.compiled.workgroup())),
+            None => Err(refused(name, KernelProblem::Unknown { loaded: self.loaded.names() })),
         })
     }
 

@@ -265,7 +265,7 @@ pub(super) fn devices<B: Declared>() -> Result<Vec<Device>, Error> {
 }
 
 /// Refuses a device name that is empty or contains white space or control characters.
-fn check_name(backend: &'static str, device: &str) -> Result<(), Error> {
+pub(super) fn check_name(backend: &'static str, device: &str) -> Result<(), Error> {
     match device.is_empty() || device.contains(|c: char| c.is_whitespace() || c.is_control()) {
         true => Err(Error::DeviceName { backend, device: device.to_owned() }),
         false => Ok(()),

@@ -105,6 +105,7 @@ impl RegistryBuilder {
             path: handle.runtime().path(),
             options: &[],
             open: |_| Err(Error::Abandoned),
+            lists_devices: false,
             devices: || Ok(Vec::new()),
         };
         self.running.push((registration, handle));
@@ -193,6 +194,39 @@ impl Registry {
             Some(slot) => slot.open(&options),
             None => Err(unknown(name, self.entries().map(|entry| entry.name))),
         }
+    }
+
+    /// Tells whether [`backend`](Self::backend) would find a backend of this name, and of the device behind a colon. It opens
+    /// nothing, so that a backend which is found may still be unavailable.
+    ///
+    /// A device that a backend cannot list is not supported; if a backend takes any name of a device and lists none, each is.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// assert!(!bb::Registry::global().supports_device("tpu:0"));
+    /// ```
+    pub fn supports_device(&self, name: &str) -> bool {
+        if self.check().is_err() {
+            return false;
+        }
+        if self.slot(name).is_some() {
+            return true;
+        }
+        let Some((backend, device)) = name.split_once(':') else { return false };
+        let Some(Slot { registration, .. }) = self.slot(backend) else { return false };
+        if !registration.options.contains(&OpenOption::Device)
+            || open::check_name(registration.name, device).is_err()
+        {
+            return false;
+        }
+        if !registration.lists_devices {
+            return true;
+        }
+        let Ok(devices) = (registration.devices)() else { return false };
+        // As `backend` finds it: by its name, or by its position.
+        devices.iter().any(|known| known.name == device)
+            || device.parse::<usize>().is_ok_and(|position| position < devices.len())
     }
 
     fn slot(&self, name: &str) -> Option<&Slot> {
@@ -295,7 +329,7 @@ pub(super) fn unknown(name: &str, linked: impl Iterator<Item = &'static str> + C
 
 /// Tells whether an instance accepts calls.
 fn is_usable(handle: &BackendHandle) -> bool {
-    handle.runtime().status().state != State::ShutDown && !handle.runtime().is_lost()
+    handle.runtime().state() != State::ShutDown && !handle.runtime().is_lost()
 }
 
 /// Returns the linked backend called `name`; the program has one instance of it. `gpu:1` is one of its
@@ -315,6 +349,12 @@ pub fn backend(name: &str) -> Result<BackendHandle, Error> {
 /// The errors of [`Registry::backend_with`].
 pub fn backend_with(name: &str, options: &OpenOptions) -> Result<BackendHandle, Error> {
     Registry::global().backend_with(name, options)
+}
+
+/// Tells whether [`backend`] would find a linked backend of this name, and of the device behind a colon, as in `gpu:1`. It
+/// opens nothing; see [`Registry::supports_device`].
+pub fn supports_device(name: &str) -> bool {
+    Registry::global().supports_device(name)
 }
 
 /// Lists the linked backends by name, including unavailable ones.

@@ -246,7 +246,8 @@ impl<B: Backend + 'static> Runtime<B> {
     }
 
     fn opset(&self, family: Family, ops: Vec<&'static OpSpec>) -> AtomicOpsetDecl {
-        let native = |index| self.capabilities().is_native(family, index);
+        let natives = self.families.iter().find(|table| table.family() == family).map(FamilyTable::native);
+        let native = |index| family == Family::Primitive || natives.is_some_and(|set| set.contains(index));
         AtomicOpsetDecl {
             family,
             ops: ops.into_iter().map(|spec| AtomicOpDecl { spec, native: native(spec.index) }).collect(),
@@ -448,6 +449,7 @@ impl<B: Backend + 'static> BackendRuntime for Runtime<B> {
         Capabilities {
             families: self.families.iter().map(|t| (t.family(), t.native())).collect(),
             types: self.backend.types(),
+            device: bridge::catch(|| self.backend.device_info()).unwrap_or_default(),
         }
     }
 
@@ -498,7 +500,16 @@ impl<B: Backend + 'static> BackendRuntime for Runtime<B> {
 
     fn status(&self) -> Status {
         let ask = || self.backend.lifecycle().and_then(|lifecycle| lifecycle.queued());
-        Status { queued: bridge::catch(ask).ok().flatten(), ..self.counters.status() }
+        let count = || self.backend.memory().map(|memory| memory.statistics());
+        Status {
+            queued: bridge::catch(ask).ok().flatten(),
+            memory: bridge::catch(count).ok().flatten(),
+            ..self.counters.status()
+        }
+    }
+
+    fn state(&self) -> State {
+        self.counters.state()
     }
 
     fn initialize(&self) {
@@ -516,7 +527,7 @@ impl<B: Backend + 'static> BackendRuntime for Runtime<B> {
     }
 
     fn is_lost(&self) -> bool {
-        self.find_lost().is_some() || self.counters.status().state == State::Lost
+        self.find_lost().is_some() || self.counters.state() == State::Lost
     }
 
     fn synchronize(&self) -> Result<(), Error> {

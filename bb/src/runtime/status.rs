@@ -4,7 +4,8 @@
 
 use super::BackendId;
 use super::counter::{Call, Counter};
-use crate::ext::OpSet;
+use crate::ext::{LlmOp, OpSet};
+use crate::services::{DeviceInfo, MemoryStatistics};
 use crate::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
 use crate::sync::{Condvar, Mutex, sleep};
 use bb_ir::DataTypes;
@@ -20,6 +21,8 @@ pub struct Capabilities {
     pub families: Vec<(Family, OpSet)>,
     /// The element types that the backend has.
     pub types: DataTypes,
+    /// What the backend says of its device: its kind, the greatest rank, the alignment, and what the author adds.
+    pub device: DeviceInfo,
 }
 
 impl Capabilities {
@@ -28,10 +31,15 @@ impl Capabilities {
         family == Family::Primitive
             || self.families.iter().any(|(f, set)| *f == family && set.contains(index))
     }
+
+    /// Tells whether the backend has a kernel for attention ([`Llm::attention`](crate::ext::Llm::attention)).
+    pub fn has_native_attention(&self) -> bool {
+        self.is_native(Family::Llm, LlmOp::Attention as u16)
+    }
 }
 
 /// Counters and state of a backend since it was opened.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Status {
     /// The state.
@@ -47,6 +55,10 @@ pub struct Status {
     pub pending: u64,
     /// The number of submissions that the device has not finished; `None` if the backend does not know.
     pub queued: Option<u64>,
+    /// The last error of a call, with its causes; `None` if no call failed. A later call that succeeds does not clear it.
+    pub last_error: Option<Arc<str>>,
+    /// The memory in use; `None` if the backend does not offer the service.
+    pub memory: Option<MemoryStatistics>,
 }
 
 /// The state of a running backend.
@@ -76,6 +88,7 @@ pub(super) struct Counters {
     idle: Condvar,
     /// Why the device is lost.
     reason: OnceLock<String>,
+    last_error: Mutex<Option<Arc<str>>>,
     /// Whether a call of `shut_down` has drained the backend.
     drained: AtomicBool,
 }
@@ -117,9 +130,12 @@ impl Counters {
         self.uncounted.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Counts a failed call.
-    pub(super) fn failed(&self) {
+    /// Counts a failed call, and keeps its error as text.
+    #[cold]
+    pub(super) fn failed(&self, error: &crate::Error) {
         self.failures.fetch_add(1, Ordering::Relaxed);
+        let text: Arc<str> = crate::error::causes(error).into();
+        *self.last_error.lock().unwrap_or_else(PoisonError::into_inner) = Some(text);
     }
 
     /// Counts a panic.
@@ -168,21 +184,28 @@ impl Counters {
         }
     }
 
+    /// Returns the state.
+    pub(super) fn state(&self) -> State {
+        match self.lifecycle.load(Ordering::Relaxed) {
+            CREATED => State::Created,
+            READY => State::Ready,
+            LOST => State::Lost,
+            _ => State::ShutDown,
+        }
+    }
+
     /// Returns counters and state.
     pub(super) fn status(&self) -> Status {
         let read = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
         Status {
-            state: match self.lifecycle.load(Ordering::Relaxed) {
-                CREATED => State::Created,
-                READY => State::Ready,
-                LOST => State::Lost,
-                _ => State::ShutDown,
-            },
+            state: self.state(),
             calls: self.calls.begun().saturating_sub(read(&self.uncounted)),
             failures: read(&self.failures),
             panics: read(&self.panics),
             pending: *self.pending.lock().unwrap_or_else(PoisonError::into_inner),
             queued: None,
+            last_error: self.last_error.lock().unwrap_or_else(PoisonError::into_inner).clone(),
+            memory: None,
         }
     }
 }

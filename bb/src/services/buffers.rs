@@ -1,10 +1,13 @@
 //! Buffers by number, for callers that cannot hold a [`Value`], such as those of another language.
 
+mod calls;
+mod transfers;
+
 use crate::{BackendHandle, Error, Value};
 use bb_ir::{DataType, Shape, TensorData};
-use bytes::Bytes;
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::thread::{self, ThreadId};
 
 /// The number of a buffer in a [`Buffers`]. It is not reused: the number of a freed buffer stays wrong for ever.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -49,6 +52,39 @@ pub enum BufferFault {
         got: usize,
     },
 
+    /// The bytes are not all in the buffer.
+    #[error("the bytes {offset} to {end} are not all in a buffer of {size} bytes", end = .offset.saturating_add(*.count))]
+    Range {
+        /// The first of the bytes.
+        offset: usize,
+        /// How many they are.
+        count: usize,
+        /// The size of the buffer.
+        size: usize,
+    },
+
+    /// The result of an operation is not what its buffer holds.
+    #[error("result {index} is {got}, and its buffer holds {expected}")]
+    Output {
+        /// The number of the result.
+        index: usize,
+        /// The element type and shape of the buffer.
+        expected: String,
+        /// The element type and shape of the result.
+        got: String,
+    },
+
+    /// An alignment is no power of two.
+    #[error("an alignment of {got} bytes; expected a power of two")]
+    Alignment {
+        /// The alignment.
+        got: u64,
+    },
+
+    /// A function that has mapped the buffer uses it by its number.
+    #[error("the function that has mapped the buffer uses it")]
+    Mapped,
+
     /// The elements are strings, which have no bytes of a fixed number.
     #[error("buffers of strings have no bytes")]
     Strings,
@@ -63,6 +99,10 @@ struct Place {
     /// How often the place was freed.
     generation: u32,
     value: Option<Value>,
+    /// The thread that changes the tensor now. Others wait for it.
+    taken: Option<ThreadId>,
+    /// Whether the memory stays where it is, because the caller asked for an alignment.
+    placed: bool,
 }
 
 #[derive(Default)]
@@ -94,6 +134,27 @@ pub struct Buffers {
     on: BackendHandle,
     id: u32,
     table: Mutex<Table>,
+    /// Told when a thread has changed a tensor.
+    given_back: Condvar,
+}
+
+/// A tensor that a thread takes out of its place to change it. It goes back when this is dropped.
+struct Taken<'a> {
+    from: &'a Buffers,
+    index: u32,
+    value: Option<Value>,
+}
+
+impl Drop for Taken<'_> {
+    fn drop(&mut self) {
+        let mut table = self.from.table();
+        if let Some(place) = table.places.get_mut(self.index as usize) {
+            place.taken = None;
+            place.value = self.value.take();
+        }
+        drop(table);
+        self.from.given_back.notify_all();
+    }
 }
 
 impl std::fmt::Debug for Buffers {
@@ -106,17 +167,22 @@ impl Buffers {
     /// Makes an empty table for a running backend.
     pub fn new(on: BackendHandle) -> Buffers {
         static NEXT: AtomicU32 = AtomicU32::new(0);
-        Buffers { on, id: NEXT.fetch_add(1, Ordering::Relaxed), table: Mutex::default() }
+        Buffers {
+            on,
+            id: NEXT.fetch_add(1, Ordering::Relaxed),
+            table: Mutex::default(),
+            given_back: Condvar::new(),
+        }
     }
 
-    fn table(&self) -> std::sync::MutexGuard<'_, Table> {
+    fn table(&self) -> MutexGuard<'_, Table> {
         self.table.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Returns the number of buffers.
     pub fn len(&self) -> usize {
         let table = self.table();
-        table.places.iter().filter(|place| place.value.is_some()).count()
+        table.places.iter().filter(|place| place.value.is_some() || place.taken.is_some()).count()
     }
 
     /// Tells whether there is no buffer.
@@ -132,7 +198,19 @@ impl Buffers {
     pub fn alloc(&self, dtype: DataType, shape: &[usize]) -> Result<BufferId, Error> {
         let bytes = size(dtype, shape)?;
         let zeros = TensorData::zeros(dtype, shape, bytes)?;
-        Ok(self.insert(self.on.runtime().constant(&zeros)?))
+        Ok(self.insert(self.on.runtime().constant(&zeros)?, false))
+    }
+
+    /// Makes a buffer of zeros whose memory begins at a multiple of `alignment`, and stays where it is until the buffer is freed.
+    ///
+    /// Units: `alignment` counts bytes.
+    ///
+    /// # Errors
+    ///
+    /// As [`alloc`](Self::alloc); [`BufferFault::Alignment`] if `alignment` is no power of two; [`Error::NoService`] and
+    /// [`Error::Service`] if the backend does not align memory so.
+    pub fn alloc_aligned(&self, dtype: DataType, shape: &[usize], alignment: u64) -> Result<BufferId, Error> {
+        Ok(self.insert(self.on.memory()?.allocate(dtype, shape, alignment)?, true))
     }
 
     /// Gives a number to a tensor, which must be of this backend.
@@ -145,33 +223,50 @@ impl Buffers {
             let (expected, got) = (self.on.owner(), value.owner());
             return Err(Error::ForeignTensor { op: "put", expected, got });
         }
-        Ok(self.insert(value))
+        Ok(self.insert(value, false))
     }
 
-    fn insert(&self, value: Value) -> BufferId {
+    fn insert(&self, value: Value, placed: bool) -> BufferId {
         let mut table = self.table();
         if let Some(index) = table.free.pop()
             && let Some(place) = table.places.get_mut(index as usize)
         {
             place.value = Some(value);
+            place.placed = placed;
             return BufferId { table: self.id, index, generation: place.generation };
         }
         let index = table.places.len() as u32;
-        table.places.push(Place { generation: 0, value: Some(value) });
+        table.places.push(Place { generation: 0, value: Some(value), taken: None, placed });
         BufferId { table: self.id, index, generation: 0 }
     }
 
-    /// Calls `body` with the tensor of a buffer, while the table is locked.
-    fn with<R>(&self, id: BufferId, body: impl FnOnce(&mut Value) -> R) -> Result<R, Error> {
+    /// Calls `body` with the place of a buffer, while the table is locked. If a thread changes the tensor, waits until it has.
+    fn with<R>(&self, id: BufferId, body: impl FnOnce(&mut Place) -> R) -> Result<R, Error> {
         let mut table = self.table();
         let fault = |fault| Err(Error::BufferFault(fault));
-        let Some(place) = table.places.get_mut(id.index as usize).filter(|_| id.table == self.id) else {
-            return fault(BufferFault::Foreign);
-        };
-        match &mut place.value {
-            Some(value) if place.generation == id.generation => Ok(body(value)),
-            _ => fault(BufferFault::Freed),
+        loop {
+            let Some(place) = table.places.get_mut(id.index as usize).filter(|_| id.table == self.id) else {
+                return fault(BufferFault::Foreign);
+            };
+            if place.generation != id.generation {
+                return fault(BufferFault::Freed);
+            }
+            match (&place.value, place.taken) {
+                (_, Some(by)) if by == thread::current().id() => return fault(BufferFault::Mapped),
+                (_, Some(_)) => table = self.given_back.wait(table).unwrap_or_else(PoisonError::into_inner),
+                (Some(_), None) => return Ok(body(place)),
+                (None, None) => return fault(BufferFault::Freed),
+            }
         }
+    }
+
+    /// Takes the tensor of a buffer out, so that it can be changed in place.
+    fn take(&self, id: BufferId) -> Result<Taken<'_>, Error> {
+        let value = self.with(id, |place| {
+            place.taken = Some(thread::current().id());
+            place.value.take()
+        })?;
+        Ok(Taken { from: self, index: id.index, value })
     }
 
     /// Returns the tensor of a buffer. It stays as it is if the buffer is written or freed later.
@@ -180,7 +275,8 @@ impl Buffers {
     ///
     /// [`Error::BufferFault`].
     pub fn value(&self, id: BufferId) -> Result<Value, Error> {
-        self.with(id, |value| value.clone())
+        let value = self.with(id, |place| place.value.clone())?;
+        value.ok_or(Error::BufferFault(BufferFault::Freed))
     }
 
     /// Replaces the elements of a buffer, which are in row-major order as in [`TensorData`].
@@ -190,15 +286,11 @@ impl Buffers {
     /// [`Error::BufferFault`], among others if the number of bytes is wrong; the backend's own errors. Then the buffer keeps
     /// its elements.
     pub fn write(&self, id: BufferId, bytes: &[u8]) -> Result<(), Error> {
-        let BufferMeta { dtype, shape, bytes: expected } = self.meta(id)?;
+        let BufferMeta { bytes: expected, .. } = self.meta(id)?;
         if expected != bytes.len() {
             return Err(Error::BufferFault(BufferFault::Length { expected, got: bytes.len() }));
         }
-        let data = TensorData::adopt(dtype, &shape, Bytes::from(bb_ir::memory::copied("write", bytes)?))?;
-        // The lock is not held during the backend's call; the buffer may be freed meanwhile.
-        let new = self.on.runtime().constant(&data)?;
-        // The old tensor is dropped after the lock is released.
-        self.with(id, |value| std::mem::replace(value, new)).map(drop)
+        self.write_at(id, 0, bytes)
     }
 
     /// Returns the bytes of a buffer, in row-major order as in [`TensorData`].
@@ -245,28 +337,22 @@ impl Buffers {
     ///
     /// [`Error::BufferFault`] if it was freed before, or belongs to another table.
     pub fn free(&self, id: BufferId) -> Result<(), Error> {
-        let mut table = self.table();
-        let fault = |fault| Err(Error::BufferFault(fault));
-        let Some(place) = table.places.get_mut(id.index as usize).filter(|_| id.table == self.id) else {
-            return fault(BufferFault::Foreign);
-        };
-        if place.generation != id.generation {
-            return fault(BufferFault::Freed);
+        let (value, next) = self.with(id, |place| {
+            // A place whose generations are used up is not used again.
+            let next = place.generation.checked_add(1);
+            place.generation = next.unwrap_or(place.generation);
+            (place.value.take(), next)
+        })?;
+        if next.is_some() {
+            self.table().free.push(id.index);
         }
-        let Some(value) = place.value.take() else { return fault(BufferFault::Freed) };
-        // A place whose generations are used up is not used again.
-        if let Some(next) = place.generation.checked_add(1) {
-            place.generation = next;
-            table.free.push(id.index);
-        }
-        drop(table);
         drop(value);
         Ok(())
     }
 }
 
 /// Returns the size of a buffer in bytes.
-fn size(dtype: DataType, shape: &[usize]) -> Result<usize, Error> {
+pub(super) fn size(dtype: DataType, shape: &[usize]) -> Result<usize, Error> {
     if dtype == DataType::String {
         return Err(Error::BufferFault(BufferFault::Strings));
     }

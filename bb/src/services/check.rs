@@ -6,7 +6,7 @@ use super::{
 use bb_ir::DataType;
 
 /// The first word of a SPIR-V module in the byte order of its author (SPIR-V specification, section 2.3).
-const SPIRV_MAGIC: u32 = 0x0723_0203;
+pub(super) const SPIRV_MAGIC: u32 = 0x0723_0203;
 
 /// The number of bytes of the header of a SPIR-V module: five words.
 const SPIRV_HEADER: usize = 20;

@@ -44,6 +44,15 @@ pub enum ServiceError {
         what: &'static str,
     },
 
+    /// What was asked for has no use on this backend.
+    #[error("{what} is not needed: {reason}")]
+    NotNeeded {
+        /// What was asked for.
+        what: &'static str,
+        /// Why it has no use.
+        reason: &'static str,
+    },
+
     /// An allocation does not fit into the limit.
     #[error("the memory limit is reached")]
     MemoryLimit(#[source] Pressure),

@@ -1,9 +1,11 @@
 //! The services of a running backend, as users call them.
 
 use super::{
-    Fingerprint, ForeignBuffer, KernelLimits, MemoryStatistics, OutputSpec, Pressure, Service, UserKernel,
+    BufferFault, Fingerprint, ForeignBuffer, KernelInfo, KernelLimits, MemoryStatistics, OutputSpec,
+    PoolStatistics, Pressure, Service, UserKernel,
 };
-use crate::{BackendHandle, Error, Value};
+use crate::{BackendHandle, ContractResponse, Error, Value};
+use bb_ir::{DataType, TensorData};
 use std::sync::Arc;
 
 /// The memory of a running backend: see [`BackendHandle::memory`].
@@ -55,6 +57,36 @@ impl BackendHandle {
     /// [`Error::Fingerprint`] with what differs; [`Error::Ir`] if the bytes are no fingerprint.
     pub fn check_peer(&self, fingerprint: &[u8]) -> Result<(), Error> {
         self.fingerprint().check(&Fingerprint::from_bytes(fingerprint)?, "the peer")
+    }
+
+    /// Copies a tensor to the host on a thread of its own, and returns the copy as a future, which can also be waited for.
+    ///
+    /// # Errors
+    ///
+    /// The errors of [`to_host`](Self::to_host), when the future is polled.
+    ///
+    /// # Examples
+    ///
+    /// ```no_run
+    /// # async fn both(on: &bb::BackendHandle, x: &bb::Value, y: &bb::Value) -> Result<(), bb::Error> {
+    /// let (first, second) = (on.to_host_async(x), on.to_host_async(y));
+    /// let copies = [first.await?, second.await?];
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn to_host_async(&self, value: &Value) -> ContractResponse<TensorData, Error> {
+        let (on, value) = (self.clone(), value.clone());
+        crate::contract::on_own_thread(move || on.to_host(&value))
+    }
+
+    /// Makes a tensor of elements on the host on a thread of its own, and returns it as a future.
+    ///
+    /// # Errors
+    ///
+    /// The backend's own errors, when the future is polled.
+    pub fn tensor_async(&self, data: TensorData) -> ContractResponse<Value, Error> {
+        let on = self.clone();
+        crate::contract::on_own_thread(move || on.runtime().constant(&data))
     }
 
     /// Returns the memory of the backend.
@@ -139,6 +171,69 @@ impl MemoryHandle {
         self.0.runtime().set_pressure_callback(None)
     }
 
+    /// Returns the statistics of each pool of the backend.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Panicked`].
+    pub fn pools(&self) -> Result<Vec<PoolStatistics>, Error> {
+        self.0.runtime().pools()
+    }
+
+    /// Moves buffers together, so that a large one fits. Returns the number of bytes that became free.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Service`] with [`ServiceError::NotNeeded`](super::ServiceError::NotNeeded) if the memory has no gaps to close, and
+    /// with [`ServiceError::Unsupported`](super::ServiceError::Unsupported) if the backend cannot close them.
+    pub fn defragment(&self) -> Result<u64, Error> {
+        self.0.runtime().defragment()
+    }
+
+    /// Makes a tensor of zeros whose memory begins at a multiple of `alignment` bytes.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::BufferFault`] if `alignment` is not a power of two; [`Error::Service`] if the backend does not align memory so.
+    pub fn allocate(&self, dtype: DataType, shape: &[usize], alignment: u64) -> Result<Value, Error> {
+        super::buffers::size(dtype, shape)?;
+        if !alignment.is_power_of_two() {
+            return Err(Error::BufferFault(BufferFault::Alignment { got: alignment }));
+        }
+        self.0.runtime().allocate(dtype, shape, alignment)
+    }
+
+    /// Lends the bytes of a tensor, row-major as in [`TensorData`]. Where the backend computes in the memory of the host, nothing
+    /// is copied; else `body` gets a copy.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::BufferFault`] for a tensor of strings; [`Error::ForeignTensor`]; the backend's own errors.
+    ///
+    /// # Examples
+    ///
+    /// ```no_run
+    /// # fn main() -> Result<(), bb::Error> {
+    /// let cpu = bb::backend("cpu")?;
+    /// let x = cpu.tensor(&[3], &[1u8, 2, 3])?;
+    /// assert_eq!(cpu.memory()?.map(&x, |bytes| bytes.iter().sum::<u8>())?, 6);
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn map<R>(&self, value: &Value, body: impl FnOnce(&[u8]) -> R) -> Result<R, Error> {
+        super::buffers::size(value.dtype(), value.shape())?;
+        let (mut body, mut result) = (Some(body), None);
+        let mut once = |bytes: &[u8]| {
+            if let Some(body) = body.take() {
+                result = Some(body(bytes));
+            }
+        };
+        if !self.0.runtime().map(value, &mut once)? {
+            once(self.0.to_host(value)?.unaligned_bytes()?);
+        }
+        result.ok_or_else(|| Error::excluded("memory to be mapped once"))
+    }
+
     /// Makes a tensor of a buffer of something else.
     ///
     /// # Errors
@@ -177,6 +272,15 @@ impl KernelsHandle {
         self.0.runtime().loaded_kernels()
     }
 
+    /// Returns what is known of a loaded kernel: its bindings, immediates and workgroup.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Service`] if no kernel of this name is loaded.
+    pub fn info(&self, name: &str) -> Result<KernelInfo, Error> {
+        self.0.runtime().kernel_info(name)
+    }
+
     /// Compiles a kernel and keeps it under its name.
     ///
     /// # Errors
@@ -201,6 +305,42 @@ impl KernelsHandle {
         grid: [u32; 3],
     ) -> Result<Vec<Value>, Error> {
         self.0.runtime().run_kernel(name, inputs, outputs, immediates, grid)
+    }
+
+    /// Runs a kernel like [`run`](Self::run) on a thread of its own, and returns its outputs as a future, which can also be waited
+    /// for. A kernel that is unloaded before its run begins is an error.
+    ///
+    /// # Errors
+    ///
+    /// The errors of [`run`](Self::run), when the future is polled.
+    ///
+    /// # Examples
+    ///
+    /// ```no_run
+    /// # async fn twice(on: &bb::BackendHandle, x: &bb::Value) -> Result<(), bb::Error> {
+    /// use bb::services::OutputSpec;
+    /// let kernels = on.kernels()?;
+    /// let out = OutputSpec::new(x.dtype(), x.shape());
+    /// let running = kernels.run_async("scale", &[x], &[out], &2f32.to_le_bytes(), [1; 3]);
+    /// let scaled = running.await?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn run_async(
+        &self,
+        name: &str,
+        inputs: &[&Value],
+        outputs: &[OutputSpec],
+        immediates: &[u8],
+        grid: [u32; 3],
+    ) -> ContractResponse<Vec<Value>, Error> {
+        let (on, name, immediates) = (self.clone(), name.to_owned(), immediates.to_vec());
+        let inputs: Vec<Value> = inputs.iter().map(|&x| x.clone()).collect();
+        let outputs = outputs.to_vec();
+        crate::contract::on_own_thread(move || {
+            let inputs: Vec<&Value> = inputs.iter().collect();
+            on.run(&name, &inputs, &outputs, &immediates, grid)
+        })
     }
 
     /// Removes a kernel. Calls that run it end as usual; the kernel is dropped after the last of them.

@@ -256,6 +256,54 @@ pub trait LoadedKernel<T>: Send + Sync {
     ///
     /// The backend's own error.
     fn run(&self, call: &KernelCall<'_, T>) -> Result<Vec<T>, ServiceError>;
+
+    /// Returns the number of invocations of a workgroup in each direction, if the compiler found it.
+    ///
+    /// The default returns `None`; then the runtime looks into the source for numbers.
+    fn workgroup(&self) -> Option<[u32; 3]> {
+        None
+    }
+}
+
+/// What is known of a loaded kernel.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct KernelInfo {
+    /// The name under which it is run and unloaded.
+    pub name: String,
+    /// The form in which it was loaded.
+    pub format: KernelFormat,
+    /// The name of the entry point in WGSL and SPIR-V.
+    pub entry: String,
+    /// The number of inputs, which are the bindings from 0.
+    pub inputs: usize,
+    /// The number of outputs, which are the bindings behind the inputs.
+    pub outputs: usize,
+    /// The number of bytes of immediates.
+    pub immediates: usize,
+    /// The number of invocations of a workgroup in each direction; `None` if neither the backend nor the source says it, as for
+    /// a Rust function.
+    pub workgroup: Option<[u32; 3]>,
+}
+
+impl KernelInfo {
+    /// Describes a loaded kernel.
+    pub(crate) fn of(kernel: &UserKernel, workgroup: Option<[u32; 3]>) -> KernelInfo {
+        KernelInfo {
+            name: kernel.name.clone(),
+            format: kernel.source.format(),
+            entry: kernel.entry.clone(),
+            inputs: kernel.inputs,
+            outputs: kernel.outputs,
+            immediates: kernel.immediates,
+            workgroup: workgroup.or_else(|| super::workgroup::workgroup(kernel)),
+        }
+    }
+
+    /// Returns the number of bindings: inputs and outputs.
+    pub fn bindings(&self) -> usize {
+        self.inputs + self.outputs
+    }
 }
 
 /// Compiles kernels of users for a backend whose tensors are of type `T`.

@@ -1,6 +1,7 @@
 //! How much memory a backend uses, its limit, and buffers of others.
 
 use super::ServiceError;
+use bb_ir::op::{OpSpec, Param};
 use bb_ir::{DataType, Shape};
 use std::any::Any;
 use std::sync::Arc;
@@ -42,6 +43,35 @@ impl MemoryStatistics {
         // Unused buffers are used again or freed.
         let there = self.available.map(|bytes| bytes.saturating_add(self.pooled));
         within.into_iter().chain(there).min()
+    }
+}
+
+/// How much memory a pool of a backend holds.
+///
+/// Units: bytes, unless the field says otherwise.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct PoolStatistics {
+    /// The name of the pool.
+    pub name: String,
+    /// The bytes of a block, if all blocks of the pool are of one size.
+    pub block: Option<u64>,
+    /// The bytes of buffers that tensors use; `None` if the backend counts them for all pools together.
+    pub live: Option<u64>,
+    /// The bytes of buffers that are kept for later tensors.
+    pub pooled: u64,
+}
+
+impl PoolStatistics {
+    /// Describes a pool.
+    pub fn new(name: impl Into<String>, live: Option<u64>, pooled: u64) -> PoolStatistics {
+        PoolStatistics { name: name.into(), block: None, live, pooled }
+    }
+
+    /// Returns the description with the size of a block.
+    #[must_use]
+    pub fn with_block(self, bytes: u64) -> PoolStatistics {
+        PoolStatistics { block: Some(bytes), ..self }
     }
 }
 
@@ -159,5 +189,149 @@ pub trait Memory<T>: Send + Sync {
     fn export(&self, tensor: &T) -> Result<ForeignBuffer, ServiceError> {
         let _unused = tensor;
         Err(ServiceError::Unsupported { what: "exporting buffers" })
+    }
+
+    /// Returns the statistics of each pool. Together they hold what [`statistics`](Self::statistics) counts.
+    ///
+    /// The default describes all memory as one pool.
+    fn pools(&self) -> Vec<PoolStatistics> {
+        let all = self.statistics();
+        vec![PoolStatistics::new("all", Some(all.live), all.pooled)]
+    }
+
+    /// Moves buffers together, so that a large one fits where the device has room in parts. Returns the number of bytes that
+    /// became free.
+    ///
+    /// # Errors
+    ///
+    /// [`ServiceError::NotNeeded`] if the memory has no gaps to close; [`ServiceError::Unsupported`], which is what the default
+    /// returns.
+    fn defragment(&self) -> Result<u64, ServiceError> {
+        Err(ServiceError::Unsupported { what: "defragmentation" })
+    }
+
+    /// Makes a tensor of zeros whose memory begins at a multiple of `alignment`.
+    ///
+    /// Units: `alignment` counts bytes and is a power of two, which the runtime has checked.
+    ///
+    /// # Errors
+    ///
+    /// [`ServiceError::Unsupported`], which is what the default returns; the backend's own error.
+    fn allocate(&self, dtype: DataType, shape: &[usize], alignment: u64) -> Result<T, ServiceError> {
+        let _unused = (dtype, shape, alignment);
+        Err(ServiceError::Unsupported { what: "aligned memory" })
+    }
+
+    /// Lends the bytes of a tensor, row-major as in [`TensorData`](crate::TensorData). The runtime passes no tensor of strings.
+    ///
+    /// # Errors
+    ///
+    /// [`ServiceError::Unsupported`] before `body` was called, which is what the default returns; the backend's own error.
+    fn map(&self, tensor: &T, body: &mut dyn FnMut(&[u8])) -> Result<(), ServiceError> {
+        let _unused = (tensor, body);
+        Err(ServiceError::Unsupported { what: "mapping memory" })
+    }
+
+    /// Lends the bytes of a tensor for writing. If something else holds the memory, the tensor first becomes a copy, so that
+    /// other tensors never change.
+    ///
+    /// # Errors
+    ///
+    /// As [`map`](Self::map).
+    fn map_mut(&self, tensor: &mut T, body: &mut dyn FnMut(&mut [u8])) -> Result<(), ServiceError> {
+        let _unused = (tensor, body);
+        Err(ServiceError::Unsupported { what: "mapping memory" })
+    }
+
+    /// Copies bytes of a tensor, from `offset` on, to `into`. The runtime has checked that they lie within the tensor.
+    ///
+    /// The default maps the tensor.
+    ///
+    /// # Errors
+    ///
+    /// As [`map`](Self::map).
+    fn read_at(&self, tensor: &T, offset: usize, into: &mut [u8]) -> Result<(), ServiceError> {
+        self.map(tensor, &mut |bytes| {
+            if let Some(from) = bytes.get(offset..offset + into.len()) {
+                into.copy_from_slice(from);
+            }
+        })
+    }
+
+    /// Replaces bytes of a tensor, from `offset` on; as [`map_mut`](Self::map_mut) where something else holds the memory. The
+    /// runtime has checked that they lie within the tensor.
+    ///
+    /// The default maps the tensor.
+    ///
+    /// # Errors
+    ///
+    /// As [`map`](Self::map).
+    fn write_at(&self, tensor: &mut T, offset: usize, bytes: &[u8]) -> Result<(), ServiceError> {
+        self.map_mut(tensor, &mut |to| {
+            if let Some(to) = to.get_mut(offset..offset + bytes.len()) {
+                to.copy_from_slice(bytes);
+            }
+        })
+    }
+
+    /// Copies `count` bytes of a tensor, from `from_offset` on, into another, from `to_offset` on. The runtime has checked that
+    /// they lie within both.
+    ///
+    /// The default maps both.
+    ///
+    /// # Errors
+    ///
+    /// As [`map`](Self::map).
+    fn copy_at(
+        &self,
+        from: &T,
+        from_offset: usize,
+        to: &mut T,
+        to_offset: usize,
+        count: usize,
+    ) -> Result<(), ServiceError> {
+        let mut copied = Ok(());
+        self.map(from, &mut |bytes| {
+            if let Some(bytes) = bytes.get(from_offset..from_offset + count) {
+                copied = self.write_at(to, to_offset, bytes);
+            }
+        })?;
+        copied
+    }
+
+    /// Copies `count` bytes within a tensor, from `from` to `to`, which may overlap. The runtime has checked that both lie within
+    /// the tensor.
+    ///
+    /// The default maps the tensor.
+    ///
+    /// # Errors
+    ///
+    /// As [`map`](Self::map).
+    fn copy_within(&self, tensor: &mut T, from: usize, to: usize, count: usize) -> Result<(), ServiceError> {
+        self.map_mut(tensor, &mut |bytes| {
+            if from + count <= bytes.len() && to + count <= bytes.len() {
+                bytes.copy_within(from..from + count, to);
+            }
+        })
+    }
+
+    /// Computes an operation into the memory of `out`, and returns true. Returns false, and writes nothing, if the backend has no
+    /// such kernel for these operands, if the result has another element type or shape than `out`, or if something else holds
+    /// the memory of `out`; then the runtime calls the operation as usual.
+    ///
+    /// The default returns false.
+    ///
+    /// # Errors
+    ///
+    /// The backend's own error; then the elements of `out` are not specified.
+    fn call_into(
+        &self,
+        op: &'static OpSpec,
+        inputs: &[Option<&T>],
+        params: &[Param<'_>],
+        out: &mut T,
+    ) -> Result<bool, ServiceError> {
+        let _unused = (op, inputs, params, out);
+        Ok(false)
     }
 }

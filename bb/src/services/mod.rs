@@ -8,6 +8,7 @@
 
 mod buffers;
 mod check;
+mod device;
 mod error;
 mod fingerprint;
 mod handles;
@@ -15,17 +16,19 @@ mod kernels;
 mod lifecycle;
 mod memory;
 mod requirements;
+mod workgroup;
 
 pub use crate::runtime::OfferedServices;
 pub use buffers::{BufferFault, BufferId, BufferMeta, Buffers};
 pub use check::{check_call, check_kernel, check_spirv};
+pub use device::{DeviceInfo, DeviceKind};
 pub use error::{KernelProblem, Service, ServiceError};
 pub use fingerprint::{Difference, DifferenceList, Fingerprint};
 pub use handles::{KernelsHandle, MemoryHandle};
 pub use kernels::{
-    HostArguments, HostKernel, IMMEDIATE_BYTES, KernelCall, KernelFormat, KernelLimits, KernelSource,
-    Kernels, LoadedKernel, OutputSpec, UserKernel,
+    HostArguments, HostKernel, IMMEDIATE_BYTES, KernelCall, KernelFormat, KernelInfo, KernelLimits,
+    KernelSource, Kernels, LoadedKernel, OutputSpec, UserKernel,
 };
 pub use lifecycle::Lifecycle;
-pub use memory::{ForeignBuffer, Memory, MemoryStatistics, Pressure, PressureCallback};
-pub use requirements::{Candidate, CandidateList, Requirements, Unmet};
+pub use memory::{ForeignBuffer, Memory, MemoryStatistics, PoolStatistics, Pressure, PressureCallback};
+pub use requirements::{Candidate, CandidateList, Doubt, Found, Requirements, Unmet};

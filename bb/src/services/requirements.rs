@@ -29,7 +29,8 @@ pub struct Requirements {
     pub families: Vec<Family>,
     /// Operations that must be native.
     pub operations: Vec<&'static OpSpec>,
-    /// The number of bytes that the backend must be able to allocate.
+    /// The number of bytes that the backend must be able to allocate. A backend that does not know how much it can allocate
+    /// meets this with a [`Doubt`], because many devices do not tell.
     pub memory: Option<u64>,
     /// Whether calls must return before the device has computed.
     pub asynchronous: bool,
@@ -65,10 +66,6 @@ pub enum Unmet {
     #[error("`{0}` is not native")]
     Operation(&'static str),
 
-    /// It does not tell how much memory it has.
-    #[error("it does not tell how much memory it has")]
-    MemoryUnknown,
-
     /// It has too little memory.
     #[error("it can allocate {available} bytes of the {needed} that are needed")]
     Memory {
@@ -81,6 +78,28 @@ pub enum Unmet {
     /// Its calls return only when they have computed.
     #[error("its calls return only when they have computed")]
     Synchronous,
+}
+
+/// What is not certain of a backend that meets the requirements as far as it says.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum Doubt {
+    /// It does not tell how much memory it can allocate.
+    #[error("it does not tell whether it can allocate the {needed} bytes that are needed")]
+    Memory {
+        /// The bytes needed.
+        needed: u64,
+    },
+}
+
+/// A backend that meets requirements: [`LinkedBackends::find_with_doubts`].
+#[derive(Debug, Clone)]
+#[non_exhaustive]
+pub struct Found {
+    /// The backend.
+    pub backend: BackendHandle,
+    /// What is not certain, as warnings for people.
+    pub doubts: Vec<Doubt>,
 }
 
 /// A backend that does not meet the requirements.
@@ -136,11 +155,9 @@ impl Requirements {
         let missing = self.operations.iter().filter(|op| !capabilities.is_native(op.family, op.index));
         unmet.extend(missing.map(|op| Unmet::Operation(op.method)));
         if let Some(needed) = self.memory {
-            let statistics = on.memory().and_then(|memory| memory.statistics()).ok();
-            match statistics.and_then(|statistics| statistics.can_allocate()) {
-                None => unmet.push(Unmet::MemoryUnknown),
+            match can_allocate(on) {
                 Some(available) if available < needed => unmet.push(Unmet::Memory { needed, available }),
-                Some(_) => {}
+                Some(_) | None => {}
             }
         }
         if self.asynchronous && !on.runtime().is_asynchronous() {
@@ -148,6 +165,19 @@ impl Requirements {
         }
         unmet
     }
+}
+
+impl Requirements {
+    /// Returns what is not certain of a running backend that leaves nothing [`unmet`](Self::unmet).
+    pub fn doubts(&self, on: &BackendHandle) -> Vec<Doubt> {
+        let memory = self.memory.filter(|_| can_allocate(on).is_none());
+        memory.map(|needed| Doubt::Memory { needed }).into_iter().collect()
+    }
+}
+
+/// Returns how many bytes a backend can allocate, if it knows.
+fn can_allocate(on: &BackendHandle) -> Option<u64> {
+    on.memory().and_then(|memory| memory.statistics()).ok()?.can_allocate()
 }
 
 /// Copies an element to the backend and back.
@@ -159,23 +189,40 @@ fn holds(on: &BackendHandle, dtype: DataType) -> Result<(), Error> {
 }
 
 impl LinkedBackends {
-    /// Returns the first backend, by name, that meets all requirements.
+    /// Returns the first backend, by name, that meets all requirements. One of which everything is certain goes before one
+    /// that does not tell ([`find_with_doubts`](Self::find_with_doubts)).
     ///
     /// # Errors
     ///
     /// [`Error::NoCandidate`] with the reasons of each backend.
     pub fn find(&self, requirements: &Requirements) -> Result<BackendHandle, Error> {
-        let mut candidates = Vec::new();
+        self.find_with_doubts(requirements).map(|found| found.backend)
+    }
+
+    /// Returns what [`find`](Self::find) returns, and what is not certain of it.
+    ///
+    /// # Errors
+    ///
+    /// As [`find`](Self::find).
+    pub fn find_with_doubts(&self, requirements: &Requirements) -> Result<Found, Error> {
+        let (mut candidates, mut doubtful) = (Vec::new(), None);
         for linked in self.iter() {
             let unmet = match &linked.backend {
                 Ok(handle) => match requirements.unmet(handle) {
-                    unmet if unmet.is_empty() => return Ok(handle.clone()),
+                    unmet if unmet.is_empty() => {
+                        let found = Found { backend: handle.clone(), doubts: requirements.doubts(handle) };
+                        if found.doubts.is_empty() {
+                            return Ok(found);
+                        }
+                        doubtful = doubtful.or(Some(found));
+                        continue;
+                    }
                     unmet => unmet,
                 },
                 Err(error) => vec![Unmet::Unavailable(crate::error::causes(error))],
             };
             candidates.push(Candidate { backend: linked.name, unmet });
         }
-        Err(Error::NoCandidate { candidates: CandidateList(candidates) })
+        doubtful.ok_or(Error::NoCandidate { candidates: CandidateList(candidates) })
     }
 }

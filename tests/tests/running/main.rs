@@ -2,7 +2,10 @@
 //!
 //! Tests here expect no other backends than those of `bb_tests`, so declare others in `authors`.
 
+mod buffers;
 mod deployment;
+mod generic;
+mod handles;
 mod lifecycle;
 mod profile;
 mod run_into;

@@ -108,6 +108,62 @@ pub(crate) fn binary(pool: &Arc<Pool>, op: Binary, a: &Array, b: &Array) -> Resu
     unsafe { results(pool, kernel, result, shape, &dims, operands) }
 }
 
+/// Computes an operation on one element into the memory of `out`. Returns false, and writes nothing, if there is no such kernel,
+/// if `out` has not the type and shape of the result, or if something else holds its memory.
+pub(crate) fn unary_into(pool: &Arc<Pool>, op: Unary, x: &Array, out: &mut Array) -> Result<bool> {
+    let (dtype, few) = (x.dtype(), x.is_dense() && x.len() < FEW);
+    if (out.dtype(), out.shape()) != (dtype, x.shape()) || dtype.is_sub_byte() {
+        return Ok(false);
+    }
+    let Some(kernel) = kernels::unary(op, dtype, few) else { return Ok(false) };
+    // SAFETY: the kernel takes elements of this type, and `x` has them at every index of its dimensions.
+    unsafe { results_into(pool, &kernel, &dims(x), [x.ptr()], out) }
+}
+
+/// Computes an operation on two elements of one type into the memory of `out`, as [`unary_into`] does.
+pub(crate) fn binary_into(
+    pool: &Arc<Pool>,
+    op: Binary,
+    [a, b]: [&Array; 2],
+    out: &mut Array,
+) -> Result<bool> {
+    let dtype = a.dtype();
+    let divides = op == Binary::Div && dtype.is_integer();
+    if dtype != b.dtype() || dtype.is_sub_byte() || dtype == DataType::String || divides {
+        return Ok(false);
+    }
+    let Ok(shape) = infer::broadcast(op.name(), &[a.shape(), b.shape()]) else { return Ok(false) };
+    let result = if op.compares() { DataType::Bool } else { dtype };
+    if (out.dtype(), out.shape()) != (result, &*shape) {
+        return Ok(false);
+    }
+    let Some(kernel) = kernels::binary(op, dtype, out.len() < FEW) else { return Ok(false) };
+    let dims = joint([a, b], &shape);
+    // SAFETY: the kernel takes elements of this type, and the operands have them at every index of `dims`.
+    unsafe { results_into(pool, &kernel, &dims, [a.ptr(), b.ptr()], out) }
+}
+
+/// Writes the results of a kernel into the memory of an array, if nothing else holds it.
+///
+/// # Safety
+///
+/// As for [`results`]; `out` has an element of the kernel's result for each.
+unsafe fn results_into<const N: usize>(
+    pool: &Arc<Pool>,
+    kernel: &Kernel<N>,
+    dims: &[Dim<N>],
+    operands: [*const u8; N],
+    out: &mut Array,
+) -> Result<bool> {
+    if out.is_empty() {
+        return Ok(true);
+    }
+    let Some(room) = out.sole_room() else { return Ok(false) };
+    // SAFETY: the caller promises the operands. Nobody else holds the room, so that it overlaps no operand.
+    pool.run(|| unsafe { walk(kernel, dims, room, operands) })?;
+    Ok(true)
+}
+
 #[cold]
 fn mismatch(op: Binary, expected: DataType, got: DataType) -> crate::CpuError {
     for dtype in [expected, got] {

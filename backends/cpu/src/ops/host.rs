@@ -71,6 +71,19 @@ pub(crate) fn to_host(pool: &Arc<Pool>, x: &Array) -> Result<TensorData> {
     Ok(TensorData::adopt(dtype, x.shape(), bytes)?)
 }
 
+/// Returns the bytes of contiguous elements, which nobody else holds, to be written; `None` if somebody does, or for strings. An
+/// element of less than a byte has a byte of its own.
+pub(crate) fn sole_bytes(x: &mut Array) -> Option<&mut [u8]> {
+    if x.is_empty() && x.dtype() != DataType::String {
+        return Some(&mut []);
+    }
+    let size = x.len() * element_size(x.dtype());
+    let room = x.sole_room()?;
+    // SAFETY: the memory has the array's elements, which were written when it was made. Nobody else holds it, and the result
+    // borrows the array.
+    Some(unsafe { slice::from_raw_parts_mut(room, size) })
+}
+
 /// Copies the elements of an array to `into`, in row-major order. It makes nothing on the way, unless the elements are packed.
 pub(crate) fn read_into(pool: &Arc<Pool>, x: &Array, into: &mut [u8]) -> Result<()> {
     let dtype = x.dtype();

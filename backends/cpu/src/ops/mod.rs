@@ -86,14 +86,34 @@ unsafe fn copy_to(x: &Array, dst: *mut u8, strides: &Strides) {
 
 /// Returns the array itself if its elements are contiguous in row-major order, otherwise a contiguous copy.
 pub(crate) fn dense(pool: &Arc<Pool>, x: &Array) -> Result<Array> {
-    if x.is_dense() {
-        return Ok(x.clone());
-    }
+    if x.is_dense() { Ok(x.clone()) } else { duplicate(pool, x) }
+}
+
+/// Returns a contiguous copy that shares its memory with nothing.
+pub(crate) fn duplicate(pool: &Arc<Pool>, x: &Array) -> Result<Array> {
     let shape = Shape::from_slice(x.shape());
     let strides = dense_strides(&shape);
     // SAFETY: `out` has room for all elements of `x`, in row-major order.
     let copy = made(pool, x.dtype(), shape, |out| unsafe { copy_to(x, out, &strides) })?;
     Ok(copied(copy, x.text().cloned()))
+}
+
+/// Makes an array of zeros whose memory begins at a multiple of `alignment` bytes, a power of two.
+///
+/// # Errors
+///
+/// [`CpuError::Memory`] if the system has no room for it.
+pub(crate) fn aligned(pool: &Arc<Pool>, dtype: DataType, shape: &[usize], alignment: usize) -> Result<Array> {
+    let none = || CpuError::Memory { bytes: usize::MAX };
+    let len = count(shape).ok_or_else(none)?;
+    let bytes = len.checked_mul(element_size(dtype)).ok_or_else(none)?;
+    // A block is aligned to its header's size.
+    let spare = if alignment > crate::pool::ALIGNMENT { alignment } else { 0 };
+    let block = pool.take(bytes.checked_add(spare).ok_or_else(none)?)?;
+    let offset = block.ptr().cast_const().addr().wrapping_neg() & (alignment - 1);
+    // SAFETY: the block has room for the bytes behind the offset, which is less than `spare`, or 0. Nobody else holds it.
+    unsafe { block.ptr().add(offset).write_bytes(0, bytes) };
+    Ok(Array::dense_at(dtype, Shape::from_slice(shape), len, Storage::Pooled(block), offset))
 }
 
 /// Attaches the text to copied elements if they are strings.

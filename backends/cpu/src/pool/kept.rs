@@ -34,6 +34,11 @@ pub(super) struct List {
 }
 
 impl List {
+    /// Returns the number of blocks.
+    pub(super) fn len(&self) -> usize {
+        self.blocks.len()
+    }
+
     pub(super) fn take(&mut self) -> Option<Kept> {
         let block = self.blocks.pop()?;
         self.fewest = self.fewest.min(self.blocks.len());

@@ -110,6 +110,16 @@ impl Pool {
         )
     }
 
+    /// Returns, for each size of blocks of which some are kept, the size and the bytes that are kept.
+    pub(crate) fn kept_by_size(&self) -> Vec<(u64, u64)> {
+        let count = |(class, list): (usize, &Mutex<super::List>)| {
+            let blocks = list.lock().unwrap_or_else(PoisonError::into_inner).len() as u64;
+            let size = super::class_size(class) as u64;
+            (blocks > 0).then_some((size, blocks * size))
+        };
+        self.kept.iter().enumerate().filter_map(count).collect()
+    }
+
     /// Sets the greatest number of bytes of all blocks.
     pub(crate) fn set_limit(&self, bytes: Option<u64>) {
         let bytes = bytes.and_then(|bytes| usize::try_from(bytes).ok()).unwrap_or(usize::MAX);

@@ -1,0 +1,89 @@
+//! What a backend says of its device.
+
+/// What kind of device a backend computes on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Default)]
+#[non_exhaustive]
+pub enum DeviceKind {
+    /// The backend does not say.
+    #[default]
+    Unknown,
+    /// The processor that runs the program.
+    Cpu,
+    /// A graphics processor.
+    Gpu,
+    /// A processor made for tensors.
+    Accelerator,
+    /// Another machine.
+    Remote,
+}
+
+impl std::fmt::Display for DeviceKind {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            DeviceKind::Unknown => "unknown",
+            DeviceKind::Cpu => "CPU",
+            DeviceKind::Gpu => "GPU",
+            DeviceKind::Accelerator => "accelerator",
+            DeviceKind::Remote => "remote",
+        })
+    }
+}
+
+/// What a backend says of its device: [`Backend::device_info`](crate::Backend::device_info). The default says nothing.
+///
+/// # Examples
+///
+/// ```
+/// use bb::services::{DeviceInfo, DeviceKind};
+/// let chip = DeviceInfo::new(DeviceKind::Accelerator).with_greatest_rank(5).with_alignment(256).with("tiles", "128");
+/// assert_eq!(chip.greatest_rank, Some(5));
+/// assert_eq!(chip.get("tiles"), Some("128"));
+/// ```
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[non_exhaustive]
+pub struct DeviceInfo {
+    /// The kind of device.
+    pub kind: DeviceKind,
+    /// The greatest rank of a tensor; `None` if the backend has no limit or does not say.
+    pub greatest_rank: Option<usize>,
+    /// To a multiple of which address or offset the memory of tensors begins.
+    ///
+    /// Units: bytes.
+    pub alignment: Option<u64>,
+    /// What the author of the backend adds, by name.
+    pub more: Vec<(&'static str, String)>,
+}
+
+impl DeviceInfo {
+    /// Describes a device of a kind.
+    pub fn new(kind: DeviceKind) -> DeviceInfo {
+        DeviceInfo { kind, ..DeviceInfo::default() }
+    }
+
+    /// Returns the description with the greatest rank of a tensor.
+    #[must_use]
+    pub fn with_greatest_rank(self, rank: usize) -> DeviceInfo {
+        DeviceInfo { greatest_rank: Some(rank), ..self }
+    }
+
+    /// Returns the description with the alignment of memory.
+    ///
+    /// Units: bytes.
+    #[must_use]
+    pub fn with_alignment(self, bytes: u64) -> DeviceInfo {
+        DeviceInfo { alignment: Some(bytes), ..self }
+    }
+
+    /// Returns the description with something else that the author says. A name that is given again replaces the value.
+    #[must_use]
+    pub fn with(mut self, name: &'static str, value: impl Into<String>) -> DeviceInfo {
+        self.more.retain(|(known, _)| *known != name);
+        self.more.push((name, value.into()));
+        self
+    }
+
+    /// Returns what the author says under a name.
+    pub fn get(&self, name: &str) -> Option<&str> {
+        self.more.iter().find(|(known, _)| *known == name).map(|(_, value)| value.as_str())
+    }
+}
