@@ -21,6 +21,7 @@ use std::sync::Arc;
 /// The inputs or outputs of a graph, by name.
 type Named = HashMap<String, Value>;
 
+#[diagnostic::do_not_recommend]
 impl Tensor for Value {
     fn dtype(&self) -> DataType {
         Value::dtype(self)
@@ -68,6 +69,7 @@ impl BackendHandle {
 /// # Ok(())
 /// # }
 /// ```
+#[diagnostic::do_not_recommend]
 impl Backend for BackendHandle {
     type Tensor = Value;
     type Error = Error;
@@ -113,6 +115,7 @@ impl Backend for BackendHandle {
     }
 }
 
+#[diagnostic::do_not_recommend]
 impl Ops for BackendHandle {
     fn vendor(
         &self,

@@ -8,4 +8,5 @@ mod messages;
 mod carriers;
 mod opening;
 mod own_options;
+mod supported;
 mod vendor;

@@ -109,7 +109,7 @@ fn attention_takes_operands_without_heads_or_says_which_rank_it_takes() {
         let five = q.unsqueeze(&[0]).unwrap();
         assert!(text(five.attention(&five, &five, None, how)).contains("has rank 5, expected 4"));
         let mixed = text(q.attention(&without(&k), &v, None, how));
-        assert!(mixed.contains("`k`") && mixed.contains("has rank 3, expected 4"), "{mixed}");
+        assert!(mixed.contains("k has") && mixed.contains("has rank 3, expected 4"), "{mixed}");
     }
 }
 

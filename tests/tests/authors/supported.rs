@@ -1,0 +1,54 @@
+//! Tests whether a device is said to be supported.
+
+use bb::ir::op::Param;
+use bb::{Backend, Device, OpenOptions, Outputs, Primitive, Registry, TensorData};
+use bb_cpu::Cpu;
+use bb_reference::Reference;
+
+/// A backend of which two devices are found.
+#[derive(bb::Backend)]
+#[bb(name = "two", open = Two::open, devices = Two::devices, options(device))]
+struct Two;
+
+impl Two {
+    fn open(_options: &OpenOptions) -> Two {
+        panic!("nobody opens it")
+    }
+
+    fn devices() -> Vec<Device> {
+        vec![Device::new("left", "the first"), Device::new("right", "the second")]
+    }
+
+    fn call(
+        &self,
+        op: Primitive,
+        inputs: &[Option<&bb_reference::Tensor>],
+        params: &[Param<'_>],
+    ) -> Result<Outputs<bb_reference::Tensor>, bb_reference::Error> {
+        bb::call_primitive(&Reference, op, inputs, params)
+    }
+}
+
+impl Backend for Two {
+    type Tensor = bb_reference::Tensor;
+    type Error = bb_reference::Error;
+
+    bb::forward_to_call!(Self::call);
+
+    fn to_host(&self, x: &bb_reference::Tensor) -> Result<TensorData, bb_reference::Error> {
+        Reference.to_host(x)
+    }
+}
+
+#[test]
+fn whether_a_device_is_supported_is_yes_or_no_and_opens_nothing() {
+    let registry = Registry::builder().declared::<Two>().declared::<Cpu>().build();
+    for name in ["two", "two:left", "two:right", "two:0", "two:1", "cpu"] {
+        assert!(registry.supports_device(name), "{name}");
+    }
+    for name in ["", "tpu", "two:", "two:2", "two:middle", "cpu:0", ":left", "tpu:left"] {
+        assert!(!registry.supports_device(name), "{name}");
+    }
+    let twice = Registry::builder().declared::<Cpu>().declared::<Cpu>().build();
+    assert!(!twice.supports_device("cpu"), "no name is found while two backends share one");
+}
