@@ -39,6 +39,11 @@ macro_rules! words {
         pub(crate) mod take {
             use super::*;
             $(
+                /// Reads a parameter as a word of this kind.
+                ///
+                /// # Errors
+                ///
+                /// [`Error::ParamKind`] and [`Error::Word`].
                 #[inline]
                 pub fn $name(op: &'static str, param: Option<&Param<'_>>) -> Result<super::$name, Error> {
                     super::$name::of(op, super::super::param::take::Text(op, param)?)

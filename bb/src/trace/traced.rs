@@ -106,7 +106,7 @@ impl TracedTensor {
     }
 
     /// Returns the numbers of the extents, and does not note that somebody asked.
-    pub(super) fn present(&self) -> &Shape {
+    pub(crate) fn present(&self) -> &Shape {
         &self.0.shape
     }
 

@@ -44,6 +44,11 @@ fn tensors_are_stacked_along_any_dimension_and_taken_apart() {
         assert_eq!(none.unstack(1).unwrap()[0].shape(), [0]);
         for dtype in DataType::ALL.iter().copied().filter(|dtype| *dtype != DataType::String) {
             let x = on.runtime().constant(&TensorData::zeros(dtype, &[3], 64).unwrap()).unwrap();
+            // What a backend cannot join at all, it cannot stack.
+            if on.concat(&[&x, &x], 0).is_err() {
+                assert!(on.stack(&[&x, &x], 0).is_err(), "{dtype}");
+                continue;
+            }
             let joined = on.stack(&[&x, &x], 0).unwrap();
             assert_eq!((joined.dtype(), joined.shape()), (dtype, &[2, 3][..]));
             assert_eq!(joined.unstack(1).unwrap().len(), 3);
