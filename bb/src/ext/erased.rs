@@ -334,6 +334,8 @@ impl<B: Backend> Kernels for Owned<B> {
         attrs: BackendAttrs<'_>,
     ) -> Result<HashMap<String, ErasedTensor>, ErasedError> {
         self.borrowed().execute(graph, inputs, attrs)
+    }
+
     fn device_info(&self) -> services::DeviceInfo {
         self.backend.device_info()
     }

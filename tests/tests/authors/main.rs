@@ -3,9 +3,9 @@
 //! Each backend that a test here declares is in the list of linked backends of this whole program.
 
 mod attributes;
+mod carriers;
 mod graphs;
 mod messages;
-mod carriers;
 mod opening;
 mod own_options;
 mod supported;
