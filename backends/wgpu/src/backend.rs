@@ -129,6 +129,13 @@ impl bb::Backend for Wgpu {
     type Tensor = Tensor;
     type Error = WgpuError;
 
+    fn wrapped(error: &WgpuError) -> Option<&bb::Error> {
+        match error {
+            WgpuError::Bb(error) => Some(error),
+            _ => None,
+        }
+    }
+
     fn types(&self) -> DataTypes {
         TYPES
     }

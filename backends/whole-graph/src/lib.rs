@@ -84,6 +84,10 @@ impl Backend for WholeGraph {
 
     bb::forward_to_execute!(Self::run);
 
+    fn wrapped(error: &Error) -> Option<&bb::Error> {
+        <Reference as Backend>::wrapped(error)
+    }
+
     fn to_host(&self, x: &Tensor) -> Result<bb::TensorData, Error> {
         self.engine.to_host(x)
     }

@@ -2,20 +2,19 @@
 
 mod body;
 mod json;
+mod models;
 
 use crate::answer::HeldAnswer;
 use crate::budget::Lease;
 use crate::compression::{self, Coding};
 use crate::connections::Connection;
-use crate::describe;
 use crate::elements::{self, List};
 use crate::infer::{self, Ask, Counted, Shared, shown};
 use crate::labels;
 use crate::log::Noted;
 use crate::metrics::{self, Protocol};
-use crate::model::{Model, TensorPort};
+use crate::model::Model;
 use crate::refusal::{Refusal, RefusalKind};
-use crate::repository::Listed;
 use axum::Router;
 use axum::body::Body;
 use axum::extract::rejection::PathRejection;
@@ -42,25 +41,25 @@ pub(crate) fn routes(shared: Arc<Shared>) -> Router {
         .route("/v2/", get(server))
         .route("/v2/health/live", get(live))
         .route("/v2/health/ready", get(ready))
-        .route("/v2/models/stats", get(all_statistics))
-        .route("/v2/models/{model}", get(described))
-        .route("/v2/models/{model}/config", get(config))
-        .route("/v2/models/{model}/stats", get(statistics))
-        .route("/v2/models/{model}/trace/setting", any(no_trace))
-        .route("/v2/models/{model}/ready", get(model_ready))
+        .route("/v2/models/stats", get(models::all_statistics))
+        .route("/v2/models/{model}", get(models::described))
+        .route("/v2/models/{model}/config", get(models::config))
+        .route("/v2/models/{model}/stats", get(models::statistics))
+        .route("/v2/models/{model}/trace/setting", any(models::no_trace))
+        .route("/v2/models/{model}/ready", get(models::model_ready))
         .route("/v2/models/{model}/infer", post(run))
-        .route("/v2/models/{model}/versions/{version}", get(described))
-        .route("/v2/models/{model}/versions/{version}/ready", get(model_ready))
+        .route("/v2/models/{model}/versions/{version}", get(models::described))
+        .route("/v2/models/{model}/versions/{version}/ready", get(models::model_ready))
         .route("/v2/models/{model}/versions/{version}/infer", post(run))
-        .route("/v2/models/{model}/versions/{version}/config", get(config))
-        .route("/v2/models/{model}/versions/{version}/stats", get(statistics))
-        .route("/v2/repository/index", post(index))
-        .route("/v2/repository/models/{model}/load", post(load))
-        .route("/v2/repository/models/{model}/unload", post(unload))
-        .route("/v2/trace/setting", any(no_trace))
-        .route("/v2/logging", any(no_logging))
-        .route("/v2/systemsharedmemory/{*rest}", any(no_shared_memory))
-        .route("/v2/cudasharedmemory/{*rest}", any(no_shared_memory))
+        .route("/v2/models/{model}/versions/{version}/config", get(models::config))
+        .route("/v2/models/{model}/versions/{version}/stats", get(models::statistics))
+        .route("/v2/repository/index", post(models::index))
+        .route("/v2/repository/models/{model}/load", post(models::load))
+        .route("/v2/repository/models/{model}/unload", post(models::unload))
+        .route("/v2/trace/setting", any(models::no_trace))
+        .route("/v2/logging", any(models::no_logging))
+        .route("/v2/systemsharedmemory/{*rest}", any(models::no_shared_memory))
+        .route("/v2/cudasharedmemory/{*rest}", any(models::no_shared_memory))
         .route("/metrics", get(counters))
         .fallback(nothing)
         .method_not_allowed_fallback(method)
@@ -166,127 +165,6 @@ fn named(path: InPath) -> std::result::Result<Named, Refusal> {
 fn find(shared: &Shared, path: InPath) -> std::result::Result<Arc<Model>, Refusal> {
     let named = named(path)?;
     shared.repository.model(&named.model, &named.version)
-}
-
-async fn model_ready(State(shared): State<Arc<Shared>>, path: InPath) -> Result<Response> {
-    let model = find(&shared, path).map_err(|refusal| refuse(&shared, refusal))?;
-    Ok(readiness(&shared, json!({ "name": model.name, "ready": shared.is_ready() })))
-}
-
-async fn described(State(shared): State<Arc<Shared>>, path: InPath) -> Result<Response> {
-    let model = find(&shared, path).map_err(|refusal| refuse(&shared, refusal))?;
-    let ports = |ports: &[TensorPort]| -> Vec<serde_json::Value> {
-        let port = |port: &TensorPort| json!({ "name": port.name, "datatype": port.datatype, "shape": port.extents() });
-        ports.iter().map(port).collect()
-    };
-    let mut described = json!({
-        "name": model.name,
-        "versions": shared.repository.versions_of(&model.name),
-        "platform": model.platform,
-        "inputs": ports(&model.inputs),
-        "outputs": ports(&model.outputs),
-    });
-    if let (Some(batching), Some(described)) = (&model.batching, described.as_object_mut()) {
-        let rows =
-            batching.proof().map_or_else(|| "not known before a request".to_owned(), ToString::to_string);
-        let parameters =
-            json!({ "max_batch": batching.rows, "joins_requests": batching.is_on(), "rows": rows });
-        described.insert("parameters".to_owned(), parameters);
-    }
-    Ok(answer(StatusCode::OK, &described))
-}
-
-async fn config(State(shared): State<Arc<Shared>>, path: InPath) -> Result<Response> {
-    let model = find(&shared, path).map_err(|refusal| refuse(&shared, refusal))?;
-    Ok(answer(StatusCode::OK, &describe::config_json(&model)))
-}
-
-async fn statistics(State(shared): State<Arc<Shared>>, path: InPath) -> Result<Response> {
-    let models = named(path).and_then(|named| shared.repository.chosen(&named.model, &named.version));
-    let models = models.map_err(|refusal| refuse(&shared, refusal))?;
-    Ok(statistics_of(&models))
-}
-
-async fn all_statistics(State(shared): State<Arc<Shared>>) -> Response {
-    statistics_of(&shared.repository.models())
-}
-
-fn statistics_of(models: &[Arc<Model>]) -> Response {
-    let statistics = models.iter().map(|model| describe::statistics_json(model)).collect::<Vec<_>>();
-    answer(StatusCode::OK, &json!({ "model_stats": statistics }))
-}
-
-/// What a client may say of a list of models, or of one.
-#[derive(Default, serde::Deserialize)]
-#[serde(default)]
-struct Asked {
-    ready: bool,
-    parameters: std::collections::BTreeMap<String, serde::de::IgnoredAny>,
-}
-
-/// The most bytes of what is asked of a list of models, or of one.
-const ASKED: usize = 64 << 10;
-
-async fn asked(shared: &Shared, request: Request, deadline: Instant) -> std::result::Result<Asked, Refusal> {
-    let (head, body) = request.into_parts();
-    let (limit, lease) = (ASKED.min(shared.request_bytes), shared.budget.lease());
-    let coding = body::check(&head.headers, limit)?;
-    let reading = body::read(body, &head.headers, limit, &lease);
-    let body = tokio::time::timeout_at(deadline.into(), reading).await.map_err(|_| Refusal::Deadline)??;
-    let body = unpacked(body, coding, limit, &lease)?;
-    if body.is_empty() {
-        return Ok(Asked::default());
-    }
-    serde_json::from_slice(&body).map(|Object(asked)| asked).map_err(Refusal::Json)
-}
-
-async fn index(State(shared): State<Arc<Shared>>, request: Request) -> Result<Response> {
-    let deadline = Instant::now() + shared.timeout;
-    let asked = asked(&shared, request, deadline).await.map_err(|refusal| refuse(&shared, refusal))?;
-    let (of, ready) = (shared.clone(), shared.is_ready());
-    let listed = tokio::task::spawn_blocking(move || of.repository.list(ready)).await;
-    let listed = listed.map_err(|_| Refusal::Internal { what: "listing models panicked" })?;
-    let row = |row: &Listed| match &row.version {
-        Some(version) => {
-            json!({ "name": row.name, "version": version, "state": row.state, "reason": row.reason })
-        }
-        None => json!({ "name": row.name, "state": row.state, "reason": row.reason }),
-    };
-    let rows = listed.iter().filter(|row| !asked.ready || row.is_ready()).map(row);
-    Ok(answer(StatusCode::OK, &rows.collect()))
-}
-
-async fn load(State(shared): State<Arc<Shared>>, path: InPath, request: Request) -> Result<Response> {
-    let changed = async {
-        let (named, deadline) = (named(path)?, Instant::now() + shared.timeout);
-        let connection = request.extensions().get::<Arc<Connection>>().cloned();
-        let asked = asked(&shared, request, deadline).await?;
-        if let Some(name) = asked.parameters.keys().next() {
-            return Err(Refusal::LoadParameter { name: shown(name) });
-        }
-        let _computing = connection.as_ref().map(Connection::computing);
-        shared.repository.load(&named.model, deadline).await
-    };
-    changed.await.map_err(|refusal| refuse(&shared, refusal))?;
-    Ok(answer(StatusCode::OK, &json!({})))
-}
-
-async fn unload(State(shared): State<Arc<Shared>>, path: InPath) -> Result<Response> {
-    let unloaded = named(path).and_then(|named| shared.repository.unload(&named.model));
-    unloaded.map_err(|refusal| refuse(&shared, refusal))?;
-    Ok(answer(StatusCode::OK, &json!({})))
-}
-
-async fn no_shared_memory(State(shared): State<Arc<Shared>>) -> Refused {
-    refuse(&shared, Refusal::Absent { what: "shared memory" })
-}
-
-async fn no_trace(State(shared): State<Arc<Shared>>) -> Refused {
-    refuse(&shared, Refusal::Absent { what: "settings of traces" })
-}
-
-async fn no_logging(State(shared): State<Arc<Shared>>) -> Refused {
-    refuse(&shared, Refusal::Absent { what: "settings of its log that clients change" })
 }
 
 async fn counters(State(shared): State<Arc<Shared>>) -> Response {

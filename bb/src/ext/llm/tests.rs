@@ -7,6 +7,7 @@ use crate::ext::{
 };
 use crate::trace::{InputIndex, TableIndex, TraceStop, TracedTensor, Tracer, Varies};
 use bb_ir::DataType::{self, F32, I64, U8};
+use bb_ir::op::Border;
 
 /// Traces a function, and returns whether the trace is tied to each of the extents of each input.
 fn tied_extents(
@@ -76,11 +77,13 @@ fn weights_and_images_may_tie_a_trace_but_not_batches() {
         Ok(vec![on.quantized_linear(&x[0], &x[1], &x[2], None, None, options)?])
     });
     assert!(ties[0].iter().all(|&axis| axis == 2), "{ties:?}");
-    let ties =
-        tied_extents(&[(F32, &[2, 3, 6, 7])], |on, x| Ok(vec![on.gaussian_blur(&x[0], 1.0, "reflect")?]));
+    let ties = tied_extents(&[(F32, &[2, 3, 6, 7])], |on, x| {
+        Ok(vec![on.gaussian_blur(&x[0], 1.0, Border::Reflect)?])
+    });
     assert!(ties[0].iter().all(|&axis| axis > 1), "{ties:?}");
-    let ties =
-        tied_extents(&[(F32, &[2, 3, 6, 7])], |on, x| Ok(vec![on.gaussian_blur(&x[0], 1.0, "constant")?]));
+    let ties = tied_extents(&[(F32, &[2, 3, 6, 7])], |on, x| {
+        Ok(vec![on.gaussian_blur(&x[0], 1.0, Border::Constant)?])
+    });
     assert!(ties[0].is_empty(), "{ties:?}");
     let inputs = [(F32, &[4, 6][..]), (F32, &[4, 3])];
     let ties = tied_extents(&inputs, |on, x| {

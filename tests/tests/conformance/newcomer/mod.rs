@@ -5,6 +5,7 @@
     reason = "a test; the backend's positions come from `infer`"
 )]
 
+#[expect(unreachable_pub, reason = "the file is a crate of its own in the guide")]
 mod kernels;
 
 use bb::ext::{ConvOptions, Nn};
