@@ -231,16 +231,15 @@ impl Fingerprint {
     /// [`Error::PeerFingerprint`] if the bytes are no fingerprint.
     pub fn from_bytes(bytes: &[u8]) -> Result<Fingerprint, Error> {
         let limits = Limits::default();
-        let mut from = Reader::new(bytes, &[], &limits);
-        let read = |from: &mut Reader<'_>| {
+        let read = |mut from: Reader<'_>| {
             if from.take(MAGIC.len())? != MAGIC {
                 return Err(bb_ir::Error::SavedForm { at: 0, expected: "a fingerprint" });
             }
-            let read = Fingerprint::read(from)?;
+            let read = Fingerprint::read(&mut from)?;
             from.finish()?;
             Ok(read)
         };
-        read(&mut from).map_err(|source| Error::PeerFingerprint { source })
+        read(Reader::new(bytes, &[], &limits)).map_err(|source| Error::PeerFingerprint { source })
     }
 }
 
