@@ -13,13 +13,15 @@ use std::path::Path;
 
 /// Prints the first rows as a table.
 pub(crate) async fn print(mut stream: SendableRecordBatchStream, most: usize) -> Result<(), Failure> {
-    let (mut rows, mut shown) = (0, Vec::new());
+    // An empty result has its columns, too.
+    let mut shown = vec![RecordBatch::new_empty(stream.schema())];
+    let mut rows = 0;
     while let Some(batch) = stream.next().await {
         let batch = batch?;
         let room = most.saturating_sub(rows).min(batch.num_rows());
         rows += batch.num_rows();
         // A slice would keep the whole batch.
-        if room > 0 || shown.is_empty() {
+        if room > 0 {
             shown.push(datafusion::arrow::compute::concat_batches(&batch.schema(), &[batch.slice(0, room)])?);
         }
     }

@@ -12,6 +12,9 @@ use std::path::PathBuf;
 const ATTEMPTS: usize = 3;
 const EARLY: std::time::Duration = std::time::Duration::from_secs(2);
 
+/// How long an executor that is told to end may work on what it has.
+const GRACE: std::time::Duration = std::time::Duration::from_secs(30);
+
 /// Runs a scheduler.
 #[derive(Debug, ClapArgs)]
 pub(crate) struct Scheduler {
@@ -35,7 +38,7 @@ impl Scheduler {
         say(&format!("scheduler {}", listener.local_addr()?))?;
         tokio::select! {
             ended = cluster::schedule(listener, &settings, run) => Ok(ended?),
-            _ = tokio::signal::ctrl_c() => Ok(()),
+            () = told_to_end() => Ok(()),
         }
     }
 }
@@ -100,7 +103,12 @@ impl Executor {
                 heartbeat: self.heartbeat,
             };
             let start = std::time::Instant::now();
-            match cluster::execute(settings, run.clone()).await {
+            let ended = tokio::select! {
+                ended = cluster::execute(settings, run.clone()) => ended,
+                // Ballista ends by itself once its tasks are done, unless it waits for a scheduler that is gone.
+                () = async { told_to_end().await; tokio::time::sleep(GRACE).await } => return Ok(()),
+            };
+            match ended {
                 Err(_) if attempt < ATTEMPTS && start.elapsed() < EARLY => {}
                 ended => {
                     ended?;
@@ -110,6 +118,22 @@ impl Executor {
         }
         drop(own);
         Ok(())
+    }
+}
+
+/// Waits until the process is told to end: Ctrl-C, or SIGTERM.
+async fn told_to_end() {
+    #[cfg(unix)]
+    if let Ok(mut terminate) = tokio::signal::unix::signal(tokio::signal::unix::SignalKind::terminate()) {
+        tokio::select! {
+            _ = tokio::signal::ctrl_c() => {}
+            _ = terminate.recv() => {}
+        }
+        return;
+    }
+    // Without signals, the process ends when the system ends it.
+    if tokio::signal::ctrl_c().await.is_err() {
+        std::future::pending::<()>().await;
     }
 }
 

@@ -809,7 +809,7 @@ pub enum Error {
     },
 
     /// A part of a frame is damaged.
-    #[error("the {part} of the frame has checksum {got:#010x}; expected {expected:#010x}")]
+    #[error("the frame is damaged: the checksum of its {part} is {got:#010x}, and it states {expected:#010x}")]
     FrameChecksum {
         /// `header` or `elements`.
         part: &'static str,
@@ -881,8 +881,8 @@ pub enum Error {
         got: u32,
     },
 
-    /// A compiled model contains something else than its format has at that place.
-    #[error("the compiled model is malformed at byte {at} of its content; expected {expected}")]
+    /// A compiled model, or what a peer sent in its form, contains something else than the form has at that place.
+    #[error("the content is malformed at byte {at}; expected {expected}")]
     SavedForm {
         /// The place.
         at: usize,

@@ -511,7 +511,7 @@ pub enum Error {
     /// An operation was given a tensor of another backend, or of another instance of the same.
     #[error(
         "`{op}` runs on `{expected}` but was given a tensor of `{got}`; \
-             move it first: `ctx.backends.named(\"{expected}\")?.adopt(&value)?`"
+             move it first, by `adopt` of the handle of `{expected}`"
     )]
     ForeignTensor {
         /// The operation.
@@ -793,6 +793,14 @@ pub enum Error {
         of: &'static str,
         /// What differs.
         differences: DifferenceList,
+    },
+
+    /// The bytes of a peer are no fingerprint.
+    #[error("the bytes of a peer are no fingerprint")]
+    PeerFingerprint {
+        /// Why.
+        #[source]
+        source: bb_ir::Error,
     },
 
     /// A service of a backend failed.

@@ -36,6 +36,15 @@ pub(crate) enum Error {
         source: std::io::Error,
     },
 
+    #[error("`{}` is not empty: `bb new` writes a folder of its own", sentence(.path.display()))]
+    FolderTaken { path: PathBuf },
+
+    #[error("`{}` is no checkout of `bb`: there is no `bb/Cargo.toml` or `cli/Cargo.toml`", sentence(.path.display()))]
+    NoCheckout { path: PathBuf },
+
+    #[error("`{name}` cannot be the name of a crate; expected small letters, digits, `-` and `_`, a letter first, and no word of Rust", name = shown(.name))]
+    CrateName { name: String },
+
     #[error("`{}` holds no tensor", sentence(.path.display()))]
     Tensor {
         path: PathBuf,

@@ -36,6 +36,7 @@ mod export;
 mod graph;
 mod inputs;
 mod inspect;
+mod new;
 mod npz;
 mod number;
 mod out;
@@ -94,6 +95,7 @@ fn run(command: &Command) -> error::Result<ExitCode> {
         Command::Compile(options) => compile::compile(options),
         #[cfg(feature = "serve")]
         Command::Serve(options) => serve::serve(options),
+        Command::New(options) => new::new(options),
         Command::Backends(options) => backends::backends(options),
         Command::Completions(options) => out::completions(options),
     }

@@ -28,7 +28,8 @@ const KEPT: usize = 1 << 30;
 /// # }
 /// ```
 #[derive(Debug, Clone, bb::Backend)]
-#[bb(name = "cpu", open = Cpu::open, options(threads, memory))]
+#[bb(name = "cpu", open = Cpu::open)]
+#[bb(options(threads, memory, level: str = "" => "instructions: portable, avx2 or avx512; the widest there are if empty"))]
 #[bb(extensions(Create, Scalar, Nn, Llm, Index, Bits, Image, Ml, Quant, Train))]
 pub struct Cpu {
     pool: Arc<Pool>,
@@ -97,8 +98,12 @@ impl Cpu {
     }
 
     /// Makes a backend for callers that open it by name. With the option `threads`, it has its own threads; with the option
-    /// `memory`, its memory is limited.
+    /// `memory`, its memory is limited; the option `level` chooses the instructions of the process.
     fn open(options: &OpenOptions) -> Result<Cpu> {
+        let level: String = options.own("level")?;
+        if !level.is_empty() {
+            crate::level::choose(&level)?;
+        }
         let threads = options.threads.map(std::num::NonZeroUsize::get);
         CpuBuilder { threads, limit: options.memory, ..Cpu::builder() }.build()
     }

@@ -19,6 +19,24 @@ pub enum CpuError {
     #[error("the memory limit is reached")]
     Limit(#[source] bb::services::Pressure),
 
+    /// No level of instructions has the name.
+    #[error("there is no level of instructions `{name}`; expected `portable`, `avx2` or `avx512`", name = bb::ir::text::shown(name))]
+    UnknownLevel {
+        /// What was asked for.
+        name: String,
+    },
+
+    /// Kernels cannot use the level of instructions that was asked for.
+    #[error("kernels cannot use the instructions `{asked}`: they use `{found}`, {why}")]
+    Level {
+        /// The level that was asked for.
+        asked: &'static str,
+        /// The level that is used.
+        found: &'static str,
+        /// Why.
+        why: &'static str,
+    },
+
     /// The system could not start the threads.
     #[error("cannot start {threads} threads")]
     Threads {

@@ -1,7 +1,6 @@
-//! The instruction set that the kernels use, detected once.
+//! The instruction set that the kernels use, chosen once.
 
-#[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
-use std::sync::OnceLock;
+use crate::error::CpuError;
 use std::sync::atomic::{AtomicU8, Ordering};
 
 /// An instruction set level for which kernels are compiled.
@@ -16,6 +15,9 @@ pub(crate) enum Level {
     Avx512 = 3,
 }
 
+/// All levels.
+pub(crate) const LEVELS: [Level; 3] = [Level::Portable, Level::Avx2, Level::Avx512];
+
 impl Level {
     /// Returns the name, as people call it.
     pub(crate) fn name(self) -> &'static str {
@@ -27,51 +29,89 @@ impl Level {
     }
 }
 
-/// Returns the widest level that this processor supports, or the one that tests ask for.
+/// The level, plus [`PLAIN`] if somebody asked for it; 0 until it is known.
+static CHOSEN: AtomicU8 = AtomicU8::new(0);
+
+/// Kernels use no instructions that only some processors of the level have.
+const PLAIN: u8 = 4;
+
+/// Returns the widest level that this processor supports, or the one that was asked for. It does not change any more.
 #[inline]
 pub(crate) fn level() -> Level {
-    static DETECTED: AtomicU8 = AtomicU8::new(0);
     #[cfg(test)]
     if let Some(forced) = FORCED.get() {
         return forced;
     }
-    match DETECTED.load(Ordering::Relaxed) {
-        1 => Level::Portable,
+    of(chosen())
+}
+
+#[inline]
+fn chosen() -> u8 {
+    match CHOSEN.load(Ordering::Relaxed) {
+        0 => settle(initial()),
+        known => known,
+    }
+}
+
+#[inline]
+fn of(chosen: u8) -> Level {
+    match chosen & !PLAIN {
         2 => Level::Avx2,
         3 => Level::Avx512,
-        _ => {
-            let found = detect();
-            DETECTED.store(found as u8, Ordering::Relaxed);
-            found
-        }
+        _ => Level::Portable,
     }
 }
 
-/// Returns the level that tests ask for by the environment variable `BB_CPU_LEVEL`: `portable`, `avx2` or `avx512`. Only builds
-/// with debug assertions read it.
-fn asked() -> Option<Level> {
-    if !cfg!(debug_assertions) {
-        return None;
-    }
-    match std::env::var("BB_CPU_LEVEL").as_deref() {
-        Ok("portable") => Some(Level::Portable),
-        Ok("avx2") => Some(Level::Avx2),
-        Ok("avx512") => Some(Level::Avx512),
-        _ => None,
+/// Sets the level unless it is set, and returns the one that is.
+fn settle(level: u8) -> u8 {
+    match CHOSEN.compare_exchange(0, level, Ordering::Relaxed, Ordering::Relaxed) {
+        Ok(_) => level,
+        Err(before) => before,
     }
 }
 
-/// Tells whether kernels may use instructions that only some processors of a level have. If tests ask for a level, they test the
-/// kernels of processors that have nothing else.
-#[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
-pub(crate) fn extras() -> bool {
-    static ALLOWED: OnceLock<bool> = OnceLock::new();
-    !cfg!(debug_assertions) || *ALLOWED.get_or_init(|| asked().is_none())
-}
-
-fn detect() -> Level {
+/// Returns what the environment variable `BB_CPU_LEVEL` asks for, but no more than the processor has.
+#[cold]
+fn initial() -> u8 {
     let found = supported();
-    asked().map_or(found, |asked| asked.min(found))
+    let asked = std::env::var("BB_CPU_LEVEL").ok().and_then(|name| named(&name));
+    asked.map_or(found as u8, |asked| asked.min(found) as u8 | PLAIN)
+}
+
+fn named(name: &str) -> Option<Level> {
+    LEVELS.into_iter().find(|level| level.name() == name)
+}
+
+/// Chooses the level of the process, which is chosen once: what kernels packed for one level, those of another cannot read.
+///
+/// # Errors
+///
+/// [`CpuError::UnknownLevel`] for another name than one of [`LEVELS`]; [`CpuError::Level`] if the processor lacks the instructions, or if
+/// the process computes at another level already.
+pub(crate) fn choose(name: &str) -> Result<(), CpuError> {
+    let asked = named(name).ok_or_else(|| CpuError::UnknownLevel { name: name.to_owned() })?;
+    let found = supported();
+    if asked > found {
+        return Err(CpuError::Level {
+            asked: asked.name(),
+            found: found.name(),
+            why: "which is all that the processor has",
+        });
+    }
+    let now = settle(asked as u8 | PLAIN);
+    if of(now) != asked {
+        let found = of(now).name();
+        return Err(CpuError::Level { asked: asked.name(), found, why: "which this process began with" });
+    }
+    Ok(())
+}
+
+/// Tells whether kernels may use instructions that only some processors of a level have. Where a level is asked for, they may not: its
+/// kernels are those of processors that have nothing else.
+#[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
+#[inline]
+pub(crate) fn extras() -> bool {
+    chosen() & PLAIN == 0
 }
 
 #[cold]
@@ -141,5 +181,5 @@ impl Forced {
 /// Lists the levels that this processor can run.
 #[cfg(test)]
 pub(crate) fn levels() -> Vec<Level> {
-    [Level::Portable, Level::Avx2, Level::Avx512].into_iter().filter(|&l| l <= detect()).collect()
+    LEVELS.into_iter().filter(|&l| l <= of(chosen())).collect()
 }

@@ -132,11 +132,14 @@ fn holds(holding: Holding, data: &TensorData) -> bool {
     }
 }
 
+/// An operand of a step: its type, its range if it holds integers, and its shape.
+type Operand<'a> = (DataType, Option<Range>, &'a [usize]);
+
 impl Known<'_> {
     /// Returns the range of a step's results, if they are integers; the outer `None` if it is not known that they fit.
     fn result(&self, step: &Step) -> Result<Option<Option<Range>>, Error> {
         let Some(op) = step.operation.primitive() else { return Ok(None) };
-        let mut operands: SmallVec<[(DataType, Option<Range>, &[usize]); 3]> = SmallVec::new();
+        let mut operands: SmallVec<[Operand<'_>; 3]> = SmallVec::new();
         for value in step.reads() {
             if !*self.held.get(value)? {
                 return Ok(None);

@@ -228,16 +228,18 @@ impl Fingerprint {
     ///
     /// # Errors
     ///
-    /// [`Error::Ir`] with [`bb_ir::Error::SavedForm`] if the bytes are no fingerprint.
+    /// [`Error::PeerFingerprint`] if the bytes are no fingerprint.
     pub fn from_bytes(bytes: &[u8]) -> Result<Fingerprint, Error> {
         let limits = Limits::default();
-        let mut from = Reader::new(bytes, &[], &limits);
-        if from.take(MAGIC.len())? != MAGIC {
-            return Err(bb_ir::Error::SavedForm { at: 0, expected: "a fingerprint" }.into());
-        }
-        let read = Fingerprint::read(&mut from)?;
-        from.finish()?;
-        Ok(read)
+        let read = |mut from: Reader<'_>| {
+            if from.take(MAGIC.len())? != MAGIC {
+                return Err(bb_ir::Error::SavedForm { at: 0, expected: "a fingerprint" });
+            }
+            let read = Fingerprint::read(&mut from)?;
+            from.finish()?;
+            Ok(read)
+        };
+        read(Reader::new(bytes, &[], &limits)).map_err(|source| Error::PeerFingerprint { source })
     }
 }
 
@@ -299,6 +301,7 @@ mod tests {
             assert!(Fingerprint::from_bytes(&bytes[..length]).is_err(), "{length}");
         }
         assert!(Fingerprint::from_bytes(&[&bytes[..], &[0]].concat()).is_err());
-        assert!(Fingerprint::from_bytes(b"not one").is_err());
+        let error = Fingerprint::from_bytes(b"not one").unwrap_err();
+        assert_eq!(error.to_string(), "the bytes of a peer are no fingerprint");
     }
 }

@@ -73,6 +73,11 @@ pub(crate) enum Command {
         after_help = "Examples:\n  bb serve model.onnx\n  bb serve words=a.onnx sounds=b.onnx --backend sounds=reference\n  bb serve model.onnx --max-batch 16 --batch-delay 0.005 --queue 256\n  bb serve --repository models --load words --token-file token --log requests.txt"
     )]
     Serve(Serve),
+    /// Write a crate for a backend: it compiles, and its tests say what to write next
+    #[command(
+        after_help = "Examples:\n  bb new my-chip\n  bb new my-compiler --whole-graph\n  bb new my-chip --bb ../bb"
+    )]
+    New(New),
     /// List the linked backends
     #[command(after_help = "Examples:\n  bb backends")]
     Backends(Backends),
@@ -307,6 +312,21 @@ pub(crate) struct Bench {
     pub(crate) trace: Option<PathBuf>,
     #[command(flatten)]
     pub(crate) common: Common,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct New {
+    /// The name of the crate and of the backend: small letters, digits, `-` and `_`
+    pub(crate) name: String,
+    /// Write a backend that runs whole graphs, instead of 30 methods
+    #[arg(long)]
+    pub(crate) whole_graph: bool,
+    /// The folder to write [default: one of the crate's name]
+    #[arg(long, value_name = "DIR")]
+    pub(crate) folder: Option<PathBuf>,
+    /// A checkout of `bb` to depend on [default: the release of this version]
+    #[arg(long, value_name = "DIR")]
+    pub(crate) bb: Option<PathBuf>,
 }
 
 #[derive(Debug, Args)]

@@ -123,18 +123,18 @@ impl Maker<'_> {
                         let chosen = named(choice, &solution);
                         return Ok(Given { items, chosen, outputs: Some(outputs) });
                     }
-                    // Other extents do not change which element types a backend supports.
-                    Err(search::Failed { first: Some(error @ Error::Upload { .. }), .. }) => {
-                        return Err(error);
-                    }
-                    Err(failed) => {
-                        tried += failed.tried;
-                        first = first.or(failed.first);
-                    }
+                    Err(failed) => match failed.first {
+                        // Other extents do not change which element types a backend supports.
+                        Some(error) if is_final(&error) => return Err(*error),
+                        other => {
+                            tried += failed.tried;
+                            first = first.or(other);
+                        }
+                    },
                 }
             }
         }
-        Err(Error::NoExtents { open: open_names(extents), tried, source: first.map(Box::new) })
+        Err(Error::NoExtents { open: open_names(extents), tried, source: first })
     }
 
     /// Infers the model's graph for these extents; an error if they do not fit.
@@ -210,7 +210,7 @@ pub(crate) fn shapes(module: &Module, options: &args::Extents) -> Result<HashMap
         Err(first) => match search(&Solution::default()) {
             Ok((choice, ())) => (choice, Solution::default()),
             Err(failed) => {
-                let source = first.first.or(failed.first).map(Box::new);
+                let source = first.first.or(failed.first);
                 let tried = first.tried + failed.tried;
                 return Err(Error::NoExtents { open: open_names(&extents), tried, source });
             }

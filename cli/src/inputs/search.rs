@@ -102,7 +102,7 @@ pub(super) struct Failed<E> {
     /// The number of choices that were tried.
     pub(super) tried: usize,
     /// Why the first choice does not work.
-    pub(super) first: Option<E>,
+    pub(super) first: Option<Box<E>>,
 }
 
 /// Searches a choice for which `infers` and `works` succeed; returns it and the result of `works`. What `solution` determines
@@ -145,8 +145,8 @@ pub(super) fn search<T, E>(
         });
         match result {
             Ok(found) => return Ok((all.iter().map(|open| (open.clone(), choose(open))).collect(), found)),
-            Err(error) if is_final(&error) => return Err(Failed { first: Some(error), ..failed }),
-            Err(error) => failed.first = failed.first.or(Some(error)),
+            Err(error) if is_final(&error) => return Err(Failed { first: Some(Box::new(error)), ..failed }),
+            Err(error) => failed.first = failed.first.or_else(|| Some(Box::new(error))),
         }
     }
     Err(failed)

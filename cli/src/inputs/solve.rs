@@ -151,7 +151,7 @@ fn determined(a: &DimExpr, b: &DimExpr) -> Option<(String, DimExpr)> {
 
 /// Returns the number for the only name of two expressions that makes them equal; of few, one that is usual.
 fn only(a: &DimExpr, b: &DimExpr) -> Option<i64> {
-    let difference = |n: i64| Some(a.value(&|_: &str| Some(n))?.checked_sub(b.value(&|_: &str| Some(n))?)?);
+    let difference = |n: i64| a.value(&|_: &str| Some(n))?.checked_sub(b.value(&|_: &str| Some(n))?);
     let (at_0, at_1, at_2) = (difference(0)?, difference(1)?, difference(2)?);
     let slope = at_1.checked_sub(at_0)?;
     if slope != 0 && at_0.checked_rem(slope) == Some(0) && at_2.checked_sub(at_1) == Some(slope) {

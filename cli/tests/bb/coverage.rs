@@ -1,4 +1,4 @@
-//! Tests `bb coverage`, and that the README's table is its output.
+//! Tests `bb coverage`, and that the table in the documentation is its output.
 
 use crate::process::{bb, folder, write};
 use bb_tests::model::{model, node};
@@ -50,13 +50,18 @@ fn an_unknown_operator_is_reported_with_a_similar_name_and_how_to_bind_it() {
     }
 }
 
-/// To update the table, run `cargo run -p bb-cli -- coverage --backend cpu --markdown` and paste its output
-/// between the markers.
+/// `BB_WRITE=1` writes the table.
 #[test]
-fn the_table_in_the_readme_is_what_the_command_prints() {
-    let readme = include_str!("../../../README.md");
-    let (_, rest) = readme.split_once("<!-- coverage -->\n").unwrap();
-    let (table, _) = rest.split_once("<!-- /coverage -->").unwrap();
+fn the_table_in_the_documentation_is_what_the_command_prints() {
+    let path = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../bb/docs/coverage.md");
+    let page = std::fs::read_to_string(&path).unwrap();
+    let (before, rest) = page.split_once("<!-- coverage -->\n").unwrap();
+    let (table, after) = rest.split_once("<!-- /coverage -->").unwrap();
     let printed = bb(&["coverage", "--backend", "cpu", "--markdown"]).out;
-    assert!(table.trim() == printed.trim(), "README.md has another table than the command prints");
+    if std::env::var_os("BB_WRITE").is_some() {
+        let page = format!("{before}<!-- coverage -->\n{}\n<!-- /coverage -->{after}", printed.trim());
+        std::fs::write(&path, page).unwrap();
+    } else {
+        assert!(table.trim() == printed.trim(), "coverage.md has another table than the command prints; BB_WRITE=1 writes it");
+    }
 }

@@ -195,7 +195,7 @@ fn an_unsupported_option_is_refused_before_the_backend_is_opened() {
     let error = registry.backend("cpu:0").unwrap_err();
     assert_eq!(
         error.to_string(),
-        "backend `cpu` does not take the option `device`; it takes `threads`, `memory`"
+        "backend `cpu` does not take the option `device`; it takes `threads`, `memory`, `level`"
     );
     assert!(Runtime::<Reference>::open_with(&threads(1)).is_err());
     let running = Registry::builder().running(Runtime::new(Reference)).build();
@@ -233,7 +233,8 @@ fn devices_are_listed_by_name_or_with_an_error() {
     let described: Vec<_> = devices.iter().map(|d| (&*d.name, &*d.description)).collect();
     assert_eq!(described, [("0", "the old one"), ("1", "the fast one"), ("busy", "")]);
     let cpu = listed.iter().find(|l| l.name == "cpu").unwrap();
-    assert_eq!(cpu.options, [OpenOption::Threads, OpenOption::Memory]);
+    let names: Vec<&str> = cpu.options.iter().map(|option| option.name()).collect();
+    assert_eq!(names, ["threads", "memory", "level"]);
     assert!(cpu.devices.as_ref().unwrap().is_empty());
 
     let wrong = Registry::builder().declared::<Twins>().declared::<Spaced>().declared::<Lost>().build();

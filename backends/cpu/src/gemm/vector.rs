@@ -17,8 +17,8 @@ pub(crate) trait Vector: Copy {
     type Mask: Copy;
     /// The number of lanes.
     const LANES: usize;
-    /// Whether reading a part of a vector branches, and addresses are computed by instructions of their own. Loops then read whole
-    /// vectors if they can, and take several steps at once.
+    /// Whether reading a part of a vector costs more than reading a whole one: it branches, or its mask takes a register that sums need.
+    /// Loops then read whole vectors if they can, and take several steps at once.
     const BRANCHES: bool = false;
 
     /// Returns zeros.
@@ -170,7 +170,7 @@ mod x86 {
         ($name:ident, $register:ty, $item:ty, $lanes:literal, $mask:ty, [$cast:ty],
          $zero:ident, $splat:ident, $load:ident, $store:ident, |$n:ident| $make:expr,
          |$p:ident, $m:ident| $load_some:expr, |$q:ident, $k:ident, $v:ident| $store_some:expr,
-         $add:ident, |$s:ident, $a:ident, $b:ident| $mul_add:expr $(, $total:ident)?) => {
+         $add:ident, |$s:ident, $a:ident, $b:ident| $mul_add:expr $(, $total:ident)? $(; branches $branches:literal)?) => {
             #[derive(Debug, Clone, Copy)]
             pub(crate) struct $name(pub(in crate::gemm) $register);
 
@@ -180,6 +180,7 @@ mod x86 {
                 type Item = $item;
                 type Mask = $mask;
                 const LANES: usize = $lanes;
+                $(const BRANCHES: bool = $branches;)?
 
                 #[inline(always)]
                 unsafe fn zero() -> Self {
@@ -336,7 +337,8 @@ mod x86 {
         |p, m| _mm256_maskload_ps(p, m),
         |q, k, v| _mm256_maskstore_ps(q, k, v),
         _mm256_add_ps,
-        |s, a, b| _mm256_fmadd_ps(a, b, s)
+        |s, a, b| _mm256_fmadd_ps(a, b, s);
+        branches true
     );
     // Eight lanes with masks in registers, which are much faster than those of AVX2 on some processors.
     vector!(
@@ -371,7 +373,8 @@ mod x86 {
         |p, m| _mm256_maskload_pd(p, m),
         |q, k, v| _mm256_maskstore_pd(q, k, v),
         _mm256_add_pd,
-        |s, a, b| _mm256_fmadd_pd(a, b, s)
+        |s, a, b| _mm256_fmadd_pd(a, b, s);
+        branches true
     );
     vector!(
         I32x8,
@@ -388,7 +391,8 @@ mod x86 {
         |p, m| _mm256_maskload_epi32(p, m),
         |q, k, v| _mm256_maskstore_epi32(q, k, v),
         _mm256_add_epi32,
-        |s, a, b| _mm256_add_epi32(s, _mm256_mullo_epi32(a, b))
+        |s, a, b| _mm256_add_epi32(s, _mm256_mullo_epi32(a, b));
+        branches true
     );
 }
 
