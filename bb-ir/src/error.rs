@@ -809,7 +809,9 @@ pub enum Error {
     },
 
     /// A part of a frame is damaged.
-    #[error("the frame is damaged: the checksum of its {part} is {got:#010x}, and it states {expected:#010x}")]
+    #[error(
+        "the frame is damaged: the checksum of its {part} is {got:#010x}, and it states {expected:#010x}"
+    )]
     FrameChecksum {
         /// `header` or `elements`.
         part: &'static str,

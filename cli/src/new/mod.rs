@@ -35,7 +35,11 @@ pub(crate) fn new(options: &args::New) -> Result<ExitCode> {
     if taken || folder.is_file() {
         return Err(Error::FolderTaken { path: folder });
     }
-    let library = if options.whole_graph { include_str!("template/graph.txt") } else { include_str!("template/kernels.txt") };
+    let library = if options.whole_graph {
+        include_str!("template/graph.txt")
+    } else {
+        include_str!("template/kernels.txt")
+    };
     let files = FILES.iter().copied().chain([("src/lib.rs", library)]);
     let dependency = dependency(options.bb.as_deref())?;
     for (place, text) in files {

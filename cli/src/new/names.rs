@@ -22,14 +22,18 @@ impl Names {
     ///
     /// [`Error::CrateName`] if Cargo or Rust would refuse it.
     pub(super) fn of(name: &str) -> Result<Names> {
-        let letters = name.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || matches!(c, '-' | '_'));
+        let letters =
+            name.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || matches!(c, '-' | '_'));
         let begins = name.chars().next().is_some_and(|c| c.is_ascii_lowercase());
         let parts: Vec<&str> = name.split(['-', '_']).collect();
         let module = name.replace('-', "_");
-        if !letters || !begins || parts.iter().any(|part| part.is_empty()) || TAKEN.contains(&module.as_str()) {
+        if !letters || !begins || parts.iter().any(|part| part.is_empty()) || TAKEN.contains(&module.as_str())
+        {
             return Err(Error::CrateName { name: name.to_owned() });
         }
-        let ty = parts.iter().map(|part| part.get(..1).unwrap_or_default().to_ascii_uppercase() + part.get(1..).unwrap_or_default());
+        let ty = parts.iter().map(|part| {
+            part.get(..1).unwrap_or_default().to_ascii_uppercase() + part.get(1..).unwrap_or_default()
+        });
         // A digit begins no word of a type that is all digits otherwise.
         Ok(Names { krate: name.to_owned(), module, backend: name.to_owned(), ty: ty.collect() })
     }
@@ -37,10 +41,63 @@ impl Names {
 
 /// Names that other crates or Rust have.
 const TAKEN: &[&str] = &[
-    "alloc", "as", "async", "await", "bb", "bb_cli", "box", "break", "const", "continue", "core", "crate", "dep", "do", "dyn", "else", "enum",
-    "error", "extern", "false", "final", "fn", "for", "gen", "if", "impl", "in", "let", "loop", "macro", "match", "mod", "move", "mut", "priv",
-    "proc_macro", "pub", "ref", "result", "return", "self", "static", "std", "struct", "super", "tensor", "test", "thiserror", "trait", "true",
-    "try", "type", "unsafe", "use", "where", "while", "yield",
+    "alloc",
+    "as",
+    "async",
+    "await",
+    "bb",
+    "bb_cli",
+    "box",
+    "break",
+    "const",
+    "continue",
+    "core",
+    "crate",
+    "dep",
+    "do",
+    "dyn",
+    "else",
+    "enum",
+    "error",
+    "extern",
+    "false",
+    "final",
+    "fn",
+    "for",
+    "gen",
+    "if",
+    "impl",
+    "in",
+    "let",
+    "loop",
+    "macro",
+    "match",
+    "mod",
+    "move",
+    "mut",
+    "priv",
+    "proc_macro",
+    "pub",
+    "ref",
+    "result",
+    "return",
+    "self",
+    "static",
+    "std",
+    "struct",
+    "super",
+    "tensor",
+    "test",
+    "thiserror",
+    "trait",
+    "true",
+    "try",
+    "type",
+    "unsafe",
+    "use",
+    "where",
+    "while",
+    "yield",
 ];
 
 /// Tells whether a text between two marks is a name of a mark.

@@ -23,7 +23,8 @@ fn stub(method: &str, arguments: &[(&str, &str)], output: &str) -> String {
         return String::new();
     }
     let output = if output == "Tensors" { "Vec<Tensor>" } else { "Tensor" };
-    let list: Vec<String> = arguments.iter().map(|(name, kind)| format!("_{name}: {}", written(kind))).collect();
+    let list: Vec<String> =
+        arguments.iter().map(|(name, kind)| format!("_{name}: {}", written(kind))).collect();
     let name = method.trim_start_matches("r#");
     let head = format!("    fn {method}(&self, {}) -> Result<{output}, Error> {{", list.join(", "));
     // As `cargo fmt` has it.

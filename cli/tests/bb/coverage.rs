@@ -62,6 +62,9 @@ fn the_table_in_the_documentation_is_what_the_command_prints() {
         let page = format!("{before}<!-- coverage -->\n{}\n<!-- /coverage -->{after}", printed.trim());
         std::fs::write(&path, page).unwrap();
     } else {
-        assert!(table.trim() == printed.trim(), "coverage.md has another table than the command prints; BB_WRITE=1 writes it");
+        assert!(
+            table.trim() == printed.trim(),
+            "coverage.md has another table than the command prints; BB_WRITE=1 writes it"
+        );
     }
 }
