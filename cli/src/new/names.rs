@@ -9,7 +9,7 @@ pub(super) struct Names {
     pub(super) krate: String,
     /// The crate in paths, as in `my_chip`.
     pub(super) module: String,
-    /// The name under which the backend is found; the crate's.
+    /// The name under which the backend is found, as in `my-chip`.
     pub(super) backend: String,
     /// The type, as in `MyChip`.
     pub(super) ty: String,
@@ -34,8 +34,7 @@ impl Names {
         let ty = parts.iter().map(|part| {
             part.get(..1).unwrap_or_default().to_ascii_uppercase() + part.get(1..).unwrap_or_default()
         });
-        // A digit begins no word of a type that is all digits otherwise.
-        Ok(Names { krate: name.to_owned(), module, backend: name.to_owned(), ty: ty.collect() })
+        Ok(Names { krate: name.to_owned(), module, backend: name.replace('_', "-"), ty: ty.collect() })
     }
 }
 

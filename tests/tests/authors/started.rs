@@ -10,7 +10,7 @@ mod kernels;
 
 #[test]
 fn what_is_not_written_says_so() {
-    for (name, missing) in [("started_kernels", "matmul"), ("started_graph", "MatMul")] {
+    for (name, missing) in [("started-kernels", "matmul"), ("started-graph", "MatMul")] {
         let on = bb::backend(name).unwrap();
         let x = on.tensor(&[1, 1], &[2f32]);
         let error = x.and_then(|x| on.matmul(&x, &x)).unwrap_err();
@@ -28,7 +28,7 @@ fn what_is_not_written_says_so() {
 
 #[test]
 fn tensors_come_and_go() {
-    let on = bb::backend("started_kernels").unwrap();
+    let on = bb::backend("started-kernels").unwrap();
     let x = on.tensor(&[2], &[1f32, 2.0]).unwrap();
     assert_eq!(x.to_host(64).unwrap().as_slice::<f32>().unwrap(), [1.0, 2.0]);
 }

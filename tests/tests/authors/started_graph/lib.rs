@@ -11,7 +11,7 @@ use std::collections::HashMap;
 
 /// The backend. Its fields hold the device.
 #[derive(Debug, Default, bb::Backend)]
-#[bb(name = "started_graph")]
+#[bb(name = "started-graph")]
 pub struct StartedGraph;
 
 impl StartedGraph {
@@ -25,15 +25,9 @@ impl StartedGraph {
         _inputs: HashMap<String, Tensor>,
         _attrs: BackendAttrs<'_>,
     ) -> Result<HashMap<String, Tensor>, Error> {
-        for node in &graph.node {
-            let operator = bb::Primitive::ALL.iter().find(|op| op.name() == node.op_type());
-            match operator {
-                // Begin here: compile the graph, or match the operator and compute.
-                Some(operator) => return Err(Error::NotWritten(operator.name())),
-                None => return Err(Error::NotWritten("an operator that is no primitive")),
-            }
-        }
-        Err(Error::NotWritten("a graph without nodes"))
+        // Begin here: compile the graph, or match the operator of each node and compute.
+        let first = graph.node.first().and_then(|node| bb::Primitive::from_name(node.op_type()));
+        Err(Error::NotWritten(first.map_or("a graph without nodes", |operator| operator.spec().name)))
     }
 }
 

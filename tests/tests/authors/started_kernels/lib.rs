@@ -10,7 +10,7 @@ use bb::{DataType, RoundMode, TensorData};
 
 /// The backend. Its fields hold the device.
 #[derive(Debug, Default, bb::Backend)]
-#[bb(name = "started_kernels")]
+#[bb(name = "started-kernels")]
 pub struct StartedKernels;
 
 /// The documentation of `bb::Backend` says what each method computes; `bb::ir::infer` has the rules of shapes.

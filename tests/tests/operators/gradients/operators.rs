@@ -197,12 +197,14 @@ impl super::Function for &Sampled {
     }
 }
 
-/// Those of `com.microsoft` have no samples; their functions are made of the same operations.
+/// Samples are made from ONNX's schemas. The operators of ONNX Runtime, and those of early opsets that ONNX took away, have none; their
+/// functions are made of the same operations.
 #[test]
 fn every_operator_has_the_gradient_of_differences_or_a_reason() {
     let samples = samples();
+    let schemas: BTreeSet<(&str, &str)> = bb::ir::opset::versions().map(|v| (v.domain, v.name)).collect();
     let names: BTreeSet<(&str, &str)> =
-        operators().map(|o| (o.domain, o.name)).filter(|(domain, _)| *domain != "com.microsoft").collect();
+        operators().map(|o| (o.domain, o.name)).filter(|operator| schemas.contains(operator)).collect();
     let reasons: BTreeSet<&str> = NONE.iter().flat_map(|(_, names)| names.iter().copied()).collect();
     let (mut wrong, mut right, mut unexpected) = (Vec::new(), 0, Vec::new());
     for (domain, name) in names {
