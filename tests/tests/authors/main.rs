@@ -7,7 +7,7 @@ mod carriers;
 mod graphs;
 mod messages;
 mod opening;
-mod started;
 mod own_options;
+mod started;
 mod supported;
 mod vendor;

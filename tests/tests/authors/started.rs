@@ -21,7 +21,8 @@ fn what_is_not_written_says_so() {
             cause = error.source();
         }
         let wanted = ["constant", "Constant", missing];
-        let says = |name: &&str| texts.iter().any(|text| text.contains(&format!("`{name}` is not written yet")));
+        let says =
+            |name: &&str| texts.iter().any(|text| text.contains(&format!("`{name}` is not written yet")));
         assert!(wanted.iter().any(says), "{texts:?}");
     }
 }
