@@ -49,7 +49,7 @@ pub(crate) fn new(options: &args::New) -> Result<ExitCode> {
         }
         std::fs::write(&path, filled(text, &names, &dependency)).map_err(io(&path))?;
     }
-    out::line(&format!(
+    out::line(format!(
         "a crate that compiles is in `{}`; there, `cargo test` says what to write",
         sentence(folder.display())
     ))?;
@@ -112,7 +112,7 @@ mod tests {
         let names = Names::of("my-chip").unwrap();
         for (place, text) in FILES {
             let text = filled(text, &names, &dependency(None).unwrap());
-            assert!(!text.split('@').skip(1).step_by(2).any(|word| names::is_word(word)), "{place}: {text}");
+            assert!(!text.split('@').skip(1).step_by(2).any(names::is_word), "{place}: {text}");
         }
     }
 }

@@ -70,7 +70,7 @@ fn text(node: bb::ir::proto::NodeProto, name: &str, value: &str) -> bb::ir::prot
     node.attribute.push(bb::ir::proto::AttributeProto {
         name: Some(name.to_owned()),
         r#type: Some(bb::ir::proto::attribute_proto::AttributeType::String as i32),
-        s: Some(value.as_bytes().to_vec().into()),
+        s: Some(value.as_bytes().to_vec()),
         ..Default::default()
     });
     node

@@ -1,5 +1,5 @@
 //! Tests that errors name the operators of the model, and the operations that those are made of only as the cause.
-#![expect(clippy::unwrap_used, reason = "tests")]
+#![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "tests")]
 
 use bb::ext::{BitsOp, CreateOp, ImageOp, IndexOp, LlmOp, MlOp, NnOp, QuantOp, ScalarOp, TrainOp};
 use bb::ir::proto::attribute_proto::AttributeType;

@@ -183,7 +183,7 @@ fn filters_take_any_number() {
             assert_eq!(read(&doubled.unwrap()), twice);
         }
         assert_eq!(read(&x.brightness(bb::Number::from(2)).unwrap()), twice);
-        assert_eq!(read(&on.brightness(&x, &bb::Number::from(2.0)).unwrap()), twice);
+        assert_eq!(read(&on.brightness(&x, bb::Number::from(2.0)).unwrap()), twice);
         let error = x.brightness(bb::Number::from("much")).unwrap_err();
         assert!(matches!(error, bb::Error::Number(_)), "{error:?}");
         assert_eq!(error.to_string(), "`much` is a text, expected a number");
