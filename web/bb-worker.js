@@ -7,7 +7,7 @@
 //
 // The worker runs this file, too.
 
-import { BbCrash, BbError, load } from "./bb.js";
+import { BbCrash, BbError, load, refuseFailure } from "./bb.js";
 
 /** The name of a worker that this file starts. */
 const NAME = "bb-worker";
@@ -126,7 +126,8 @@ class Bb {
 
   async open(source, options, call) {
     if (source instanceof Response) {
-      source = source.ok ? await source.arrayBuffer() : source.url;
+      refuseFailure(source);
+      source = await source.arrayBuffer();
     } else if (source instanceof URL) {
       source = source.href;
     } else if (typeof source === "string" && globalThis.location) {

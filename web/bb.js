@@ -167,46 +167,51 @@ class Bb {
   }
 
   session(model, options) {
-    return new Session(this.#instance, this.#ask("bb_open", this.#instance.give(asBytes(model)), options));
+    return new Session(this.#instance, this.#ask("bb_open", this.#give(model, options), options));
   }
 
   inspect(model, options) {
-    return this.#ask("bb_inspect", this.#instance.give(asBytes(model)), options);
+    return this.#ask("bb_inspect", this.#give(model, options), options);
   }
 
   async open(source, options) {
     const instance = this.#instance;
-    const buffer = await giveSource(instance, source);
-    const externalData = {};
+    const buffers = { model: 0, files: {} };
     try {
+      buffers.model = await giveSource(instance, source);
       for (const [location, data] of Object.entries(options?.externalData ?? {})) {
-        externalData[location] = { buffer: await giveSource(instance, data) };
+        buffers.files[location] = await giveSource(instance, data);
       }
     } catch (error) {
-      const given = [buffer, ...Object.values(externalData).map((held) => held.buffer)];
-      given.forEach((held) => instance.alive && instance.call("bb_drop", held));
+      dropBuffers(instance, buffers);
       throw error;
     }
     // A module that was started anew meanwhile does not have the buffers.
     if (instance !== this.#instance) {
       throw new BbCrash("the instance was replaced while the model came");
     }
-    return new Session(instance, this.#ask("bb_open", buffer, { ...options, externalData }));
+    return new Session(instance, this.#ask("bb_open", buffers, options));
   }
 
-  /** Asks about a model that is in a buffer. */
-  #ask(call, buffer, { dims = {}, limits = {}, externalData = {} } = {}) {
+  /** Copies a model and its external data into buffers. */
+  #give(model, options) {
     const instance = this.#instance;
-    const files = {};
+    const buffers = { model: 0, files: {} };
     try {
-      for (const [location, data] of Object.entries(externalData)) {
-        files[location] = data.buffer !== undefined && !ArrayBuffer.isView(data) ? data.buffer : instance.give(asBytes(data));
+      buffers.model = instance.give(asBytes(model));
+      for (const [location, data] of Object.entries(options?.externalData ?? {})) {
+        buffers.files[location] = instance.give(asBytes(data));
       }
     } catch (error) {
-      [buffer, ...Object.values(files)].forEach((held) => instance.alive && instance.call("bb_drop", held));
+      dropBuffers(instance, buffers);
       throw error;
     }
-    return instance.ask(call, buffer, instance.giveJson({ dims, limits, files }));
+    return buffers;
+  }
+
+  /** Asks about a model that is in buffers. */
+  #ask(call, { model, files }, { dims = {}, limits = {} } = {}) {
+    return this.#instance.ask(call, model, this.#instance.giveJson({ dims, limits, files }));
   }
 
   fileTypes(session, config) {
@@ -334,6 +339,13 @@ function asBytes(data) {
   throw new BbError({ message: "expected an ArrayBuffer or a typed array" });
 }
 
+/** Drops the buffers of a model. The number 0 is no buffer's. */
+function dropBuffers(instance, { model, files }) {
+  if (instance.alive) {
+    [model, ...Object.values(files)].forEach((buffer) => instance.call("bb_drop", buffer));
+  }
+}
+
 /** Copies what an address, a response, a blob or bytes hold into a buffer of the instance. */
 async function giveSource(instance, source) {
   if (isAddress(source) && !isFile(source)) {
@@ -383,7 +395,7 @@ async function fetched(address) {
 }
 
 /** A page that says that there is no file is no file. */
-function refuseFailure(response, address = response.url) {
+export function refuseFailure(response, address = response.url) {
   if (!response.ok) {
     throw new BbError({ message: `\`${address}\` cannot be fetched: the server answers ${response.status} ${response.statusText}`.trim() });
   }

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ._options import RunOptions
-from ._value import OrtValue, element_type, memory_at, on_host
+from ._value import OrtValue, dtype_of, memory_at, on_host
 
 if TYPE_CHECKING:
     from ._session import Session
@@ -35,7 +35,7 @@ class IOBinding:
     ) -> None:
         """Binds an input to memory, which the caller keeps alive."""
         on_host(device_type)
-        self._bind(name, memory_at(buffer_ptr, _element_type(element_type), shape))
+        self._bind(name, memory_at(buffer_ptr, dtype_of(element_type), shape))
 
     def bind_ortvalue_input(self, name: str, ortvalue: OrtValue) -> None:
         """Binds an input to a value."""
@@ -57,7 +57,7 @@ class IOBinding:
         elif element_type is None or shape is None:
             raise ValueError("memory for an output needs `element_type` and `shape`")
         else:
-            self._ask(name, memory_at(buffer_ptr, _element_type(element_type), shape))
+            self._ask(name, memory_at(buffer_ptr, dtype_of(element_type), shape))
 
     def bind_ortvalue_output(self, name: str, ortvalue: OrtValue) -> None:
         """Asks for an output, into the memory of a value."""
@@ -115,6 +115,3 @@ class IOBinding:
                 into[...] = value
         bound = zip(self._outputs.values(), found, strict=True)
         self._results = [OrtValue(value if into is None else into) for into, value in bound]
-
-
-_element_type = element_type

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache
@@ -40,10 +41,6 @@ def start(
         try:
             callback(outputs, user_data, error)
         except Exception as raised:
-            import sys
-            import threading
-
             threading.excepthook(threading.ExceptHookArgs((type(raised), raised, raised.__traceback__, None)))
-            sys.stderr.flush()
 
     _threads(os.getpid()).submit(run)

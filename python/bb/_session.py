@@ -191,7 +191,7 @@ class Session(_bb.Session):
         """Runs the model in a thread of the package and then calls `callback(outputs, user_data, error)` there.
 
         The error is empty if the run succeeded; otherwise there are no outputs. What the callback raises is printed as
-        exceptions of threads are (`sys.unraisablehook`).
+        exceptions of threads are (`threading.excepthook`).
         """
         from ._later import start
 

@@ -36,7 +36,7 @@ _TYPES: dict[str, tuple[int, str]] = {
 }
 
 
-def element_type(given: Any) -> np.dtype[Any]:
+def dtype_of(given: Any) -> np.dtype[Any]:
     """NumPy's element type for what a caller gives: NumPy's own, its name, or ONNX's number."""
     if isinstance(given, int) and not isinstance(given, bool):
         for name, (number, _) in _TYPES.items():
@@ -93,7 +93,7 @@ class OrtValue:
     @classmethod
     def ortvalue_from_numpy_with_onnx_type(cls, data: Any, onnx_element_type: int) -> OrtValue:
         """A value whose elements have ONNX's type of this number, and the bytes of an array."""
-        dtype, data = element_type(onnx_element_type), np.asarray(data)
+        dtype, data = dtype_of(onnx_element_type), np.asarray(data)
         if dtype.itemsize != data.dtype.itemsize:
             raise ValueError(
                 f"elements of {data.dtype} have {data.dtype.itemsize} bytes, those of {dtype} have {dtype.itemsize}"
@@ -115,7 +115,7 @@ class OrtValue:
         wanted = given.pop("element_type", element_type_)
         if given:
             raise TypeError(f"unexpected arguments: {sorted(given)}")
-        return cls(np.zeros(tuple(shape), element_type(wanted)))
+        return cls(np.zeros(tuple(shape), dtype_of(wanted)))
 
     def numpy(self) -> Any:
         """The array; a list for a sequence, a dict for a map."""

@@ -8,6 +8,7 @@ pub mod device;
 pub mod few;
 pub mod lossy;
 pub mod model;
+pub mod on_reference;
 pub mod tampered;
 
 /// The programs in the README, which run as tests.

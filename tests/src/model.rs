@@ -206,7 +206,7 @@ pub fn serialized(graph: GraphProto) -> Vec<u8> {
     };
     ModelProto {
         ir_version: Some(10),
-        opset_import: vec![opset(("", 23)), opset(("test", 1))],
+        opset_import: [("", 23), ("test", 1), ("com.microsoft", 1)].map(opset).to_vec(),
         graph: Some(graph),
         ..ModelProto::default()
     }

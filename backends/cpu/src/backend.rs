@@ -101,9 +101,7 @@ impl Cpu {
     /// `memory`, its memory is limited; the option `level` chooses the instructions of the process.
     fn open(options: &OpenOptions) -> Result<Cpu> {
         let level: String = options.own("level")?;
-        if !level.is_empty() {
-            crate::level::choose(&level)?;
-        }
+        crate::level::choose(&level)?;
         let threads = options.threads.map(std::num::NonZeroUsize::get);
         CpuBuilder { threads, limit: options.memory, ..Cpu::builder() }.build()
     }

@@ -70,40 +70,45 @@ fn settle(level: u8) -> u8 {
     }
 }
 
-/// Returns what the environment variable `BB_CPU_LEVEL` asks for, but no more than the processor has.
+/// The environment variable that asks for a level.
+const VARIABLE: &str = "BB_CPU_LEVEL";
+
+/// Returns what the environment asks for, but no more than the processor has.
 #[cold]
 fn initial() -> u8 {
     let found = supported();
-    let asked = std::env::var("BB_CPU_LEVEL").ok().and_then(|name| named(&name));
+    let asked = std::env::var(VARIABLE).ok().and_then(|name| named(&name).ok());
     asked.map_or(found as u8, |asked| asked.min(found) as u8 | PLAIN)
 }
 
-fn named(name: &str) -> Option<Level> {
-    LEVELS.into_iter().find(|level| level.name() == name)
+fn named(name: &str) -> Result<Level, CpuError> {
+    let found = LEVELS.into_iter().find(|level| level.name() == name);
+    found.ok_or_else(|| CpuError::UnknownLevel { name: name.to_owned() })
 }
 
-/// Chooses the level of the process, which is chosen once: what kernels packed for one level, those of another cannot read.
+/// Chooses the level of the process, which is chosen once: what kernels packed for one level, those of another cannot read. An empty
+/// name leaves the choice to the environment.
 ///
 /// # Errors
 ///
-/// [`CpuError::UnknownLevel`] for another name than one of [`LEVELS`]; [`CpuError::Level`] if the processor lacks the instructions, or if
-/// the process computes at another level already.
+/// [`CpuError::UnknownLevel`] for another name than one of [`LEVELS`], also in the environment; [`CpuError::Level`] if the processor lacks
+/// the instructions, or if the process computes with others already.
 pub(crate) fn choose(name: &str) -> Result<(), CpuError> {
-    let asked = named(name).ok_or_else(|| CpuError::UnknownLevel { name: name.to_owned() })?;
+    if name.is_empty() {
+        return std::env::var(VARIABLE).map_or(Ok(()), |name| named(&name).map(drop));
+    }
+    let asked = named(name)?;
     let found = supported();
+    let refused = |found: Level, why| Err(CpuError::Level { asked: asked.name(), found: found.name(), why });
     if asked > found {
-        return Err(CpuError::Level {
-            asked: asked.name(),
-            found: found.name(),
-            why: "which is all that the processor has",
-        });
+        return refused(found, "which is all that the processor has");
     }
     let now = settle(asked as u8 | PLAIN);
-    if of(now) != asked {
-        let found = of(now).name();
-        return Err(CpuError::Level { asked: asked.name(), found, why: "which this process began with" });
+    match (of(now) == asked, now & PLAIN) {
+        (true, PLAIN) => Ok(()),
+        (true, _) => refused(of(now), "and what else the processor has, with which this process began"),
+        (false, _) => refused(of(now), "with which this process began"),
     }
-    Ok(())
 }
 
 /// Tells whether kernels may use instructions that only some processors of a level have. Where a level is asked for, they may not: its
@@ -182,4 +187,22 @@ impl Forced {
 #[cfg(test)]
 pub(crate) fn levels() -> Vec<Level> {
     LEVELS.into_iter().filter(|&l| l <= of(chosen())).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_level_is_chosen_once() {
+        let now = chosen();
+        for asked in LEVELS {
+            let allowed = choose(asked.name()).is_ok();
+            assert_eq!(allowed, now == asked as u8 | PLAIN, "{asked:?}");
+            assert_eq!(chosen(), now);
+        }
+        let unknown = choose("avx1024").map_err(|error| error.to_string());
+        let expected = "there is no level of instructions `avx1024`; expected `portable`, `avx2` or `avx512`";
+        assert_eq!(unknown, Err(expected.to_owned()));
+    }
 }

@@ -114,6 +114,8 @@ mod tests {
     fn names_follow_from_that_of_the_crate() {
         let names = Names::of("my-chip_2").unwrap();
         assert_eq!((names.module.as_str(), names.ty.as_str()), ("my_chip_2", "MyChip2"));
+        // Names of backends have no underscores.
+        assert_eq!(names.backend, "my-chip-2");
     }
 
     #[test]

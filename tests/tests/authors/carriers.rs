@@ -1,13 +1,13 @@
 //! Tests nodes that carry a graph: a deployment sends the body to its backend as a whole, and a plan runs it in place.
 #![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "tests")]
 
-use bb::ir::op::Param;
 use bb::{
     Backend, BackendAttrs, BackendHandle, CompileOptions, CompletionHandle, ContractResponse, Deployment,
-    Error, GraphProto, Module, Outputs, Primitive, Runtime, TensorData, Value,
+    Error, GraphProto, Module, Runtime, TensorData, Value,
 };
 use bb_reference::{Reference, Tensor};
 use bb_tests::model::{custom, model, node, with_graph, with_int, with_texts};
+use bb_tests::on_reference::by_reference;
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
 
@@ -21,22 +21,11 @@ type Seen = (Vec<String>, Vec<String>, Vec<String>);
 #[bb(name = "carries")]
 struct Dispatches(Arc<Mutex<Vec<Seen>>>);
 
-impl Dispatches {
-    fn call(
-        &self,
-        op: Primitive,
-        inputs: &[Option<&Tensor>],
-        params: &[Param<'_>],
-    ) -> Result<Outputs<Tensor>, bb_reference::Error> {
-        bb::call_primitive(&Reference, op, inputs, params)
-    }
-}
-
 impl Backend for Dispatches {
     type Tensor = Tensor;
     type Error = bb_reference::Error;
 
-    bb::forward_to_call!(Self::call);
+    bb::forward_to_call!(by_reference);
 
     fn to_host(&self, x: &Tensor) -> Result<TensorData, bb_reference::Error> {
         Reference.to_host(x)

@@ -1,11 +1,10 @@
 //! A backend with options of its own, given by name string and by [`OpenOptions`].
 #![expect(clippy::unwrap_used, reason = "tests")]
 
-use bb::{
-    Backend, DataType, DataTypes, Error, OpenOption, OpenOptions, OptionDefault, Outputs, Primitive, Registry,
-};
-use bb::{TensorData, ir::op::Param};
+use bb::TensorData;
+use bb::{Backend, DataType, DataTypes, Error, OpenOption, OpenOptions, OptionDefault, Registry};
 use bb_reference::{Reference, Tensor};
+use bb_tests::on_reference::by_reference;
 
 /// A chip whose driver takes five settings.
 #[derive(Debug, bb::Backend)]
@@ -41,22 +40,13 @@ impl Tiled {
             memory: options.memory,
         })
     }
-
-    fn call(
-        &self,
-        op: Primitive,
-        inputs: &[Option<&Tensor>],
-        params: &[Param<'_>],
-    ) -> Result<Outputs<Tensor>, bb_reference::Error> {
-        bb::call_primitive(&Reference, op, inputs, params)
-    }
 }
 
 impl Backend for Tiled {
     type Tensor = Tensor;
     type Error = bb_reference::Error;
 
-    bb::forward_to_call!(Self::call);
+    bb::forward_to_call!(by_reference);
 
     fn to_host(&self, x: &Tensor) -> Result<TensorData, bb_reference::Error> {
         Reference.to_host(x)

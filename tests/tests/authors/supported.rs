@@ -1,9 +1,9 @@
 //! Tests whether a device is said to be supported.
 
-use bb::ir::op::Param;
-use bb::{Backend, Device, OpenOptions, Outputs, Primitive, Registry, TensorData};
+use bb::{Backend, Device, OpenOptions, Registry, TensorData};
 use bb_cpu::Cpu;
 use bb_reference::Reference;
+use bb_tests::on_reference::by_reference;
 
 /// A backend of which two devices are found.
 #[derive(bb::Backend)]
@@ -18,22 +18,13 @@ impl Two {
     fn devices() -> Vec<Device> {
         vec![Device::new("left", "the first"), Device::new("right", "the second")]
     }
-
-    fn call(
-        &self,
-        op: Primitive,
-        inputs: &[Option<&bb_reference::Tensor>],
-        params: &[Param<'_>],
-    ) -> Result<Outputs<bb_reference::Tensor>, bb_reference::Error> {
-        bb::call_primitive(&Reference, op, inputs, params)
-    }
 }
 
 impl Backend for Two {
     type Tensor = bb_reference::Tensor;
     type Error = bb_reference::Error;
 
-    bb::forward_to_call!(Self::call);
+    bb::forward_to_call!(by_reference);
 
     fn to_host(&self, x: &bb_reference::Tensor) -> Result<TensorData, bb_reference::Error> {
         Reference.to_host(x)

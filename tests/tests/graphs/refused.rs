@@ -79,6 +79,44 @@ fn inputs_of_one_name_are_refused() {
     assert!(causes(&Module::from_bytes(twice).unwrap_err()).contains("`x`"));
 }
 
+/// A block of so many numbers has more bits than an address counts.
+#[test]
+fn blocks_beyond_all_numbers_are_refused() {
+    let mut experts = model::node("QMoE", &["x", "router", "w", "s", "", "v", "t"], &["y"]);
+    experts.domain = Some("com.microsoft".to_owned());
+    experts = model::with_int(experts, "block_size", i64::MAX);
+    let bytes = |from, to| model::with_int(model::node("Cast", &[from], &[to]), "to", 2);
+    let serialized = model::model(
+        &[
+            ("x", &[2, 8]),
+            ("router", &[2, 2]),
+            ("a", &[2, 4, 4]),
+            ("s", &[2, 4]),
+            ("b", &[2, 8, 2]),
+            ("t", &[2, 8]),
+        ],
+        vec![bytes("a", "w"), bytes("b", "v"), experts],
+        &[("y", &[2, 8])],
+    );
+    for handle in each() {
+        let module = Module::from_bytes(serialized.clone()).unwrap();
+        let given = |shape: &[usize]| handle.tensor(shape, &vec![1f32; shape.iter().product()]).unwrap();
+        let inputs = [
+            given(&[2, 8]),
+            given(&[2, 2]),
+            given(&[2, 4, 4]),
+            given(&[2, 4]),
+            given(&[2, 8, 2]),
+            given(&[2, 8]),
+        ];
+        let inputs: Vec<Option<&Value>> = inputs.iter().map(Some).collect();
+        let plan = handle.compile(module, &CompileOptions::default());
+        let error = plan.and_then(|plan| plan.run(&inputs)).unwrap_err();
+        let text = causes(&error);
+        assert!(text.contains("`QMoE`: operand 2 has elements of u8"), "{text}");
+    }
+}
+
 #[test]
 fn models_and_backends_of_one_name_are_refused() {
     let reference = || BackendHandle::new(Runtime::new(Reference));

@@ -107,6 +107,16 @@ fn memory_is_mapped_and_a_function_that_has_mapped_a_buffer_may_not_use_it() {
             std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| table.map_mut(x, |_| panic!("no"))));
         assert!(failed.is_err() || failed.is_ok_and(|result| result.is_err()));
         assert_eq!(table.read(x).unwrap(), bytes(&[1.0]));
+        // Also if it wrote something that is no truth value.
+        let failed = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+            table.map_mut(truth, |bytes| {
+                bytes.fill(9);
+                panic!("no")
+            })
+        }));
+        assert!(failed.is_err() || failed.is_ok_and(|result| result.is_err()));
+        let left = table.read(truth).unwrap();
+        assert!(left.iter().all(|byte| *byte < 2), "{left:?}");
     }
 }
 

@@ -5,14 +5,12 @@ use bb::services::{
     DeviceInfo, DeviceKind, Doubt, KernelFormat, KernelProblem, KernelSource, OutputSpec, Requirements,
     ServiceError, UserKernel,
 };
-use bb::{
-    Backend, BackendHandle, DataType, Error, OpenOptions, Outputs, Primitive, Registry, Runtime, TensorData,
-    ir::op::Param,
-};
+use bb::{Backend, BackendHandle, DataType, Error, OpenOptions, Registry, Runtime, TensorData};
 use bb_cpu::Cpu;
 use bb_reference::Reference;
 use bb_tests::device::Device as Slow;
 use bb_tests::lossy::Lossy;
+use bb_tests::on_reference::by_reference;
 
 fn registry() -> Registry {
     Registry::builder().declared::<Cpu>().declared::<Lossy>().declared::<Reference>().build()
@@ -65,22 +63,11 @@ fn a_kernel_runs_without_the_caller_waiting() {
 /// A chip that says what it is.
 struct Chip;
 
-impl Chip {
-    fn call(
-        &self,
-        op: Primitive,
-        inputs: &[Option<&bb_reference::Tensor>],
-        params: &[Param<'_>],
-    ) -> Result<Outputs<bb_reference::Tensor>, bb_reference::Error> {
-        bb::call_primitive(&Reference, op, inputs, params)
-    }
-}
-
 impl Backend for Chip {
     type Tensor = bb_reference::Tensor;
     type Error = bb_reference::Error;
 
-    bb::forward_to_call!(Self::call);
+    bb::forward_to_call!(by_reference);
 
     fn to_host(&self, x: &bb_reference::Tensor) -> Result<TensorData, bb_reference::Error> {
         Reference.to_host(x)

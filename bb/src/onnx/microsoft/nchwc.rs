@@ -60,10 +60,9 @@ fn in_order<B: Ops + ?Sized>(
     call: &Call<'_, B::Tensor>,
     x: &B::Tensor,
 ) -> Result<B::Tensor, B::Error> {
-    let block = block(call)?;
-    let [n, c, h, w] = extents(on, call, x)?;
+    let (block, [n, c, h, w]) = (block(call)?, extents(on, call, x)?);
     let shape = [n.clone(), blocks(call, &c, block)?, h.clone(), w.clone(), block.into()];
-    on.reshape_to(&on.transpose(&on.reshape_to(x, &shape)?, &[0, 1, 4, 2, 3])?, &[n, c, h, w])
+    moved(on, x, shape, &[0, 1, 4, 2, 3], [n, c, h, w])
 }
 
 /// Makes blocks of channels that are in order.
@@ -72,10 +71,20 @@ fn in_blocks<B: Ops + ?Sized>(
     call: &Call<'_, B::Tensor>,
     x: &B::Tensor,
 ) -> Result<B::Tensor, B::Error> {
-    let block = block(call)?;
-    let [n, c, h, w] = extents(on, call, x)?;
+    let (block, [n, c, h, w]) = (block(call)?, extents(on, call, x)?);
     let shape = [n.clone(), blocks(call, &c, block)?, block.into(), h.clone(), w.clone()];
-    on.reshape_to(&on.transpose(&on.reshape_to(x, &shape)?, &[0, 1, 3, 4, 2])?, &[n, c, h, w])
+    moved(on, x, shape, &[0, 1, 3, 4, 2], [n, c, h, w])
+}
+
+/// Moves the dimensions of `x` in the extents `from`, and gives the result the extents `to`.
+fn moved<B: Ops + ?Sized>(
+    on: &B,
+    x: &B::Tensor,
+    from: [Extent; 5],
+    order: &[i64],
+    to: [Extent; 4],
+) -> Result<B::Tensor, B::Error> {
+    on.reshape_to(&on.transpose(&on.reshape_to(x, &from)?, order)?, &to)
 }
 
 /// Applies `f` to operand 0 with the channels in order.

@@ -27,6 +27,20 @@ fn truths(dtype: DataType, bytes: &[u8]) -> Result<(), Error> {
     }
 }
 
+/// Bytes that a caller writes. When they are given back, also by a panic, those of truth values are 0 and 1.
+struct Written<'a> {
+    dtype: DataType,
+    bytes: &'a mut [u8],
+}
+
+impl Drop for Written<'_> {
+    fn drop(&mut self) {
+        if self.dtype == DataType::Bool {
+            self.bytes.iter_mut().for_each(|byte| *byte = u8::from(*byte != 0));
+        }
+    }
+}
+
 impl Buffers {
     /// Changes the tensor of a buffer: by the backend's own way, which returns false if it has none, or through the host.
     fn change(
@@ -179,10 +193,8 @@ impl Buffers {
         let (mut body, mut result) = (Some(body), None);
         let mut once = |bytes: &mut [u8]| {
             if let Some(body) = body.take() {
-                result = Some(body(bytes));
-                if dtype == DataType::Bool {
-                    bytes.iter_mut().for_each(|byte| *byte = u8::from(*byte != 0));
-                }
+                let written = Written { dtype, bytes };
+                result = Some(body(&mut *written.bytes));
             }
         };
         let once = std::cell::RefCell::new(&mut once);
