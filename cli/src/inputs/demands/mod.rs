@@ -189,7 +189,10 @@ impl Node<'_> {
     }
 
     fn gemm(&mut self, a: usize, b: usize) {
-        let (x, w) = (self.extent(a, 1 - self.int("transA", 0)), self.extent(b, self.int("transB", 0)));
+        let (x, w) = (
+            self.extent(a, i64::from(self.int("transA", 0) == 0)),
+            self.extent(b, i64::from(self.int("transB", 0) != 0)),
+        );
         self.equal(x, w);
     }
 
