@@ -76,7 +76,7 @@ fn operands_of_two_backends_are_an_error_that_says_what_to_write() {
     let (a, b) = (one.tensor(&[1], &[1f32]).unwrap(), other.tensor(&[1], &[2f32]).unwrap());
     let error = (&a + &b).unwrap_err();
     assert!(matches!(error, Error::ForeignTensor { op: "add", .. }), "{error}");
-    assert!(error.to_string().contains("adopt(&value)"), "{error}");
+    assert!(error.to_string().contains("by `adopt` of the handle of"), "{error}");
     close(&(&a + one.adopt(&b).unwrap()).unwrap(), &[3.0]);
 }
 
