@@ -65,6 +65,31 @@ impl<'a, T: Tensor> PrepareStep<'a, T> {
         self.operands.iter().map(Option::as_ref)
     }
 
+    /// Returns the step with other tensors in place of its constants; nothing has been asked of it yet. `tensor` returns `None`
+    /// for a constant that has no other tensor.
+    pub(crate) fn with_constants<U: Tensor>(
+        &self,
+        tensor: impl Fn(&T) -> Option<&U>,
+    ) -> Option<PrepareStep<'a, U>> {
+        let operand = |operand: &PrepareOperand<'a, T>| {
+            let constant = match operand.constant {
+                None => None,
+                Some(x) => Some(tensor(x)?),
+            };
+            let PrepareOperand { dtype, ref extents, last_use, .. } = *operand;
+            let varying = PrepareOperand::varying(dtype, extents.iter().copied(), last_use);
+            Some(PrepareOperand { constant, ..varying })
+        };
+        let mut operands = SmallVec::with_capacity(self.operands.len());
+        for x in &self.operands {
+            operands.push(match x {
+                None => None,
+                Some(x) => Some(operand(x)?),
+            });
+        }
+        Some(PrepareStep { spec: self.spec, params: self.params, operands })
+    }
+
     /// Returns what somebody asked of the operands.
     pub(crate) fn asked(&self) -> SmallVec<[Option<AskedOperand>; 4]> {
         self.operands.iter().map(|operand| operand.as_ref().map(PrepareOperand::asked)).collect()

@@ -23,9 +23,12 @@ use std::sync::Arc;
 #[derive(Clone)]
 pub struct ErasedTensor(Arc<dyn AnyTensor>);
 
-/// The methods that an erased tensor has.
-trait AnyTensor: Any + Send + Sync {
+/// The methods that a tensor of any type has.
+pub(crate) trait AnyTensor: Any + Send + Sync {
+    /// Returns the element type.
     fn dtype(&self) -> DataType;
+
+    /// Returns the shape, outermost extent first.
     fn shape(&self) -> &[usize];
 }
 
@@ -43,6 +46,11 @@ impl ErasedTensor {
     /// Erases the type of a tensor.
     pub(crate) fn new<T: Tensor>(x: T) -> ErasedTensor {
         ErasedTensor(Arc::new(x))
+    }
+
+    /// Returns what is known of any tensor.
+    pub(crate) fn any(&self) -> &dyn AnyTensor {
+        &*self.0
     }
 
     /// Returns the tensor if it is of the type.
@@ -91,7 +99,7 @@ impl ErasedError {
     }
 
     /// Returns the error as the backend's own type.
-    fn typed<B: Backend + ?Sized>(self) -> B::Error {
+    pub(crate) fn typed<B: Backend + ?Sized>(self) -> B::Error {
         match self {
             ErasedError::Bb(error) => error.into(),
             ErasedError::Backend(source) => match source.downcast::<B::Error>() {
@@ -201,13 +209,21 @@ impl<B: Backend + ?Sized> WithFamilies<'_, B> {
     }
 }
 
+/// Boxes an error as the cause of another, without [`ErasedError`] around it.
+pub(crate) fn boxed<E: std::error::Error + Send + Sync + 'static>(error: E) -> BoxError {
+    match BoxError::from(error).downcast::<ErasedError>() {
+        Ok(erased) => erased.into_source(),
+        Err(error) => error,
+    }
+}
+
 /// Erases the type of a backend's own error.
-fn own<B: Backend + ?Sized>(error: B::Error) -> ErasedError {
+pub(crate) fn own<B: Backend + ?Sized>(error: B::Error) -> ErasedError {
     ErasedError::Backend(error.into())
 }
 
 /// The error for an operand that is a tensor of another backend.
-fn foreign(op: &'static str, index: usize) -> Error {
+pub(crate) fn foreign(op: &'static str, index: usize) -> Error {
     Error::Operand { op, index, expected: "a tensor of this backend" }
 }
 

@@ -25,7 +25,7 @@ mod conv_transpose;
 pub(crate) mod cumulate;
 mod deform;
 mod elementwise;
-mod erased;
+pub(crate) mod erased;
 mod extended;
 mod extent;
 mod family;
@@ -69,10 +69,10 @@ pub use by_name::operation;
 pub use create::{Create, CreateOp, RandomNormalOptions, RandomUniformOptions};
 pub(crate) use elementwise::is_elementwise;
 pub use erased::ErasedBackend;
-#[cfg(feature = "conformance")]
-pub(crate) use erased::WithFamilies;
 pub use erased::{ErasedError, ErasedTensor};
 pub(crate) use erased::{Kernels, Owned};
+#[cfg(feature = "conformance")]
+pub(crate) use erased::{WithFamilies, boxed, foreign, own};
 pub use extended::{Extended, FamilyTable, Native, OpSet};
 pub use extent::{Extent, Extents, product};
 pub(crate) use extent::{negative, numbers};

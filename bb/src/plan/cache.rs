@@ -5,7 +5,6 @@
 
 use super::program::{Program, Segment, Specialization};
 use super::segment_end::End;
-use crate::Backend;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
@@ -73,9 +72,9 @@ impl Drop for PlanMemory {
     }
 }
 
-impl<B: Backend + ?Sized, N> Program<B, N> {
+impl Program {
     /// Counts a plan that was made, and drops old ones until the rest fits.
-    pub(super) fn count_plan(&self, made: &Specialization<B>) {
+    pub(super) fn count_plan(&self, made: &Specialization) {
         self.memory.add(made.overhead() + made.holds().map(|(_, bytes)| bytes).sum::<usize>());
         while self.memory.is_exceeded() {
             let plans = self.plans();
@@ -97,7 +96,7 @@ impl<B: Backend + ?Sized, N> Program<B, N> {
     }
 
     /// Returns all plans of the program.
-    fn plans(&self) -> Vec<Arc<Specialization<B>>> {
+    fn plans(&self) -> Vec<Arc<Specialization>> {
         let mut plans = self.first.plans();
         let mut at = 0;
         while let Some(plan) = plans.get(at).cloned() {
@@ -108,9 +107,9 @@ impl<B: Backend + ?Sized, N> Program<B, N> {
     }
 }
 
-impl<B: Backend + ?Sized> Specialization<B> {
+impl Specialization {
     /// Iterates over the segments that follow.
-    fn following(&self) -> impl Iterator<Item = &Segment<B>> {
+    fn following(&self) -> impl Iterator<Item = &Segment> {
         let (bodies, after) = match &self.end {
             End::Done => (&[][..], None),
             End::Read { next, .. } => (&[][..], Some(next)),

@@ -11,28 +11,29 @@ use super::lir::{Callee, Plan, PlanConstant, callee};
 use super::prepare::Preparing;
 use super::saved::other_result;
 use super::segment::SegmentTrace;
+use super::target::Target;
 use crate::contract::bytes_of;
-use crate::ext::{FamilyTable, OpSet};
+use crate::ext::{ErasedBackend, ErasedError, ErasedTensor, FamilyTable};
 use crate::trace::{Liveness, Operation, Phase, Step, StepId, Table, TraceValue, ValueSource, held};
 use crate::{Backend, Error, Outputs, Tensor};
-use bb_ir::op::{Family, OpSpec, Param};
+use bb_ir::op::Param;
 use bb_ir::{DataType, TensorData};
 use smallvec::SmallVec;
 use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Weak};
 
 /// A constant that a plan holds.
-pub(crate) struct Held<T> {
-    pub(crate) tensor: T,
+pub(crate) struct Held {
+    pub(crate) tensor: ErasedTensor,
     /// The bytes that it takes beyond the model, which has the weights.
     pub(crate) bytes: usize,
 }
 
 /// The constants of a plan; `None` where only prepared kernels were made of one.
-pub(crate) type Constants<T> = Table<PlanConstant, Option<Arc<Held<T>>>>;
+pub(crate) type Constants = Table<PlanConstant, Option<Arc<Held>>>;
 
 /// The constants that a step reads.
-pub(super) type Operands<T> = SmallVec<[Option<Arc<Held<T>>>; 4]>;
+pub(super) type Operands = SmallVec<[Option<Arc<Held>>; 4]>;
 
 /// Where a constant comes from: a number for each weight, literal and fold of a program.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -51,10 +52,10 @@ type FoldKey = (Operation, SmallVec<[Option<SourceId>; 3]>);
 type Fold = (Box<[Param<'static>]>, SmallVec<[SourceId; 1]>);
 
 /// The constants of a program on one backend, and the kernels prepared from them.
-pub(crate) struct Pool<B: Backend + ?Sized> {
+pub(crate) struct Pool {
     /// The tensors, as far as a plan holds them.
-    tensors: HashMap<SourceId, Weak<Held<B::Tensor>>>,
-    pub(super) kernels: KernelPool<B>,
+    tensors: HashMap<SourceId, Weak<Held>>,
+    pub(super) kernels: KernelPool,
     /// Weights by where their bytes are, which is the same in every graph that a program's graph was taken apart into.
     weights: HashMap<WeightKey, SourceId>,
     literals: HashMap<LiteralKey, SourceId>,
@@ -67,7 +68,7 @@ pub(crate) struct Pool<B: Backend + ?Sized> {
 /// The sources that a pool begins with before it looks for those that can be forgotten.
 const FEW: usize = 1 << 10;
 
-impl<B: Backend + ?Sized> Default for Pool<B> {
+impl Default for Pool {
     fn default() -> Self {
         Pool {
             tensors: HashMap::new(),
@@ -81,14 +82,14 @@ impl<B: Backend + ?Sized> Default for Pool<B> {
     }
 }
 
-impl<B: Backend + ?Sized> Pool<B> {
+impl Pool {
     /// Returns the tensor of a source, if a plan holds it.
-    fn tensor(&self, source: SourceId) -> Option<Arc<Held<B::Tensor>>> {
+    fn tensor(&self, source: SourceId) -> Option<Arc<Held>> {
         self.tensors.get(&source)?.upgrade()
     }
 
     /// Keeps a tensor for as long as a plan holds it.
-    fn keep(&mut self, source: SourceId, tensor: B::Tensor, bytes: usize) -> Arc<Held<B::Tensor>> {
+    fn keep(&mut self, source: SourceId, tensor: ErasedTensor, bytes: usize) -> Arc<Held> {
         let held = Arc::new(Held { tensor, bytes });
         self.tensors.insert(source, Arc::downgrade(&held));
         held
@@ -164,15 +165,15 @@ fn fresh(next: &mut u64) -> SourceId {
 /// # Errors
 ///
 /// The backend's own.
-pub(crate) fn materialize<B: Backend + ?Sized, N: Natives<B>>(
-    on: &B,
-    natives: &N,
-    pool: &mut Pool<B>,
+pub(crate) fn materialize(
+    target: &dyn Target,
+    pool: &mut Pool,
     traced: &SegmentTrace,
     plan: &Plan,
     guards: &Guards,
     prepares: bool,
-) -> Result<Material<B>, B::Error> {
+) -> Result<Material, ErasedError> {
+    let on = &target.backend();
     pool.forget();
     let sources = Sources::new(pool, traced)?;
     let mut preparing = Preparing::new(pool, traced, plan, guards, &sources)?;
@@ -181,10 +182,10 @@ pub(crate) fn materialize<B: Backend + ?Sized, N: Natives<B>>(
     let count = traced.recorded.values.len();
     let mut making = Making { pool, traced, sources, made: Table::with(count, || None) };
     for &id in &runs {
-        making.run(on, natives, id, &mut preparing.readers)?;
+        making.run(on, id, &mut preparing.readers)?;
     }
     if prepares {
-        preparing.prepare(on, &mut making)?;
+        preparing.prepare(target, &mut making)?;
     }
     let mut constants = Table::default();
     for &value in plan.constants.entries() {
@@ -201,7 +202,7 @@ pub(super) struct Sources {
 }
 
 impl Sources {
-    fn new<B: Backend + ?Sized>(pool: &mut Pool<B>, traced: &SegmentTrace) -> Result<Sources, Error> {
+    fn new(pool: &mut Pool, traced: &SegmentTrace) -> Result<Sources, Error> {
         let recorded = &traced.recorded;
         let liveness = Liveness::of(recorded)?;
         let mut of = Table::with(recorded.values.len(), || None);
@@ -239,9 +240,9 @@ impl Sources {
 
     /// Finds the steps that must run because no plan holds what they make, in their order, and adds how often each value is
     /// read by them to how often it is read by the plan.
-    fn missing<B: Backend + ?Sized>(
+    fn missing(
         &self,
-        pool: &Pool<B>,
+        pool: &Pool,
         traced: &SegmentTrace,
         mut readers: Readers,
     ) -> Result<(Vec<StepId>, Readers), Error> {
@@ -269,32 +270,26 @@ impl Sources {
 pub(super) type Readers = Table<TraceValue, usize>;
 
 /// Constants that are being made.
-pub(super) struct Making<'a, B: Backend + ?Sized> {
-    pub(super) pool: &'a mut Pool<B>,
+pub(super) struct Making<'a> {
+    pub(super) pool: &'a mut Pool,
     traced: &'a SegmentTrace,
     pub(super) sources: Sources,
     /// Those that something will read yet.
-    made: Table<TraceValue, Option<Arc<Held<B::Tensor>>>>,
+    made: Table<TraceValue, Option<Arc<Held>>>,
 }
 
-impl<B: Backend + ?Sized> Making<'_, B> {
+impl Making<'_> {
     /// Runs a step that runs once.
-    fn run<N: Natives<B>>(
-        &mut self,
-        on: &B,
-        natives: &N,
-        id: StepId,
-        readers: &mut Readers,
-    ) -> Result<(), B::Error> {
+    fn run(&mut self, on: &ErasedBackend<'_>, id: StepId, readers: &mut Readers) -> Result<(), ErasedError> {
         let step = self.traced.recorded.steps.get(id)?;
-        let mut operands: Operands<B::Tensor> = SmallVec::new();
+        let mut operands: Operands = SmallVec::new();
         for value in &step.inputs {
             operands.push(value.map(|value| self.constant(on, value)).transpose()?);
         }
         let results = {
-            let tensors: SmallVec<[Option<&B::Tensor>; 4]> =
+            let tensors: SmallVec<[Option<&ErasedTensor>; 4]> =
                 operands.iter().map(|x| x.as_ref().map(|x| &x.tensor)).collect();
-            call(on, natives, callee(step), &tensors, &step.params)
+            call_erased(on, callee(step), &tensors, &step.params)
         };
         drop(operands);
         let named = |error| self.traced.node_of(id).name(&self.traced.resolved.graph, error);
@@ -324,7 +319,11 @@ impl<B: Backend + ?Sized> Making<'_, B> {
     }
 
     /// Returns a constant; puts it on the backend if it is not there.
-    pub(super) fn constant(&mut self, on: &B, value: TraceValue) -> Result<Arc<Held<B::Tensor>>, B::Error> {
+    pub(super) fn constant(
+        &mut self,
+        on: &ErasedBackend<'_>,
+        value: TraceValue,
+    ) -> Result<Arc<Held>, ErasedError> {
         if let Some(held) = self.made.get(value)? {
             return Ok(held.clone());
         }
@@ -342,7 +341,7 @@ impl<B: Backend + ?Sized> Making<'_, B> {
             }
         };
         // A copy for the sake of alignment is released with the constant.
-        let made = data.aligned().map_err(Error::from).map_err(B::Error::from);
+        let made = data.aligned().map_err(Error::from).map_err(ErasedError::from);
         let made = made.and_then(|data| on.constant(&data));
         let tensor = made.map_err(|error| self.traced.constant(value, weight, info.dtype, error))?;
         let held = self.pool.keep(source, tensor, if weight.is_none() { data.byte_len() } else { 0 });
@@ -351,7 +350,7 @@ impl<B: Backend + ?Sized> Making<'_, B> {
     }
 
     /// Keeps the result of a step.
-    fn fold(&mut self, value: TraceValue, tensor: B::Tensor) -> Result<(), Error> {
+    fn fold(&mut self, value: TraceValue, tensor: ErasedTensor) -> Result<(), Error> {
         let info = self.traced.recorded.values.get(value)?;
         if self.traced.is_loaded && (tensor.dtype() != info.dtype || tensor.shape() != info.shape.as_slice())
         {
@@ -363,58 +362,45 @@ impl<B: Backend + ?Sized> Making<'_, B> {
     }
 }
 
-/// The operations beyond the primitives that a plan may call.
-///
-/// Plans hold this rather than tables, so that one without natives does not mention the backend's type.
-pub(crate) trait Natives<B: Backend + ?Sized> {
-    /// Calls an operation of a family.
-    fn call(
-        &self,
-        on: &B,
-        op: &'static OpSpec,
-        operands: &[Option<&B::Tensor>],
-        params: &[Param<'_>],
-    ) -> Result<Outputs<B::Tensor>, B::Error>;
-
-    /// Returns what is native.
-    fn native(&self) -> Vec<(Family, OpSet)>;
-}
-
-impl<B: Backend + ?Sized> Natives<B> for &[FamilyTable<B>] {
-    fn call(
-        &self,
-        on: &B,
-        op: &'static OpSpec,
-        operands: &[Option<&B::Tensor>],
-        params: &[Param<'_>],
-    ) -> Result<Outputs<B::Tensor>, B::Error> {
-        match self.iter().find(|t| t.family() == op.family) {
-            Some(table) => table.call(on, op, operands, params),
-            None => crate::ext::fail::<B, _>(crate::Error::unknown_row(op)),
-        }
-    }
-
-    fn native(&self) -> Vec<(Family, OpSet)> {
-        self.iter().map(|t| (t.family(), t.native())).collect()
-    }
-}
-
 /// Calls a primitive, or an operation of a family that the backend has.
 ///
 /// # Errors
 ///
 /// The operation's own.
 #[inline]
-pub(crate) fn call<B: Backend + ?Sized, N: Natives<B>>(
+pub(crate) fn call<B: Backend + ?Sized>(
     on: &B,
-    natives: &N,
+    natives: &[FamilyTable<B>],
     callee: Callee,
     operands: &[Option<&B::Tensor>],
     params: &[Param<'_>],
 ) -> Result<Outputs<B::Tensor>, B::Error> {
     match callee {
         Callee::Primitive(op) => crate::call::call_primitive(on, op, operands, params),
-        Callee::Extension(op) => natives.call(on, op, operands, params),
+        Callee::Extension(op) => match natives.iter().find(|table| table.family() == op.family) {
+            Some(table) => table.call(on, op, operands, params),
+            None => crate::ext::fail::<B, _>(Error::unknown_row(op)),
+        },
+        Callee::Host(body) => crate::ext::host::run(on, body, operands, params),
+    }
+}
+
+/// Calls the same on a backend whose type is erased.
+///
+/// # Errors
+///
+/// The operation's own.
+pub(super) fn call_erased(
+    on: &ErasedBackend<'_>,
+    callee: Callee,
+    operands: &[Option<&ErasedTensor>],
+    params: &[Param<'_>],
+) -> Result<Outputs<ErasedTensor>, ErasedError> {
+    match callee {
+        Callee::Primitive(op) => on.0.primitive(op, operands, params),
+        Callee::Extension(op) => {
+            on.0.native(op, operands, params).unwrap_or_else(|| Err(Error::unknown_row(op).into()))
+        }
         Callee::Host(body) => crate::ext::host::run(on, body, operands, params),
     }
 }

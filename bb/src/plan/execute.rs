@@ -1,9 +1,8 @@
 //! Running a graph that was not compiled: check, plan, run, with tensors by name.
 
-use super::program::Engine;
-use super::{CompileOptions, compile_with};
+use super::CompileOptions;
+use super::compiled::compile_once;
 use crate::contract::{by_name, plans_of};
-use crate::ext::FamilyTable;
 use crate::{Backend, BackendAttrs, Error, Executable};
 use bb_ir::proto::GraphProto;
 use std::collections::HashMap;
@@ -24,9 +23,7 @@ pub(crate) fn execute<B: Backend + ?Sized>(
     }
     let module = attrs.module(graph)?;
     let options = CompileOptions::default().with_node(attrs.attributes, attrs.metadata);
-    let natives: &[FamilyTable<B>] = &[];
-    let program =
-        compile_with::<B, _>(&module, &options, natives, Engine::Interpreter, on.types())?.for_one_run();
+    let program = compile_once(on, &module, &options)?;
     run_named(on, &program, inputs)
 }
 

@@ -6,6 +6,7 @@
 use super::origin::Origins;
 use super::segment::SegmentTrace;
 use crate::contract::tensor_type;
+use crate::ext::boxed;
 use crate::trace::{StepId, StepOrigins, TraceValue, WeightId};
 use crate::{BoxError, Error};
 use bb_ir::DataType;
@@ -49,9 +50,9 @@ impl Where {
         let label = |at: usize| graph.nodes.get(at).map(|n| crate::error::name(graph, n)).unwrap_or_default();
         match self {
             Where::Graph => error,
-            Where::Node(at) => in_node(graph, at, error).into(),
+            Where::Node(at) => in_node(graph, at, boxed(error)).into(),
             Where::Nodes { first, last, count } => {
-                Error::Nodes { first: label(first), last: label(last), count, source: error.into() }.into()
+                Error::Nodes { first: label(first), last: label(last), count, source: boxed(error) }.into()
             }
         }
     }
@@ -140,7 +141,7 @@ impl SegmentTrace {
         E: std::error::Error + From<Error> + Send + Sync + 'static,
     {
         let graph = &self.resolved.graph;
-        let source = error.into();
+        let source = boxed(error);
         let named = match weight {
             Some(WeightId::Graph(position)) => graph.constants.get(position),
             Some(WeightId::Body(_)) | None => None,

@@ -3,9 +3,10 @@
 //! Dim expressions are compiled to short programs over a stack, which read extents by position. Nothing is looked up by
 //! name, hashed or allocated when inputs arrive.
 
+use crate::Error;
 use crate::contract::most_elements;
+use crate::ext::erased::AnyTensor;
 use crate::trace::{Event, Guard, InputIndex, Phase, Place, Relation, Symbol, TableIndex, Trace, is_needed};
-use crate::{Error, Tensor};
 use bb_ir::graph::{DimExpr, Postfix};
 use bb_ir::{DataType, Shape, TensorData};
 use smallvec::SmallVec;
@@ -64,7 +65,7 @@ impl FlatExpr {
 
     /// Evaluates it; `None` on overflow.
     #[inline]
-    pub(super) fn value<T: Tensor>(&self, inputs: &[&T]) -> Option<i64> {
+    pub(super) fn value<T: AnyTensor + ?Sized>(&self, inputs: &[&T]) -> Option<i64> {
         if let [FlatOp::Extent(place)] = *self.0 {
             return extent(inputs, place);
         }
@@ -91,7 +92,7 @@ impl FlatExpr {
 }
 
 #[inline]
-fn extent<T: Tensor>(inputs: &[&T], place: Place) -> Option<i64> {
+fn extent<T: AnyTensor + ?Sized>(inputs: &[&T], place: Place) -> Option<i64> {
     let extent = inputs.get(place.input.position())?.shape().get(place.axis as usize)?;
     i64::try_from(*extent).ok()
 }
@@ -118,7 +119,7 @@ impl InputGuard {
     }
 
     #[inline]
-    fn holds<T: Tensor>(&self, x: &T, value: Option<&TensorData>) -> bool {
+    fn holds(&self, x: &dyn AnyTensor, value: Option<&TensorData>) -> bool {
         let shape = x.shape();
         self.dtype == x.dtype()
             && self.rank == shape.len()
@@ -201,9 +202,9 @@ impl Guards {
 
     /// Tells whether the plan holds for these inputs; `value` has the elements of those that some plan had to read.
     #[inline]
-    pub(super) fn hold<'v, T: Tensor>(
+    pub(super) fn hold<'v>(
         &self,
-        inputs: &[&T],
+        inputs: &[&dyn AnyTensor],
         value: impl Fn(usize) -> Option<&'v TensorData>,
     ) -> bool {
         self.inputs.iter().zip(inputs).enumerate().all(|(i, (guard, x))| guard.holds(*x, value(i)))

@@ -1,16 +1,16 @@
 //! Runs a plan: a loop over instructions, without names, hashes or protobuf.
 
-use super::constants::{Held, Natives, call};
+use super::constants::call;
 use super::failure::{Failure, Where};
-use super::kernels::{HeldKernel, Material};
-use super::lir::{Callee, Instruction, Operand, Plan, SlotId};
+use super::kernels::{HeldKernel, Material, PlanKernel};
+use super::lir::{Callee, Instruction, Operand, Plan, PlanConstant, SlotId};
 use super::origin::Origins;
 use super::run_state::{Ledger, RunState};
 use super::saved::Claims;
 use super::watch::{Called, Site, Sites, Watch, type_of};
-use crate::ext::host;
+use crate::ext::{FamilyTable, foreign, host};
 use crate::trace::{Table, TableIndex, held};
-use crate::{Backend, Error, KernelOperand, KernelOperands, Outputs};
+use crate::{Backend, Error, Kernel, KernelOperand, KernelOperands, Outputs, Tensor};
 use bb_ir::TensorData;
 use bb_ir::graph::Graph;
 use smallvec::SmallVec;
@@ -19,10 +19,45 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 /// The results of instructions that others will read yet.
 type Slots<T> = Table<SlotId, Option<T>>;
 
-/// A plan with its constants and kernels on a backend.
-pub(crate) struct Prepared<B: Backend + ?Sized> {
+/// A kernel of the type `Self`, on a backend.
+pub(crate) trait RunKernel<B: Backend + ?Sized> {
+    /// Runs the kernel: [`Kernel::run`].
+    fn run_kernel(
+        &self,
+        on: &B,
+        operands: &mut KernelOperands<'_, B::Tensor>,
+    ) -> Result<Outputs<B::Tensor>, B::Error>;
+}
+
+impl<B: Backend + ?Sized> RunKernel<B> for dyn Kernel<B> {
+    #[inline]
+    fn run_kernel(
+        &self,
+        on: &B,
+        operands: &mut KernelOperands<'_, B::Tensor>,
+    ) -> Result<Outputs<B::Tensor>, B::Error> {
+        self.run(on, operands)
+    }
+}
+
+/// The kernels of plans for which nothing is prepared: there are none.
+pub(crate) enum Unprepared {}
+
+impl<B: Backend + ?Sized> RunKernel<B> for Unprepared {
+    fn run_kernel(
+        &self,
+        _on: &B,
+        _operands: &mut KernelOperands<'_, B::Tensor>,
+    ) -> Result<Outputs<B::Tensor>, B::Error> {
+        match *self {}
+    }
+}
+
+/// A plan with its constants and kernels on a backend, whose tensors are `T` and whose kernels are `K`.
+pub(crate) struct Prepared<T, K: ?Sized> {
     plan: Plan,
-    material: Material<B>,
+    constants: Table<PlanConstant, Option<T>>,
+    kernels: Table<PlanKernel, Arc<K>>,
     /// The nodes that the instructions come from.
     origins: Origins,
     /// What the plan claims of its results, if it comes from a file.
@@ -30,45 +65,67 @@ pub(crate) struct Prepared<B: Backend + ?Sized> {
     /// What a profile tells of the instructions, from the first run on that has one.
     sites: OnceLock<Arc<Sites>>,
     /// Tables whose slots are empty, for the next runs, so that a run makes none. There are as many as ran at once.
-    spare: Mutex<Vec<Slots<B::Tensor>>>,
+    spare: Mutex<Vec<Slots<T>>>,
+}
+
+/// What a plan runs on.
+struct On<'a, B: Backend + ?Sized> {
+    backend: &'a B,
+    natives: &'a [FamilyTable<B>],
+    /// What the plan was put together of.
+    material: &'a Material,
 }
 
 /// The results of a plan. Few of them need no allocation.
 pub(crate) type PlanOutputs<T> = SmallVec<[T; 4]>;
 
-impl<B: Backend + ?Sized> Prepared<B> {
+impl<T: Tensor, K: ?Sized + 'static> Prepared<T, K> {
     /// Puts a plan together with what it needs of the backend.
-    pub(crate) fn new(
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Operand`] if a constant is not a `T`; [`Error::Internal`] if a kernel is not a `K`.
+    pub(super) fn new(
         plan: Plan,
-        material: Material<B>,
+        material: &Material,
         origins: Origins,
         claims: Option<Claims>,
-    ) -> Prepared<B> {
-        Prepared { plan, material, origins, claims, sites: OnceLock::new(), spare: Mutex::default() }
-    }
-
-    /// Iterates over the constants that the plan holds.
-    pub(crate) fn constants(&self) -> impl Iterator<Item = &Arc<Held<B::Tensor>>> {
-        self.material.constants.entries().flatten()
-    }
-
-    /// Iterates over the kernels that the plan holds.
-    pub(crate) fn kernels(&self) -> impl Iterator<Item = &Arc<HeldKernel<B>>> {
-        self.material.kernels.entries()
+    ) -> Result<Prepared<T, K>, Error> {
+        let mut constants = Table::default();
+        for constant in material.constants.entries() {
+            constants.push(match constant {
+                Some(held) => Some(held.tensor.get::<T>().ok_or_else(|| foreign("constant", 0))?.clone()),
+                None => None,
+            });
+        }
+        let mut kernels = Table::default();
+        for held in material.kernels.entries() {
+            let kernel = held.kernel.downcast_ref::<Arc<K>>();
+            kernels.push(kernel.ok_or_else(|| Error::excluded("a kernel of the plan's backend"))?.clone());
+        }
+        let (sites, spare) = (OnceLock::new(), Mutex::default());
+        Ok(Prepared { plan, constants, kernels, origins, claims, sites, spare })
     }
 
     /// Runs the plan, which was made of this graph.
     ///
     /// Each slot is emptied once its last reader has run, before the result is stored.
-    pub(crate) fn run<N: Natives<B>, W: Watch>(
+    #[expect(clippy::too_many_arguments, reason = "all that a run needs")]
+    pub(crate) fn run<B, W: Watch>(
         &self,
         on: &B,
-        natives: &N,
-        inputs: &[&B::Tensor],
+        natives: &[FamilyTable<B>],
+        material: &Material,
+        inputs: &[&T],
         graph: &Graph,
         state: &mut RunState,
         watch: &mut W,
-    ) -> Result<PlanOutputs<B::Tensor>, Failure<B::Error>> {
+    ) -> Result<PlanOutputs<T>, Failure<B::Error>>
+    where
+        B: Backend<Tensor = T> + ?Sized,
+        K: RunKernel<B>,
+    {
+        let on = &On { backend: on, natives, material };
         let mut slots = self.slots();
         // A plan whose results fit all together needs no counting.
         let counted = !self.plan.bytes.is_some_and(|bytes| state.ledger.has_room(bytes));
@@ -76,7 +133,7 @@ impl<B: Backend + ?Sized> Prepared<B> {
         let first = watch.plan(|| self.sites(graph));
         let first = first.map_err(|error| Failure { at: Where::Graph, error: error.into() })?;
         for (at, instruction) in self.plan.instructions.iter().enumerate() {
-            let ran = self.execute(on, natives, inputs, at, instruction, &mut slots, first, state, watch);
+            let ran = self.execute(on, inputs, at, instruction, &mut slots, first, state, watch);
             let results = ran.map_err(|error| Failure { at: self.node_of(instruction), error })?;
             if let Some(claims) = &self.claims {
                 let agree = claims.check(at, &results);
@@ -96,13 +153,13 @@ impl<B: Backend + ?Sized> Prepared<B> {
     }
 
     /// Returns a table of empty slots.
-    fn slots(&self) -> Slots<B::Tensor> {
+    fn slots(&self) -> Slots<T> {
         let spare = self.spare.lock().unwrap_or_else(PoisonError::into_inner).pop();
         spare.unwrap_or_else(|| Table::with(self.plan.slots, || None))
     }
 
     /// Empties the slots, which may still hold outputs, and keeps the table. That of a run that failed is dropped.
-    fn keep(&self, mut slots: Slots<B::Tensor>) {
+    fn keep(&self, mut slots: Slots<T>) {
         slots.iter_mut().for_each(|(_, slot)| *slot = None);
         self.spare.lock().unwrap_or_else(PoisonError::into_inner).push(slots);
     }
@@ -110,23 +167,26 @@ impl<B: Backend + ?Sized> Prepared<B> {
     /// Runs one instruction.
     #[inline]
     #[expect(clippy::too_many_arguments, reason = "a part of the loop in `run`, apart for its `?`")]
-    fn execute<N: Natives<B>, W: Watch>(
+    fn execute<B, W: Watch>(
         &self,
-        on: &B,
-        natives: &N,
-        inputs: &[&B::Tensor],
+        on: &On<'_, B>,
+        inputs: &[&T],
         at: usize,
         instruction: &Instruction,
-        slots: &mut Slots<B::Tensor>,
+        slots: &mut Slots<T>,
         first: usize,
         state: &mut RunState,
         watch: &mut W,
-    ) -> Result<Outputs<B::Tensor>, B::Error> {
+    ) -> Result<Outputs<T>, B::Error>
+    where
+        B: Backend<Tensor = T> + ?Sized,
+        K: RunKernel<B>,
+    {
         state.go_on()?;
-        if let Some(kernel) = self.material.kernels.of(at)? {
+        if let Some(kernel) = on.material.kernels.number(at) {
             return self.execute_prepared(on, kernel, inputs, instruction, slots, first + at, watch);
         }
-        let mut operands: SmallVec<[Option<&B::Tensor>; 4]> = SmallVec::new();
+        let mut operands: SmallVec<[Option<&T>; 4]> = SmallVec::new();
         for &operand in &instruction.inputs {
             operands.push(self.operand(slots, inputs, operand)?);
         }
@@ -135,12 +195,12 @@ impl<B: Backend + ?Sized> Prepared<B> {
         let results = match (&instruction.symbolic, instruction.callee) {
             (None, Callee::Host(body)) => {
                 let check = |results: &[TensorData]| state.ledger.host(results);
-                host::run_checked(on, body, &operands, &instruction.params, check)?
+                host::run_checked(on.backend, body, &operands, &instruction.params, check)?
             }
-            (None, callee) => call(on, natives, callee, &operands, &instruction.params)?,
+            (None, callee) => call(on.backend, on.natives, callee, &operands, &instruction.params)?,
             (Some(symbolic), callee) => {
                 let params = symbolic.of(&instruction.params, inputs)?;
-                call(on, natives, callee, &operands, &params)?
+                call(on.backend, on.natives, callee, &operands, &params)?
             }
         };
         watch.instruction(since, first + at, seen, results.iter());
@@ -149,26 +209,31 @@ impl<B: Backend + ?Sized> Prepared<B> {
 
     /// Runs the kernel that was prepared for an instruction, and hands over the operands that nothing reads afterwards.
     #[expect(clippy::too_many_arguments, reason = "a part of `execute`")]
-    fn execute_prepared<W: Watch>(
+    fn execute_prepared<B, W: Watch>(
         &self,
-        on: &B,
-        kernel: &HeldKernel<B>,
-        inputs: &[&B::Tensor],
+        on: &On<'_, B>,
+        kernel: PlanKernel,
+        inputs: &[&T],
         instruction: &Instruction,
-        slots: &mut Slots<B::Tensor>,
+        slots: &mut Slots<T>,
         site: usize,
         watch: &mut W,
-    ) -> Result<Outputs<B::Tensor>, B::Error> {
-        let mut owned: SmallVec<[Option<B::Tensor>; 4]> = SmallVec::new();
+    ) -> Result<Outputs<T>, B::Error>
+    where
+        B: Backend<Tensor = T> + ?Sized,
+        K: RunKernel<B>,
+    {
+        let (kernel, held): (&K, &HeldKernel) = (self.kernels.get(kernel)?, on.material.kernels.get(kernel)?);
+        let mut owned: SmallVec<[Option<T>; 4]> = SmallVec::new();
         for &operand in &instruction.inputs {
             owned.push(match operand {
                 Operand::Slot(slot) if instruction.is_last_use(operand) => slots.get_mut(slot)?.take(),
                 _ => None,
             });
         }
-        let mut operands: SmallVec<[KernelOperand<'_, B::Tensor>; 4]> = SmallVec::new();
+        let mut operands: SmallVec<[KernelOperand<'_, T>; 4]> = SmallVec::new();
         for (position, (&operand, owned)) in instruction.inputs.iter().zip(owned).enumerate() {
-            let released = matches!(operand, Operand::Constant(_)) && !kernel.reads(position);
+            let released = matches!(operand, Operand::Constant(_)) && !held.reads(position);
             operands.push(match owned {
                 Some(x) => KernelOperand::Owned(x),
                 None if released => KernelOperand::Absent,
@@ -180,10 +245,10 @@ impl<B: Backend + ?Sized> Prepared<B> {
         let mut operands = KernelOperands::from(operands);
         let seen = watch.operands(
             (0..operands.len())
-                .map(|position| operands.get(position).map(type_of).or_else(|| kernel.constant(position))),
+                .map(|position| operands.get(position).map(type_of).or_else(|| held.constant(position))),
         );
         let since = watch.mark();
-        let results = kernel.kernel.run(on, &mut operands)?;
+        let results = kernel.run_kernel(on.backend, &mut operands)?;
         watch.instruction(since, site, seen, results.iter());
         Ok(results)
     }
@@ -194,8 +259,8 @@ impl<B: Backend + ?Sized> Prepared<B> {
     fn store(
         &self,
         instruction: &Instruction,
-        results: Outputs<B::Tensor>,
-        slots: &mut Slots<B::Tensor>,
+        results: Outputs<T>,
+        slots: &mut Slots<T>,
         mut sizes: Option<&mut Table<SlotId, usize>>,
         ledger: &mut Ledger,
     ) -> Result<(), Error> {
@@ -235,16 +300,14 @@ impl<B: Backend + ?Sized> Prepared<B> {
     #[inline]
     fn operand<'a>(
         &'a self,
-        slots: &'a Slots<B::Tensor>,
-        inputs: &[&'a B::Tensor],
+        slots: &'a Slots<T>,
+        inputs: &[&'a T],
         operand: Operand,
-    ) -> Result<Option<&'a B::Tensor>, Error> {
+    ) -> Result<Option<&'a T>, Error> {
         Ok(match operand {
             Operand::Slot(slot) => Some(held(slots.get(slot)?.as_ref(), slot)?),
             Operand::Input(index) => Some(held(inputs.get(index.position()).copied(), index)?),
-            Operand::Constant(constant) => {
-                Some(&held(self.material.constants.get(constant)?.as_ref(), constant)?.tensor)
-            }
+            Operand::Constant(constant) => Some(held(self.constants.get(constant)?.as_ref(), constant)?),
             Operand::Absent => None,
         })
     }

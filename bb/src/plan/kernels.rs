@@ -4,12 +4,15 @@
 //! kernel serves every step that calls the same with the same constants and agrees in what its preparation asked.
 
 use super::constants::{Constants, SourceId};
+use super::target::{MadeKernel, Target};
 use crate::contract::AskedOperand;
+use crate::ext::{ErasedError, ErasedTensor};
 use crate::trace::{Operation, Table, TableIndex, indices};
-use crate::{Backend, DataType, Error, Kernel, PrepareStep, Tensor};
+use crate::{DataType, Error, PrepareStep, Tensor};
 use bb_ir::Shape;
 use bb_ir::op::Param;
 use smallvec::SmallVec;
+use std::any::Any;
 use std::collections::HashMap;
 use std::sync::{Arc, Weak};
 
@@ -19,8 +22,9 @@ indices! {
 }
 
 /// A kernel that plans hold.
-pub(crate) struct HeldKernel<B: Backend + ?Sized> {
-    pub(crate) kernel: Box<dyn Kernel<B>>,
+pub(crate) struct HeldKernel {
+    /// The kernel as its [`Target`] knows it.
+    pub(crate) kernel: Box<dyn Any + Send + Sync>,
     /// The bytes that it takes, the constants that it reads left out.
     pub(crate) bytes: usize,
     /// Of each operand, whether runs give it to the kernel if it is a constant.
@@ -29,15 +33,14 @@ pub(crate) struct HeldKernel<B: Backend + ?Sized> {
     constants: SmallVec<[Option<(DataType, Shape)>; 4]>,
 }
 
-impl<B: Backend + ?Sized> HeldKernel<B> {
-    fn new(kernel: Box<dyn Kernel<B>>, step: &PrepareStep<'_, B::Tensor>) -> HeldKernel<B> {
-        let operands = 0..step.operands().len();
-        let reads = operands.clone().map(|operand| kernel.reads(operand)).collect();
+impl HeldKernel {
+    fn new(made: MadeKernel, step: &PrepareStep<'_, ErasedTensor>) -> HeldKernel {
         let constant = |operand| {
-            let x: &B::Tensor = step.constant(operand)?;
+            let x: &ErasedTensor = step.constant(operand)?;
             Some((x.dtype(), Shape::from_slice(x.shape())))
         };
-        HeldKernel { bytes: kernel.bytes(), reads, constants: operands.map(constant).collect(), kernel }
+        let constants = (0..step.operands().len()).map(constant).collect();
+        HeldKernel { kernel: made.kernel, bytes: made.bytes, reads: made.reads, constants }
     }
 
     /// Returns the element type and the extents of a constant operand.
@@ -53,34 +56,41 @@ impl<B: Backend + ?Sized> HeldKernel<B> {
 }
 
 /// The kernels of a plan.
-pub(crate) struct Kernels<B: Backend + ?Sized> {
+#[derive(Default)]
+pub(crate) struct Kernels {
     /// Of each instruction, its kernel; empty if no instruction has one.
     of: Vec<Option<PlanKernel>>,
-    held: Table<PlanKernel, Arc<HeldKernel<B>>>,
+    held: Table<PlanKernel, Arc<HeldKernel>>,
 }
 
-impl<B: Backend + ?Sized> Default for Kernels<B> {
-    fn default() -> Self {
-        Kernels { of: Vec::new(), held: Table::default() }
+impl Kernels {
+    /// Returns the number of an instruction's kernel.
+    #[inline]
+    pub(crate) fn number(&self, instruction: usize) -> Option<PlanKernel> {
+        self.of.get(instruction).copied().flatten()
     }
-}
 
-impl<B: Backend + ?Sized> Kernels<B> {
-    /// Returns the kernel of an instruction.
+    /// Returns the kernel with a number.
     ///
     /// # Errors
     ///
     /// [`Error::Internal`] if it is not there.
     #[inline]
-    pub(crate) fn of(&self, instruction: usize) -> Result<Option<&HeldKernel<B>>, Error> {
-        match self.of.get(instruction) {
-            Some(Some(kernel)) => Ok(Some(self.held.get(*kernel)?)),
-            Some(None) | None => Ok(None),
-        }
+    pub(crate) fn get(&self, kernel: PlanKernel) -> Result<&HeldKernel, Error> {
+        Ok(self.held.get(kernel)?)
+    }
+
+    /// Returns the kernel of an instruction.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Internal`] if it is not there.
+    pub(crate) fn of(&self, instruction: usize) -> Result<Option<&HeldKernel>, Error> {
+        self.number(instruction).map(|kernel| self.get(kernel)).transpose()
     }
 
     /// Adds the kernel of an instruction. Instructions that run the same kernel share it.
-    pub(super) fn add(&mut self, instruction: usize, kernel: Arc<HeldKernel<B>>) {
+    pub(super) fn add(&mut self, instruction: usize, kernel: Arc<HeldKernel>) {
         let known = self.held.entries().position(|held| Arc::ptr_eq(held, &kernel));
         let index = known.map_or_else(|| self.held.push(kernel), PlanKernel::at);
         if self.of.len() <= instruction {
@@ -92,37 +102,32 @@ impl<B: Backend + ?Sized> Kernels<B> {
     }
 
     /// Iterates over the kernels, each once.
-    pub(super) fn entries(&self) -> impl Iterator<Item = &Arc<HeldKernel<B>>> {
+    pub(super) fn entries(&self) -> impl Iterator<Item = &Arc<HeldKernel>> {
         self.held.entries()
     }
 }
 
 /// What a plan needs of a backend to run: its constants there, and its kernels.
-pub(crate) struct Material<B: Backend + ?Sized> {
-    pub(crate) constants: Constants<B::Tensor>,
-    pub(crate) kernels: Kernels<B>,
+pub(crate) struct Material {
+    pub(crate) constants: Constants,
+    pub(crate) kernels: Kernels,
 }
 
 /// An operation and the sources of its operands, `None` where one differs between runs.
 pub(super) type KernelKey = (Operation, SmallVec<[Option<SourceId>; 4]>);
 
 /// A kernel, as far as a plan holds it, and which steps of its key it serves.
-struct Pooled<B: Backend + ?Sized> {
+struct Pooled {
     params: Box<[Param<'static>]>,
     asked: SmallVec<[Option<AskedOperand>; 4]>,
-    kernel: Weak<HeldKernel<B>>,
+    kernel: Weak<HeldKernel>,
 }
 
 /// The kernels of a program.
-pub(super) struct KernelPool<B: Backend + ?Sized>(HashMap<KernelKey, Vec<Pooled<B>>>);
+#[derive(Default)]
+pub(super) struct KernelPool(HashMap<KernelKey, Vec<Pooled>>);
 
-impl<B: Backend + ?Sized> Default for KernelPool<B> {
-    fn default() -> Self {
-        KernelPool(HashMap::new())
-    }
-}
-
-impl<B: Backend + ?Sized> KernelPool<B> {
+impl KernelPool {
     pub(super) fn len(&self) -> usize {
         self.0.len()
     }
@@ -131,9 +136,9 @@ impl<B: Backend + ?Sized> KernelPool<B> {
     pub(super) fn find(
         &self,
         key: &KernelKey,
-        step: &PrepareStep<'_, B::Tensor>,
-    ) -> Option<Arc<HeldKernel<B>>> {
-        let serves = |pooled: &&Pooled<B>| *pooled.params == *step.params() && step.agrees(&pooled.asked);
+        step: &PrepareStep<'_, ErasedTensor>,
+    ) -> Option<Arc<HeldKernel>> {
+        let serves = |pooled: &&Pooled| *pooled.params == *step.params() && step.agrees(&pooled.asked);
         let mut pooled = self.0.get(key)?.iter().filter(serves);
         pooled.find_map(|pooled| pooled.kernel.upgrade())
     }
@@ -145,19 +150,16 @@ impl<B: Backend + ?Sized> KernelPool<B> {
     /// The backend's own.
     pub(super) fn prepare(
         &mut self,
-        on: &B,
+        target: &dyn Target,
         key: KernelKey,
-        step: &PrepareStep<'_, B::Tensor>,
-    ) -> Result<Option<Arc<HeldKernel<B>>>, B::Error> {
-        let Some(kernel) = on.prepare(step)? else { return Ok(None) };
-        let held = Arc::new(HeldKernel::new(kernel, step));
+        step: &PrepareStep<'_, ErasedTensor>,
+    ) -> Result<Option<Arc<HeldKernel>>, ErasedError> {
+        let Some(mut made) = target.prepare(step)? else { return Ok(None) };
+        let asked = std::mem::take(&mut made.asked);
+        let held = Arc::new(HeldKernel::new(made, step));
         let of_key = self.0.entry(key).or_default();
         of_key.retain(|pooled| pooled.kernel.strong_count() > 0);
-        of_key.push(Pooled {
-            params: step.params().into(),
-            asked: step.asked(),
-            kernel: Arc::downgrade(&held),
-        });
+        of_key.push(Pooled { params: step.params().into(), asked, kernel: Arc::downgrade(&held) });
         Ok(Some(held))
     }
 

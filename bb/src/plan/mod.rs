@@ -7,6 +7,7 @@
 mod cache;
 pub(crate) mod carriers;
 mod compile_setters;
+mod compiled;
 mod complete;
 mod conditions;
 mod constants;
@@ -39,10 +40,13 @@ mod segment;
 mod segment_end;
 mod splice;
 mod stamp;
+mod target;
 mod trace_nodes;
 mod watch;
 
 pub use cache::limit_process_plans;
+pub use compiled::compile_whole_graph;
+pub(crate) use compiled::{compile, compile_narrowed};
 pub(crate) use complete::{Complete, complete};
 pub use conditions::{Condition, PlanConditions};
 pub use estimate::{Estimate, NodeCost};
@@ -55,9 +59,6 @@ pub(crate) use how::{how, how_version};
 pub use module::{CompileOptions, Module};
 pub use passes::{PassCount, pass_names};
 pub use profile::{Activity, Profile, ProfileRow, ProfiledNode, Scope, Span};
-pub use program::compile_whole_graph;
-pub(crate) use program::compile_with;
-pub(crate) use program::{compile, compile_narrowed};
 #[cfg(feature = "conformance")]
 pub(crate) use repetition::Repetition;
 pub(crate) use resolve::Code;

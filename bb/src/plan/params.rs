@@ -1,8 +1,9 @@
 //! Parameters that are expressions, evaluated when a plan runs.
 
 use super::guard::FlatExpr;
+use crate::Error;
+use crate::ext::erased::AnyTensor;
 use crate::trace::{Recipe, Symbol, SymbolicParams, SymbolicValue};
-use crate::{Error, Tensor};
 use bb_ir::graph::DimExpr;
 use bb_ir::op::Param;
 use bb_ir::{DataType, Shape, TensorData, memory};
@@ -59,7 +60,7 @@ impl RuntimeParams {
     /// # Errors
     ///
     /// [`Error::Ir`] if a number exceeds what its type holds, or a tensor what memory holds.
-    pub(super) fn of<'p, T: Tensor>(
+    pub(super) fn of<'p, T: AnyTensor>(
         &self,
         params: &'p [Param<'static>],
         inputs: &[&T],

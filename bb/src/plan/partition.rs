@@ -5,10 +5,10 @@ use super::interpreter::PlanOutputs;
 use super::origin::Origins;
 use super::run_state::RunState;
 use super::segment::SegmentTrace;
-use super::watch::{Called, Site, Sites, Watch, type_of};
+use super::watch::{Called, Site, Sites, Watch, Watcher, type_of};
 use crate::contract::Caller;
 use crate::cost::{self, Cost, TensorType};
-use crate::ext::HostKernel;
+use crate::ext::{ErasedBackend, ErasedError, ErasedTensor, HostKernel};
 use crate::narrow::{Foreseen, Holding, NarrowedGraph};
 use crate::trace::{
     InputIndex, Liveness, Operation, Step, StepId, StepOrigins, Table, TableIndex, Trace, TraceValue,
@@ -22,7 +22,7 @@ use bb_ir::{DataType, Shape, TensorData};
 use std::sync::{Arc, OnceLock};
 
 /// A segment as graphs.
-pub(super) struct PartitionedGraph<T> {
+pub(super) struct PartitionedGraph {
     parts: Vec<Part>,
     /// The constants that the host reads, or that are outputs, and who reads them.
     constants: Vec<(TraceValue, TensorData, Where)>,
@@ -34,7 +34,6 @@ pub(super) struct PartitionedGraph<T> {
     origins: Origins,
     /// What a profile tells of the parts, from the first run on that has one.
     sites: OnceLock<Arc<Sites>>,
-    tensors: std::marker::PhantomData<fn() -> T>,
 }
 
 /// How a trace is cut.
@@ -78,7 +77,7 @@ struct GraphPart {
     narrowed: Option<NarrowedGraph>,
 }
 
-impl<T> PartitionedGraph<T> {
+impl PartitionedGraph {
     /// Cuts a trace where the host computes; `open` says of each input whether the plan holds for other extents of it. Graphs
     /// are narrowed to the types of a backend that lacks some.
     ///
@@ -89,7 +88,7 @@ impl<T> PartitionedGraph<T> {
         traced: &SegmentTrace,
         open: &[bool],
         holding: Option<Holding>,
-    ) -> Result<PartitionedGraph<T>, Error> {
+    ) -> Result<PartitionedGraph, Error> {
         let recorded = &traced.recorded;
         let weight = |source| traced.known(source);
         let foreseen = holding
@@ -104,7 +103,6 @@ impl<T> PartitionedGraph<T> {
             values: recorded.values.len(),
             origins: traced.origins.clone(),
             sites: OnceLock::new(),
-            tensors: std::marker::PhantomData,
         };
         for (value, info) in recorded.values.iter() {
             if let ValueSource::Input(_) = info.source {
@@ -165,34 +163,31 @@ impl<T> PartitionedGraph<T> {
     }
 
     /// Runs the parts in order; they were made of this graph.
-    pub(super) fn run<B: Backend<Tensor = T> + ?Sized, W: Watch>(
+    pub(super) fn run(
         &self,
-        on: &B,
-        live: &[&T],
+        on: &ErasedBackend<'_>,
+        live: &[&ErasedTensor],
         graph: &Graph,
         state: &mut RunState,
-        watch: &mut W,
-    ) -> Result<PlanOutputs<T>, Failure<B::Error>>
-    where
-        T: crate::Tensor,
-    {
+        watch: &mut Watcher<'_>,
+    ) -> Result<PlanOutputs<ErasedTensor>, Failure<ErasedError>> {
         let internal = |error: Error| Failure { at: Where::Graph, error: error.into() };
         let first = watch.plan(|| self.sites(graph)).map_err(internal)?;
         let caller = Caller::current();
-        let mut slots: Slots<T> = Table::with(self.values, || None);
+        let mut slots: Slots = Table::with(self.values, || None);
         for (value, &x) in self.inputs.iter().zip(live) {
             slots.set(*value, Some(x.clone())).map_err(internal)?;
         }
         for (value, data, at) in &self.constants {
-            let failed = |error: B::Error| {
-                let error = Error::Constant { dtype: data.dtype(), source: error.into() };
+            let failed = |error: ErasedError| {
+                let error = Error::Constant { dtype: data.dtype(), source: error.into_source() };
                 Failure { at: *at, error: error.into() }
             };
             let tensor = on.constant(data).map_err(failed)?;
             slots.set(*value, Some(tensor)).map_err(internal)?;
         }
         for (at, part) in self.parts.iter().enumerate() {
-            let ran = state.go_on().map_err(B::Error::from);
+            let ran = state.go_on().map_err(ErasedError::from);
             let ran = ran.and_then(|()| part.run(on, &mut slots, &caller, first + at, state, watch));
             ran.map_err(|error| Failure { at: part.at(&self.origins), error })?;
         }
@@ -219,10 +214,10 @@ impl<T> PartitionedGraph<T> {
 }
 
 /// The values of a trace, as far as they have been computed.
-type Slots<T> = Table<TraceValue, Option<T>>;
+type Slots = Table<TraceValue, Option<ErasedTensor>>;
 
 /// Returns a value that has been computed.
-fn filled<T>(slots: &Slots<T>, value: TraceValue) -> Result<&T, Error> {
+fn filled(slots: &Slots, value: TraceValue) -> Result<&ErasedTensor, Error> {
     held(slots.get(value)?.as_ref(), value)
 }
 
@@ -241,15 +236,15 @@ impl Part {
         Where::of(origins, self.origins())
     }
 
-    fn run<B: Backend + ?Sized, W: Watch>(
+    fn run(
         &self,
-        on: &B,
-        slots: &mut Slots<B::Tensor>,
+        on: &ErasedBackend<'_>,
+        slots: &mut Slots,
         caller: &Option<Arc<Caller>>,
         site: usize,
         state: &mut RunState,
-        watch: &mut W,
-    ) -> Result<(), B::Error> {
+        watch: &mut Watcher<'_>,
+    ) -> Result<(), ErasedError> {
         match self {
             Part::Graph(part) => {
                 let mut inputs = std::collections::HashMap::with_capacity(part.inputs.len());
@@ -264,7 +259,7 @@ impl Part {
                 let seen = watch
                     .operands(part.inputs.iter().map(|(_, value)| filled(slots, *value).ok().map(type_of)));
                 let since = watch.mark();
-                let mut results = on.execute(&part.graph, inputs, attrs)?;
+                let mut results = on.0.execute(&part.graph, inputs, attrs)?;
                 for (name, value) in &part.outputs {
                     let result = results.remove(name);
                     let result = result.ok_or_else(|| Error::MissingOutput { name: name.clone() })?;
@@ -275,7 +270,7 @@ impl Part {
                 watch.instruction(since, site, seen, results);
             }
             Part::Host { body, params, inputs, outputs, .. } => {
-                let operands: Vec<Option<&B::Tensor>> = inputs
+                let operands: Vec<Option<&ErasedTensor>> = inputs
                     .iter()
                     .map(|v| v.map(|v| filled(slots, v)).transpose())
                     .collect::<Result<_, _>>()?;
@@ -290,7 +285,7 @@ impl Part {
                 }
             }
             Part::Alone(step) => {
-                let operands: Vec<Option<&B::Tensor>> = step
+                let operands: Vec<Option<&ErasedTensor>> = step
                     .inputs
                     .iter()
                     .map(|v| v.map(|v| filled(slots, v)).transpose())
@@ -299,7 +294,7 @@ impl Part {
                 let since = watch.mark();
                 let op = step.operation.primitive();
                 let op = op.ok_or_else(|| Error::excluded("a primitive where one is called alone"))?;
-                let results = crate::call::call_primitive(on, op, &operands, &step.params)?;
+                let results = on.0.primitive(op, &operands, &step.params)?;
                 results.iter().try_for_each(|result| state.ledger.result(result).map(drop))?;
                 watch.instruction(since, site, seen, results.iter());
                 for (&value, result) in step.outputs.iter().zip(results) {

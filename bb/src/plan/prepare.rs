@@ -7,30 +7,32 @@ use super::guard::Guards;
 use super::kernels::{HeldKernel, KernelKey, Kernels};
 use super::lir::{Instruction, Operand, Plan};
 use super::segment::SegmentTrace;
+use super::target::Target;
 use crate::contract::KnownExtents;
+use crate::ext::{ErasedError, ErasedTensor};
 use crate::trace::{Operation, Table, TableIndex, TraceValue};
-use crate::{Backend, Error, PrepareOperand, PrepareStep};
+use crate::{Error, PrepareOperand, PrepareStep};
 use bb_ir::op::OpSpec;
 use smallvec::SmallVec;
 use std::sync::Arc;
 
 /// The kernels of a plan that is being made, and who reads its constants.
-pub(super) struct Preparing<'a, B: Backend + ?Sized> {
+pub(super) struct Preparing<'a> {
     plan: &'a Plan,
     traced: &'a SegmentTrace,
     guards: &'a Guards,
     pub(super) readers: Readers,
-    pub(super) kernels: Kernels<B>,
+    pub(super) kernels: Kernels,
 }
 
-impl<'a, B: Backend + ?Sized> Preparing<'a, B> {
+impl<'a> Preparing<'a> {
     /// Finds the kernels that other plans hold, and counts who reads the constants.
     ///
     /// # Errors
     ///
     /// [`Error::Internal`] if the plan refers to what does not exist.
     pub(super) fn new(
-        pool: &Pool<B>,
+        pool: &Pool,
         traced: &'a SegmentTrace,
         plan: &'a Plan,
         guards: &'a Guards,
@@ -62,10 +64,10 @@ impl<'a, B: Backend + ?Sized> Preparing<'a, B> {
     /// Finds a kernel that another plan holds and that serves an instruction.
     fn known(
         &self,
-        pool: &Pool<B>,
+        pool: &Pool,
         instruction: &Instruction,
         sources: &Sources,
-    ) -> Result<Option<Arc<HeldKernel<B>>>, Error> {
+    ) -> Result<Option<Arc<HeldKernel>>, Error> {
         let Some(spec) = preparable(instruction) else { return Ok(None) };
         let step = self.step(spec, instruction, |_| None)?;
         Ok(pool.kernels.find(&self.key(instruction, sources)?, &step))
@@ -76,10 +78,14 @@ impl<'a, B: Backend + ?Sized> Preparing<'a, B> {
     /// # Errors
     ///
     /// The backend's own, with the node.
-    pub(super) fn prepare(&mut self, on: &B, making: &mut Making<'_, B>) -> Result<(), B::Error> {
+    pub(super) fn prepare(
+        &mut self,
+        target: &dyn Target,
+        making: &mut Making<'_>,
+    ) -> Result<(), ErasedError> {
         for (at, instruction) in self.plan.instructions.iter().enumerate() {
             if self.kernels.of(at)?.is_none()
-                && let Some(kernel) = self.prepared(on, instruction, making)?
+                && let Some(kernel) = self.prepared(target, instruction, making)?
             {
                 self.release(instruction, &kernel, making)?;
                 self.kernels.add(at, kernel);
@@ -91,15 +97,16 @@ impl<'a, B: Backend + ?Sized> Preparing<'a, B> {
     /// Has the backend prepare a step, unless it prepared an equal one for the same plan.
     fn prepared(
         &self,
-        on: &B,
+        target: &dyn Target,
         instruction: &Instruction,
-        making: &mut Making<'_, B>,
-    ) -> Result<Option<Arc<HeldKernel<B>>>, B::Error> {
+        making: &mut Making<'_>,
+    ) -> Result<Option<Arc<HeldKernel>>, ErasedError> {
         let Some(spec) = preparable(instruction) else { return Ok(None) };
-        let mut constants: Operands<B::Tensor> = SmallVec::new();
+        let on = target.backend();
+        let mut constants: Operands = SmallVec::new();
         for &operand in &instruction.inputs {
             constants.push(match operand {
-                Operand::Constant(at) => Some(making.constant(on, *self.plan.constants.get(at)?)?),
+                Operand::Constant(at) => Some(making.constant(&on, *self.plan.constants.get(at)?)?),
                 Operand::Slot(_) | Operand::Input(_) | Operand::Absent => None,
             });
         }
@@ -109,7 +116,7 @@ impl<'a, B: Backend + ?Sized> Preparing<'a, B> {
         let kernels = &mut making.pool.kernels;
         match kernels.find(&key, &step) {
             Some(kernel) => Ok(Some(kernel)),
-            None => kernels.prepare(on, key, &step).map_err(|error| {
+            None => kernels.prepare(target, key, &step).map_err(|error| {
                 self.traced.node_of(instruction.step).name(&self.traced.resolved.graph, error)
             }),
         }
@@ -119,8 +126,8 @@ impl<'a, B: Backend + ?Sized> Preparing<'a, B> {
     fn release(
         &mut self,
         instruction: &Instruction,
-        kernel: &HeldKernel<B>,
-        making: &mut Making<'_, B>,
+        kernel: &HeldKernel,
+        making: &mut Making<'_>,
     ) -> Result<(), Error> {
         for (position, &operand) in instruction.inputs.iter().enumerate() {
             if let Operand::Constant(constant) = operand
@@ -149,10 +156,10 @@ impl<'a, B: Backend + ?Sized> Preparing<'a, B> {
         &'s self,
         spec: &'static OpSpec,
         instruction: &'s Instruction,
-        constant: impl Fn(usize) -> Option<&'s B::Tensor>,
-    ) -> Result<PrepareStep<'s, B::Tensor>, Error> {
+        constant: impl Fn(usize) -> Option<&'s ErasedTensor>,
+    ) -> Result<PrepareStep<'s, ErasedTensor>, Error> {
         let step = self.traced.recorded.steps.get(instruction.step)?;
-        let mut operands: SmallVec<[Option<PrepareOperand<'s, B::Tensor>>; 4]> = SmallVec::new();
+        let mut operands: SmallVec<[Option<PrepareOperand<'s, ErasedTensor>>; 4]> = SmallVec::new();
         for (position, (&value, &operand)) in step.inputs.iter().zip(&instruction.inputs).enumerate() {
             operands.push(match (value, constant(position)) {
                 (None, _) => None,

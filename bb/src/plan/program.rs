@@ -5,10 +5,11 @@
 //! function read that. The latest plans are kept.
 
 use super::cache::PlanMemory;
-use super::constants::{Natives, Pool, materialize};
+use super::constants::{Pool, materialize};
 use super::failure::{Failure, in_node};
 use super::guard::{Guards, InputGuard};
-use super::interpreter::{PlanOutputs, Prepared};
+use super::interpreter::PlanOutputs;
+use super::kernels::Material;
 use super::lir::Plan;
 use super::partition::PartitionedGraph;
 use super::passes::{self, NativeOps, PassOptions, rewrite};
@@ -18,15 +19,18 @@ use super::run_state::{RunLimits, RunState};
 use super::saved::{Claims, Loaded, LoadedPlan, MadeFor};
 use super::segment::{Outcome, SegmentInput, SegmentTrace, Settings, Start, Structure, Wanted, trace};
 use super::segment_end::End;
-use super::watch::{Silent, Watch};
+use super::target::{AnyPrepared, Target};
+use super::watch::{Watch, Watcher};
 use super::{Activity, CompileOptions, Module};
-use crate::contract::Caller;
-use crate::ext::FamilyTable;
+use crate::contract::{BackendError, Caller};
+use crate::ext::erased::AnyTensor;
+use crate::ext::{ErasedError, ErasedTensor, OpSet};
 use crate::made::Made;
 use crate::narrow::Holding;
 use crate::trace::Varies;
-use crate::{Backend, Error, Executable, InputSpec, Port, Tensor};
+use crate::{Error, InputSpec, Port};
 use bb_ir::graph::{ValueId, ValueType};
+use bb_ir::op::Family;
 use bb_ir::{DataType, DataTypes, Shape, TensorData};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
@@ -34,21 +38,20 @@ use std::sync::{Arc, Mutex, PoisonError, RwLock};
 /// The most plans that a segment keeps.
 const KEPT: usize = 64;
 
-/// A compiled graph.
-pub(crate) struct Program<B: Backend + ?Sized, N> {
+/// A compiled graph. It does not name the type of its backend; `compiled.rs` does.
+pub(crate) struct Program {
     pub(super) resolved: Arc<Resolved>,
-    natives: N,
     pub(super) settings: Settings,
     pub(super) passes: PassOptions<'static>,
     pub(super) inputs: Vec<Port>,
     /// What each run compares its inputs with.
     pub(super) declared: InputSpec,
     pub(super) outputs: Vec<Port>,
-    pub(super) first: Segment<B>,
+    pub(super) first: Segment,
     pub(super) limits: RunLimits,
     /// What whoever compiled gives along with every graph.
     pub(super) caller: Option<Arc<Caller>>,
-    pool: Mutex<Pool<B>>,
+    pool: Mutex<Pool>,
     pub(super) memory: PlanMemory,
     /// Whether the backend prepares steps.
     prepares: bool,
@@ -57,18 +60,18 @@ pub(crate) struct Program<B: Backend + ?Sized, N> {
 }
 
 /// A segment and its plans.
-pub(super) struct Segment<B: Backend + ?Sized> {
+pub(super) struct Segment {
     resolved: Arc<Resolved>,
     pub(super) start: Start,
     /// The live tensors that some plan had to read.
     read: RwLock<Vec<Arc<Wanted>>>,
     /// The plans that the graph was loaded with, as far as nobody needed them yet.
     loaded: Mutex<Vec<LoadedPlan>>,
-    specializations: Made<Vec<Arc<Specialization<B>>>>,
+    specializations: Made<Vec<Arc<Specialization>>>,
 }
 
 /// A plan of a segment, and for which inputs it holds.
-pub(super) struct Specialization<B: Backend + ?Sized> {
+pub(super) struct Specialization {
     guards: Guards,
     /// The inputs that it was made for.
     made_for: Vec<MadeFor>,
@@ -78,12 +81,12 @@ pub(super) struct Specialization<B: Backend + ?Sized> {
     pub(super) resolved: Arc<Resolved>,
     /// The node at which the segment begins.
     from: usize,
-    code: Code<B>,
+    pub(super) code: Code,
     /// What the results make up.
     pub(super) results: Structure,
     /// The sequences among the results that the plan passes on, by their positions among those that it is given.
     pub(super) passed: Vec<usize>,
-    pub(super) end: End<Segment<B>>,
+    pub(super) end: End<Segment>,
     /// When the plan was used last, as [`PlanMemory::now`] counts.
     used: AtomicU64,
     /// An estimate of the bytes that the plan takes, without its constants and kernels.
@@ -91,11 +94,11 @@ pub(super) struct Specialization<B: Backend + ?Sized> {
 }
 
 /// What runs a segment.
-enum Code<B: Backend + ?Sized> {
-    /// Instructions, one call of an operation each.
-    Plan(Box<Prepared<B>>),
+pub(super) enum Code {
+    /// Instructions, one call of an operation each, and what they need of the backend.
+    Plan(AnyPrepared, Material),
     /// Graphs of primitives, run whole by the backend.
-    Graph(Box<PartitionedGraph<B::Tensor>>),
+    Graph(Box<PartitionedGraph>),
 }
 
 /// How a backend wants its segments.
@@ -107,9 +110,9 @@ pub(crate) enum Engine {
     WholeGraph,
 }
 
-impl<B: Backend + ?Sized> Specialization<B> {
+impl Specialization {
     /// Says in which node of the graph a kernel failed.
-    pub(super) fn name(&self, failure: Failure<B::Error>) -> B::Error {
+    pub(super) fn name<E: BackendError>(&self, failure: Failure<E>) -> E {
         failure.at.name(&self.resolved.graph, failure.error)
     }
 
@@ -139,43 +142,52 @@ impl<B: Backend + ?Sized> Specialization<B> {
 
     /// Iterates over the constants and kernels: how many plans hold each, and its bytes.
     pub(super) fn holds(&self) -> impl Iterator<Item = (usize, usize)> {
-        let plan = match &self.code {
-            Code::Plan(plan) => Some(plan.as_ref()),
+        let material = match &self.code {
+            Code::Plan(_, material) => Some(material),
             Code::Graph(_) => None,
         };
-        let constants = plan.into_iter().flat_map(Prepared::constants);
-        let kernels = plan.into_iter().flat_map(Prepared::kernels);
+        let constants = material.into_iter().flat_map(|material| material.constants.entries().flatten());
+        let kernels = material.into_iter().flat_map(|material| material.kernels.entries());
         constants
             .map(|held| (Arc::strong_count(held), held.bytes))
             .chain(kernels.map(|held| (Arc::strong_count(held), held.bytes)))
     }
 }
 
-/// The live tensors of a run that were read, by position, and who watches it.
-struct Seen<'a, W> {
-    values: Vec<Option<TensorData>>,
-    watch: &'a mut W,
+/// The tensors that a segment is given.
+pub(super) struct LiveTensors<'a> {
+    /// What is known of them without their elements.
+    pub(super) types: &'a [&'a dyn AnyTensor],
+    /// Reads the elements of one, by position.
+    pub(super) to_host: &'a dyn Fn(usize) -> Result<TensorData, ErasedError>,
 }
 
-impl<W> Seen<'_, W> {
+/// The live tensors of a run that were read, by position, and who watches it.
+struct Seen<'a, 'w> {
+    values: Vec<Option<TensorData>>,
+    watch: &'a mut Watcher<'w>,
+}
+
+impl Seen<'_, '_> {
     fn value(&self, position: usize) -> Option<&TensorData> {
         self.values.get(position).and_then(Option::as_ref)
     }
 }
 
-impl<B: Backend + ?Sized> Segment<B> {
+impl Segment {
     /// Reads the live tensors that some plan had to read.
-    fn read<W: Watch>(&self, on: &B, live: &[&B::Tensor], seen: &mut Seen<'_, W>) -> Result<(), B::Error> {
+    fn read(&self, live: &LiveTensors<'_>, seen: &mut Seen<'_, '_>) -> Result<(), ErasedError> {
         let read = self.wanted();
         if !read.is_empty() {
-            seen.values.resize(live.len(), None);
+            seen.values.resize(live.types.len(), None);
         }
         for wanted in &read {
             if let (Some(place @ None), Some(x)) =
-                (seen.values.get_mut(wanted.position), live.get(wanted.position))
+                (seen.values.get_mut(wanted.position), live.types.get(wanted.position))
             {
                 let since = seen.watch.mark();
-                let host = on.to_host(x).map_err(|error| self.unread(wanted, x.dtype(), error))?;
+                let host =
+                    (live.to_host)(wanted.position).map_err(|error| self.unread(wanted, x.dtype(), error))?;
                 *place = Some(host);
                 seen.watch.activity(since, Activity::Transfer, Some((&wanted.resolved, wanted.node)));
             }
@@ -184,14 +196,14 @@ impl<B: Backend + ?Sized> Segment<B> {
     }
 
     /// Says that a tensor which a node must know could not be read.
-    fn unread(&self, wanted: &Wanted, dtype: DataType, source: B::Error) -> B::Error {
+    fn unread(&self, wanted: &Wanted, dtype: DataType, source: ErasedError) -> ErasedError {
         let value = self.start.live.get(wanted.position);
         let value = value.map(|v| self.resolved.graph.name_of(*v).to_owned()).unwrap_or_default();
-        let error = Error::Transfer { value, dtype, source: source.into() };
+        let error = Error::Transfer { value, dtype, source: source.into_source() };
         in_node(&wanted.resolved.graph, wanted.node, error).into()
     }
 
-    fn new(resolved: Arc<Resolved>, start: Start, read: Vec<Arc<Wanted>>) -> Segment<B> {
+    fn new(resolved: Arc<Resolved>, start: Start, read: Vec<Arc<Wanted>>) -> Segment {
         let (read, loaded) = (RwLock::new(read), Mutex::default());
         Segment { resolved, start, read, loaded, specializations: Made::default() }
     }
@@ -202,7 +214,7 @@ impl<B: Backend + ?Sized> Segment<B> {
     }
 
     /// Takes the plan for these inputs out of those that the graph was loaded with.
-    fn take_loaded<W>(&self, live: &[&B::Tensor], seen: &Seen<'_, W>) -> Option<LoadedPlan> {
+    fn take_loaded(&self, live: &[&dyn AnyTensor], seen: &Seen<'_, '_>) -> Option<LoadedPlan> {
         let mut loaded = self.loaded.lock().unwrap_or_else(PoisonError::into_inner);
         let holds = |plan: &LoadedPlan| plan.guards.hold(live, |i| seen.value(i));
         let at = loaded.iter().position(holds)?;
@@ -210,7 +222,7 @@ impl<B: Backend + ?Sized> Segment<B> {
     }
 
     /// Returns the plans.
-    pub(super) fn plans(&self) -> Vec<Arc<Specialization<B>>> {
+    pub(super) fn plans(&self) -> Vec<Arc<Specialization>> {
         self.specializations.read().clone()
     }
 
@@ -220,13 +232,13 @@ impl<B: Backend + ?Sized> Segment<B> {
     }
 
     /// Drops a plan, if it is one of the segment's.
-    pub(super) fn forget(&self, plan: &Arc<Specialization<B>>) {
+    pub(super) fn forget(&self, plan: &Arc<Specialization>) {
         let mut plans = self.specializations.write();
         plans.retain(|known| !Arc::ptr_eq(known, plan));
     }
 
     /// Adds a plan; if there are too many, it takes the place of the one that was not used for the longest time.
-    fn add(&self, plan: Arc<Specialization<B>>) {
+    fn add(&self, plan: Arc<Specialization>) {
         let mut plans = self.specializations.write();
         if plans.len() >= KEPT {
             let oldest = plans.iter().enumerate().min_by_key(|(_, plan)| plan.used()).map(|(at, _)| at);
@@ -236,71 +248,26 @@ impl<B: Backend + ?Sized> Segment<B> {
     }
 
     /// Makes a segment that follows another and needs the elements of a tensor, by position, if any.
-    fn follows(resolved: &Arc<Resolved>, start: Start, wanted: Option<usize>) -> Segment<B> {
+    fn follows(resolved: &Arc<Resolved>, start: Start, wanted: Option<usize>) -> Segment {
         let node = start.node;
         let wanted = wanted.map(|position| Arc::new(Wanted { position, resolved: resolved.clone(), node }));
         Segment::new(resolved.clone(), start, wanted.into_iter().collect())
     }
 }
 
-/// Compiles for a backend with kernels; [`Backend::compile`] unless overridden.
-///
-/// # Errors
-///
-/// [`Error::Unsupported`] with every node that nothing runs, [`Error::Refused`] with every node whose way of running the
-/// options refuse.
-pub(crate) fn compile<B: Backend + ?Sized + 'static>(
-    on: &B,
-    module: Module,
-    options: &CompileOptions,
-) -> Result<Box<dyn Executable<B>>, B::Error> {
-    let families = options.families::<B>();
-    Ok(Box::new(compile_with::<B, _>(&module, options, families, Engine::Interpreter, on.types())?))
-}
-
-/// Compiles for a backend that runs whole graphs: each segment is one graph of primitives.
+/// Compiles for a backend that has these operations natively, and these element types.
 ///
 /// # Errors
 ///
 /// [`Error::Unsupported`] with every node that nothing runs.
-pub fn compile_whole_graph<B: Backend + ?Sized + 'static>(
-    on: &B,
-    module: Module,
-    options: &CompileOptions,
-) -> Result<Box<dyn Executable<B>>, B::Error> {
-    let none: &'static [FamilyTable<B>] = &[];
-    Ok(Box::new(compile_with::<B, _>(&module, options, none, Engine::WholeGraph, on.types())?))
-}
-
-/// Compiles for a backend that runs whole graphs and lacks element types: each segment is one graph of primitives in the types
-/// that it has, as far as that is exact.
-///
-/// # Errors
-///
-/// [`Error::Unsupported`] with every node that nothing runs.
-pub(crate) fn compile_narrowed<B: Backend + ?Sized + 'static>(
-    holding: Holding,
-    module: Module,
-    options: &CompileOptions,
-) -> Result<Box<dyn Executable<B>>, Error> {
-    let none: &'static [FamilyTable<B>] = &[];
-    let mut program = compile_with::<B, _>(&module, options, none, Engine::WholeGraph, holding.types)?;
-    program.narrows = Some(holding);
-    Ok(Box::new(program))
-}
-
-/// Compiles with the families that the backend adopted.
-///
-/// # Errors
-///
-/// [`Error::Unsupported`] with every node that nothing runs.
-pub(crate) fn compile_with<B: Backend + ?Sized, N: Natives<B>>(
+pub(super) fn compile_program(
     module: &Module,
     options: &CompileOptions,
-    natives: N,
+    natives: &[(Family, OpSet)],
     engine: Engine,
     types: DataTypes,
-) -> Result<Program<B, N>, Error> {
+    narrows: Option<Holding>,
+) -> Result<Program, Error> {
     let graph = module.graph();
     // Of an input this is its declaration, as nothing else is known of it.
     let port = |value: &ValueId| Port {
@@ -311,9 +278,9 @@ pub(crate) fn compile_with<B: Backend + ?Sized, N: Natives<B>>(
     let inputs: Vec<Port> = graph.inputs.iter().map(port).collect();
     let outputs = graph.outputs.iter().map(port).collect();
     let resolved = Arc::new(Resolved::new(module.planned()?)?);
-    let fuse = options.fuse && engine == Engine::Interpreter && passes::fuses(&natives.native());
-    let native = NativeOps::of(&natives.native());
-    refuse(&resolved, &natives.native(), options)?;
+    let fuse = options.fuse && engine == Engine::Interpreter && passes::fuses(natives);
+    let native = NativeOps::of(natives);
+    refuse(&resolved, natives, options)?;
     let start = Start { live: graph.inputs.clone(), ..Start::default() };
     // The first run computes the constants, which may not take more than all that it computes.
     let fold_bytes = options.fold_bytes.min(options.run_bytes);
@@ -321,16 +288,15 @@ pub(crate) fn compile_with<B: Backend + ?Sized, N: Natives<B>>(
         pool: Mutex::new(Pool::default()),
         memory: PlanMemory::new(options.plan_bytes),
         prepares: true,
-        narrows: None,
+        narrows,
         settings: Settings {
-            natives: passes::kept(natives.native(), fuse),
+            natives: passes::kept(natives.to_vec(), fuse),
             value_bytes: options.value_bytes,
             fold_bytes,
             symbolic: engine == Engine::Interpreter,
             strict: false,
             types,
         },
-        natives,
         first: Segment::new(resolved.clone(), start, Vec::new()),
         limits: RunLimits::new(options),
         caller: options.caller(),
@@ -361,28 +327,25 @@ pub(crate) fn compile_with<B: Backend + ?Sized, N: Natives<B>>(
     }
 }
 
-impl<B: Backend + ?Sized, N: Natives<B>> Program<B, N> {
+impl Program {
     /// Returns the program for a single run, for which preparing steps does not pay.
     pub(super) fn for_one_run(self) -> Self {
         Program { prepares: false, ..self }
     }
 
-    /// Runs a plan.
-    pub(super) fn run_specialization<W: Watch>(
-        &self,
-        on: &B,
-        specialization: &Specialization<B>,
-        live: &[&B::Tensor],
+    /// Runs a plan on erased tensors.
+    pub(super) fn run_specialization(
+        target: &dyn Target,
+        specialization: &Specialization,
+        live: &[&ErasedTensor],
         state: &mut RunState,
-        watch: &mut W,
-    ) -> Result<PlanOutputs<B::Tensor>, B::Error> {
+        watch: &mut Watcher<'_>,
+    ) -> Result<PlanOutputs<ErasedTensor>, ErasedError> {
         let graph = &specialization.resolved.graph;
         let since = watch.mark();
-        let results = match (&specialization.code, watch.profile()) {
-            (Code::Plan(plan), None) => plan.run(on, &self.natives, live, graph, state, &mut Silent),
-            (Code::Plan(plan), Some(profile)) => plan.run(on, &self.natives, live, graph, state, profile),
-            (Code::Graph(whole), None) => whole.run(on, live, graph, state, &mut Silent),
-            (Code::Graph(whole), Some(profile)) => whole.run(on, live, graph, state, profile),
+        let results = match &specialization.code {
+            Code::Plan(plan, material) => target.run(plan, material, live, graph, state, watch.profile()),
+            Code::Graph(whole) => whole.run(&target.backend(), live, graph, state, watch),
         };
         let results = results.map_err(|failure| specialization.name(failure))?;
         watch.segment(since, &specialization.resolved, specialization.from);
@@ -390,55 +353,55 @@ impl<B: Backend + ?Sized, N: Natives<B>> Program<B, N> {
     }
 
     /// Finds the plan for these inputs, or makes it.
-    pub(super) fn specialization<W: Watch>(
+    pub(super) fn specialization(
         &self,
-        on: &B,
-        segment: &Segment<B>,
-        live: &[&B::Tensor],
+        target: &dyn Target,
+        segment: &Segment,
+        live: &LiveTensors<'_>,
         structure: &Structure,
-        watch: &mut W,
-    ) -> Result<Arc<Specialization<B>>, B::Error> {
+        watch: &mut Watcher<'_>,
+    ) -> Result<Arc<Specialization>, ErasedError> {
         let mut seen = Seen { values: Vec::new(), watch };
-        let find = |seen: &mut Seen<'_, W>| {
-            segment.read(on, live, seen)?;
+        let find = |seen: &mut Seen<'_, '_>| {
+            segment.read(live, seen)?;
             let known = segment.specializations.read();
-            let holds = |plan: &&Arc<Specialization<B>>| {
-                plan.structure == *structure && plan.guards.hold(live, |i| seen.value(i))
+            let holds = |plan: &&Arc<Specialization>| {
+                plan.structure == *structure && plan.guards.hold(live.types, |i| seen.value(i))
             };
             let found = known.iter().rev().find(holds);
             Ok(found.inspect(|plan| plan.touch(self.memory.now())).cloned())
         };
         segment
             .specializations
-            .find_or_make(&mut seen, find, |seen| self.specialize(on, segment, live, structure, seen))
+            .find_or_make(&mut seen, find, |seen| self.specialize(target, segment, live, structure, seen))
     }
 
     /// Makes a plan for these inputs, and reads what it must know of them.
-    fn specialize<W: Watch>(
+    fn specialize(
         &self,
-        on: &B,
-        segment: &Segment<B>,
-        live: &[&B::Tensor],
+        target: &dyn Target,
+        segment: &Segment,
+        live: &LiveTensors<'_>,
         structure: &Structure,
-        seen: &mut Seen<'_, W>,
-    ) -> Result<Arc<Specialization<B>>, B::Error> {
+        seen: &mut Seen<'_, '_>,
+    ) -> Result<Arc<Specialization>, ErasedError> {
         let since = seen.watch.mark();
         if structure.is_none()
-            && let Some(LoadedPlan { guards, traced, inputs }) = segment.take_loaded(live, seen)
+            && let Some(LoadedPlan { guards, traced, inputs }) = segment.take_loaded(live.types, seen)
         {
-            let made = self.made(on, segment, traced, End::Done, guards, inputs, structure)?;
+            let made = self.made(target, segment, traced, End::Done, guards, inputs, structure)?;
             seen.watch.activity(since, Activity::Planning, None);
             return Ok(made);
         }
         loop {
             let since = seen.watch.mark();
-            let input = |(i, x): (usize, &&B::Tensor)| SegmentInput {
+            let input = |(i, x): (usize, &&dyn AnyTensor)| SegmentInput {
                 dtype: x.dtype(),
                 shape: Shape::from_slice(x.shape()),
                 varies: self.varies(segment, structure, i),
                 known: seen.value(i).cloned(),
             };
-            let inputs: Vec<SegmentInput> = live.iter().enumerate().map(input).collect();
+            let inputs: Vec<SegmentInput> = live.types.iter().enumerate().map(input).collect();
             match trace(&segment.resolved, &segment.start, &inputs, structure, &self.settings)? {
                 Outcome::Needs(wanted) => {
                     let mut read = segment.read.write().unwrap_or_else(PoisonError::into_inner);
@@ -447,7 +410,7 @@ impl<B: Backend + ?Sized, N: Natives<B>> Program<B, N> {
                     }
                     drop(read);
                     seen.watch.activity(since, Activity::Planning, None);
-                    segment.read(on, live, seen)?;
+                    segment.read(live, seen)?;
                 }
                 Outcome::Traced(mut traced, end) => {
                     let (recorded, weights) = traced.rewritable();
@@ -458,7 +421,7 @@ impl<B: Backend + ?Sized, N: Natives<B>> Program<B, N> {
                     let made_for = MadeFor::of(&inputs);
                     let inputs = inputs.into_iter().map(|input| (input.dtype, input.shape, input.known));
                     let guards = Guards::new(&traced.recorded, inputs, self.settings.value_bytes)?;
-                    let made = self.made(on, segment, *traced, end, guards, made_for, structure)?;
+                    let made = self.made(target, segment, *traced, end, guards, made_for, structure)?;
                     seen.watch.activity(since, Activity::Planning, None);
                     return Ok(made);
                 }
@@ -470,15 +433,15 @@ impl<B: Backend + ?Sized, N: Natives<B>> Program<B, N> {
     #[expect(clippy::too_many_arguments, reason = "the parts of a plan")]
     fn made(
         &self,
-        on: &B,
-        segment: &Segment<B>,
+        target: &dyn Target,
+        segment: &Segment,
         traced: SegmentTrace,
         end: End<Start>,
         guards: Guards,
         made_for: Vec<MadeFor>,
         structure: &Structure,
-    ) -> Result<Arc<Specialization<B>>, B::Error> {
-        let code = self.code(on, &traced, &guards)?;
+    ) -> Result<Arc<Specialization>, ErasedError> {
+        let code = self.code(target, &traced, &guards)?;
         let overhead = traced.overhead(&segment.resolved);
         let specialization = Arc::new(Specialization {
             guards,
@@ -499,7 +462,7 @@ impl<B: Backend + ?Sized, N: Natives<B>> Program<B, N> {
     }
 
     /// Makes of a trace what runs it.
-    fn code(&self, on: &B, traced: &SegmentTrace, guards: &Guards) -> Result<Code<B>, B::Error> {
+    fn code(&self, target: &dyn Target, traced: &SegmentTrace, guards: &Guards) -> Result<Code, ErasedError> {
         match self.passes.engine {
             Engine::Interpreter => {
                 let mut pool = self.pool.lock().unwrap_or_else(PoisonError::into_inner);
@@ -508,10 +471,9 @@ impl<B: Backend + ?Sized, N: Natives<B>> Program<B, N> {
                 let plan = Plan::new(&traced.recorded, fixed && !traced.is_loaded)?;
                 let claims = traced.is_loaded.then(|| Claims::new(&traced.recorded, &plan, fixed));
                 let claims = claims.transpose()?;
-                let material =
-                    materialize(on, &self.natives, &mut pool, traced, &plan, guards, self.prepares)?;
-                let prepared = Prepared::new(plan, material, traced.origins.clone(), claims);
-                Ok(Code::Plan(Box::new(prepared)))
+                let material = materialize(target, &mut pool, traced, &plan, guards, self.prepares)?;
+                let prepared = target.prepared(plan, &material, traced.origins.clone(), claims)?;
+                Ok(Code::Plan(prepared, material))
             }
             Engine::WholeGraph => {
                 let open: Vec<bool> = guards.inputs.iter().map(InputGuard::is_open).collect();
@@ -521,7 +483,7 @@ impl<B: Backend + ?Sized, N: Natives<B>> Program<B, N> {
     }
 
     /// Says which extents of a live value other runs may bring otherwise.
-    pub(super) fn varies(&self, segment: &Segment<B>, structure: &Structure, position: usize) -> Varies {
+    pub(super) fn varies(&self, segment: &Segment, structure: &Structure, position: usize) -> Varies {
         let ty = segment
             .start
             .live

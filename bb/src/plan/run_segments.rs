@@ -2,38 +2,39 @@
 //!
 //! Loops that could not be unrolled are frames on a stack of their own, so that nesting costs no native stack.
 
-use super::constants::Natives;
+use super::Activity;
 use super::failure::{Where, initializer};
 use super::held::{Form, Held, Item};
 use super::interpreter::PlanOutputs;
-use super::program::{Program, Segment, Specialization};
+use super::program::{LiveTensors, Program, Segment, Specialization};
 use super::repetition::{Repetition, Round};
 use super::resolve::Resolved;
 use super::run_state::{Ledger, RunState};
 use super::segment::{Structure, filled, too_few_tensors};
 use super::segment_end::{Between, End, HostNode, LiveIndex, Place, RepeatNode, SequenceNode};
-use super::watch::{Silent, Watch, Watcher};
-use super::{Activity, Profile};
-use crate::contract::{Caller, begin_buffers, fill_buffers};
+use super::target::Target;
+use super::watch::{Watch, Watcher};
+use crate::contract::BackendError;
+use crate::ext::erased::AnyTensor;
+use crate::ext::{ErasedBackend, ErasedError, ErasedTensor};
 use crate::onnx::{Call, OnnxValue};
 use crate::trace::Table;
-use crate::{Backend, Error, Executable, Module, Port, ResultBuffer, RunOptions, Tensor};
+use crate::{Backend, Error, RunOptions};
 use bb_ir::TensorData;
 use bb_ir::graph::{Graph, ValueType};
-use smallvec::SmallVec;
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
 /// Values that go into a segment or come out of one, tensor by tensor.
-struct Live<T> {
-    tensors: Vec<T>,
+pub(super) struct Live {
+    pub(super) tensors: Vec<ErasedTensor>,
     /// The sequences that plans pass on.
-    held: Vec<Held<T>>,
-    structure: Structure,
+    held: Vec<Held<ErasedTensor>>,
+    pub(super) structure: Structure,
 }
 
-impl<T: Tensor> Live<T> {
-    fn new(items: Vec<Item<T>>) -> Live<T> {
+impl Live {
+    fn new(items: Vec<Item<ErasedTensor>>) -> Live {
         let (mut tensors, mut held) = (Vec::with_capacity(items.len()), Vec::new());
         let structured = items.iter().any(|item| item.tensor().is_none());
         let mut forms = Vec::with_capacity(if structured { items.len() } else { 0 });
@@ -43,7 +44,7 @@ impl<T: Tensor> Live<T> {
                     tensors.push(x);
                     Form::Parts(OnnxValue::Tensor(()))
                 }
-                Item::Parts(item) => Form::Parts(item.map(&mut |x: &T| tensors.push(x.clone()))),
+                Item::Parts(item) => Form::Parts(item.map(&mut |x: &ErasedTensor| tensors.push(x.clone()))),
                 Item::Held(sequence) => {
                     held.push(sequence);
                     Form::Held
@@ -57,12 +58,12 @@ impl<T: Tensor> Live<T> {
     }
 
     /// Returns what a plan gave that was run with these values.
-    fn after<B: Backend<Tensor = T> + ?Sized>(
-        held: Vec<Held<T>>,
-        plan: &Specialization<B>,
-        results: PlanOutputs<T>,
-    ) -> Result<Live<T>, Error> {
-        let mut given: Vec<Option<Held<T>>> = held.into_iter().map(Some).collect();
+    pub(super) fn after(
+        held: Vec<Held<ErasedTensor>>,
+        plan: &Specialization,
+        results: PlanOutputs<ErasedTensor>,
+    ) -> Result<Live, Error> {
+        let mut given: Vec<Option<Held<ErasedTensor>>> = held.into_iter().map(Some).collect();
         let mut held = Vec::with_capacity(plan.passed.len());
         for (at, from) in plan.passed.iter().enumerate() {
             let again = plan.passed.iter().skip(at + 1).any(|later| later == from);
@@ -73,7 +74,7 @@ impl<T: Tensor> Live<T> {
     }
 
     /// Puts the values together again.
-    fn items(self) -> Result<Vec<Item<T>>, Error> {
+    fn items(self) -> Result<Vec<Item<ErasedTensor>>, Error> {
         let (mut tensors, mut held) = (self.tensors.into_iter(), self.held.into_iter());
         let Some(forms) = self.structure else {
             return Ok(tensors.map(|x| Item::Parts(OnnxValue::Tensor(x))).collect());
@@ -86,26 +87,26 @@ impl<T: Tensor> Live<T> {
     }
 
     /// Puts the values together again, as others know them.
-    fn values(self) -> Result<Vec<OnnxValue<T>>, Error> {
+    pub(super) fn values(self) -> Result<Vec<OnnxValue<ErasedTensor>>, Error> {
         Ok(self.items()?.into_iter().map(Item::value).collect())
     }
 }
 
 /// A loop under way.
-struct Frame<B: Backend + ?Sized> {
-    node: Arc<RepeatNode<Segment<B>>>,
-    repetition: Repetition<B::Tensor>,
+struct Frame {
+    node: Arc<RepeatNode<Segment>>,
+    repetition: Repetition<ErasedTensor>,
     /// What each body captures.
-    captured: Vec<Vec<Item<B::Tensor>>>,
+    captured: Vec<Vec<Item<ErasedTensor>>>,
     /// What the segment after the loop takes beside the loop's results.
-    kept: Vec<Item<B::Tensor>>,
+    kept: Vec<Item<ErasedTensor>>,
     /// The bytes of these two.
     own: usize,
     /// The bytes of all this, as they were counted last.
     bytes: usize,
 }
 
-impl<B: Backend + ?Sized> Frame<B> {
+impl Frame {
     /// Counts what the loop keeps while its body runs.
     fn count(&mut self, ledger: &mut Ledger) -> Result<(), Error> {
         let bytes = self.own.saturating_add(self.repetition.bytes());
@@ -114,66 +115,66 @@ impl<B: Backend + ?Sized> Frame<B> {
     }
 
     /// Says in which loop an error happened.
-    fn name<E>(&self, error: E) -> E
-    where
-        E: std::error::Error + From<Error> + Send + Sync + 'static,
-    {
+    fn name<E: BackendError>(&self, error: E) -> E {
         self.node.name(error)
     }
 }
 
 impl<S> RepeatNode<S> {
     /// Says that an error happened in the loop.
-    fn name<E>(&self, error: E) -> E
-    where
-        E: std::error::Error + From<Error> + Send + Sync + 'static,
-    {
+    fn name<E: BackendError>(&self, error: E) -> E {
         Where::Node(self.at.node).name(&self.resolved.graph, error)
     }
 }
 
 /// What follows a plan that ran: the outputs of the graph, or the next plan that ran.
-type Next<B> = ControlFlow<Live<<B as Backend>::Tensor>, Ran<B>>;
+type Next = ControlFlow<Live, Ran>;
 
 /// A plan that ran, and what it gave.
-struct Ran<B: Backend + ?Sized> {
-    specialization: Arc<Specialization<B>>,
-    live: Live<B::Tensor>,
+pub(super) struct Ran {
+    pub(super) specialization: Arc<Specialization>,
+    pub(super) live: Live,
 }
 
-impl<B: Backend + ?Sized, N: Natives<B>> Program<B, N> {
+impl Program {
     /// Runs a segment on values.
-    fn enter<W: Watch>(
+    fn enter(
         &self,
-        on: &B,
-        segment: &Segment<B>,
-        live: Live<B::Tensor>,
+        target: &dyn Target,
+        segment: &Segment,
+        live: Live,
         state: &mut RunState,
-        watch: &mut W,
-    ) -> Result<Ran<B>, B::Error> {
+        watch: &mut Watcher<'_>,
+    ) -> Result<Ran, ErasedError> {
         state.go_on()?;
         state.ledger.begin(&live.tensors)?;
         let held = live.held.iter().fold(0, |sum: usize, sequence| sum.saturating_add(sequence.bytes()));
         state.ledger.add(held)?;
-        let refs: Vec<&B::Tensor> = live.tensors.iter().collect();
-        let specialization = self.specialization(on, segment, &refs, &live.structure, watch)?;
-        let tensors = self.run_specialization(on, &specialization, &refs, state, watch)?;
+        let refs: Vec<&ErasedTensor> = live.tensors.iter().collect();
+        let types: Vec<&dyn AnyTensor> = live.tensors.iter().map(ErasedTensor::any).collect();
+        let to_host = |position: usize| match live.tensors.get(position) {
+            Some(x) => target.backend().to_host(x),
+            None => Err(too_few_tensors().into()),
+        };
+        let given = LiveTensors { types: &types, to_host: &to_host };
+        let specialization = self.specialization(target, segment, &given, &live.structure, watch)?;
+        let tensors = Program::run_specialization(target, &specialization, &refs, state, watch)?;
         let live = Live::after(live.held, &specialization, tensors)?;
         Ok(Ran { specialization, live })
     }
 
     /// Runs what follows a plan, to the end of the graph.
-    fn follow<W: Watch>(
+    pub(super) fn follow(
         &self,
-        on: &B,
-        first: Ran<B>,
+        target: &dyn Target,
+        first: Ran,
         state: &mut RunState,
-        watch: &mut W,
-    ) -> Result<Live<B::Tensor>, B::Error> {
-        let mut frames: Vec<Frame<B>> = Vec::new();
+        watch: &mut Watcher<'_>,
+    ) -> Result<Live, ErasedError> {
+        let mut frames: Vec<Frame> = Vec::new();
         let mut ran = first;
         loop {
-            match self.step(on, &mut frames, ran, state, watch) {
+            match self.step(target, &mut frames, ran, state, watch) {
                 Ok(ControlFlow::Continue(next)) => ran = next,
                 // A run that must end fails even if nothing is left to do.
                 Ok(ControlFlow::Break(outputs)) => {
@@ -183,7 +184,7 @@ impl<B: Backend + ?Sized, N: Natives<B>> Program<B, N> {
                 Err(error) => {
                     return Err(frames.iter().rev().fold(error, |error, frame| {
                         let index = frame.repetition.index();
-                        frame.name(Error::Iteration { index, source: error.into() }.into())
+                        frame.name(Error::Iteration { index, source: error.into_source() }.into())
                     }));
                 }
             }
@@ -191,14 +192,15 @@ impl<B: Backend + ?Sized, N: Natives<B>> Program<B, N> {
     }
 
     /// Goes from a segment that ran to the next one; breaks with the outputs of the graph at its end.
-    fn step<W: Watch>(
+    fn step(
         &self,
-        on: &B,
-        frames: &mut Vec<Frame<B>>,
-        Ran { specialization, live }: Ran<B>,
+        target: &dyn Target,
+        frames: &mut Vec<Frame>,
+        Ran { specialization, live }: Ran,
         state: &mut RunState,
-        watch: &mut W,
-    ) -> Result<Next<B>, B::Error> {
+        watch: &mut Watcher<'_>,
+    ) -> Result<Next, ErasedError> {
+        let on = &target.backend();
         let next = match &specialization.end {
             End::Done => {
                 let Some(mut frame) = frames.pop() else { return Ok(ControlFlow::Break(live)) };
@@ -206,13 +208,13 @@ impl<B: Backend + ?Sized, N: Natives<B>> Program<B, N> {
                 frame.repetition.absorb(on, live.items()?).map_err(|error| frame.name(error))?;
                 frame.count(&mut state.ledger).map_err(|error| frame.name(error))?;
                 watch.activity(since, Activity::Loop, Some((&frame.node.resolved, frame.node.at.node)));
-                self.advance(on, frames, frame, state, watch)?
+                self.advance(target, frames, frame, state, watch)?
             }
-            End::Read { next, .. } => self.enter(on, next, live, state, watch)?,
+            End::Read { next, .. } => self.enter(target, next, live, state, watch)?,
             End::Host(host) => {
                 let items = run_host(on, &specialization, host, live.items()?, state, watch)
                     .map_err(|error| Where::Node(host.at.node).name(&specialization.resolved.graph, error))?;
-                self.enter(on, &host.at.after, Live::new(items), state, watch)?
+                self.enter(target, &host.at.after, Live::new(items), state, watch)?
             }
             End::Sequence(node) => {
                 let since = watch.mark();
@@ -220,28 +222,29 @@ impl<B: Backend + ?Sized, N: Natives<B>> Program<B, N> {
                 let items = run_sequence(on, resolved, node, live.items()?)
                     .map_err(|error| Where::Node(node.at.node).name(&resolved.graph, error))?;
                 watch.activity(since, Activity::Host, Some((resolved, node.at.node)));
-                self.enter(on, &node.at.after, Live::new(items), state, watch)?
+                self.enter(target, &node.at.after, Live::new(items), state, watch)?
             }
             End::Repeat(node) => {
                 let since = watch.mark();
                 let mut frame = begin(on, node, live.items()?).map_err(|error| node.name(error))?;
                 frame.count(&mut state.ledger).map_err(|error| frame.name(error))?;
                 watch.activity(since, Activity::Loop, Some((&node.resolved, node.at.node)));
-                self.advance(on, frames, frame, state, watch)?
+                self.advance(target, frames, frame, state, watch)?
             }
         };
         Ok(ControlFlow::Continue(next))
     }
 
     /// Begins the next iteration of a loop, or goes on behind it.
-    fn advance<W: Watch>(
+    fn advance(
         &self,
-        on: &B,
-        frames: &mut Vec<Frame<B>>,
-        mut frame: Frame<B>,
+        target: &dyn Target,
+        frames: &mut Vec<Frame>,
+        mut frame: Frame,
         state: &mut RunState,
-        watch: &mut W,
-    ) -> Result<Ran<B>, B::Error> {
+        watch: &mut Watcher<'_>,
+    ) -> Result<Ran, ErasedError> {
+        let on = &target.backend();
         let node = frame.node.clone();
         let of = Some((&node.resolved, node.at.node));
         let since = watch.mark();
@@ -256,7 +259,7 @@ impl<B: Backend + ?Sized, N: Natives<B>> Program<B, N> {
             given.extend(captured.iter().cloned());
             watch.begin_round(frames.len(), &node.resolved, node.at.node);
             frames.push(frame);
-            return self.enter(on, &body.first, Live::new(given), state, watch);
+            return self.enter(target, &body.first, Live::new(given), state, watch);
         }
         state.ledger.keep(frame.bytes, 0)?;
         let mut items = frame.kept;
@@ -270,35 +273,15 @@ impl<B: Backend + ?Sized, N: Natives<B>> Program<B, N> {
             let missing = || node.name(node.at.too_few(&node.resolved.graph, position));
             items.push(result.ok_or_else(missing)?.held());
         }
-        self.enter(on, &node.at.after, Live::new(items), state, watch)
+        self.enter(target, &node.at.after, Live::new(items), state, watch)
     }
 
-    /// Runs with tensors, and gives tensors.
-    fn run_tensors(&self, on: &B, inputs: &[Option<&B::Tensor>]) -> Result<PlanOutputs<B::Tensor>, B::Error> {
-        // The common case, one segment and every input given, clones no tensor.
-        let given: Option<SmallVec<[&B::Tensor; 8]>> =
-            (inputs.len() == self.inputs.len()).then(|| inputs.iter().copied().collect()).flatten();
-        let live = match given {
-            Some(given) => {
-                self.declared.check(inputs)?;
-                let state = &mut RunState::new(self.limits);
-                state.ledger.begin(given.iter().copied())?;
-                let specialization =
-                    self.specialization(on, &self.first, &given, &None, &mut Watcher(None))?;
-                let tensors = self.run_specialization(on, &specialization, &given, state, &mut Silent)?;
-                if matches!(specialization.end, End::Done) && specialization.results.is_none() {
-                    state.go_on()?;
-                    return Ok(tensors);
-                }
-                let live = Live::after(Vec::new(), &specialization, tensors)?;
-                self.follow(on, Ran { specialization, live }, state, &mut Watcher(None))?
-            }
-            None => {
-                let items: Vec<Option<OnnxValue<&B::Tensor>>> =
-                    inputs.iter().map(|x| x.map(OnnxValue::Tensor)).collect();
-                self.run_live(on, &items, &mut Watcher(None))?
-            }
-        };
+    /// Says which output is no tensor, if one is not.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::NotTensor`].
+    pub(super) fn tensors_alone(&self, live: Live) -> Result<Vec<ErasedTensor>, Error> {
         if let Some(items) = &live.structure {
             for (port, item) in self.outputs.iter().zip(items.iter()) {
                 let got = match item {
@@ -306,28 +289,31 @@ impl<B: Backend + ?Sized, N: Natives<B>> Program<B, N> {
                     Form::Parts(item) => item.kind(),
                     Form::Held => "a sequence",
                 };
-                return Err(Error::NotTensor { name: port.name.clone(), got }.into());
+                return Err(Error::NotTensor { name: port.name.clone(), got });
             }
         }
-        Ok(live.tensors.into())
+        Ok(live.tensors)
     }
 
     /// Runs with items, some of them defaults.
-    fn run_live<W: Watch>(
+    pub(super) fn run_live(
         &self,
-        on: &B,
-        inputs: &[Option<OnnxValue<&B::Tensor>>],
-        watch: &mut W,
-    ) -> Result<Live<B::Tensor>, B::Error> {
-        self.declared.check_items(inputs)?;
+        target: &dyn Target,
+        inputs: &[Option<OnnxValue<ErasedTensor>>],
+        watch: &mut Watcher<'_>,
+    ) -> Result<Live, ErasedError> {
+        let on = &target.backend();
+        self.declared.check_items(&borrowed(inputs))?;
         let mut items = Vec::with_capacity(self.inputs.len());
         for (position, (port, value)) in self.inputs.iter().zip(&self.resolved.graph.inputs).enumerate() {
             let default = self.resolved.constant(*value)?;
             if let Some(item) = inputs.get(position).and_then(Option::as_ref) {
-                items.push(Item::Parts(item.map(&mut |x: &&B::Tensor| (*x).clone())));
+                items.push(Item::Parts(item.clone()));
             } else if let Some((_, data)) = default {
                 let since = watch.mark();
-                let failed = |error: B::Error| initializer(&self.resolved.graph, *value, data.dtype(), error);
+                let failed = |error: ErasedError| {
+                    initializer(&self.resolved.graph, *value, data.dtype(), error.into_source())
+                };
                 items.push(Item::Parts(OnnxValue::Tensor(on.constant(data).map_err(failed)?)));
                 watch.activity(since, Activity::Transfer, None);
             } else if matches!(port.ty, ValueType::Optional(_)) {
@@ -338,8 +324,8 @@ impl<B: Backend + ?Sized, N: Natives<B>> Program<B, N> {
             }
         }
         let state = &mut RunState::new(self.limits);
-        let first = self.enter(on, &self.first, Live::new(items), state, watch)?;
-        self.follow(on, first, state, watch)
+        let first = self.enter(target, &self.first, Live::new(items), state, watch)?;
+        self.follow(target, first, state, watch)
     }
 }
 
@@ -356,20 +342,25 @@ impl<S> Between<S> {
     }
 }
 
+/// Borrows the tensors of items.
+fn borrowed(inputs: &[Option<OnnxValue<ErasedTensor>>]) -> Vec<Option<OnnxValue<&ErasedTensor>>> {
+    inputs.iter().map(|item| item.as_ref().map(|item| item.map(&mut |x| x))).collect()
+}
+
 /// Picks values.
 fn picked<T: Clone>(live: &Table<LiveIndex, Item<T>>, indices: &[LiveIndex]) -> Result<Vec<Item<T>>, Error> {
     indices.iter().map(|index| live.get(*index).cloned()).collect()
 }
 
 /// Runs a function on host tensors, and returns what the next segment takes.
-fn run_host<B: Backend + ?Sized, S, W: Watch>(
-    on: &B,
-    specialization: &Specialization<B>,
+fn run_host<S>(
+    on: &ErasedBackend<'_>,
+    specialization: &Specialization,
     host: &HostNode<S>,
-    live: Vec<Item<B::Tensor>>,
+    live: Vec<Item<ErasedTensor>>,
     state: &mut RunState,
-    watch: &mut W,
-) -> Result<Vec<Item<B::Tensor>>, B::Error> {
+    watch: &mut Watcher<'_>,
+) -> Result<Vec<Item<ErasedTensor>>, ErasedError> {
     let resolved = &specialization.resolved;
     let at = &host.at;
     let node = resolved.node(at.node)?;
@@ -385,10 +376,10 @@ fn run_host<B: Backend + ?Sized, S, W: Watch>(
         operands.push(match (place, item) {
             (Place::Known(data), _) => Some(data.clone()),
             (_, Some(Item::Parts(OnnxValue::Tensor(x)))) => {
-                let failed = |error: B::Error| Error::Transfer {
+                let failed = |error: ErasedError| Error::Transfer {
                     value: value.map(|v| resolved.graph.name_of(v).to_owned()).unwrap_or_default(),
-                    dtype: x.dtype(),
-                    source: error.into(),
+                    dtype: x.any().dtype(),
+                    source: error.into_source(),
                 };
                 Some(on.to_host(x).map_err(failed)?)
             }
@@ -409,7 +400,8 @@ fn run_host<B: Backend + ?Sized, S, W: Watch>(
     for &position in &at.results {
         let data = results.get(position).and_then(Option::as_ref);
         let data = data.ok_or_else(|| at.too_few(&resolved.graph, position))?;
-        let failed = |error: B::Error| Error::Constant { dtype: data.dtype(), source: error.into() };
+        let failed =
+            |error: ErasedError| Error::Constant { dtype: data.dtype(), source: error.into_source() };
         items.push(Item::Parts(OnnxValue::Tensor(on.constant(data).map_err(failed)?)));
     }
     watch.activity(since, Activity::Transfer, of);
@@ -417,11 +409,11 @@ fn run_host<B: Backend + ?Sized, S, W: Watch>(
 }
 
 /// Begins a loop.
-fn begin<B: Backend + ?Sized>(
-    on: &B,
-    node: &Arc<RepeatNode<Segment<B>>>,
-    live: Vec<Item<B::Tensor>>,
-) -> Result<Frame<B>, B::Error> {
+fn begin(
+    on: &ErasedBackend<'_>,
+    node: &Arc<RepeatNode<Segment>>,
+    live: Vec<Item<ErasedTensor>>,
+) -> Result<Frame, ErasedError> {
     // Sequences in loops are passed on as they are, so that there is one plan for all lengths.
     let live: Table<LiveIndex, _> = live.into_iter().map(Item::held).collect();
     let captured: Vec<Vec<_>> =
@@ -435,15 +427,15 @@ fn begin<B: Backend + ?Sized>(
 }
 
 /// What the segment behind a node takes over, and the operands of the node.
-type Taken<T> = (Vec<Item<T>>, Vec<Option<Item<T>>>);
+type Taken = (Vec<Item<ErasedTensor>>, Vec<Option<Item<ErasedTensor>>>);
 
 /// Takes the operands of a node out of what the segment before it gave. An operand that nothing else takes is moved, so that a
 /// sequence can be changed in place.
-fn taken<B: Backend + ?Sized, S>(
-    on: &B,
+fn taken<S>(
+    on: &ErasedBackend<'_>,
     at: &Between<S>,
-    live: Table<LiveIndex, Item<B::Tensor>>,
-) -> Result<Taken<B::Tensor>, B::Error> {
+    live: Table<LiveIndex, Item<ErasedTensor>>,
+) -> Result<Taken, ErasedError> {
     let kept = at.kept(&live)?;
     let mut live: Table<LiveIndex, Option<_>> = live.into_entries().into_iter().map(Some).collect();
     let mut operands = Vec::with_capacity(at.operands.len());
@@ -451,7 +443,8 @@ fn taken<B: Backend + ?Sized, S>(
         operands.push(match place {
             Place::Absent => None,
             Place::Known(data) => {
-                let failed = |error: B::Error| Error::Constant { dtype: data.dtype(), source: error.into() };
+                let failed =
+                    |error: ErasedError| Error::Constant { dtype: data.dtype(), source: error.into_source() };
                 Some(Item::Parts(OnnxValue::Tensor(on.constant(data).map_err(failed)?)))
             }
             Place::Live(index) => {
@@ -468,12 +461,12 @@ fn taken<B: Backend + ?Sized, S>(
 }
 
 /// Runs a node that looks into a sequence, and returns what the next segment takes.
-fn run_sequence<B: Backend + ?Sized, S>(
-    on: &B,
+fn run_sequence<S>(
+    on: &ErasedBackend<'_>,
     resolved: &Resolved,
     node: &SequenceNode<S>,
-    live: Vec<Item<B::Tensor>>,
-) -> Result<Vec<Item<B::Tensor>>, B::Error> {
+    live: Vec<Item<ErasedTensor>>,
+) -> Result<Vec<Item<ErasedTensor>>, ErasedError> {
     let (mut items, operands) = taken(on, &node.at, live.into_iter().collect())?;
     let result = node.code.run(on, resolved.node(node.at.node)?, operands)?;
     // Each of these operators has one result, which may go unread.
@@ -481,52 +474,4 @@ fn run_sequence<B: Backend + ?Sized, S>(
         items.push(result);
     }
     Ok(items)
-}
-
-impl<B: Backend + ?Sized, N: Natives<B> + Send + Sync> Executable<B> for Program<B, N> {
-    fn inputs(&self) -> &[Port] {
-        &self.inputs
-    }
-
-    fn outputs(&self) -> &[Port] {
-        &self.outputs
-    }
-
-    fn run(&self, on: &B, inputs: &[Option<&B::Tensor>]) -> Result<Vec<B::Tensor>, B::Error> {
-        Caller::within(&self.caller, || Ok(self.run_tensors(on, inputs)?.into_vec()))
-    }
-
-    fn run_into(
-        &self,
-        on: &B,
-        inputs: &[Option<&B::Tensor>],
-        outputs: &mut [Option<&mut ResultBuffer<'_>>],
-    ) -> Result<(), B::Error> {
-        begin_buffers(&self.outputs, outputs)?;
-        let results = Caller::within(&self.caller, || self.run_tensors(on, inputs))?;
-        fill_buffers(on, &self.outputs, &results, outputs)
-    }
-
-    fn compiled_module(&self) -> Result<Option<Module>, B::Error> {
-        Ok(Some(Module::with_plans(self.resolved.graph.clone(), self.saved_plans()?)))
-    }
-
-    fn run_items(
-        &self,
-        on: &B,
-        inputs: &[Option<OnnxValue<&B::Tensor>>],
-    ) -> Result<Vec<OnnxValue<B::Tensor>>, B::Error> {
-        Caller::within(&self.caller, || Ok(self.run_live(on, inputs, &mut Watcher(None))?.values()?))
-    }
-
-    fn run_profiled(
-        &self,
-        on: &B,
-        inputs: &[Option<OnnxValue<&B::Tensor>>],
-        profile: &mut Profile,
-    ) -> Result<Vec<OnnxValue<B::Tensor>>, B::Error> {
-        Caller::within(&self.caller, || {
-            profile.measure(|profile| Ok(self.run_live(on, inputs, &mut Watcher(Some(profile)))?.values()?))
-        })
-    }
 }

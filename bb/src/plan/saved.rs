@@ -8,7 +8,6 @@
 //! [`Claims`] compares the results of instructions with what the trace claims of them, so that what kernels were prepared for
 //! is true whenever they run.
 
-use super::constants::Natives;
 use super::guard::Guards;
 use super::lir::Plan;
 use super::origin::{Origin, Origins};
@@ -20,7 +19,7 @@ use super::segment_end::End;
 use crate::error::TraceFault;
 use crate::onnx::OPERATORS;
 use crate::trace::{Operation, Phase, TableIndex, Trace, ValueSource};
-use crate::{Backend, Error, Tensor};
+use crate::{Error, Module, Tensor};
 use bb_ir::compact::{Compact, Reader};
 use bb_ir::graph::Graph;
 use bb_ir::{DataType, Shape, TensorData};
@@ -296,7 +295,7 @@ pub(super) fn other_result<T: Tensor>(x: &T, dtype: DataType, shape: Option<&[us
     faulty(fault.into())
 }
 
-impl<B: Backend + ?Sized, N: Natives<B>> Program<B, N> {
+impl Program {
     /// Returns what the plans of the program depend on besides the graph.
     pub(super) fn saved_settings(&self) -> SavedSettings {
         let natives = self.settings.natives.iter().map(|(family, set)| {
@@ -314,6 +313,15 @@ impl<B: Backend + ?Sized, N: Natives<B>> Program<B, N> {
             natives: natives.collect(),
             types: self.settings.types.iter().map(|dtype| dtype.to_onnx() as u16).collect(),
         }
+    }
+
+    /// Returns the graph with the plans made so far.
+    ///
+    /// # Errors
+    ///
+    /// As [`saved_plans`](Self::saved_plans).
+    pub(super) fn compiled_module(&self) -> Result<Module, Error> {
+        Ok(Module::with_plans(self.resolved.graph.clone(), self.saved_plans()?))
     }
 
     /// Traces the plans made so far again, to save them. The backend is not called.

@@ -1,0 +1,186 @@
+//! What a program needs of the backend that it is compiled for.
+//!
+//! A [`Program`](super::program::Program) does not name the type of its backend, so that planning, and all of a run but the
+//! loop over instructions, are compiled once. It reaches the backend through a [`Target`], which whoever knows the type
+//! makes for each call: [`Typed`] for a backend with kernels, [`Untyped`] where the cost of erased tensors does not matter.
+
+use super::Profile;
+use super::failure::Failure;
+use super::interpreter::{PlanOutputs, Prepared, Unprepared};
+use super::kernels::Material;
+use super::lir::Plan;
+use super::origin::Origins;
+use super::run_state::RunState;
+use super::saved::Claims;
+use super::watch::Silent;
+use crate::contract::AskedOperand;
+use crate::ext::{ErasedBackend, ErasedError, ErasedTensor, Kernels, WithFamilies, foreign, own};
+use crate::{Backend, Error, Kernel, PrepareStep};
+use bb_ir::graph::Graph;
+use smallvec::SmallVec;
+use std::any::Any;
+use std::sync::Arc;
+
+/// A plan put together for a backend, of a type that its [`Target`] knows.
+pub(super) type AnyPrepared = Box<dyn Any + Send + Sync>;
+
+/// A backend that runs plans.
+pub(super) trait Target {
+    /// Returns the backend, for single operations and whole graphs.
+    fn backend(&self) -> ErasedBackend<'_>;
+
+    /// Asks the backend for a kernel of a step.
+    ///
+    /// # Errors
+    ///
+    /// The backend's own.
+    fn prepare(&self, step: &PrepareStep<'_, ErasedTensor>) -> Result<Option<MadeKernel>, ErasedError>;
+
+    /// Puts a plan together with what it needs of the backend.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Internal`] if the material is not that of this backend.
+    fn prepared(
+        &self,
+        plan: Plan,
+        material: &Material,
+        origins: Origins,
+        claims: Option<Claims>,
+    ) -> Result<AnyPrepared, Error>;
+
+    /// Runs a plan that was put together by [`prepared`](Self::prepared).
+    ///
+    /// # Errors
+    ///
+    /// The backend's own.
+    fn run(
+        &self,
+        prepared: &AnyPrepared,
+        material: &Material,
+        live: &[&ErasedTensor],
+        graph: &Graph,
+        state: &mut RunState,
+        profile: Option<&mut Profile>,
+    ) -> Result<PlanOutputs<ErasedTensor>, Failure<ErasedError>>;
+}
+
+/// A kernel that a backend prepared, as its [`Target`] knows it.
+pub(super) struct MadeKernel {
+    pub(super) kernel: Box<dyn Any + Send + Sync>,
+    /// The bytes that it takes, the constants that it reads left out.
+    pub(super) bytes: usize,
+    /// Of each operand, whether runs give it to the kernel if it is a constant.
+    pub(super) reads: SmallVec<[bool; 4]>,
+    /// What the preparation asked of each operand.
+    pub(super) asked: SmallVec<[Option<AskedOperand>; 4]>,
+}
+
+/// A plan on a backend of the type `B`.
+pub(super) type TypedPlan<B> = Prepared<<B as Backend>::Tensor, dyn Kernel<B>>;
+
+/// Returns a plan as its own type.
+///
+/// # Errors
+///
+/// [`Error::Internal`] if it was put together for another target.
+#[inline]
+pub(super) fn own_plan<P: 'static>(prepared: &AnyPrepared) -> Result<&P, Error> {
+    prepared.downcast_ref().ok_or_else(|| Error::excluded("a plan of the backend that runs it"))
+}
+
+/// A backend by its type: plans run on its own tensors.
+pub(super) struct Typed<'a, B: Backend + ?Sized + 'static>(pub(super) WithFamilies<'a, B>);
+
+impl<B: Backend + ?Sized + 'static> Target for Typed<'_, B> {
+    fn backend(&self) -> ErasedBackend<'_> {
+        ErasedBackend(&self.0)
+    }
+
+    fn prepare(&self, step: &PrepareStep<'_, ErasedTensor>) -> Result<Option<MadeKernel>, ErasedError> {
+        let typed = step.with_constants(ErasedTensor::get::<B::Tensor>);
+        let typed = typed.ok_or_else(|| foreign("constant", 0))?;
+        let Some(kernel) = self.0.on.prepare(&typed).map_err(own::<B>)? else { return Ok(None) };
+        Ok(Some(MadeKernel {
+            bytes: kernel.bytes(),
+            reads: (0..typed.operands().len()).map(|operand| kernel.reads(operand)).collect(),
+            asked: typed.asked(),
+            kernel: Box::new(Arc::<dyn Kernel<B>>::from(kernel)),
+        }))
+    }
+
+    fn prepared(
+        &self,
+        plan: Plan,
+        material: &Material,
+        origins: Origins,
+        claims: Option<Claims>,
+    ) -> Result<AnyPrepared, Error> {
+        Ok(Box::new(TypedPlan::<B>::new(plan, material, origins, claims)?))
+    }
+
+    fn run(
+        &self,
+        prepared: &AnyPrepared,
+        material: &Material,
+        live: &[&ErasedTensor],
+        graph: &Graph,
+        state: &mut RunState,
+        profile: Option<&mut Profile>,
+    ) -> Result<PlanOutputs<ErasedTensor>, Failure<ErasedError>> {
+        let erased = |failure: Failure<B::Error>| Failure { at: failure.at, error: own::<B>(failure.error) };
+        let internal = |error: Error| Failure { at: super::failure::Where::Graph, error: error.into() };
+        let plan = own_plan::<TypedPlan<B>>(prepared).map_err(internal)?;
+        let mut typed: SmallVec<[&B::Tensor; 8]> = SmallVec::with_capacity(live.len());
+        for (index, x) in live.iter().enumerate() {
+            typed.push(x.get().ok_or_else(|| internal(foreign("run", index)))?);
+        }
+        let (on, natives) = (self.0.on, self.0.tables);
+        let results = match profile {
+            None => plan.run(on, natives, material, &typed, graph, state, &mut Silent),
+            Some(profile) => plan.run(on, natives, material, &typed, graph, state, profile),
+        };
+        Ok(results.map_err(erased)?.into_iter().map(ErasedTensor::new).collect())
+    }
+}
+
+/// A backend whose type is erased: plans run on erased tensors, and nothing is prepared.
+pub(super) struct Untyped<'a>(pub(super) &'a dyn Kernels);
+
+impl Target for Untyped<'_> {
+    fn backend(&self) -> ErasedBackend<'_> {
+        ErasedBackend(self.0)
+    }
+
+    fn prepare(&self, _step: &PrepareStep<'_, ErasedTensor>) -> Result<Option<MadeKernel>, ErasedError> {
+        Ok(None)
+    }
+
+    fn prepared(
+        &self,
+        plan: Plan,
+        material: &Material,
+        origins: Origins,
+        claims: Option<Claims>,
+    ) -> Result<AnyPrepared, Error> {
+        Ok(Box::new(Prepared::<ErasedTensor, Unprepared>::new(plan, material, origins, claims)?))
+    }
+
+    fn run(
+        &self,
+        prepared: &AnyPrepared,
+        material: &Material,
+        live: &[&ErasedTensor],
+        graph: &Graph,
+        state: &mut RunState,
+        profile: Option<&mut Profile>,
+    ) -> Result<PlanOutputs<ErasedTensor>, Failure<ErasedError>> {
+        let internal = |error: Error| Failure { at: super::failure::Where::Graph, error: error.into() };
+        let plan = own_plan::<Prepared<ErasedTensor, Unprepared>>(prepared).map_err(internal)?;
+        let on = &self.backend();
+        match profile {
+            None => plan.run(on, &[], material, live, graph, state, &mut Silent),
+            Some(profile) => plan.run(on, &[], material, live, graph, state, profile),
+        }
+    }
+}
