@@ -8,7 +8,7 @@ use super::origin::Origins;
 use super::run_state::{Ledger, RunState};
 use super::saved::Claims;
 use super::watch::{Called, Site, Sites, Watch, type_of};
-use crate::ext::{FamilyTable, foreign, host};
+use crate::ext::{ErasedTensor, FamilyTable, foreign, host};
 use crate::trace::{Table, TableIndex, held};
 use crate::{Backend, Error, Kernel, KernelOperand, KernelOperands, Outputs, Tensor};
 use bb_ir::TensorData;
@@ -80,7 +80,7 @@ struct On<'a, B: Backend + ?Sized> {
 pub(crate) type PlanOutputs<T> = SmallVec<[T; 4]>;
 
 impl<T: Tensor, K: ?Sized + 'static> Prepared<T, K> {
-    /// Puts a plan together with what it needs of the backend.
+    /// Puts a plan together with what it needs of the backend; `tensor` returns an erased tensor as a `T`.
     ///
     /// # Errors
     ///
@@ -90,11 +90,12 @@ impl<T: Tensor, K: ?Sized + 'static> Prepared<T, K> {
         material: &Material,
         origins: Origins,
         claims: Option<Claims>,
+        tensor: impl Fn(&ErasedTensor) -> Option<T>,
     ) -> Result<Prepared<T, K>, Error> {
         let mut constants = Table::default();
         for constant in material.constants.entries() {
             constants.push(match constant {
-                Some(held) => Some(held.tensor.get::<T>().ok_or_else(|| foreign("constant", 0))?.clone()),
+                Some(held) => Some(tensor(&held.tensor).ok_or_else(|| foreign("constant", 0))?),
                 None => None,
             });
         }

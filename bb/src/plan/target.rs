@@ -5,7 +5,7 @@
 //! makes for each call: [`Typed`] for a backend with kernels, [`Untyped`] where the cost of erased tensors does not matter.
 
 use super::Profile;
-use super::failure::Failure;
+use super::failure::{Failure, Where};
 use super::interpreter::{PlanOutputs, Prepared, Unprepared};
 use super::kernels::Material;
 use super::lir::Plan;
@@ -116,7 +116,8 @@ impl<B: Backend + ?Sized + 'static> Target for Typed<'_, B> {
         origins: Origins,
         claims: Option<Claims>,
     ) -> Result<AnyPrepared, Error> {
-        Ok(Box::new(TypedPlan::<B>::new(plan, material, origins, claims)?))
+        let typed = |x: &ErasedTensor| x.get::<B::Tensor>().cloned();
+        Ok(Box::new(TypedPlan::<B>::new(plan, material, origins, claims, typed)?))
     }
 
     fn run(
@@ -129,7 +130,7 @@ impl<B: Backend + ?Sized + 'static> Target for Typed<'_, B> {
         profile: Option<&mut Profile>,
     ) -> Result<PlanOutputs<ErasedTensor>, Failure<ErasedError>> {
         let erased = |failure: Failure<B::Error>| Failure { at: failure.at, error: own::<B>(failure.error) };
-        let internal = |error: Error| Failure { at: super::failure::Where::Graph, error: error.into() };
+        let internal = |error: Error| Failure { at: Where::Graph, error: error.into() };
         let plan = own_plan::<TypedPlan<B>>(prepared).map_err(internal)?;
         let mut typed: SmallVec<[&B::Tensor; 8]> = SmallVec::with_capacity(live.len());
         for (index, x) in live.iter().enumerate() {
@@ -163,7 +164,8 @@ impl Target for Untyped<'_> {
         origins: Origins,
         claims: Option<Claims>,
     ) -> Result<AnyPrepared, Error> {
-        Ok(Box::new(Prepared::<ErasedTensor, Unprepared>::new(plan, material, origins, claims)?))
+        let same = |x: &ErasedTensor| Some(x.clone());
+        Ok(Box::new(Prepared::<ErasedTensor, Unprepared>::new(plan, material, origins, claims, same)?))
     }
 
     fn run(
@@ -175,7 +177,7 @@ impl Target for Untyped<'_> {
         state: &mut RunState,
         profile: Option<&mut Profile>,
     ) -> Result<PlanOutputs<ErasedTensor>, Failure<ErasedError>> {
-        let internal = |error: Error| Failure { at: super::failure::Where::Graph, error: error.into() };
+        let internal = |error: Error| Failure { at: Where::Graph, error: error.into() };
         let plan = own_plan::<Prepared<ErasedTensor, Unprepared>>(prepared).map_err(internal)?;
         let on = &self.backend();
         match profile {
