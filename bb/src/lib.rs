@@ -8,7 +8,7 @@
 extern crate self as bb;
 
 mod call;
-#[cfg(feature = "conformance")]
+#[cfg(feature = "case-folders")]
 pub mod conformance;
 mod conformance_macro;
 mod contract;

@@ -16,7 +16,7 @@ mod failure;
 #[path = "../../cli/src/graph/layout.rs"]
 mod layout;
 mod load;
-#[path = "../../cli/examples/file-type/magika.rs"]
+#[path = "../../cli/examples/file-type/src/magika.rs"]
 mod magika;
 mod picture;
 mod session;

@@ -1,33 +1,51 @@
 //! Tests of what every primitive computes, which any backend can run: `bb::conformance!(MyBackend)`.
 //!
-//! [`cases`] has one function per primitive. Its expected values are computed from ONNX's definition, or are literals
-//! from NumPy. [`topics`] tests the rules that hold for all primitives: the element types that they support and refuse,
+//! `cases` has one function per primitive. Its expected values are computed from ONNX's definition, or are literals
+//! from NumPy. `topics` tests the rules that hold for all primitives: the element types that they support and refuse,
 //! extents of zero, views as operands, wrong arguments. A failing case panics with the operation, the element type and
 //! the first element that differs.
 //!
 //! The tests do not depend on a particular backend, and do not assume that a backend computes on the host.
+//!
+//! The feature `case-folders` has [`onnx`] and [`compare_nodes`], which the command line needs. The feature `conformance` has the
+//! rest.
 
+#[cfg(feature = "conformance")]
 mod call;
+#[cfg(feature = "conformance")]
 pub mod cases;
+#[cfg(feature = "conformance")]
 mod check;
+#[cfg(feature = "conformance")]
 mod hint;
+#[cfg(feature = "conformance")]
 mod host;
 mod nodes;
 pub mod onnx;
+#[cfg(feature = "conformance")]
 mod random;
+#[cfg(feature = "conformance")]
 mod show;
+#[cfg(feature = "conformance")]
 mod subject;
+#[cfg(feature = "conformance")]
 pub mod topics;
 
+#[cfg(feature = "conformance")]
 pub use call::Call;
+#[cfg(feature = "conformance")]
 pub use check::{
     assert_near, assert_numbers, assert_refused, assert_same, assert_tensor, assert_unsupported, difference,
 };
+#[cfg(feature = "conformance")]
 pub use host::{Value, elements, host_numbers, numbers_of, rearranged, sample};
 pub use nodes::{NodeComparison, compare_nodes};
+#[cfg(feature = "conformance")]
 pub use random::{Case, Operand, Random};
+#[cfg(feature = "conformance")]
 pub use subject::{Subject, numbers, tensor};
 
+#[cfg(feature = "conformance")]
 #[doc(hidden)]
 #[macro_export]
 macro_rules! __conformance {
@@ -46,6 +64,7 @@ macro_rules! __conformance {
     };
 }
 
+#[cfg(feature = "conformance")]
 #[doc(hidden)]
 #[macro_export]
 macro_rules! __conformance_onnx {
@@ -63,6 +82,7 @@ macro_rules! __conformance_onnx {
     };
 }
 
+#[cfg(feature = "conformance")]
 #[doc(hidden)]
 #[macro_export]
 macro_rules! __conformance_cases {
@@ -80,6 +100,7 @@ macro_rules! __conformance_cases {
     };
 }
 
+#[cfg(feature = "conformance")]
 #[doc(hidden)]
 #[macro_export]
 macro_rules! __conformance_topics {

@@ -53,17 +53,17 @@ pub use estimate::{Estimate, NodeCost};
 pub(crate) use execute::{execute, run_named};
 pub(crate) use failure::initializer;
 pub(crate) use held::Form;
-#[cfg(feature = "conformance")]
+#[cfg(feature = "case-folders")]
 pub(crate) use held::Item;
 pub(crate) use how::{how, how_version};
 pub use module::{CompileOptions, Module};
 pub use passes::{PassCount, pass_names};
 pub use profile::{Activity, Profile, ProfileRow, ProfiledNode, Scope, Span};
-#[cfg(feature = "conformance")]
+#[cfg(feature = "case-folders")]
 pub(crate) use repetition::Repetition;
 pub(crate) use resolve::Code;
 pub(crate) use resolve::Resolved;
-#[cfg(feature = "conformance")]
+#[cfg(feature = "case-folders")]
 pub(crate) use resolve::control_flow;
 pub use rows::{RowInput, RowProof};
 pub(crate) use segment::{Explored, SegmentInput, SegmentTrace, Settings, Start, Stop, Structure, explore};

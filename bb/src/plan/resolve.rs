@@ -81,7 +81,7 @@ impl Code {
 }
 
 /// Returns what a node does if the plan runs its subgraphs.
-#[cfg(feature = "conformance")]
+#[cfg(feature = "case-folders")]
 pub(crate) fn control_flow(node: &Node) -> Option<Code> {
     Code::of(node).filter(|code| matches!(code, Code::If | Code::Repeat(_)))
 }

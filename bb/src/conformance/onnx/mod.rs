@@ -1,22 +1,28 @@
 //! Runs test cases in ONNX's layout: a folder with `model.onnx`, `test_data_set_N/input_J.pb` and
 //! `test_data_set_N/output_J.pb`, in the order of the graph's inputs and outputs.
 //!
-//! [`run`] runs one case. A [`Suite`] runs ONNX's own cases, which are in the crate `bb-onnx-cases`.
+//! [`run`] runs one case. With the feature `conformance`, a `Suite` runs ONNX's own cases, which are in the crate `bb-onnx-cases`.
 
 mod between;
 mod compare;
 mod contents;
+#[cfg(feature = "conformance")]
 mod guard;
 mod read;
+#[cfg(feature = "conformance")]
 mod report;
+#[cfg(feature = "conformance")]
 mod suite;
 
 pub use between::BackendTolerance;
 pub use compare::{Difference, Tolerance, compare, compare_items};
 pub use contents::{CaseOperator, Contents};
 pub use read::{decode_item, read_inputs, read_item, read_items, read_tensor, read_tensors};
+#[cfg(feature = "conformance")]
 pub use report::{Case, Outcome, Report};
+#[cfg(feature = "conformance")]
 pub use suite::Suite;
+#[cfg(feature = "conformance")]
 #[doc(hidden)]
 pub use suite::{Made, Start};
 

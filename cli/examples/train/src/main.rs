@@ -1,7 +1,7 @@
 //! Trains a small classifier on points of three spiral arms, on any backend.
 //!
 //! ```text
-//! cargo run --release --example train -- [--backend NAME]
+//! cargo run --release -p train -- [--backend NAME]
 //! ```
 //!
 //! One step of the training is a function over any backend: the scores, the loss, its gradient, and Adam. It is traced and
@@ -15,7 +15,10 @@ use bb::{BackendHandle, CompileOptions, DataType, ErasedExecutable, Error, Value
 use spirals::Points;
 use std::sync::Arc;
 
-use bb_cli as _; // it links the backends of its features
+// Links the backends, although nothing names them.
+use bb_cpu as _;
+#[cfg(feature = "wgpu")]
+use bb_wgpu as _;
 
 /// The share of points that the trained classifier must name rightly.
 const ACCURACY: f64 = 0.97;
@@ -182,6 +185,8 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
 #[expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "tests")]
 mod tests {
     use super::*;
+    use bb_reference as _;
+    use bb_whole_graph as _;
 
     #[test]
     fn backends_learn_alike() {

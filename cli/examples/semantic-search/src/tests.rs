@@ -248,7 +248,7 @@ const QUESTIONS: [(&str, &str); 10] = [
 #[test]
 fn questions_about_this_repository_are_answered_in_the_first_three_results() {
     let Some(embedder) = embedder("the questions") else { return };
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..").canonicalize().unwrap();
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../..").canonicalize().unwrap();
     let (docs, own) = (folder("docs"), folder("questions"));
     // Passages are most of the work, so that large documents, and the questions that these answer, are left to `.ci/nightly`.
     let largest =

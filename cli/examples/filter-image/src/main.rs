@@ -1,7 +1,7 @@
 //! Reads a picture, filters it on any backend, and writes it as PNG.
 //!
 //! ```text
-//! cargo run --release --example filter-image -- [--backend NAME] IN OUT.png FILTER[=NUMBER]…
+//! cargo run --release -p filter-image -- [--backend NAME] IN OUT.png FILTER[=NUMBER]…
 //! ```
 //!
 //! The filters, with what their number means and is by default: `blur` (standard deviation in pixels, 2), `sharpen` (amount, 1),
@@ -14,7 +14,10 @@ use image::{ColorType, ImageReader};
 use std::path::Path;
 use std::process::ExitCode;
 
-use bb_cli as _; // it links the backends of its features
+// Links the backends, although nothing names them.
+use bb_cpu as _;
+#[cfg(feature = "wgpu")]
+use bb_wgpu as _;
 
 type Result<T> = std::result::Result<T, Box<dyn std::error::Error>>;
 
@@ -91,6 +94,8 @@ fn main() -> Result<ExitCode> {
 #[expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "tests")]
 mod tests {
     use super::*;
+    use bb_reference as _;
+    use bb_whole_graph as _;
 
     /// Writes a picture, filters it, and reads the result.
     fn run(backend: &str, [width, height]: [u32; 2], pixels: &[u8], filters: &[&str]) -> (u8, Vec<u8>) {

@@ -1,7 +1,7 @@
-//! Identifies the types of files with the Magika model, on any backend.
+//! Identifies the types of files with the Magika model, on the CPU backend or another that is linked.
 //!
 //! ```text
-//! cargo run --release --example file-type -- [--backend NAME] FILE…
+//! cargo run --release -p file-type -- [--backend NAME] FILE…
 //! ```
 
 mod magika;
@@ -15,11 +15,11 @@ use std::path::Path;
 use std::process::ExitCode;
 use std::sync::Arc;
 
-use bb_cli as _; // it links the backends of its features
+use bb_cpu as _; // the linker leaves out a crate that no line names
 
 /// The model and its authors' configuration.
-const MODEL: &[u8] = include_bytes!("../../../tests/data/models/magika/model.onnx");
-const CONFIG: &str = include_str!("../../../tests/data/models/magika/config.min.json");
+const MODEL: &[u8] = include_bytes!("../../../../tests/data/models/magika/model.onnx");
+const CONFIG: &str = include_str!("../../../../tests/data/models/magika/config.min.json");
 
 /// The model on a backend.
 struct Identifier {
@@ -91,11 +91,13 @@ fn main() -> Result<ExitCode> {
 #[expect(clippy::unwrap_used, reason = "tests")]
 mod tests {
     use super::*;
+    use bb_reference as _;
+    use bb_whole_graph as _;
 
     /// `tests/data/file-types/LABEL.*` are files of these types, as Magika 1.0.3 itself identifies them.
     #[test]
     fn identifies_what_the_authors_program_identifies() {
-        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../tests/data/file-types");
+        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../tests/data/file-types");
         let mut files: Vec<_> = std::fs::read_dir(folder).unwrap().map(|e| e.unwrap().path()).collect();
         files.sort();
         assert!(files.len() >= 10);

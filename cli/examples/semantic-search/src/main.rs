@@ -1,8 +1,8 @@
 //! Searches a person's own files by meaning, with a model of sentences, on any backend.
 //!
 //! ```text
-//! cargo run --release --example semantic-search -- index FOLDER
-//! cargo run --release --example semantic-search -- query "words"
+//! cargo run --release -p semantic-search -- index FOLDER
+//! cargo run --release -p semantic-search -- query "words"
 //! ```
 //!
 //! `index` cuts the text files below a folder into passages, and keeps a vector of each in an index, which it brings up to date
@@ -29,7 +29,10 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
-use bb_cli as _; // it links the backends of its features
+// Links the backends, although nothing names them.
+use bb_cpu as _;
+#[cfg(feature = "wgpu")]
+use bb_wgpu as _;
 
 #[derive(Debug, Parser)]
 #[command(name = "semantic-search", about = "Searches files by meaning")]

@@ -9,7 +9,7 @@ use std::process::Command;
 use std::time::Instant;
 
 /// The pipeline in Python.
-const SCRIPT: &str = include_str!("speed.py");
+const SCRIPT: &str = include_str!("../speed.py");
 /// Each side embeds all passages this often; the fastest time counts.
 const TIMES: usize = 3;
 

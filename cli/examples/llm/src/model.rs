@@ -6,7 +6,7 @@ use bb::{BackendHandle, DataType, Error, TensorData, Value};
 use bytes::Bytes;
 
 /// What `train.py` wrote, which has the same numbers.
-const WEIGHTS: &[u8] = include_bytes!("weights.npy");
+const WEIGHTS: &[u8] = include_bytes!("../weights.npy");
 const VOCABULARY: usize = 96;
 const WIDTH: usize = 96;
 const LAYERS: usize = 2;

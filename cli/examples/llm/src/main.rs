@@ -1,7 +1,7 @@
 //! Writes text with a small language model that learned from this repository's documentation, on any backend.
 //!
 //! ```text
-//! cargo run --release --example llm -- [--backend NAME] [--prompt TEXT] [--tokens N] [--temperature T] [--seed N]
+//! cargo run --release -p llm -- [--backend NAME] [--prompt TEXT] [--tokens N] [--temperature T] [--seed N]
 //! ```
 //!
 //! `train.py` beside this file made the weights. A token is a character.
@@ -14,7 +14,10 @@ use model::{Model, State};
 use std::io::Write;
 use std::time::Instant;
 
-use bb_cli as _; // it links the backends of its features
+// Links the backends, although nothing names them.
+use bb_cpu as _;
+#[cfg(feature = "wgpu")]
+use bb_wgpu as _;
 
 /// What is written, and how.
 #[derive(Debug, Clone)]
@@ -96,6 +99,8 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
 #[expect(clippy::unwrap_used, reason = "tests")]
 mod tests {
     use super::*;
+    use bb_reference as _;
+    use bb_whole_graph as _;
     use std::collections::BTreeSet;
     use std::path::Path;
 
@@ -117,7 +122,7 @@ mod tests {
     /// Words that the model did not see are rare.
     #[test]
     fn the_text_is_made_of_the_words_of_the_documentation() {
-        let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+        let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../..");
         let mut files = vec![root.join("README.md"), root.join("CONTRIBUTING.md")];
         files.extend(std::fs::read_dir(root.join("bb/docs")).unwrap().map(|entry| entry.unwrap().path()));
         let words = |text: &str| -> Vec<String> {
