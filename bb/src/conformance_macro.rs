@@ -16,7 +16,8 @@
 /// `onnx` fails with a list of each failed case: its name, its operators, and what was expected and computed.
 /// Before that, it prints for each operator how many cases passed, failed and were skipped;
 /// `cargo test onnx -- --nocapture` also shows this if the test passes. `cases = "text"` only runs the cases
-/// whose path contains the text, like the variable `BB_CASES`; `cases = none` omits the test `onnx`. The test
+/// whose path contains the text, like the variable `BB_CASES`; `cases = 10` only runs each tenth case, unless `BB_CASES` is
+/// set, even if to nothing; `cases = none` omits the test `onnx`. The test
 /// uses `bb::conformance::onnx::Suite`.
 ///
 /// # Examples

@@ -16,8 +16,9 @@
 //! `cargo run -- coverage --backend mine` lists the operators that it runs, and
 //! `cargo run -- compare MODEL --backend reference --backend mine` finds the first value that differs.
 //!
-//! The backends `cpu`, `reference` and `whole-graph` are linked by features of these names, which are enabled
-//! by default. The features of `wgpu`, the GPU backend, and of `ort` and `rten`, engines that others wrote, are not.
+//! The backend `cpu` is linked by the feature of this name, which is enabled by default. `reference`, the smallest backend,
+//! `whole-graph`, `wgpu`, the GPU backend, and `ort` and `rten`, engines that others wrote, have features of their names, too,
+//! which are not.
 //! The feature `serve` adds the command of that name, which answers requests by HTTP and gRPC, and `serve-tls` encrypts its
 //! connections.
 //! Without `--backend`, a command uses `cpu` if it is linked, else the only backend besides `reference` and

@@ -16,6 +16,11 @@ pub mod tampered;
 #[doc = include_str!("../../README.md")]
 pub struct Readme;
 
+/// The component in the page of programs, which runs as a test.
+#[cfg(doctest)]
+#[doc = include_str!("../../bb/docs/programs.md")]
+pub struct Programs;
+
 /// The program in the page about training, which runs as a test.
 #[cfg(doctest)]
 #[doc = include_str!("../../bb/docs/training.md")]

@@ -69,14 +69,14 @@ macro_rules! __conformance {
 #[macro_export]
 macro_rules! __conformance_onnx {
     ($make:expr; $types:expr; none) => {};
-    ($make:expr; $types:expr; $($text:literal)?) => {
+    ($make:expr; $types:expr; $($chosen:literal)?) => {
         #[test]
         fn onnx() {
             #[allow(unused_imports, reason = "a declared backend has the method itself")]
             use $crate::conformance::onnx::Start as _;
             let started = $crate::conformance::onnx::Made($make).start();
             let suite = $crate::conformance::onnx::Suite::new(started).with_types($types, || $make);
-            $(let suite = suite.with_filter($text);)?
+            $(let suite = $crate::conformance::onnx::Chosen::of($chosen, suite);)?
             suite.check();
         }
     };

@@ -9,4 +9,4 @@ fn four_types() -> Tampered {
     Tampered(|op, inputs, params| refuse_others(&[F32, I32, I64, Bool], op, inputs, params))
 }
 
-bb::conformance!(four_types(), types = [F32, I32, I64, Bool]);
+bb::conformance!(four_types(), types = [F32, I32, I64, Bool], cases = 5);

@@ -8,7 +8,7 @@ use bb_tests::few::Few;
 use bb_tests::model;
 use std::path::{Path, PathBuf};
 
-bb::conformance!(Few::least(), types = [F32, I32, Bool]);
+bb::conformance!(Few::least(), types = [F32, I32, Bool], cases = 5);
 
 fn least() -> BackendHandle {
     BackendHandle::new(Runtime::erased("least", Few::least(), &[]))

@@ -1,7 +1,9 @@
-//! Pages in `bb/docs`, against the sources.
+//! Pages in `bb/docs`, the README and CONTRIBUTING, against the sources.
 
 mod architecture;
+mod commands;
 mod guide;
 mod limits;
 mod operators;
+mod recipes;
 mod runtime;

@@ -24,7 +24,7 @@ pub use report::{Case, Outcome, Report};
 pub use suite::Suite;
 #[cfg(feature = "conformance")]
 #[doc(hidden)]
-pub use suite::{Made, Start};
+pub use suite::{Chosen, Made, Start};
 
 use crate::onnx::OnnxValue;
 use crate::{BackendRuntime, CompileOptions, Error, Module, TensorData, Value};

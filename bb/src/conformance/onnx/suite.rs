@@ -11,6 +11,7 @@ use crate::conformance::hint::hint;
 use crate::error::causes;
 use crate::{Backend, BackendRuntime, DataType, Declared, NarrowError, Runtime};
 use std::any::Any;
+use std::num::NonZeroUsize;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::{Receiver, Sender, channel};
@@ -26,6 +27,8 @@ pub struct Suite {
     /// Only cases whose path contains each of these texts run. By default, this is the text in the environment variable
     /// `BB_CASES`.
     pub only: Vec<String>,
+    /// Only each case whose number is a multiple of this runs, in the order of the paths; by default 1, which is all.
+    pub every: NonZeroUsize,
     /// The time limit of a case; by default fifteen minutes, because it must find a case that hangs and no slow machine.
     pub limit: Duration,
     /// The number of cases that run at once; by default the number of processors.
@@ -39,6 +42,7 @@ impl Suite {
             on,
             guarded: None,
             only: std::env::var("BB_CASES").into_iter().collect(),
+            every: NonZeroUsize::MIN,
             limit: Duration::from_secs(900),
             threads: std::thread::available_parallelism().map_or(1, usize::from),
         }
@@ -65,6 +69,15 @@ impl Suite {
     #[must_use]
     pub fn with_filter(mut self, text: &'static str) -> Suite {
         self.only.push(text.to_owned());
+        self
+    }
+
+    /// Runs only each `every`th of the chosen cases, unless the environment variable `BB_CASES` is set.
+    #[must_use]
+    pub fn with_every(mut self, every: NonZeroUsize) -> Suite {
+        if std::env::var_os("BB_CASES").is_none() {
+            self.every = every;
+        }
         self
     }
 
@@ -122,7 +135,7 @@ impl Suite {
                 queue.push((name, path));
             }
         }
-        let queue = Mutex::new(queue.into_iter());
+        let queue = Mutex::new(queue.into_iter().step_by(self.every.get()));
         let done = Mutex::new(Vec::new());
         std::thread::scope(|scope| {
             for _ in 0..self.threads.max(1) {
@@ -242,6 +255,25 @@ fn started(guarded: Guard) -> Arc<dyn BackendRuntime> {
 fn message(panic: &(dyn Any + Send)) -> &str {
     let text = panic.downcast_ref::<String>().map(String::as_str);
     text.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("no message")
+}
+
+/// What `bb::conformance!` takes as `cases`: a text in paths, or a number, of which each multiple runs.
+#[doc(hidden)]
+pub trait Chosen {
+    /// Changes which cases run.
+    fn of(self, suite: Suite) -> Suite;
+}
+
+impl Chosen for &'static str {
+    fn of(self, suite: Suite) -> Suite {
+        suite.with_filter(self)
+    }
+}
+
+impl Chosen for usize {
+    fn of(self, suite: Suite) -> Suite {
+        suite.with_every(NonZeroUsize::new(self).unwrap_or(NonZeroUsize::MIN))
+    }
 }
 
 /// A backend that was passed to `bb::conformance!`.

@@ -12,7 +12,8 @@ use bb::ext::{ConvOptions, Nn};
 use bb::{Backend, DataType, TensorData};
 use kernels::Newcomer;
 
-bb::conformance!(Newcomer, types = [F32, I32, Bool]);
+// The kernels are not optimised; `.ci/nightly` runs all cases.
+bb::conformance!(Newcomer, types = [F32, I32, Bool], cases = 20);
 
 /// The kernel takes windows of one place. For all others it calls the default body, which computes with `i64`, a type that the
 /// backend lacks.
