@@ -2,6 +2,7 @@
 
 mod architecture;
 mod commands;
+mod dependencies;
 mod guide;
 mod limits;
 mod operators;
