@@ -307,10 +307,10 @@ impl From<Error> for DataFusionError {
 /// An error whose text has its causes, because a cluster passes nothing but the text of an error on.
 pub struct Chain(pub Error);
 
-// A cluster passes the text for developers on, so that this is the same.
+// A cluster passes the text for developers on, so that it says the same. Quotes tell where it ends; see `reason`.
 impl std::fmt::Debug for Chain {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        std::fmt::Display::fmt(self, f)
+        f.debug_tuple("Model").field(&self.to_string()).finish()
     }
 }
 

@@ -19,6 +19,7 @@ mod process;
 mod results;
 pub mod session;
 mod stores;
+mod task;
 mod types;
 
 pub use error::{Chain, Error};
@@ -26,6 +27,7 @@ pub use function::{RunSettings, bb_run, bb_run_volatile};
 pub use location::{ModelHash, ModelRef};
 pub use process::bb_process;
 pub use stores::Stores;
+pub use task::reason;
 
 // The linker leaves out a crate that no line names.
 #[cfg(feature = "cpu")]

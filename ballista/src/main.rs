@@ -34,6 +34,10 @@ fn main() -> ExitCode {
     match done {
         Ok(Ok(())) => ExitCode::SUCCESS,
         Ok(Err(error)) => {
+            if let Some(error) = error.downcast_ref() {
+                eprintln!("error: {}", printable(&bb_ballista::reason(error)));
+                return ExitCode::FAILURE;
+            }
             let mut said = error.to_string();
             eprintln!("error: {}", printable(&said));
             let mut cause = error.source();

@@ -115,7 +115,7 @@ async fn asked(context: &SessionContext, sql: &str) -> Result<RecordBatch, Strin
         Ok::<_, datafusion::error::DataFusionError>(concat_batches(&schema, &batches)?)
     };
     let done = tokio::time::timeout(QUERY, query).await.map_err(|_| "the query takes too long".to_owned())?;
-    done.map_err(|error| error.to_string())
+    done.map_err(|error| bb_ballista::reason(&error))
 }
 
 /// The rows in the order of the first column, which has each number from 0 once.
@@ -392,5 +392,19 @@ fn what_an_executor_refuses_reaches_the_client() {
     // The null is only seen where the model runs.
     let sql = format!("SELECT bb_run('{model}', CASE WHEN id = 7 THEN NULL ELSE x[1] END) AS y FROM t");
     let message = ask(&context, &sql).unwrap_err();
-    assert!(message.contains("is null in row 7 of a batch"), "{message}");
+    let expected = "a task of the query failed: the column for the input `x` is null in row 7 of a batch; filter nulls or write \
+                    coalesce(…)";
+    assert_eq!(message, expected);
+    // What is no model's error, too.
+    let message = ask(&context, "SELECT 1 / (id - 7) AS y FROM t").unwrap_err();
+    assert_eq!(message.to_lowercase(), "a task of the query failed: divide by zero");
+}
+
+#[cfg(unix)]
+#[test]
+fn a_scheduler_that_is_told_to_end_ends_without_an_error() {
+    let (mut scheduler, _) = spawn(&["scheduler", "--listen", "127.0.0.1:0"]);
+    let id = scheduler.0.id().to_string();
+    assert!(Command::new("kill").args(["-TERM", &id]).status().unwrap().success());
+    assert_eq!(scheduler.0.wait().unwrap().code(), Some(0));
 }

@@ -34,6 +34,25 @@ fn a_result_is_printed_as_a_table_with_at_most_some_rows() {
 }
 
 #[test]
+fn an_empty_result_has_its_columns() {
+    let done = local(&["SELECT id, id + 1 AS next FROM generate_series(0, 9) AS t(id) WHERE id > 100"]);
+    assert!(done.status.success(), "{}", text(&done.stderr));
+    assert!(text(&done.stdout).contains("| id | next |"), "{}", text(&done.stdout));
+}
+
+#[test]
+fn an_error_is_its_cause_alone() {
+    let model = common::made("null", &common::identity(bb::DataType::F32, &["n"]));
+    let sql = format!(
+        "SELECT bb_run('{model}', CASE WHEN id = 7 THEN NULL ELSE arrow_cast(id, 'Float32') END) AS y
+                       FROM generate_series(0, 9) AS t(id)"
+    );
+    let done = local(&[&sql]);
+    let expected = "error: the column for the input `x` is null in row 7 of a batch; filter nulls or write coalesce(…)\n";
+    assert_eq!((done.status.code(), text(&done.stderr).as_str()), (Some(1), expected));
+}
+
+#[test]
 fn a_result_is_written_as_csv_and_parquet_and_read_again() {
     let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
     let file = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();
