@@ -16,11 +16,16 @@ type Named<T> = HashMap<String, T>;
 /// Every type is one that implements [`std::error::Error`] and [`From<bb::Error>`](crate::Error), and that threads may share: an
 /// enum with a variant `#[error(transparent)] Bb(#[from] bb::Error)`, which holds what `bb` finds wrong with operands.
 #[diagnostic::on_unimplemented(
-    message = "`{Self}` cannot be the error of a backend",
-    label = "this type lacks `std::error::Error`, `From<bb::Error>`, `Send` or `Sync`",
+    message = "this type cannot be the error of a backend",
+    label = "it must implement `std::error::Error` and `From<bb::Error>`",
     note = "write an enum with a variant that holds the errors of `bb`, and variants of your own: \
             `#[derive(Debug, thiserror::Error)] enum MyError {{ #[error(transparent)] Bb(#[from] bb::Error), … }}`"
 )]
+#[allow(
+    misplaced_diagnostic_attributes,
+    reason = "rustc asks the trait too, for the bounds that follow from it; then it says the message above, once"
+)]
+#[diagnostic::do_not_recommend]
 pub trait BackendError: std::error::Error + From<crate::Error> + Send + Sync + 'static {}
 
 #[diagnostic::do_not_recommend]
@@ -48,7 +53,9 @@ macro_rules! contract {
             type Tensor: Tensor;
 
             /// The error of a failed operation.
-            type Error: BackendError;
+            // Each bound that is missing is one error: that threads may share the type is asked for by itself, because rustc
+            // then names the field that forbids it.
+            type Error: Send + Sync + BackendError;
 
             $(
                 $(#[$doc])*

@@ -235,12 +235,13 @@ macro_rules! __vendor_on {
 #[macro_export]
 macro_rules! __vendor_made_of {
     (body $function:path, [$op:path, $trait:path] $($row:tt)*) => {
-        $crate::__private::MadeOf::Body {
-            traced: $crate::__vendor_traced!($function, [$op, $trait] [$($row)*]),
-            erased: |on, inputs, params| {
-                $crate::__vendor_function!($function, [$op, $trait] $($row)*);
-                function(on, inputs, params)
-            },
+        {
+            // It is declared once, so that one that does not fit its row is one error.
+            $crate::__vendor_function!($function, [$op, $trait] $($row)*);
+            $crate::__private::MadeOf::Body {
+                traced: |on, inputs, params| function(on, inputs, params),
+                erased: |on, inputs, params| function(on, inputs, params),
+            }
         }
     };
     (types $function:path, $($row:tt)*) => {
@@ -260,7 +261,7 @@ macro_rules! __vendor_patterns {
     };
 }
 
-/// A body or a pattern on the tracer.
+/// A pattern on the tracer.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! __vendor_traced {
