@@ -9,7 +9,7 @@ mod word;
 pub use decl::{AtomicOpDecl, AtomicOpsetDecl, fingerprint};
 pub use param::{Param, ParamKind, RoundMode, take};
 pub use spec::{Arity, Family, OpSpec, ParamSpec, method_name, same};
-pub use word::{AdamEpsilon, Border, Reduction};
+pub use word::{AdamEpsilon, Border, Interpolation, Reduction, SamplePadding, ScatterReduction};
 
 crate::for_each_primitive!(crate::op_family,
     /// A primitive: an operation that every backend implements.

@@ -165,6 +165,15 @@ macro_rules! param_kind {
     (Border) => {
         $crate::op::ParamKind::Text
     };
+    (ScatterReduction) => {
+        $crate::op::ParamKind::Text
+    };
+    (Interpolation) => {
+        $crate::op::ParamKind::Text
+    };
+    (SamplePadding) => {
+        $crate::op::ParamKind::Text
+    };
     ($kind:ident) => {
         $crate::op::ParamKind::$kind
     };
@@ -197,6 +206,15 @@ macro_rules! param_value {
     };
     (Border, $v:expr) => {
         $crate::op::Param::Text(::std::borrow::Cow::Borrowed($crate::op::Border::name($v)))
+    };
+    (ScatterReduction, $v:expr) => {
+        $crate::op::Param::Text(::std::borrow::Cow::Borrowed($crate::op::ScatterReduction::name($v)))
+    };
+    (Interpolation, $v:expr) => {
+        $crate::op::Param::Text(::std::borrow::Cow::Borrowed($crate::op::Interpolation::name($v)))
+    };
+    (SamplePadding, $v:expr) => {
+        $crate::op::Param::Text(::std::borrow::Cow::Borrowed($crate::op::SamplePadding::name($v)))
     };
     ($kind:ident, $v:expr) => {
         $crate::op::Param::$kind($v)

@@ -72,9 +72,43 @@ words! {
         PyTorch = "pytorch",
     }
 
-    /// What lies outside of an image.
-    Border, "`constant`, `edge`, `reflect` or `wrap`" {
+    /// How an update is combined with the element that it meets.
+    ScatterReduction, "`none`, `add`, `mul`, `max` or `min`" {
+        /// It replaces the element.
+        None = "none",
+        /// The sum of both.
+        Add = "add",
+        /// The product of both.
+        Mul = "mul",
+        /// The greater one.
+        Max = "max",
+        /// The lesser one.
+        Min = "min",
+    }
+
+    /// How a value between elements is computed.
+    Interpolation, "`nearest`, `linear` or `cubic`" {
+        /// The nearest element; of two equally near ones, the one with the even index.
+        Nearest = "nearest",
+        /// Linear interpolation.
+        Linear = "linear",
+        /// Keys' cubic convolution with the coefficient -0.75.
+        Cubic = "cubic",
+    }
+
+    /// What a sample beyond the elements reads.
+    SamplePadding, "`zeros`, `border` or `reflection`" {
         /// Zeros.
+        Zeros = "zeros",
+        /// The element at the border.
+        Border = "border",
+        /// The elements mirrored at the border.
+        Reflection = "reflection",
+    }
+
+    /// What lies outside of a tensor or an image.
+    Border, "`constant`, `edge`, `reflect` or `wrap`" {
+        /// One value; zeros outside of images.
         Constant = "constant",
         /// The outermost element.
         Edge = "edge",

@@ -1,7 +1,7 @@
 //! Batches: tensors that are joined along a new dimension, and taken apart again.
 
 use crate::error::NodePart;
-use crate::ext::{Extent, Ops, fail};
+use crate::ext::{Border, Extent, Ops, fail};
 use crate::{DataType, Error, Tensor};
 use bb_ir::{Axis, memory};
 
@@ -93,7 +93,7 @@ pub fn pad_batch<B: Ops + ?Sized>(
     for (x, shape) in xs.iter().zip(&shapes) {
         let ends = greatest.iter().zip(shape).map(|(most, own)| most - own);
         let pads: Vec<i64> = std::iter::repeat_n(0, shape.len()).chain(ends).collect();
-        padded.push(on.pad(x, Some(&filler), &pads, "constant")?);
+        padded.push(on.pad(x, Some(&filler), &pads, Border::Constant)?);
     }
     let padded: Vec<&B::Tensor> = padded.iter().collect();
     let batch = joined(on, &padded, 0)?;

@@ -1,7 +1,7 @@
 //! Sums of overlapping windows: the inverse of selecting windows, one axis at a time.
 
 use super::window::Windows;
-use super::{Ops, fail};
+use super::{Border, Ops, fail};
 use crate::{Shape, Tensor};
 
 /// The greatest number of places in the table of one axis.
@@ -34,7 +34,7 @@ pub(crate) fn fold<B: Ops + ?Sized>(on: &B, x: &B::Tensor, all: &[Windows]) -> R
         let last = on.transpose(&on.reshape(&y, &apart)?, &[0, 1, 3, 5, 2, 4])?;
         let flat = on.reshape(&last, &[lead * done * kernels * outs, w.kernel * w.out])?;
         // Behind the last place is a zero, for elements on which fewer windows lie.
-        let flat = on.pad(&flat, None, &[0, 0, 0, 1], "constant")?;
+        let flat = on.pad(&flat, None, &[0, 0, 0, 1], Border::Constant)?;
         let table = on.host(&[w.extent, w.kernel], &overlaps(w).map_err(crate::Error::from)?)?;
         let sums = on.reduce_sum(&on.gather(&flat, &table, 1)?, &[2], false)?;
         let sums = on.reshape(&sums, &[lead, done, kernels, outs, w.extent])?;

@@ -5,7 +5,7 @@
 //! decomposed, which rounds less often: a composite length into two shorter transforms, a long prime length into a
 //! convolution whose length is a power of two.
 
-use crate::ext::{Ops, math};
+use crate::ext::{Border, Ops, math};
 use crate::{Error, Tensor};
 use bb_ir::convert::{Rounding, cast};
 use bb_ir::{DataType, TensorData, memory};
@@ -194,7 +194,7 @@ fn extended<B: Ops + ?Sized>(on: &B, x: &B::Tensor, axis: i64, extent: usize) ->
     if let Some(end) = pads.get_mut(x.rank() + axis as usize) {
         *end = extent as i64 - have as i64;
     }
-    on.pad(x, None, &pads, "constant")
+    on.pad(x, None, &pads, Border::Constant)
 }
 
 /// Makes a tensor of the operand's element type.

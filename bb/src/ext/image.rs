@@ -3,7 +3,7 @@
 mod edges;
 mod pixels;
 
-pub use bb_ir::op::Border;
+pub use bb_ir::op::{Border, Interpolation, SamplePadding};
 
 pub use edges::{gaussian_blur, sharpen, sobel};
 pub use pixels::{brightness, contrast, grayscale, invert, threshold};
@@ -24,11 +24,11 @@ crate::ext::family::family! { [
     /// each of the `r` spatial dimensions, the innermost dimension first.
     ///
     /// Source: ONNX `GridSample`, opset 22.
-    GridSample 22 = grid_sample(x: Tensor, grid: Tensor) with options: GridSampleOptions<'a> {
-        /// How values between elements are interpolated: `nearest`, `linear` or `cubic`.
-        mode: Text = "linear",
-        /// The values outside `x`: `zeros`, `border` or `reflection`.
-        padding: Text = "zeros",
+    GridSample 22 = grid_sample(x: Tensor, grid: Tensor) with options: GridSampleOptions {
+        /// How values between elements are interpolated.
+        mode: Interpolation = Interpolation::Linear,
+        /// The values outside `x`.
+        padding: SamplePadding = SamplePadding::Zeros,
         /// Whether -1 and 1 are the centres of the outermost elements. Otherwise they are the outer edges.
         align_corners: Bool = false,
     } -> Tensor;

@@ -4,6 +4,8 @@ use super::{HostKernel, Ops, math, scatter, sort};
 use crate::{DataType, Error, Tensor};
 use bb_ir::op::Param;
 
+pub use bb_ir::op::ScatterReduction;
+
 crate::ext::family::family! { [
     /// Sorting, writing to indexed positions, and the positions of extrema.
     Index, IndexOp, index]
@@ -35,12 +37,11 @@ crate::ext::family::family! { [
     /// Errors: an index is out of range.
     ///
     /// Source: ONNX `ScatterElements`, opset 18.
-    ScatterElements 18 = scatter_elements(data: Tensor, indices: Tensor, updates: Tensor) with options: ScatterElementsOptions<'a> {
+    ScatterElements 18 = scatter_elements(data: Tensor, indices: Tensor, updates: Tensor) with options: ScatterElementsOptions {
         /// The dimension that `indices` indexes. If it is negative, it counts from the end.
         axis: Int = 0,
-        /// How an update is combined with the element that it meets: `none` (it replaces the element), `add`, `mul`,
-        /// `max` or `min`.
-        reduction: Text = "none",
+        /// How an update is combined with the element that it meets.
+        reduction: ScatterReduction = ScatterReduction::None,
     } -> Tensor;
 
     /// Writes slices to the positions of `data` that tuples of indices give.
@@ -50,7 +51,7 @@ crate::ext::family::family! { [
     /// of [`scatter_elements`](Self::scatter_elements).
     ///
     /// Source: ONNX `ScatterND`, opset 18.
-    ScatterNd 18 = scatter_nd(data: Tensor, indices: Tensor, updates: Tensor; reduction: Text) -> Tensor;
+    ScatterNd 18 = scatter_nd(data: Tensor, indices: Tensor, updates: Tensor; reduction: ScatterReduction) -> Tensor;
 
     /// Returns the position of the greatest element along `axis`.
     ///
@@ -102,10 +103,10 @@ pub fn scatter_elements<B: Ops + ?Sized>(
     data: &B::Tensor,
     indices: &B::Tensor,
     updates: &B::Tensor,
-    ScatterElementsOptions { axis, reduction }: ScatterElementsOptions<'_>,
+    ScatterElementsOptions { axis, reduction }: ScatterElementsOptions,
 ) -> Result<B::Tensor, B::Error> {
     let at = bb_ir::Axis::new(axis, data.rank()).map_err(Error::from)?.get();
-    let params = [Param::Text(reduction.into()), Param::Int(at as i64)];
+    let params = [Param::Text(reduction.name().into()), Param::Int(at as i64)];
     scattered(on, &SCATTER_ELEMENTS, [data, indices, updates], &params)
 }
 
@@ -115,9 +116,9 @@ pub fn scatter_nd<B: Ops + ?Sized>(
     data: &B::Tensor,
     indices: &B::Tensor,
     updates: &B::Tensor,
-    reduction: &str,
+    reduction: ScatterReduction,
 ) -> Result<B::Tensor, B::Error> {
-    scattered(on, &SCATTER_ND, [data, indices, updates], &[Param::Text(reduction.into())])
+    scattered(on, &SCATTER_ND, [data, indices, updates], &[Param::Text(reduction.name().into())])
 }
 
 /// Scatters on the host.

@@ -78,10 +78,10 @@ pub use extent::{Extent, Extents, product};
 pub(crate) use extent::{negative, numbers};
 pub use host::{HostKernel, HostRun};
 pub use image::{
-    Border, DeformConvOptions, GridSampleOptions, Image, ImageOp, RoiAlignOptions, SharpenOptions,
-    SobelOptions,
+    Border, DeformConvOptions, GridSampleOptions, Image, ImageOp, Interpolation, RoiAlignOptions,
+    SamplePadding, SharpenOptions, SobelOptions,
 };
-pub use index::{Index, IndexOp, ScatterElementsOptions, TopKOptions};
+pub use index::{Index, IndexOp, ScatterElementsOptions, ScatterReduction, TopKOptions};
 pub use llm::{
     AttentionOptions, CachedAttentionOptions, Llm, LlmOp, PagedAttentionOptions, QuantizedLinearOptions,
     RotateOptions, SampleTokenOptions,

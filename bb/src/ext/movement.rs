@@ -1,6 +1,6 @@
 //! Bodies of operations that move elements: padding, and selecting by tensors of indices.
 
-use crate::ext::{Extent, Ops, fail, math, product};
+use crate::ext::{Border, Extent, Ops, fail, math, product};
 use crate::{DataType, Error, Tensor};
 use bb_ir::{Axis, memory};
 
@@ -10,7 +10,7 @@ pub fn pad<B: Ops + ?Sized>(
     x: &B::Tensor,
     value: Option<&B::Tensor>,
     pads: &[i64],
-    mode: &str,
+    mode: Border,
 ) -> Result<B::Tensor, B::Error> {
     let wrong = |problem| bb_ir::Error::Param { op: "pad", param: "pads", problem, shape: x.shape().into() };
     let rank = x.rank();
@@ -30,7 +30,7 @@ pub fn pad<B: Ops + ?Sized>(
         if before.max(after) > isize::MAX as usize / 4 {
             return fail::<B, _>(wrong("exceeds what an address can count"));
         }
-        y = if mode == "constant" {
+        y = if mode == Border::Constant {
             let part = |count: usize| -> Result<B::Tensor, B::Error> {
                 let mut shape = on.extents(&y);
                 if let Some(extent) = shape.get_mut(axis) {
@@ -64,27 +64,21 @@ pub fn pad<B: Ops + ?Sized>(
                 return fail::<B, _>(wrong("enlarges more than memory can hold"));
             }
             let inside = |i: i64| match mode {
-                "edge" => Some(i.clamp(0, extent - 1)),
-                "wrap" => Some(i.rem_euclid(extent)),
-                "reflect" if extent == 1 => Some(0),
-                "reflect" => {
+                // There, the loop has put the value.
+                Border::Constant | Border::Edge => i.clamp(0, extent - 1),
+                Border::Wrap => i.rem_euclid(extent),
+                Border::Reflect if extent == 1 => 0,
+                Border::Reflect => {
                     let i = i.rem_euclid(2 * (extent - 1));
-                    Some(i.min(2 * (extent - 1) - i))
+                    i.min(2 * (extent - 1) - i)
                 }
-                _ => None,
-            };
-            let unknown = || Error::Operator {
-                op: "pad".to_owned(),
-                part: "mode".into(),
-                problem: format!("is `{mode}`, expected `constant`, `reflect`, `edge` or `wrap`"),
             };
             // What is between stays as it is, because blocks are copied faster than what indices select.
             let part = |places: std::ops::Range<i64>| -> Result<Option<B::Tensor>, B::Error> {
                 if places.is_empty() {
                     return Ok(None);
                 }
-                let places = places.map(|i| inside(i).ok_or_else(unknown));
-                let indices: Vec<i64> = memory::try_collected("pad", places)?;
+                let indices: Vec<i64> = memory::collected("pad", places.map(inside)).map_err(Error::from)?;
                 on.gather(&y, &on.host(&[indices.len()], &indices)?, axis as i64).map(Some)
             };
             let [start, end] = [part(-(before as i64)..0)?, part(extent..extent + after as i64)?];

@@ -253,11 +253,10 @@ crate::ext::family::family! { [
 
     /// Adds padding: `pads` has first the starts of all dimensions, then their ends. Negative numbers remove elements.
     ///
-    /// `mode` is `constant`, `reflect`, `edge` or `wrap`. Constant padding is the scalar `value`, or 0 if it is left
-    /// out. Types: all.
+    /// `mode` says what the padding is. Constant padding is the scalar `value`, or 0 if it is left out. Types: all.
     ///
     /// Source: ONNX `Pad`, opset 25.
-    Pad 25 = pad(x: Tensor, value: Optional; pads: Ints, mode: Text) -> Tensor;
+    Pad 25 = pad(x: Tensor, value: Optional; pads: Ints, mode: Border) -> Tensor;
 
     /// Selects one element of `data` for each index. The element's position is that of the index, except along `axis`,
     /// where the index gives it.

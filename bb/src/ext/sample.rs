@@ -4,8 +4,8 @@
 //! products of the weights of all dimensions.
 
 use super::movement::strides;
-use crate::ext::{GridSampleOptions, Ops, fail, math};
-use crate::{DataType, Error, Tensor};
+use crate::ext::{GridSampleOptions, Interpolation, Ops, SamplePadding, fail, math};
+use crate::{DataType, Tensor};
 
 /// How values between elements are interpolated.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -255,24 +255,17 @@ pub fn grid_sample<B: Ops + ?Sized>(
     on: &B,
     x: &B::Tensor,
     grid: &B::Tensor,
-    GridSampleOptions { mode, padding, align_corners: centres }: GridSampleOptions<'_>,
+    GridSampleOptions { mode, padding, align_corners: centres }: GridSampleOptions,
 ) -> Result<B::Tensor, B::Error> {
-    let wrong = |what: &str, got: &str, expected: &str| Error::Operator {
-        op: "GridSample".to_owned(),
-        part: what.into(),
-        problem: format!("is `{got}`, expected {expected}"),
-    };
     let between = match mode {
-        "nearest" => Between::Nearest,
-        "linear" => Between::Linear,
-        "cubic" => Between::Cubic,
-        other => return fail::<B, _>(wrong("mode", other, "`nearest`, `linear` or `cubic`")),
+        Interpolation::Nearest => Between::Nearest,
+        Interpolation::Linear => Between::Linear,
+        Interpolation::Cubic => Between::Cubic,
     };
     let beyond = match padding {
-        "zeros" => Beyond::Zeros,
-        "border" => Beyond::Border { centres },
-        "reflection" => Beyond::Mirror { centres },
-        other => return fail::<B, _>(wrong("padding_mode", other, "`zeros`, `border` or `reflection`")),
+        SamplePadding::Zeros => Beyond::Zeros,
+        SamplePadding::Border => Beyond::Border { centres },
+        SamplePadding::Reflection => Beyond::Mirror { centres },
     };
     let shapes =
         || bb_ir::Error::Shapes { op: "grid_sample", left: x.shape().into(), right: grid.shape().into() };

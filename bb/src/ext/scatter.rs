@@ -3,39 +3,10 @@
 use super::sort::{by_dtype, by_size};
 use crate::Error;
 use bb_ir::convert::{Rounding, cast};
-use bb_ir::op::{Param, take};
+use bb_ir::op::{Param, ScatterReduction, take};
 use bb_ir::pace::{Pace, STRETCH};
 use bb_ir::{DataType, Element, TensorData, bf16, f16, memory};
 use std::cmp::Ordering;
-
-/// How an element and its update are combined.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Reduction {
-    None,
-    Add,
-    Mul,
-    Max,
-    Min,
-}
-
-impl Reduction {
-    fn of(op: &'static str, params: &[Param<'_>]) -> Result<Reduction, Error> {
-        Ok(match take::Text(op, params.first())? {
-            "none" => Reduction::None,
-            "add" => Reduction::Add,
-            "mul" => Reduction::Mul,
-            "max" => Reduction::Max,
-            "min" => Reduction::Min,
-            other => {
-                return Err(Error::Operator {
-                    op: op.to_owned(),
-                    part: "reduction".into(),
-                    problem: format!("is `{other}`, expected `none`, `add`, `mul`, `max` or `min`"),
-                });
-            }
-        })
-    }
-}
 
 /// A number type that adds and multiplies. Integers wrap.
 trait Number: Element + PartialOrd {
@@ -141,7 +112,7 @@ pub(super) fn elements(
             *coordinate = 0;
         }
     }
-    Ok(vec![written(OP, data, updates, &positions, 1, Reduction::of(OP, params)?)?])
+    Ok(vec![written(OP, data, updates, &positions, 1, take::ScatterReduction(OP, params.first())?)?])
 }
 
 /// The host kernel of `scatter_nd`. Its parameter is the reduction.
@@ -171,7 +142,7 @@ pub(super) fn slices(inputs: &[Option<&TensorData>], params: &[Param<'_>]) -> Re
         }
         positions.push(at * size);
     }
-    Ok(vec![written(OP, data, updates, &positions, size, Reduction::of(OP, params)?)?])
+    Ok(vec![written(OP, data, updates, &positions, size, take::ScatterReduction(OP, params.first())?)?])
 }
 
 /// Writes runs of `size` updates to positions of `data`.
@@ -181,7 +152,7 @@ fn written(
     updates: &TensorData,
     positions: &[usize],
     size: usize,
-    reduction: Reduction,
+    reduction: ScatterReduction,
 ) -> Result<TensorData, Error> {
     let dtype = data.dtype();
     if updates.dtype() != dtype {
@@ -189,18 +160,18 @@ fn written(
     }
     match (reduction, dtype) {
         // An element may meet many updates, so that sums and products of halves are rounded once, at the end.
-        (Reduction::Add | Reduction::Mul, DataType::F16 | DataType::BF16) => {
+        (ScatterReduction::Add | ScatterReduction::Mul, DataType::F16 | DataType::BF16) => {
             let wide = |x| cast(x, DataType::F32, Rounding::default());
             let joined = written(op, &wide(data)?, &wide(updates)?, positions, size, reduction)?;
             Ok(cast(&joined, dtype, Rounding::default())?)
         }
-        (Reduction::None, DataType::String) => {
+        (ScatterReduction::None, DataType::String) => {
             let mut texts = memory::collected(op, data.iter_str())?;
             let new = memory::collected(op, updates.iter_str())?;
             replace(&mut texts, &new, positions, size);
             Ok(TensorData::strings(data.shape(), &texts)?)
         }
-        (Reduction::None, _) if dtype.bits().is_multiple_of(8) => {
+        (ScatterReduction::None, _) if dtype.bits().is_multiple_of(8) => {
             let width = dtype.bits() / 8;
             let mut bytes = memory::copied(op, data.bytes()?)?;
             let from = updates.bytes()?;
@@ -217,7 +188,7 @@ fn written(
         }
         (_, DataType::Bool) => {
             // Of booleans, a sum is a logical OR and a product is a logical AND.
-            let any = matches!(reduction, Reduction::Add | Reduction::Max);
+            let any = matches!(reduction, ScatterReduction::Add | ScatterReduction::Max);
             let join = |a: u8, b: u8| if any { a | b } else { a & b };
             let mut bytes = memory::copied(op, data.bytes()?)?;
             update(&mut bytes, updates.bytes()?, positions, size, join);
@@ -283,14 +254,14 @@ fn reduced<T: Number>(
     updates: &TensorData,
     positions: &[usize],
     size: usize,
-    reduction: Reduction,
+    reduction: ScatterReduction,
 ) -> Result<TensorData, Error> {
     let join = |a: T, b: T| match reduction {
-        Reduction::None => b,
-        Reduction::Add => a.sum(b),
-        Reduction::Mul => a.product(b),
-        Reduction::Max => extremum(a, b, Ordering::Greater),
-        Reduction::Min => extremum(a, b, Ordering::Less),
+        ScatterReduction::None => b,
+        ScatterReduction::Add => a.sum(b),
+        ScatterReduction::Mul => a.product(b),
+        ScatterReduction::Max => extremum(a, b, Ordering::Greater),
+        ScatterReduction::Min => extremum(a, b, Ordering::Less),
     };
     let mut elements = memory::copied("scatter", data.as_slice::<T>()?)?;
     update(&mut elements, updates.as_slice::<T>()?, positions, size, join);

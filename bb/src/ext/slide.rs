@@ -4,7 +4,7 @@
 //! from extents, so that a plan holds for all extents.
 
 use super::extent::{Extent, Extents, product};
-use super::{Ops, fail};
+use super::{Border, Ops, fail};
 use crate::Error;
 use bb_ir::infer::{Padding, Step};
 
@@ -61,7 +61,7 @@ pub(super) fn padded<B: Ops + ?Sized>(
 ) -> Result<B::Tensor, B::Error> {
     let (starts, ends) = (all.iter().map(|s| s.before), all.iter().map(|s| s.after));
     let pads: Vec<i64> = [0, 0].into_iter().chain(starts).chain([0, 0]).chain(ends).collect();
-    on.pad(x, value, &pads, "constant")
+    on.pad(x, value, &pads, Border::Constant)
 }
 
 /// Selects the elements of all windows along spatial dimension `i`. Elements that have the same position in their

@@ -4,8 +4,8 @@
 //! product, and pooling is one reduction for each axis.
 
 use crate::ext::{
-    AveragePoolOptions, ConvOptions, FusedConvOptions, MaxPoolOptions, Ops, fail, math, nn::least, slide,
-    types,
+    AveragePoolOptions, Border, ConvOptions, FusedConvOptions, MaxPoolOptions, Ops, fail, math, nn::least,
+    slide, types,
 };
 use crate::{DataType, Error, Tensor};
 use bb_ir::infer::{Padding, Step};
@@ -104,7 +104,7 @@ fn padded<B: Ops + ?Sized>(
     let starts = all.iter().map(|w| w.before);
     let ends = all.iter().map(Windows::needed_after);
     let pads: Vec<i64> = [0, 0].into_iter().chain(starts).chain([0, 0]).chain(ends).collect();
-    on.pad(x, value, &pads, "constant")
+    on.pad(x, value, &pads, Border::Constant)
 }
 
 /// Selects the windows along spatial dimension `i`. Dimension `2 + i` gets the extent `kernel * out`.

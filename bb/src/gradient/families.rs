@@ -2,7 +2,7 @@
 
 use super::rules::{At, Gradients};
 use super::shapes::unbroadcast;
-use crate::ext::{IndexOp, NnOp, OpSet, Ops, ScalarOp, ScatterElementsOptions, math};
+use crate::ext::{IndexOp, NnOp, OpSet, Ops, ScalarOp, ScatterElementsOptions, ScatterReduction, math};
 use crate::{Error, Tensor};
 use bb_ir::op::{Family, OpSpec, take};
 use std::f64::consts::PI;
@@ -165,23 +165,24 @@ fn index<B: Ops + ?Sized>(at: &At<'_, B>, op: IndexOp) -> Found<B> {
             let axis = take::Int("top_k", at.params.get(1)).map_err(Error::from)?;
             let &[_, places, ..] = at.results else { return Ok(None) };
             let zeros = on.zeros(x.shape(), g.dtype())?;
-            let options = ScatterElementsOptions { axis, reduction: "add" };
+            let options = ScatterElementsOptions { axis, reduction: ScatterReduction::Add };
             Ok(Some(vec![Some(on.scatter_elements(&zeros, places, g, options)?)]))
         }
         IndexOp::ScatterElements => {
             let axis = take::Int("scatter_elements", at.params.first()).map_err(Error::from)?;
-            let reduction = take::Text("scatter_elements", at.params.get(1)).map_err(Error::from)?;
+            let reduction =
+                take::ScatterReduction("scatter_elements", at.params.get(1)).map_err(Error::from)?;
             let &[_, places, ..] = at.operands else { return Ok(None) };
-            let scatter = |data: &B::Tensor, updates: &B::Tensor, reduction: &str| {
+            let scatter = |data: &B::Tensor, updates: &B::Tensor, reduction: ScatterReduction| {
                 on.scatter_elements(data, places, updates, ScatterElementsOptions { axis, reduction })
             };
             let gather = |data: &B::Tensor| on.gather_elements(data, places, axis);
             scattered(at, reduction, &scatter, &gather).map(Some)
         }
         IndexOp::ScatterNd => {
-            let reduction = take::Text("scatter_nd", at.params.first()).map_err(Error::from)?;
+            let reduction = take::ScatterReduction("scatter_nd", at.params.first()).map_err(Error::from)?;
             let &[_, places, ..] = at.operands else { return Ok(None) };
-            let scatter = |data: &B::Tensor, updates: &B::Tensor, reduction: &str| {
+            let scatter = |data: &B::Tensor, updates: &B::Tensor, reduction: ScatterReduction| {
                 on.scatter_nd(data, places, updates, reduction)
             };
             let gather = |data: &B::Tensor| on.gather_nd(data, places, 0);
@@ -195,7 +196,7 @@ fn index<B: Ops + ?Sized>(at: &At<'_, B>, op: IndexOp) -> Found<B> {
 type Scatter<'a, B> = dyn Fn(
         &<B as crate::Backend>::Tensor,
         &<B as crate::Backend>::Tensor,
-        &str,
+        ScatterReduction,
     ) -> Result<<B as crate::Backend>::Tensor, <B as crate::Backend>::Error>
     + 'a;
 
@@ -206,7 +207,7 @@ type Gather<'a, B> = dyn Fn(&<B as crate::Backend>::Tensor) -> Result<<B as crat
 /// The gradients by the data and the updates of a scatter.
 fn scattered<B: Ops + ?Sized>(
     at: &At<'_, B>,
-    reduction: &str,
+    reduction: ScatterReduction,
     scatter: &Scatter<'_, B>,
     gather: &Gather<'_, B>,
 ) -> Result<Gradients<B>, B::Error> {
@@ -218,31 +219,31 @@ fn scattered<B: Ops + ?Sized>(
     let ones = |x: &B::Tensor| on.ones(x.shape(), g.dtype());
     let marks = |x: &B::Tensor| math::to(on, x, g.dtype());
     let (by_data, by_updates) = match reduction {
-        "add" => (g.clone(), gather(g)?),
-        "mul" => {
-            let by_data = on.mul(g, &scatter(&ones(data)?, updates, "mul")?)?;
+        ScatterReduction::Add => (g.clone(), gather(g)?),
+        ScatterReduction::Mul => {
+            let by_data = on.mul(g, &scatter(&ones(data)?, updates, ScatterReduction::Mul)?)?;
             // The product of all but one factor: a quotient, but where factors are 0.
             let zero = on.scalar_like(updates, 0.0)?;
             let is_zero = on.equal(updates, &zero)?;
             let factors = on.r#where(&is_zero, &on.scalar_like(updates, 1.0)?, updates)?;
-            let product = gather(&scatter(data, &factors, "mul")?)?;
-            let others = gather(&scatter(&zeros(data)?, &marks(&is_zero)?, "add")?)?;
+            let product = gather(&scatter(data, &factors, ScatterReduction::Mul)?)?;
+            let others = gather(&scatter(&zeros(data)?, &marks(&is_zero)?, ScatterReduction::Add)?)?;
             let others = on.sub(&others, &marks(&is_zero)?)?;
             let rest = on.r#where(&on.equal(&others, &zero)?, &on.div(&product, &factors)?, &zero)?;
             (by_data, on.mul(&gather(g)?, &rest)?)
         }
-        "max" | "min" => {
+        ScatterReduction::Max | ScatterReduction::Min => {
             let of_data = marks(&on.equal(data, y)?)?;
             let of_updates = marks(&on.equal(updates, &gather(y)?)?)?;
-            let share = on.div(g, &scatter(&of_data, &of_updates, "add")?)?;
+            let share = on.div(g, &scatter(&of_data, &of_updates, ScatterReduction::Add)?)?;
             (on.mul(&share, &of_data)?, on.mul(&gather(&share)?, &of_updates)?)
         }
-        _ => {
+        ScatterReduction::None => {
             // Of several updates of one place the last one stays: it is the one whose number can be read there.
-            let kept = scatter(g, &zeros(updates)?, "none")?;
+            let kept = scatter(g, &zeros(updates)?, ScatterReduction::None)?;
             let numbers = crate::ext::counted(on, updates.shape(), 1)?;
             let none = on.zeros(data.shape(), numbers.dtype())?;
-            let last = on.equal(&gather(&scatter(&none, &numbers, "none")?)?, &numbers)?;
+            let last = on.equal(&gather(&scatter(&none, &numbers, ScatterReduction::None)?)?, &numbers)?;
             (kept, on.r#where(&last, &gather(g)?, &on.scalar_like(g, 0.0)?)?)
         }
     };

@@ -1,6 +1,6 @@
 //! How gradients take the extents of what they are gradients of.
 
-use crate::ext::{Ops, counted};
+use crate::ext::{Ops, ScatterReduction, counted};
 use crate::{Error, Tensor};
 use bb_ir::Axis;
 
@@ -107,7 +107,8 @@ pub(super) fn scattered<B: Ops + ?Sized>(
         let flat = on.reshape(g, &[before_count, rows, after_count])?;
         let zeros = on.zeros(&[extent, before_count, after_count], g.dtype())?;
         let places = on.reshape(from, &[rows, 1])?;
-        let sums = on.scatter_nd(&zeros, &places, &on.transpose(&flat, &[1, 0, 2])?, "add")?;
+        let sums =
+            on.scatter_nd(&zeros, &places, &on.transpose(&flat, &[1, 0, 2])?, ScatterReduction::Add)?;
         return on.reshape(&on.transpose(&sums, &[1, 0, 2])?, shape);
     }
     // A matrix of which column `i` marks the rows that came from `i`.

@@ -5,7 +5,7 @@ use super::infer;
 use super::rows::operators;
 use crate::error::NodePart;
 use crate::ext::llm::{Reach, attend, reached};
-use crate::ext::{AttentionOptions, Extent, Ops, RotateOptions, math};
+use crate::ext::{AttentionOptions, Border, Extent, Ops, RotateOptions, math};
 use crate::{DataType, Error, Tensor};
 use smallvec::smallvec;
 
@@ -146,7 +146,7 @@ fn lengthened<B: Ops + ?Sized>(on: &B, mask: &B::Tensor, k: &B::Tensor) -> Resul
     if let Some(end) = pads.last_mut() {
         *end = keys.minus(&have).number();
     }
-    on.pad(mask, Some(&on.scalar_like(mask, value)?), &pads, "constant")
+    on.pad(mask, Some(&on.scalar_like(mask, value)?), &pads, Border::Constant)
 }
 
 /// `RotaryEmbedding`.

@@ -337,6 +337,26 @@ impl<'a, T> Call<'a, T> {
         Ok(attributes.text(name)?.unwrap_or(default))
     }
 
+    /// Returns what a text attribute stands for, or what its default does.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Ir`] if it is of another kind, [`Error::Operator`] if `of` does not know the text.
+    pub fn word<W>(
+        &self,
+        name: &'static str,
+        default: &'a str,
+        of: impl Fn(&'static str, &str) -> Result<W, bb_ir::Error>,
+    ) -> Result<W, Error> {
+        let text = self.text_or(name, default)?;
+        of(name, text).map_err(|error| match error {
+            bb_ir::Error::Word { expected, .. } => {
+                self.wrong(name, format!("is `{text}`, expected {expected}"))
+            }
+            error => error.into(),
+        })
+    }
+
     /// Returns an element type that an integer attribute numbers, if it is given.
     ///
     /// # Errors

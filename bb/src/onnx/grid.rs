@@ -5,7 +5,7 @@ use super::infer;
 use super::rows::operators;
 use super::window::{filter_kernel, numbers};
 use crate::error::NodePart;
-use crate::ext::{DeformConvOptions, GridSampleOptions, Ops, math};
+use crate::ext::{DeformConvOptions, GridSampleOptions, Interpolation, Ops, SamplePadding, math};
 use crate::{DataType, Error, Tensor};
 use bb_ir::memory;
 
@@ -20,12 +20,12 @@ operators! {
 /// `GridSample`: the modes had other names before opset 20.
 pub(super) fn grid_sample<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {
     let default = if call.opset() < 20 { "bilinear" } else { "linear" };
-    let mode = match call.text_or("mode", default)? {
-        "bilinear" => "linear",
-        "bicubic" => "cubic",
-        other => other,
-    };
-    let padding = call.text_or("padding_mode", "zeros")?;
+    let mode = call.word("mode", default, |op, text| match text {
+        "bilinear" => Ok(Interpolation::Linear),
+        "bicubic" => Ok(Interpolation::Cubic),
+        text => Interpolation::of(op, text),
+    })?;
+    let padding = call.word("padding_mode", "zeros", SamplePadding::of)?;
     let options = GridSampleOptions { mode, padding, align_corners: call.flag("align_corners", false)? };
     Ok(one(on.grid_sample(call.input(0)?, call.input(1)?, options)?))
 }

@@ -6,7 +6,7 @@ use super::rows::operators;
 use super::window::numbers;
 use crate::error::NodePart;
 use crate::ext::sample::blank;
-use crate::ext::{Ops, math};
+use crate::ext::{Border, Ops, math};
 use crate::{DataType, Error, Tensor};
 use bb_ir::{Axis, Shape};
 
@@ -50,7 +50,7 @@ pub(super) fn center_crop_pad<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor
         }
     }
     let zero = on.constant(&blank(x.dtype(), &[])?)?;
-    Ok(one(on.pad(x, Some(&zero), &pads, "constant")?))
+    Ok(one(on.pad(x, Some(&zero), &pads, Border::Constant)?))
 }
 
 /// `Col2Im`: each element of the image is the sum of the places of blocks that lie on it, one axis at a time.
@@ -120,5 +120,5 @@ pub(super) fn max_unpool<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) ->
     let ends =
         ends.ok_or_else(|| call.wrong("output_shape", format!("is {wanted:?}; the kernel makes {shape:?}")))?;
     let pads: Vec<i64> = std::iter::repeat_n(0, shape.len()).chain(ends).collect();
-    Ok(one(on.pad(&y, None, &pads, "constant")?))
+    Ok(one(on.pad(&y, None, &pads, Border::Constant)?))
 }

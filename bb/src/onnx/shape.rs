@@ -5,7 +5,7 @@ use super::infer;
 use super::rows::operators;
 use crate::error::NodePart;
 use crate::ext::sample::blank_like;
-use crate::ext::{Extent, Ops, counted, math, product};
+use crate::ext::{Border, Extent, Ops, counted, math, product};
 use crate::{DataType, Error, Tensor};
 use bb_ir::convert::{Rounding, cast};
 use bb_ir::{Axis, TensorData};
@@ -302,7 +302,7 @@ pub(super) fn one_hot<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> Op
 /// `Pad`: paddings as an attribute before opset 11, an operand since; named axes since opset 18.
 pub(super) fn pad<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {
     let x = call.input(0)?;
-    let mode = call.text_or("mode", "constant")?;
+    let mode = call.word("mode", "constant", Border::of)?;
     let given = match call.ints("paddings")? {
         Some(list) => list.to_vec(),
         None => call.list(on, "pads", 1)?.ok_or_else(|| call.wrong("pads", "is missing"))?,

@@ -3,7 +3,7 @@
 use super::call::{Call, OpResult, one};
 use super::infer;
 use super::rows::operators;
-use crate::ext::{Ops, ScatterElementsOptions, TopKOptions};
+use crate::ext::{Ops, ScatterElementsOptions, ScatterReduction, TopKOptions};
 
 operators! {
     "" {
@@ -37,13 +37,13 @@ pub(super) fn scatter_elements<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tenso
     let (data, indices, updates) = (call.input(0)?, call.input(1)?, call.input(2)?);
     let options = ScatterElementsOptions {
         axis: call.int_or("axis", 0)?,
-        reduction: call.text_or("reduction", "none")?,
+        reduction: call.word("reduction", "none", ScatterReduction::of)?,
     };
     Ok(one(on.scatter_elements(data, indices, updates, options)?))
 }
 
 /// `ScatterND`.
 pub(super) fn scatter_nd<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {
-    let reduction = call.text_or("reduction", "none")?;
+    let reduction = call.word("reduction", "none", ScatterReduction::of)?;
     Ok(one(on.scatter_nd(call.input(0)?, call.input(1)?, call.input(2)?, reduction)?))
 }

@@ -3,8 +3,9 @@
 
 use bb::ext::{
     AttentionOptions, AveragePoolOptions, ConvOptions, ConvTransposeOptions, DeformConvOptions,
-    GridSampleOptions, LayerNormalizationOptions, MaxPoolOptions, RandomNormalOptions, RandomUniformOptions,
-    RoiAlignOptions, RotateOptions, ScatterElementsOptions, TopKOptions,
+    GridSampleOptions, Interpolation, LayerNormalizationOptions, MaxPoolOptions, RandomNormalOptions,
+    RandomUniformOptions, RoiAlignOptions, RotateOptions, SamplePadding, ScatterElementsOptions,
+    ScatterReduction, TopKOptions,
 };
 use bb::{BackendHandle, DataType, Value};
 use bb_tests::backends;
@@ -159,7 +160,11 @@ fn attention_divides_by_the_root_of_the_depth() {
 /// The centre is the mean of all four elements. At the outer corner, three of the four neighbours are zeros outside.
 #[test]
 fn grids_read_linearly_from_edge_to_edge_with_zeros_outside() {
-    let written = GridSampleOptions { mode: "linear", padding: "zeros", align_corners: false };
+    let written = GridSampleOptions {
+        mode: Interpolation::Linear,
+        padding: SamplePadding::Zeros,
+        align_corners: false,
+    };
     assert_eq!(GridSampleOptions::default(), written);
     for on in each() {
         let x = tensor(&on, &[1, 1, 2, 2], &[1.0, 2.0, 3.0, 4.0]);
@@ -196,7 +201,10 @@ fn the_greatest_of_the_last_dimension_come_first() {
 
 #[test]
 fn updates_replace_elements_of_rows() {
-    assert_eq!(ScatterElementsOptions::default(), ScatterElementsOptions { axis: 0, reduction: "none" });
+    assert_eq!(
+        ScatterElementsOptions::default(),
+        ScatterElementsOptions { axis: 0, reduction: ScatterReduction::None }
+    );
     for on in each() {
         let x = tensor(&on, &[2, 2], &[1.0, 2.0, 3.0, 4.0]);
         let (at, updates) = (on.tensor(&[1, 2], &[1i64, 0]).unwrap(), tensor(&on, &[1, 2], &[10.0, 20.0]));

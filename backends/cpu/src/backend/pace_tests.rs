@@ -7,6 +7,7 @@ use crate::pace::LOOKS;
 use crate::threads;
 use bb::ext::{
     AttentionOptions, ConvOptions, Index, LayerNormalizationOptions, Llm, MaxPoolOptions, Nn, Scalar,
+    ScatterReduction,
 };
 use bb::{Backend, CancelToken, DataType, Element, Error, RoundMode, RunOptions, Tensor, TensorData};
 
@@ -96,7 +97,12 @@ fn movement(cpu: &Cpu) -> Vec<Call> {
         }),
         call("scatter of slices", LARGE * 2, |cpu| {
             let updates = varied(cpu, &[512, LARGE / 256]);
-            cpu.scatter_nd(&varied(cpu, &[4, LARGE / 256]), &full(cpu, &[512, 1], 3i64), &updates, "add")
+            cpu.scatter_nd(
+                &varied(cpu, &[4, LARGE / 256]),
+                &full(cpu, &[512, 1], 3i64),
+                &updates,
+                ScatterReduction::Add,
+            )
         }),
         call("gather_elements", LARGE, |cpu| {
             cpu.gather_elements(&varied(cpu, &[8, LARGE / 8]), &full(cpu, &[8, LARGE / 8], 1i64), 1)

@@ -6,12 +6,12 @@ use crate::backend::Cpu;
 use crate::error::Result;
 use crate::kernels::sample::{self, Beyond, Sampling};
 use crate::ops::{dense, made};
-use bb::ext::GridSampleOptions;
+use bb::ext::{GridSampleOptions, Interpolation, SamplePadding};
 use bb::{DataType, Shape, Tensor};
 
 #[bb::native]
 impl bb::ext::Image for Cpu {
-    fn grid_sample(&self, x: &Array, grid: &Array, options: GridSampleOptions<'_>) -> Result<Array> {
+    fn grid_sample(&self, x: &Array, grid: &Array, options: GridSampleOptions) -> Result<Array> {
         match sampled(self, x, grid, options)? {
             Some(y) => Ok(y),
             None => bb::ext::image::grid_sample(self, x, grid, options),
@@ -20,18 +20,17 @@ impl bb::ext::Image for Cpu {
 }
 
 /// Samples `f32`; `None` for operands that the kernel does not take, and for those that do not fit.
-fn sampled(on: &Cpu, x: &Array, grid: &Array, options: GridSampleOptions<'_>) -> Result<Option<Array>> {
+fn sampled(on: &Cpu, x: &Array, grid: &Array, options: GridSampleOptions) -> Result<Option<Array>> {
     let GridSampleOptions { mode, padding, align_corners: centres } = options;
     let nearest = match mode {
-        "nearest" => true,
-        "linear" => false,
-        _ => return Ok(None),
+        Interpolation::Nearest => true,
+        Interpolation::Linear => false,
+        Interpolation::Cubic => return Ok(None),
     };
     let beyond = match padding {
-        "zeros" => Beyond::Zeros,
-        "border" => Beyond::Border { centres },
-        "reflection" => Beyond::Mirror { centres },
-        _ => return Ok(None),
+        SamplePadding::Zeros => Beyond::Zeros,
+        SamplePadding::Border => Beyond::Border { centres },
+        SamplePadding::Reflection => Beyond::Mirror { centres },
     };
     let ([n, c, dims @ ..], [batch, out @ .., r]) = (x.shape(), grid.shape()) else { return Ok(None) };
     let fits = n == batch && *r == dims.len() && out.len() == dims.len() && (1..=sample::MOST).contains(r);

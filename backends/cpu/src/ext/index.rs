@@ -8,7 +8,7 @@ use crate::kernels::ordered::Ordered;
 use crate::kernels::scatter::Meeting;
 use crate::kernels::top;
 use crate::ops::{dense, indexed, made, views};
-use bb::ext::{ScatterElementsOptions, TopKOptions};
+use bb::ext::{ScatterElementsOptions, ScatterReduction, TopKOptions};
 use bb::ir::Axis;
 use bb::{Backend, DataType, RoundMode, Shape, Tensor};
 use half::{bf16, f16};
@@ -28,9 +28,9 @@ macro_rules! with_ordered {
 }
 
 /// Tells whether updates are added to halves, or multiplied: many may meet one element, which is then rounded once.
-fn sums_halves(data: &Array, updates: &Array, reduction: &str) -> bool {
+fn sums_halves(data: &Array, updates: &Array, reduction: ScatterReduction) -> bool {
     let halves = matches!(data.dtype(), DataType::F16 | DataType::BF16) && updates.dtype() == data.dtype();
-    halves && matches!(reduction, "add" | "mul")
+    halves && matches!(reduction, ScatterReduction::Add | ScatterReduction::Mul)
 }
 
 /// The positions of the extrema along one dimension: which, the extents before and after it, and its own.
@@ -164,7 +164,7 @@ impl bb::ext::Index for Cpu {
         data: &Array,
         indices: &Array,
         updates: &Array,
-        options: ScatterElementsOptions<'_>,
+        options: ScatterElementsOptions,
     ) -> Result<Array> {
         let ScatterElementsOptions { axis, reduction } = options;
         if sums_halves(data, updates, reduction) {
@@ -174,20 +174,26 @@ impl bb::ext::Index for Cpu {
         }
         let scatter =
             |meeting| indexed::scatter_elements(self.pool(), [data, indices, updates], axis, meeting);
-        match Meeting::named(reduction).map(scatter).transpose()?.flatten() {
+        match scatter(Meeting::of(reduction))? {
             Some(y) => Ok(y),
             None => bb::ext::index::scatter_elements(self, data, indices, updates, options),
         }
     }
 
-    fn scatter_nd(&self, data: &Array, indices: &Array, updates: &Array, reduction: &str) -> Result<Array> {
+    fn scatter_nd(
+        &self,
+        data: &Array,
+        indices: &Array,
+        updates: &Array,
+        reduction: ScatterReduction,
+    ) -> Result<Array> {
         if sums_halves(data, updates, reduction) {
             let wide = |x: &Array| self.cast(x, DataType::F32, true, RoundMode::Up);
             let y = self.scatter_nd(&wide(data)?, indices, &wide(updates)?, reduction)?;
             return self.cast(&y, data.dtype(), true, RoundMode::Up);
         }
         let scatter = |meeting| indexed::scatter_nd(self.pool(), [data, indices, updates], meeting);
-        match Meeting::named(reduction).map(scatter).transpose()?.flatten() {
+        match scatter(Meeting::of(reduction))? {
             Some(y) => Ok(y),
             None => bb::ext::index::scatter_nd(self, data, indices, updates, reduction),
         }

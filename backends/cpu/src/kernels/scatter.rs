@@ -3,6 +3,7 @@
 use super::dispatch::{VectorLoop, dispatch_by_length};
 use super::number::Number;
 use bb::DataType;
+use bb::ext::ScatterReduction;
 use half::{bf16, f16};
 use std::marker::PhantomData;
 use std::{ptr, slice};
@@ -19,16 +20,15 @@ pub(crate) enum Meeting {
 }
 
 impl Meeting {
-    /// Returns what ONNX calls so.
-    pub(crate) fn named(name: &str) -> Option<Meeting> {
-        Some(match name {
-            "none" => Meeting::Replace,
-            "add" => Meeting::Add,
-            "mul" => Meeting::Mul,
-            "max" => Meeting::Max,
-            "min" => Meeting::Min,
-            _ => return None,
-        })
+    /// Returns the way that stands for a reduction of ONNX.
+    pub(crate) fn of(reduction: ScatterReduction) -> Meeting {
+        match reduction {
+            ScatterReduction::None => Meeting::Replace,
+            ScatterReduction::Add => Meeting::Add,
+            ScatterReduction::Mul => Meeting::Mul,
+            ScatterReduction::Max => Meeting::Max,
+            ScatterReduction::Min => Meeting::Min,
+        }
     }
 }
 

@@ -2,7 +2,7 @@
 
 #![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "tests")]
 
-use bb::ext::{GridSampleOptions, Image};
+use bb::ext::{GridSampleOptions, Image, Interpolation, SamplePadding};
 use bb::{Backend, Tensor, TensorData};
 use bb_cpu::{Array, Cpu};
 
@@ -20,9 +20,9 @@ fn position(i: usize) -> f32 {
     }
 }
 
-fn each_option(mut f: impl FnMut(GridSampleOptions<'static>)) {
-    for mode in ["nearest", "linear"] {
-        for padding in ["zeros", "border", "reflection"] {
+fn each_option(mut f: impl FnMut(GridSampleOptions)) {
+    for mode in [Interpolation::Nearest, Interpolation::Linear] {
+        for &padding in SamplePadding::ALL {
             for align_corners in [false, true] {
                 f(GridSampleOptions { mode, padding, align_corners });
             }
@@ -66,7 +66,7 @@ fn what_lies_outside_counts_nothing_though_elements_are_infinite() {
     let grid = numbers(&cpu, &[1, 1, 2, 2], |i| [5.0, 5.0, 0.0, 0.0][i]);
     each_option(|options| {
         let y = cpu.to_host(&cpu.grid_sample(&x, &grid, options).unwrap()).unwrap();
-        let outside = if options.padding == "zeros" { 0.0 } else { f32::INFINITY };
+        let outside = if options.padding == SamplePadding::Zeros { 0.0 } else { f32::INFINITY };
         let got = y.as_slice::<f32>().unwrap().first().copied().unwrap();
         // Between equal infinite elements, a weight of 0 gives NaN.
         assert!(got == outside || outside > 0.0 && got.is_nan(), "{options:?}: {got}");

@@ -40,7 +40,7 @@ fn correlated<B: Ops + ?Sized>(
     let flat: Vec<Extent> = [product(outer), 1i64.into()].into_iter().chain(image.iter().cloned()).collect();
     let [rows, columns] = reach.map(|reach| reach as i64);
     let pads = [0, 0, rows, columns, 0, 0, rows, columns];
-    let padded = on.pad(&on.reshape_to(x, &flat)?, None, &pads, border.name())?;
+    let padded = on.pad(&on.reshape_to(x, &flat)?, None, &pads, border)?;
     let window = reach.map(|reach| 2 * reach + 1);
     let count = weights.len() / (window[0] * window[1]).max(1);
     // As `f32` where the image is: the host makes no other floats for it.

@@ -1,6 +1,6 @@
 //! Products with matrices whose rows are the columns of the product.
 
-use crate::ext::{MatMulNBitsOptions, Ops, QuantizedLinearOptions, fail, math, types};
+use crate::ext::{Border, MatMulNBitsOptions, Ops, QuantizedLinearOptions, fail, math, types};
 use crate::{DataType, Error, Tensor};
 use DataType::{I4, I8, I32, U4, U8};
 
@@ -111,7 +111,7 @@ pub fn quantized_linear<B: Ops + ?Sized>(
         };
         let whole = blocks * of_row;
         let pads = [0, 0, 0, (whole - inner) as i64];
-        let rows = on.pad(&bytes(on, w)?, None, &pads, "constant")?;
+        let rows = on.pad(&bytes(on, w)?, None, &pads, Border::Constant)?;
         let rows = on.reshape(&rows, &[columns, blocks, of_row])?;
         let scales = on.reshape(scales, &[columns, blocks])?;
         on.matmul_n_bits(

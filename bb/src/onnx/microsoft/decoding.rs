@@ -2,7 +2,7 @@
 
 use super::only;
 use crate::error::NodePart;
-use crate::ext::{Ops, ScatterElementsOptions, math};
+use crate::ext::{Ops, ScatterElementsOptions, ScatterReduction, math};
 use crate::onnx::call::{Call, OpOutputs, OpResult, one};
 use crate::onnx::infer;
 use crate::onnx::rows::operators;
@@ -45,7 +45,7 @@ pub(in crate::onnx) fn ngram_repeat_block<B: Ops + ?Sized>(
         repeats = on.and(&repeats, &on.equal(&column(place, end(place))?, &own)?)?;
     }
     let marks = math::to(on, &repeats, scores.dtype())?;
-    let options = ScatterElementsOptions { axis: 1, reduction: "add" };
+    let options = ScatterElementsOptions { axis: 1, reduction: ScatterReduction::Add };
     let zeros = on.zeros_like(scores, None)?;
     let found = on.scatter_elements(&zeros, &last, &marks, options)?;
     let banned = on.greater(&found, &on.scalar_like(&found, 0.0)?)?;

@@ -3,7 +3,7 @@
 use super::attention::{join_heads, split_heads};
 use super::{no_results_from, none_from, only, plus};
 use crate::error::NodePart;
-use crate::ext::{AttentionOptions, Ops, RotateOptions, counted, math};
+use crate::ext::{AttentionOptions, Border, Ops, RotateOptions, counted, math};
 use crate::onnx::call::{Call, OpResult};
 use crate::onnx::infer;
 use crate::onnx::rows::operators;
@@ -116,7 +116,7 @@ fn sink<B: Ops + ?Sized>(
 
 /// Keys or values, `[batch, heads, positions, size]`, and a position of zeros.
 fn nothing_behind<B: Ops + ?Sized>(on: &B, x: &B::Tensor) -> Result<B::Tensor, B::Error> {
-    on.pad(x, None, &[0, 0, 0, 0, 0, 0, 1, 0], "constant")
+    on.pad(x, None, &[0, 0, 0, 0, 0, 0, 1, 0], Border::Constant)
 }
 
 /// Reads a number of heads.

@@ -3,7 +3,7 @@
 use super::linear::numbers;
 use super::{texts, wide};
 use crate::error::NodePart;
-use crate::ext::{HostKernel, Ops, math};
+use crate::ext::{Border, HostKernel, Ops, math};
 use crate::onnx::call::{Call, OpResult, one};
 use crate::onnx::infer;
 use crate::onnx::rows::operators;
@@ -133,7 +133,7 @@ pub(in crate::onnx) fn feature_vectorizer<B: Ops + ?Sized>(
         let have = x.shape().last().copied().unwrap_or(0) as i64;
         parts.push(match width - have {
             0 => x,
-            more if more > 0 => on.pad(&x, None, &[0, 0, 0, more], "constant")?,
+            more if more > 0 => on.pad(&x, None, &[0, 0, 0, more], Border::Constant)?,
             _ => on.slice(&x, &[0], &[width], &[1], &[])?,
         });
     }

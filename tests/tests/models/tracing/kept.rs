@@ -5,9 +5,9 @@ use super::{operators, run};
 use bb::conformance::onnx::{Tolerance, compare};
 use bb::export::{ExportOptions, Keep, ModelTrace};
 use bb::ext::{
-    AttentionOptions, AveragePoolOptions, Bits, ConvOptions, ConvTransposeOptions, Create, DeformConvOptions,
-    GridSampleOptions, Image, Index, LayerNormalizationOptions, Llm, MaxPoolOptions, Nn, RoiAlignOptions,
-    Scalar, ScatterElementsOptions, TopKOptions,
+    AttentionOptions, AveragePoolOptions, Bits, Border, ConvOptions, ConvTransposeOptions, Create,
+    DeformConvOptions, GridSampleOptions, Image, Index, LayerNormalizationOptions, Llm, MaxPoolOptions, Nn,
+    RoiAlignOptions, SamplePadding, Scalar, ScatterElementsOptions, ScatterReduction, TopKOptions,
 };
 use bb::ir::opset::since;
 
@@ -161,7 +161,7 @@ pub(crate) fn samples() -> Vec<Sample> {
         "GridSample"(f(&[1, 2, 4, 5]), f(&[1, 3, 2, 2])) =
             |on, x| {
                 let options =
-                    GridSampleOptions { padding: "border", align_corners: true, ..Default::default() };
+                    GridSampleOptions { padding: SamplePadding::Border, align_corners: true, ..Default::default() };
                 on.grid_sample(&x[0], &x[1], options)
             };
         "HardSigmoid"(moved(&[7], 1.5)) = |on, x| on.hard_sigmoid(&x[0], 0.3, 0.4);
@@ -186,7 +186,7 @@ pub(crate) fn samples() -> Vec<Sample> {
         "Mod"(f(&[9]), moved(&[9], 3.0)) = |on, x| on.modulo(&x[0], &x[1], true);
         "Not"(p()) = |on, x| on.not(&x[0]);
         "Or"(p(), q()) = |on, x| on.or(&x[0], &x[1]);
-        "Pad"(f(&[3, 4])) = |on, x| on.pad(&x[0], None, &[1, 2, 0, -1], "reflect");
+        "Pad"(f(&[3, 4])) = |on, x| on.pad(&x[0], None, &[1, 2, 0, -1], Border::Reflect);
         "RMSNormalization"(f(&[2, 3, 4]), f(&[4])) = |on, x| on.rms_normalization(&x[0], &x[1], -1, 1e-3);
         "RandomNormal"(f(&[1])) = |on, x| on.add(&x[0], &on.random_normal(&[3], Default::default())?);
         "RandomUniform"(f(&[1])) =
@@ -202,11 +202,11 @@ pub(crate) fn samples() -> Vec<Sample> {
         "Round"(halves()) = |on, x| on.round(&x[0]);
         "ScatterElements"(f(&[3, 3]), i(&[2, 3], &[1, 0, 2, 0, 2, 1]), f(&[2, 3])) =
             |on, x| {
-                let options = ScatterElementsOptions { axis: 0, reduction: "add" };
+                let options = ScatterElementsOptions { axis: 0, reduction: ScatterReduction::Add };
                 on.scatter_elements(&x[0], &x[1], &x[2], options)
             };
         "ScatterND"(f(&[4, 2]), i(&[2, 1], &[3, 1]), f(&[2, 2])) =
-            |on, x| on.scatter_nd(&x[0], &x[1], &x[2], "none");
+            |on, x| on.scatter_nd(&x[0], &x[1], &x[2], ScatterReduction::None);
         "Sigmoid"(f(&[7])) = |on, x| on.sigmoid(&x[0]);
         "Sign"(odd()) = |on, x| on.sign(&on.r#where(&on.equal(&x[0], &x[0])?, &x[0], &on.neg(&x[0])?)?);
         "Sin"(f(&[7])) = |on, x| on.sin(&x[0]);

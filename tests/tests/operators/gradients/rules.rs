@@ -2,7 +2,7 @@
 
 use super::{Fallible, Function, Host, differences, host, wide};
 use bb::export::{ExportOptions, Keep, ModelTrace};
-use bb::ext::{Create, Image, Nn, Ops, RoiAlignOptions, Scalar, ScatterElementsOptions};
+use bb::ext::{Create, Image, Nn, Ops, RoiAlignOptions, Scalar, ScatterElementsOptions, ScatterReduction};
 use bb::{Backend, CompileOptions, DataType, Error, Tensor, TensorData};
 
 /// The gradient of a function of one vector, by elements.
@@ -64,7 +64,7 @@ fn integers_and_comparisons_have_gradients_of_zero_and_host_computations_are_nam
 }
 
 /// A scatter to places of which two are the same, with factors that are 0.
-struct Scattered(&'static str);
+struct Scattered(ScatterReduction);
 
 impl Function for Scattered {
     fn call<B: Ops + ?Sized>(&self, on: &B, inputs: &[B::Tensor]) -> Result<B::Tensor, B::Error> {
@@ -84,12 +84,12 @@ impl Function for Scattered {
 fn scatters_have_the_gradients_of_differences() -> Fallible<()> {
     let data = TensorData::new(&[2, 4], &[0.3, -0.2, 0.9, 0.4, -0.6, 0.8, 1.1, -0.5])?;
     let updates = TensorData::new(&[2, 3], &[0.7, 0.45, -0.35, 0.65, 1.2, 0.25])?;
-    for reduction in ["none", "add", "mul", "max", "min"] {
+    for &reduction in ScatterReduction::ALL {
         differences(&[data.clone(), updates.clone()], DataType::F64, false, Host(Scattered(reduction)))
-            .map_err(|e| format!("{reduction}: {e}"))?;
+            .map_err(|e| format!("{}: {e}", reduction.name()))?;
     }
     let zeros = TensorData::new(&[2, 3], &[0.0, 0.45, -0.35, 0.0, 1.2, 0.0])?;
-    differences(&[data, zeros], DataType::F64, false, Host(Scattered("mul")))
+    differences(&[data, zeros], DataType::F64, false, Host(Scattered(ScatterReduction::Mul)))
 }
 
 /// Each row is gathered as often as its slope says, also of tables too large for a matrix of marks.
