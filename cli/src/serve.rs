@@ -26,7 +26,7 @@ pub(crate) fn serve(options: &args::Serve) -> Result<ExitCode> {
     config.http = options.http;
     config.grpc = options.grpc;
     config.limits = session::limits_of(&options.limits)?;
-    config.compile = session::rewritten(&options.rewriting);
+    config.compile = session::rewritten(&options.rewriting).with_strict(options.strict);
     config.workers = options.workers;
     config.queue = options.queue;
     config.max_batch = options.max_batch;

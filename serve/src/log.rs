@@ -14,6 +14,9 @@ const WAITING: usize = 1024;
 /// The most characters of a line that a client chose: its path.
 const PATH: usize = 512;
 
+/// The most characters of a warning, which has as many parts as the model has inputs.
+const WARNING: usize = 1024;
+
 /// Where a server writes a line for each request.
 #[derive(Clone)]
 pub struct RequestLog(Arc<Mutex<Option<Box<dyn Write + Send>>>>);
@@ -57,13 +60,27 @@ pub(crate) struct LogLines(SyncSender<String>);
 
 /// What is known of a request only where it is read.
 #[derive(Debug, Default)]
-pub(crate) struct Noted(Mutex<(Option<String>, Option<String>)>);
+pub(crate) struct Noted(Mutex<Notes>);
+
+/// Which model a request is for, its own name, and what the model claims that is false for its inputs.
+#[derive(Debug, Default)]
+struct Notes {
+    model: Option<String>,
+    id: Option<String>,
+    warning: Option<String>,
+}
 
 impl Noted {
     /// Notes which model a request is for, and its own name.
     pub(crate) fn note(&self, model: &str, id: Option<&str>) {
         let mut noted = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        *noted = (Some(model.to_owned()), id.map(|id| shown(id).to_string()));
+        (noted.model, noted.id) = (Some(model.to_owned()), id.map(|id| shown(id).to_string()));
+    }
+
+    /// Notes what the model claims that is false for the inputs of a request.
+    pub(crate) fn warn(&self, warning: &str) {
+        let mut noted = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        noted.warning = Some(within(WARNING, warning).to_string());
     }
 }
 
@@ -98,7 +115,7 @@ impl Drop for Line {
             self.start.elapsed().as_secs_f64() * 1e3,
             self.bytes,
         );
-        for (name, value) in [("model", &noted.0), ("id", &noted.1)] {
+        for (name, value) in [("model", &noted.model), ("id", &noted.id), ("warning", &noted.warning)] {
             if let Some(value) = value {
                 line.push_str(&format!(" {name}={value:?}"));
             }

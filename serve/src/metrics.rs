@@ -64,7 +64,7 @@ fn outcome(of: Option<RefusalKind>) -> usize {
         Some(RefusalKind::Deadline) => 3,
         Some(RefusalKind::Cancelled) => 4,
         Some(RefusalKind::Unavailable) => 5,
-        Some(RefusalKind::Failed) => 6,
+        Some(RefusalKind::Unsupported | RefusalKind::Failed) => 6,
     }
 }
 

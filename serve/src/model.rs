@@ -11,7 +11,7 @@ use crate::queue::Queue;
 use crate::refusal::Refusal;
 use crate::repository::Found;
 use crate::statistics::Statistics;
-use bb::{BackendHandle, DataType, ErasedExecutable, Module, Port, TensorData};
+use bb::{BackendHandle, DataType, ErasedExecutable, InputSpec, Module, Port, TensorData};
 use bb_ir::element_count;
 use bb_ir::graph::{Dim, ValueType};
 use std::collections::HashMap;
@@ -45,6 +45,10 @@ pub(crate) struct Model {
     pub(crate) workers: usize,
     /// How many of the newest versions are served.
     pub(crate) versions: usize,
+    /// Whether extents must be equal to which the model gives one name.
+    pub(crate) strict: bool,
+    /// The inputs as the model declares them.
+    pub(crate) spec: InputSpec,
     pub(crate) on: BackendHandle,
     pub(crate) executable: Arc<dyn ErasedExecutable>,
     pub(crate) batching: Option<Batching>,
@@ -73,6 +77,7 @@ impl Model {
         let ports = |ports: &[Port], side| {
             ports.iter().map(|port| TensorPort::new(&of.name, side, port)).collect::<Result<Vec<_>, _>>()
         };
+        let spec = InputSpec::new(module.graph());
         let inputs = ports(executable.inputs(), "input")?;
         let outputs = ports(executable.outputs(), "output")?;
         let batching = match config.max_batch {
@@ -92,6 +97,8 @@ impl Model {
             labels,
             workers: config.workers,
             versions: config.versions,
+            strict: config.compile.strict,
+            spec,
             platform: format!("bb_{}", of.backend),
             inputs,
             outputs,
@@ -110,6 +117,14 @@ impl Model {
             true => format!("model=\"{}\",version=\"{}\"", self.name, self.version),
             false => format!("model=\"{}\"", self.name),
         }
+    }
+
+    /// Says where inputs have different extents to which the model gives one name; `None` if they agree with the model.
+    pub(crate) fn contradicted(&self, inputs: &[Option<TensorData>]) -> Option<String> {
+        let given = |index: usize| inputs.get(index)?.as_ref().map(|x| (x.dtype(), x.shape()));
+        let found = self.spec.contradictions(&given);
+        let found: Vec<String> = found.iter().map(ToString::to_string).collect();
+        (!found.is_empty()).then(|| found.join("; "))
     }
 
     /// Returns the positions of the outputs that a request asks for; all if it names none.
@@ -192,8 +207,8 @@ pub(crate) struct Inputs<'a> {
     model: &'a Model,
     values: Vec<Option<TensorData>>,
     announced: Vec<bool>,
-    /// The extents that symbols stand for in this request.
-    symbols: HashMap<&'a str, usize>,
+    /// The extents that symbols stand for in this request, if they must be equal, and the input that has them first.
+    symbols: HashMap<&'a str, (usize, &'a str)>,
 }
 
 impl<'a> Inputs<'a> {
@@ -234,14 +249,15 @@ impl<'a> Inputs<'a> {
         for (dim, &got) in dims.iter().zip(&extents) {
             match dim {
                 Dim::Known(expected) if *expected != got => return Err(wrong()),
-                Dim::Symbol(symbol) => {
-                    let first = *self.symbols.entry(symbol).or_insert(got);
+                Dim::Symbol(symbol) if model.strict => {
+                    let (first, other) = *self.symbols.entry(symbol).or_insert((got, &port.name));
                     if first != got {
-                        let (name, symbol) = (shown(name), symbol.clone());
-                        return Err(Refusal::Symbol { name, symbol, first, got });
+                        let (name, symbol, other) = (shown(name), symbol.clone(), other.to_owned());
+                        return Err(Refusal::Symbol { name, symbol, other, first, got });
                     }
                 }
-                Dim::Known(_) | Dim::Computed(_) | Dim::Unknown => {}
+                // That extents of one name are equal is a claim of the model, which the log tells if it is false.
+                Dim::Known(_) | Dim::Symbol(_) | Dim::Computed(_) | Dim::Unknown => {}
             }
         }
         let elements = element_count(&extents).ok_or_else(wrong)?;

@@ -128,8 +128,8 @@ pub(crate) enum Refusal {
     #[error("input `{name}` has the extents {expected}, got {got:?}")]
     Shape { name: String, expected: String, got: Vec<i64> },
 
-    #[error("input `{name}`: the extent `{symbol}` is {got}, but {first} elsewhere in the request")]
-    Symbol { name: String, symbol: String, first: usize, got: usize },
+    #[error("input `{name}`: the extent `{symbol}` is {got}, but {first} in input `{other}`")]
+    Symbol { name: String, symbol: String, other: String, first: usize, got: usize },
 
     #[error("input `{name}` has the extents {shape:?}, which are {expected} elements; got {got}")]
     Count { name: String, shape: Vec<usize>, expected: usize, got: String },
@@ -201,6 +201,14 @@ pub(crate) enum Refusal {
         source: Box<bb::Error>,
     },
 
+    #[error("backend `{backend}` lacks what model `{model}` needs for these inputs")]
+    Unsupported {
+        model: String,
+        backend: String,
+        #[source]
+        source: Box<bb::Error>,
+    },
+
     #[error("model `{model}` failed")]
     Failed {
         model: String,
@@ -228,6 +236,8 @@ pub(crate) enum RefusalKind {
     NoToken,
     /// The server does not do that for anybody.
     Absent,
+    /// The backend of the model lacks what the inputs need.
+    Unsupported,
     Busy,
     Deadline,
     Cancelled,
@@ -244,6 +254,7 @@ impl Refusal {
             | Refusal::NotInRepository { .. } => RefusalKind::NotFound,
             Refusal::NoToken => RefusalKind::NoToken,
             Refusal::Absent { .. } => RefusalKind::Absent,
+            Refusal::Unsupported { .. } => RefusalKind::Unsupported,
             Refusal::NoRepository | Refusal::Stays { .. } => RefusalKind::Forbidden,
             Refusal::Method { .. } | Refusal::Messages { .. } => RefusalKind::Method,
             Refusal::TooLarge { .. } => RefusalKind::TooLarge,

@@ -175,6 +175,9 @@ fn compute(
         match *source {
             bb::Error::Input(_) | bb::Error::MissingInput { .. } => Refusal::Inputs { model, source },
             _ if model_on.ir_cause(&source).is_some_and(is_of_request) => Refusal::Inputs { model, source },
+            _ if model_on.is_unsupported(&source) => {
+                Refusal::Unsupported { model, backend: model_on.name().to_owned(), source }
+            }
             _ => Refusal::Failed { model, source },
         }
     };

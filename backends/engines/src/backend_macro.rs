@@ -26,6 +26,10 @@ macro_rules! implement_backend {
                 ::core::result::Result::Ok(value.clone().into())
             }
 
+            fn wrapped(error: &$crate::EngineError) -> ::core::option::Option<&$crate::bb::Error> {
+                error.wrapped()
+            }
+
             fn to_host(
                 &self,
                 x: &$crate::Host,

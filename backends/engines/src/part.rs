@@ -2,7 +2,7 @@
 
 use crate::counts::{Counted, Counters};
 use crate::engine::{Engine, Signature};
-use crate::error::{EngineError, Refusal, contained};
+use crate::error::{EngineError, Refusal, RestError, contained};
 use crate::gap::{Gap, dtype_of};
 use crate::message::{message, signature};
 use crate::rest::Rest;
@@ -151,6 +151,10 @@ impl Resting {
     }
 
     fn run(&self, inputs: &[Option<&Item>]) -> Result<Vec<Item>, EngineError> {
+        self.run_on(inputs).map_err(|error| EngineError::Rest(Box::new(RestError::new(error, &self.on))))
+    }
+
+    fn run_on(&self, inputs: &[Option<&Item>]) -> Result<Vec<Item>, bb::Error> {
         let compiled = self.compiled()?;
         let runtime = self.on.runtime();
         let upload = |item: &Option<&Item>| {
@@ -159,6 +163,6 @@ impl Resting {
         let inputs: Vec<Option<OnnxValue<Value>>> = inputs.iter().map(upload).collect::<Result<_, _>>()?;
         let results = compiled.run_items(&inputs)?;
         let fetch = |item: OnnxValue<Value>| item.try_map(&mut |x: &Value| runtime.to_host(x));
-        Ok(results.into_iter().map(fetch).collect::<Result<_, _>>()?)
+        results.into_iter().map(fetch).collect()
     }
 }

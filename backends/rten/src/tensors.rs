@@ -9,8 +9,14 @@ use rten_tensor::{Tensor, TensorView};
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum TensorError {
     /// A 64-bit integer does not fit into 32 bits.
-    #[error("{0} does not fit into the 32-bit integers of rten")]
-    TooWide(i64),
+    #[error("{number} does not fit into the 32-bit integers of rten")]
+    TooWide {
+        /// The integer.
+        number: i64,
+        /// What rten lacks.
+        #[source]
+        source: bb::ir::Error,
+    },
 
     /// rten has no such element type.
     #[error("rten has no element type {0}")]
@@ -46,7 +52,12 @@ impl<'a> Lent<'a> {
         match x.dtype() {
             DataType::I64 => {
                 let wide = x.as_slice::<i64>().map_err(bb::Error::from)?;
-                let narrow = wide.iter().map(|&n| i32::try_from(n).map_err(|_| TensorError::TooWide(n)));
+                let narrow = wide.iter().map(|&number| {
+                    i32::try_from(number).map_err(|_| TensorError::TooWide {
+                        number,
+                        source: bb::ir::Error::Unsupported { op: "rten", dtype: DataType::I64 },
+                    })
+                });
                 Ok(Lent::Ints(x, narrow.collect::<Result<_, _>>()?))
             }
             DataType::Bool => {

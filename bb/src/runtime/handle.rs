@@ -135,6 +135,32 @@ impl BackendHandle {
         found
     }
 
+    /// Tells whether the cause of an error is something that the backend lacks, such as an element type of an operation, so that
+    /// other values of the same types would not run either.
+    ///
+    /// What a backend wraps into its own error is seen if the backend tells it ([`Backend::wrapped`](crate::Backend::wrapped)).
+    pub fn is_unsupported(&self, error: &Error) -> bool {
+        let mut cause: Option<&(dyn std::error::Error + 'static)> = Some(error);
+        while let Some(error) = cause {
+            let of_ir = matches!(error.downcast_ref(), Some(bb_ir::Error::Unsupported { .. }));
+            let inner = error.downcast_ref().or_else(|| self.runtime.wrapped(error));
+            let lacks = matches!(
+                inner,
+                Some(
+                    Error::Unsupported { .. }
+                        | Error::UnsupportedOperator { .. }
+                        | Error::Narrow(_)
+                        | Error::Ir(bb_ir::Error::Unsupported { .. })
+                )
+            );
+            if of_ir || lacks {
+                return true;
+            }
+            cause = error.source();
+        }
+        false
+    }
+
     /// Prepares a graph that will run more than once.
     ///
     /// # Errors

@@ -81,6 +81,9 @@ pub(crate) struct Serve {
     /// Change a limit of models and of what they compute, as in --limit run_bytes=1GiB; an unknown name lists all limits
     #[arg(long = "limit", value_name = "NAME=VALUE", value_parser = Limit::parse)]
     pub(crate) limits: Vec<Limit>,
+    /// Refuse requests with different extents to which the model gives one name; otherwise the log has a warning
+    #[arg(long)]
+    pub(crate) strict: bool,
     #[command(flatten)]
     pub(crate) rewriting: Rewriting,
     #[command(flatten)]

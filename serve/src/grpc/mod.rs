@@ -88,7 +88,7 @@ impl From<Refusal> for Status {
         let code = match refusal.kind() {
             RefusalKind::Invalid | RefusalKind::Encoding => Code::InvalidArgument,
             RefusalKind::NotFound => Code::NotFound,
-            RefusalKind::Method | RefusalKind::Absent => Code::Unimplemented,
+            RefusalKind::Method | RefusalKind::Absent | RefusalKind::Unsupported => Code::Unimplemented,
             RefusalKind::NoToken => Code::Unauthenticated,
             RefusalKind::Forbidden => Code::PermissionDenied,
             RefusalKind::TooLarge | RefusalKind::Busy => Code::ResourceExhausted,
@@ -266,7 +266,8 @@ impl Service {
         let connection =
             connection.ok_or(Refusal::Internal { what: "a request came past its connection" })?;
         let computing = connection.computing();
-        if let Some(noted) = request.extensions().get::<Arc<Noted>>() {
+        let noted = request.extensions().get::<Arc<Noted>>().cloned();
+        if let Some(noted) = &noted {
             let id = request.get_ref().id.as_str();
             noted.note(&model.name, Some(id).filter(|id| !id.is_empty()));
         }
@@ -284,6 +285,9 @@ impl Service {
                 deadline = deadline.min(start + timeout);
             }
             let inputs = contents::read(&of, &request, &lease)?;
+            if let Some(warning) = noted.and_then(|noted| Some((noted, of.contradicted(&inputs)?))) {
+                warning.0.warn(&warning.1);
+            }
             let names = request.outputs.iter().map(|output| output.name.as_str());
             let wanted = of.wanted(names)?;
             let mut classes = vec![None; wanted.len()];

@@ -81,7 +81,7 @@ impl IntoResponse for Refused {
             RefusalKind::Invalid => StatusCode::BAD_REQUEST,
             RefusalKind::NoToken => StatusCode::UNAUTHORIZED,
             RefusalKind::Forbidden => StatusCode::FORBIDDEN,
-            RefusalKind::Absent => StatusCode::NOT_IMPLEMENTED,
+            RefusalKind::Absent | RefusalKind::Unsupported => StatusCode::NOT_IMPLEMENTED,
             RefusalKind::NotFound => StatusCode::NOT_FOUND,
             RefusalKind::Method => StatusCode::METHOD_NOT_ALLOWED,
             RefusalKind::TooLarge => StatusCode::PAYLOAD_TOO_LARGE,
@@ -244,6 +244,9 @@ async fn infer(
         let ask = Ask { inputs: parsed.inputs, wanted: parsed.wanted, deadline, lease };
         if let Some(noted) = noted {
             noted.note(&of.name, parsed.id.as_deref());
+            if let Some(warning) = of.contradicted(&ask.inputs) {
+                noted.warn(&warning);
+            }
         }
         let (id, binary, classes) = (parsed.id, parsed.binary, parsed.classes);
         Ok((ask, Form { id, binary, classes, coding: accepted }))

@@ -7,9 +7,6 @@ use bb_serve::protocol::{ModelReadyRequest, ServerReadyRequest};
 use bb_serve::{Error, RequestLog, Server, TlsFiles, Token};
 use common::*;
 use serde_json::json;
-use std::io::Write;
-use std::sync::{Arc, Mutex};
-use std::time::{Duration, Instant};
 use tonic::Code;
 
 fn with_token() -> Server {
@@ -64,21 +61,6 @@ fn without_the_token_only_health_is_answered() {
     }
 }
 
-/// A log whose lines a test reads.
-#[derive(Clone, Default)]
-struct Lines(Arc<Mutex<Vec<u8>>>);
-
-impl Write for Lines {
-    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
-        self.0.lock().unwrap().extend_from_slice(bytes);
-        Ok(bytes.len())
-    }
-
-    fn flush(&mut self) -> std::io::Result<()> {
-        Ok(())
-    }
-}
-
 #[test]
 fn each_request_is_a_line_of_the_log() {
     let lines = Lines::default();
@@ -94,15 +76,7 @@ fn each_request_is_a_line_of_the_log() {
         client.model_ready(ask).await.unwrap();
         client.model_infer(bb_serve::protocol::ModelInferRequest::default()).await.unwrap_err();
     });
-    let until = Instant::now() + Duration::from_secs(10);
-    let text = loop {
-        let text = String::from_utf8(lines.0.lock().unwrap().clone()).unwrap();
-        if text.lines().count() >= 4 {
-            break text;
-        }
-        assert!(Instant::now() < until, "{text}");
-        std::thread::sleep(Duration::from_millis(10));
-    };
+    let text = lines.wait(4);
     let all: Vec<&str> = text.lines().collect();
     assert_eq!(all.len(), 4, "{text}");
     assert!(all[0].contains(" 127.0.0.1 http POST /v2/models/double/infer status=200 ms="), "{}", all[0]);
@@ -129,9 +103,12 @@ fn false_files_of_encryption_are_refused_at_start() {
 #[cfg(feature = "tls")]
 mod encrypted {
     use super::*;
+    use std::io::Write;
     use std::io::{BufReader, Read};
     use std::net::TcpStream;
     use std::path::Path;
+    use std::sync::Arc;
+    use std::time::{Duration, Instant};
     use tokio_rustls::rustls::pki_types::pem::PemObject;
     use tokio_rustls::rustls::pki_types::{CertificateDer, ServerName};
     use tokio_rustls::rustls::{ClientConfig, ClientConnection, RootCertStore, StreamOwned, crypto};

@@ -3,9 +3,11 @@
 mod access;
 mod batching;
 mod bounds;
+mod claims;
 mod common;
 mod compressed;
 mod ending;
+mod engines;
 mod grpc;
 mod health;
 mod http;

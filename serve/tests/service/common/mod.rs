@@ -14,7 +14,8 @@ use prost::Message;
 use std::io::{BufRead, BufReader, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
 
 /// A served model that exists in the repository.
 pub fn committed(name: &str) -> ModelConfig {
@@ -284,4 +285,34 @@ pub fn metric(server: &Server, name: &str) -> f64 {
     let text = get(server.http(), "/metrics").text();
     let line = text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' '));
     line.unwrap_or_else(|| panic!("no `{name}` in\n{text}")).parse().unwrap()
+}
+
+/// A log whose lines a test reads.
+#[derive(Clone, Default)]
+pub struct Lines(Arc<Mutex<Vec<u8>>>);
+
+impl Write for Lines {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        self.0.lock().unwrap().extend_from_slice(bytes);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        Ok(())
+    }
+}
+
+impl Lines {
+    /// Returns the text once it has this many lines.
+    pub fn wait(&self, count: usize) -> String {
+        let until = Instant::now() + Duration::from_secs(10);
+        loop {
+            let text = String::from_utf8(self.0.lock().unwrap().clone()).unwrap();
+            if text.lines().count() >= count {
+                return text;
+            }
+            assert!(Instant::now() < until, "{text}");
+            std::thread::sleep(Duration::from_millis(10));
+        }
+    }
 }
