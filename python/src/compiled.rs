@@ -3,9 +3,12 @@
 use crate::failure::{Phase, raise};
 use crate::interrupt;
 use bb::ir::graph::ValueType;
-use bb::{BackendHandle, CompileOptions, ErasedExecutable, Module};
+use bb::onnx::OnnxValue;
+use bb::{BackendHandle, CompileOptions, ErasedExecutable, InputSpec, Module, TensorData};
+use pyo3::exceptions::PyUserWarning;
 use pyo3::prelude::*;
 use pyo3::types::PyString;
+use std::ffi::CString;
 use std::sync::Arc;
 
 /// An input or an output.
@@ -25,6 +28,8 @@ pub(crate) struct Compiled {
     pub(crate) outputs: Vec<Port>,
     /// Whether nothing goes in or out but tensors.
     pub(crate) tensors: bool,
+    /// The inputs as the model declares them.
+    spec: InputSpec,
 }
 
 impl Compiled {
@@ -51,6 +56,24 @@ impl Compiled {
         let outputs: Vec<Port> = executable.outputs().iter().map(port).collect();
         let tensor = |port: &Port| matches!(port.ty, ValueType::Tensor { .. });
         let tensors = inputs.iter().all(tensor) && outputs.iter().all(tensor);
-        Ok(Compiled { executable, inputs, outputs, tensors })
+        let spec = InputSpec::new(module.graph());
+        Ok(Compiled { executable, inputs, outputs, tensors, spec })
+    }
+
+    /// Warns of inputs with different extents to which the model gives one name.
+    ///
+    /// # Errors
+    ///
+    /// The warning, if the program makes errors of warnings.
+    pub(crate) fn warn(&self, py: Python<'_>, inputs: &[Option<OnnxValue<TensorData>>]) -> PyResult<()> {
+        let given = |index: usize| {
+            let x = inputs.get(index)?.as_ref()?.tensor()?;
+            Some((x.dtype(), x.shape()))
+        };
+        for contradiction in self.spec.contradictions(&given) {
+            let text = CString::new(contradiction.to_string())?;
+            PyErr::warn(py, &py.get_type::<PyUserWarning>(), &text, 1)?;
+        }
+        Ok(())
     }
 }

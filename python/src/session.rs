@@ -140,6 +140,9 @@ impl Session {
         let opened = self.opened()?;
         let compiled = opened.of(py, names.as_ref())?;
         let inputs = opened.inputs(&compiled, &feeds)?;
+        if !opened.options.strict {
+            compiled.warn(py, &inputs)?;
+        }
         let options = options(run_options.as_ref(), timeout, cancel.as_ref())?;
         let run = || opened.compute(&compiled, &inputs);
         let outputs = interrupt::detached(py, options.as_ref(), run)?;

@@ -2,6 +2,7 @@
 
 import inspect
 import pickle
+import warnings
 
 import numpy as np
 import pytest
@@ -45,6 +46,25 @@ def test_shapes_of_values_on_the_way_follow_from_the_inputs():
     with pytest.raises(bb.RunError) as raised:
         bb.Session(models.model(nodes, ins, outs)).run([np.ones((3, 4), np.float32), np.ones((5, 2), np.float32)])
     assert (raised.value.node, raised.value.shapes) == ("late", [(4, 3), (5, 2)])
+
+
+def test_extents_of_one_name_that_differ_are_a_warning():
+    row = models.tensor_type(models.FLOAT, ["n"])
+    outs = [("y", models.tensor_type(models.FLOAT, ["m"]))]
+    model = models.model([models.node("Concat", ["a", "b"], ["y"], axis=0)], [("a", row), ("b", row)], outs)
+    session = bb.Session(model)
+    a, b = np.array([1, 2], np.float32), np.array([3, 4, 5], np.float32)
+    message = r"input `b` is declared as f32\[n\], got f32\[3\]: extent 3 of axis 0 must be 2, .* input `a`"
+    with pytest.warns(UserWarning, match=message) as warned:
+        (y,) = session.run({"a": a, "b": b})
+    assert y.tolist() == [1, 2, 3, 4, 5] and [warning.filename for warning in warned] == [__file__]
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert session.run({"a": a, "b": a})[0].tolist() == [1, 2, 1, 2]
+        with pytest.raises(UserWarning):
+            session.run({"a": a, "b": b})
+    with pytest.raises(bb.InputError, match="because `n` is 2"):
+        bb.Session(model, strict=True).run({"a": a, "b": b})
 
 
 @pytest.mark.parametrize(
