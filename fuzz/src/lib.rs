@@ -8,6 +8,8 @@ pub mod fragment;
 pub mod memory;
 pub mod model;
 pub mod saved;
+pub mod tensor;
+pub mod zip;
 
 use bb::ir::graph::{Dim, ValueType};
 use bb::{Backend, CompileOptions, Limits, Module, TensorData};

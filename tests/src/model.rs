@@ -60,6 +60,17 @@ pub fn with_floats(mut node: NodeProto, name: &str, values: &[f32]) -> NodeProto
     node
 }
 
+/// Adds an attribute that is a string.
+pub fn with_text(mut node: NodeProto, name: &str, value: &str) -> NodeProto {
+    node.attribute.push(AttributeProto {
+        name: Some(name.to_owned()),
+        r#type: Some(bb::ir::proto::attribute_proto::AttributeType::String as i32),
+        s: Some(value.as_bytes().to_vec()),
+        ..AttributeProto::default()
+    });
+    node
+}
+
 /// Adds an attribute that is a list of strings.
 pub fn with_texts(mut node: NodeProto, name: &str, values: &[&str]) -> NodeProto {
     node.attribute.push(AttributeProto {

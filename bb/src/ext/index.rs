@@ -1,6 +1,6 @@
 //! `Index`: sorting, writing to indexed positions, and the positions of extrema. The bodies run on the host, but for the last.
 
-use super::{HostKernel, Ops, math, scatter, sort};
+use super::{HostKernel, Ops, math, open_results, scatter, sort};
 use crate::{DataType, Error, Tensor};
 use bb_ir::op::Param;
 
@@ -83,15 +83,22 @@ pub fn top_k<B: Ops + ?Sized>(
     TopKOptions { axis, largest, sorted: _ }: TopKOptions,
 ) -> Result<Vec<B::Tensor>, B::Error> {
     let at = bb_ir::Axis::new(axis, x.rank()).map_err(Error::from)?.get();
-    let mut shape = bb_ir::Shape::from_slice(x.shape());
-    if let Some(extent) = shape.get_mut(at) {
-        let taken = usize::try_from(k).ok().filter(|k| k <= extent);
-        *extent = taken.ok_or_else(|| Error::Operator {
-            op: "top_k".to_owned(),
-            part: "k".into(),
-            problem: format!("is {k}, expected 0 to {extent}"),
-        })?;
+    let mut extents = on.extents(x);
+    if let Some(extent) = extents.get_mut(at) {
+        if k < 0 || !extent.at_least(&k.into()) {
+            return super::fail::<B, _>(Error::Operator {
+                op: "top_k".to_owned(),
+                part: "k".into(),
+                problem: format!("is {k}, expected 0 to {}", extent.present()),
+            });
+        }
+        *extent = k.into();
     }
+    if let Some(results) = open_results(on, &[(x.dtype(), &extents), (DataType::I64, &extents)]) {
+        return Ok(results);
+    }
+    let shape: bb_ir::Shape =
+        extents.iter().map(|extent| usize::try_from(extent.number()).unwrap_or(0)).collect();
     let params = [Param::Int(k), Param::Int(at as i64), Param::Bool(largest)];
     let results = [(x.dtype(), shape.clone()), (DataType::I64, shape)];
     Ok(on.on_host(&TOP_K, &[Some(x)], &params, &results)?.into_iter().collect())
@@ -129,6 +136,11 @@ fn scattered<B: Ops + ?Sized>(
     params: &[Param<'_>],
 ) -> Result<B::Tensor, B::Error> {
     let [data, ..] = operands;
+    let extents = on.extents(data);
+    if let Some(result) = open_results(on, &[(data.dtype(), &extents)]).and_then(|all| all.into_iter().next())
+    {
+        return Ok(result);
+    }
     let result = [(data.dtype(), data.shape().into())];
     let outputs = on.on_host(body, &operands.map(Some), params, &result)?;
     let missing = || Error::Results { op: body.name.to_owned(), expected: 1, got: 0 };

@@ -422,6 +422,16 @@ pub(crate) fn fail<B: Backend + ?Sized, T>(error: impl Into<crate::Error>) -> Re
     Err(error.into().into())
 }
 
+/// Returns values that stand for the results of a native operation, if their extents may differ in other runs and only their types
+/// are asked for ([`Ops::stand_ins`]). Results of fixed extents may be computed while tracing.
+pub(crate) fn open_results<B: Ops + ?Sized>(
+    on: &B,
+    results: &[(bb_ir::DataType, &[Extent])],
+) -> Option<Vec<B::Tensor>> {
+    let fixed = results.iter().all(|(_, extents)| extents.iter().all(Extent::is_fixed));
+    if fixed { None } else { on.stand_ins(results) }
+}
+
 /// Tells whether some family has a native operation of this name.
 pub(crate) fn is_native(name: &str, natives: &[(bb_ir::op::Family, OpSet)]) -> bool {
     use bb_ir::op::Family;

@@ -4,8 +4,8 @@
 //! products of the weights of all dimensions.
 
 use super::movement::strides;
-use crate::ext::{GridSampleOptions, Interpolation, Ops, SamplePadding, fail, math};
-use crate::{DataType, Tensor};
+use crate::ext::{GridSampleOptions, Interpolation, Ops, SamplePadding, fail, math, open_results};
+use crate::{DataType, Error, Tensor};
 
 /// How values between elements are interpolated.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -250,6 +250,18 @@ pub(super) fn wide(types: [DataType; 2]) -> DataType {
 /// The greatest distance of a position from the first element. Positions beyond it, infinities among them, are there.
 const FARTHEST: f64 = 1e30;
 
+/// Stands for the result of a native operation, if its extents may differ in other runs.
+fn open_result<B: Ops + ?Sized>(on: &B, x: &B::Tensor, grid: &B::Tensor) -> Option<B::Tensor> {
+    let (images, places) = (on.extents(x), on.extents(grid));
+    // Elements must be there to be sampled, unless there is nothing to sample.
+    if images.iter().skip(2).any(|extent| !extent.at_least(&1i64.into())) {
+        return None;
+    }
+    let out = places.get(1..places.len().saturating_sub(1)).unwrap_or_default();
+    let extents: Vec<_> = images.iter().take(2).chain(out).cloned().collect();
+    open_results(on, &[(x.dtype(), &extents)])?.into_iter().next()
+}
+
 /// The body of [`Image::grid_sample`](super::Image::grid_sample).
 pub fn grid_sample<B: Ops + ?Sized>(
     on: &B,
@@ -269,10 +281,12 @@ pub fn grid_sample<B: Ops + ?Sized>(
     };
     let shapes =
         || bb_ir::Error::Shapes { op: "grid_sample", left: x.shape().into(), right: grid.shape().into() };
-    let ([n, c, dims @ ..], [batch, out @ .., r]) = (x.shape(), grid.shape()) else {
+    if x.rank() < 3 || grid.rank() != x.rank() {
         return fail::<B, _>(shapes());
-    };
-    if n != batch || *r != dims.len() || out.len() != dims.len() || dims.is_empty() {
+    }
+    let fits = on.extent(x, 0).equals(&on.extent(grid, 0))
+        && on.extent(grid, x.rank() - 1).equals(&(x.rank() - 2).into());
+    if !fits {
         return fail::<B, _>(shapes());
     }
     if between != Between::Nearest && !x.dtype().is_compute() {
@@ -281,6 +295,12 @@ pub fn grid_sample<B: Ops + ?Sized>(
     if !grid.dtype().is_float() || !grid.dtype().is_compute() {
         return fail::<B, _>(bb_ir::Error::Unsupported { op: "grid_sample", dtype: grid.dtype() });
     }
+    if let Some(result) = open_result(on, x, grid) {
+        return Ok(result);
+    }
+    let ([n, c, dims @ ..], [_, out @ .., r]) = (x.shape(), grid.shape()) else {
+        return fail::<B, _>(shapes());
+    };
     let shape: Vec<usize> = [*n, *c].into_iter().chain(out.iter().copied()).collect();
     let count: usize = out.iter().product();
     if shape.contains(&0) {

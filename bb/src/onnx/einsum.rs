@@ -7,7 +7,7 @@ use super::call::{Call, OpResult, one};
 use super::infer;
 use super::rows::operators;
 use crate::error::NodePart;
-use crate::ext::{Ops, math};
+use crate::ext::{Extent, Ops, math};
 use crate::{DataType, Tensor};
 use bb_ir::infer::{Equation, Label};
 
@@ -145,23 +145,30 @@ fn contract<B: Ops + ?Sized>(
         let x = on.mul(&permuted(on, &a, &labels)?, &permuted(on, &b, &labels)?)?;
         return Ok(Labelled { x, labels });
     }
-    let extents = |of: &Labelled<B::Tensor>, labels: &[Label]| -> Vec<usize> {
-        let extent = |label| of.labels.iter().position(|l| l == label).and_then(|at| of.x.shape().get(at));
-        labels.iter().filter_map(extent).copied().collect()
+    let extents = |of: &Labelled<B::Tensor>, labels: &[Label]| -> Vec<Extent> {
+        let all = on.extents(&of.x);
+        let extent = |label| of.labels.iter().position(|l| l == label).and_then(|at| all.get(at));
+        labels.iter().filter_map(extent).cloned().collect()
     };
     let (batches, rows, columns) = (extents(&a, &batch), extents(&a, &own_a), extents(&b, &own_b));
-    let matrix =
-        |of: &Labelled<B::Tensor>, before: &[Label], after: &[Label]| -> Result<B::Tensor, B::Error> {
-            let x = permuted(on, of, &[batch.as_slice(), before, after].concat())?;
-            let size = |labels| {
-                bb_ir::element_count(&extents(of, labels)).ok_or_else(|| {
-                    call.wrong(NodePart::other("operands"), "have more elements than memory can hold")
-                })
-            };
-            on.reshape(&x, &[batches.as_slice(), &[size(before)?, size(after)?]].concat())
+    let matrix = |of: &Labelled<B::Tensor>,
+                  before: &[Label],
+                  after: &[Label]|
+     -> Result<B::Tensor, B::Error> {
+        let x = permuted(on, of, &[batch.as_slice(), before, after].concat())?;
+        let size = |labels| {
+            let extents = extents(of, labels);
+            let numbers: Vec<usize> =
+                extents.iter().map(|extent| usize::try_from(extent.present()).unwrap_or(0)).collect();
+            bb_ir::element_count(&numbers).ok_or_else(|| {
+                call.wrong(NodePart::other("operands"), "have more elements than memory can hold")
+            })?;
+            Ok::<_, crate::Error>(extents.iter().fold(Extent::from(1i64), |all, extent| all.times(extent)))
         };
+        on.reshape_to(&x, &[batches.as_slice(), &[size(before)?, size(after)?]].concat())
+    };
     let product = on.matmul(&matrix(&a, &own_a, &inner)?, &matrix(&b, &inner, &own_b)?)?;
-    let x = on.reshape(&product, &[batches, rows, columns].concat())?;
+    let x = on.reshape_to(&product, &[batches, rows, columns].concat())?;
     Ok(Labelled { x, labels })
 }
 
@@ -172,21 +179,26 @@ fn broadcast<B: Ops + ?Sized>(
     operand: Labelled<B::Tensor>,
     other: &Labelled<B::Tensor>,
 ) -> Result<Labelled<B::Tensor>, B::Error> {
-    let mut shape = operand.x.shape().to_vec();
+    let (mut shape, wanted) = (on.extents(&operand.x), on.extents(&other.x));
+    let mut grows = false;
     for (extent, label) in shape.iter_mut().zip(&operand.labels) {
         let at = other.labels.iter().position(|l| l == label);
-        let Some(&wanted) = at.and_then(|at| other.x.shape().get(at)) else { continue };
-        match (*extent, wanted) {
-            (1, _) => *extent = wanted,
-            (have, want) if have == want || want == 1 => {}
-            (have, want) => {
-                let problem = format!("gives one label to the extents {have} and {want}");
-                return Err(call.wrong("equation", problem).into());
-            }
+        let Some(wanted) = at.and_then(|at| wanted.get(at)) else { continue };
+        // What holds for all extents is asked first, so that a plan is made for more of them.
+        if extent.is_same(wanted) || (wanted.is_fixed() && wanted.is(1)) {
+            continue;
+        }
+        if extent.is(1) {
+            *extent = wanted.clone();
+            grows = true;
+        } else if !extent.equals(wanted) && !wanted.is(1) {
+            let (have, want) = (extent.present(), wanted.present());
+            let problem = format!("gives one label to the extents {have} and {want}");
+            return Err(call.wrong("equation", problem).into());
         }
     }
-    if shape == operand.x.shape() {
+    if !grows {
         return Ok(operand);
     }
-    Ok(Labelled { x: on.expand(&operand.x, &shape)?, labels: operand.labels })
+    Ok(Labelled { x: on.expand_to(&operand.x, &shape)?, labels: operand.labels })
 }

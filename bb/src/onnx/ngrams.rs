@@ -106,6 +106,18 @@ struct Grams {
     next: HashMap<(u32, u32), u32, Folded>,
     /// Where the n-grams are counted that end with a beginning.
     ends: Vec<Option<usize>>,
+    /// The items that follow a beginning, with what they lead to, ordered by the beginning.
+    following: Vec<Following>,
+    /// Where the followers of each beginning start, and at last where all end.
+    from: Vec<usize>,
+}
+
+/// An item that continues a beginning.
+#[derive(Debug, Clone, Copy)]
+struct Following {
+    item: u32,
+    /// The beginning that both are.
+    to: u32,
 }
 
 /// The tables of the models that ran last.
@@ -196,6 +208,8 @@ impl Grams {
             first,
             next: HashMap::default(),
             ends: Vec::new(),
+            following: Vec::new(),
+            from: Vec::new(),
         };
         let (mut places, mut pace) = (places.iter(), Pace::new());
         for (i, &start) in starts.iter().enumerate() {
@@ -219,7 +233,39 @@ impl Grams {
                 }
             }
         }
+        grams.order(&mut pace)?;
         Ok(grams)
+    }
+
+    /// Orders what follows by what it follows.
+    fn order(&mut self, pace: &mut Pace) -> Result<(), Error> {
+        const OP: &str = "count_ngrams";
+        let all = self.next.iter().map(|(&(at, item), &to)| (at, Following { item, to }));
+        let mut all: Vec<(u32, Following)> = memory::collected(OP, all)?;
+        all.sort_unstable_by_key(|(at, following)| {
+            pace.step(1);
+            (*at, following.item)
+        });
+        self.from = memory::filled(OP, 0, self.ends.len() + 1)?;
+        for (at, _) in &all {
+            if let Some(count) = self.from.get_mut(*at as usize + 1) {
+                *count += 1;
+            }
+        }
+        let mut before = 0;
+        for from in &mut self.from {
+            before += *from;
+            *from = before;
+        }
+        self.following = memory::collected(OP, all.into_iter().map(|(_, following)| following))?;
+        Ok(())
+    }
+
+    /// Returns the items that follow a beginning.
+    #[inline]
+    fn following(&self, at: u32) -> &[Following] {
+        let from = |at: usize| self.from.get(at).copied().unwrap_or(0);
+        self.following.get(from(at as usize)..from(at as usize + 1)).unwrap_or_default()
     }
 
     fn add(&mut self, gram: &[u32], place: Option<usize>) -> Result<(), Error> {
@@ -256,32 +302,126 @@ impl Grams {
     }
 
     /// Counts the n-grams of a row whose items lie one, two, … apart.
-    fn count(&self, row: &[u32], skips: usize, counts: &mut [f32], pace: &mut Pace) {
-        let [mut least, most] = self.lengths;
+    fn count(&self, row: &[u32], skips: usize, counts: &mut [u64], pace: &mut Pace) -> Result<(), Error> {
+        let [least, most] = self.lengths;
+        if most == 0 {
+            return Ok(());
+        }
         // Items farther apart than the row is long make no n-gram.
-        for apart in 1..=skips.saturating_add(1).min(row.len().max(1)) {
-            for start in 0..row.len() {
-                pace.step(1);
-                let mut at = None;
-                for (size, &item) in (1..=most).zip(row.iter().skip(start).step_by(apart)) {
-                    let next = self.after(at, item);
-                    if next == NONE {
-                        break;
-                    }
-                    at = Some(next);
-                    pace.step(1);
-                    let place = self.ends.get(next as usize).copied().flatten().filter(|_| size >= least);
-                    if let Some(count) = place.and_then(|place| counts.get_mut(place)) {
-                        *count += 1.0;
-                    }
-                }
+        let farthest = skips.saturating_add(1).min(row.len());
+        let places = if most > 1 { Places::of(row, farthest, pace)? } else { Places::default() };
+        for (start, &item) in row.iter().enumerate() {
+            pace.step(1);
+            let at = self.after(None, item);
+            if at == NONE {
+                continue;
             }
             // A single item has no distance, and is counted once.
-            least = least.max(2);
-            if least > most {
-                break;
+            if least == 1 {
+                self.found(at, 1, counts);
+            }
+            let following = self.following(at);
+            if most == 1 || following.is_empty() {
+                continue;
+            }
+            let window = start + 1..row.len().min(start.saturating_add(farthest).saturating_add(1));
+            // Either the items in reach are looked up among those that follow, or those that follow among the items.
+            if places.is_empty() || window.len() <= following.len().saturating_mul(8) {
+                for second in window {
+                    pace.step(1);
+                    let next = row.get(second).map_or(NONE, |&item| self.after(Some(at), item));
+                    if next != NONE {
+                        self.continued(row, [start, second], next, counts, pace);
+                    }
+                }
+                continue;
+            }
+            for following in following {
+                pace.step(4);
+                let within = places.within(following.item, &window);
+                if most == 2 || self.following(following.to).is_empty() {
+                    if least <= 2 {
+                        self.found(following.to, within.len() as u64, counts);
+                    }
+                    continue;
+                }
+                for &(_, second) in within {
+                    pace.step(1);
+                    self.continued(row, [start, second as usize], following.to, counts, pace);
+                }
             }
         }
+        Ok(())
+    }
+
+    /// Counts the n-grams that begin with the items at two places, which are the beginning `at`.
+    fn continued(
+        &self,
+        row: &[u32],
+        [first, second]: [usize; 2],
+        mut at: u32,
+        counts: &mut [u64],
+        pace: &mut Pace,
+    ) {
+        let [least, most] = self.lengths;
+        if least <= 2 {
+            self.found(at, 1, counts);
+        }
+        let rest = row.iter().skip(second).step_by(second - first).skip(1);
+        for (size, &item) in (3..=most).zip(rest) {
+            pace.step(1);
+            at = self.after(Some(at), item);
+            if at == NONE {
+                return;
+            }
+            if size >= least {
+                self.found(at, 1, counts);
+            }
+        }
+    }
+
+    /// Counts an n-gram, if the beginning is one.
+    #[inline]
+    fn found(&self, at: u32, times: u64, counts: &mut [u64]) {
+        let place = self.ends.get(at as usize).copied().flatten();
+        if let Some(count) = place.and_then(|place| counts.get_mut(place)) {
+            *count += times;
+        }
+    }
+}
+
+/// Where each item is in a row.
+#[derive(Default)]
+struct Places {
+    /// The items that n-grams have, with their places, ordered.
+    places: Vec<(u32, u32)>,
+}
+
+impl Places {
+    /// Finds the places, if n-grams reach so far that looking them up is worth it.
+    fn of(row: &[u32], farthest: usize, pace: &mut Pace) -> Result<Places, Error> {
+        if farthest <= 8 || u32::try_from(row.len()).is_err() {
+            return Ok(Places::default());
+        }
+        let places = row.iter().enumerate().map(|(place, &item)| (item, place as u32));
+        let mut places: Vec<(u32, u32)> =
+            memory::collected("count_ngrams", places.filter(|(item, _)| *item != NONE))?;
+        places.sort_unstable_by(|a, b| {
+            pace.step(1);
+            a.cmp(b)
+        });
+        Ok(Places { places })
+    }
+
+    fn is_empty(&self) -> bool {
+        self.places.is_empty()
+    }
+
+    /// Returns the places of an item within a range.
+    fn within(&self, item: u32, range: &std::ops::Range<usize>) -> &[(u32, u32)] {
+        let before =
+            |end: usize| self.places.partition_point(|&(other, place)| (other, place as usize) < (item, end));
+        self.places.get(before(range.start)..before(range.end)).unwrap_or_default()
     }
 }
 
@@ -309,16 +449,17 @@ fn counted(inputs: &[Option<&TensorData>], params: &[Param<'_>]) -> Result<Vec<T
     let length_of_row = x.shape().last().copied().unwrap_or(1);
     let rows = bb_ir::element_count(shape).unwrap_or(0) / width.max(1);
     let mut y = memory::filled(OP, 0f32, rows * width)?;
-    let mut pace = Pace::new();
-    for (row, counts) in y.chunks_mut(width).enumerate() {
+    let (mut counts, mut pace) = (memory::filled(OP, 0u64, width)?, Pace::new());
+    for (row, y) in y.chunks_mut(width).enumerate() {
         pace.step(width);
         let row = items.get(row * length_of_row..(row + 1) * length_of_row).unwrap_or_default();
-        grams.count(row, length(skips), counts, &mut pace);
-        if !counting {
-            counts.iter_mut().for_each(|count| *count = count.min(1.0));
+        counts.fill(0);
+        grams.count(row, length(skips), &mut counts, &mut pace)?;
+        for (y, &count) in y.iter_mut().zip(&counts) {
+            *y = if counting { count as f32 } else { count.min(1) as f32 };
         }
-        for (count, weight) in counts.iter_mut().zip(weights) {
-            *count *= *weight as f32;
+        for (y, weight) in y.iter_mut().zip(weights) {
+            *y *= *weight as f32;
         }
     }
     Ok(vec![TensorData::new(shape, &y)?])
@@ -328,4 +469,89 @@ fn counted(inputs: &[Option<&TensorData>], params: &[Param<'_>]) -> Result<Vec<T
 pub(super) fn same(a: &TensorData, b: &TensorData) -> bool {
     let (Ok(left), Ok(right)) = (a.unaligned_bytes(), b.unaligned_bytes()) else { return false };
     a.dtype() == b.dtype() && a.len() == b.len() && (left.as_ptr() == right.as_ptr() || left == right)
+}
+
+#[cfg(test)]
+#[expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "tests")]
+mod tests {
+    use super::*;
+
+    /// Counts by the definition: for each distance, each start and each n-gram.
+    fn defined(row: &[i64], grams: &[Vec<i64>], [least, most]: [usize; 2], skips: usize) -> Vec<f32> {
+        let mut counts = vec![0f32; grams.len()];
+        for (gram, count) in grams.iter().zip(&mut counts) {
+            let size = gram.len();
+            if !(least..=most).contains(&size) {
+                continue;
+            }
+            // A single item is the same at all distances.
+            let farthest = if size == 1 { 0 } else { skips };
+            for apart in 1..=farthest + 1 {
+                for start in 0..row.len() {
+                    let items = (0..size).map(|i| row.get(start + i * apart));
+                    *count += f32::from(items.eq(gram.iter().map(Some)));
+                }
+            }
+        }
+        counts
+    }
+
+    /// Makes the parameters of n-grams, which are ordered by their sizes.
+    fn count(row: &[i64], grams: &[Vec<i64>], [least, most]: [usize; 2], skips: usize) -> Vec<f32> {
+        let pool: Vec<i64> = grams.concat();
+        let start = |size: usize| grams.iter().map(Vec::len).filter(|len| *len < size).sum::<usize>() as i64;
+        let starts: Vec<i64> = (1..=3).map(start).collect();
+        let places: Vec<i64> = (0..grams.len() as i64).collect();
+        let x = TensorData::new(&[row.len()], row).unwrap();
+        let pool = TensorData::new(&[pool.len()], &pool).unwrap();
+        let params = [
+            Param::Data(std::borrow::Cow::Borrowed(&pool)),
+            Param::Ints(starts.into()),
+            Param::Ints(places.into()),
+            Param::Floats(Vec::new().into()),
+            Param::Ints(vec![least as i64, most as i64, skips as i64].into()),
+            Param::Bool(true),
+            Param::Extents([grams.len()].as_slice().into()),
+        ];
+        counted(&[Some(&x)], &params).unwrap()[0].as_slice::<f32>().unwrap().to_vec()
+    }
+
+    /// Items of a row, and n-grams of up to three of them, by a simple generator.
+    fn drawn(seed: u64, length: usize, items: u64) -> (Vec<i64>, Vec<Vec<i64>>) {
+        let mut state = seed;
+        let mut next = |below: u64| {
+            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            ((state >> 33) % below) as i64
+        };
+        let row = (0..length).map(|_| next(items + 1)).collect();
+        let mut grams: Vec<Vec<i64>> =
+            (0..12u64).map(|i| (0..=i / 4).map(|_| next(items)).collect()).collect();
+        grams.sort_by_key(|gram| (gram.len(), gram.clone()));
+        grams.dedup();
+        (row, grams)
+    }
+
+    #[test]
+    fn counts_are_those_of_the_definition() {
+        for seed in 0..30 {
+            let (row, grams) = drawn(seed, 1 + seed as usize * 7 % 90, 1 + seed % 5);
+            for skips in [0, 1, 12, 60] {
+                for lengths in [[1, 1], [1, 2], [2, 2], [1, 3], [2, 3], [3, 3]] {
+                    let expected = defined(&row, &grams, lengths, skips);
+                    assert_eq!(count(&row, &grams, lengths, skips), expected, "{seed} {skips} {lengths:?}");
+                }
+            }
+        }
+    }
+
+    /// Pairs of half a million items, as far apart as they like: looking at each would take hours.
+    #[test]
+    fn pairs_at_all_distances_take_no_square_of_the_row() {
+        let n = 500_000u64;
+        let row: Vec<i64> = (0..n as i64).map(|i| i % 2).collect();
+        let half = n / 2;
+        let counts = count(&row, &[vec![0, 0], vec![0, 1]], [1, 2], 1 << 40);
+        // Of the zeros each with those behind it; of zeros and ones, a one with the zeros before it.
+        assert_eq!(counts, [(half * (half - 1) / 2) as f32, (half * (half + 1) / 2) as f32]);
+    }
 }

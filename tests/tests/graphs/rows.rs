@@ -7,7 +7,7 @@ use bb::ir::proto::NodeProto;
 use bb::onnx::OnnxValue;
 use bb::{BackendRuntime, CompileOptions, ErasedExecutable, Module, RowInput, RowProof, TensorData};
 use bb_tests::backends;
-use bb_tests::model::{ints, model, named, node, with_floats, with_int, with_ints};
+use bb_tests::model::{ints, model, named, node, with_floats, with_int, with_ints, with_text};
 use std::path::Path;
 use std::sync::Arc;
 
@@ -75,14 +75,40 @@ fn with(mut before: Vec<NodeProto>, nodes: Vec<NodeProto>) -> Vec<NodeProto> {
 
 /// An einsum to `y`.
 fn equation(text: &str, inputs: &[&str]) -> NodeProto {
-    let mut einsum = node("Einsum", inputs, &["y"]);
-    einsum.attribute.push(bb::ir::proto::AttributeProto {
-        name: Some("equation".to_owned()),
-        r#type: Some(bb::ir::proto::attribute_proto::AttributeType::String.into()),
-        s: Some(text.as_bytes().to_vec()),
-        ..Default::default()
-    });
-    einsum
+    with_text(node("Einsum", inputs, &["y"]), "equation", text)
+}
+
+/// The greatest elements along a dimension, and their places, as `y`.
+fn top(axis: i64) -> Vec<NodeProto> {
+    vec![
+        ints("k", &[3]),
+        with_int(node("TopK", &["x", "k"], &["v", "i"]), "axis", axis),
+        with_int(node("Cast", &["i"], &["f"]), "to", 1),
+        with_int(node("Concat", &["v", "f"], &["y"]), "axis", axis),
+    ]
+}
+
+/// Writes the first element of each row to the place of its greatest one, along a dimension.
+fn scattered(axis: i64, reduction: &str) -> Vec<NodeProto> {
+    let scatter = with_int(node("ScatterElements", &["x", "i", "u"], &["y"]), "axis", axis);
+    vec![
+        with_int(node("ArgMax", &["x"], &["i"]), "axis", 1),
+        ints("s", &[0]),
+        ints("e", &[1]),
+        ints("a", &[1]),
+        node("Slice", &["x", "s", "e", "a"], &["u"]),
+        with_text(scatter, "reduction", reduction),
+    ]
+}
+
+fn transposed_conv() -> Vec<NodeProto> {
+    let conv = with_ints(node("ConvTranspose", &["x", "w", "b"], &["y"]), "strides", &[2, 2]);
+    with(with(weights("w", &[3, 4, 3, 3]), weights("b", &[4])), vec![conv])
+}
+
+/// Names the nodes of an operator `m`.
+fn named_m(op: &str) -> impl Fn(NodeProto) -> NodeProto {
+    move |node| if node.op_type() == op { named("m", node) } else { node }
 }
 
 fn independent() -> Vec<Case> {
@@ -264,6 +290,82 @@ fn independent() -> Vec<Case> {
             ],
         ),
         case("ArgMax", &[9], vec![with_int(node("ArgMax", &["x"], &["y"]), "axis", 1)]),
+        case("TopK", &[9], top(1)),
+        case("ScatterElements", &[6], scattered(1, "none")),
+        case("ScatterElements that adds", &[6], scattered(1, "add")),
+        case(
+            "ScatterND",
+            &[6],
+            vec![
+                node("Transpose", &["x"], &["t"]),
+                ints("flat", &[4, 1]),
+                ints("pairs", &[2, 1]),
+                node("Reshape", &["flat", "pairs"], &["i"]),
+                ints("s", &[0]),
+                ints("e", &[2]),
+                node("Slice", &["t", "s", "e"], &["u"]),
+                node("ScatterND", &["t", "i", "u"], &["d"]),
+                node("Transpose", &["d"], &["y"]),
+            ],
+        ),
+        case("CumSum", &[37], vec![ints("a", &[1]), node("CumSum", &["x", "a"], &["y"])]),
+        case(
+            "CumSum backwards",
+            &[3, 5],
+            vec![
+                ints("a", &[-2]),
+                with_int(with_int(node("CumSum", &["x", "a"], &["y"]), "reverse", 1), "exclusive", 1),
+            ],
+        ),
+        case("ConvTranspose", &[3, 5, 5], transposed_conv()),
+        case(
+            "GridSample",
+            &[2, 5, 5],
+            vec![
+                with_ints(node("Transpose", &["x"], &["g"]), "perm", &[0, 2, 3, 1]),
+                node("GridSample", &["x", "g"], &["y"]),
+            ],
+        ),
+        case(
+            "GridSample at places that all rows share",
+            &[2, 5, 5],
+            with(
+                weights("w", &[1, 4, 3, 2]),
+                vec![
+                    with_int(node("Shape", &["x"], &["n"]), "end", 1),
+                    ints("each", &[4, 3, 2]),
+                    with_int(node("Concat", &["n", "each"], &["shape"]), "axis", 0),
+                    node("Expand", &["w", "shape"], &["g"]),
+                    node("GridSample", &["x", "g"], &["y"]),
+                ],
+            ),
+        ),
+        case(
+            "GridSample of rows as channels",
+            &[2, 5, 5],
+            with(
+                weights("w", &[2, 4, 3, 2]),
+                vec![
+                    with_ints(node("Transpose", &["x"], &["t"]), "perm", &[1, 0, 2, 3]),
+                    node("GridSample", &["t", "w"], &["s"]),
+                    with_ints(node("Transpose", &["s"], &["y"]), "perm", &[1, 0, 2, 3]),
+                ],
+            ),
+        ),
+        case("Einsum of scores", &[6, 16], vec![equation("bij,bkj->bik", &["x", "x"])]),
+        case("Einsum of heads", &[2, 6, 8], vec![equation("bhid,bhjd->bihj", &["x", "x"])]),
+        case(
+            "Einsum with weights",
+            &[6, 16],
+            with(weights("w", &[16, 5]), vec![equation("bij,jk->bki", &["x", "w"])]),
+        ),
+        case("Einsum of one operand", &[6, 16], vec![equation("bij->bj", &["x"])]),
+        case("Einsum of products", &[6, 16], vec![equation("...j,...j->...", &["x", "x"])]),
+        case(
+            "Einsum of three",
+            &[6, 16],
+            with(weights("w", &[16, 16]), vec![equation("bij,jk,bik->bi", &["x", "w", "x"])]),
+        ),
         case(
             "zeros of as many rows",
             &[4],
@@ -461,6 +563,60 @@ fn mixing() -> Vec<Case> {
         ),
         case("products of all rows", &[4], vec![named("m", equation("bi,ci->bc", &["x", "x"]))]),
         case("log of sums", &[4], reduced("ReduceLogSumExp")),
+        case(
+            "sums of columns",
+            &[4],
+            vec![named("m", equation("bi,bi->i", &["x", "x"])), node("Add", &["x", "y"], &["z"])],
+        ),
+        case(
+            "scattered among rows",
+            &[6],
+            scattered(0, "none").into_iter().map(named_m("ScatterElements")).collect(),
+        ),
+        case(
+            "written to the first row",
+            &[4],
+            with(
+                weights("w", &[1, 4]),
+                vec![
+                    ints("flat", &[0]),
+                    ints("pairs", &[1, 1]),
+                    node("Reshape", &["flat", "pairs"], &["i"]),
+                    m("ScatterND", &["x", "i", "w"], &["y"]),
+                ],
+            ),
+        ),
+        case(
+            "written to rows by number",
+            &[4],
+            vec![
+                with_int(with_int(node("ArgMax", &["x"], &["i"]), "axis", 1), "keepdims", 1),
+                m("ScatterND", &["x", "i", "x"], &["y"]),
+            ],
+        ),
+        case(
+            "transposed convolution over rows",
+            &[3, 5, 5],
+            with(
+                weights("w", &[5, 4, 3, 3]),
+                vec![
+                    with_ints(node("Transpose", &["x"], &["t"]), "perm", &[1, 2, 0, 3]),
+                    m("ConvTranspose", &["t", "w"], &["c"]),
+                    with_ints(node("Transpose", &["c"], &["y"]), "perm", &[2, 0, 1, 3]),
+                ],
+            ),
+        ),
+        case(
+            "images sampled across rows",
+            &[2, 5, 5],
+            with(
+                weights("w", &[2, 4, 3, 2]),
+                vec![
+                    with_ints(node("Transpose", &["x"], &["t"]), "perm", &[1, 2, 0, 3]),
+                    m("GridSample", &["t", "w"], &["y"]),
+                ],
+            ),
+        ),
     ]
 }
 

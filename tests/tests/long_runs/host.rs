@@ -129,7 +129,7 @@ fn all() -> Vec<Long> {
         long(with_int(binary("Compress"), "axis", 0), MANY, |n| {
             vec![floats(&[n]), TensorData::bools(&[n], &vec![true; n]).unwrap()]
         }),
-        long(ternary("NonMaxSuppression"), 1000, suppressed),
+        long(ternary("NonMaxSuppression"), MANY, suppressed),
         long(with_text(unary("StringNormalizer"), "case_change_action", "UPPER"), MANY, |n| vec![texts(n)]),
         long(with_text(node("StringSplit", &["a"], &["y", "n"]), "delimiter", " "), MANY, |n| vec![texts(n)]),
         long(binary("StringConcat"), MANY, |n| vec![texts(n), texts(n)]),
@@ -137,7 +137,7 @@ fn all() -> Vec<Long> {
             vec![texts(n)]
         }),
         long(with_text(tokens, "tokenexp", "[0-9]+"), MANY, |n| vec![texts(n)]),
-        long(n_grams, 1000, |n| {
+        long(n_grams, MANY, |n| {
             vec![TensorData::new(&[n], &(0..n as i64).map(|i| i % 4 + 2).collect::<Vec<_>>()).unwrap()]
         }),
         long(mapped("CategoryMapper"), MANY, |n| vec![texts(n)]),

@@ -142,6 +142,17 @@ pub(super) fn scaled(call: &Call<'_>) -> Found {
     if scale.len() == 1 && call.axis(1, shape.len())? != rows.axis { one(rows) } else { Err(Mixes::Position) }
 }
 
+/// `[n, c, d…]` and positions `[n, o…, r]`. Each channel is sampled alone.
+pub(super) fn sampled(call: &Call<'_>) -> Found {
+    let (rows, _) = call.rows_of(0)?;
+    match call.operand(1)?.0 {
+        Spread::Rows(positions) if positions == rows && rows.axis == 0 => one(rows),
+        Spread::Shared if rows.axis == 1 => one(rows),
+        Spread::Shared if rows.axis > 1 => Err(Mixes::Along),
+        _ => Err(Mixes::Places),
+    }
+}
+
 /// `[b, h, s, d]`, and a bias that broadcasts to `[b, h, s, t]`.
 pub(super) fn attention(call: &Call<'_>) -> Found {
     let (rows, shape) = call.rows_of(0)?;

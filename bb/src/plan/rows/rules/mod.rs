@@ -7,7 +7,9 @@ mod layers;
 mod moves;
 
 use super::place::{Rows, Spread};
-use crate::ext::{CreateOp, IndexOp, LlmOp, MlOp, NnOp, OpSet, QuantOp, every_operation, is_elementwise};
+use crate::ext::{
+    CreateOp, ImageOp, IndexOp, LlmOp, MlOp, NnOp, OpSet, QuantOp, every_operation, is_elementwise,
+};
 use crate::trace::SymbolicParams;
 use bb_ir::op::{Family, OpSpec, Param, Primitive};
 use smallvec::{SmallVec, smallvec};
@@ -88,6 +90,8 @@ enum Class {
     Gather,
     GatherElements,
     GatherNd,
+    ScatterElements,
+    ScatterNd,
     Pad,
     Expand,
     /// Makes a value of parameters alone, or of an operand's type.
@@ -102,6 +106,8 @@ enum Class {
     Recurrent(&'static [usize]),
     /// Scales belong to a dimension.
     Scaled,
+    /// Images and the positions at which they are sampled.
+    Sampled,
     Attention,
     /// Rows of the first operand with rows of the second, `[n, …]` and `[m, …]` to `[n, m]`.
     Pairs,
@@ -151,6 +157,8 @@ pub(super) fn apply(call: &Call<'_>) -> Found {
         Class::Gather => moves::gather(call),
         Class::GatherElements => moves::gather_elements(call),
         Class::GatherNd => moves::gather_nd(call),
+        Class::ScatterElements => moves::scatter_elements(call),
+        Class::ScatterNd => moves::scatter_nd(call),
         Class::Pad => moves::pad(call),
         Class::Expand => moves::expand(call),
         Class::Made => Ok(smallvec![Spread::Shared]),
@@ -159,6 +167,7 @@ pub(super) fn apply(call: &Call<'_>) -> Found {
         Class::Pool => layers::pool(call),
         Class::Recurrent(states) => layers::recurrent(call, states),
         Class::Scaled => layers::scaled(call),
+        Class::Sampled => layers::sampled(call),
         Class::Attention => layers::attention(call),
         Class::Pairs => layers::pairs(call),
     }
@@ -179,6 +188,7 @@ fn class(spec: &OpSpec) -> Option<Class> {
             MlOp::SquaredDistances => Class::Pairs,
         }),
         Family::Quant => quant(QuantOp::from_index(spec.index)?),
+        Family::Image => (ImageOp::from_index(spec.index)? == ImageOp::GridSample).then_some(Class::Sampled),
         // Element-wise or without a rule.
         _ => None,
     }
@@ -230,9 +240,9 @@ fn create(op: CreateOp) -> Option<Class> {
 fn nn(op: NnOp) -> Option<Class> {
     Some(match op {
         NnOp::ReduceProd => Class::Reduce,
-        NnOp::Softmax | NnOp::LogSoftmax => Class::Over(0),
+        NnOp::Softmax | NnOp::LogSoftmax | NnOp::CumSum => Class::Over(0),
         NnOp::LayerNormalization => Class::Norm(0),
-        NnOp::BatchNormalization | NnOp::Conv => Class::Images,
+        NnOp::BatchNormalization | NnOp::Conv | NnOp::ConvTranspose => Class::Images,
         NnOp::MaxPool | NnOp::AveragePool => Class::Pool,
         NnOp::Rnn => Class::Recurrent(&[2, 3]),
         NnOp::Gru => Class::Recurrent(&[2, 4]),
@@ -258,8 +268,10 @@ fn llm(op: LlmOp) -> Option<Class> {
 fn index(op: IndexOp) -> Option<Class> {
     Some(match op {
         IndexOp::ArgMax | IndexOp::ArgMin => Class::Over(0),
-        // The host computes them, for which the extents are numbers.
-        IndexOp::TopK | IndexOp::ScatterElements | IndexOp::ScatterNd => return None,
+        // Behind how many, the dimension is the first option.
+        IndexOp::TopK => Class::Over(1),
+        IndexOp::ScatterElements => Class::ScatterElements,
+        IndexOp::ScatterNd => Class::ScatterNd,
     })
 }
 

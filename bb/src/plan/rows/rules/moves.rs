@@ -197,6 +197,30 @@ pub(super) fn gather_nd(call: &Call<'_>) -> Found {
     }
 }
 
+/// As for [`gather_elements`]; what is written is where the indices are.
+pub(super) fn scatter_elements(call: &Call<'_>) -> Found {
+    let (rows, shape) = call.rows_of(0)?;
+    let alike = (1..3).all(|at| matches!(call.rows_of(at), Ok((other, _)) if other == rows));
+    if !alike {
+        return Err(Mixes::Places);
+    }
+    if call.axis(0, shape.len())? == rows.axis { Err(Mixes::Position) } else { one(rows) }
+}
+
+/// Rows are in the slices, behind the dimensions that the tuples index, and in those of the updates.
+pub(super) fn scatter_nd(call: &Call<'_>) -> Found {
+    let (rows, _) = call.rows_of(0)?;
+    let (Spread::Shared, places) = call.operand(1)? else { return Err(Mixes::Position) };
+    let Some((tuple, tuples)) = places.split_last() else { return Err(Mixes::Unknown) };
+    if rows.axis < *tuple {
+        return Err(Mixes::Position);
+    }
+    match call.operand(2)?.0 {
+        Spread::Rows(updates) if updates == rows.along(tuples.len() + rows.axis - tuple) => one(rows),
+        _ => Err(Mixes::Places),
+    }
+}
+
 pub(super) fn pad(call: &Call<'_>) -> Found {
     let (rows, shape) = call.rows_of(0)?;
     call.rest_is_shared(1)?;
