@@ -15,12 +15,24 @@ static LIVE: AtomicUsize = AtomicUsize::new(0);
 /// The most bytes that were allocated at a time, those of refused allocations included.
 static PEAK: AtomicUsize = AtomicUsize::new(0);
 
+/// The most bytes that were allocated at a time.
+static GRANTED: AtomicUsize = AtomicUsize::new(0);
+
 /// Calls a function, and returns how many bytes it had allocated at a time, those of refused allocations included.
 pub fn watched<R>(f: impl FnOnce() -> R) -> (R, usize) {
+    peak_of(&PEAK, f)
+}
+
+/// Calls a function, and returns how many bytes it had allocated at a time. It may ask for more, and do without.
+pub fn granted<R>(f: impl FnOnce() -> R) -> (R, usize) {
+    peak_of(&GRANTED, f)
+}
+
+fn peak_of<R>(peak: &AtomicUsize, f: impl FnOnce() -> R) -> (R, usize) {
     let before = LIVE.load(Ordering::Relaxed);
-    PEAK.store(before, Ordering::Relaxed);
+    peak.store(before, Ordering::Relaxed);
     let result = f();
-    (result, PEAK.load(Ordering::Relaxed).saturating_sub(before))
+    (result, peak.load(Ordering::Relaxed).saturating_sub(before))
 }
 
 /// Counts allocations, and refuses those of [`MOST`] bytes and more.
@@ -33,7 +45,8 @@ fn refused(size: usize) -> bool {
     if size >= MOST {
         return true;
     }
-    LIVE.fetch_add(size, Ordering::Relaxed);
+    let live = LIVE.fetch_add(size, Ordering::Relaxed).saturating_add(size);
+    GRANTED.fetch_max(live, Ordering::Relaxed);
     false
 }
 
