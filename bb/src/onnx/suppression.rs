@@ -141,7 +141,7 @@ impl KeptBoxes {
             let x = Side::of(finite().map(|bounds| bounds.x), count);
             let y = Side::of(finite().map(|bounds| bounds.y), count);
             // There are not many more cells than boxes.
-            let times = ((x.cells as f64 * y.cells as f64 / count as f64).sqrt()).max(1.0);
+            let times = (x.cells as f64 * y.cells as f64 / count as f64).sqrt().max(1.0);
             let fewer = |cells: usize| ((cells as f64 / times) as usize).max(1);
             let x = Side::of(finite().map(|bounds| bounds.x), fewer(x.cells));
             let y = Side::of(finite().map(|bounds| bounds.y), (2 * count / x.cells).max(1));
