@@ -5,7 +5,7 @@
 
 use super::movement::strides;
 use crate::ext::{GridSampleOptions, Interpolation, Ops, SamplePadding, fail, math, open_results};
-use crate::{DataType, Error, Tensor};
+use crate::{DataType, Tensor};
 
 /// How values between elements are interpolated.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
