@@ -504,6 +504,7 @@ mod tests {
         let places: Vec<i64> = (0..grams.len() as i64).collect();
         let x = TensorData::new(&[row.len()], row).unwrap();
         let pool = TensorData::new(&[pool.len()], &pool).unwrap();
+        let shape = [grams.len()];
         let params = [
             Param::Data(std::borrow::Cow::Borrowed(&pool)),
             Param::Ints(starts.into()),
@@ -511,7 +512,7 @@ mod tests {
             Param::Floats(Vec::new().into()),
             Param::Ints(vec![least as i64, most as i64, skips as i64].into()),
             Param::Bool(true),
-            Param::Extents([grams.len()].as_slice().into()),
+            Param::Extents(shape.as_slice().into()),
         ];
         counted(&[Some(&x)], &params).unwrap()[0].as_slice::<f32>().unwrap().to_vec()
     }
