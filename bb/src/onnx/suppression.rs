@@ -319,7 +319,9 @@ mod tests {
             let mut kept = KeptBoxes::new(&candidates, usize::MAX).unwrap();
             ASKED.store(0, Ordering::Relaxed);
             bb_ir::pace::asked(
-                || drop(ASKED.fetch_add(1, Ordering::Relaxed)),
+                || {
+                    ASKED.fetch_add(1, Ordering::Relaxed);
+                },
                 || {
                     let mut pace = Pace::new();
                     for bounds in boxes {
