@@ -46,10 +46,15 @@ pub(super) fn check(node: &Node, operators: Operators) -> Result<(), Error> {
             let decoder = subgraph(node, "decoder")?;
             at_least("decoder", "inputs", decoder.inputs.len(), 2)?;
             at_least("decoder", "outputs", decoder.outputs.len(), 1)?;
-            if node.attributes.int("model_type")?.unwrap_or(0) != 0 {
+            let speech = kind == Search::Speech;
+            if node.attributes.int("model_type")?.unwrap_or(i64::from(speech)) != 0 {
                 at_least("encoder", "inputs", subgraph(node, "encoder")?.inputs.len(), 2)?;
             }
-            let results = if kind == Search::Beams { 3 } else { 2 };
+            let results = match kind {
+                Search::Speech => 5,
+                Search::Beams => 3,
+                Search::Greedy | Search::Sampling => 2,
+            };
             at_most(node, results)
         }
     }

@@ -30,6 +30,15 @@ pub enum Search {
     Greedy,
     /// It draws a token.
     Sampling,
+    /// It follows the most probable sequences of what is spoken.
+    Speech,
+}
+
+impl Search {
+    /// Tells whether the most probable sequences are followed.
+    pub const fn follows_beams(self) -> bool {
+        matches!(self, Search::Beams | Search::Speech)
+    }
 }
 
 /// What tells the types of an operator's results.

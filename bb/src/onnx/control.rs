@@ -14,5 +14,6 @@ operators! {
         BeamSearch => ControlFlow(ControlFlow::Search(Search::Beams)), infer: Rule::ControlFlow(ControlFlow::Search(Search::Beams));
         GreedySearch => ControlFlow(ControlFlow::Search(Search::Greedy)), infer: Rule::ControlFlow(ControlFlow::Search(Search::Greedy));
         Sampling => ControlFlow(ControlFlow::Search(Search::Sampling)), infer: Rule::ControlFlow(ControlFlow::Search(Search::Sampling));
+        WhisperBeamSearch => ControlFlow(ControlFlow::Search(Search::Speech)), infer: Rule::ControlFlow(ControlFlow::Search(Search::Speech));
     }
 }

@@ -23,7 +23,7 @@ operators! {
 
 /// `CausalConvWithState`: each channel by a filter of its own, over what came before and what comes.
 pub(super) fn causal_conv<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {
-    let c = convolved(on, call, call.input(0)?, call.optional(3), 1)?;
+    let c = convolved(on, call, PLACES, call.input(0)?, call.optional(3), 1)?;
     let state = c.state(on, c.steps)?;
     Ok(smallvec![Some(c.y), Some(state)])
 }
@@ -44,7 +44,7 @@ pub(super) fn causal_conv_of_runtime<B: Ops + ?Sized>(on: &B, call: &Call<'_, B:
     let (x, past) = (call.input(0)?, call.optional(3));
     let past = past.map(|past| latest(on, past, window)).transpose()?;
     if !call.flag("channels_last", false)? {
-        let c = convolved(on, call, x, past.as_ref(), dilation)?;
+        let c = convolved(on, call, PLACES, x, past.as_ref(), dilation)?;
         let state = windowed(on, window, c.steps, |step| c.state(on, step))?;
         return Ok(smallvec![Some(c.y), Some(state)]);
     }
@@ -64,7 +64,7 @@ pub(super) fn causal_conv_of_runtime<B: Ops + ?Sized>(on: &B, call: &Call<'_, B:
         on.reshape_to(&on.transpose(y, &[0, 2, 1])?, &shape)
     };
     let past = past.as_ref().map(second).transpose()?;
-    let c = convolved(on, call, &second(x)?, past.as_ref(), dilation)?;
+    let c = convolved(on, call, PLACES, &second(x)?, past.as_ref(), dilation)?;
     let state = windowed(on, window, c.steps, |step| last(&c.state(on, step)?))?;
     Ok(smallvec![Some(last(&c.y)?), Some(state)])
 }
@@ -108,26 +108,30 @@ fn windowed<B: Ops + ?Sized>(
 }
 
 /// A convolution over a sequence and what came before.
-struct Convolved<T> {
-    y: T,
+pub(super) struct Convolved<T> {
+    pub(super) y: T,
     /// What came before, and the sequence.
     all: T,
     /// How much of what came before each step reads.
     before: usize,
-    steps: usize,
+    pub(super) steps: usize,
 }
 
 impl<T: Tensor> Convolved<T> {
     /// What the next step needs behind so many steps.
-    fn state<B: Ops<Tensor = T> + ?Sized>(&self, on: &B, steps: usize) -> Result<T, B::Error> {
+    pub(super) fn state<B: Ops<Tensor = T> + ?Sized>(&self, on: &B, steps: usize) -> Result<T, B::Error> {
         on.slice(&self.all, &[steps as i64], &[(steps + self.before) as i64], &[2], &[])
     }
 }
 
-/// Convolves a sequence with what came before.
-fn convolved<B: Ops + ?Sized>(
+/// The operands of `CausalConvWithState` that are the bias and what came before.
+const PLACES: [usize; 2] = [2, 3];
+
+/// Convolves a sequence with what came before. The bias and what came before are operands at these places.
+pub(super) fn convolved<B: Ops + ?Sized>(
     on: &B,
     call: &Call<'_, B::Tensor>,
+    [bias, before_at]: [usize; 2],
     x: &B::Tensor,
     past: Option<&B::Tensor>,
     dilation: i64,
@@ -152,7 +156,7 @@ fn convolved<B: Ops + ?Sized>(
     let past = match past {
         Some(past) if past.shape().last() != Some(&before) => {
             let problem = format!("has the shape {:?}, expected {before} steps", past.shape());
-            return Err(call.wrong(NodePart::Operand(3), problem).into());
+            return Err(call.wrong(NodePart::Operand(before_at), problem).into());
         }
         Some(past) => past.clone(),
         None => on.zeros(&[batch, channels, before], x.dtype())?,
@@ -160,7 +164,7 @@ fn convolved<B: Ops + ?Sized>(
     let all = on.concat(&[&past, x], 2)?;
     let dilations = [dilation];
     let options = ConvOptions { group: channels as i64, dilations: &dilations, ..Default::default() };
-    let mut y = on.conv(&all, filters, call.optional(2), options)?;
+    let mut y = on.conv(&all, filters, call.optional(bias), options)?;
     if swish {
         y = math::widened(on, &y, DataType::F32, |y| on.swish(y, 1.0))?;
     }

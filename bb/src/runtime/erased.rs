@@ -62,7 +62,8 @@ pub trait BackendRuntime: OfferedServices + Any {
     /// # Errors
     ///
     /// [`Error::ForeignTensor`] if an operand belongs to another instance; [`Error::Operand`], [`Error::Surplus`] or
-    /// [`Error::Ir`] if operands or parameters do not match the row; the operation's own errors.
+    /// [`Error::Ir`] if operands or parameters do not match the row; the operation's own errors. An error of a backend
+    /// wraps all but the first ([`wrapped`](Self::wrapped) finds it behind [`Error::Kernel`]).
     fn dispatch_atomic(
         &self,
         op: &'static OpSpec,

@@ -2,6 +2,7 @@
 //!
 //! Each backend that a test here declares is in the list of linked backends of this whole program.
 
+mod application;
 mod attributes;
 mod carriers;
 mod graphs;

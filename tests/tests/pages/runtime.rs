@@ -17,39 +17,23 @@ What ONNX Runtime 1.32 runs on the CPU, and ONNX has not, or not in these versio
 
 ";
 
-const DECODERS: &str =
-    "a whole search, experts that a router chooses, or a cache shared between calls: not implemented";
-const PACKED: &str =
-    "tokens of several sequences in one tensor, with states for a speculative decoder: not implemented";
+const PACKED: &str = "packs the sequences of an engine that serves, with states for a speculative decoder; no exporter writes it";
 const BYTES: &str =
     "the bytes of its weights are what ONNX Runtime's kernels pack; its schema does not define them";
 const INTERNAL: &str = "its schema says no more than that it is for internal use";
 
 /// Why operators do not run. A reason of one that runs since is not read.
 const REASONS: &[(&str, &str)] = &[
-    ("AttnLSTM", "a recurrent layer with attention to a memory in each step: not implemented"),
-    ("BeamSearch", DECODERS),
-    ("DecoderMaskedMultiHeadAttention", DECODERS),
+    (
+        "AttnLSTM",
+        "a layer with attention to a memory in each step, of a converter for CNTK; no exporter writes it",
+    ),
     ("GatedDeltaNet", PACKED),
     ("GatherPacked", BYTES),
-    ("GreedySearch", DECODERS),
     ("MatMulFpQ4", BYTES),
     ("MaxpoolWithMask", INTERNAL),
-    ("MoE", DECODERS),
-    ("QMoE", DECODERS),
-    ("Sampling", DECODERS),
-    (
-        "SparseAttention",
-        "attention to blocks that a sparse layout chooses, in a shared cache: not implemented",
-    ),
     ("SparseToDenseMatMul", "an operand is a sparse tensor, which no value of `bb` is"),
-    ("VarlenCausalConvWithState", PACKED),
     ("VarlenNGramHashMapping", PACKED),
-    ("WhisperBeamSearch", DECODERS),
-    (
-        "WordConvEmbedding",
-        "a convolution over the letters of each word, whose lengths its elements tell: not implemented",
-    ),
     ("ShrunkenGather", "for training: `Gather` serves models"),
     ("ATen", "calls a function of PyTorch by its name"),
 ];

@@ -1,4 +1,5 @@
-"""Vectors of Attention, FlexAttention, RotaryEmbedding, LinearAttention, CausalConvWithState and SwiGLU, by ONNX's evaluator.
+"""Vectors of Attention, FlexAttention, RotaryEmbedding, LinearAttention, CausalConvWithState and SwiGLU, by ONNX's evaluator, and of
+SparseAttention, by ONNX Runtime.
 
 The products that `qk_matmul_output_mode` 0 asks for are those before `softcap`; ONNX's evaluator gives those after it.
 """
@@ -134,4 +135,88 @@ for t in [np.float16, bfloat16, np.float32, np.float64]:
         y = (wide / (1 + np.exp(-alpha * wide)) * b.astype(np.float64)).astype(t)
         f.add(f"swiglu_{short(t)}_{alpha}", "SwiGLU", {"a": a, "b": b}, attributes={"alpha": alpha}, expected=y, **near(t))
 f.add("swiglu_no_broadcast", "SwiGLU", {"a": random(2, 3), "b": random(3)}, fails=True)
+
+# SparseAttention: ONNX Runtime's kernel wants the caches of operands and results to be one buffer each.
+def bound(node, given):
+    """Runs a node on ONNX Runtime, whose caches are changed in place."""
+    import onnxruntime
+
+    ports = [helper.make_tensor_value_info(k, helper.np_dtype_to_tensor_dtype(v.dtype), v.shape) for k, v in given.items()]
+    made = [helper.make_tensor_value_info(o, TensorProto.FLOAT, None) for o in node.output]
+    versions = [helper.make_opsetid("", 17), helper.make_opsetid("com.microsoft", 1)]
+    model = helper.make_model(helper.make_graph([node], "g", ports, made), opset_imports=versions, ir_version=10)
+    session = onnxruntime.InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"])
+    values = {k: onnxruntime.OrtValue.ortvalue_from_numpy(np.array(v)) for k, v in given.items()}
+    binding = session.io_binding()
+    for k, v in values.items():
+        binding.bind_ortvalue_input(k, v)
+    binding.bind_output(node.output[0])
+    for output, cache in zip(node.output[1:], ["past_k", "past_v"]):
+        binding.bind_ortvalue_output(output, values[cache])
+    session.run_with_iobinding(binding)
+    return [np.array(x.numpy()) for x in binding.get_outputs()]
+
+
+def compressed(masks):
+    """Blocks of layouts, as the ends of rows and the columns."""
+    rows = [np.concatenate([[0], np.cumsum(m.sum(-1))]) for m in masks]
+    columns = [np.nonzero(m)[1] for m in masks]
+    width = max(map(len, columns))
+    return np.array(rows, np.int32), np.array([np.concatenate([c, np.full(width - len(c), -1)]) for c in columns], np.int32)
+
+
+BLOCKS = [np.tril(np.ones((3, 3), int)), np.array([[1, 0, 0], [1, 1, 0], [0, 1, 1]]), np.array([[1, 0, 0], [0, 1, 0], [1, 0, 1]])]
+
+
+def chosen(x, totals, layouts, group, size=16, block=16):
+    """One new position, as the schema defines it: ONNX Runtime's kernel reads beyond the end of a sequence that is shorter than others."""
+    keys, values, y = x["past_k"].copy(), x["past_v"].copy(), np.zeros_like(x["q"])
+    for at, total in enumerate(totals):
+        for cache, new in [(keys, x["k"]), (values, x["v"])]:
+            cache[at, :, total - 1] = new[at, 0].reshape(-1, size)
+        for head, q in enumerate(x["q"][at, 0].reshape(-1, size)):
+            seen = [j for j in range(total) if BLOCKS[head % layouts][(total - 1) // block][j // block]]
+            weights = np.exp(keys[at, head // group, seen] @ q / np.sqrt(size))
+            y[at, 0, head * size:(head + 1) * size] = weights / weights.sum() @ values[at, head // group, seen]
+    return [y, keys, values]
+
+
+def sparse_attention(name, totals, new, layouts=2, heads=4, shared=2, rotary=False, packed=False, defined=False, change=None, **attributes):
+    size, block, batch = 16, 16, len(totals)
+    room, total = 3 * block, max(totals)
+    rows, columns = compressed(BLOCKS[:layouts])
+    x = {"q": random(batch, new, heads * size), "k": random(batch, new, shared * size), "v": random(batch, new, shared * size)}
+    if packed:
+        x = {"q": np.concatenate(list(x.values()), -1), "k": None, "v": None}
+    x |= {"past_k": np.zeros((batch, shared, room, size), np.float32), "past_v": np.zeros((batch, shared, room, size), np.float32)}
+    for at, own in enumerate(totals):
+        for cache in ["past_k", "past_v"]:
+            x[cache][at, :, :own - new] = random(shared, own - new, size)
+    x |= {"rows": rows, "columns": columns, "total": np.array([total], np.int32), "totals": np.array(totals, np.int32)}
+    if rotary:
+        angles = rng.uniform(-3, 3, (room, size // 2)).astype(np.float32)
+        x |= {"cos": np.cos(angles), "sin": np.sin(angles)}
+    x |= change or {}
+    attributes = {"num_heads": heads, "kv_num_heads": shared, "sparse_block_size": block, "do_rotary": int(rotary)} | attributes
+    node = helper.make_node("SparseAttention", [k if v is not None else "" for k, v in x.items()], ["y", "new_k", "new_v"],
+                            domain="com.microsoft", **attributes)
+    given = {k: v for k, v in x.items() if v is not None}
+    how = {"fails": True} if change else {"expected": chosen(x, totals, layouts, heads // shared) if defined else bound(node, given)}
+    how |= {"relative": 1e-4, "absolute": 1e-5}
+    f.add(f"sparse_{name}", [node], given, outputs=["y", "new_k", "new_v"], opset=17, opsets={"com.microsoft": 1}, **how)
+
+
+sparse_attention("first", [40, 40], 40, heads=2, shared=1)
+sparse_attention("first_one", [37], 37, layouts=1)
+sparse_attention("first_scaled", [33], 33, layouts=3, heads=3, shared=1, scale=0.5)
+sparse_attention("next", [41, 41], 1)
+sparse_attention("next_of_unequal_lengths", [41, 38], 1, defined=True)
+sparse_attention("next_three", [47, 47], 1, layouts=3, heads=3, shared=1)
+sparse_attention("rotary", [34, 34], 34, heads=2, shared=1, rotary=True)
+sparse_attention("rotary_neighbours", [34], 34, rotary=True, rotary_interleaved=1)
+sparse_attention("rotary_next", [41, 41], 1, rotary=True)
+sparse_attention("packed", [36], 36, heads=2, shared=1, rotary=True, packed=True)
+sparse_attention("refuses_layouts_that_do_not_fit", [20], 20, layouts=3, change={"total": np.array([20], np.int32)})
+sparse_attention("refuses_more_than_there_is_room_for", [20], 20, change={"total": np.array([49], np.int32)})
+sparse_attention("refuses_rows_beyond_the_columns", [20], 20, change={"rows": np.array([[0, 1, 3, 99], [0, 1, 99, 99]], np.int32)})
 f.write()

@@ -1,4 +1,5 @@
 """MoE and QMoE of `com.microsoft`: computed by ONNX Runtime; what its CPU kernels do not take, by NumPy as the schemas define it."""
+import ml_dtypes
 import numpy as np
 
 from family import Family, bfloat16, tensor
@@ -206,5 +207,43 @@ q_moe("q_moe_weights_of_the_router_normalised", 4, 16, False, weights=np.abs(ran
 q_moe("q_moe_third", 4, 16, True, "silu", third=True, expected={})
 q_moe("q_moe_third_one_token", 8, 0, False, "swiglu", third=True, tokens=1, swiglu_fusion=0, expected={})
 q_moe("q_moe_bits_of_the_second", 4, 16, True, bits2=8, expected={})
-q_moe("q_moe_refuses_floats", 4, 16, False, quant_type="fp4", expected="ort") if False else None
+
+
+def q_moe_floats(name, block, activation="relu", tokens=3, third=False, router=None, **how):
+    """Weights that are floats of 8 bits, with a scale for each square block or for each expert, as the schema defines them."""
+    out = 2 * IQ if activation == "swiglu" and not third else IQ
+
+    def layer(outer, inner):
+        w = random(E, outer, inner).astype(ml_dtypes.float8_e4m3fn)
+        if not block:
+            s = (rng.random(E) + 0.5).astype(np.float32)
+            return w, s, w.astype(np.float32) * s[:, None, None]
+        s = (rng.random((E, -(-outer // block), -(-inner // block))) + 0.5).astype(np.float32)
+        return w, s, w.astype(np.float32) * np.repeat(np.repeat(s, block, 1), block, 2)[:, :outer, :inner]
+
+    (q1, s1, d1), (q2, s2, d2) = layer(out, HQ), layer(HQ, IQ)
+    q3, s3, d3 = layer(IQ, HQ) if third else (None, None, None)
+    places = {"s1": s1, "s2": s2, "s3": s3, "g1": None, "g2": None} if block else {"s1": None, "s2": None, "s3": None, "g1": s1, "g2": s2}
+    inputs = {"x": random(tokens, HQ), "router": random(tokens, E), "q1": q1, "s1": places["s1"], "b1": random(E, out), "q2": q2,
+              "s2": places["s2"], "b2": random(E, HQ), "q3": q3, "s3": places["s3"], "b3": None, "z1": None, "z2": None, "z3": None,
+              "weights": None, "g1": places["g1"], "g2": places["g2"]}
+    chosen, own = routed(inputs["router"], 2, True)
+    expected = mixture(inputs["x"], chosen, own, d1, inputs["b1"], d2, inputs["b2"], d3, activation=activation, **how)
+    attributes = {"k": 2, "activation_type": activation, "quant_type": "fp8"} | ({"block_size": block} if block else {})
+    attributes |= {"swiglu_fusion": how.get("fusion", 0 if third else 1)} if activation == "swiglu" else {}
+    add(name, "QMoE", inputs, attributes, expected=expected, relative=1e-3, absolute=1e-3)
+    return inputs, attributes
+
+
+for block in [0, 8, 12]:
+    q_moe_floats(f"q_moe_fp8_{block}", block)
+    q_moe_floats(f"q_moe_fp8_{block}_one_token", block, tokens=1, activation="silu")
+q_moe_floats("q_moe_fp8_swiglu", 8, "swiglu")
+q_moe_floats("q_moe_fp8_third", 12, "swiglu", third=True)
+inputs, attributes = q_moe_floats("q_moe_fp8_to_refuse", 8)
+for name, change, more in [
+    ("integers", {"q1": np.zeros((E, IQ, HQ), np.uint8)}, {}), ("scales_of_other_blocks", {"s1": inputs["s1"][:, :1]}, {}),
+    ("no_scales", {"s2": None}, {}), ("zero_points", {"z1": np.zeros((E, IQ, 1), np.uint8)}, {}), ("floats_of_4_bits", {}, {"quant_type": "fp4"}),
+]:
+    add(f"refuses_q_moe_{name}", "QMoE", inputs | change, attributes | more, fails=True)
 f.write()

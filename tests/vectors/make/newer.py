@@ -189,4 +189,24 @@ for window in (1, 2, 5):
     operands = {"q": q, "k": k, "v": v, "past": random(window, 2, 2, 2, 3), "decay": decay, "rate": rate}
     add(f"linear_attention_window_{window}", "LinearAttention", operands, heads | {"state_window": window}, outputs=2,
         expected=attended(*operands.values()))
+
+# Sequences of several requests, one behind another.
+def varlen(name, ends, kernel=3, dilation=1, bias=True, capacity=0, counts=None, change=None, **attributes):
+    channels, batch = 4, len(ends)
+    x = {"x": random(ends[-1], channels), "w": random(channels, 1, kernel), "ends": np.array([0, *ends], np.int32),
+         "b": random(channels) if bias else None, "state": random(batch, channels, (kernel - 1) * dilation),
+         "counts": None if counts is None else np.array(counts, np.int32)}
+    attributes |= ({"dilation": dilation} if dilation > 1 else {}) | ({"state_update_capacity": capacity} if capacity else {})
+    how = {"fails": True} if change else {}
+    add(f"varlen_{name}", "VarlenCausalConvWithState", x | (change or {}), attributes, outputs=3 if capacity else 2, **how)
+
+
+varlen("causal_conv", [3, 4, 9])
+varlen("causal_conv_one", [5], bias=False, activation="silu")
+varlen("causal_conv_dilated", [2, 8], dilation=2, activation="swish")
+varlen("causal_conv_captured", [3, 4, 9], capacity=4, counts=[2, 3, 9])
+varlen("causal_conv_captured_none", [3, 4], kernel=2, capacity=2, counts=[0, -1])
+varlen("causal_conv_of_falling_ends", [3, 9], change={"ends": np.array([0, 5, 3], np.int32)})
+varlen("causal_conv_of_too_few_states", [3, 9], change={"state": random(1, 4, 2)})
+varlen("causal_conv_without_counts", [3, 9], capacity=2, change={"counts": None})
 f.write()

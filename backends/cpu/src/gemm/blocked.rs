@@ -205,6 +205,23 @@ pub(crate) unsafe fn packed<T: Compute>(
     }
 }
 
+/// Returns into how many parts of at most `most` rows so many rows are cut.
+#[inline(always)]
+fn parts_of(rows: usize, most: usize) -> usize {
+    // A division takes as long as a few rows of a tile, and most products of few rows have one part.
+    if rows <= most { 1 } else { rows.div_ceil(most) }
+}
+
+/// Returns the first of the rows that belongs to a part; parts have nearly equal heights.
+#[inline(always)]
+fn edge(rows: usize, part: usize, parts: usize) -> usize {
+    match part {
+        0 => 0,
+        part if part == parts => rows,
+        part => rows * part / parts,
+    }
+}
+
 /// The right operand in the layout that tiles read; distances are in elements.
 #[derive(Clone, Copy)]
 pub(super) struct Right<T> {
@@ -232,12 +249,12 @@ impl<T: Compute> Block<'_, T> {
     /// Returns the number of slices into which the rows are cut. Slices have nearly equal heights, so that each is high
     /// enough to hide the latency of its sums.
     fn slices(&self) -> usize {
-        self.rows.div_ceil(self.kernels.wide.len())
+        parts_of(self.rows, self.kernels.wide.len().max(1))
     }
 
     /// Returns the first row of a slice.
     fn edge(&self, slice: usize) -> usize {
-        self.rows * slice / self.slices()
+        edge(self.rows, slice, self.slices())
     }
 
     /// # Safety
@@ -289,18 +306,20 @@ impl<T: Compute> Block<'_, T> {
         let Kernels { lanes, large, flat, wide, narrow, .. } = *self.kernels;
         let mut first = 0;
         while first < self.columns {
-            let (tiles, vectors) = match (self.columns - first).div_ceil(lanes) {
-                1 => (narrow, 1),
-                vectors if large == 4 && vectors >= 4 => (flat, 4),
+            let (tiles, vectors) = match self.columns - first {
+                rest if rest <= lanes => (narrow, 1),
+                rest if large == 4 && rest > 3 * lanes => (flat, 4),
                 _ => (wide, 2),
             };
             let width = (vectors * lanes).min(self.columns - first);
+            let (panel, column) =
+                if first < right.width { (0, first) } else { (first / right.width, first % right.width) };
             for slice in 0..self.slices() {
                 let (from, a) = (self.edge(slice), left(slice));
                 let rows = self.edge(slice + 1) - from;
-                let parts = rows.div_ceil(tiles.len().max(1));
+                let parts = parts_of(rows, tiles.len().max(1));
                 for part in 0..parts {
-                    let (top, end) = (rows * part / parts, rows * (part + 1) / parts);
+                    let (top, end) = (edge(rows, part, parts), edge(rows, part + 1, parts));
                     let Some(tile) = (end - top).checked_sub(1).and_then(|i| tiles.get(i)) else { continue };
                     // SAFETY: the operands cover the tile, which is in `c`.
                     unsafe {
@@ -309,7 +328,7 @@ impl<T: Compute> Block<'_, T> {
                             a: a.at_row(top).ptr,
                             a_row: a.row,
                             a_col: a.col,
-                            b: right.ptr.add(first / right.width * right.panel + first % right.width),
+                            b: right.ptr.add(panel * right.panel + column),
                             b_row: right.row,
                             last: width - (vectors - 1) * lanes,
                             c: c.add((from + top) * c_row + first),

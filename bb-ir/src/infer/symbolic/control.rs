@@ -71,18 +71,24 @@ fn alone(node: &mut Node, facts: &Facts, work: &mut Work<'_, '_>) -> Result<(), 
 fn searched(kind: Search, at: At<'_>) -> Option<Body> {
     let batch = at.dims(0).and_then(<[Dim]>::first).cloned().unwrap_or(Dim::Unknown);
     let length = at.extent(1);
-    if kind != Search::Beams {
+    if !kind.follows_beams() {
         let tokens = tensor(Some(DataType::I32), Some(vec![batch.clone(), length]));
         return Body::of(vec![tokens, tensor(Some(DataType::F32), Some(vec![batch, Dim::Unknown]))]);
     }
     let halves = [5, 6].iter().any(|input| at.dtype(*input) == Some(DataType::F16));
     let float = Some(if halves { DataType::F16 } else { DataType::F32 });
     let (beams, returned) = (at.extent(3), at.extent(4));
-    Body::of(vec![
+    let mut results = vec![
         tensor(Some(DataType::I32), Some(vec![batch.clone(), returned.clone(), length])),
         tensor(float, Some(vec![batch.clone(), returned])),
-        tensor(float, Some(vec![Dim::Unknown, batch, beams, Dim::Unknown])),
-    ])
+        tensor(float, Some(vec![Dim::Unknown, batch.clone(), beams, Dim::Unknown])),
+    ];
+    if kind == Search::Speech {
+        // What attention to the sound weighs, and how probable it is that nobody speaks.
+        results.push(tensor(Some(DataType::F32), None));
+        results.push(tensor(float, Some(vec![batch])));
+    }
+    Body::of(results)
 }
 
 /// Infers a subgraph whose inputs have these types and, where known, contents; returns what its outputs are.

@@ -93,6 +93,15 @@ pub(in crate::onnx) fn causal_conv(at: At<'_>) -> Option<Types> {
     Some(vec![at.ty(0).clone(), tensor(at.dtype(0), state())])
 }
 
+/// `VarlenCausalConvWithState`: like the operand and the states, and of each sequence some tokens.
+pub(in crate::onnx) fn varlen_causal_conv(at: At<'_>) -> Option<Types> {
+    let updates = || {
+        let ([_, channels], [batch, _, _]) = (at.dims(0)?, at.dims(4)?) else { return None };
+        Some(vec![batch.clone(), extent(at.int("state_update_capacity", 0)?), channels.clone()])
+    };
+    Some(vec![at.ty(0).clone(), at.ty(4).clone(), tensor(at.dtype(0), updates())])
+}
+
 /// The extents of several states, if the node asks for more than the last.
 fn windowed(at: At<'_>, mut state: Vec<Dim>) -> Option<Vec<Dim>> {
     let window = at.int("state_window", 0)?;
@@ -298,6 +307,12 @@ pub(in crate::onnx) fn group_query(at: At<'_>) -> Option<Types> {
     let cache = |size: Option<Dim>| Some(vec![batch.clone(), extent(shared), total.clone(), size?]);
     let dtype = at.dtype(0);
     Some(vec![tensor(dtype, y), tensor(dtype, cache(keys)), tensor(dtype, cache(values))])
+}
+
+/// `SparseAttention` of ONNX Runtime: the caches keep their extents.
+pub(in crate::onnx) fn sparse(at: At<'_>) -> Option<Types> {
+    let y = group_query(at).and_then(|types| types.into_iter().next());
+    Some(vec![y.unwrap_or_else(|| tensor(at.dtype(0), None)), at.ty(3).clone(), at.ty(4).clone()])
 }
 
 /// Normalisation over the dimensions from an axis on: what is normal, the mean, and one over the deviation.

@@ -18,14 +18,14 @@ operators! {
 
 /// The extents of a call.
 #[derive(Debug, Clone, Copy)]
-struct Extents {
-    batch: usize,
+pub(super) struct Extents {
+    pub(super) batch: usize,
     /// The new positions of each sequence.
-    new: usize,
+    pub(super) new: usize,
     /// The positions that the cache has room for.
-    room: usize,
+    pub(super) room: usize,
     /// The positions of the longest sequence, with the new ones.
-    total: usize,
+    pub(super) total: usize,
 }
 
 /// `GroupQueryAttention`, without quantised caches.
@@ -70,13 +70,15 @@ pub(in crate::onnx) fn group_query_attention<B: Ops + ?Sized>(
     let e = Extents { batch, new, room, total };
     let before = before(on, call, e)?;
     let (q, k) = if call.flag("do_rotary", false)? {
-        (rotated(on, call, &q, &before, size)?, rotated(on, call, &k, &before, size)?)
+        let (tables, ids) = ([call.input(7)?, call.input(8)?], call.optional(9));
+        let turned = |x: &B::Tensor| rotated(on, call, tables, ids, x, &before, size);
+        (turned(&q)?, turned(&k)?)
     } else {
         (q, k)
     };
     let (k, v) = match past {
         Some((old_k, old_v)) => {
-            (cached(on, call, old_k, &k, e, &before)?, cached(on, call, old_v, &v, e, &before)?)
+            (cached(on, call, 6, old_k, &k, e, &before)?, cached(on, call, 6, old_v, &v, e, &before)?)
         }
         None => (k, v),
     };
@@ -120,7 +122,7 @@ fn nothing_behind<B: Ops + ?Sized>(on: &B, x: &B::Tensor) -> Result<B::Tensor, B
 }
 
 /// Reads a number of heads.
-fn count<T>(call: &Call<'_, T>, name: &str) -> Result<usize, Error> {
+pub(super) fn count<T>(call: &Call<'_, T>, name: &str) -> Result<usize, Error> {
     let count = call.int(name)?;
     usize::try_from(count)
         .ok()
@@ -129,7 +131,7 @@ fn count<T>(call: &Call<'_, T>, name: &str) -> Result<usize, Error> {
 }
 
 /// Queries, keys and values by heads, which may come as one tensor.
-fn projections<B: Ops + ?Sized>(
+pub(super) fn projections<B: Ops + ?Sized>(
     on: &B,
     call: &Call<'_, B::Tensor>,
     heads: usize,
@@ -159,16 +161,17 @@ fn before<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>, e: Extents) -> Re
     on.add(&last, &on.host(&[], &[1 - e.new as i64])?)
 }
 
-/// Turns queries or keys by the angles of their positions.
-fn rotated<B: Ops + ?Sized>(
+/// Turns queries or keys by the angles of their positions, whose cosines and sines are in tables.
+pub(super) fn rotated<B: Ops + ?Sized>(
     on: &B,
     call: &Call<'_, B::Tensor>,
+    [cos, sin]: [&B::Tensor; 2],
+    ids: Option<&B::Tensor>,
     x: &B::Tensor,
     before: &B::Tensor,
     size: usize,
 ) -> Result<B::Tensor, B::Error> {
-    let (cos, sin) = (call.input(7)?, call.input(8)?);
-    let ids = match call.optional(9) {
+    let ids = match ids {
         Some(ids) => ids.clone(),
         None => on.add(before, &counted(on, &[x.shape().get(2).copied().unwrap_or(0)], 1)?)?,
     };
@@ -179,10 +182,11 @@ fn rotated<B: Ops + ?Sized>(
     on.rotate(x, &chosen(cos)?, &chosen(sin)?, options)
 }
 
-/// Puts the new positions into the cache, each sequence's after those that it has.
-fn cached<B: Ops + ?Sized>(
+/// Puts the new positions into the cache, each sequence's after those that it has. The operand at `at` tells how many there are.
+pub(super) fn cached<B: Ops + ?Sized>(
     on: &B,
     call: &Call<'_, B::Tensor>,
+    at: usize,
     old: &B::Tensor,
     new: &B::Tensor,
     e: Extents,
@@ -192,7 +196,7 @@ fn cached<B: Ops + ?Sized>(
     let first = e.total - e.new;
     if e.total > e.room + e.new {
         let problem = format!("is {}; the cache has {} positions and {} are new", e.total, e.room, e.new);
-        return Err(call.wrong(NodePart::Operand(6), problem).into());
+        return Err(call.wrong(NodePart::Operand(at), problem).into());
     }
     if e.batch == 1 || first == 0 {
         return match e.room > e.total {

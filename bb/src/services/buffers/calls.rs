@@ -69,6 +69,9 @@ impl Buffers {
                 return Err(Error::BufferFault(BufferFault::Output { index, expected, got }));
             }
         }
+        // An operand that is also a result would hold the memory that the result is copied into.
+        drop(operands);
+        drop(values);
         for (result, &id) in results.into_iter().zip(out) {
             self.set(id, result)?;
         }

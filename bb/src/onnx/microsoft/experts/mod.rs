@@ -6,6 +6,7 @@
 mod between;
 mod few_bits;
 mod layers;
+mod narrow_floats;
 
 use super::only;
 use crate::error::NodePart;
@@ -16,6 +17,7 @@ use crate::{Error, Tensor};
 use between::{Activation, Between};
 use few_bits::{bits, few_bits};
 use layers::{Experts, Layer};
+use narrow_floats::narrow_floats;
 
 operators! {
     "com.microsoft" {
@@ -199,7 +201,7 @@ fn fits<T: Tensor>(call: &Call<'_, T>, all: &Experts<T>, size: usize) -> Result<
     Ok(())
 }
 
-/// `QMoE`: the weights are integers of 2, 4 or 8 bits.
+/// `QMoE`: the weights are integers of 2, 4 or 8 bits, or floats of 8 bits.
 pub(in crate::onnx) fn q_moe<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {
     only(
         call,
@@ -224,32 +226,54 @@ pub(in crate::onnx) fn q_moe<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>
         ],
     )?;
     let quantised = call.text_or("quant_type", "int")?;
-    if quantised != "int" {
-        return Err(call.wrong("quant_type", format!("is `{quantised}`, expected `int`")).into());
-    }
-    if call.int_or("weights_prepacked", -1)? == 1 {
+    let floats = match quantised {
+        "int" => false,
+        "fp8" => true,
+        // The schema does not say in which order a byte has its two floats of 4 bits.
+        _ => {
+            return Err(call
+                .wrong("quant_type", format!("is `{quantised}`, expected `int` or `fp8`"))
+                .into());
+        }
+    };
+    if !floats && call.int_or("weights_prepacked", -1)? == 1 {
         return Err(call.wrong("weights_prepacked", "is not served: the order is one device's own").into());
     }
-    super::none_from(call, 15)?;
+    let by_expert = floats && narrow_floats::block(call)? == 0;
+    super::none_from(call, if by_expert { 17 } else { 15 })?;
     let between = Between::read(call)?;
     let (x, size, experts) = rows(on, call)?;
     let k = count(call, experts)?;
-    let second = call.input(5)?;
-    let bytes: usize = second.shape().iter().product();
-    let inner = bytes.saturating_mul(8)
-        / bits(call, "fc2_expert_weight_bits")? as usize
-        / experts.saturating_mul(size).max(1);
     let third = call.optional(8).is_some();
-    let all = Experts {
-        count: experts,
-        first: few_bits(on, call, [2, 11], "fc1_expert_weight_bits", experts, size)?,
-        second: few_bits(on, call, [5, 12], "fc2_expert_weight_bits", experts, inner)?,
-        third: match third {
-            true => Some(few_bits(on, call, [8, 13], "fc3_expert_weight_bits", experts, size)?),
-            false => None,
-        },
-        between,
+    let (first, second, third) = if floats {
+        if let Some(zeros) = (11..14).find(|&index| call.optional(index).is_some()) {
+            return Err(call.wrong(NodePart::Operand(zeros), "is given; floats have no zero points").into());
+        }
+        let layer = |at: usize, global: Option<usize>| {
+            narrow_floats(on, call, at, global.filter(|_| by_expert), experts)
+        };
+        (layer(2, Some(15))?, layer(5, Some(16))?, third.then(|| layer(8, None)).transpose()?)
+    } else {
+        let bytes: usize = call.input(5)?.shape().iter().product();
+        let inner = bytes.saturating_mul(8)
+            / bits(call, "fc2_expert_weight_bits")? as usize
+            / experts.saturating_mul(size).max(1);
+        let layer = |places: [usize; 2], own: &'static str, inner: usize| {
+            few_bits(on, call, places, own, experts, inner)
+        };
+        (
+            layer([2, 11], "fc1_expert_weight_bits", size)?,
+            layer([5, 12], "fc2_expert_weight_bits", inner)?,
+            third.then(|| layer([8, 13], "fc3_expert_weight_bits", size)).transpose()?,
+        )
     };
+    let all = Experts { count: experts, first, second, third, between };
+    for layer in [Some(&all.first), all.third.as_ref()] {
+        if let Some(layer) = layer.filter(|layer| layer.inner != size) {
+            let problem = format!("takes {} numbers of a token, which has {size}", layer.inner);
+            return Err(call.wrong(NodePart::other("the first or third layer"), problem).into());
+        }
+    }
     fits(call, &all, size)?;
     let router = call.input(1)?;
     let normalises = call.flag("normalize_routing_weights", false)?;

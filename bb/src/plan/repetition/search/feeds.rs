@@ -2,7 +2,8 @@
 //!
 //! A decoder of the kind of GPT-2 takes tokens, positions, a mask and a cache for each layer, `[2, rows, heads, length, size]`. One
 //! of the kind of T5 takes tokens, the mask of the encoder and maybe what the encoder made, then keys and values of each layer's own
-//! attention, and of its attention to the encoder. Both may take, behind the caches, how much of a cache is in use, how many
+//! attention, and of its attention to the encoder. One of the kind of Whisper takes no mask, because its encoder hears, and its
+//! encoder begins with the tokens that are given. All may take, behind the caches, how much of a cache is in use, how many
 //! sequences each element of the batch has, and which sequence's cache has each position.
 
 use super::beams::Chosen;
@@ -46,8 +47,8 @@ pub(super) struct Feeds<T> {
     encoder: Vec<Port>,
     /// How many results of the encoder go before its caches.
     before_caches: usize,
-    /// The inputs of the decoder before its caches.
-    leading: usize,
+    /// Whether the decoder takes what the encoder made.
+    hidden: bool,
     /// How many inputs of the decoder are caches that grow.
     growing: usize,
     /// The input of the decoder behind its caches.
@@ -68,6 +69,8 @@ pub(super) struct Feeds<T> {
     encoded: Vec<T>,
     /// The mask of the encoder, for each row.
     encoder_mask: Option<T>,
+    /// What the encoder hears.
+    sound: Option<T>,
     /// For each row and position the sequence of the same element whose cache has the position.
     origins: Vec<Vec<i32>>,
 }
@@ -79,6 +82,7 @@ impl<T: Tensor> Feeds<T> {
         node: &Node,
         prompt: &[Vec<i32>],
         mask: Option<Vec<Vec<i32>>>,
+        sound: Option<T>,
     ) -> Result<Feeds<T>, B::Error> {
         let graph = |name: &str| node.attributes.graph(name).map_err(Error::from);
         let missing = || how.wrong("decoder", "is missing");
@@ -86,10 +90,13 @@ impl<T: Tensor> Feeds<T> {
         let decoder = ports(body);
         let caches = body.outputs.len().saturating_sub(1);
         let named = |at: usize, name: &str| body.inputs.get(at).is_some_and(|id| body.name_of(*id) == name);
+        // The mask of what is heard is not given.
+        let given = if how.hears { 1 } else { 2 };
+        let hidden = how.encodes && named(given, "encoder_hidden_states");
         let (leading, behind) = match how.encodes {
             false => (3, 3 + caches),
             true => {
-                let leading = if named(2, "encoder_hidden_states") { 3 } else { 2 };
+                let leading = given + usize::from(hidden);
                 (leading, leading + 2 * caches)
             }
         };
@@ -105,9 +112,10 @@ impl<T: Tensor> Feeds<T> {
         if how.encodes {
             let body = graph("encoder")?.ok_or_else(missing)?;
             encoder = ports(body);
-            before_caches = if encoder.len() > 2 { 2 } else { 0 };
+            before_caches = if how.hears || encoder.len() > 2 { 2 } else { 0 };
             let expected = if before_caches > 0 { 2 + 2 * caches } else { caches };
-            if encoder.len() > 3 || body.outputs.len() != expected || (before_caches == 0 && leading == 3) {
+            let most = if how.hears { 2 } else { 3 };
+            if encoder.len() > most || body.outputs.len() != expected || (before_caches == 0 && hidden) {
                 let problem = format!(
                     "has {} inputs and {} results, which fit no decoder with {caches} caches",
                     encoder.len(),
@@ -152,7 +160,7 @@ impl<T: Tensor> Feeds<T> {
             decoder,
             encoder,
             before_caches,
-            leading,
+            hidden,
             growing: caches,
             behind,
             prompt: tokens,
@@ -161,6 +169,7 @@ impl<T: Tensor> Feeds<T> {
             past: Vec::new(),
             encoded: Vec::new(),
             encoder_mask: None,
+            sound,
             origins: Vec::new(),
         };
         if !how.encodes || new.before_caches == 0 {
@@ -175,7 +184,7 @@ impl<T: Tensor> Feeds<T> {
 
     /// Returns what is kept, in bytes.
     pub(super) fn bytes(&self) -> usize {
-        let tensors = self.past.iter().chain(&self.encoded).chain(&self.encoder_mask);
+        let tensors = self.past.iter().chain(&self.encoded).chain(&self.encoder_mask).chain(&self.sound);
         let held: usize = tensors.map(crate::plan::run_state::taken).fold(0, usize::saturating_add);
         let rows = self.prompt.iter().chain(&self.mask).chain(&self.origins);
         rows.map(|row| size_of_val(row.as_slice())).fold(held, usize::saturating_add)
@@ -252,6 +261,11 @@ impl<T: Tensor> Feeds<T> {
     ) -> Result<Round<T>, B::Error> {
         let mut given = Vec::new();
         let tensor = |x: &T| Item::Parts(OnnxValue::Tensor(x.clone()));
+        if let (Stage::Encoder, Some(sound)) = (self.stage, &self.sound) {
+            given.push(tensor(sound));
+            given.push(Self::ints(on, how, self.encoder.get(1), &self.prompt)?);
+            return Ok(Round { body: "encoder", given });
+        }
         if self.stage == Stage::Encoder {
             given.push(Self::ints(on, how, self.encoder.first(), &self.prompt)?);
             given.push(Self::ints(on, how, self.encoder.get(1), &self.mask)?);
@@ -272,7 +286,7 @@ impl<T: Tensor> Feeds<T> {
             };
             given.push(Self::ints(on, how, self.decoder.first(), &tokens)?);
             given.extend(self.encoder_mask.iter().map(tensor));
-            let hidden = self.leading - 2;
+            let hidden = usize::from(self.hidden);
             given.extend(self.encoded.iter().take(hidden).map(tensor));
             given.extend(self.past.iter().map(tensor));
             given.extend(self.encoded.iter().skip(hidden).map(tensor));
@@ -357,12 +371,14 @@ impl<T: Tensor> Feeds<T> {
         let index = TensorData::new(&[rows.len()], &rows).map_err(Error::from)?;
         let index = on.constant(&index)?;
         let spread = |x: &T| if how.beams == 1 { Ok(x.clone()) } else { on.gather(x, &index, 0) };
-        let mask = Self::ints(on, how, self.decoder.get(1), &self.mask)?;
-        self.encoder_mask = mask.tensor().map(spread).transpose()?;
+        if self.sound.take().is_none() {
+            let mask = Self::ints(on, how, self.decoder.get(1), &self.mask)?;
+            self.encoder_mask = mask.tensor().map(spread).transpose()?;
+        }
         let logits = if self.before_caches > 0 { results.next() } else { None };
         if self.before_caches > 0 {
             let hidden = results.next();
-            if self.leading == 3 {
+            if self.hidden {
                 self.encoded = hidden.iter().map(spread).collect::<Result<_, _>>()?;
             }
             let caches = results.by_ref().take(self.growing);

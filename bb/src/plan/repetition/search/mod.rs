@@ -1,4 +1,4 @@
-//! How searches run their subgraphs: `BeamSearch`, `GreedySearch` and `Sampling` of `com.microsoft`.
+//! How searches run their subgraphs: `BeamSearch`, `WhisperBeamSearch`, `GreedySearch` and `Sampling` of `com.microsoft`.
 //!
 //! A subgraph says for each sequence how probable each token is that may follow. The tokens are chosen on the host
 //! (`scores.rs`, `beams.rs`, `draw.rs`); what subgraphs keep of a sequence stays on the backend (`feeds.rs`).
@@ -10,6 +10,7 @@ mod draw;
 mod feeds;
 mod options;
 mod scores;
+mod speech;
 
 use super::Round;
 use crate::contract::check_value;
@@ -45,6 +46,8 @@ pub(super) struct Found<T> {
     random: Option<Mersenne>,
     /// The scores of all tokens, step by step, if they are wanted.
     scores: Vec<Vec<f32>>,
+    /// How probable silence is in each element of the batch, if that is wanted.
+    silence: Vec<f32>,
     vocabulary: usize,
     over: bool,
 }
@@ -57,22 +60,24 @@ impl<T: Tensor> Found<T> {
         operands: Vec<Option<Item<T>>>,
     ) -> Result<Found<T>, B::Error> {
         let (how, prompt) = SearchOptions::read(on, kind, node, &operands)?;
-        let Prompt { tokens, mask } = prompt;
+        let Prompt { tokens, mask, sound } = prompt;
         let mut sequences = Vec::new();
         for row in &tokens {
-            let first = if how.encodes { std::slice::from_ref(&how.start) } else { row };
+            let first =
+                if how.encodes && !how.hears { std::slice::from_ref(&how.start) } else { row.as_slice() };
             for _ in 0..how.beams {
                 let own = memory::copied(OP, first).map_err(Error::from)?;
                 memory::push(OP, &mut sequences, own).map_err(Error::from)?;
             }
         }
-        let feeds = Feeds::begin(on, &how, node, &tokens, mask)?;
-        let beams = (kind == Search::Beams).then(|| Beams::new(&how)).transpose()?;
+        let feeds = Feeds::begin(on, &how, node, &tokens, mask, sound)?;
+        let beams = kind.follows_beams().then(|| Beams::new(&how)).transpose()?;
         let random = (kind == Search::Sampling).then(|| Mersenne::new(how.draw.seed));
         let over = sequences.is_empty();
         let ended = vec![false; sequences.len()];
         let (scores, vocabulary) = (Vec::new(), how.vocabulary.unwrap_or(0));
-        Ok(Found { how, feeds, sequences, added: 0, beams, ended, random, scores, vocabulary, over })
+        let silence = Vec::new();
+        Ok(Found { how, feeds, sequences, added: 0, beams, ended, random, scores, silence, vocabulary, over })
     }
 
     /// Returns what is kept between two iterations.
@@ -107,6 +112,10 @@ impl<T: Tensor> Found<T> {
         let results = results.collect::<Result<Vec<T>, Error>>()?;
         let Some(logits) = self.feeds.absorb(on, &self.how, results)? else { return Ok(()) };
         let mut scores = self.read(on, &logits)?;
+        if let (0, Some(token)) = (self.added, self.how.silence) {
+            let token = usize::try_from(token).unwrap_or(usize::MAX);
+            self.silence = speech::probability(&scores, token, self.how.beams);
+        }
         let Some(chosen) = self.choose(&mut scores)? else {
             self.over = true;
             return Ok(());
@@ -174,6 +183,13 @@ impl<T: Tensor> Found<T> {
         }
         if self.how.presence.as_ref().is_some_and(|mask| mask.len() != vocabulary * self.how.batch) {
             return Err(self.how.wrong("presence_mask", format!("is not one of {vocabulary} tokens")).into());
+        }
+        let first = self.how.marks.as_ref().map(|marks| ("beginning_timestamp_token_id", marks.first()));
+        let silence = self.how.silence.map(|token| usize::try_from(token).unwrap_or(usize::MAX));
+        for (name, token) in first.into_iter().chain(silence.map(|token| ("no_speech_token_id", token))) {
+            if token >= vocabulary {
+                return Err(self.how.wrong(name, format!("is none of the {vocabulary} tokens")).into());
+            }
         }
         self.vocabulary = vocabulary;
         let last =
@@ -267,6 +283,15 @@ impl<T: Tensor> Found<T> {
             self.scores.iter().for_each(|step| all.extend_from_slice(step));
             all.resize(count, 0.0);
             results.push(tensor(numbers(&extents, &all)?)?);
+        }
+        if how.silence.is_some() {
+            // Nobody reads the results before it that are not there.
+            while results.len() < 4 {
+                results.push(tensor(numbers(&[0], &[])?)?);
+            }
+            let mut silence = memory::copied(OP, &self.silence).map_err(Error::from)?;
+            silence.resize(how.batch, 0.0);
+            results.push(tensor(numbers(&[how.batch], &silence)?)?);
         }
         Ok(results)
     }

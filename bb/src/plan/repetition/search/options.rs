@@ -1,5 +1,6 @@
 //! What the operands and attributes of a search say.
 
+use super::speech::Marks;
 use crate::contract::check_value;
 use crate::error::NodePart;
 use crate::plan::held::Item;
@@ -27,6 +28,8 @@ pub(super) struct SearchOptions {
     op: String,
     /// Whether an encoder runs first.
     pub(super) encodes: bool,
+    /// Whether the encoder hears speech, and begins to decode with tokens that are given.
+    pub(super) hears: bool,
     pub(super) batch: usize,
     pub(super) beams: usize,
     /// How many sequences are returned for each element of the batch.
@@ -53,6 +56,10 @@ pub(super) struct SearchOptions {
     /// For each element of the batch and each token what its score is lowered by.
     pub(super) presence: Option<Vec<f32>>,
     pub(super) temperature: f32,
+    /// The marks of time that speech has, if they are to be kept in order.
+    pub(super) marks: Option<Marks>,
+    /// The token of silence, if its probability is wanted.
+    pub(super) silence: Option<i32>,
     pub(super) draw: Draw,
     /// The element type of scores.
     pub(super) scores: DataType,
@@ -76,7 +83,7 @@ pub(super) struct SearchOperands<'a, T> {
     operands: &'a [Option<Item<T>>],
 }
 
-fn wrong(op: &str, part: impl Into<NodePart>, problem: impl Into<String>) -> Error {
+pub(super) fn wrong(op: &str, part: impl Into<NodePart>, problem: impl Into<String>) -> Error {
     Error::Operator { op: op.to_owned(), part: part.into(), problem: problem.into() }
 }
 
@@ -138,9 +145,11 @@ impl<T: Tensor> SearchOperands<'_, T> {
 }
 
 /// The tokens that are given, row by row, and which of them count, if that is said.
-pub(super) struct Prompt {
+pub(super) struct Prompt<T> {
     pub(super) tokens: Vec<Vec<i32>>,
     pub(super) mask: Option<Vec<Vec<i32>>>,
+    /// What is heard, in place of tokens for the encoder.
+    pub(super) sound: Option<T>,
 }
 
 impl SearchOptions {
@@ -159,30 +168,25 @@ impl SearchOptions {
         kind: Search,
         node: &Node,
         operands: &[Option<Item<B::Tensor>>],
-    ) -> Result<(SearchOptions, Prompt), B::Error> {
+    ) -> Result<(SearchOptions, Prompt<B::Tensor>), B::Error> {
         let op = node.op_type.as_str();
         known(kind, node)?;
-        let beams = kind == Search::Beams;
+        let beams = kind.follows_beams();
         let places = match beams {
             true => Places { repetition: 6, vocab_mask: 7, prefix_mask: 8, attention_mask: 9 },
             false => Places { repetition: 3, vocab_mask: 4, prefix_mask: 5, attention_mask: 6 },
         };
         let last = match kind {
-            Search::Beams => 9,
+            Search::Beams => 11,
             Search::Greedy => 6,
             Search::Sampling => 8,
+            Search::Speech => 14,
         };
         let given = SearchOperands { op, operands };
         if let Some(index) = (last + 1..operands.len()).find(|&index| given.tensor(index).is_some()) {
             return Err(wrong(op, NodePart::Operand(index), "is not served").into());
         }
         let missing = |index| wrong(op, NodePart::Operand(index), "is missing");
-        let ids = given.ints(on, 0, &[None, None])?.ok_or_else(|| missing(0))?;
-        let shape = given.tensor(0).map_or(&[][..], |x| x.shape());
-        let (batch, length) = match *shape {
-            [batch, length] => (batch, length),
-            _ => return Err(missing(0).into()),
-        };
         let attribute = |name: &str, default: i64| -> Result<i64, Error> {
             Ok(node.attributes.int(name)?.unwrap_or(default))
         };
@@ -199,12 +203,42 @@ impl SearchOptions {
                 }
             }
         };
-        let model = attribute("model_type", 0)?;
-        if !matches!(model, 0 | 1) {
-            return Err(wrong(op, "model_type", format!("is {model}, expected 0 or 1")).into());
+        let models: &[i64] = match kind {
+            Search::Beams => &[0, 1, 2],
+            Search::Greedy | Search::Sampling => &[0, 1],
+            Search::Speech => &[2],
+        };
+        let model = attribute("model_type", if kind == Search::Speech { 2 } else { 0 })?;
+        if !models.contains(&model) {
+            return Err(wrong(op, "model_type", format!("is {model}, expected one of {models:?}")).into());
         }
-        let encodes = model == 1;
-        let begun = if encodes { 1 } else { length };
+        let (encodes, hears) = (model > 0, model == 2);
+        let first = given.tensor(0).ok_or_else(|| missing(0))?;
+        let asks = encodes && (!hears || given.tensor(10).is_none());
+        let start = token("decoder_start_token_id", if asks { None } else { Some(-1) })?;
+        let (ids, batch, length) = match (hears, first.shape()) {
+            (true, &[batch, _, _]) => match given.ints(on, 10, &[Some(batch), None])? {
+                Some(ids) => {
+                    (ids, batch, given.tensor(10).map_or(0, |x| x.shape().get(1).copied().unwrap_or(0)))
+                }
+                None => (vec![i64::from(start); batch], batch, 1),
+            },
+            (false, &[batch, length]) => {
+                (given.ints(on, 0, &[None, None])?.unwrap_or_default(), batch, length)
+            }
+            (_, extents) => {
+                let rank = if hears { 3 } else { 2 };
+                let problem = format!("has the extents {extents:?}, expected {rank} of them");
+                return Err(wrong(op, NodePart::Operand(0), problem).into());
+            }
+        };
+        if hears {
+            unheard(node, &given)?;
+            if length == 0 {
+                return Err(wrong(op, NodePart::Operand(10), "has no tokens to begin with").into());
+            }
+        }
+        let begun = if encodes && !hears { 1 } else { length };
         let most = given.int(on, 1)?.ok_or_else(|| missing(1))?;
         let most = usize::try_from(most).ok().filter(|&most| most > begun).ok_or_else(|| {
             let problem = format!("is {most}, expected more than the {begun} tokens that are there first");
@@ -236,7 +270,10 @@ impl SearchOptions {
         };
         let mask = truths(places.vocab_mask, &[None])?;
         let prefix_mask = truths(places.prefix_mask, &[Some(batch), None])?;
-        let attention = given.ints(on, places.attention_mask, &[Some(batch), Some(length)])?;
+        let attention = match hears {
+            true => None,
+            false => given.ints(on, places.attention_mask, &[Some(batch), Some(length)])?,
+        };
         let sampling = kind == Search::Sampling;
         let penalty = float("presence_penalty", 0.0)?;
         let presence =
@@ -244,7 +281,12 @@ impl SearchOptions {
         let seed = if sampling { given.int(on, 8)?.unwrap_or(0) } else { 0 };
         let seed = u64::try_from(seed)
             .map_err(|_| wrong(op, NodePart::Operand(8), format!("is {seed}, expected 0 or more")))?;
-        let temperature = if sampling { float("temperature", 1.0)? } else { 1.0 };
+        let temperature = match kind {
+            Search::Sampling => float("temperature", 1.0)?,
+            // As in ONNX Runtime, there is none that is not positive.
+            Search::Speech => given.float(on, 14)?.filter(|given| *given > 0.0).unwrap_or(1.0),
+            Search::Beams | Search::Greedy => 1.0,
+        };
         if temperature.is_nan() || temperature <= 0.0 {
             return Err(wrong(op, "temperature", format!("is {temperature}, expected more than 0")).into());
         }
@@ -261,17 +303,21 @@ impl SearchOptions {
             let got = attribute(name, 0)?;
             usize::try_from(got).map_err(|_| wrong(op, name, format!("is {got}, expected 0 or more")))
         };
+        let end = token("eos_token_id", None)?;
+        // Without speech, it has no effect in ONNX Runtime either.
+        let orders = beams && given.int(on, 11)?.is_some_and(|processor| processor == 1) && hears;
         let options = SearchOptions {
             op: op.to_owned(),
             encodes,
+            hears,
             batch,
             beams: width,
             returned,
             most,
             least: usize::try_from(given.int(on, 2)?.unwrap_or(0)).unwrap_or(0),
-            end: token("eos_token_id", None)?,
+            end,
             padding: token("pad_token_id", None)?,
-            start: token("decoder_start_token_id", if encodes { None } else { Some(-1) })?,
+            start,
             length_penalty: if beams { given.float(on, 5)?.unwrap_or(1.0) } else { 1.0 },
             early_stopping: attribute("early_stopping", 0)? == 1,
             repetition_penalty,
@@ -281,6 +327,11 @@ impl SearchOptions {
             prefix_mask,
             presence: presence.map(|ints| ints.iter().map(|&n| n as f32 * penalty).collect()),
             temperature,
+            marks: if orders { Some(Marks::read(node, start, end)?) } else { None },
+            silence: match node.outputs.get(4) {
+                Some(Some(_)) => Some(token("no_speech_token_id", None)?),
+                _ => None,
+            },
             draw: Draw {
                 top_p: float("top_p", 0.0)?,
                 filtered: float("filter_value", f32::NEG_INFINITY)?,
@@ -291,8 +342,25 @@ impl SearchOptions {
             scores: if halves { DataType::F16 } else { DataType::F32 },
             wants: [0, 1, 2].map(|at| node.outputs.get(at).is_some_and(Option::is_some)),
         };
-        Ok((options, Prompt { tokens: rows(ids), mask: attention.map(rows) }))
+        let sound = hears.then(|| first.clone());
+        Ok((options, Prompt { tokens: rows(ids), mask: attention.map(rows), sound }))
     }
+}
+
+/// Refuses what a search of speech is not served with.
+fn unheard<T: Tensor>(node: &Node, given: &SearchOperands<'_, T>) -> Result<(), Error> {
+    let op = node.op_type.as_str();
+    for (index, why) in [(9, "an encoder of speech takes no mask"), (13, "it belongs to `cross_qk`")] {
+        if given.tensor(index).is_some() {
+            return Err(wrong(op, NodePart::Operand(index), format!("is not served: {why}")));
+        }
+    }
+    let weighs = node.attributes.int("decoder_output_cross_qk")?.unwrap_or(0) != 0;
+    if weighs || node.outputs.get(3).is_some_and(Option::is_some) {
+        let problem = "is not served: kernels of the CPU have no results for the weights of attention";
+        return Err(wrong(op, "decoder_output_cross_qk", problem));
+    }
+    Ok(())
 }
 
 /// Refuses attributes that the operator is not served with.
@@ -310,6 +378,16 @@ fn known(kind: Search, node: &Node) -> Result<(), Error> {
     ];
     let own: &[&str] = match kind {
         Search::Beams => &["early_stopping"],
+        Search::Speech => &[
+            "beginning_timestamp_token_id",
+            "decoder_output_cross_qk",
+            "early_stopping",
+            "no_speech_token_id",
+            "no_timestamps_token_id",
+            "start_of_lm_token_id",
+            "transcribe_token_id",
+            "translate_token_id",
+        ],
         Search::Greedy => &[],
         Search::Sampling => {
             &["custom", "filter_value", "min_tokens_to_keep", "presence_penalty", "temperature", "top_p"]

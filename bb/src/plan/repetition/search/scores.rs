@@ -81,6 +81,10 @@ impl Scores {
                 let own = presence.get(element * width..(element + 1) * width).unwrap_or_default();
                 row.iter_mut().zip(own).for_each(|(x, lower)| *x -= lower);
             }
+            if let Some(marks) = &how.marks {
+                pace.step(row.len());
+                marks.restrict(row, sequence);
+            }
         }
         Ok(())
     }
