@@ -17,7 +17,7 @@ What ONNX Runtime 1.32 runs on the CPU, and ONNX has not, or not in these versio
 
 ";
 
-const PACKED: &str = "packs the sequences of an engine that serves, with states for a speculative decoder; no exporter writes it";
+const PACKED: &str = "packs the sequences of an engine that serves, with states for a speculative decoder; not implemented";
 const BYTES: &str =
     "the bytes of its weights are what ONNX Runtime's kernels pack; its schema does not define them";
 const INTERNAL: &str = "its schema says no more than that it is for internal use";
@@ -26,7 +26,7 @@ const INTERNAL: &str = "its schema says no more than that it is for internal use
 const REASONS: &[(&str, &str)] = &[
     (
         "AttnLSTM",
-        "a layer with attention to a memory in each step, of a converter for CNTK; no exporter writes it",
+        "a layer with attention to a memory in each step, of a converter for CNTK; not implemented",
     ),
     ("GatedDeltaNet", PACKED),
     ("GatherPacked", BYTES),
