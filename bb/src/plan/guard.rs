@@ -246,6 +246,7 @@ fn sizes(trace: &Trace, value_bytes: usize) -> Vec<Guard> {
 #[expect(clippy::unwrap_used, reason = "tests")]
 mod tests {
     use super::*;
+    use crate::Tensor;
 
     /// A tensor that is nothing but extents.
     #[derive(Clone)]

@@ -17,17 +17,15 @@ What ONNX Runtime 1.32 runs on the CPU, and ONNX has not, or not in these versio
 
 ";
 
-const PACKED: &str = "packs the sequences of an engine that serves, with states for a speculative decoder; not implemented";
+const PACKED: &str =
+    "packs the sequences of an engine that serves, with states for a speculative decoder; not implemented";
 const BYTES: &str =
     "the bytes of its weights are what ONNX Runtime's kernels pack; its schema does not define them";
 const INTERNAL: &str = "its schema says no more than that it is for internal use";
 
 /// Why operators do not run. A reason of one that runs since is not read.
 const REASONS: &[(&str, &str)] = &[
-    (
-        "AttnLSTM",
-        "a layer with attention to a memory in each step, of a converter for CNTK; not implemented",
-    ),
+    ("AttnLSTM", "a layer with attention to a memory in each step, of a converter for CNTK; not implemented"),
     ("GatedDeltaNet", PACKED),
     ("GatherPacked", BYTES),
     ("MatMulFpQ4", BYTES),
