@@ -71,7 +71,6 @@ pub(crate) use elementwise::is_elementwise;
 pub use erased::ErasedBackend;
 pub use erased::{ErasedError, ErasedTensor};
 pub(crate) use erased::{Kernels, Owned};
-#[cfg(feature = "conformance")]
 pub(crate) use erased::{WithFamilies, boxed, foreign, own};
 pub use extended::{Extended, FamilyTable, Native, OpSet};
 pub use extent::{Extent, Extents, product};

@@ -271,7 +271,7 @@ mod tests {
             (state >> 40) as f32 / (1 << 24) as f32
         };
         let mut bounds = |i: usize| {
-            let size = if i % 7 == 0 { 30.0 } else { 2.0 };
+            let size = if i.is_multiple_of(7) { 30.0 } else { 2.0 };
             let [x, y, w, h] = [next() * 100.0, next() * 100.0, next() * size, next() * size];
             match i % 50 {
                 3 => Bounds { x: (x, f32::INFINITY), y: (y, y + h) },

@@ -5,6 +5,7 @@ use super::interpreter::PlanOutputs;
 use super::origin::Origins;
 use super::run_state::RunState;
 use super::segment::SegmentTrace;
+use super::target::ErasedFailure;
 use super::watch::{Called, Site, Sites, Watch, Watcher, type_of};
 use crate::contract::Caller;
 use crate::cost::{self, Cost, TensorType};
@@ -170,8 +171,8 @@ impl PartitionedGraph {
         graph: &Graph,
         state: &mut RunState,
         watch: &mut Watcher<'_>,
-    ) -> Result<PlanOutputs<ErasedTensor>, Failure<ErasedError>> {
-        let internal = |error: Error| Failure { at: Where::Graph, error: error.into() };
+    ) -> Result<PlanOutputs<ErasedTensor>, ErasedFailure> {
+        let internal = |error: Error| Box::new(Failure { at: Where::Graph, error: error.into() });
         let first = watch.plan(|| self.sites(graph)).map_err(internal)?;
         let caller = Caller::current();
         let mut slots: Slots = Table::with(self.values, || None);
@@ -181,7 +182,7 @@ impl PartitionedGraph {
         for (value, data, at) in &self.constants {
             let failed = |error: ErasedError| {
                 let error = Error::Constant { dtype: data.dtype(), source: error.into_source() };
-                Failure { at: *at, error: error.into() }
+                Box::new(Failure { at: *at, error: error.into() })
             };
             let tensor = on.constant(data).map_err(failed)?;
             slots.set(*value, Some(tensor)).map_err(internal)?;
@@ -189,7 +190,7 @@ impl PartitionedGraph {
         for (at, part) in self.parts.iter().enumerate() {
             let ran = state.go_on().map_err(ErasedError::from);
             let ran = ran.and_then(|()| part.run(on, &mut slots, &caller, first + at, state, watch));
-            ran.map_err(|error| Failure { at: part.at(&self.origins), error })?;
+            ran.map_err(|error| Box::new(Failure { at: part.at(&self.origins), error }))?;
         }
         let outputs = self.outputs.iter().map(|value| Ok(filled(&slots, *value)?.clone()));
         outputs.collect::<Result<_, Error>>().map_err(internal)

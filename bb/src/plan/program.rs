@@ -347,7 +347,7 @@ impl Program {
             Code::Plan(plan, material) => target.run(plan, material, live, graph, state, watch.profile()),
             Code::Graph(whole) => whole.run(&target.backend(), live, graph, state, watch),
         };
-        let results = results.map_err(|failure| specialization.name(failure))?;
+        let results = results.map_err(|failure| specialization.name(*failure))?;
         watch.segment(since, &specialization.resolved, specialization.from);
         Ok(results)
     }

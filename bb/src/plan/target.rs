@@ -21,6 +21,9 @@ use smallvec::SmallVec;
 use std::any::Any;
 use std::sync::Arc;
 
+/// A failure on a backend whose type is erased.
+pub(super) type ErasedFailure = Box<Failure<ErasedError>>;
+
 /// A plan put together for a backend, of a type that its [`Target`] knows.
 pub(super) type AnyPrepared = Box<dyn Any + Send + Sync>;
 
@@ -62,7 +65,7 @@ pub(super) trait Target {
         graph: &Graph,
         state: &mut RunState,
         profile: Option<&mut Profile>,
-    ) -> Result<PlanOutputs<ErasedTensor>, Failure<ErasedError>>;
+    ) -> Result<PlanOutputs<ErasedTensor>, ErasedFailure>;
 }
 
 /// A kernel that a backend prepared, as its [`Target`] knows it.
@@ -128,9 +131,10 @@ impl<B: Backend + ?Sized + 'static> Target for Typed<'_, B> {
         graph: &Graph,
         state: &mut RunState,
         profile: Option<&mut Profile>,
-    ) -> Result<PlanOutputs<ErasedTensor>, Failure<ErasedError>> {
-        let erased = |failure: Failure<B::Error>| Failure { at: failure.at, error: own::<B>(failure.error) };
-        let internal = |error: Error| Failure { at: Where::Graph, error: error.into() };
+    ) -> Result<PlanOutputs<ErasedTensor>, ErasedFailure> {
+        let erased =
+            |failure: Failure<B::Error>| Box::new(Failure { at: failure.at, error: own::<B>(failure.error) });
+        let internal = |error: Error| Box::new(Failure { at: Where::Graph, error: error.into() });
         let plan = own_plan::<TypedPlan<B>>(prepared).map_err(internal)?;
         let mut typed: SmallVec<[&B::Tensor; 8]> = SmallVec::with_capacity(live.len());
         for (index, x) in live.iter().enumerate() {
@@ -176,13 +180,14 @@ impl Target for Untyped<'_> {
         graph: &Graph,
         state: &mut RunState,
         profile: Option<&mut Profile>,
-    ) -> Result<PlanOutputs<ErasedTensor>, Failure<ErasedError>> {
-        let internal = |error: Error| Failure { at: Where::Graph, error: error.into() };
+    ) -> Result<PlanOutputs<ErasedTensor>, ErasedFailure> {
+        let internal = |error: Error| Box::new(Failure { at: Where::Graph, error: error.into() });
         let plan = own_plan::<Prepared<ErasedTensor, Unprepared>>(prepared).map_err(internal)?;
         let on = &self.backend();
-        match profile {
+        let results = match profile {
             None => plan.run(on, &[], material, live, graph, state, &mut Silent),
             Some(profile) => plan.run(on, &[], material, live, graph, state, profile),
-        }
+        };
+        results.map_err(Box::new)
     }
 }
