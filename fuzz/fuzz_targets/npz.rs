@@ -8,7 +8,6 @@ use bytes::Bytes;
 use libfuzzer_sys::fuzz_target;
 
 // The reader is a module of the command line, which has no interface for others.
-#[expect(dead_code, reason = "its errors are shown by `Debug` here")]
 #[path = "../../cli/src/npz.rs"]
 mod npz;
 
