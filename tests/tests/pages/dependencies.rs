@@ -17,7 +17,8 @@ fn members() -> Vec<String> {
     list.split('"').skip(1).step_by(2).map(str::to_owned).collect()
 }
 
-/// Collects the words in the Rust files of a package below a folder. A folder with a manifest is another package.
+/// Collects the words in the Rust files of a package below a folder, and in the pages whose programs they test. A folder with a
+/// manifest is another package.
 fn words(folder: &Path, found: &mut BTreeSet<String>) {
     let Ok(entries) = fs::read_dir(folder) else { return };
     for entry in entries {
@@ -28,8 +29,15 @@ fn words(folder: &Path, found: &mut BTreeSet<String>) {
             }
         } else if path.extension().is_some_and(|extension| extension == "rs") {
             let text = fs::read_to_string(&path).unwrap();
-            let split = text.split(|c: char| !c.is_alphanumeric() && c != '_');
-            found.extend(split.map(str::to_owned));
+            let included = text.split("include_str!(\"").skip(1).filter_map(|rest| rest.split_once('"'));
+            let pages = included.map(|(page, _)| path.with_file_name(page));
+            let pages = pages.filter(|page| page.extension().is_some_and(|extension| extension == "md"));
+            for text in
+                std::iter::once(text.clone()).chain(pages.map(|page| fs::read_to_string(page).unwrap()))
+            {
+                let split = text.split(|c: char| !c.is_alphanumeric() && c != '_');
+                found.extend(split.map(str::to_owned));
+            }
         }
     }
 }
