@@ -50,17 +50,7 @@ pub(in crate::onnx) fn group_query_attention<B: Ops + ?Sized>(
     none_from(call, 12)?;
     no_results_from(call, 3)?;
     let (heads, shared) = (count(call, "num_heads")?, count(call, "kv_num_heads")?);
-    let [q, k, v] = projections(on, call, heads, shared)?;
-    let &[batch, _, new, size] = q.shape() else {
-        return Err(call.wrong(NodePart::Operand(0), "has no heads").into());
-    };
-    for (at, x) in [(1, &k), (2, &v)] {
-        if !matches!(*x.shape(), [own, _, count, _] if own == batch && count == new) {
-            let expected =
-                format!("has the shape {:?}, expected a batch of {batch} with {new} positions", x.shape());
-            return Err(call.wrong(NodePart::Operand(at), expected).into());
-        }
-    }
+    let ([q, k, v], [batch, new, size]) = projections(on, call, heads, shared)?;
     let totals = on.ints(call.input(6)?)?;
     let total = totals.first().and_then(|&t| usize::try_from(t).ok()).filter(|&t| t >= new);
     let total = total
@@ -130,25 +120,40 @@ pub(super) fn count<T>(call: &Call<'_, T>, name: &str) -> Result<usize, Error> {
         .ok_or_else(|| call.wrong(name, format!("is {count}, expected a positive number")))
 }
 
-/// Queries, keys and values by heads, which may come as one tensor.
+/// Queries, keys and values by heads, with the number of sequences, the number of their positions and the size of a head.
+type Projections<T> = ([T; 3], [usize; 3]);
+
+/// Returns queries, keys and values by heads; they may come as one tensor.
 pub(super) fn projections<B: Ops + ?Sized>(
     on: &B,
     call: &Call<'_, B::Tensor>,
     heads: usize,
     shared: usize,
-) -> Result<[B::Tensor; 3], B::Error> {
+) -> Result<Projections<B::Tensor>, B::Error> {
     let query = call.input(0)?;
-    if let (Some(k), Some(v)) = (call.optional(1), call.optional(2)) {
-        return Ok([
+    let [q, k, v] = if let (Some(k), Some(v)) = (call.optional(1), call.optional(2)) {
+        [
             split_heads(on, call, query, heads)?,
             split_heads(on, call, k, shared)?,
             split_heads(on, call, v, shared)?,
-        ]);
+        ]
+    } else {
+        let all = split_heads(on, call, query, heads + 2 * shared)?;
+        let (h, g) = (heads as i64, shared as i64);
+        let part = |from: i64, to: i64| on.slice(&all, &[from], &[to], &[1], &[]);
+        [part(0, h)?, part(h, h + g)?, part(h + g, h + 2 * g)?]
+    };
+    let &[batch, _, new, size] = q.shape() else {
+        return Err(call.wrong(NodePart::Operand(0), "has no heads").into());
+    };
+    for (at, x) in [(1, &k), (2, &v)] {
+        if !matches!(*x.shape(), [own, _, count, _] if own == batch && count == new) {
+            let expected =
+                format!("has the shape {:?}, expected a batch of {batch} with {new} positions", x.shape());
+            return Err(call.wrong(NodePart::Operand(at), expected).into());
+        }
     }
-    let all = split_heads(on, call, query, heads + 2 * shared)?;
-    let (h, g) = (heads as i64, shared as i64);
-    let part = |from: i64, to: i64| on.slice(&all, &[from], &[to], &[1], &[]);
-    Ok([part(0, h)?, part(h, h + g)?, part(h + g, h + 2 * g)?])
+    Ok(([q, k, v], [batch, new, size]))
 }
 
 /// How many positions of each sequence come before the new ones, `[batch, 1]`.

@@ -36,17 +36,7 @@ pub(in crate::onnx) fn sparse_attention<B: Ops + ?Sized>(on: &B, call: &Call<'_,
     )?;
     none_from(call, 11)?;
     let (heads, shared) = (count(call, "num_heads")?, count(call, "kv_num_heads")?);
-    let [q, k, v] = projections(on, call, heads, shared)?;
-    let &[batch, _, new, size] = q.shape() else {
-        return Err(call.wrong(NodePart::Operand(0), "has no heads").into());
-    };
-    for (at, x) in [(1, &k), (2, &v)] {
-        if !matches!(*x.shape(), [own, _, count, _] if own == batch && count == new) {
-            let expected =
-                format!("has the shape {:?}, expected a batch of {batch} with {new} positions", x.shape());
-            return Err(call.wrong(NodePart::Operand(at), expected).into());
-        }
-    }
+    let ([q, k, v], [batch, new, size]) = projections(on, call, heads, shared)?;
     let (old_k, old_v) = (call.input(3)?, call.input(4)?);
     let room = old_k.shape().get(2).copied().unwrap_or(0);
     let totals = on.ints(call.input(TOTAL)?)?;
