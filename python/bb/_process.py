@@ -45,6 +45,11 @@ def set_default_logger_verbosity(verbosity: int) -> None:
     """Does nothing: nothing is written to a log."""
 
 
+def interface_version() -> str:
+    """The version of ONNX Runtime whose interface this package follows."""
+    return INTERFACE
+
+
 def get_build_info() -> str:
     """The processor that the package was built for."""
     return f"bb, {platform.machine()}"

@@ -43,7 +43,8 @@ def dtype_of(given: Any) -> np.dtype[Any]:
             if number == given:
                 return _named(name)
         raise ValueError(f"{given} is the number of no element type of ONNX")
-    return np.dtype(given)
+    dtype: np.dtype[Any] = np.dtype(given)
+    return dtype
 
 
 def _named(name: str) -> np.dtype[Any]:
@@ -56,7 +57,8 @@ def _named(name: str) -> np.dtype[Any]:
             from .errors import MissingPackage
 
             raise MissingPackage(f"NumPy has no elements of {name}; the package `ml_dtypes` has: pip install ml_dtypes") from None
-        return np.dtype(getattr(ml_dtypes, name))
+        dtype: np.dtype[Any] = np.dtype(getattr(ml_dtypes, name))
+        return dtype
 
 
 def on_host(device_type: Any) -> None:
@@ -75,14 +77,14 @@ def memory_at(address: int, dtype: np.dtype[Any], shape: Sequence[int]) -> np.nd
         raise ValueError("the address of the bound memory is null")
     if size == 0:
         return np.empty(shape, dtype)
-    return np.frombuffer((ctypes.c_char * size).from_address(address), dtype).reshape(shape)
+    return np.frombuffer(memoryview((ctypes.c_char * size).from_address(address)), dtype).reshape(shape)
 
 
 class OrtValue:
     """A value of a run: an array, or a list or dict of values."""
 
     def __init__(self, value: Any) -> None:
-        self._held = value._held if isinstance(value, OrtValue) else value
+        self._held: Any = value._held if isinstance(value, OrtValue) else value
 
     @classmethod
     def ortvalue_from_numpy(cls, numpy_obj: Any, device_type: Any = "cpu", device_id: int = 0, vendor_id: int = -1) -> OrtValue:

@@ -16,16 +16,12 @@ import bb
 from bb import *  # noqa: F403
 from bb import capi
 from bb._process import INTERFACE
+from bb._process import interface_version as get_version_string
 
 __all__ = bb.__all__
 
 #: The version of ONNX Runtime whose interface this is; `bb.__version__` is the package's own.
 __version__ = INTERFACE
-
-
-def get_version_string() -> str:
-    """The version of ONNX Runtime whose interface this is."""
-    return INTERFACE
 
 
 def __getattr__(name: str) -> Any:

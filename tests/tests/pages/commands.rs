@@ -114,3 +114,10 @@ fn the_main_job_draws_in_nothing_else() {
     }
     assert!(names.contains("bb") && names.contains("bb-cpu"), "{names:?}");
 }
+
+/// A first screen and three tables; what is longer has a page of its own.
+#[test]
+fn the_readme_is_short() {
+    let bytes = std::fs::metadata(root().join("README.md")).unwrap().len();
+    assert!(bytes <= 8 << 10, "README.md has {bytes} bytes, of which {} are allowed", 8 << 10);
+}
