@@ -115,7 +115,7 @@ fn the_main_job_draws_in_nothing_else() {
     assert!(names.contains("bb") && names.contains("bb-cpu"), "{names:?}");
 }
 
-/// A first screen and three tables; what is longer has a page of its own.
+/// Longer parts belong on pages of their own, because readers do not scroll through 8 kB.
 #[test]
 fn the_readme_is_short() {
     let bytes = std::fs::metadata(root().join("README.md")).unwrap().len();

@@ -26,7 +26,7 @@ pub(super) struct Survey {
     pub(super) table_bytes: u64,
     /// The bytes of the lists of the largest tile.
     pub(super) tile_bytes: u64,
-    /// The precincts, code blocks and packets of all tiles.
+    /// The code blocks and packets of all tiles.
     pub(super) items: u64,
 }
 
