@@ -42,7 +42,7 @@ impl<'a> Subject<'a> {
     /// ([`Backend::types`]). Cases use no other types.
     pub fn new<B: Backend>(backend: &'a B, types: &'a [DataType]) -> Self {
         Subject {
-            on: Box::new(WithFamilies { on: backend, tables: &[] }),
+            on: Box::new(WithFamilies::new(backend, &[])),
             erase: |x| x.get::<B::Tensor>().map(|x| x.clone().erase()),
             restore: |x| B::Tensor::restore(x).map(ErasedTensor::new),
             types: types.iter().copied().filter(|&dtype| backend.types().has(dtype)).collect(),

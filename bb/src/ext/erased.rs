@@ -187,6 +187,20 @@ pub(crate) trait Kernels: Send + Sync {
 pub(crate) struct WithFamilies<'a, B: Backend + ?Sized> {
     pub(crate) on: &'a B,
     pub(crate) tables: &'a [FamilyTable<B>],
+    /// The operation whose kernel declined the operands: it counts as not native.
+    pub(crate) declined: Option<&'static OpSpec>,
+}
+
+impl<'a, B: Backend + ?Sized> WithFamilies<'a, B> {
+    /// Pairs a backend with its families.
+    pub(crate) const fn new(on: &'a B, tables: &'a [FamilyTable<B>]) -> Self {
+        WithFamilies { on, tables, declined: None }
+    }
+
+    /// Tells whether the kernel of the operation declined.
+    fn declined(&self, op: &OpSpec) -> bool {
+        self.declined.is_some_and(|declined| declined.family == op.family && declined.index == op.index)
+    }
 }
 
 impl<B: Backend + ?Sized> WithFamilies<'_, B> {
@@ -245,6 +259,9 @@ impl<B: Backend + ?Sized> Kernels for WithFamilies<'_, B> {
         inputs: &[Option<&ErasedTensor>],
         params: &[Param<'_>],
     ) -> Option<Result<Outputs<ErasedTensor>, ErasedError>> {
+        if self.declined(op) {
+            return None;
+        }
         let table = super::extended::native_in(self.tables, op)?;
         Some(self.call(op.method, inputs, |inputs| table.call(self.on, op, inputs, params)))
     }
@@ -263,7 +280,11 @@ impl<B: Backend + ?Sized> Kernels for WithFamilies<'_, B> {
     }
 
     fn natives(&self) -> Vec<(Family, OpSet)> {
-        self.tables.iter().map(|table| (table.family(), table.native())).collect()
+        let native = |table: &FamilyTable<B>| match self.declined {
+            Some(op) if op.family == table.family() => table.native().without(op.index),
+            _ => table.native(),
+        };
+        self.tables.iter().map(|table| (table.family(), native(table))).collect()
     }
 
     fn runs_whole_graphs(&self) -> bool {
@@ -300,7 +321,7 @@ pub(crate) struct Owned<B: Backend + 'static> {
 
 impl<B: Backend> Owned<B> {
     fn borrowed(&self) -> WithFamilies<'_, B> {
-        WithFamilies { on: &self.backend, tables: self.tables }
+        WithFamilies::new(&self.backend, self.tables)
     }
 }
 

@@ -1,5 +1,6 @@
 //! Every family on every backend: native operations are the backend's own, all others run their default bodies.
 
+use super::Ops;
 use super::erased::{WithFamilies, refuses_types, run_body, run_narrowed};
 use crate::{Backend, BackendAttrs, Outputs};
 use bb_ir::TensorData;
@@ -165,16 +166,20 @@ impl<B: Backend + ?Sized> FamilyTable<B> {
 ///     }
 /// }
 /// ```
+///
+/// A backend that adopted every family calls the body of [`declining`](Extended::declining), in which its other kernels run.
 #[derive(Debug)]
 pub struct Extended<'a, B: Backend + ?Sized> {
     on: &'a B,
     tables: &'a [FamilyTable<B>],
+    /// Whether the operation that is called runs its body, even if it is native.
+    declines: bool,
 }
 
 impl<'a, B: Backend + ?Sized> Extended<'a, B> {
     /// Extends a backend with the families that it adopted.
     pub const fn new(on: &'a B, tables: &'a [FamilyTable<B>]) -> Self {
-        Extended { on, tables }
+        Extended { on, tables, declines: false }
     }
 
     /// Returns the backend.
@@ -193,10 +198,21 @@ impl<'a, B: Backend + ?Sized> Extended<'a, B> {
         inputs: &[Option<&B::Tensor>],
         params: &[Param<'_>],
     ) -> Result<Outputs<B::Tensor>, B::Error> {
-        match native_in(self.tables, op) {
-            Some(table) => table.call(self.on, op, inputs, params),
-            None => run_body(&WithFamilies { on: self.on, tables: self.tables }, op, inputs, params),
+        let mut on = WithFamilies::new(self.on, self.tables);
+        if self.declines {
+            on.declined = Some(op);
+        } else if let Some(table) = native_in(self.tables, op) {
+            return table.call(self.on, op, inputs, params);
         }
+        run_body(&on, op, inputs, params)
+    }
+}
+
+impl<'a, B: Ops + ?Sized + 'static> Extended<'a, B> {
+    /// Extends a backend that adopted every family, for its kernels that decline operands: the operation that is called runs
+    /// its body, and native operations in the body are the backend's own.
+    pub const fn declining(on: &'a B) -> Self {
+        Extended { on, tables: super::tables::<B>(), declines: true }
     }
 }
 
@@ -209,7 +225,7 @@ impl<B: Backend + ?Sized> Extended<'_, B> {
         inputs: &[Option<&B::Tensor>],
         params: &[Param<'_>],
     ) -> Result<Outputs<B::Tensor>, B::Error> {
-        run_narrowed(&WithFamilies { on: self.on, tables: self.tables }, op, inputs, params)
+        run_narrowed(&WithFamilies::new(self.on, self.tables), op, inputs, params)
     }
 }
 

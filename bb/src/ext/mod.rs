@@ -387,6 +387,11 @@ macro_rules! families {
             }
         }
 
+        /// Returns the tables of a backend that adopted every family.
+        pub(crate) const fn tables<B: Ops + ?Sized + 'static>() -> &'static [FamilyTable<B>] {
+            const { &[$( $module::table::<B>() ),*] }
+        }
+
         /// Returns the tables of families for a backend that lacks element types, with these natives.
         pub(crate) fn narrowed_tables<'a>(natives: &[(Family, OpSet)]) -> Vec<FamilyTable<crate::narrow::NarrowedOn<'a>>> {
             let table = |&(family, native): &(Family, OpSet)| {

@@ -4,10 +4,10 @@ use super::call::{Call, OpOutputs, one};
 use super::infer;
 use super::rows::operators;
 use crate::Error;
-use crate::ext::sort::{around, by_dtype, by_size};
+use crate::ext::sort::{around, keys};
 use bb_ir::convert::{Rounding, cast};
 use bb_ir::pace::{Pace, STRETCH};
-use bb_ir::{Axis, DataType, Element, TensorData, memory};
+use bb_ir::{Axis, DataType, TensorData, memory};
 use smallvec::smallvec;
 use std::cmp::Ordering;
 
@@ -123,9 +123,9 @@ pub(super) fn unique_by(x: &TensorData, axis: usize, sorted: bool) -> Result<OpO
             grouped(&texts, x.shape(), axis, sorted, |text| text.len() / 16, |a, b| a.cmp(b))?
         }
         DataType::Bool => grouped(x.bytes()?, x.shape(), axis, sorted, |_| 0, u8::cmp)?,
-        DataType::C64 => complex::<f32>(x, DataType::F32, axis, sorted)?,
-        DataType::C128 => complex::<f64>(x, DataType::F64, axis, sorted)?,
-        dtype => by_dtype!(dtype, "Unique", numbers(x, axis, sorted))?,
+        DataType::C64 => complex(x, DataType::F32, axis, sorted)?,
+        DataType::C128 => complex(x, DataType::F64, axis, sorted)?,
+        _ => grouped(&keys("Unique", x)?, x.shape(), axis, sorted, |_| 0, u64::cmp)?,
     };
     let list = |list: &[usize]| {
         let list: Vec<i64> = memory::collected("Unique", list.iter().map(|&i| i as i64))?;
@@ -149,20 +149,10 @@ struct Groups {
     count: Vec<usize>,
 }
 
-fn numbers<T: Element + PartialOrd>(x: &TensorData, axis: usize, sorted: bool) -> Result<Groups, Error> {
-    grouped(x.as_slice::<T>()?, x.shape(), axis, sorted, |_| 0, by_size)
-}
-
 /// Groups complex numbers, ordered by the real part and then the imaginary one.
-fn complex<T: Element + PartialOrd>(
-    x: &TensorData,
-    part: DataType,
-    axis: usize,
-    sorted: bool,
-) -> Result<Groups, Error> {
-    let parts = TensorData::adopt(part, &[x.len(), 2], x.bytes()?.clone())?;
-    let pairs = parts.as_slice::<T>()?.as_chunks::<2>().0;
-    grouped(pairs, x.shape(), axis, sorted, |_| 0, |[a, b], [c, d]| by_size(a, c).then(by_size(b, d)))
+fn complex(x: &TensorData, part: DataType, axis: usize, sorted: bool) -> Result<Groups, Error> {
+    let parts = keys("Unique", &TensorData::adopt(part, &[x.len(), 2], x.bytes()?.clone())?)?;
+    grouped(parts.as_chunks::<2>().0, x.shape(), axis, sorted, |_| 0, <[u64; 2]>::cmp)
 }
 
 /// Groups the entries along an axis. `size` tells how much work an element is to compare, beyond that of a number.

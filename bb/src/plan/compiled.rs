@@ -91,7 +91,7 @@ struct Compiled<B: Backend + ?Sized + 'static> {
 
 impl<B: Backend + ?Sized + 'static> Compiled<B> {
     fn target<'a>(&self, on: &'a B) -> Typed<'a, B> {
-        Typed(WithFamilies { on, tables: self.families })
+        Typed(WithFamilies::new(on, self.families))
     }
 
     /// Runs with tensors, and gives tensors.
@@ -194,7 +194,7 @@ impl<B: Backend + ?Sized> Executable<B> for CompiledErased {
     }
 
     fn run(&self, on: &B, inputs: &[Option<&B::Tensor>]) -> Result<Vec<B::Tensor>, B::Error> {
-        let on = WithFamilies { on, tables: &[] };
+        let on = WithFamilies::new(on, &[]);
         let results = run_untyped(&self.0, &Untyped(&on), &erased::<B>(inputs));
         Ok(restored::<B>(results.map_err(ErasedError::typed::<B>)?)?.into_vec())
     }
@@ -219,7 +219,7 @@ impl<B: Backend + ?Sized> Executable<B> for CompiledErased {
         on: &B,
         inputs: &[Option<OnnxValue<&B::Tensor>>],
     ) -> Result<Vec<OnnxValue<B::Tensor>>, B::Error> {
-        let on = WithFamilies { on, tables: &[] };
+        let on = WithFamilies::new(on, &[]);
         run_items::<B>(&self.0, &Untyped(&on), inputs, None)
     }
 
@@ -229,7 +229,7 @@ impl<B: Backend + ?Sized> Executable<B> for CompiledErased {
         inputs: &[Option<OnnxValue<&B::Tensor>>],
         profile: &mut Profile,
     ) -> Result<Vec<OnnxValue<B::Tensor>>, B::Error> {
-        let on = WithFamilies { on, tables: &[] };
+        let on = WithFamilies::new(on, &[]);
         run_items::<B>(&self.0, &Untyped(&on), inputs, Some(profile))
     }
 }

@@ -11,7 +11,7 @@ use bb::Tensor;
 impl bb::ext::Bits for Cpu {
     fn bit_shift(&self, x: &Array, y: &Array, left: bool) -> Result<Array> {
         if !x.dtype().is_integer() || y.dtype() != x.dtype() {
-            return bb::ext::bits::bit_shift(self, x, y, left);
+            return self.body().bit_shift(x, y, left);
         }
         let op = if left { Binary::ShiftLeft } else { Binary::ShiftRight };
         elementwise::binary(self.pool(), op, x, y)

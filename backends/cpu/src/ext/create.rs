@@ -11,7 +11,7 @@ use bb::{DataType, Shape, Tensor};
 impl bb::ext::Create for Cpu {
     fn scalar_like(&self, x: &Array, value: f64) -> Result<Array> {
         if x.dtype() != DataType::F32 {
-            return bb::ext::create::scalar_like(self, x, value);
+            return self.body().scalar_like(x, value);
         }
         Ok(Array::dense(DataType::F32, Shape::new(), 1, crate::storage::Storage::of_f32(value as f32)))
     }
@@ -19,7 +19,7 @@ impl bb::ext::Create for Cpu {
     fn expand(&self, x: &Array, shape: &[usize]) -> Result<Array> {
         let to = infer::broadcast("expand", &[x.shape(), shape])?;
         if to[..] != *shape {
-            return bb::ext::create::expand(self, x, shape);
+            return self.body().expand(x, shape);
         }
         let strides = broadcast_strides(x.shape(), &x.strides(), shape);
         Ok(x.view(to, strides, 0))

@@ -141,21 +141,21 @@ impl bb::ext::Index for Cpu {
     fn top_k(&self, x: &Array, k: i64, options: TopKOptions) -> Result<Vec<Array>> {
         match first(self, x, k, options.axis, options.largest)? {
             Some(found) => Ok(found),
-            None => bb::ext::index::top_k(self, x, k, options),
+            None => self.body().top_k(x, k, options),
         }
     }
 
     fn arg_max(&self, x: &Array, axis: i64, select_last_index: bool) -> Result<Array> {
         match positions(self, x, axis, Extremum { least: false, last: select_last_index })? {
             Some(found) => Ok(found),
-            None => bb::ext::index::arg_max(self, x, axis, select_last_index),
+            None => self.body().arg_max(x, axis, select_last_index),
         }
     }
 
     fn arg_min(&self, x: &Array, axis: i64, select_last_index: bool) -> Result<Array> {
         match positions(self, x, axis, Extremum { least: true, last: select_last_index })? {
             Some(found) => Ok(found),
-            None => bb::ext::index::arg_min(self, x, axis, select_last_index),
+            None => self.body().arg_min(x, axis, select_last_index),
         }
     }
 
@@ -176,7 +176,7 @@ impl bb::ext::Index for Cpu {
             |meeting| indexed::scatter_elements(self.pool(), [data, indices, updates], axis, meeting);
         match scatter(Meeting::of(reduction))? {
             Some(y) => Ok(y),
-            None => bb::ext::index::scatter_elements(self, data, indices, updates, options),
+            None => self.body().scatter_elements(data, indices, updates, options),
         }
     }
 
@@ -195,7 +195,7 @@ impl bb::ext::Index for Cpu {
         let scatter = |meeting| indexed::scatter_nd(self.pool(), [data, indices, updates], meeting);
         match scatter(Meeting::of(reduction))? {
             Some(y) => Ok(y),
-            None => bb::ext::index::scatter_nd(self, data, indices, updates, reduction),
+            None => self.body().scatter_nd(data, indices, updates, reduction),
         }
     }
 }

@@ -13,7 +13,7 @@ use bb::{DataType, Shape, Tensor};
 #[bb::native]
 impl bb::ext::Llm for Cpu {
     fn rms_normalization(&self, x: &Array, scale: &Array, axis: i64, epsilon: f64) -> Result<Array> {
-        let body = || bb::ext::llm::rms_normalization(self, x, scale, axis, epsilon);
+        let body = || self.body().rms_normalization(x, scale, axis, epsilon);
         let Ok(at) = Axis::new(axis, x.shape().len()).map(Axis::get) else {
             return body();
         };
@@ -38,7 +38,7 @@ impl bb::ext::Llm for Cpu {
     ) -> Result<Array> {
         match attention::attention(self, [q, k, v], bias, options)? {
             Some(y) => Ok(y),
-            None => bb::ext::llm::attention(self, q, k, v, bias, options),
+            None => self.body().attention(q, k, v, bias, options),
         }
     }
 }

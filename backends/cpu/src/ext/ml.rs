@@ -230,20 +230,20 @@ impl bb::ext::Ml for Cpu {
         if let Some(y) = tables.run(self, x, depth, options, None)? {
             return Ok(y);
         }
-        bb::ext::ml::tree_ensemble(self, x, nodes, thresholds, roots, weights, members, depth, options)
+        self.body().tree_ensemble(x, nodes, thresholds, roots, weights, members, depth, options)
     }
 
     fn squared_distances(&self, a: &Array, b: &Array) -> Result<Array> {
         let extents = match (a.shape(), b.shape()) {
             (&[n, columns], &[m, same]) if columns == same && columns > 0 => [n, m, columns],
-            _ => return bb::ext::ml::squared_distances(self, a, b),
+            _ => return self.body().squared_distances(a, b),
         };
         // SAFETY: the operands have these extents and elements of this type.
         unsafe {
             match (a.dtype(), b.dtype()) {
                 (DataType::F32, DataType::F32) => distances::<f32>(self, a, b, extents),
                 (DataType::F64, DataType::F64) => distances::<f64>(self, a, b, extents),
-                _ => bb::ext::ml::squared_distances(self, a, b),
+                _ => self.body().squared_distances(a, b),
             }
         }
     }

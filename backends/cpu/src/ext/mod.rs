@@ -28,17 +28,26 @@ mod windows_tests;
 pub(crate) mod winograd;
 
 use crate::array::Array;
+use crate::backend::Cpu;
 use crate::error::Result;
 use crate::ops::{convert, dense};
 use crate::pool::Pool;
+use bb::ext::Extended;
 use bb::{DataType, RoundMode, Tensor};
 use std::sync::Arc;
 
-impl bb::ext::Ops for crate::backend::Cpu {}
+impl bb::ext::Ops for Cpu {}
+
+impl Cpu {
+    /// Runs the bodies of operations whose kernels decline the operands.
+    pub(crate) const fn body(&self) -> Extended<'_, Cpu> {
+        Extended::declining(self)
+    }
+}
 
 /// Losses and optimizers are chains of element-wise functions, for which there are kernels.
 #[bb::native]
-impl bb::ext::Train for crate::backend::Cpu {}
+impl bb::ext::Train for Cpu {}
 
 /// Returns a contiguous array of `f32`, or `None` for other element types.
 fn dense_f32(pool: &Arc<Pool>, x: &Array) -> Result<Option<Array>> {

@@ -22,7 +22,7 @@ impl bb::ext::Nn for Cpu {
             dtype if dtype.is_float() || dtype.is_integer() => {
                 elementwise::unary(self.pool(), Unary::Relu, x)
             }
-            _ => bb::ext::nn::relu(self, x),
+            _ => self.body().relu(x),
         }
     }
 
@@ -33,12 +33,12 @@ impl bb::ext::Nn for Cpu {
             let scaled = v * alpha_f32;
             if v < 0.0 { scaled } else { v }
         };
-        self.map_f32(x, leaky).unwrap_or_else(|| bb::ext::nn::leaky_relu(self, x, alpha))
+        self.map_f32(x, leaky).unwrap_or_else(|| self.body().leaky_relu(x, alpha))
     }
 
     fn gelu(&self, x: &Array, tanh: bool) -> Result<Array> {
         let op = if tanh { Unary::GeluTanh } else { Unary::Gelu };
-        self.float(op, x).unwrap_or_else(|| bb::ext::nn::gelu(self, x, tanh))
+        self.float(op, x).unwrap_or_else(|| self.body().gelu(x, tanh))
     }
 
     fn swish(&self, x: &Array, alpha: f64) -> Result<Array> {
@@ -50,41 +50,41 @@ impl bb::ext::Nn for Cpu {
                 let y = elementwise::swish(self.pool(), &wide, alpha as f32)?;
                 rounded(self.pool(), y, x.dtype())
             }
-            None => bb::ext::nn::swish(self, x, alpha),
+            None => self.body().swish(x, alpha),
         }
     }
 
     fn thresholded_relu(&self, x: &Array, alpha: f64) -> Result<Array> {
         let alpha_f32 = alpha as f32;
         self.map_f32(x, |v| if v > alpha_f32 { v } else { 0.0 })
-            .unwrap_or_else(|| bb::ext::nn::thresholded_relu(self, x, alpha))
+            .unwrap_or_else(|| self.body().thresholded_relu(x, alpha))
     }
 
     fn cum_sum(&self, x: &Array, axis: i64, exclusive: bool, reverse: bool) -> Result<Array> {
         match cumulative::sums(self.pool(), x, axis, exclusive, reverse)? {
             Some(y) => Ok(y),
-            None => bb::ext::nn::cum_sum(self, x, axis, exclusive, reverse),
+            None => self.body().cum_sum(x, axis, exclusive, reverse),
         }
     }
 
     fn reduce_prod(&self, x: &Array, axes: &[i64], keepdims: bool) -> Result<Array> {
         match reduce::product(self.pool(), x, axes, keepdims)? {
             Some(y) => Ok(y),
-            None => bb::ext::nn::reduce_prod(self, x, axes, keepdims),
+            None => self.body().reduce_prod(x, axes, keepdims),
         }
     }
 
     fn softmax(&self, x: &Array, axis: i64) -> Result<Array> {
         match self.shares::<false>(x, axis)? {
             Some(y) => Ok(y),
-            None => bb::ext::nn::softmax(self, x, axis),
+            None => self.body().softmax(x, axis),
         }
     }
 
     fn log_softmax(&self, x: &Array, axis: i64) -> Result<Array> {
         match self.shares::<true>(x, axis)? {
             Some(y) => Ok(y),
-            None => bb::ext::nn::log_softmax(self, x, axis),
+            None => self.body().log_softmax(x, axis),
         }
     }
 
@@ -97,7 +97,7 @@ impl bb::ext::Nn for Cpu {
     ) -> Result<Array> {
         match self.normalized(x, scale, bias, options)? {
             Some(y) => Ok(y),
-            None => bb::ext::nn::layer_normalization(self, x, scale, bias, options),
+            None => self.body().layer_normalization(x, scale, bias, options),
         }
     }
 
@@ -105,7 +105,7 @@ impl bb::ext::Nn for Cpu {
         let alike = w.dtype() == x.dtype() && bias.is_none_or(|bias| bias.dtype() == x.dtype());
         match if alike { conv::conv(self, x, w, bias, options, None)? } else { None } {
             Some(y) => Ok(y),
-            None => bb::ext::nn::conv(self, x, w, bias, options),
+            None => self.body().conv(x, w, bias, options),
         }
     }
 
@@ -119,7 +119,7 @@ impl bb::ext::Nn for Cpu {
         options: FusedConvOptions<'_>,
     ) -> Result<Array> {
         // Steps of plans are prepared, and have both computed together.
-        bb::ext::nn::fused_conv(self, x, w, bias, xs, program, options)
+        self.body().fused_conv(x, w, bias, xs, program, options)
     }
 
     fn rnn(
@@ -150,7 +150,7 @@ impl bb::ext::Nn for Cpu {
         };
         match recurrent::run(self, operands)? {
             Some(results) => Ok(results),
-            None => bb::ext::nn::rnn(self, x, weights, hidden, lengths, options),
+            None => self.body().rnn(x, weights, hidden, lengths, options),
         }
     }
 
@@ -183,7 +183,7 @@ impl bb::ext::Nn for Cpu {
         };
         match recurrent::run(self, operands)? {
             Some(results) => Ok(results),
-            None => bb::ext::nn::gru(self, x, weights, hidden, bias, lengths, options),
+            None => self.body().gru(x, weights, hidden, bias, lengths, options),
         }
     }
 
@@ -219,9 +219,7 @@ impl bb::ext::Nn for Cpu {
         };
         match recurrent::run(self, operands)? {
             Some(results) => Ok(results),
-            None => {
-                bb::ext::nn::lstm(self, x, weights, hidden, cell, scale, zero, lengths, peepholes, options)
-            }
+            None => self.body().lstm(x, weights, hidden, cell, scale, zero, lengths, peepholes, options),
         }
     }
 
@@ -230,7 +228,7 @@ impl bb::ext::Nn for Cpu {
         let plane = Plane::pooling(x.shape(), kernel, [strides, pads, dilations], ceil);
         match plane.filter(|plane| computed(x) && pooling::serves(plane, x.shape())) {
             Some(plane) => pooling::pool(self, &plane, x, Pooling::Greatest),
-            None => bb::ext::nn::max_pool(self, x, kernel, options),
+            None => self.body().max_pool(x, kernel, options),
         }
     }
 
@@ -239,7 +237,7 @@ impl bb::ext::Nn for Cpu {
         let plane = Plane::pooling(x.shape(), kernel, [strides, pads, dilations], ceil);
         match plane.filter(|plane| computed(x) && pooling::serves(plane, x.shape())) {
             Some(plane) => pooling::pool(self, &plane, x, Pooling::Mean { padding: count_pad }),
-            None => bb::ext::nn::average_pool(self, x, kernel, options),
+            None => self.body().average_pool(x, kernel, options),
         }
     }
 
@@ -253,7 +251,7 @@ impl bb::ext::Nn for Cpu {
         let plan = transposed::Plan::new(x, w, bias, options);
         match plan.filter(|_| computed(x)) {
             Some(plan) => transposed::conv_transpose(self, &plan, x, w, bias),
-            None => bb::ext::nn::conv_transpose(self, x, w, bias, options),
+            None => self.body().conv_transpose(x, w, bias, options),
         }
     }
 
@@ -271,7 +269,7 @@ impl bb::ext::Nn for Cpu {
         let channels = x.shape().get(1..2).unwrap_or_default();
         let simple = computed(x) && vectors.iter().all(|v| computed(v) && v.shape() == channels);
         if !simple {
-            return bb::ext::nn::batch_normalization(self, x, scale, bias, mean, variance, epsilon);
+            return self.body().batch_normalization(x, scale, bias, mean, variance, epsilon);
         }
         let wide = |v: &Array| rounded(self.pool(), v.clone(), DataType::F32);
         let (scale, bias, mean, variance) = (&wide(scale)?, &wide(bias)?, &wide(mean)?, &wide(variance)?);
@@ -285,14 +283,14 @@ impl bb::ext::Nn for Cpu {
     fn gather_elements(&self, data: &Array, indices: &Array, axis: i64) -> Result<Array> {
         match indexed::gather_elements(self.pool(), data, indices, axis)? {
             Some(y) => Ok(y),
-            None => bb::ext::nn::gather_elements(self, data, indices, axis),
+            None => self.body().gather_elements(data, indices, axis),
         }
     }
 
     fn gather_nd(&self, data: &Array, indices: &Array, batch_dims: i64) -> Result<Array> {
         match indexed::gather_nd(self.pool(), data, indices, batch_dims)? {
             Some(y) => Ok(y),
-            None => bb::ext::nn::gather_nd(self, data, indices, batch_dims),
+            None => self.body().gather_nd(data, indices, batch_dims),
         }
     }
 }

@@ -8,7 +8,7 @@ use crate::ext::fused::{self, Program, Then};
 use crate::ext::winograd::{self, Filters};
 use crate::ext::{conv, few, rounded};
 use crate::gemm::panels::Panels;
-use bb::ext::ConvOptions;
+use bb::ext::{ConvOptions, Nn};
 use bb::ir::memory;
 use bb::ir::op::Param;
 use bb::{Backend, DataType, Kernel, KernelOperands, Outputs, PrepareStep, Shape, Tensor, TensorData};
@@ -214,7 +214,7 @@ impl Kernel<Cpu> for Conv {
         // The body's operands have one type. What was widened is the same when it is rounded.
         let own = |x: &Array| rounded(on.pool(), x.clone(), self.dtype);
         let (w, bias) = (own(self.w.filters(on, operands)?)?, bias.map(own).transpose()?);
-        let y = bb::ext::nn::conv(on, operands.required("conv", 0)?, &w, bias.as_ref(), self.options())?;
+        let y = on.body().conv(operands.required("conv", 0)?, &w, bias.as_ref(), self.options())?;
         let y = match &then {
             Some(then) => then.apart(on.pool(), y)?,
             None => y,

@@ -5,7 +5,7 @@ use crate::array::Array;
 use crate::backend::Cpu;
 use crate::error::Result;
 use crate::ext::ml::{PackedTables, Tables};
-use bb::ext::TreeEnsembleOptions;
+use bb::ext::{Ml, TreeEnsembleOptions};
 use bb::ir::op::Param;
 use bb::{Kernel, KernelOperands, Outputs, PrepareStep};
 
@@ -58,9 +58,7 @@ impl Kernel<Cpu> for Forest {
         let tables = Tables::new(on.pool(), [nodes, thresholds, roots, weights], None)?;
         let y = match tables.run(on, x, *depth, options, Some(packed))? {
             Some(y) => y,
-            None => {
-                bb::ext::ml::tree_ensemble(on, x, nodes, thresholds, roots, weights, None, *depth, options)?
-            }
+            None => on.body().tree_ensemble(x, nodes, thresholds, roots, weights, None, *depth, options)?,
         };
         Ok(Outputs::from_buf([y]))
     }

@@ -5,7 +5,7 @@ use crate::array::Array;
 use crate::backend::Cpu;
 use crate::error::Result;
 use crate::ext::quant::n_bits::Blocks;
-use bb::ext::MatMulNBitsOptions;
+use bb::ext::{MatMulNBitsOptions, Quant};
 use bb::ir::op::Param;
 use bb::{Kernel, KernelOperands, Outputs, PrepareStep};
 
@@ -37,7 +37,7 @@ impl Kernel<Cpu> for NBits {
             Some(y) => y,
             None => {
                 let (scales, zeros) = (operands.required(OP, 2)?, operands.get(3));
-                bb::ext::quant::matmul_n_bits(on, a, b, scales, zeros, None, self.options)?
+                on.body().matmul_n_bits(a, b, scales, zeros, None, self.options)?
             }
         };
         Ok(Outputs::from_buf([y]))

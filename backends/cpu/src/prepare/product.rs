@@ -8,6 +8,7 @@ use crate::gemm::Matrix;
 use crate::gemm::integer;
 use crate::gemm::panels::Panels;
 use crate::ops::matmul;
+use bb::ext::Quant;
 use bb::{Kernel, KernelOperands, Outputs, PrepareStep, Tensor};
 
 /// Prepares a product of floats.
@@ -60,7 +61,7 @@ impl Kernel<Cpu> for Integers {
         let [a_zero, b_zero] = [operands.get(2), operands.get(3)];
         let y = match on.integer_product(a, b, a_zero, b_zero, Some(&self.0))? {
             Some(y) => y,
-            None => bb::ext::quant::matmul_integer(on, a, b, a_zero, b_zero)?,
+            None => on.body().matmul_integer(a, b, a_zero, b_zero)?,
         };
         Ok(Outputs::from_buf([y]))
     }
@@ -89,7 +90,7 @@ impl Kernel<Cpu> for Dynamic {
         let (scale, zero, bias) = (operands.required(OP, 2)?, operands.get(3), operands.get(4));
         let y = match on.dynamic_product(x, b, scale, zero, bias, Some(&self.0))? {
             Some(y) => y,
-            None => bb::ext::quant::dynamic_matmul(on, x, b, scale, zero, bias)?,
+            None => on.body().dynamic_matmul(x, b, scale, zero, bias)?,
         };
         Ok(Outputs::from_buf([y]))
     }

@@ -6,7 +6,7 @@ use crate::backend::Cpu;
 use crate::error::Result;
 use crate::ext::recurrent::{self, Kind, Operands, Packed};
 use crate::kernels::recurrent::Functions;
-use bb::ext::{GruOptions, LstmOptions, NnOp, RnnOptions};
+use bb::ext::{GruOptions, LstmOptions, Nn, NnOp, RnnOptions};
 use bb::ir::op::Param;
 use bb::{Kernel, KernelOperands, Outputs, PrepareStep};
 use std::sync::Arc;
@@ -109,15 +109,15 @@ impl Kernel<Cpu> for Layer {
         let results = match (kind, cell) {
             (Kind::Lstm { coupled }, Some(cell)) => {
                 let options = LstmOptions { coupled, backwards, functions, parameters, clip };
-                bb::ext::nn::lstm(on, x, weights, hidden, cell, scale, zero, lengths, peepholes, options)?
+                on.body().lstm(x, weights, hidden, cell, scale, zero, lengths, peepholes, options)?
             }
             (Kind::Gru { linear }, _) => {
                 let options = GruOptions { linear, backwards, functions, parameters, clip };
-                bb::ext::nn::gru(on, x, weights, hidden, bias, lengths, options)?
+                on.body().gru(x, weights, hidden, bias, lengths, options)?
             }
             _ => {
                 let options = RnnOptions { backwards, functions, parameters, clip };
-                bb::ext::nn::rnn(on, x, weights, hidden, lengths, options)?
+                on.body().rnn(x, weights, hidden, lengths, options)?
             }
         };
         Ok(results.into())

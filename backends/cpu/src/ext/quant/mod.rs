@@ -131,7 +131,7 @@ impl bb::ext::Quant for Cpu {
     ) -> Result<Array> {
         match self.quantized(x, scale, zero, to, options)? {
             Some(y) => Ok(y),
-            None => bb::ext::quant::quantize_linear(self, x, scale, zero, to, options),
+            None => self.body().quantize_linear(x, scale, zero, to, options),
         }
     }
 
@@ -144,14 +144,14 @@ impl bb::ext::Quant for Cpu {
     ) -> Result<Array> {
         match self.dequantized(x, scale, zero, to)? {
             Some(y) => Ok(y),
-            None => bb::ext::quant::dequantize_linear(self, x, scale, zero, to),
+            None => self.body().dequantize_linear(x, scale, zero, to),
         }
     }
 
     fn dynamic_quantize_linear(&self, x: &Array) -> Result<Vec<Array>> {
         match self.by_range(x)? {
             Some(results) => Ok(results.into()),
-            None => bb::ext::quant::dynamic_quantize_linear(self, x),
+            None => self.body().dynamic_quantize_linear(x),
         }
     }
 
@@ -164,7 +164,7 @@ impl bb::ext::Quant for Cpu {
     ) -> Result<Array> {
         match self.integer_product(a, b, a_zero, b_zero, None)? {
             Some(y) => Ok(y),
-            None => bb::ext::quant::matmul_integer(self, a, b, a_zero, b_zero),
+            None => self.body().matmul_integer(a, b, a_zero, b_zero),
         }
     }
 
@@ -178,7 +178,7 @@ impl bb::ext::Quant for Cpu {
     ) -> Result<Array> {
         match self.dynamic_product(x, b, b_scale, b_zero, bias, None)? {
             Some(y) => Ok(y),
-            None => bb::ext::quant::dynamic_matmul(self, x, b, b_scale, b_zero, bias),
+            None => self.body().dynamic_matmul(x, b, b_scale, b_zero, bias),
         }
     }
 
@@ -197,7 +197,7 @@ impl bb::ext::Quant for Cpu {
         {
             return Ok(y);
         }
-        bb::ext::quant::matmul_n_bits(self, a, b, scales, zeros, order, options)
+        self.body().matmul_n_bits(a, b, scales, zeros, order, options)
     }
 
     fn conv_integer(
@@ -212,7 +212,7 @@ impl bb::ext::Quant for Cpu {
         let operands = conv::Operands { x, w, bias, x_zero, w_zero };
         match conv::conv_integer(self, &operands, options)? {
             Some(y) => Ok(y),
-            None => bb::ext::quant::conv_integer(self, x, w, bias, x_zero, w_zero, options),
+            None => self.body().conv_integer(x, w, bias, x_zero, w_zero, options),
         }
     }
 
@@ -231,16 +231,14 @@ impl bb::ext::Quant for Cpu {
         let operands = conv::Operands { x, w, bias, x_zero: Some(x_zero), w_zero: Some(w_zero) };
         match conv::qlinear_conv(self, &operands, [scale, y_scale, y_zero], options)? {
             Some(y) => Ok(y),
-            None => bb::ext::quant::qlinear_conv(
-                self, x, w, bias, x_zero, w_zero, scale, y_scale, y_zero, options,
-            ),
+            None => self.body().qlinear_conv(x, w, bias, x_zero, w_zero, scale, y_scale, y_zero, options),
         }
     }
 
     fn requantize(&self, x: &Array, scale: &Array, y_scale: &Array, y_zero: &Array) -> Result<Array> {
         match self.requantized(x, scale, y_scale, y_zero)? {
             Some(y) => Ok(y),
-            None => bb::ext::quant::requantize(self, x, scale, y_scale, y_zero),
+            None => self.body().requantize(x, scale, y_scale, y_zero),
         }
     }
 
@@ -257,9 +255,7 @@ impl bb::ext::Quant for Cpu {
     ) -> Result<Array> {
         match self.pairs([a, a_scale, a_zero], [b, b_scale, b_zero], [y_scale, y_zero], false)? {
             Some(y) => Ok(y),
-            None => {
-                bb::ext::quant::qlinear_add(self, a, a_scale, a_zero, b, b_scale, b_zero, y_scale, y_zero)
-            }
+            None => self.body().qlinear_add(a, a_scale, a_zero, b, b_scale, b_zero, y_scale, y_zero),
         }
     }
 
@@ -276,16 +272,14 @@ impl bb::ext::Quant for Cpu {
     ) -> Result<Array> {
         match self.pairs([a, a_scale, a_zero], [b, b_scale, b_zero], [y_scale, y_zero], true)? {
             Some(y) => Ok(y),
-            None => {
-                bb::ext::quant::qlinear_mul(self, a, a_scale, a_zero, b, b_scale, b_zero, y_scale, y_zero)
-            }
+            None => self.body().qlinear_mul(a, a_scale, a_zero, b, b_scale, b_zero, y_scale, y_zero),
         }
     }
 
     fn lookup(&self, x: &Array, table: &Array) -> Result<Array> {
         match self.looked_up(x, table)? {
             Some(y) => Ok(y),
-            None => bb::ext::quant::lookup(self, x, table),
+            None => self.body().lookup(x, table),
         }
     }
 }
