@@ -114,7 +114,7 @@ mod tests {
             (vec![], "is empty"),
             (b"PAR1".to_vec(), "too short"),
             (vec![0; 100], "does not begin and end"),
-            (whole(20)[..31].to_vec(), "does not begin and end"),
+            (whole(20).into_iter().take(31).collect(), "does not begin and end"),
             (whole(21), "longer than the file"),
             (whole(u32::MAX), "longer than the file"),
         ] {
