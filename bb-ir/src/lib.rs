@@ -1,7 +1,8 @@
 //! Tensors, graphs and their checks: the part of `bb` that does not depend on any backend.
 //!
 //! This crate holds element types, host tensors, ONNX's protobuf types, the op tables, graph checking,
-//! inference and the wire format. The traits, the backends and the plans are in the `bb` crate.
+//! inference, the wire format, and how operators reach decoders of pictures and engines of patterns. The
+//! contract, the backends and the plans are in the `bb` crate.
 
 pub mod check;
 pub mod compact;
@@ -20,6 +21,8 @@ mod nearest;
 pub mod op;
 pub mod opset;
 pub mod pace;
+pub mod pattern;
+pub mod picture;
 pub mod proto;
 mod shape;
 mod tensor;

@@ -7,6 +7,12 @@
 
 extern crate self as bb;
 
+// The features only link these crates: they change nothing else of this one.
+#[cfg(feature = "regex")]
+use bb_patterns as _;
+#[cfg(feature = "image")]
+use bb_pictures as _;
+
 mod call;
 #[cfg(feature = "case-folders")]
 pub mod conformance;

@@ -3,7 +3,7 @@
 use super::call::{Call, OpOutputs, OpResult, one};
 use super::infer;
 use super::ml::texts;
-use super::pattern::{Classes, Pattern};
+use super::pattern::{Classes, compiled};
 use super::rows::operators;
 use crate::error::NodePart;
 use crate::ext::{HostKernel, Ops, bits};
@@ -92,7 +92,7 @@ pub(super) fn regex_full_match<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tenso
 }
 
 fn full_matches(x: &TensorData, pattern: &str) -> Result<Vec<bool>, Error> {
-    let mut pattern = Pattern::new(pattern, Classes::Unicode).map_err(|problem| Error::Operator {
+    let mut pattern = compiled(pattern, Classes::Unicode).map_err(|problem| Error::Operator {
         op: "RegexFullMatch".to_owned(),
         part: "pattern".into(),
         problem,

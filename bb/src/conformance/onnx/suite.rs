@@ -156,9 +156,9 @@ impl Suite {
             let (operators, outcome) = match Contents::read(&path) {
                 Ok(contents) => {
                     let operators: Vec<_> = contents.operators.into_iter().collect();
-                    let lacking = operators.iter().find_map(|o| feature(&o.name));
+                    let lacking = operators.iter().find_map(|o| not_linked(&o.name));
                     let outcome = match lacking {
-                        Some(feature) => Outcome::Skipped(format!("the feature `{feature}` of bb")),
+                        Some(lacking) => Outcome::Skipped(lacking.to_owned()),
                         None => self.one(&mut runner, path),
                     };
                     (operators, outcome)
@@ -191,11 +191,11 @@ impl Suite {
     }
 }
 
-/// Returns the disabled feature that an operator needs.
-fn feature(op: &str) -> Option<&'static str> {
+/// Returns what an operator needs and no linked crate offers.
+fn not_linked(op: &str) -> Option<&'static str> {
     match op {
-        "ImageDecoder" if !cfg!(feature = "image") => Some("image"),
-        "RegexFullMatch" if !cfg!(feature = "regex") => Some("regex"),
+        "ImageDecoder" if bb_ir::picture::decoders().is_empty() => Some("a decoder of pictures"),
+        "RegexFullMatch" if bb_ir::pattern::engine().is_none() => Some("an engine of patterns"),
         _ => None,
     }
 }

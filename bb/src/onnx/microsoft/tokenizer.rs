@@ -6,7 +6,7 @@ use crate::error::NodePart;
 use crate::onnx::call::{Call, OpOutputs, one};
 use crate::onnx::infer;
 use crate::onnx::ml::texts;
-use crate::onnx::pattern::{Classes, Pattern};
+use crate::onnx::pattern::{self, Classes, Pattern};
 use crate::onnx::rows::operators;
 use crate::onnx::strings::{filled, strings};
 use bb_ir::pace::Pace;
@@ -25,9 +25,9 @@ enum Rule {
     /// Into its characters.
     Characters,
     /// By what matches one of the patterns, which is left out; each pattern divides what the ones before it left.
-    Between(Vec<Pattern>),
+    Between(Vec<Box<dyn Pattern>>),
     /// Into what matches.
-    Matches(Box<Pattern>),
+    Matches(Box<dyn Pattern>),
 }
 
 /// The first and the last token of a text, where they are marked.
@@ -77,7 +77,7 @@ pub(in crate::onnx) fn tokenizer(call: &Call<'_, TensorData>) -> Result<OpOutput
 /// Reads the attributes that say what a token is; `separators` count where both are given.
 fn rule(call: &Call<'_, TensorData>, least: usize) -> Result<Rule, Error> {
     let compiled = |name: &str, text: &str| {
-        Pattern::new(text, Classes::Ascii).map_err(|problem| call.wrong(name, problem))
+        pattern::compiled(text, Classes::Ascii).map_err(|problem| call.wrong(name, problem))
     };
     let (separators, tokens) = (texts(call, "separators")?, call.text("tokenexp")?);
     let rule = match (&separators, tokens) {
@@ -87,7 +87,7 @@ fn rule(call: &Call<'_, TensorData>, least: usize) -> Result<Rule, Error> {
         }
         (_, Some("")) => return Err(call.wrong("tokenexp", "is empty")),
         (_, Some(".")) => Rule::Characters,
-        (_, Some(text)) => Rule::Matches(Box::new(compiled("tokenexp", text)?)),
+        (_, Some(text)) => Rule::Matches(compiled("tokenexp", text)?),
         _ => return Err(call.wrong("separators", "is missing or empty, and there is no `tokenexp`")),
     };
     if matches!(rule, Rule::Characters) && least > 1 {
@@ -109,13 +109,13 @@ impl Rule {
                 for pattern in patterns {
                     let mut parts = Vec::new();
                     for token in tokens {
-                        memory::append(OP, &mut parts, &between(token, pattern, least)?)?;
+                        memory::append(OP, &mut parts, &between(token, pattern.as_mut(), least)?)?;
                     }
                     tokens = parts;
                 }
                 Ok(tokens)
             }
-            Rule::Matches(pattern) => matches(text, pattern, least),
+            Rule::Matches(pattern) => matches(text, pattern.as_mut(), least),
         }
     }
 }
@@ -130,7 +130,7 @@ fn is_long(token: &str, least: usize) -> bool {
 }
 
 /// What is between matches; a match of nothing takes the character that follows.
-fn between<'t>(text: &'t str, pattern: &mut Pattern, least: usize) -> Result<Vec<&'t str>, Error> {
+fn between<'t>(text: &'t str, pattern: &mut dyn Pattern, least: usize) -> Result<Vec<&'t str>, Error> {
     let (mut tokens, mut from) = (Vec::new(), 0);
     while let Some(found) = (from < text.len()).then(|| pattern.find(text, from)).flatten() {
         memory::push(OP, &mut tokens, text.get(from..found.start).unwrap_or_default())?;
@@ -142,7 +142,7 @@ fn between<'t>(text: &'t str, pattern: &mut Pattern, least: usize) -> Result<Vec
 }
 
 /// What matches; where that is too short, the next match starts one character later.
-fn matches<'t>(text: &'t str, pattern: &mut Pattern, least: usize) -> Result<Vec<&'t str>, Error> {
+fn matches<'t>(text: &'t str, pattern: &mut dyn Pattern, least: usize) -> Result<Vec<&'t str>, Error> {
     let (mut tokens, mut from) = (Vec::new(), 0);
     while let Some(found) = (from < text.len()).then(|| pattern.find(text, from)).flatten() {
         let token = text.get(found.clone()).unwrap_or_default();

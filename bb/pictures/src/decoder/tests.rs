@@ -2,22 +2,55 @@
 #![expect(clippy::unwrap_used, reason = "tests")]
 
 use super::*;
+use bb_ir::{BoxError, DataType};
 use std::time::{Duration, Instant};
 
-fn any(_: DataType, _: &[usize]) -> Result<(), Error> {
-    Ok(())
+/// Allows to decode until an instant, and results of some bytes.
+struct Limits {
+    until: Option<Instant>,
+    bytes: usize,
+}
+
+/// What the limits refuse.
+#[derive(Debug)]
+struct Limit;
+
+impl std::fmt::Display for Limit {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("a limit of the test")
+    }
+}
+
+impl std::error::Error for Limit {}
+
+const ANY: Limits = Limits { until: None, bytes: usize::MAX };
+
+impl Allowance for Limits {
+    fn check(&self) -> Result<(), BoxError> {
+        if self.until.is_some_and(|until| until <= Instant::now()) { Err(Limit.into()) } else { Ok(()) }
+    }
+
+    fn bound(&self, dtype: DataType, shape: &[usize]) -> Result<(), BoxError> {
+        assert_eq!(dtype, DataType::U8);
+        if shape.iter().product::<usize>() > self.bytes { Err(Limit.into()) } else { Ok(()) }
+    }
+}
+
+/// Tells whether the allowance's own error came back.
+fn ended(result: &Result<Option<Picture>, PictureError>) -> bool {
+    matches!(result, Err(PictureError::Ended(error)) if error.is::<Limit>())
 }
 
 /// The extents and the bytes of a picture in RGB.
-pub(super) fn decoded(file: &[u8]) -> Option<(Vec<usize>, Vec<u8>)> {
-    let decoded = pixels_of(file, Pixels::Rgb, &any).unwrap()?;
-    Some((decoded.shape.to_vec(), decoded.bytes))
+pub(crate) fn decoded(file: &[u8]) -> Option<([usize; 2], Vec<u8>)> {
+    let decoded = decode(file, PixelFormat::Rgb, &ANY).unwrap()?;
+    Some(([decoded.height, decoded.width], decoded.bytes))
 }
 
 /// What is wrong with a picture.
-pub(super) fn problem(file: &[u8]) -> String {
-    match pixels_of(file, Pixels::Rgb, &any) {
-        Err(Wrong::Picture(problem)) => problem,
+pub(crate) fn problem(file: &[u8]) -> String {
+    match decode(file, PixelFormat::Rgb, &ANY) {
+        Err(PictureError::Refused { problem }) => problem,
         other => panic!("a problem: {other:?}"),
     }
 }
@@ -45,9 +78,9 @@ fn runs_of_a_bitmap_are_pixels_in_every_form() {
     // The rows come from the bottom up: two of 7, then 9 and 8.
     let file = bitmap(2, 2, &[2, 7, 0, 0, 1, 9, 1, 8, 0, 1]);
     let expected = [9u8, 8, 7, 7];
-    for (pixels, channels) in [(Pixels::Rgb, 3), (Pixels::Bgr, 3), (Pixels::Grey, 1)] {
-        let picture = pixels_of(&file, pixels, &any).unwrap().unwrap();
-        assert_eq!(picture.shape, [2, 2, channels]);
+    for (pixels, channels) in [(PixelFormat::Rgb, 3), (PixelFormat::Bgr, 3), (PixelFormat::Grayscale, 1)] {
+        let picture = decode(&file, pixels, &ANY).unwrap().unwrap();
+        assert_eq!([picture.height, picture.width], [2, 2]);
         assert_eq!(picture.bytes, expected.map(|v| vec![v; channels]).concat());
     }
 }
@@ -57,14 +90,14 @@ fn a_deadline_ends_decoding() {
     // Many pixels of few bytes.
     let file = bitmap(8000, 8000, &[0, 1]);
     let begin = Instant::now();
-    let options = RunOptions::default().with_deadline(begin + Duration::from_millis(20));
-    let result = options.within(|| pixels_of(&file, Pixels::Bgr, &any));
-    assert!(matches!(result, Err(Wrong::Run(Error::DeadlineExceeded))), "{result:?}");
-    let past = RunOptions::default().with_deadline(begin);
+    let soon = Limits { until: Some(begin + Duration::from_millis(20)), ..ANY };
+    let result = decode(&file, PixelFormat::Bgr, &soon);
+    assert!(ended(&result), "{result:?}");
+    let past = Limits { until: Some(begin), ..ANY };
     // A file that is read whole first, and one that ends too early.
     for file in [&file[..], b"P6 60000 2000 255 ", b"no picture", &[0xff, 0xd8, 0xff, 0xe0]] {
-        let result = past.within(|| pixels_of(file, Pixels::Rgb, &any));
-        assert!(matches!(result, Err(Wrong::Run(Error::DeadlineExceeded))), "{result:?}");
+        let result = decode(file, PixelFormat::Rgb, &past);
+        assert!(ended(&result), "{result:?}");
     }
 }
 
@@ -72,9 +105,9 @@ fn a_deadline_ends_decoding() {
 fn limits_hold_before_a_picture_is_decoded() {
     let file = bitmap(30_000, 30_000, &[0, 1]);
     assert!(problem(&file).contains("536870912"), "{}", problem(&file));
-    let few = |dtype: DataType, shape: &[usize]| crate::contract::check_value(dtype, shape, 10);
     let small = bitmap(2, 2, &[0, 1]);
-    assert!(matches!(pixels_of(&small, Pixels::Rgb, &few), Err(Wrong::Run(Error::Ir(_)))));
+    assert!(ended(&decode(&small, PixelFormat::Rgb, &Limits { bytes: 11, ..ANY })));
+    assert!(decode(&small, PixelFormat::Rgb, &Limits { bytes: 12, ..ANY }).is_ok());
 }
 
 /// A JPEG whose frame promises these extents, with scans of no data.

@@ -1,8 +1,8 @@
 //! Pictures in the formats that the crate `image` decodes.
 
-use super::claims;
-use super::{Bound, Decoded, PIXELS_AT_ONCE, Pixels, Wrong};
-use crate::RunOptions;
+use crate::canvas::{Canvas, PIXELS_AT_ONCE};
+use crate::claims;
+use bb_ir::picture::{Allowance, Picture, PictureError, PixelFormat};
 use bb_ir::{DataType, memory};
 use image::{DynamicImage, ImageDecoder, ImageError, ImageFormat, ImageReader, Limits};
 use std::io::{self, BufRead, Cursor, Read, Seek, SeekFrom};
@@ -17,12 +17,13 @@ const MOST_ASIDE: u64 = 16 << 20;
 /// decoder cannot be stopped within.
 const MOST_SCANNED: u64 = 1 << 30;
 
-/// How many bytes are read before the next look whether the run must end. A byte becomes up to about 1000 bytes of a picture.
+/// How many bytes are read before the next look whether decoding must end. A byte becomes up to about 1000 bytes of a picture.
 const STEP: usize = 1 << 10;
 
-/// The bytes of a file, which are an error once the run must end. All decoders read them piece by piece.
+/// The bytes of a file, which are an error once decoding must end. All decoders read them piece by piece.
 struct Watched<'a> {
     file: Cursor<&'a [u8]>,
+    allowance: &'a dyn Allowance,
     /// What was read since the last look; a call counts as some bytes.
     since: usize,
 }
@@ -32,7 +33,7 @@ impl Watched<'_> {
         self.since += read.min(STEP) + 16;
         if self.since > STEP {
             self.since = 0;
-            RunOptions::check_current().map_err(io::Error::other)?;
+            self.allowance.check().map_err(io::Error::other)?;
         }
         Ok(())
     }
@@ -67,41 +68,44 @@ impl Seek for Watched<'_> {
 }
 
 /// Decodes a picture; `None` for what is none of these formats.
-pub(super) fn decode(file: &[u8], pixels: Pixels, bound: Bound<'_>) -> Result<Option<Decoded>, Wrong> {
-    let watched = Watched { file: Cursor::new(file), since: 0 };
-    let Ok(mut reader) = ImageReader::new(watched).with_guessed_format() else { return none() };
+pub(super) fn decode(
+    file: &[u8],
+    pixels: PixelFormat,
+    allowance: &dyn Allowance,
+) -> Result<Option<Picture>, PictureError> {
+    let watched = Watched { file: Cursor::new(file), allowance, since: 0 };
+    let Ok(mut reader) = ImageReader::new(watched).with_guessed_format() else { return none(allowance) };
     let format = reader.format();
     if format == Some(ImageFormat::Tiff) && !claims::lists_are_in_file(file) {
-        return none();
+        return none(allowance);
     }
     reader.limits(limits(MOST_BYTES));
     let mut decoder = match reader.into_decoder() {
         Ok(decoder) => decoder,
-        Err(error) => return refused(error),
+        Err(error) => return refused(error, allowance),
     };
     let (width, height) = decoder.dimensions();
     let shape = [height as usize, width as usize, pixels.channels()];
-    bound(DataType::U8, &shape)?;
+    allowance.bound(DataType::U8, &shape).map_err(PictureError::Ended)?;
     let (bytes, samples) = (decoder.total_bytes(), u64::from(width) * u64::from(height) * 3);
     if format == Some(ImageFormat::WebP) && !claims::frames_are_within(file, [width, height]) {
-        return none();
+        return none(allowance);
     }
     let mut needed = bytes.saturating_add(MOST_ASIDE);
     if format == Some(ImageFormat::Jpeg) {
         let scanned = samples.saturating_mul(scans(file));
         if scanned > MOST_SCANNED {
-            let got = format!(
+            let problem = format!(
                 "is a JPEG of {scanned} samples in all its scans, of which {MOST_SCANNED} are allowed"
             );
-            return Err(Wrong::Picture(got));
+            return Err(PictureError::Refused { problem });
         }
         // The decoder keeps the coefficients of 16 bits of a picture with several scans, and counts them nowhere.
         needed = needed.saturating_add(4 * samples);
     }
     if bytes > MOST_BYTES {
-        return Err(Wrong::Picture(format!(
-            "is a picture of {bytes} bytes, of which {MOST_BYTES} are allowed"
-        )));
+        let problem = format!("is a picture of {bytes} bytes, of which {MOST_BYTES} are allowed");
+        return Err(PictureError::Refused { problem });
     }
     memory::probe("ImageDecoder", memory::at_most(needed))?;
     // Some decoders count the picture itself towards the limit.
@@ -109,8 +113,8 @@ pub(super) fn decode(file: &[u8], pixels: Pixels, bound: Bound<'_>) -> Result<Op
         .set_limits(limits(needed.saturating_add(bytes)))
         .and_then(|()| DynamicImage::from_decoder(decoder));
     match decoded {
-        Ok(picture) => laid_out(picture, pixels).map(Some),
-        Err(error) => refused(error),
+        Ok(picture) => laid_out(picture, pixels, allowance).map(Some),
+        Err(error) => refused(error, allowance),
     }
 }
 
@@ -125,30 +129,34 @@ fn scans(file: &[u8]) -> u64 {
     file.windows(2).filter(|pair| *pair == [0xff, 0xda]).count() as u64
 }
 
-/// What is no picture has none, unless the run must end, or a limit is why.
-fn refused(error: ImageError) -> Result<Option<Decoded>, Wrong> {
+/// What is no picture has none, unless decoding must end, or a limit is why.
+fn refused(error: ImageError, allowance: &dyn Allowance) -> Result<Option<Picture>, PictureError> {
     match error {
-        ImageError::Limits(reason) => {
-            Err(Wrong::Picture(format!("is a picture beyond the decoder's limits: {reason}")))
-        }
-        _ => none(),
+        ImageError::Limits(reason) => Err(PictureError::Refused {
+            problem: format!("is a picture beyond the decoder's limits: {reason}"),
+        }),
+        _ => none(allowance),
     }
 }
 
-fn none() -> Result<Option<Decoded>, Wrong> {
-    RunOptions::check_current()?;
+fn none(allowance: &dyn Allowance) -> Result<Option<Picture>, PictureError> {
+    allowance.check().map_err(PictureError::Ended)?;
     Ok(None)
 }
 
 /// Makes the pixels of a decoded picture, some rows at a time.
-fn laid_out(picture: DynamicImage, pixels: Pixels) -> Result<Decoded, Wrong> {
+fn laid_out(
+    picture: DynamicImage,
+    pixels: PixelFormat,
+    allowance: &dyn Allowance,
+) -> Result<Picture, PictureError> {
     let (width, height) = (picture.width(), picture.height());
-    let mut out = Decoded::new(height as usize, width as usize, pixels)?;
+    let mut out = Canvas::new([height as usize, width as usize], pixels, allowance)?;
     if let DynamicImage::ImageRgb8(picture) = &picture {
         for some in picture.as_raw().chunks(3 * PIXELS_AT_ONCE) {
             out.extend(some.as_chunks::<3>().0.iter().copied())?;
         }
-        return Ok(out);
+        return Ok(out.finish());
     }
     // A row may be longer than all that is converted at once.
     let columns = width.clamp(1, PIXELS_AT_ONCE as u32);
@@ -159,5 +167,5 @@ fn laid_out(picture: DynamicImage, pixels: Pixels) -> Result<Decoded, Wrong> {
             out.extend(part.into_rgb8().as_raw().as_chunks::<3>().0.iter().copied())?;
         }
     }
-    Ok(out)
+    Ok(out.finish())
 }

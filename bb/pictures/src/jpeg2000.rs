@@ -1,7 +1,8 @@
 //! Pictures in JPEG 2000, of which the crate `image` knows nothing.
 
-use super::codestream::{MOST_TILES, survey};
-use super::{Decoded, Pixels, Wrong};
+use crate::canvas::{Canvas, PIXELS_AT_ONCE};
+use crate::codestream::{MOST_TILES, survey};
+use bb_ir::picture::{Allowance, Picture, PictureError, PixelFormat};
 use bb_ir::{DataType, memory};
 use hayro_jpeg2000::{ColorSpace, DecodeSettings, DecoderContext, Image};
 
@@ -27,7 +28,11 @@ const MOST_ITEMS: u64 = 1 << 20;
 /// Decodes a picture; `None` for what is none.
 ///
 /// The decoder allocates without asking, so what it will make is bounded before.
-pub(super) fn decode(file: &[u8], pixels: Pixels, bound: super::Bound<'_>) -> Result<Option<Decoded>, Wrong> {
+pub(super) fn decode(
+    file: &[u8],
+    pixels: PixelFormat,
+    allowance: &dyn Allowance,
+) -> Result<Option<Picture>, PictureError> {
     let Some(survey) = survey(file) else { return Ok(None) };
     within("tiles", survey.tiles, MOST_TILES)?;
     let Ok(picture) = Image::new(file, &DecodeSettings::default()) else { return Ok(None) };
@@ -45,7 +50,8 @@ pub(super) fn decode(file: &[u8], pixels: Pixels, bound: super::Bound<'_>) -> Re
         ColorSpace::RGB => 3,
         ColorSpace::CMYK | ColorSpace::Unknown { .. } => return Ok(None),
     };
-    bound(DataType::U8, &[height, width, pixels.channels()])?;
+    let shape = [height, width, pixels.channels()];
+    allowance.bound(DataType::U8, &shape).map_err(PictureError::Ended)?;
     memory::probe("ImageDecoder", memory::at_most(samples * BYTES_PER_SAMPLE + lists))?;
     let channels = usize::from(colours) + usize::from(picture.has_alpha());
     let mut context = DecoderContext::default();
@@ -55,29 +61,31 @@ pub(super) fn decode(file: &[u8], pixels: Pixels, bound: super::Bound<'_>) -> Re
         return Ok(None);
     }
     let bytes = decoded.data_u8();
-    let mut out = Decoded::new(height, width, pixels)?;
-    for some in bytes.chunks(channels * super::PIXELS_AT_ONCE) {
+    let mut out = Canvas::new([height, width], pixels, allowance)?;
+    for some in bytes.chunks(channels * PIXELS_AT_ONCE) {
         match colours {
             1 => out.extend(some.chunks_exact(channels).filter_map(<[u8]>::first).map(|&v| [v; 3]))?,
             _ => out.extend(some.chunks_exact(channels).filter_map(|pixel| pixel.first_chunk().copied()))?,
         }
     }
-    Ok(Some(out))
+    Ok(Some(out.finish()))
 }
 
 /// Refuses a picture that would make the decoder take too much.
-fn within(what: &str, got: u64, most: u64) -> Result<(), Wrong> {
+fn within(what: &str, got: u64, most: u64) -> Result<(), PictureError> {
     if got <= most {
         return Ok(());
     }
     let got = if got == u64::MAX { "more than 2^64".to_owned() } else { got.to_string() };
-    Err(Wrong::Picture(format!("is a picture of {got} {what}, of which {most} are allowed")))
+    Err(PictureError::Refused {
+        problem: format!("is a picture of {got} {what}, of which {most} are allowed"),
+    })
 }
 
 #[cfg(test)]
 #[expect(clippy::unwrap_used, reason = "tests")]
 mod tests {
-    use super::super::tests::{decoded, problem};
+    use crate::decoder::tests::{decoded, problem};
 
     /// A codestream of a picture with these extents in tiles of this extent, and of a precinct exponent.
     ///
@@ -101,7 +109,7 @@ mod tests {
     #[test]
     fn a_picture_of_empty_packets_is_grey() {
         let (shape, bytes) = decoded(&stream(5, 5, 1, 15)).unwrap();
-        assert_eq!((shape, bytes), (vec![5, 5, 3], vec![128; 75]));
+        assert_eq!((shape, bytes), ([5, 5], vec![128; 75]));
     }
 
     #[test]

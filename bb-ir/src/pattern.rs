@@ -1,0 +1,54 @@
+//! How operators on strings reach the crates that match regular expressions.
+//!
+//! A crate with an engine submits a [`PatternEngine`], and a program that wants it links it: `use bb_patterns as _;`. This crate
+//! matches nothing.
+
+use std::ops::Range;
+use std::sync::OnceLock;
+
+/// What `\w`, `\d`, `\s` and `\b` are about.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Classes {
+    /// ASCII, as RE2 has it.
+    Ascii,
+    /// Unicode, as ONNX's evaluator has it.
+    Unicode,
+}
+
+/// A compiled pattern.
+///
+/// Searching takes time in proportion to the text and the pattern, whatever they are, and counts its work with a
+/// [`Pace`](crate::pace::Pace), so that it may unwind.
+pub trait Pattern {
+    /// Finds the first match at or after `from`, and of those the longest; what is before `from` counts as context.
+    fn find(&mut self, text: &str, from: usize) -> Option<Range<usize>>;
+
+    /// Tells whether a match is all of the text.
+    fn matches_all(&mut self, text: &str) -> bool;
+}
+
+/// Compiles a pattern.
+///
+/// The pattern may come from a stranger, so the function must neither panic nor allocate without a bound.
+///
+/// # Errors
+///
+/// What is wrong with the pattern, as the end of a sentence: ``is `(`, which is no pattern: …``.
+pub type Compile = fn(&str, Classes) -> Result<Box<dyn Pattern>, String>;
+
+/// An engine for patterns of the syntax of RE2, which a crate submits with `inventory::submit!`.
+#[derive(Debug, Clone, Copy)]
+pub struct PatternEngine {
+    /// The crate's name. If several engines are linked, the first name counts.
+    pub name: &'static str,
+    /// Compiles a pattern.
+    pub compile: Compile,
+}
+
+inventory::collect!(PatternEngine);
+
+/// Returns the engine, if one is linked.
+pub fn engine() -> Option<&'static PatternEngine> {
+    static ENGINE: OnceLock<Option<&'static PatternEngine>> = OnceLock::new();
+    *ENGINE.get_or_init(|| inventory::iter::<PatternEngine>().min_by_key(|engine| engine.name))
+}

@@ -1,0 +1,13 @@
+//! Matches regular expressions of the syntax of RE2, for `RegexFullMatch` and `Tokenizer`.
+//!
+//! A program that runs such models links this crate, and names nothing of it: `use bb_patterns as _;`. The feature `regex` of `bb`
+//! does the same.
+//!
+//! Matching takes time in proportion to the text and the pattern, whatever they are. Of the matches that start first the
+//! longest counts.
+
+mod compiled;
+mod search;
+mod simulation;
+mod syntax;
+mod walk;

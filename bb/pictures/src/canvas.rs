@@ -1,0 +1,50 @@
+//! The pixels of a picture, as they are made.
+
+use bb_ir::memory;
+use bb_ir::picture::{Allowance, Picture, PictureError, PixelFormat};
+
+/// How many pixels are converted before the next look whether decoding must end.
+pub(crate) const PIXELS_AT_ONCE: usize = 1 << 16;
+
+/// A picture of which some pixels are there.
+pub(crate) struct Canvas<'a> {
+    picture: Picture,
+    pixels: PixelFormat,
+    allowance: &'a dyn Allowance,
+}
+
+impl<'a> Canvas<'a> {
+    /// Makes room for a picture.
+    pub(crate) fn new(
+        [height, width]: [usize; 2],
+        pixels: PixelFormat,
+        allowance: &'a dyn Allowance,
+    ) -> Result<Canvas<'a>, PictureError> {
+        let bytes = height.saturating_mul(width).saturating_mul(pixels.channels());
+        let bytes = memory::room("ImageDecoder", bytes)?;
+        Ok(Canvas { picture: Picture { height, width, bytes }, pixels, allowance })
+    }
+
+    /// Appends pixels in the form that is asked for, unless decoding must end.
+    pub(crate) fn extend(&mut self, rgb: impl Iterator<Item = [u8; 3]>) -> Result<(), PictureError> {
+        self.allowance.check().map_err(PictureError::Ended)?;
+        let bytes = &mut self.picture.bytes;
+        match self.pixels {
+            PixelFormat::Rgb => bytes.extend(rgb.flatten()),
+            PixelFormat::Bgr => bytes.extend(rgb.flat_map(|[r, g, b]| [b, g, r])),
+            PixelFormat::Grayscale => bytes.extend(rgb.map(luma)),
+        }
+        Ok(())
+    }
+
+    /// Returns the picture, whose pixels are all there.
+    pub(crate) fn finish(self) -> Picture {
+        self.picture
+    }
+}
+
+/// The luma of ITU-R 601: `0.299 r + 0.587 g + 0.114 b`, to the nearest.
+fn luma([r, g, b]: [u8; 3]) -> u8 {
+    let sum = 19595 * u32::from(r) + 38470 * u32::from(g) + 7471 * u32::from(b);
+    ((sum + 0x8000) >> 16).min(255) as u8
+}
