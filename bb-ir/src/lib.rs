@@ -4,6 +4,10 @@
 //! inference, the wire format, and how operators reach decoders of pictures and engines of patterns. The
 //! contract, the backends and the plans are in the `bb` crate.
 
+// No item of it is used: this crate selects the features with which `image` takes it, so that programs with pictures and without
+// share what is built.
+use num_traits as _;
+
 pub mod check;
 pub mod compact;
 pub mod convert;

@@ -107,6 +107,10 @@ fn the_main_job_draws_in_nothing_else() {
         "bb-cli",
         "bb-tests",
         "bb-onnx-cases",
+        "bb-patterns",
+        "bb-pictures",
+        "image",
+        "regex-automata",
         "ruzstd",
         "tar",
     ] {
