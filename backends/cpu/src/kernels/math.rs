@@ -11,17 +11,32 @@ use super::op::Unary;
 macro_rules! elementary {
     ($module:ident, $t:ident, $unsigned:ident, mantissa $bits:literal, bias $bias:literal,
      magic $magic:literal, exp $low:literal $high:literal, normal $normal:literal, ln2 $ln2_high:expr, $ln2_low:expr,
-     silu $silu:literal, erf $erf:ident, gelu $gelu:ident $near:expr, $gelu_tanh:ident $near_tanh:expr,
-     taylor [$first:expr, $($taylor:expr),*], atanh [$last:expr, $($atanh:expr),*]) => {
+     silu $silu:literal, tanh $tanh:ident, erf $erf:ident, gelu $gelu:ident $near:expr, $gelu_tanh:ident $near_tanh:expr,
+     taylor [$($taylor:expr),*], atanh [$last:expr, $($atanh:expr),*]) => {
         pub(super) mod $module {
             use super::{Run, Unary, functions, map};
 
             /// After adding this number, the low bits hold the nearest integer.
-            const MAGIC: $t = $magic;
+            pub(super) const MAGIC: $t = $magic;
 
             #[inline(always)]
             pub(in crate::kernels) fn fma<const FMA: bool>(a: $t, b: $t, c: $t) -> $t {
                 if FMA { a.mul_add(b, c) } else { a * b + c }
+            }
+
+            /// Evaluates a polynomial, the constant first. It is one in the square of `x`, whose coefficients are sums of two terms,
+            /// so that half as many sums wait for each other.
+            #[inline(always)]
+            pub(in crate::kernels) fn in_pairs<const FMA: bool>(coefficients: &[$t], x: $t) -> $t {
+                let square = x * x;
+                let pair = |&[low, high]: &[$t; 2]| fma::<FMA>(high, x, low);
+                let (pairs, rest) = coefficients.as_chunks::<2>();
+                let Some((last, before)) = pairs.split_last() else { return 0.0 };
+                let greatest = match rest {
+                    &[alone] => fma::<FMA>(alone, square, pair(last)),
+                    _ => pair(last),
+                };
+                before.iter().rev().fold(greatest, |sum, next| fma::<FMA>(sum, square, pair(next)))
             }
 
             /// Returns 2 to the power `n`, given `n + MAGIC`. `n` is an integer in the exponent range of normal numbers.
@@ -37,10 +52,7 @@ macro_rules! elementary {
                 let shifted = fma::<FMA>(x, std::$t::consts::LOG2_E, MAGIC);
                 let n = shifted - MAGIC;
                 let r = fma::<FMA>(n, -$ln2_low, fma::<FMA>(n, -$ln2_high, x)) + low;
-                let mut q = 1.0 / $first;
-                for c in [$($taylor),*] {
-                    q = fma::<FMA>(q, r, 1.0 / c);
-                }
+                let q = in_pairs::<FMA>(&[$(1.0 / $taylor),*], r);
                 (shifted, fma::<FMA>(r * r, q, r))
             }
 
@@ -94,7 +106,7 @@ macro_rules! elementary {
 
             /// Returns `exp(x) - 1` for arguments of moderate size.
             #[inline(always)]
-            fn exp_m1<const FMA: bool>(x: $t) -> $t {
+            pub(super) fn exp_m1<const FMA: bool>(x: $t) -> $t {
                 let (shifted, p) = reduced::<FMA>(x, NONE);
                 let scale = power_of_two(shifted);
                 fma::<FMA>(scale, p, scale - 1.0)
@@ -156,28 +168,20 @@ macro_rules! elementary {
 
             #[inline(always)]
             pub(in crate::kernels) fn tanh<const FMA: bool>(x: $t) -> $t {
-                let a = x.abs();
-                let a = if a > 20.0 { 20.0 } else { a };
-                let e = exp_m1::<FMA>(2.0 * a);
-                let d = e + 2.0;
-                // What the sum rounded off; it matters only where the result is not almost 1.
-                let rest = (2.0 - d) + e;
-                let y = e / d;
-                // `1 / (e + 2)` is `(1 - y) / 2`.
-                let y = if e < 2.0 { fma::<FMA>(-0.5 * y, rest * (1.0 - y), y) } else { y };
-                y.copysign(x)
+                super::$tanh::<FMA>(x)
             }
 
             #[inline(always)]
             pub(in crate::kernels) fn sigmoid<const FMA: bool, const NEAR: bool>(x: $t) -> $t {
-                // The exponential of the negative absolute value neither overflows nor cancels.
-                let e = exp::<FMA, NEAR>(-x.abs());
-                let d = 1.0 + e;
-                let rest = (1.0 - d) + e;
-                let low = x < 0.0;
-                let y = if low { e } else { 1.0 } / d;
-                let inverse = if low { 1.0 - y } else { y };
-                fma::<FMA>(-y, rest * inverse, y)
+                let near = if !NEAR && x < -NORMAL { -NORMAL } else { x };
+                let near = if !NEAR && near > NORMAL { NORMAL } else { near };
+                let (shifted, less_one) = reduced::<FMA>(-near, NONE);
+                let scale = power_of_two(shifted);
+                // `1 + exp(-x)` as `scale * (1 + less_one + 1 / scale)`, which rounds less than adding 1 does.
+                let inverse = power_of_two(MAGIC - (shifted - MAGIC));
+                let y = 1.0 / fma::<FMA>(scale, less_one + inverse, scale);
+                // To so great an exponential 1 adds nothing.
+                if !NEAR && x < -NORMAL { exp::<FMA, false>(x) } else { y }
             }
 
             /// Returns `x * sigmoid(t)`, where `t` has the absolute value `a + low`, and is negative if `negative`. Arguments of
@@ -227,7 +231,7 @@ macro_rules! elementary {
                 Sqrt<FMA, NEAR> EVERY, |x| x.sqrt();
                 Exp<FMA, NEAR> BOTH, |x| exp::<FMA, NEAR>(x);
                 Log<FMA, NEAR> EVERY, |x| log::<FMA>(x);
-                Tanh<FMA, NEAR> EVERY, |x| tanh::<FMA>(x);
+                Tanh<FMA, NEAR> EVERY, |x| super::$tanh::<FMA>(x);
                 Sigmoid<FMA, NEAR> BOTH, |x| sigmoid::<FMA, NEAR>(x);
                 Silu<FMA, NEAR> BOTH, |x| silu::<FMA, NEAR>(x);
                 Expm1<FMA, NEAR> EVERY, |x| expm1::<FMA>(x);
@@ -261,12 +265,12 @@ macro_rules! elementary {
 }
 
 elementary!(single, f32, u32, mantissa 23, bias 127, magic 12_582_912.0, exp -104.0 89.0, normal 87.0,
-    ln2 0.693_145_75, 1.428_606_8e-6, silu -120.0, erf erf_f32, gelu gelu_f32 Some([-12.0, 12.0]), gelu_tanh_f32 Some([-9.9, 9.9]),
-    taylor [5040.0, 720.0, 120.0, 24.0, 6.0, 2.0], atanh [9.0, 7.0, 5.0, 3.0]);
+    ln2 0.693_145_75, 1.428_606_8e-6, silu -120.0, tanh tanh_f32, erf erf_f32, gelu gelu_f32 Some([-12.0, 12.0]), gelu_tanh_f32 Some([-9.9, 9.9]),
+    taylor [2.0, 6.0, 24.0, 120.0, 720.0, 5040.0], atanh [9.0, 7.0, 5.0, 3.0]);
 
 elementary!(double, f64, u64, mantissa 52, bias 1023, magic 6_755_399_441_055_744.0, exp -746.0 710.0, normal 708.0,
-    ln2 0.6931471805592082, 7.371002565167799e-13, silu -760.0, erf erf_f64, gelu gelu_f64 None, gelu_tanh_f64 Some([-21.0, 21.0]),
-    taylor [6227020800.0, 479001600.0, 39916800.0, 3628800.0, 362880.0, 40320.0, 5040.0, 720.0, 120.0, 24.0, 6.0, 2.0], atanh [23.0, 21.0, 19.0, 17.0, 15.0, 13.0, 11.0, 9.0, 7.0, 5.0, 3.0]);
+    ln2 0.6931471805592082, 7.371002565167799e-13, silu -760.0, tanh tanh_f64, erf erf_f64, gelu gelu_f64 None, gelu_tanh_f64 Some([-21.0, 21.0]),
+    taylor [2.0, 6.0, 24.0, 120.0, 720.0, 5040.0, 40320.0, 362880.0, 3628800.0, 39916800.0, 479001600.0, 6227020800.0], atanh [23.0, 21.0, 19.0, 17.0, 15.0, 13.0, 11.0, 9.0, 7.0, 5.0, 3.0]);
 
 /// Evaluates a polynomial, the leading coefficient first.
 #[inline(always)]
@@ -275,38 +279,73 @@ pub(super) fn polynomial<const FMA: bool>(coefficients: &[f32], x: f32) -> f32 {
     rest.iter().fold(first, |sum, &c| single::fma::<FMA>(sum, x, c))
 }
 
-/// Computes the error function with polynomials that were fitted to `erf(x) / x - 1` in `x * x` for `x` below 1, and to
-/// `log(erfc(x) exp(x * x) / t)` in `t = 1 / (1 + x / 2)` up to 4.2. Beyond 4.2, the result is 1.
+/// Returns `exp(scale * x)` for moderate arguments, with an error of some units in the last place: enough for what is added to a
+/// greater number. The coefficients of `exp(scale * r) - 1` are for `r` up to half of `ln 2 / scale`.
+#[inline(always)]
+fn rough_exp<const FMA: bool>(x: f32, scale: f32, coefficients: [f32; 6]) -> f32 {
+    use std::f32::consts::{LN_2, LOG2_E};
+    let shifted = single::fma::<FMA>(x, scale * LOG2_E, single::MAGIC);
+    let r = single::fma::<FMA>(shifted - single::MAGIC, -LN_2 / scale, x);
+    let near_one = single::in_pairs::<FMA>(&coefficients, r);
+    // The exponent is added to; the shift leaves nothing of `MAGIC`.
+    f32::from_bits(near_one.to_bits().wrapping_add(shifted.to_bits() << 23))
+}
+
+/// A polynomial that was fitted to the exponential, for a relative error of `2^-23` between both halves of `-ln 2` and `ln 2`.
+const ROUGH_EXP: [f32; 6] = [1.0, 0.999_999_7, 0.499_991_33, 0.166_676_55, 0.041_900_236, 0.008_289_888];
+
+/// Computes the hyperbolic tangent: below 0.625 by a polynomial that was fitted to `(tanh(x) / x - 1) / x^2` in `x * x`, and beyond as
+/// `1 - 2 / (1 + exp(2 x))`.
+#[inline(always)]
+fn tanh_f32<const FMA: bool>(x: f32) -> f32 {
+    const SMALL: [f32; 5] = [-0.333_332_84, 0.133_314_91, -0.053_743_497, 0.020_650_588, -0.005_717_045];
+    const DOUBLED: [f32; 6] = {
+        let [a, b, c, d, e, f] = ROUGH_EXP;
+        [a, 2.0 * b, 4.0 * c, 8.0 * d, 16.0 * e, 32.0 * f]
+    };
+    let a = x.abs();
+    let a = if a > 10.0 { 10.0 } else { a };
+    let square = a * a;
+    let small = single::fma::<FMA>(a * square, single::in_pairs::<FMA>(&SMALL, square), a);
+    let large = 1.0 - 2.0 / (1.0 + rough_exp::<FMA>(a, 2.0, DOUBLED));
+    (if a < 0.625 { small } else { large }).copysign(x)
+}
+
+/// Computes the hyperbolic tangent as a quotient of exponentials.
+#[inline(always)]
+fn tanh_f64<const FMA: bool>(x: f64) -> f64 {
+    let a = x.abs();
+    let a = if a > 20.0 { 20.0 } else { a };
+    let e = double::exp_m1::<FMA>(2.0 * a);
+    let d = e + 2.0;
+    // What the sum rounded off; it matters only where the result is not almost 1.
+    let rest = (2.0 - d) + e;
+    let y = e / d;
+    // `1 / (e + 2)` is `(1 - y) / 2`.
+    let y = if e < 2.0 { double::fma::<FMA>(-0.5 * y, rest * (1.0 - y), y) } else { y };
+    y.copysign(x)
+}
+
+/// Computes the error function: below 0.9 by a polynomial that was fitted to `erf(x) / x - 1` in `x * x`, and beyond as
+/// `1 - exp(p(x))`, where `p` was fitted to the logarithm of `1 - erf(x)` up to 4.
 #[inline(always)]
 fn erf_f32<const FMA: bool>(x: f32) -> f32 {
-    const SMALL: [f32; 8] = [
-        -9.808_131e-6,
-        1.131_276_2e-4,
-        -8.490_152_5e-4,
-        5.221_420_4e-3,
-        -2.686_555_7e-2,
-        0.112_837_84,
-        -0.376_126_38,
-        0.128_379_17,
-    ];
-    const LARGE: [f32; 8] = [
-        -0.277_418_6,
-        1.081_063_3,
-        -1.504_871_4,
-        0.763_981_8,
-        -0.236_750_48,
-        0.448_174_27,
-        0.990_599_7,
-        -1.264_989_6,
+    const SMALL: [f32; 6] =
+        [0.128_379_15, -0.376_125_25, 0.112_821_41, -0.026_778_908, 0.005_011_962_7, -0.000_609_036];
+    const LARGE: [f32; 7] = [
+        -0.000_166_447_77,
+        -1.127_797_2,
+        -0.636_976_06,
+        -0.104_113_676,
+        0.022_315_213,
+        -0.003_065_490_2,
+        0.000_198_219_66,
     ];
     let a = x.abs();
-    let a = if a > 4.2 { 4.2 } else { a };
-    let square = a * a;
-    let small = single::fma::<FMA>(a, polynomial::<FMA>(&SMALL, square), a);
-    let t = 1.0 / single::fma::<FMA>(0.5, a, 1.0);
-    // The exponent is between -20 and 0.
-    let large = 1.0 - t * single::exp::<FMA, true>(polynomial::<FMA>(&LARGE, t) - square);
-    (if a < 1.0 { small } else { large }).copysign(x)
+    let a = if a > 4.0 { 4.0 } else { a };
+    let small = single::fma::<FMA>(a, single::in_pairs::<FMA>(&SMALL, a * a), a);
+    let large = 1.0 - rough_exp::<FMA>(single::in_pairs::<FMA>(&LARGE, a), 1.0, ROUGH_EXP);
+    (if a < 0.9 { small } else { large }).copysign(x)
 }
 
 #[inline(always)]
