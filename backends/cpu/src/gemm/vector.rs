@@ -250,6 +250,51 @@ mod x86 {
         unsafe { _mm256_loadu_si256(WINDOW.as_ptr().add(8 - n).cast()) }
     }
 
+    /// Writes the first `count` lanes. A store with a mask takes twenty times as long as one without on some processors, so that
+    /// parts are written by their lengths.
+    ///
+    /// # Safety
+    ///
+    /// The processor has AVX; `to` has room for the lanes, which are at most 8.
+    #[inline(always)]
+    pub(crate) unsafe fn store_first(mut to: *mut f32, count: usize, lanes: __m256) {
+        // SAFETY: this function has the same contract.
+        unsafe {
+            if count == 8 {
+                return _mm256_storeu_ps(to, lanes);
+            }
+            let mut rest = _mm256_castps256_ps128(lanes);
+            if count & 4 != 0 {
+                _mm_storeu_ps(to, rest);
+                (to, rest) = (to.add(4), _mm256_extractf128_ps::<1>(lanes));
+            }
+            if count & 2 != 0 {
+                _mm_store_sd(to.cast(), _mm_castps_pd(rest));
+                (to, rest) = (to.add(2), _mm_movehl_ps(rest, rest));
+            }
+            if count & 1 != 0 {
+                _mm_store_ss(to, rest);
+            }
+        }
+    }
+
+    /// The lanes of a partial vector: their number, and a mask.
+    #[derive(Debug, Clone, Copy)]
+    pub(crate) struct Lanes {
+        count: usize,
+        mask: __m256i,
+    }
+
+    impl Lanes {
+        /// Selects the first `count` lanes, each of which is as wide as `width` floats.
+        #[inline(always)]
+        unsafe fn first(count: usize, width: usize) -> Lanes {
+            let count = count * width;
+            // SAFETY: this function has the same contract.
+            Lanes { count, mask: unsafe { window(count) } }
+        }
+    }
+
     vector!(
         F32x16,
         __m512,
@@ -327,15 +372,15 @@ mod x86 {
         __m256,
         f32,
         8,
-        __m256i,
+        Lanes,
         [f32],
         _mm256_setzero_ps,
         _mm256_set1_ps,
         _mm256_loadu_ps,
         _mm256_storeu_ps,
-        |n| window(n),
-        |p, m| _mm256_maskload_ps(p, m),
-        |q, k, v| _mm256_maskstore_ps(q, k, v),
+        |n| Lanes::first(n, 1),
+        |p, m| _mm256_maskload_ps(p, m.mask),
+        |q, k, v| store_first(q, k.count, v),
         _mm256_add_ps,
         |s, a, b| _mm256_fmadd_ps(a, b, s);
         branches true
@@ -363,15 +408,15 @@ mod x86 {
         __m256d,
         f64,
         4,
-        __m256i,
+        Lanes,
         [f64],
         _mm256_setzero_pd,
         _mm256_set1_pd,
         _mm256_loadu_pd,
         _mm256_storeu_pd,
-        |n| window(2 * n),
-        |p, m| _mm256_maskload_pd(p, m),
-        |q, k, v| _mm256_maskstore_pd(q, k, v),
+        |n| Lanes::first(n, 2),
+        |p, m| _mm256_maskload_pd(p, m.mask),
+        |q, k, v| store_first(q.cast(), k.count, _mm256_castpd_ps(v)),
         _mm256_add_pd,
         |s, a, b| _mm256_fmadd_pd(a, b, s);
         branches true
@@ -381,15 +426,15 @@ mod x86 {
         __m256i,
         i32,
         8,
-        __m256i,
+        Lanes,
         [__m256i],
         _mm256_setzero_si256,
         _mm256_set1_epi32,
         _mm256_loadu_si256,
         _mm256_storeu_si256,
-        |n| window(n),
-        |p, m| _mm256_maskload_epi32(p, m),
-        |q, k, v| _mm256_maskstore_epi32(q, k, v),
+        |n| Lanes::first(n, 1),
+        |p, m| _mm256_maskload_epi32(p, m.mask),
+        |q, k, v| store_first(q.cast(), k.count, _mm256_castsi256_ps(v)),
         _mm256_add_epi32,
         |s, a, b| _mm256_add_epi32(s, _mm256_mullo_epi32(a, b));
         branches true

@@ -237,8 +237,8 @@ pub(crate) mod x86 {
         }
         #[inline(always)]
         unsafe fn store_some(self, to: *mut f32, n: usize) {
-            // SAFETY: this function has the same contract; lanes that are masked out are not written.
-            unsafe { _mm256_maskstore_ps(to, window(n), self.0) }
+            // SAFETY: this function has the same contract.
+            unsafe { crate::gemm::vector::store_first(to, n, self.0) }
         }
         // The instruction returns its second operand if either is NaN, or if they are equal.
         #[inline(always)]

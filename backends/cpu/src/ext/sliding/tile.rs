@@ -130,10 +130,18 @@ unsafe fn tile<V: Vector<Item = f32>, const R: usize, const N: usize>(args: &Arg
             }
         }
         let mask = V::mask(args.last);
+        // If rows of results are shorter than a vector, what a whole one writes beyond its row is written again by the next rows.
+        let row_is_short = V::BRANCHES && N == 1 && args.out_row == args.last;
+        let end = (R - 1) * args.out_row + args.last;
         for (i, sums) in sums.into_iter().enumerate() {
             for (v, sum) in sums.into_iter().enumerate() {
-                let to = args.out.add(i * args.out_row + v * V::LANES);
-                if v + 1 < N { sum.store(to) } else { sum.store_some(to, mask) }
+                let at = i * args.out_row + v * V::LANES;
+                let to = args.out.add(at);
+                if v + 1 < N || row_is_short && at + V::LANES <= end {
+                    sum.store(to);
+                } else {
+                    sum.store_some(to, mask);
+                }
             }
         }
     }
