@@ -5,6 +5,7 @@
 mod application;
 mod attributes;
 mod carriers;
+mod declining;
 mod graphs;
 mod messages;
 mod opening;
