@@ -1,5 +1,9 @@
 //! The error of this crate: why a tensor, a graph or a frame was refused.
 
+mod kind;
+
+pub use kind::ErrorKind;
+
 use crate::DataType;
 use crate::format::{FileKind, Format};
 use crate::text::{MOST_LISTED, listed, sentence, shown};

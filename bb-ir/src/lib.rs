@@ -37,7 +37,7 @@ pub mod wire;
 pub use convert::Summary;
 pub use dtype::{DataType, Element};
 pub use dtypes::DataTypes;
-pub use error::{BoxError, Error, Problems};
+pub use error::{BoxError, Error, ErrorKind, Problems};
 pub use limits::{FileAccess, LimitInfo, Limits, parse_bytes};
 pub use nearest::nearest;
 pub use shape::{Axis, Shape};

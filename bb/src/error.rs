@@ -4,6 +4,7 @@ mod advice;
 mod backend_id;
 mod buffer;
 mod input;
+mod kind;
 mod missing;
 mod narrow;
 mod node_part;

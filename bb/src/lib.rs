@@ -41,7 +41,7 @@ mod wire;
 
 pub use bb_derive::{Backend, native};
 pub use bb_ir::{
-    DataType, DataTypes, Element, FileAccess, HostElement, Limits, Shape, TensorData, bf16, f16,
+    DataType, DataTypes, Element, ErrorKind, FileAccess, HostElement, Limits, Shape, TensorData, bf16, f16,
     op::{Primitive, RoundMode},
     proto::GraphProto,
 };

@@ -5,7 +5,7 @@ use crate::model::Model;
 use crate::queue::{Answer, Job, RunOf};
 use crate::refusal::Refusal;
 use crate::statistics::Phases;
-use bb::{CancelToken, RunOptions, TensorData, Value};
+use bb::{CancelToken, ErrorKind, RunOptions, TensorData, Value};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::time::Instant;
@@ -172,13 +172,18 @@ fn compute(
     let model_on = &model.on;
     let failed = |source: bb::Error| {
         let (model, source) = (model.name.clone(), Box::new(source));
-        match *source {
-            bb::Error::Input(_) | bb::Error::MissingInput { .. } => Refusal::Inputs { model, source },
-            _ if model_on.ir_cause(&source).is_some_and(is_of_request) => Refusal::Inputs { model, source },
-            _ if model_on.is_unsupported(&source) => {
+        match model_on.error_kind(&source) {
+            // The model was checked when it was loaded, so that only values of the request can be wrong.
+            ErrorKind::WrongInput => Refusal::Inputs { model, source },
+            ErrorKind::Unsupported => {
                 Refusal::Unsupported { model, backend: model_on.name().to_owned(), source }
             }
-            _ => Refusal::Failed { model, source },
+            ErrorKind::InvalidModel
+            | ErrorKind::Configuration
+            | ErrorKind::Limit
+            | ErrorKind::Cancelled
+            | ErrorKind::Device
+            | ErrorKind::Internal => Refusal::Failed { model, source },
         }
     };
     let put = |x: &Option<TensorData>| x.as_ref().map(|x| model.on.runtime().constant(x)).transpose();
@@ -203,19 +208,6 @@ fn compute(
     let results = wanted.iter().map(result).collect();
     phases.taken();
     results
-}
-
-/// Tells whether values that a request chose cause an error: the model was checked when it was loaded.
-fn is_of_request(error: &bb_ir::Error) -> bool {
-    matches!(
-        error,
-        bb_ir::Error::Index { .. }
-            | bb_ir::Error::Shapes { .. }
-            | bb_ir::Error::Param { .. }
-            | bb_ir::Error::Extent { .. }
-            | bb_ir::Error::DivisionByZero { .. }
-            | bb_ir::Error::CastText { .. }
-    )
 }
 
 /// Starts the threads of a model.

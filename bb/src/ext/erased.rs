@@ -15,6 +15,7 @@ use smallvec::SmallVec;
 use std::any::{Any, TypeId};
 use std::collections::HashMap;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 /// A tensor whose type is erased, in its own allocation.
 ///
@@ -187,14 +188,17 @@ pub(crate) trait Kernels: Send + Sync {
 pub(crate) struct WithFamilies<'a, B: Backend + ?Sized> {
     pub(crate) on: &'a B,
     pub(crate) tables: &'a [FamilyTable<B>],
-    /// The operation whose kernel declined the operands: it counts as not native.
+    /// The operation whose kernel declined the operands: its first call runs the body. What the body makes of the operands may
+    /// suit the kernel.
     pub(crate) declined: Option<&'static OpSpec>,
+    /// Whether that call was made.
+    called: AtomicBool,
 }
 
 impl<'a, B: Backend + ?Sized> WithFamilies<'a, B> {
     /// Pairs a backend with its families.
     pub(crate) const fn new(on: &'a B, tables: &'a [FamilyTable<B>]) -> Self {
-        WithFamilies { on, tables, declined: None }
+        WithFamilies { on, tables, declined: None, called: AtomicBool::new(false) }
     }
 
     /// Tells whether the kernel of the operation declined.
@@ -259,7 +263,7 @@ impl<B: Backend + ?Sized> Kernels for WithFamilies<'_, B> {
         inputs: &[Option<&ErasedTensor>],
         params: &[Param<'_>],
     ) -> Option<Result<Outputs<ErasedTensor>, ErasedError>> {
-        if self.declined(op) {
+        if self.declined(op) && !self.called.swap(true, Ordering::Relaxed) {
             return None;
         }
         let table = super::extended::native_in(self.tables, op)?;

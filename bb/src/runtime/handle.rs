@@ -4,7 +4,7 @@ use super::{BackendId, BackendRuntime, DispatchResult, ErasedExecutable, Runtime
 use crate::export::{ExportOptions, Keep, ModelTrace};
 use crate::ext::{ErasedTensor, Owned};
 use crate::narrow::Narrowed;
-use crate::{Backend, CompileOptions, Error, Module, NarrowError};
+use crate::{Backend, CompileOptions, Error, ErrorKind, Module, NarrowError};
 use bb_ir::op::{OpSpec, Param};
 use bb_ir::{HostElement, TensorData};
 use std::any::Any;
@@ -118,47 +118,11 @@ impl BackendHandle {
         }
     }
 
-    /// Returns what was wrong with operands or parameters, if that caused an error of this backend and the backend tells it
-    /// ([`Backend::wrapped`](crate::Backend::wrapped)).
-    pub fn ir_cause<'a>(&self, error: &'a Error) -> Option<&'a bb_ir::Error> {
-        let mut cause: Option<&'a (dyn std::error::Error + 'static)> = Some(error);
-        let mut found = None;
-        while let Some(error) = cause {
-            // The text of an error that wraps another is that of the other, and so are its causes.
-            let inner = error.downcast_ref().or_else(|| self.runtime.wrapped(error));
-            match inner {
-                Some(Error::Ir(ir)) => found = Some(ir),
-                _ => found = error.downcast_ref().or(found),
-            }
-            cause = error.source();
-        }
-        found
-    }
-
-    /// Tells whether the cause of an error is something that the backend lacks, such as an element type of an operation, so that
-    /// other values of the same types would not run either.
+    /// Returns what a caller can do about an error of this backend: that of its innermost cause which is an error of `bb`.
     ///
     /// What a backend wraps into its own error is seen if the backend tells it ([`Backend::wrapped`](crate::Backend::wrapped)).
-    pub fn is_unsupported(&self, error: &Error) -> bool {
-        let mut cause: Option<&(dyn std::error::Error + 'static)> = Some(error);
-        while let Some(error) = cause {
-            let of_ir = matches!(error.downcast_ref(), Some(bb_ir::Error::Unsupported { .. }));
-            let inner = error.downcast_ref().or_else(|| self.runtime.wrapped(error));
-            let lacks = matches!(
-                inner,
-                Some(
-                    Error::Unsupported { .. }
-                        | Error::UnsupportedOperator { .. }
-                        | Error::Narrow(_)
-                        | Error::Ir(bb_ir::Error::Unsupported { .. })
-                )
-            );
-            if of_ir || lacks {
-                return true;
-            }
-            cause = error.source();
-        }
-        false
+    pub fn error_kind(&self, error: &Error) -> ErrorKind {
+        error.kind_by(&|error| self.runtime.wrapped(error))
     }
 
     /// Prepares a graph that will run more than once.

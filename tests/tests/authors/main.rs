@@ -7,6 +7,7 @@ mod attributes;
 mod carriers;
 mod declining;
 mod graphs;
+mod kinds;
 mod messages;
 mod opening;
 mod own_options;

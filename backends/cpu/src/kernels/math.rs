@@ -280,7 +280,7 @@ pub(super) fn polynomial<const FMA: bool>(coefficients: &[f32], x: f32) -> f32 {
 }
 
 /// Returns `exp(scale * x)` for moderate arguments, with an error of some units in the last place: enough for what is added to a
-/// greater number. The coefficients of `exp(scale * r) - 1` are for `r` up to half of `ln 2 / scale`.
+/// greater number. The value for NaN may be a number. The coefficients of `exp(scale * r) - 1` are for `r` up to half of `ln 2 / scale`.
 #[inline(always)]
 fn rough_exp<const FMA: bool>(x: f32, scale: f32, coefficients: [f32; 6]) -> f32 {
     use std::f32::consts::{LN_2, LOG2_E};
@@ -308,7 +308,7 @@ fn tanh_f32<const FMA: bool>(x: f32) -> f32 {
     let square = a * a;
     let small = single::fma::<FMA>(a * square, single::in_pairs::<FMA>(&SMALL, square), a);
     let large = 1.0 - 2.0 / (1.0 + rough_exp::<FMA>(a, 2.0, DOUBLED));
-    (if a < 0.625 { small } else { large }).copysign(x)
+    (if a >= 0.625 { large } else { small }).copysign(x)
 }
 
 /// Computes the hyperbolic tangent as a quotient of exponentials.
@@ -326,26 +326,35 @@ fn tanh_f64<const FMA: bool>(x: f64) -> f64 {
     y.copysign(x)
 }
 
-/// Computes the error function: below 0.9 by a polynomial that was fitted to `erf(x) / x - 1` in `x * x`, and beyond as
+/// Computes the error function: below 1 by a polynomial that was fitted to `erf(x) / x - 1` in `x * x`, and beyond as
 /// `1 - exp(p(x))`, where `p` was fitted to the logarithm of `1 - erf(x)` up to 4.
 #[inline(always)]
 fn erf_f32<const FMA: bool>(x: f32) -> f32 {
-    const SMALL: [f32; 6] =
-        [0.128_379_15, -0.376_125_25, 0.112_821_41, -0.026_778_908, 0.005_011_962_7, -0.000_609_036];
-    const LARGE: [f32; 7] = [
-        -0.000_166_447_77,
-        -1.127_797_2,
-        -0.636_976_06,
-        -0.104_113_676,
-        0.022_315_213,
-        -0.003_065_490_2,
-        0.000_198_219_66,
+    const SMALL: [f32; 7] = [
+        0.128_379_17,
+        -0.376_126_26,
+        0.112_835_854,
+        -0.026_853_813,
+        0.005_188_327_7,
+        -0.000_801_019_37,
+        7.853_861_5e-5,
+    ];
+    const LARGE: [f32; 8] = [
+        -2.169_760_2e-5,
+        0.000_441_472_48,
+        -0.004_205_283_7,
+        0.025_210_338,
+        -0.108_422_09,
+        -0.633_216_4,
+        -1.129_580_3,
+        0.000_188_467_28,
     ];
     let a = x.abs();
     let a = if a > 4.0 { 4.0 } else { a };
     let small = single::fma::<FMA>(a, single::in_pairs::<FMA>(&SMALL, a * a), a);
-    let large = 1.0 - rough_exp::<FMA>(single::in_pairs::<FMA>(&LARGE, a), 1.0, ROUGH_EXP);
-    (if a < 0.9 { small } else { large }).copysign(x)
+    // Added in pairs, the terms of the greater one round more than the result may.
+    let large = 1.0 - rough_exp::<FMA>(polynomial::<FMA>(&LARGE, a), 1.0, ROUGH_EXP);
+    (if a >= 1.0 { large } else { small }).copysign(x)
 }
 
 #[inline(always)]

@@ -1,0 +1,181 @@
+//! What a caller can do about an error.
+
+use super::Error;
+
+/// What a caller can do about an error, whatever its text.
+///
+/// Programs that answer others (a service, a binding) match on this, and show the error's text and causes to people. New kinds are a
+/// breaking change, so that a `match` is complete.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum ErrorKind {
+    /// The model, compiled model or frame is damaged, or contradicts itself or its format: it will not run anywhere.
+    InvalidModel,
+    /// The caller passed operands, parameters or names that do not fit: other ones will do.
+    WrongInput,
+    /// The caller asked for a file, a backend, a device or an option that is not there, or for a contradiction.
+    Configuration,
+    /// The backend, or `bb`, cannot run this: another backend or version may.
+    Unsupported,
+    /// A limit or the memory does not suffice.
+    Limit,
+    /// The caller ended the run, its deadline passed, or what it waited for is gone.
+    Cancelled,
+    /// A backend, its device or the system failed.
+    Device,
+    /// `bb` contradicts itself: a mistake in `bb`.
+    Internal,
+}
+
+impl ErrorKind {
+    /// Every kind.
+    pub const ALL: [ErrorKind; 8] = [
+        ErrorKind::InvalidModel,
+        ErrorKind::WrongInput,
+        ErrorKind::Configuration,
+        ErrorKind::Unsupported,
+        ErrorKind::Limit,
+        ErrorKind::Cancelled,
+        ErrorKind::Device,
+        ErrorKind::Internal,
+    ];
+
+    /// Returns the name, in lower case with `-` between words.
+    pub const fn name(self) -> &'static str {
+        match self {
+            ErrorKind::InvalidModel => "invalid-model",
+            ErrorKind::WrongInput => "wrong-input",
+            ErrorKind::Configuration => "configuration",
+            ErrorKind::Unsupported => "unsupported",
+            ErrorKind::Limit => "limit",
+            ErrorKind::Cancelled => "cancelled",
+            ErrorKind::Device => "device",
+            ErrorKind::Internal => "internal",
+        }
+    }
+}
+
+impl std::fmt::Display for ErrorKind {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+impl Error {
+    /// Returns what a caller can do about the error.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use bb_ir::{ErrorKind, TensorData};
+    /// let error = TensorData::new(&[2], &[1f32]).unwrap_err();
+    /// assert_eq!(error.kind(), ErrorKind::WrongInput);
+    /// ```
+    pub fn kind(&self) -> ErrorKind {
+        match self {
+            Error::Axis { .. }
+            | Error::DataType { .. }
+            | Error::ElementType { .. }
+            | Error::Shapes { .. }
+            | Error::Dims { .. }
+            | Error::Permutation { .. }
+            | Error::Param { .. }
+            | Error::ParamKind { .. }
+            | Error::Word { .. }
+            | Error::AttributeKind { .. }
+            | Error::Arity { .. }
+            | Error::Overflow { .. }
+            | Error::Index { .. }
+            | Error::DivisionByZero { .. }
+            | Error::ByteLength { .. }
+            | Error::CastText { .. }
+            | Error::BoolByte { .. }
+            | Error::StringOffset { .. }
+            | Error::Utf8 { .. }
+            | Error::UnknownDataType { .. }
+            | Error::Extent { .. }
+            | Error::Npy { .. }
+            | Error::NpyType { .. } => ErrorKind::WrongInput,
+            Error::Unsupported { .. } => ErrorKind::Unsupported,
+            Error::TooLarge { .. }
+            | Error::Memory { .. }
+            | Error::Limit { .. }
+            | Error::FrameTooLong { .. }
+            | Error::FrameHeaderLength { .. } => ErrorKind::Limit,
+            Error::UnknownLimit { .. }
+            | Error::LimitValue { .. }
+            | Error::NoFile { .. }
+            | Error::NotFile { .. }
+            | Error::NoExternalFolder { .. }
+            | Error::ExternalMissing { .. }
+            | Error::HashCollision { .. } => ErrorKind::Configuration,
+            Error::File { .. } | Error::ExternalIo { .. } | Error::FrameIo { .. } => ErrorKind::Device,
+            // What is wrong with an operand of a node is a mistake of the model.
+            Error::Node { source, .. } | Error::InFile { source, .. } | Error::SavedNode { source, .. } => {
+                source.kind().of_model()
+            }
+            Error::Several { .. }
+            | Error::Value { .. }
+            | Error::InTensor { .. }
+            | Error::Decode { .. }
+            | Error::Format { .. }
+            | Error::NoGraph
+            | Error::Type { .. }
+            | Error::UnknownDim { .. }
+            | Error::MissingValue { .. }
+            | Error::MissingOutput { .. }
+            | Error::DuplicateValue { .. }
+            | Error::Cycle { .. }
+            | Error::Opset { .. }
+            | Error::OpsetTwice { .. }
+            | Error::NoOpset { .. }
+            | Error::DuplicateFunction { .. }
+            | Error::Recursion { .. }
+            | Error::Count { .. }
+            | Error::LeftOut { .. }
+            | Error::UnknownAttribute { .. }
+            | Error::MissingAttribute { .. }
+            | Error::DuplicateAttribute { .. }
+            | Error::OutsideFunction { .. }
+            | Error::Subgraph { .. }
+            | Error::Segment
+            | Error::DataLocation { .. }
+            | Error::TwoDataFields { .. }
+            | Error::DataField { .. }
+            | Error::ElementCount { .. }
+            | Error::DataValue { .. }
+            | Error::SparseShapes { .. }
+            | Error::SparseIndex { .. }
+            | Error::ExternalPath { .. }
+            | Error::ExternalKind { .. }
+            | Error::ExternalReplaced { .. }
+            | Error::ExternalKey { .. }
+            | Error::ExternalRange { .. }
+            | Error::ExternalChecksum { .. }
+            | Error::FrameMagic
+            | Error::FrameVersion { .. }
+            | Error::FrameFlags { .. }
+            | Error::FrameHeader { .. }
+            | Error::FrameLength { .. }
+            | Error::FrameEnd { .. }
+            | Error::FrameChecksum { .. }
+            | Error::FramePadding
+            | Error::FrameType { .. }
+            | Error::FrameExtent { .. }
+            | Error::SavedMagic
+            | Error::SavedVersion { .. }
+            | Error::SavedEnd { .. }
+            | Error::SavedChecksum { .. }
+            | Error::SavedTensor { .. }
+            | Error::SavedForm { .. }
+            | Error::SavedGraph { .. } => ErrorKind::InvalidModel,
+            Error::UnknownOperator { .. } => ErrorKind::Unsupported,
+        }
+    }
+}
+
+impl ErrorKind {
+    /// Returns the kind of an error that a model causes, of which this is the cause.
+    fn of_model(self) -> ErrorKind {
+        if self == ErrorKind::WrongInput { ErrorKind::InvalidModel } else { self }
+    }
+}

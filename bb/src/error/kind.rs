@@ -1,0 +1,142 @@
+//! What a caller can do about an error of `bb`.
+
+use super::{Error, NarrowError};
+use bb_ir::ErrorKind;
+
+type Source<'a> = &'a (dyn std::error::Error + 'static);
+
+/// Returns the error of `bb` that a backend's own error wraps, if it wraps one and tells it.
+pub(crate) type Unwrap<'f> = &'f dyn for<'a> Fn(Source<'a>) -> Option<&'a Error>;
+
+impl Error {
+    /// Returns what a caller can do about the error: that of its cause, where it says where something failed.
+    ///
+    /// A backend's own error that wraps one of `bb` counts as a failure of the backend here;
+    /// [`BackendHandle::error_kind`](crate::BackendHandle::error_kind) asks the backend.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use bb::ErrorKind;
+    /// let error = bb::backend("no such backend").unwrap_err();
+    /// assert_eq!(error.kind(), ErrorKind::Configuration);
+    /// ```
+    pub fn kind(&self) -> ErrorKind {
+        self.kind_by(&|_| None)
+    }
+
+    /// Returns the kind, with the errors of `bb` that `unwrap` finds in those of backends.
+    pub(crate) fn kind_by(&self, unwrap: Unwrap<'_>) -> ErrorKind {
+        match self {
+            Error::Ir(error) => error.kind(),
+            Error::Kernel { source, .. } => caused(source.as_ref(), unwrap),
+            Error::Node { source, .. }
+            | Error::Operands { source, .. }
+            | Error::Nodes { source, .. }
+            | Error::Iteration { source, .. }
+            | Error::Initializer { source, .. }
+            | Error::Constant { source, .. }
+            | Error::Transfer { source, .. } => caused(source.as_ref(), unwrap),
+            Error::Unavailable { source, .. } => caused(source.as_ref(), unwrap),
+            Error::MissingInput { .. }
+            | Error::UnknownInput { .. }
+            | Error::RepeatedInput { .. }
+            | Error::UnknownValue { .. }
+            | Error::InsideSubgraph { .. }
+            | Error::Input(_)
+            | Error::InputCount { .. }
+            | Error::Buffer(_)
+            | Error::UnknownOutput { .. }
+            | Error::RepeatedOutput { .. }
+            | Error::NotTensor { .. }
+            | Error::Operand { .. }
+            | Error::Surplus { .. }
+            | Error::Number(_)
+            | Error::NotScalar { .. }
+            | Error::Operator { .. }
+            | Error::ForeignTensor { .. }
+            | Error::FixedExtent { .. }
+            | Error::NoDimension { .. }
+            | Error::DeclaredExtent { .. }
+            | Error::NoRank { .. } => ErrorKind::WrongInput,
+            Error::Narrow(_)
+            | Error::NoBody { .. }
+            | Error::NotPrimitive { .. }
+            | Error::NotDifferentiable { .. }
+            | Error::GradientBy { .. }
+            | Error::NotConstant { .. }
+            | Error::ElementTypeOfOpset { .. }
+            | Error::IrVersion { .. }
+            | Error::NotOneGraph { .. }
+            | Error::Unsupported { .. }
+            | Error::Refused { .. }
+            | Error::UnsupportedOperator { .. }
+            | Error::NoService { .. }
+            | Error::NotSaved { .. } => ErrorKind::Unsupported,
+            Error::UnknownOperation { .. }
+            | Error::VendorTwice { .. }
+            | Error::NotKept { .. }
+            | Error::UnknownBackend { .. }
+            | Error::NotBound { .. }
+            | Error::NoBackend { .. }
+            | Error::UnknownBackendType { .. }
+            | Error::OpenOption { .. }
+            | Error::UnknownOption { .. }
+            | Error::OptionValue { .. }
+            | Error::OptionForm { .. }
+            | Error::OptionTwice { .. }
+            | Error::UnknownDevice { .. }
+            | Error::TwoDevices { .. }
+            | Error::DeviceName { .. }
+            | Error::ThreadCount { .. }
+            | Error::DuplicateDevice { .. }
+            | Error::UnknownModel { .. }
+            | Error::NotReady { .. }
+            | Error::Leaves { .. }
+            | Error::DuplicateBackend { .. }
+            | Error::OpenCycle { .. }
+            | Error::NoCandidate { .. }
+            | Error::Fingerprint { .. }
+            | Error::PeerFingerprint { .. }
+            | Error::SavedFor { .. }
+            | Error::UnknownPass { .. } => ErrorKind::Configuration,
+            Error::SavedPlan(_) => ErrorKind::InvalidModel,
+            Error::Cancelled | Error::DeadlineExceeded | Error::Abandoned | Error::Gone { .. } => {
+                ErrorKind::Cancelled
+            }
+            // Results that do not fit what was promised are the backend's.
+            Error::Write { .. }
+            | Error::OutputCount { .. }
+            | Error::Results { .. }
+            | Error::MissingOutput { .. }
+            | Error::Panicked { .. }
+            | Error::ComponentPanicked { .. }
+            | Error::ShutDown { .. }
+            | Error::DeviceLost { .. } => ErrorKind::Device,
+            Error::Service { source, .. } => match self.memory_pressure() {
+                Some(_) => ErrorKind::Limit,
+                None => caused(source, unwrap),
+            },
+            Error::BufferFault(_) => ErrorKind::WrongInput,
+            Error::UnknownIndex { .. } | Error::Internal(_) => ErrorKind::Internal,
+        }
+    }
+}
+
+/// Returns the kind of the first cause that is an error of `bb`; a backend's own error is a failure of the backend.
+fn caused(source: Source<'_>, unwrap: Unwrap<'_>) -> ErrorKind {
+    let mut cause = Some(source);
+    while let Some(error) = cause {
+        if let Some(error) = error.downcast_ref::<Error>().or_else(|| unwrap(error)) {
+            return error.kind_by(unwrap);
+        }
+        if let Some(error) = error.downcast_ref::<bb_ir::Error>() {
+            return error.kind();
+        }
+        if error.is::<NarrowError>() {
+            return ErrorKind::Unsupported;
+        }
+        cause = error.source();
+    }
+    ErrorKind::Device
+}

@@ -1,0 +1,57 @@
+//! The kinds of errors, by which programs that answer others decide.
+
+use bb::{
+    BackendHandle, CancelToken, CompileOptions, Error, ErrorKind, Limits, Module, RunOptions, TensorData,
+};
+use bb_cpu as _;
+use bb_tests::model::{model, node};
+
+/// Compiles a model of one node with the inputs `x` and `at`, and runs it.
+fn ran(
+    on: &BackendHandle,
+    op: bb::ir::proto::NodeProto,
+    x: &TensorData,
+    at: &TensorData,
+) -> Result<(), Error> {
+    let nodes = vec![op, node("Cast", &["at"], &["unused"])];
+    let bytes = model(&[("x", &[2]), ("at", &[1])], nodes, &[("y", &[])]);
+    let compiled = on.compile(Module::from_bytes(bytes)?, &CompileOptions::default())?;
+    let inputs = [on.runtime().constant(x)?, on.runtime().constant(at)?];
+    compiled.run(&inputs.iter().map(Some).collect::<Vec<_>>()).map(drop)
+}
+
+#[test]
+fn an_error_has_the_kind_of_its_cause() {
+    let on = bb::backend("cpu").unwrap();
+    let floats = |n: usize| TensorData::new(&[n], &vec![1f32; n]).unwrap();
+    let kind = |result: Result<(), Error>| on.error_kind(&result.expect_err("an error"));
+
+    assert_eq!(kind(Module::from_bytes(&b"no model"[..]).map(drop)), ErrorKind::InvalidModel);
+    let unknown = ran(&on, node("NoSuchOperator", &["x", "at"], &["y"]), &floats(2), &floats(1));
+    assert_eq!(kind(unknown), ErrorKind::Unsupported);
+    let wrong = ran(&on, node("Add", &["x", "at"], &["y"]), &floats(3), &floats(1));
+    assert_eq!(kind(wrong), ErrorKind::WrongInput);
+    // The backend's own error wraps the one of `bb`, and the node's error names where it was.
+    let x = on.tensor(&[2], &[1f32, 2.0]).unwrap();
+    let gathered = x.gather(&on.tensor(&[1], &[7i64]).unwrap(), 0).map(drop).unwrap_err();
+    assert_eq!(on.error_kind(&gathered), ErrorKind::WrongInput, "{gathered}");
+    assert_eq!(bb::backend("nowhere").map(drop).unwrap_err().kind(), ErrorKind::Configuration);
+
+    let limits = Limits { model_bytes: 3, ..Limits::default() };
+    assert_eq!(kind(Module::from_bytes_with(&b"four"[..], &limits).map(drop)), ErrorKind::Limit);
+
+    let token = CancelToken::new();
+    token.cancel();
+    let options = RunOptions::default().with_cancel(&token);
+    let bytes = model(&[("x", &[2])], vec![node("Neg", &["x"], &["y"])], &[("y", &[2])]);
+    let compiled = on.compile(Module::from_bytes(bytes).unwrap(), &CompileOptions::default()).unwrap();
+    let x = on.runtime().constant(&floats(2)).unwrap();
+    assert_eq!(kind(compiled.run_with(&[Some(&x)], &options).map(drop)), ErrorKind::Cancelled);
+}
+
+#[test]
+fn kinds_have_names_of_their_own() {
+    let mut names = ErrorKind::ALL.map(|kind| kind.to_string());
+    names.sort_unstable();
+    assert!(names.windows(2).all(|pair| matches!(pair, [a, b] if a != b)), "{names:?}");
+}
