@@ -13,7 +13,7 @@ fn ran(
     x: &TensorData,
     at: &TensorData,
 ) -> Result<(), Error> {
-    let nodes = vec![op, node("Cast", &["at"], &["unused"])];
+    let nodes = vec![op, node("Identity", &["at"], &["unused"])];
     let bytes = model(&[("x", &[2]), ("at", &[1])], nodes, &[("y", &[])]);
     let compiled = on.compile(Module::from_bytes(bytes)?, &CompileOptions::default())?;
     let inputs = [on.runtime().constant(x)?, on.runtime().constant(at)?];
