@@ -145,6 +145,7 @@ pub(super) fn top_k(inputs: &[Option<&TensorData>], params: &[Param<'_>]) -> Res
 }
 
 #[cfg(test)]
+#[expect(clippy::unwrap_used, reason = "tests")]
 mod tests {
     use super::{by_size, keys};
     use bb_ir::{Element, TensorData};

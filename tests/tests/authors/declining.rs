@@ -1,4 +1,5 @@
 //! Kernels that decline operands, on a backend that adopted every family.
+#![expect(clippy::unwrap_used, reason = "tests")]
 
 use bb::ext::{Create, Extended, Nn, Ops, Scalar};
 use bb::{Backend, Outputs, Primitive, TensorData};

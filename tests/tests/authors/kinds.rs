@@ -1,4 +1,5 @@
 //! The kinds of errors, by which programs that answer others decide.
+#![expect(clippy::unwrap_used, reason = "tests")]
 
 use bb::{
     BackendHandle, CancelToken, CompileOptions, Error, ErrorKind, Limits, Module, RunOptions, TensorData,
