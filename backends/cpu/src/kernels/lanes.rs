@@ -85,13 +85,41 @@ pub(crate) mod x86 {
     /// Ones, and then zeros. The mask of `n` lanes starts at entry `8 - n`.
     static WINDOW: [i32; 16] = [-1, -1, -1, -1, -1, -1, -1, -1, 0, 0, 0, 0, 0, 0, 0, 0];
 
+    /// Writes the first `count` lanes. A store with a mask takes twenty times as long as one without on some processors, so that
+    /// parts are written by their lengths.
+    ///
+    /// # Safety
+    ///
+    /// The processor has AVX; `to` has room for the lanes, which are at most 8.
+    #[inline(always)]
+    pub(crate) unsafe fn store_first(mut to: *mut f32, count: usize, lanes: __m256) {
+        // SAFETY: this function has the same contract.
+        unsafe {
+            if count == 8 {
+                return _mm256_storeu_ps(to, lanes);
+            }
+            let mut rest = _mm256_castps256_ps128(lanes);
+            if count & 4 != 0 {
+                _mm_storeu_ps(to, rest);
+                (to, rest) = (to.add(4), _mm256_extractf128_ps::<1>(lanes));
+            }
+            if count & 2 != 0 {
+                _mm_store_sd(to.cast(), _mm_castps_pd(rest));
+                (to, rest) = (to.add(2), _mm_movehl_ps(rest, rest));
+            }
+            if count & 1 != 0 {
+                _mm_store_ss(to, rest);
+            }
+        }
+    }
+
     /// The mask of the first `n` of 8 lanes.
     ///
     /// # Safety
     ///
     /// `n <= 8`, and the processor has AVX.
     #[inline(always)]
-    unsafe fn window(n: usize) -> __m256i {
+    pub(crate) unsafe fn window(n: usize) -> __m256i {
         // SAFETY: eight entries follow.
         unsafe { _mm256_loadu_si256(WINDOW.as_ptr().add(8 - n).cast()) }
     }
@@ -238,7 +266,7 @@ pub(crate) mod x86 {
         #[inline(always)]
         unsafe fn store_some(self, to: *mut f32, n: usize) {
             // SAFETY: this function has the same contract.
-            unsafe { crate::gemm::vector::store_first(to, n, self.0) }
+            unsafe { store_first(to, n, self.0) }
         }
         // The instruction returns its second operand if either is NaN, or if they are equal.
         #[inline(always)]

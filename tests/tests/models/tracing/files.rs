@@ -132,6 +132,8 @@ pub(crate) fn export_models(folder: &Path) -> (usize, Vec<String>) {
                 let file = file.unwrap();
                 std::fs::copy(file.path(), to.join("test_data_set_0").join(file.file_name())).unwrap();
             }
+            // The model's tolerance, without which the runner takes that of ONNX's own cases.
+            std::fs::copy(case.join("data.json"), to.join("data.json")).unwrap();
             let beside = (how == "kept").then_some(1000);
             save(model, &to.join("model.onnx"), beside).unwrap();
             written += 1;
