@@ -1,6 +1,7 @@
 //! What a caller can do about an error of `bb`.
 
 use super::{Error, NarrowError};
+use crate::services::Pressure;
 use bb_ir::ErrorKind;
 
 type Source<'a> = &'a (dyn std::error::Error + 'static);
@@ -38,6 +39,7 @@ impl Error {
             | Error::Constant { source, .. }
             | Error::Transfer { source, .. } => caused(source.as_ref(), unwrap),
             Error::Unavailable { source, .. } => caused(source.as_ref(), unwrap),
+            Error::Service { source, .. } => caused(source, unwrap),
             Error::MissingInput { .. }
             | Error::UnknownInput { .. }
             | Error::RepeatedInput { .. }
@@ -58,7 +60,8 @@ impl Error {
             | Error::FixedExtent { .. }
             | Error::NoDimension { .. }
             | Error::DeclaredExtent { .. }
-            | Error::NoRank { .. } => ErrorKind::WrongInput,
+            | Error::NoRank { .. }
+            | Error::BufferFault(_) => ErrorKind::WrongInput,
             Error::Narrow(_)
             | Error::NoBody { .. }
             | Error::NotPrimitive { .. }
@@ -113,17 +116,12 @@ impl Error {
             | Error::ComponentPanicked { .. }
             | Error::ShutDown { .. }
             | Error::DeviceLost { .. } => ErrorKind::Device,
-            Error::Service { source, .. } => match self.memory_pressure() {
-                Some(_) => ErrorKind::Limit,
-                None => caused(source, unwrap),
-            },
-            Error::BufferFault(_) => ErrorKind::WrongInput,
             Error::UnknownIndex { .. } | Error::Internal(_) => ErrorKind::Internal,
         }
     }
 }
 
-/// Returns the kind of the first cause that is an error of `bb`; a backend's own error is a failure of the backend.
+/// Returns the kind of the first cause that is an error of `bb`, or a memory limit. Any other error is a failure of the backend.
 fn caused(source: Source<'_>, unwrap: Unwrap<'_>) -> ErrorKind {
     let mut cause = Some(source);
     while let Some(error) = cause {
@@ -135,6 +133,9 @@ fn caused(source: Source<'_>, unwrap: Unwrap<'_>) -> ErrorKind {
         }
         if error.is::<NarrowError>() {
             return ErrorKind::Unsupported;
+        }
+        if error.is::<Pressure>() {
+            return ErrorKind::Limit;
         }
         cause = error.source();
     }

@@ -118,7 +118,7 @@ impl BackendHandle {
         }
     }
 
-    /// Returns what a caller can do about an error of this backend: that of its innermost cause which is an error of `bb`.
+    /// Returns what a caller can do about an error of this backend: the kind of its cause.
     ///
     /// What a backend wraps into its own error is seen if the backend tells it ([`Backend::wrapped`](crate::Backend::wrapped)).
     pub fn error_kind(&self, error: &Error) -> ErrorKind {

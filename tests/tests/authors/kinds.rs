@@ -2,7 +2,8 @@
 #![expect(clippy::unwrap_used, reason = "tests")]
 
 use bb::{
-    BackendHandle, CancelToken, CompileOptions, Error, ErrorKind, Limits, Module, RunOptions, TensorData,
+    BackendHandle, CancelToken, CompileOptions, Error, ErrorKind, Limits, Module, OpenOptions, RunOptions,
+    TensorData,
 };
 use bb_cpu as _;
 use bb_tests::model::{model, node};
@@ -40,6 +41,11 @@ fn an_error_has_the_kind_of_its_cause() {
 
     let limits = Limits { model_bytes: 3, ..Limits::default() };
     assert_eq!(kind(Module::from_bytes_with(&b"four"[..], &limits).map(drop)), ErrorKind::Limit);
+
+    let small = bb::backend_with("cpu", &OpenOptions::default().with_memory(1 << 10)).unwrap();
+    let many = small.tensor(&[4096], &[1f32; 4096]).unwrap();
+    let error = many.add(&many).map(drop).unwrap_err();
+    assert_eq!(small.error_kind(&error), ErrorKind::Limit, "{error}");
 
     let token = CancelToken::new();
     token.cancel();

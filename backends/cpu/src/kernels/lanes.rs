@@ -85,8 +85,8 @@ pub(crate) mod x86 {
     /// Ones, and then zeros. The mask of `n` lanes starts at entry `8 - n`.
     static WINDOW: [i32; 16] = [-1, -1, -1, -1, -1, -1, -1, -1, 0, 0, 0, 0, 0, 0, 0, 0];
 
-    /// Writes the first `count` lanes. A store with a mask takes twenty times as long as one without on some processors, so that
-    /// parts are written by their lengths.
+    /// Writes the first `count` lanes. Stores with masks are slow on some processors, so that 4, 2 and 1 lanes are
+    /// written by stores of their widths.
     ///
     /// # Safety
     ///

@@ -231,7 +231,7 @@ macro_rules! elementary {
                 Sqrt<FMA, NEAR> EVERY, |x| x.sqrt();
                 Exp<FMA, NEAR> BOTH, |x| exp::<FMA, NEAR>(x);
                 Log<FMA, NEAR> EVERY, |x| log::<FMA>(x);
-                Tanh<FMA, NEAR> EVERY, |x| super::$tanh::<FMA>(x);
+                Tanh<FMA, NEAR> EVERY, |x| tanh::<FMA>(x);
                 Sigmoid<FMA, NEAR> BOTH, |x| sigmoid::<FMA, NEAR>(x);
                 Silu<FMA, NEAR> BOTH, |x| silu::<FMA, NEAR>(x);
                 Expm1<FMA, NEAR> EVERY, |x| expm1::<FMA>(x);
@@ -279,8 +279,8 @@ pub(super) fn polynomial<const FMA: bool>(coefficients: &[f32], x: f32) -> f32 {
     rest.iter().fold(first, |sum, &c| single::fma::<FMA>(sum, x, c))
 }
 
-/// Returns `exp(scale * x)` for moderate arguments, with an error of some units in the last place: enough for what is added to a
-/// greater number. The value for NaN may be a number. The coefficients of `exp(scale * r) - 1` are for `r` up to half of `ln 2 / scale`.
+/// Returns `exp(scale * x)` for moderate arguments, with an error of some units in the last place. That is enough for a term of a sum
+/// with a greater number. The value for NaN may be a number. The coefficients of `exp(scale * r) - 1` are for `r` up to half of `ln 2 / scale`.
 #[inline(always)]
 fn rough_exp<const FMA: bool>(x: f32, scale: f32, coefficients: [f32; 6]) -> f32 {
     use std::f32::consts::{LN_2, LOG2_E};
@@ -291,7 +291,7 @@ fn rough_exp<const FMA: bool>(x: f32, scale: f32, coefficients: [f32; 6]) -> f32
     f32::from_bits(near_one.to_bits().wrapping_add(shifted.to_bits() << 23))
 }
 
-/// A polynomial that was fitted to the exponential, for a relative error of `2^-23` between both halves of `-ln 2` and `ln 2`.
+/// A polynomial that was fitted to the exponential, with a relative error of `2^-23` from `-ln 2 / 2` to `ln 2 / 2`.
 const ROUGH_EXP: [f32; 6] = [1.0, 0.999_999_7, 0.499_991_33, 0.166_676_55, 0.041_900_236, 0.008_289_888];
 
 /// Computes the hyperbolic tangent: below 0.625 by a polynomial that was fitted to `(tanh(x) / x - 1) / x^2` in `x * x`, and beyond as
