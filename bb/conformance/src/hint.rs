@@ -1,7 +1,7 @@
 //! Tells the author of a backend with few element types which types to declare, if the tests do not declare them.
 
 use super::Call;
-use super::topics::call;
+use super::valid_call::valid_call;
 use bb_core::DataType;
 use bb_ir::infer;
 use bb_ir::op::Primitive;
@@ -30,7 +30,7 @@ fn taken(takes: impl Fn(&Call) -> bool) -> Vec<DataType> {
     for &op in Primitive::ALL {
         let main = usize::from(op == Primitive::Where);
         for &dtype in DataType::ALL {
-            let call = call(op, dtype, &[2, 2]);
+            let call = valid_call(op, dtype, &[2, 2]);
             if infer::accepts(op, main, dtype) && call.inferred().is_ok() {
                 calls.push((op, dtype, call.types(), takes(&call)));
             }

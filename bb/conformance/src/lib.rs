@@ -1,4 +1,4 @@
-//! Tests of what every primitive computes, which any backend can run: `bb::conformance!(MyBackend)`.
+//! Tests of what every primitive computes, which any backend can run: `bb::conformance!(MyBackend)`, whose name `bb` gives them.
 //!
 //! `cases` has one function per primitive. Its expected values are computed from ONNX's definition, or are literals
 //! from NumPy. `topics` tests the rules that hold for all primitives: the element types that they support and refuse,
@@ -7,8 +7,7 @@
 //!
 //! The tests do not depend on a particular backend, and do not assume that a backend computes on the host.
 //!
-//! The feature `case-folders` has [`onnx`] and [`compare_nodes`], which the command line needs. The feature `conformance` has the
-//! rest.
+//! Without features there are [`onnx`] and [`compare_nodes`], which the command line needs. The feature `suite` has the rest.
 
 #[cfg(feature = "suite")]
 mod call;
@@ -25,11 +24,15 @@ pub mod onnx;
 #[cfg(feature = "suite")]
 mod random;
 #[cfg(feature = "suite")]
+mod run_call;
+#[cfg(feature = "suite")]
 mod show;
 #[cfg(feature = "suite")]
 mod subject;
 #[cfg(feature = "suite")]
 pub mod topics;
+#[cfg(feature = "suite")]
+mod valid_call;
 
 #[cfg(feature = "suite")]
 pub use call::Call;
@@ -113,4 +116,12 @@ macro_rules! __conformance_topics {
             }
         )*
     };
+}
+
+/// What the macros of this crate expand to.
+#[cfg(feature = "suite")]
+#[doc(hidden)]
+pub mod __private {
+    pub use bb_core::__private::for_each_primitive;
+    pub use bb_core::DataType;
 }

@@ -5,9 +5,9 @@
 //! each function refuses those that it does not know.
 
 use super::infer;
-use super::microsoft::only;
 use super::movement;
 use super::rows::operators;
+use super::served::only;
 use bb_core::error::NodePart;
 use bb_core::ext::{Extent, Ops, math};
 use bb_core::operator::{Call, OpResult, one};

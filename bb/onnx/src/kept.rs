@@ -3,6 +3,7 @@
 //! An operator on the host is a function of its operands and parameters, and a table of many words takes longer to make than
 //! a row of them to look up. So some tables are kept, those that were used last; they know what they were made of.
 
+use bb_ir::TensorData;
 use std::sync::{Arc, Mutex};
 
 /// The most tables of one kind that are kept.
@@ -48,6 +49,12 @@ impl<T> Kept<T> {
         kept.push(found.clone());
         Some(found)
     }
+}
+
+/// Tells whether two tensors have the same elements.
+pub(super) fn same(a: &TensorData, b: &TensorData) -> bool {
+    let (Ok(left), Ok(right)) = (a.unaligned_bytes(), b.unaligned_bytes()) else { return false };
+    a.dtype() == b.dtype() && a.len() == b.len() && (left.as_ptr() == right.as_ptr() || left == right)
 }
 
 #[cfg(test)]

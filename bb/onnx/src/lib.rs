@@ -50,6 +50,7 @@ mod scalar;
 mod selection;
 mod sequence;
 mod sequence_axis;
+mod served;
 mod shape;
 mod signal;
 mod sorting;

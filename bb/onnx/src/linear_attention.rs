@@ -2,7 +2,7 @@
 
 use super::infer;
 use super::rows::operators;
-use crate::microsoft;
+use crate::served::only;
 use bb_core::error::NodePart;
 use bb_core::ext::recurrent::MOST_STEPS;
 use bb_core::ext::{ConvOptions, Ops, math, product};
@@ -31,7 +31,7 @@ pub(super) fn causal_conv<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -
 /// `CausalConvWithState` of ONNX Runtime, whose channels may be last and its filters dilated.
 pub(super) fn causal_conv_of_runtime<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {
     let names = ["activation", "channels_last", "dilation", "ndim", "state_window"];
-    microsoft::only(call, &names)?;
+    only(call, &names)?;
     let dilation = call.int_or("dilation", 1)?;
     if !(1..1 << 31).contains(&dilation) {
         return Err(call.wrong("dilation", format!("is {dilation}, expected a positive number")).into());
@@ -191,7 +191,7 @@ pub(super) fn linear_attention_of_runtime<B: Ops + ?Sized>(
     call: &Call<'_, B::Tensor>,
 ) -> OpResult<B> {
     let names = ["chunk_size", "kv_num_heads", "q_num_heads", "scale", "state_window", "update_rule"];
-    microsoft::only(call, &names)?;
+    only(call, &names)?;
     stepped(on, call, window(call)?)
 }
 

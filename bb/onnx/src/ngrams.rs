@@ -2,7 +2,7 @@
 
 use super::folded::Folded;
 use super::infer;
-use super::kept::Kept;
+use super::kept::{Kept, same};
 use super::ml::texts;
 use super::rows::operators;
 use bb_core::error::NodePart;
@@ -463,12 +463,6 @@ fn counted(inputs: &[Option<&TensorData>], params: &[Param<'_>]) -> Result<Vec<T
         }
     }
     Ok(vec![TensorData::new(shape, &y)?])
-}
-
-/// Tells whether two tensors have the same elements.
-pub(super) fn same(a: &TensorData, b: &TensorData) -> bool {
-    let (Ok(left), Ok(right)) = (a.unaligned_bytes(), b.unaligned_bytes()) else { return false };
-    a.dtype() == b.dtype() && a.len() == b.len() && (left.as_ptr() == right.as_ptr() || left == right)
 }
 
 #[cfg(test)]

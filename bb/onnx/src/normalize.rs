@@ -238,7 +238,7 @@ pub(super) fn mean_variance_normalization<B: Ops + ?Sized>(
 
 /// `MeanVarianceNormalization` before opset 9, when it was experimental: each channel by itself, or all together.
 pub(super) fn mean_variance_by_channel<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {
-    super::microsoft::only(call, &["across_channels", "normalize_variance"])?;
+    crate::served::only(call, &["across_channels", "normalize_variance"])?;
     let x = call.input(0)?;
     let together = call.flag("across_channels", false)?;
     let axes: Vec<i64> = (0..x.rank() as i64).filter(|&axis| together || axis != 1).collect();

@@ -82,7 +82,7 @@ fn failed(call: &Call<'_, TensorData>, decoder: &PictureDecoder, error: PictureE
 #[expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "tests")]
 mod tests {
     use super::*;
-    use crate::CancelToken;
+    use bb_core::CancelToken;
     use bb_ir::graph::Node;
     use bb_ir::picture::Picture;
 

@@ -247,4 +247,29 @@ mod tests {
             lookup::<Tracer>("", "Upsample", 9).is_some() && lookup::<Tracer>("", "Upsample", 10).is_none()
         );
     }
+
+    #[test]
+    fn advice_names_the_opset_a_similar_name_and_what_to_bind() {
+        let say = operator::advice;
+        let bind = |domain: &str, op: &str| {
+            format!("bind a component to it: `.component(\"{domain}\", \"{op}\", …)`")
+        };
+        assert_eq!(
+            say("", "Rellu", 17),
+            format!(
+                "`ai.onnx` has no such operator; the nearest name is `Relu`; {}",
+                bind("ai.onnx", "Rellu")
+            )
+        );
+        let text = say("", "Gelu", 17);
+        assert!(text.starts_with("`ai.onnx` has it from opset 20 on; "), "{text}");
+        let text = say("", "Upsample", 13);
+        assert!(text.starts_with("`ai.onnx` took it away with opset 10"), "{text}");
+        let text = say("com.microsoft", "FusedMatMull", 1);
+        assert!(text.contains("the nearest name is `FusedMatMul`"), "{text}");
+        assert_eq!(
+            say("com.example", "Foo", 1),
+            format!("no operator of the domain is known; {}", bind("com.example", "Foo"))
+        );
+    }
 }

@@ -97,7 +97,7 @@ fn greatest(x: &TensorData) -> f64 {
 #[expect(clippy::unwrap_used, reason = "tests")]
 mod tests {
     use super::*;
-    use crate::f16;
+    use bb_core::f16;
 
     fn of(x: &TensorData) -> [f64; 2] {
         let Tolerance { relative, absolute } = BackendTolerance::default().of(x);

@@ -1,7 +1,7 @@
 //! Tests with special operands: of rank 0, without elements, views, shared between threads, with an erased type.
 
-use super::calls::call;
 use crate::show::shown;
+use crate::valid_call::valid_call;
 use crate::{Call, Subject, elements, rearranged, sample};
 use bb_core::ext::ErasedTensor;
 use bb_core::{DataType, SlotValue, TensorData};
@@ -35,7 +35,8 @@ fn everywhere(on: &Subject<'_>, shapes: &[&[usize]]) {
 /// Lists the valid calls on tensors of these shapes, on every element type that the backend declares.
 fn valid(on: &Subject<'_>, shapes: &[&[usize]]) -> Vec<Call> {
     let all = shapes.iter().flat_map(|shape| {
-        let types = move |&op: &Primitive| DataType::ALL.iter().map(move |&dtype| call(op, dtype, shape));
+        let types =
+            move |&op: &Primitive| DataType::ALL.iter().map(move |&dtype| valid_call(op, dtype, shape));
         Primitive::ALL.iter().flat_map(types)
     });
     let no_mean = |call: &Call| {

@@ -1,6 +1,6 @@
 //! Tests which element types each primitive supports.
 
-use super::calls::call;
+use crate::valid_call::valid_call;
 use crate::{Call, Subject, assert_unsupported, sample};
 use bb_core::{Backend, DataType, RoundMode, TensorData};
 use bb_ir::infer;
@@ -17,7 +17,7 @@ pub fn element_types(on: &Subject<'_>) {
     for &op in Primitive::ALL {
         let main = if op == Primitive::Where { 1 } else { 0 };
         for &dtype in DataType::ALL {
-            let call = call(op, dtype, &[2, 2]);
+            let call = valid_call(op, dtype, &[2, 2]);
             if !infer::accepts(op, main, dtype) || call.inferred().is_err() {
                 if on.supports(&[dtype]) {
                     assert_unsupported(call.run(on), op, &[dtype]);

@@ -36,10 +36,10 @@ pub(crate) use nchwc_block::{BLOCK, prepare as prepare_blocks};
 use super::normalize as n;
 use crate::infer;
 use crate::rows::operators;
-use bb_core::error::NodePart;
+use crate::served::{alike, no_results_from, none_from, only};
 use bb_core::ext::{LayerNormalizationOptions, Ops, counted, math};
 use bb_core::operator::{Call, OpOutputs, OpResult, one};
-use bb_core::{DataType, Error, Tensor};
+use bb_core::{DataType, Error, NodePart, Tensor};
 use smallvec::smallvec;
 
 operators! {
@@ -54,41 +54,6 @@ operators! {
         SimplifiedLayerNormalization => Primitives(simplified_layer_normalization), infer: By(infer::attention::simplified_normalization), halves: Once;
         SkipLayerNormalization => Primitives(skip_layer_normalization), infer: By(infer::attention::skip_normalization);
         SkipSimplifiedLayerNormalization => Primitives(skip_simplified_layer_normalization), infer: By(infer::attention::skip_normalization);
-    }
-}
-
-/// Refuses attributes that are not among `known`; names with two underscores belong to whoever wrote the model.
-pub(super) fn only<T>(call: &Call<'_, T>, known: &[&str]) -> Result<(), Error> {
-    match call.attribute_names().find(|name| !name.starts_with("__") && !known.contains(name)) {
-        Some(name) => Err(call.wrong(name, "is no attribute that the operator is served with")),
-        None => Ok(()),
-    }
-}
-
-/// Refuses operands from `from` on that are given.
-fn none_from<T>(call: &Call<'_, T>, from: usize) -> Result<(), Error> {
-    match (from..call.len()).find(|&index| call.optional(index).is_some()) {
-        Some(index) => Err(call.wrong(NodePart::Operand(index), "is not served")),
-        None => Ok(()),
-    }
-}
-
-/// Refuses results from `from` on that are wanted.
-fn no_results_from<T>(call: &Call<'_, T>, from: usize) -> Result<(), Error> {
-    match (from..call.results()).find(|&index| call.wants(index)) {
-        Some(index) => Err(call.wrong(NodePart::Output(index), "is not served")),
-        None => Ok(()),
-    }
-}
-
-/// Refuses an operand whose elements are of another type than those of the first.
-fn alike<T: bb_core::Tensor>(call: &Call<'_, T>, index: usize) -> Result<(), Error> {
-    let expected = call.input(0)?.dtype();
-    match call.optional(index).map(bb_core::Tensor::dtype).filter(|&got| got != expected) {
-        Some(got) => {
-            Err(call.wrong(NodePart::Operand(index), format!("has elements of {got}, expected {expected}")))
-        }
-        None => Ok(()),
     }
 }
 

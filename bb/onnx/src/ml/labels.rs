@@ -3,7 +3,7 @@
 use super::texts;
 use crate::folded::Folded;
 use crate::infer;
-use crate::kept::Kept;
+use crate::kept::{Kept, same};
 use crate::rows::operators;
 use bb_core::error::NodePart;
 use bb_core::ext::{HostKernel, Ops};
@@ -154,7 +154,7 @@ static LOOK_UP: HostKernel = HostKernel {
         let [x] = bb_core::ext::host::operands("look_up", inputs)?;
         let (keys, values) = (take::Data("look_up", params.first())?, take::Data("look_up", params.get(1))?);
         const OP: &str = "look_up";
-        let fits = |own: &Keys| crate::ngrams::same(&own.keys, keys);
+        let fits = |own: &Keys| same(&own.keys, keys);
         let places = KEYS.get(keys.byte_len(), fits, || Keys::new(keys))?;
         let found = match &places.places {
             Places::Integers(places) => {

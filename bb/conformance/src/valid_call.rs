@@ -25,7 +25,7 @@ fn operand(dtype: DataType, shape: &[usize]) -> TensorData {
 
 /// Makes a valid call of `op` whose main operands have this element type and shape. If an operation needs an
 /// axis, it uses the last one.
-pub(crate) fn call(op: Primitive, dtype: DataType, shape: &[usize]) -> Call {
+pub(crate) fn valid_call(op: Primitive, dtype: DataType, shape: &[usize]) -> Call {
     use Primitive as P;
     let x = || operand(dtype, shape);
     let rank = shape.len();
