@@ -280,6 +280,8 @@ pub(super) fn compile_program(
     let outputs = graph.outputs.iter().map(port).collect();
     let resolved = Arc::new(Resolved::new(module.planned()?)?);
     let fuse = options.passes.fuse && engine == Engine::Interpreter && passes::fuses(natives);
+    let widen_halves =
+        options.passes.widen_halves && engine == Engine::Interpreter && types.has(crate::DataType::F32);
     let native = NativeOps::of(natives);
     refuse(&resolved, natives, options)?;
     let start = Start { live: graph.inputs.clone(), ..Start::default() };
@@ -309,7 +311,7 @@ pub(super) fn compile_program(
             engine,
             check: options.check_passes,
             fold_bytes,
-            switches: PassSwitches { fuse, ..options.passes },
+            switches: PassSwitches { fuse, widen_halves, ..options.passes },
             natives: native,
             ..PassOptions::INTERPRETED
         },

@@ -74,6 +74,11 @@ switches! {
     /// backend has the operations of [`Quant`](crate::ext::Quant) natively. Their sums are exact, and a result may be the
     /// neighbour of the byte that sums of floats give. Off: the nodes run as the model writes them.
     integers, with_integers, true, "no-integers", "compute products of quantised models with integers";
+    /// Whether halves are `f32` between the operations of a run, where the backend has `f32`, so that what leaves the run is rounded
+    /// once. The results are nearer to exact ones, and a value between operations may exceed the range of its type. Off: each operation
+    /// rounds its results, but for squares below a root, which exceed the range soonest. A `Cast` of the model rounds in any case.
+    widen_halves, with_widen_halves, true, "no-widen-halves",
+        "keep 16-bit floats in 32 bits between operations, and round what leaves the run";
     /// Whether a layer normalisation, one by the root of the mean square, a GELU or an attention that a model spells out becomes
     /// one operation where the backend has it natively. Its error is at most that of the steps, but the last digits differ, so
     /// that it is off unless it is asked for. Normalisations of halves need not be asked for, because squares of halves overflow.
