@@ -59,7 +59,7 @@ mod tests {
             graph: Some(graph),
             ..ModelProto::default()
         };
-        let graph = check(&model, &CheckOptions::default()).unwrap();
+        let graph = check(&model, &CheckOptions::default()).unwrap().graph;
         let text = missing(&graph, graph.nodes.first().unwrap()).to_string();
         assert!(
             text.ends_with("no operators are linked; depend on the crate `bb`, or write `use bb_onnx as _;`"),
