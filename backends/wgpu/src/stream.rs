@@ -389,7 +389,10 @@ impl Gpu {
         match scope.end() {
             None => Ok(buffer),
             Some(_) if self.lost().is_some() => self.check().map(|()| buffer),
-            Some(_) => Err(WgpuError::Memory { bytes: size, used: self.pool.stats().live_bytes }),
+            Some(_) => Err(WgpuError::Memory {
+                used: self.pool.stats().live_bytes,
+                source: bb::services::OutOfMemory::new(size),
+            }),
         }
     }
 

@@ -3,6 +3,7 @@
 mod architecture;
 mod commands;
 mod dependencies;
+mod error_kinds;
 mod guide;
 mod limits;
 mod operators;
