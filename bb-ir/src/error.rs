@@ -109,7 +109,7 @@ pub enum Error {
         got: &'static str,
     },
 
-    /// A parameter is none of the words that the operation takes.
+    /// A parameter is not one of the words that the operation takes.
     #[error("`{op}`: expected {expected}, got `{got}`", got = shown(.got))]
     Word {
         /// The operation.

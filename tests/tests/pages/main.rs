@@ -9,3 +9,4 @@ mod limits;
 mod operators;
 mod recipes;
 mod runtime;
+mod words;

@@ -58,7 +58,7 @@ operators! {
     }
 }
 
-/// Refuses attributes that are not among `known`; names with two underscores belong to whoever wrote the model.
+/// Refuses attributes that are not among `known`; names with two underscores belong to the program that wrote the model.
 pub(super) fn only<T>(call: &Call<'_, T>, known: &[&str]) -> Result<(), Error> {
     match call.attribute_names().find(|name| !name.starts_with("__") && !known.contains(name)) {
         Some(name) => Err(call.wrong(name, "is no attribute that the operator is served with")),
@@ -192,7 +192,7 @@ pub(super) fn skip_simplified_layer_normalization<B: Ops + ?Sized>(
     Ok(smallvec![Some(y), None, inverse, Some(on.identity(&sum)?)])
 }
 
-/// Refuses to make a mean, which is none of a normalisation by squares.
+/// Refuses to make a mean, because a normalisation by squares has no mean.
 fn no_mean<T>(call: &Call<'_, T>) -> Result<(), Error> {
     if call.wants(1) { Err(call.wrong(NodePart::Output(1), "is not served")) } else { Ok(()) }
 }
