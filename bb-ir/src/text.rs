@@ -152,6 +152,16 @@ impl Write for Cut<'_, '_> {
     }
 }
 
+/// Tells whether a text contains a whole word: `f16` is not a word of `bf16`.
+pub fn has_word(text: &str, word: &str) -> bool {
+    let part = |c: char| c.is_alphanumeric() || c == '_';
+    text.match_indices(word).any(|(at, _)| {
+        let before = text.get(..at).and_then(|t| t.chars().next_back());
+        let after = text.get(at + word.len()..).and_then(|t| t.chars().next());
+        !before.is_some_and(part) && !after.is_some_and(part)
+    })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -165,6 +175,12 @@ mod tests {
         // Escaping twice changes nothing.
         assert_eq!(shown(readable).to_string(), readable);
         assert_eq!(listed(&[evil, "b"]).to_string(), format!("[\"{readable}\", \"b\"]"));
+    }
+
+    #[test]
+    fn a_word_is_not_part_of_another() {
+        assert!(has_word("`exp` does not take f16", "f16") && has_word("f16: no", "f16"));
+        assert!(!has_word("no bf16 here, nor f16x", "f16"));
     }
 
     #[test]

@@ -3,9 +3,10 @@
 //!
 //! A backend implements [`Backend`] and derives its registration. Component code calls operations through a
 //! context and does not depend on a backend.
+//!
+//! This crate has the names of the crates below it that users need: of `bb-core`, what a backend is and what runs it; of `bb-onnx`,
+//! ONNX's operators; of `bb-conformance`, with a feature, the tests of backends.
 #![forbid(unsafe_code)]
-
-extern crate self as bb;
 
 // The features only link these crates: they change nothing else of this one.
 #[cfg(feature = "regex")]
@@ -13,70 +14,53 @@ use bb_patterns as _;
 #[cfg(feature = "image")]
 use bb_pictures as _;
 
-mod call;
-#[cfg(feature = "case-folders")]
-pub mod conformance;
 mod conformance_macro;
-mod contract;
-pub mod cost;
 pub mod coverage;
 pub mod deployment;
-mod error;
-pub mod export;
-pub mod ext;
-mod forward;
-mod gradient;
-pub mod ir;
-mod made;
-mod narrow;
-pub mod number;
-pub mod onnx;
-mod plan;
-pub mod profile;
-mod runtime;
-pub mod services;
-mod sync;
-pub mod trace;
-mod wire;
 
-pub use bb_derive::{Backend, native};
-pub use bb_ir::{
-    DataType, DataTypes, Element, ErrorKind, FileAccess, HostElement, Limits, Shape, TensorData, bf16, f16,
-    op::{Primitive, RoundMode},
-    proto::GraphProto,
+#[cfg(feature = "case-folders")]
+#[doc(inline)]
+pub use bb_conformance as conformance;
+#[doc(inline)]
+pub use bb_core::{
+    Backend, BackendAttrs, BackendError, BackendHandle, BackendId, BackendRuntime, Backends, BoxError,
+    BufferMismatch, BufferProblem, CancelToken, Capabilities, CheckedGraph, CompileOptions, Completer,
+    CompletionHandle, Condition, ContractResponse, DataType, DataTypes, Declared, Device, DispatchResult,
+    Element, ErasedExecutable, Error, ErrorKind, Executable, FileAccess, Gradient, GraphIdentity, GraphProto,
+    HostElement, InputMismatch, InputProblem, InputSpec, Internal, Kernel, KernelOperand, KernelOperands,
+    Later, Limits, LinkedBackend, LinkedBackends, Module, NarrowError, NodePart, Number, OpenOption,
+    OpenOptions, OptionDefault, Outputs, OwnOption, PassCount, PlanConditions, Port, PrepareOperand,
+    PrepareStep, Primitive, Problem, ProblemList, Registration, Registry, RegistryBuilder, ResultBuffer,
+    RoundMode, RowInput, RowProof, RunOptions, Runtime, Shape, SlotValue, State, Status, Tensor, TensorData,
+    TraceFault, TypedBackend, Uncovered, Value, backend, backend_with, backends, bf16, call_primitive,
+    check_threads, compile_whole_graph, f16, forward_to_call, forward_to_execute, gradient,
+    gradient_with_seed, limit_process_plans, most_threads, native, operation, pass_names, supports_device,
 };
-pub use call::call_primitive;
-pub use contract::{
-    Backend, BackendAttrs, BackendError, CancelToken, Completer, CompletionHandle, ContractResponse,
-    Executable, GraphIdentity, InputSpec, Kernel, KernelOperand, KernelOperands, Later, Outputs, Port,
-    PrepareOperand, PrepareStep, ResultBuffer, RunOptions, SlotValue, Tensor,
-};
-pub use error::{
-    BackendId, BoxError, BufferMismatch, BufferProblem, Error, InputMismatch, InputProblem, Internal,
-    NarrowError, NodePart, OpenOption, OptionDefault, OwnOption, Problem, ProblemList, TraceFault, Uncovered,
-};
-
+#[doc(inline)]
+pub use bb_core::{cost, export, ext, ir, number, profile, services, trace};
+#[doc(inline)]
+pub use bb_onnx as onnx;
 pub use deployment::component::{Component, Ctx};
 pub use deployment::models::Deployment;
-pub use export::trace;
-pub use ext::operation;
-pub use gradient::{Gradient, gradient, gradient_with_seed};
-pub use number::Number;
-pub use plan::{
-    CompileOptions, Condition, Module, PassCount, PlanConditions, RowInput, RowProof, compile_whole_graph,
-    limit_process_plans, pass_names,
-};
-pub use runtime::{
-    BackendHandle, BackendRuntime, Backends, Capabilities, CheckedGraph, Declared, Device, DispatchResult,
-    ErasedExecutable, LinkedBackend, LinkedBackends, OpenOptions, Registration, Registry, RegistryBuilder,
-    Runtime, State, Status, TypedBackend, Value, backend, backend_with, backends, check_threads,
-    most_threads, supports_device,
-};
+
+// What macros of authors expand to.
+#[cfg(feature = "conformance")]
+#[doc(hidden)]
+pub use bb_conformance::__conformance;
 
 /// Runs the program of the page about limits as a test.
 #[cfg(doctest)]
 #[doc = include_str!("../docs/limits.md")]
 mod limits_page {}
 
+#[doc(inline)]
+pub use bb_core::vendor;
 #[doc(hidden)]
-pub mod __private;
+pub use bb_core::{
+    __call_method, __erased_input, __erased_output, __erased_param, __families_named, __family,
+    __family_item, __family_options, __forward_all, __forward_execute, __forward_method, __forward_one,
+    __forwarded_input, __forwarded_output, __given_param, __input_type, __list_operands, __list_params,
+    __open_option, __option_default, __options_struct, __output_type, __pass_operand, __private,
+    __push_operand, __take_operand, __take_param, __unwrap_output, __vendor_function, __vendor_made_of,
+    __vendor_named, __vendor_on, __vendor_patterns, __vendor_rows, __vendor_traced, __wrap_output,
+};

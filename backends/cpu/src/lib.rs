@@ -33,6 +33,9 @@
 //!
 //! To link the backend, name it: `use bb_cpu as _;`.
 
+// An author outside writes `bb`, which has the same names. This crate needs only its core, and compiles beside the operators.
+extern crate bb_core as bb;
+
 mod array;
 mod backend;
 mod error;

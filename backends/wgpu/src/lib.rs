@@ -19,6 +19,9 @@
 //!
 //! To link the backend, name it: `use bb_wgpu as _;`.
 
+// An author outside writes `bb`, which has the same names. This crate needs only its core, and compiles beside the operators.
+extern crate bb_core as bb;
+
 /// The program of the guide, as a test.
 #[cfg(doctest)]
 #[doc = include_str!("../../../bb/docs/writing-a-device-backend.md")]

@@ -5,6 +5,9 @@
 //! graphs of primitives in normal form, each with an identity by which it is recognised when it comes again.
 #![forbid(unsafe_code)]
 
+// An author outside writes `bb`, which has the same names. This crate needs only its core, and compiles beside the operators.
+extern crate bb_core as bb;
+
 use bb::Limits;
 use bb::{Backend, BackendAttrs, CompileOptions, Executable, GraphIdentity, GraphProto};
 use bb_reference::Reference;

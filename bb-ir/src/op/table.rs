@@ -11,7 +11,7 @@
 //!    -> $output:ident; )*
 //! ```
 //!
-//! Rows of extension families may have options besides (`bb/src/ext/family.rs`).
+//! Rows of extension families may have options besides (`bb/core/src/ext/family.rs`).
 //!
 //! `for_each_primitive!(path::to::callback)` expands to the callback with all rows;
 //! `for_each_primitive!(callback, tokens)` puts `[tokens]` before the rows.

@@ -1,8 +1,8 @@
 //! The start of a segment that is traced without running anything before it.
 
-use crate::onnx::OnnxValue;
-use crate::plan::{Form, SegmentInput, SegmentTrace, Start, Structure};
-use crate::trace::Varies;
+use bb_core::contract::OnnxValue;
+use bb_core::plan::{Form, SegmentInput, SegmentTrace, Start, Structure};
+use bb_core::trace::Varies;
 use bb_ir::graph::ValueId;
 
 /// The start of a segment: its live values and the tensors that they consist of.

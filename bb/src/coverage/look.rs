@@ -6,17 +6,16 @@
 //! its results. Bodies and branches that cannot be traced in place are traced separately.
 
 use super::Refusal;
-use super::ask::{Tried, ones};
 use super::begin::{Begin, results};
 use super::{Missing, NodeInfo, Why};
 use crate::BackendRuntime;
 use crate::NarrowError;
-use crate::narrow::exceeding;
-use crate::onnx::OnnxValue;
-use crate::plan::{Code, Explored, Resolved, SegmentInput, SegmentTrace, Settings, Start, Stop, explore};
-use crate::runtime::Question;
-use crate::trace::Varies;
-use crate::trace::{Liveness, Operation, Step, StepId, Trace, TraceValue, ValueSource};
+use bb_core::contract::OnnxValue;
+use bb_core::narrow::exceeding;
+use bb_core::plan::{Code, Explored, Resolved, SegmentInput, SegmentTrace, Settings, Start, Stop, explore};
+use bb_core::runtime::{Question, Tried, ones};
+use bb_core::trace::Varies;
+use bb_core::trace::{Liveness, Operation, Step, StepId, Trace, TraceValue, ValueSource};
 use bb_ir::graph::{Dim, Graph, Node, ValueId, ValueType};
 use bb_ir::op::{Family, Primitive};
 use bb_ir::{DataType, Shape, TensorData};
@@ -343,7 +342,7 @@ impl Look<'_> {
                 }
             }
             (_, Stop::Failed(error)) if certain => {
-                let why = Why::Fails { reason: crate::error::causes(&error) };
+                let why = Why::Fails { reason: bb_core::error::causes(&error) };
                 self.wrong(resolved, at, why);
             }
             (code, stop) => {

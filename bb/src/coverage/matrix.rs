@@ -3,7 +3,7 @@
 use super::How;
 use super::samples::Samples;
 use crate::BackendRuntime;
-use crate::plan::how_version;
+use bb_core::plan::how_version;
 use bb_ir::DataType;
 use bb_ir::opset;
 use std::sync::Arc;
@@ -91,7 +91,7 @@ impl Matrix {
                     let Some(sample) = samples.of(domain, name, since, dtype) else { continue };
                     let answer = match row.how {
                         How::Unsupported => {
-                            Err((RefusedBy::Operator, crate::onnx::advice(domain, name, since)))
+                            Err((RefusedBy::Operator, bb_core::operator::advice(domain, name, since)))
                         }
                         _ => sample.answer(on, name),
                     };
@@ -109,16 +109,16 @@ impl Matrix {
             })
             .collect();
         rows.extend(
-            crate::onnx::operators().filter(|o| !opset::versions().any(|v| v.domain == o.domain)).map(|o| {
-                Row {
+            bb_core::operator::operators().filter(|o| !opset::versions().any(|v| v.domain == o.domain)).map(
+                |o| Row {
                     domain: o.domain,
                     name: o.name,
                     since: o.since,
                     how: how_version(o.domain, o.name, o.since, &natives, None),
                     served: Vec::new(),
                     refused: Vec::new(),
-                }
-            }),
+                },
+            ),
         );
         Matrix { backend: on.name(), rows }
     }

@@ -1,21 +1,18 @@
 //! Finds out, before anything runs, how each node of a graph runs on a backend.
 
-mod ask;
 mod begin;
 mod look;
 mod matrix;
 mod samples;
 
 use crate::NarrowError;
-pub use crate::error::{How, Missing, MissingList, NodeInfo, Refusal, RefusedList, RefusedNode, Why};
-#[cfg(feature = "conformance")]
-pub(crate) use ask::names;
+pub use bb_core::error::{How, Missing, MissingList, NodeInfo, Refusal, RefusedList, RefusedNode, Why};
 pub(crate) use look::Part;
 pub use matrix::{Matrix, Refused, RefusedBy, Row};
 
-use crate::error::name;
-use crate::plan::{carriers, how};
 use crate::{BackendRuntime, Module};
+use bb_core::error::name;
+use bb_core::plan::{carriers, how};
 use bb_ir::graph::Graph;
 use std::sync::Arc;
 

@@ -77,7 +77,7 @@ impl Sample {
                 }
             }
         }
-        let options = CheckOptions { operators: crate::onnx::OPERATORS, ..CheckOptions::default() };
+        let options = CheckOptions { operators: bb_core::operator::OPERATORS, ..CheckOptions::default() };
         let module = Module::new(check::check(&model, &options)?.graph);
         Ok(Ready { module, operands })
     }
@@ -107,7 +107,7 @@ impl Sample {
         on: &Arc<dyn BackendRuntime>,
         name: &str,
     ) -> Result<Option<usize>, (RefusedBy, String)> {
-        let invalid = |error: Error| (RefusedBy::Operator, crate::error::causes(&error));
+        let invalid = |error: Error| (RefusedBy::Operator, bb_core::error::causes(&error));
         let call = self.ready(indices).map_err(invalid)?;
         let graph = call.module.graph();
         let part = Part { has: &|_| true, inputs: &graph.inputs, outputs: &graph.outputs };
@@ -154,7 +154,7 @@ impl Sample {
         });
         match fails {
             Some(reason) => (RefusedBy::Operator, reason.clone()),
-            None => (RefusedBy::Backend { op: String::new() }, crate::error::causes(error)),
+            None => (RefusedBy::Backend { op: String::new() }, bb_core::error::causes(error)),
         }
     }
 }
@@ -163,7 +163,8 @@ impl Ready {
     /// Runs the call, from the operands to the results on the host.
     fn run(&self, on: &Arc<dyn BackendRuntime>) -> Result<(), Error> {
         let executable = on.clone().compile(self.module.clone(), &CompileOptions::default())?;
-        let given = self.operands.iter().map(|x| Ok(Some(crate::onnx::OnnxValue::Tensor(on.constant(x)?))));
+        let given =
+            self.operands.iter().map(|x| Ok(Some(bb_core::contract::OnnxValue::Tensor(on.constant(x)?))));
         let results = executable.run_items(&given.collect::<Result<Vec<_>, Error>>()?)?;
         for result in results {
             // A device may report an error only when its results are read.

@@ -7,9 +7,9 @@ use super::report::{Executor, NodePlacement, Placement, Side, Transfer};
 use super::run::{Program, Step};
 use super::{BackendSubgraph, DeploymentBuilder};
 use crate::coverage::{self, How, Missing, NodeInfo, Part, Why};
-use crate::error::{Problem, ProblemList, Uncovered};
-use crate::plan::carriers;
 use crate::{BackendHandle, CheckedGraph, Error, Module};
+use bb_core::error::{Problem, ProblemList, Uncovered};
+use bb_core::plan::carriers;
 use bb_ir::graph::{self, Graph, ValueId, ValueType};
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
@@ -50,7 +50,7 @@ impl DeploymentBuilder {
     /// [`Error::NoBackend`] if there is no backend at all, [`Error::Unavailable`] if no backend can start.
     pub fn ready(mut self) -> Result<Deployment, Error> {
         if self.backends.default_backend().is_err() {
-            let linked = crate::backends()?;
+            let linked = bb_core::backends()?;
             let mut available = linked.into_iter().map(|linked| linked.backend);
             let none = || Error::NoBackend { linked: Vec::new() };
             // If no backend is available, report why the first one is not.
@@ -202,7 +202,7 @@ impl DeploymentBuilder {
                 }
                 problems.extend(missing.into_iter().map(|missing| {
                     let (model, backend) = (name.to_owned(), backend.name().to_owned());
-                    Problem::Node(Uncovered { model, missing, backend })
+                    Problem::Node(Uncovered::new(model, missing, backend))
                 }));
             }
         }
@@ -240,7 +240,7 @@ impl DeploymentBuilder {
                 let asked = carriers::backend(node).filter(|_| free).and_then(|name| {
                     let found = self.backends.iter().position(|backend| backend.name() == name);
                     if found.is_none() {
-                        effects.unbound.push((crate::error::name(graph, node), name.to_owned()));
+                        effects.unbound.push((bb_core::error::name(graph, node), name.to_owned()));
                     }
                     found
                 });
@@ -282,7 +282,7 @@ impl DeploymentBuilder {
                 missing.retain(|known| known.node != node);
                 missing.push(Missing {
                     node,
-                    why: Why::InSubgraph { holder: crate::error::name(graph, holder) },
+                    why: Why::InSubgraph { holder: bb_core::error::name(graph, holder) },
                 });
             }
         }
@@ -395,7 +395,7 @@ impl DeploymentBuilder {
                     Side::Backend(self.backend_at(at)?.name().to_owned())
                 }
                 Target::Component(_) => {
-                    Side::Component(node().map_or_else(String::new, |node| crate::error::name(graph, node)))
+                    Side::Component(node().map_or_else(String::new, |node| bb_core::error::name(graph, node)))
                 }
             };
             for value in &part.inputs {

@@ -23,7 +23,7 @@ impl Rule {
         match &self.chooses {
             Chooses::Op(op) => node.op_type == *op,
             // A node without a name is called like its first result.
-            Chooses::Node(name) => crate::error::name(graph, node) == *name,
+            Chooses::Node(name) => bb_core::error::name(graph, node) == *name,
             Chooses::Where(chooses) => chooses(node),
         }
     }

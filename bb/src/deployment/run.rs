@@ -71,7 +71,7 @@ impl Program {
         }
         let on_default = |(value, data): &(ValueId, TensorData)| {
             let made = backends.default_backend()?.constant(data);
-            Ok((*value, made.map_err(|e| crate::plan::initializer(graph, *value, data.dtype(), e))?))
+            Ok((*value, made.map_err(|e| bb_core::plan::initializer(graph, *value, data.dtype(), e))?))
         };
         let constants = graph.constants.iter().filter(|(value, _)| wanted.contains(value));
         let constants = constants.map(on_default).collect::<Result<_, Error>>()?;
@@ -207,12 +207,15 @@ impl Program {
     ) -> Result<Named, Error> {
         let graph = self.graph();
         let Some(node) = graph.nodes.get(at) else { return Ok(Named::new()) };
-        let failed =
-            |source| Error::Node { node: crate::error::name(graph, node), op: node.op_type.clone(), source };
+        let failed = |source| Error::Node {
+            node: bb_core::error::name(graph, node),
+            op: node.op_type.clone(),
+            source,
+        };
         let inputs: Vec<Option<&Value>> =
             node.inputs.iter().map(|input| input.as_ref().and_then(|value| values.get(value))).collect();
         let ctx = Ctx::for_node(backends, node);
-        let results = crate::runtime::catch(|| component.run(&ctx, &inputs))
+        let results = bb_core::runtime::catch(|| component.run(&ctx, &inputs))
             .unwrap_or_else(|message| Err(Error::ComponentPanicked { message }.into()))
             .map_err(failed)?;
         let got = results.len();

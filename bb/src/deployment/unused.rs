@@ -3,7 +3,7 @@
 use super::DeploymentBuilder;
 use super::ready::{Effects, Loaded};
 use super::rule::{Chooses, Rule};
-use crate::error::Problem;
+use bb_core::error::Problem;
 use bb_ir::graph::{self, Graph};
 use bb_ir::nearest;
 
@@ -13,7 +13,7 @@ impl DeploymentBuilder {
         let mut problems = Vec::new();
         let all: Vec<&graph::Node> = models.iter().flat_map(|model| &model.module.graph().nodes).collect();
         let named = |graph: &Graph| {
-            graph.nodes.iter().map(|node| crate::error::name(graph, node)).collect::<Vec<_>>()
+            graph.nodes.iter().map(|node| bb_core::error::name(graph, node)).collect::<Vec<_>>()
         };
         let names: Vec<String> = models.iter().flat_map(|model| named(model.module.graph())).collect();
         for (at, (bound, used)) in self.components.iter().zip(&effects.components).enumerate() {
@@ -74,5 +74,5 @@ fn holder(graph: &Graph, rule: &Rule) -> Option<String> {
         }
         false
     };
-    graph.nodes.iter().find(chooses).map(|node| crate::error::name(graph, node))
+    graph.nodes.iter().find(chooses).map(|node| bb_core::error::name(graph, node))
 }

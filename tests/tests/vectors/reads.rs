@@ -83,7 +83,7 @@ fn called(
         Body::Tensors(function) => {
             function.call(on, &Call::noting(node, &tensors()?, reads)).ok().map(wrapped)
         }
-        Body::Items(function) => function(on, &Call::noting(node, operands, reads)).ok(),
+        Body::Items(function, _) => function(on, &Call::noting(node, operands, reads)).ok(),
         Body::ControlFlow(_) => None,
         Body::Host(function) => {
             let on_host = |x: &Option<Tensor>| x.as_ref().map(|x| on.to_host(x).unwrap());

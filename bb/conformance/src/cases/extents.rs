@@ -1,0 +1,125 @@
+//! The cases of `reshape transpose squeeze unsqueeze identity`, which do not change elements, on every element type.
+
+use super::definition::{offset, positions};
+use crate::{Subject, assert_refused, assert_same, rearranged, sample};
+use bb_ir::op::Primitive;
+
+/// The indices of the elements of `[2, 3]` after transposing.
+const TRANSPOSED: [usize; 6] = [0, 3, 1, 4, 2, 5];
+
+/// ONNX Reshape. The shape is the result's shape, without 0 and -1 as special values.
+pub fn reshape(on: &Subject<'_>) {
+    for dtype in on.taken(Primitive::Reshape, 0) {
+        let x = sample(dtype, &[2, 3]);
+        let all: Vec<usize> = (0..6).collect();
+        for shape in [&[6][..], &[3, 2], &[1, 6, 1], &[2, 3]] {
+            assert_same(on, on.reshape(&on.bring(&x), shape), &rearranged(&x, shape, &all));
+        }
+        // Reshaping a transposed tensor uses its own row-major order, not that of the original tensor.
+        let t = on.transpose(&on.bring(&x), &[]).unwrap_or_else(|error| panic!("transpose failed: {error}"));
+        assert_same(on, on.reshape(&t, &[6]), &rearranged(&x, &[6], &TRANSPOSED));
+        for (from, to) in [(&[][..], &[1, 1][..]), (&[1], &[]), (&[0, 3], &[3, 0, 5]), (&[2, 0], &[0])] {
+            let x = sample(dtype, from);
+            let all: Vec<usize> = (0..x.len()).collect();
+            assert_same(on, on.reshape(&on.bring(&x), to), &rearranged(&x, to, &all));
+        }
+        for shape in [&[5][..], &[], &[0], &[2, 3, 2], &[usize::MAX, 2]] {
+            assert_refused(on.reshape(&on.bring(&x), shape), ("reshape of [2, 3] to", shape));
+        }
+    }
+}
+
+/// ONNX Transpose: dimension `i` of the result is dimension `perm[i]` of the operand.
+pub fn transpose(on: &Subject<'_>) {
+    for dtype in on.taken(Primitive::Transpose, 0) {
+        for shape in [&[2usize, 3, 4][..], &[2, 0, 3], &[1, 3, 1]] {
+            let x = sample(dtype, shape);
+            for perm in [[0i64, 1, 2], [0, 2, 1], [1, 0, 2], [1, 2, 0], [2, 0, 1], [2, 1, 0]] {
+                let dims: Vec<usize> = perm.iter().map(|&p| p as usize).collect();
+                let to: Vec<usize> = dims.iter().filter_map(|&d| shape.get(d).copied()).collect();
+                let order: Vec<usize> = positions(&to)
+                    .iter()
+                    .map(|p| {
+                        let mut source = vec![0; 3];
+                        for (&d, &i) in dims.iter().zip(p) {
+                            if let Some(slot) = source.get_mut(d) {
+                                *slot = i;
+                            }
+                        }
+                        offset(shape, &source)
+                    })
+                    .collect();
+                assert_same(on, on.transpose(&on.bring(&x), &perm), &rearranged(&x, &to, &order));
+            }
+        }
+        let x = sample(dtype, &[2, 3]);
+        assert_same(on, on.transpose(&on.bring(&x), &[]), &rearranged(&x, &[3, 2], &TRANSPOSED));
+        for shape in [&[][..], &[5]] {
+            let x = sample(dtype, shape);
+            assert_same(on, on.transpose(&on.bring(&x), &[]), &x);
+        }
+        for perm in [&[0][..], &[0, 0], &[0, 2], &[0, 1, 2], &[-1, 0]] {
+            assert_refused(on.transpose(&on.bring(&x), perm), ("transpose of rank 2 by", perm));
+        }
+    }
+}
+
+/// ONNX Squeeze; without axes, it removes every extent of 1.
+pub fn squeeze(on: &Subject<'_>) {
+    for dtype in on.taken(Primitive::Squeeze, 0) {
+        let cases: [(&[usize], &[i64], &[usize]); 8] = [
+            (&[1, 3, 1], &[], &[3]),
+            (&[1, 3, 1], &[0], &[3, 1]),
+            (&[1, 3, 1], &[-1], &[1, 3]),
+            (&[1, 3, 1], &[2, 0], &[3]),
+            (&[1, 1], &[], &[]),
+            (&[], &[], &[]),
+            (&[2, 3], &[], &[2, 3]),
+            (&[1, 0], &[0], &[0]),
+        ];
+        for (from, axes, to) in cases {
+            let x = sample(dtype, from);
+            let all: Vec<usize> = (0..x.len()).collect();
+            assert_same(on, on.squeeze(&on.bring(&x), axes), &rearranged(&x, to, &all));
+        }
+        for axes in [&[1][..], &[3], &[-4], &[0, 0], &[0, -3]] {
+            let x = on.bring(&sample(dtype, &[1, 3, 1]));
+            assert_refused(on.squeeze(&x, axes), ("squeeze of [1, 3, 1] at", axes));
+        }
+    }
+}
+
+/// ONNX Unsqueeze; the axes are those of the result.
+pub fn unsqueeze(on: &Subject<'_>) {
+    for dtype in on.taken(Primitive::Unsqueeze, 0) {
+        let cases: [(&[usize], &[i64], &[usize]); 8] = [
+            (&[2, 3], &[0], &[1, 2, 3]),
+            (&[2, 3], &[1], &[2, 1, 3]),
+            (&[2, 3], &[2], &[2, 3, 1]),
+            (&[2, 3], &[-1], &[2, 3, 1]),
+            (&[2, 3], &[0, -1], &[1, 2, 3, 1]),
+            (&[2, 3], &[3, 1], &[2, 1, 3, 1]),
+            (&[], &[0, 1], &[1, 1]),
+            (&[0], &[0], &[1, 0]),
+        ];
+        for (from, axes, to) in cases {
+            let x = sample(dtype, from);
+            let all: Vec<usize> = (0..x.len()).collect();
+            assert_same(on, on.unsqueeze(&on.bring(&x), axes), &rearranged(&x, to, &all));
+        }
+        for axes in [&[3][..], &[-4], &[0, 0], &[0, -4]] {
+            let x = on.bring(&sample(dtype, &[2, 3]));
+            assert_refused(on.unsqueeze(&x, axes), ("unsqueeze of [2, 3] at", axes));
+        }
+    }
+}
+
+/// ONNX Identity.
+pub fn identity(on: &Subject<'_>) {
+    for dtype in on.taken(Primitive::Identity, 0) {
+        for shape in [&[][..], &[3], &[2, 3], &[0], &[2, 0, 3]] {
+            let x = sample(dtype, shape);
+            assert_same(on, on.identity(&on.bring(&x)), &x);
+        }
+    }
+}

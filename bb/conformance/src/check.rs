@@ -1,0 +1,187 @@
+//! Assertions that report what differs.
+
+use super::host::{Value, elements, host_numbers, numbers_of};
+use super::show::{element, shown};
+use super::subject::Subject;
+use bb_core::ext::{ErasedError, ErasedTensor};
+use bb_core::{DataType, TensorData};
+use bb_ir::op::Primitive;
+use bb_ir::text::has_word;
+use std::fmt::Debug;
+
+/// Copies a result to the host, and checks that its type and shape equal those of the copy.
+#[track_caller]
+fn fetched(on: &Subject<'_>, result: Result<ErasedTensor, ErasedError>) -> TensorData {
+    let tensor = match result {
+        Ok(tensor) => tensor,
+        Err(error) => on.failed(&on.last(), &error),
+    };
+    let host = on.fetch(&tensor);
+    let claimed = (bb_core::Tensor::dtype(&tensor), bb_core::Tensor::shape(&tensor));
+    assert_eq!(
+        claimed,
+        (host.dtype(), host.shape()),
+        "the tensor claims another type or shape than `to_host` gives"
+    );
+    host
+}
+
+/// Compares numbers; two NaNs are equal. A relative tolerance implies ONNX's absolute tolerance of 1e-7.
+fn same(a: f64, b: f64, tolerance: f64) -> bool {
+    a == b || (a.is_nan() && b.is_nan()) || (tolerance > 0.0 && (a - b).abs() <= tolerance * b.abs() + 1e-7)
+}
+
+#[track_caller]
+fn compare(on: &Subject<'_>, got: &TensorData, want: &TensorData, tolerance: f64) {
+    let other = if (got.dtype(), got.shape()) != (want.dtype(), want.shape()) {
+        Some("another type or shape".to_owned())
+    } else if !got.dtype().is_compute() || got.dtype().is_integer() {
+        let (g, w) = (elements(got), elements(want));
+        let at = g.iter().zip(&w).position(|(g, w)| g != w);
+        at.map(|at| format!("element {at} is {}, expected {}", element(got, at), element(want, at)))
+    } else {
+        let mut all = numbers_of(got).into_iter().zip(numbers_of(want)).enumerate();
+        let other = all.find(|(_, (g, w))| !same(*g, *w, tolerance));
+        other.map(|(at, _)| format!("element {at} is {}, expected {}", element(got, at), element(want, at)))
+    };
+    if let Some(other) = other {
+        panic!("{}: {other}\n  got      {}\n  expected {}", on.last(), shown(got), shown(want));
+    }
+}
+
+/// Returns the relative tolerance of functions and sums; see [`assert_near`].
+fn nearness(dtype: DataType) -> f64 {
+    match dtype {
+        DataType::F16 => 2.0 * f64::powi(2.0, -10),
+        DataType::BF16 => 2.0 * f64::powi(2.0, -7),
+        DataType::F32 => 16.0 * f64::from(f32::EPSILON),
+        DataType::F64 => 16.0 * f64::EPSILON,
+        _ => 0.0,
+    }
+}
+
+/// Describes the difference between two host tensors, compared as in [`assert_near`]; `None` if they are
+/// equal.
+pub fn difference(got: &TensorData, want: &TensorData) -> Option<String> {
+    if (got.dtype(), got.shape()) != (want.dtype(), want.shape()) {
+        return Some(format!("got {}, expected {}", shown(got), shown(want)));
+    }
+    if got.dtype().is_float() {
+        let (dtype, all) = (got.dtype(), numbers_of(got).into_iter().zip(numbers_of(want)).enumerate());
+        let other = all.into_iter().find(|(_, (g, w))| !same(*g, *w, nearness(dtype)));
+        return other.map(|(i, (g, w))| format!("element {i} of {} is {g}, expected {w}", shown(got)));
+    }
+    let (g, w) = (elements(got), elements(want));
+    let other = g.iter().zip(&w).position(|(g, w)| g != w)?;
+    let (is, expected) = (element(got, other), element(want, other));
+    Some(format!("element {other} of {} is {is}, expected {expected}", shown(got)))
+}
+
+/// Checks that a result has this shape and exactly these values, whose Rust type determines the element type.
+/// NaNs are equal, and so are zeros of different sign.
+///
+/// # Panics
+///
+/// If the result is an error or differs.
+#[track_caller]
+pub fn assert_tensor<T: Value>(
+    on: &Subject<'_>,
+    result: Result<ErasedTensor, ErasedError>,
+    shape: impl AsRef<[usize]>,
+    values: impl AsRef<[T]>,
+) {
+    compare(on, &fetched(on, result), &T::host(shape.as_ref(), values.as_ref()), 0.0);
+}
+
+/// Checks that a result has this element type, this shape and exactly these numbers.
+///
+/// # Panics
+///
+/// If the result is an error or differs.
+#[track_caller]
+pub fn assert_numbers(
+    on: &Subject<'_>,
+    result: Result<ErasedTensor, ErasedError>,
+    dtype: DataType,
+    shape: impl AsRef<[usize]>,
+    values: impl AsRef<[f64]>,
+) {
+    compare(on, &fetched(on, result), &host_numbers(dtype, shape.as_ref(), values.as_ref()), 0.0);
+}
+
+/// Checks that a result has this element type, this shape and nearly these numbers. The tolerance for `f32` and `f64`
+/// is 16 units in the last place, because the functions of different systems differ by a few units. For `f16` and
+/// `bf16`, which are computed in a wider type, it is 2 units. Integers must be exact.
+///
+/// # Panics
+///
+/// If the result is an error or differs.
+#[track_caller]
+pub fn assert_near(
+    on: &Subject<'_>,
+    result: Result<ErasedTensor, ErasedError>,
+    dtype: DataType,
+    shape: impl AsRef<[usize]>,
+    values: impl AsRef<[f64]>,
+) {
+    compare(on, &fetched(on, result), &host_numbers(dtype, shape.as_ref(), values.as_ref()), nearness(dtype));
+}
+
+/// Checks that a result equals the host tensor bit by bit.
+///
+/// # Panics
+///
+/// If the result is an error or differs.
+#[track_caller]
+pub fn assert_same(on: &Subject<'_>, result: Result<ErasedTensor, ErasedError>, want: &TensorData) {
+    let got = fetched(on, result);
+    assert_eq!((got.dtype(), got.shape()), (want.dtype(), want.shape()), "got {got:?}, expected {want:?}");
+    for (i, (g, w)) in elements(&got).iter().zip(elements(want)).enumerate() {
+        assert_eq!(*g, w, "element {i} of {got:?}: bytes {g:?}, expected {w:?}");
+    }
+}
+
+/// Checks that a call was refused because of an element type. The error and its causes must name the operation (for
+/// example `reduce_sum` or `ReduceSum`) and one of the element types.
+///
+/// # Panics
+///
+/// If the call succeeded, or the error does not name both.
+#[track_caller]
+pub fn assert_unsupported<T, E: std::error::Error + 'static>(
+    result: Result<T, E>,
+    op: Primitive,
+    types: &[DataType],
+) {
+    let method = op.spec().method;
+    let Err(error) = result else {
+        panic!("`{method}` was not refused, though the backend takes it on none of {types:?}");
+    };
+    let text = bb_core::error::causes(&error);
+    let operation = has_word(&text, method) || has_word(&text, op.spec().name);
+    let dtype = types.iter().any(|dtype| has_word(&text, dtype.name()));
+    assert!(
+        operation && dtype,
+        "the error of `{method}` names {}: expected the operation and one of {types:?}, got: {text}",
+        match (operation, dtype) {
+            (false, false) => "neither operation nor element type",
+            (false, true) => "no operation",
+            _ => "no element type",
+        }
+    );
+}
+
+/// Checks that a call was refused with an error that has a message.
+///
+/// [`assert_unsupported`] demands more of errors about element types.
+///
+/// # Panics
+///
+/// If the call succeeded, or the message is empty.
+#[track_caller]
+pub fn assert_refused<T, E: std::error::Error>(result: Result<T, E>, what: impl Debug) {
+    match result {
+        Ok(_) => panic!("{what:?} was not refused"),
+        Err(error) => assert!(!error.to_string().is_empty(), "the error of {what:?} says nothing"),
+    }
+}

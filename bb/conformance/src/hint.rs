@@ -1,0 +1,81 @@
+//! Tells the author of a backend with few element types which types to declare, if the tests do not declare them.
+
+use super::Call;
+use super::valid_call::valid_call;
+use bb_core::DataType;
+use bb_ir::infer;
+use bb_ir::op::Primitive;
+
+/// Returns which types to declare if the tests declare none and the backend supports only some; otherwise `None`.
+///
+/// `takes` makes a call on the backend and tells whether it succeeded.
+pub(super) fn hint(declared: &[DataType], takes: impl Fn(&Call) -> bool) -> Option<String> {
+    if !DataType::ALL.iter().all(|dtype| declared.contains(dtype)) {
+        return None;
+    }
+    let taken = taken(takes);
+    if taken.is_empty() || taken.len() == DataType::ALL.len() {
+        return None;
+    }
+    Some(format!(
+        "the backend takes some element types only; if the others are not meant to be there, declare those that are: \
+         `bb::conformance!(…, types = {taken:?})`"
+    ))
+}
+
+/// Returns the element types that every primitive supports, among those that ONNX allows for it. An operation that
+/// fails for all of its types is ignored, because then the types are not the reason.
+fn taken(takes: impl Fn(&Call) -> bool) -> Vec<DataType> {
+    let mut calls: Vec<(Primitive, DataType, Vec<DataType>, bool)> = Vec::new();
+    for &op in Primitive::ALL {
+        let main = usize::from(op == Primitive::Where);
+        for &dtype in DataType::ALL {
+            let call = valid_call(op, dtype, &[2, 2]);
+            if infer::accepts(op, main, dtype) && call.inferred().is_ok() {
+                calls.push((op, dtype, call.types(), takes(&call)));
+            }
+        }
+    }
+    let broken = |op: Primitive| !calls.iter().any(|(other, _, _, works)| *other == op && *works);
+    let mut taken: Vec<DataType> = DataType::ALL.to_vec();
+    loop {
+        let fails = |dtype: &DataType| {
+            calls.iter().any(|(op, main, types, works)| {
+                main == dtype && !works && !broken(*op) && types.iter().all(|t| taken.contains(t))
+            })
+        };
+        let gone: Vec<DataType> = taken.iter().copied().filter(fails).collect();
+        if gone.is_empty() {
+            return taken;
+        }
+        // If bools are missing, comparisons fail because of their result. Types whose constants fail are therefore
+        // removed first.
+        let constant = |dtype: &&DataType| {
+            calls.iter().any(|(op, main, _, works)| *op == Primitive::Constant && main == *dtype && !works)
+        };
+        let first: Vec<DataType> = gone.iter().filter(constant).copied().collect();
+        let gone = if first.is_empty() { gone } else { first };
+        taken.retain(|dtype| !gone.contains(dtype));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use DataType::{Bool, F32, I64};
+
+    #[test]
+    fn the_types_to_declare_are_those_that_all_primitives_take() {
+        let only =
+            |types: &'static [DataType]| move |call: &Call| call.types().iter().all(|t| types.contains(t));
+        assert_eq!(taken(only(&[F32, I64, Bool])), [F32, I64, Bool]);
+        assert_eq!(taken(only(&[F32])), [F32]);
+        assert_eq!(taken(|_| true), DataType::ALL);
+        // An operation that fails on every type tells nothing about types.
+        assert_eq!(taken(|call| call.op != Primitive::Exp), DataType::ALL);
+        let text = hint(DataType::ALL, only(&[F32, Bool])).expect("a hint");
+        assert!(text.ends_with("`bb::conformance!(…, types = [F32, Bool])`"), "{text}");
+        assert_eq!(hint(&[F32], only(&[F32])), None);
+        assert_eq!(hint(DataType::ALL, |_| false), None);
+    }
+}

@@ -1,0 +1,127 @@
+//! Tests of what every primitive computes, which any backend can run: `bb::conformance!(MyBackend)`, whose name `bb` gives them.
+//!
+//! `cases` has one function per primitive. Its expected values are computed from ONNX's definition, or are literals
+//! from NumPy. `topics` tests the rules that hold for all primitives: the element types that they support and refuse,
+//! extents of zero, views as operands, wrong arguments. A failing case panics with the operation, the element type and
+//! the first element that differs.
+//!
+//! The tests do not depend on a particular backend, and do not assume that a backend computes on the host.
+//!
+//! Without features there are [`onnx`] and [`compare_nodes`], which the command line needs. The feature `suite` has the rest.
+
+#[cfg(feature = "suite")]
+mod call;
+#[cfg(feature = "suite")]
+pub mod cases;
+#[cfg(feature = "suite")]
+mod check;
+#[cfg(feature = "suite")]
+mod hint;
+#[cfg(feature = "suite")]
+mod host;
+mod nodes;
+pub mod onnx;
+#[cfg(feature = "suite")]
+mod random;
+#[cfg(feature = "suite")]
+mod run_call;
+#[cfg(feature = "suite")]
+mod show;
+#[cfg(feature = "suite")]
+mod subject;
+#[cfg(feature = "suite")]
+pub mod topics;
+#[cfg(feature = "suite")]
+mod valid_call;
+
+#[cfg(feature = "suite")]
+pub use call::Call;
+#[cfg(feature = "suite")]
+pub use check::{
+    assert_near, assert_numbers, assert_refused, assert_same, assert_tensor, assert_unsupported, difference,
+};
+#[cfg(feature = "suite")]
+pub use host::{Value, elements, host_numbers, numbers_of, rearranged, sample};
+pub use nodes::{NodeComparison, compare_nodes};
+#[cfg(feature = "suite")]
+pub use random::{Case, Operand, Random};
+#[cfg(feature = "suite")]
+pub use subject::{Subject, numbers, tensor};
+
+#[cfg(feature = "suite")]
+#[doc(hidden)]
+#[macro_export]
+macro_rules! __conformance {
+    ($make:expr; []; $($cases:tt)?) => {
+        $crate::__conformance!(@ $make; $crate::__private::DataType::ALL; $($cases)?);
+    };
+    ($make:expr; [$($dtype:ident)+]; $($cases:tt)?) => {
+        $crate::__conformance!(@ $make; &[$($crate::__private::DataType::$dtype),+]; $($cases)?);
+    };
+    (@ $make:expr; $types:expr; $($cases:tt)?) => {
+        $crate::__private::for_each_primitive!($crate::__conformance_cases, $make, $types);
+        $crate::__conformance_topics! { $make, $types;
+            element_types zero_extents rank_zero views_as_operands mixed_types wrong_arguments threads erasure
+        }
+        $crate::__conformance_onnx!($make; $types; $($cases)?);
+    };
+}
+
+#[cfg(feature = "suite")]
+#[doc(hidden)]
+#[macro_export]
+macro_rules! __conformance_onnx {
+    ($make:expr; $types:expr; none) => {};
+    ($make:expr; $types:expr; $($chosen:literal)?) => {
+        #[test]
+        fn onnx() {
+            #[allow(unused_imports, reason = "a declared backend has the method itself")]
+            use $crate::onnx::Start as _;
+            let started = $crate::onnx::Made($make).start();
+            let suite = $crate::onnx::Suite::new(started).with_types($types, || $make);
+            $(let suite = $crate::onnx::Chosen::of($chosen, suite);)?
+            suite.check();
+        }
+    };
+}
+
+#[cfg(feature = "suite")]
+#[doc(hidden)]
+#[macro_export]
+macro_rules! __conformance_cases {
+    ([$make:expr, $types:expr] $( $(#[$doc:meta])*
+       $name:ident $since:literal = $method:ident
+       ( $($input:ident : $kind:ident),* $(; $($param:ident : $pkind:ident $(= $default:expr)?),+)? )
+       -> $output:ident; )*) => {
+        $(
+            #[test]
+            fn $method() {
+                let backend = $make;
+                $crate::cases::$method(&$crate::Subject::new(&backend, $types));
+            }
+        )*
+    };
+}
+
+#[cfg(feature = "suite")]
+#[doc(hidden)]
+#[macro_export]
+macro_rules! __conformance_topics {
+    ($make:expr, $types:expr; $($topic:ident)*) => {
+        $(
+            #[test]
+            fn $topic() {
+                let backend = $make;
+                $crate::topics::$topic(&$crate::Subject::new(&backend, $types));
+            }
+        )*
+    };
+}
+
+/// What the macros of this crate expand to.
+#[cfg(feature = "suite")]
+#[doc(hidden)]
+pub mod __private {
+    pub use bb_core::__private::for_each_primitive;
+    pub use bb_core::DataType;
+}

@@ -1,0 +1,56 @@
+//! Wraps a running backend of erased type as a [`Backend`], for code that is generic over backends.
+
+use bb_core::{Backend, BackendRuntime, DataType, Error, Outputs, Tensor, TensorData, Value};
+use bb_ir::op::{Param, Primitive};
+use std::sync::Arc;
+
+/// A tensor of a running backend.
+#[derive(Clone)]
+pub(super) struct Held(Value);
+
+impl Held {
+    pub(super) fn of(value: &Value) -> Held {
+        Held(value.clone())
+    }
+
+    pub(super) fn value(&self) -> Value {
+        self.0.clone()
+    }
+}
+
+impl Tensor for Held {
+    fn dtype(&self) -> DataType {
+        self.0.dtype()
+    }
+
+    fn shape(&self) -> &[usize] {
+        self.0.shape()
+    }
+}
+
+/// A running backend.
+#[derive(Clone, Copy)]
+pub(super) struct Erased<'a>(pub(super) &'a Arc<dyn BackendRuntime>);
+
+impl Erased<'_> {
+    fn apply(
+        &self,
+        op: Primitive,
+        inputs: &[Option<&Held>],
+        params: &[Param<'_>],
+    ) -> Result<Outputs<Held>, Error> {
+        let inputs: Vec<Option<&Value>> = inputs.iter().map(|x| x.map(|x| &x.0)).collect();
+        Ok(self.0.dispatch_atomic(op.spec(), &inputs, params)?.into_iter().map(Held).collect())
+    }
+}
+
+impl Backend for Erased<'_> {
+    type Tensor = Held;
+    type Error = Error;
+
+    bb_core::forward_to_call!(Self::apply);
+
+    fn to_host(&self, x: &Held) -> Result<TensorData, Error> {
+        self.0.to_host(&x.0)
+    }
+}

@@ -1,0 +1,303 @@
+//! Runs all of ONNX's cases on one backend, for `bb::conformance!`.
+//!
+//! A case that panics or takes longer than [`Suite::limit`] fails without affecting the others. A case that crashes the
+//! process ends the test; the command `bb conformance` avoids this with worker processes.
+
+use super::guard::{Guard, needed};
+use super::report::{Case, Outcome, Report};
+use super::{Contents, Failure, find, run};
+use crate::Call;
+use crate::hint::hint;
+use bb_core::error::causes;
+use bb_core::{Backend, BackendRuntime, DataType, Declared, NarrowError, Runtime};
+use std::any::Any;
+use std::num::NonZeroUsize;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::{Path, PathBuf};
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+/// Options for running ONNX's cases on a backend.
+#[derive(Clone)]
+pub struct Suite {
+    on: Arc<dyn BackendRuntime>,
+    /// If the backend declares its element types: a second instance, which is called only for these types.
+    guarded: Option<Arc<dyn BackendRuntime>>,
+    /// Only cases whose path contains each of these texts run. By default, this is the text in the environment variable
+    /// `BB_CASES`.
+    pub only: Vec<String>,
+    /// Only each case whose number is a multiple of this runs, in the order of the paths; by default 1, which is all.
+    pub every: NonZeroUsize,
+    /// The time limit of a case; by default fifteen minutes, because it must find a case that hangs and no slow machine.
+    pub limit: Duration,
+    /// The number of cases that run at once; by default the number of processors.
+    pub threads: usize,
+}
+
+impl Suite {
+    /// Makes a suite for a running backend that supports every element type.
+    pub fn new(on: Arc<dyn BackendRuntime>) -> Suite {
+        Suite {
+            on,
+            guarded: None,
+            only: std::env::var("BB_CASES").into_iter().collect(),
+            every: NonZeroUsize::MIN,
+            limit: Duration::from_secs(900),
+            threads: std::thread::available_parallelism().map_or(1, usize::from),
+        }
+    }
+
+    /// Declares the element types that the backend supports; `again` makes another instance of it.
+    ///
+    /// A case is skipped if its model, or what its operators are lowered to, needs other types. A backend that declares its
+    /// types itself ([`Backend::types`]) gets the others from the runtime as far as that is exact, so that more
+    /// cases run.
+    #[must_use]
+    pub fn with_types<B: Backend + 'static>(
+        mut self,
+        types: &'static [DataType],
+        again: impl FnOnce() -> B,
+    ) -> Suite {
+        let every = DataType::ALL.iter().all(|dtype| types.contains(dtype));
+        self.guarded =
+            (!every && self.on.capabilities().types.is_all()).then(|| started(Guard::new(again(), types)));
+        self
+    }
+
+    /// Runs only cases whose path contains this text, in addition to the filter of `BB_CASES`.
+    #[must_use]
+    pub fn with_filter(mut self, text: &'static str) -> Suite {
+        self.only.push(text.to_owned());
+        self
+    }
+
+    /// Runs only each `every`th of the chosen cases, unless the environment variable `BB_CASES` is set.
+    #[must_use]
+    pub fn with_every(mut self, every: NonZeroUsize) -> Suite {
+        if std::env::var_os("BB_CASES").is_none() {
+            self.every = every;
+        }
+        self
+    }
+
+    /// Runs the cases and prints the report.
+    ///
+    /// # Panics
+    ///
+    /// If a case fails, with a list of the failures; if no case is selected.
+    #[track_caller]
+    pub fn check(&self) {
+        let report = match self.run() {
+            Ok(report) => report,
+            Err(failure) => panic!("{}", causes(&failure)),
+        };
+        println!("ONNX's cases on `{}`:\n\n{report}", self.on.name());
+        let failures = report.failures();
+        assert!(!report.cases.is_empty(), "no case has {:?} in its path", self.only);
+        assert!(
+            failures.is_empty(),
+            "{} of {} cases failed on `{}`:\n{}{}",
+            failures.len(),
+            report.cases.len(),
+            self.on.name(),
+            failures.join("\n"),
+            self.hint().map_or_else(String::new, |hint| format!("\n{hint}"))
+        );
+    }
+
+    /// Returns which element types to declare, if none are declared and the backend does not support some.
+    pub fn hint(&self) -> Option<String> {
+        if self.guarded.is_some() || !self.on.capabilities().types.is_all() {
+            return None;
+        }
+        hint(DataType::ALL, |call: &Call| {
+            let operands: Vec<_> = call.inputs.iter().cloned().map(Some).collect();
+            self.on.try_call(call.op.spec(), &operands, &call.params).is_ok()
+        })
+    }
+
+    /// Runs the cases of the crate `bb-onnx-cases`.
+    ///
+    /// # Errors
+    ///
+    /// [`Failure::Read`] if they cannot be unpacked or found.
+    pub fn run(&self) -> Result<Report, Failure> {
+        let root = bb_onnx_cases::folder()
+            .map_err(|source| Failure::Read { path: PathBuf::from("bb-onnx-cases"), source })?;
+        let mut queue = Vec::new();
+        let mut excluded = 0;
+        for path in find(&root)? {
+            let name = path.strip_prefix(&root).unwrap_or(&path).to_string_lossy().replace('\\', "/");
+            if bb_onnx_cases::excluded().any(|(case, _)| case == name) {
+                excluded += 1;
+            } else if self.only.iter().all(|text| name.contains(text)) {
+                queue.push((name, path));
+            }
+        }
+        let queue = Mutex::new(queue.into_iter().step_by(self.every.get()));
+        let done = Mutex::new(Vec::new());
+        std::thread::scope(|scope| {
+            for _ in 0..self.threads.max(1) {
+                scope.spawn(|| self.take(&queue, &done));
+            }
+        });
+        let mut cases = done.into_inner().unwrap_or_else(PoisonError::into_inner);
+        cases.sort_by(|a: &Case, b| a.name.cmp(&b.name));
+        Ok(Report { cases, excluded })
+    }
+
+    /// Runs cases until the queue is empty.
+    fn take(&self, queue: &Mutex<impl Iterator<Item = (String, PathBuf)>>, done: &Mutex<Vec<Case>>) {
+        let mut runner = None;
+        loop {
+            let next = queue.lock().unwrap_or_else(PoisonError::into_inner).next();
+            let Some((name, path)) = next else { return };
+            let (operators, outcome) = match Contents::read(&path) {
+                Ok(contents) => {
+                    let operators: Vec<_> = contents.operators.into_iter().collect();
+                    let lacking = operators.iter().find_map(|o| not_linked(&o.name));
+                    let outcome = match lacking {
+                        Some(lacking) => Outcome::Skipped(lacking.to_owned()),
+                        None => self.one(&mut runner, path),
+                    };
+                    (operators, outcome)
+                }
+                Err(failure) => (Vec::new(), Outcome::Failed(causes(&failure))),
+            };
+            let case = Case { name, operators, outcome };
+            done.lock().unwrap_or_else(PoisonError::into_inner).push(case);
+        }
+    }
+
+    /// Runs a case on another thread. If it does not answer in time, the thread is abandoned.
+    fn one(&self, runner: &mut Option<Runner>, path: PathBuf) -> Outcome {
+        let running = match runner.take() {
+            Some(running) => running,
+            None => match Runner::start(self.on.clone(), self.guarded.clone()) {
+                Ok(started) => started,
+                Err(error) => return Outcome::Failed(format!("no thread can be started: {error}")),
+            },
+        };
+        let answer =
+            running.cases.send(path).ok().and_then(|()| running.answers.recv_timeout(self.limit).ok());
+        match answer {
+            Some(outcome) => {
+                *runner = Some(running);
+                outcome
+            }
+            None => Outcome::Failed(format!("expected an answer within {:?}, got none", self.limit)),
+        }
+    }
+}
+
+/// Returns what an operator needs and no linked crate offers.
+fn not_linked(op: &str) -> Option<&'static str> {
+    match op {
+        "ImageDecoder" if bb_ir::picture::decoders().is_empty() => Some("a decoder of pictures"),
+        "RegexFullMatch" if bb_ir::pattern::engine().is_none() => Some("an engine of patterns"),
+        _ => None,
+    }
+}
+
+/// A thread that runs cases.
+struct Runner {
+    cases: Sender<PathBuf>,
+    answers: Receiver<Outcome>,
+}
+
+impl Runner {
+    fn start(
+        on: Arc<dyn BackendRuntime>,
+        guarded: Option<Arc<dyn BackendRuntime>>,
+    ) -> std::io::Result<Runner> {
+        let (cases, taken) = channel::<PathBuf>();
+        let (answer, answers) = channel();
+        std::thread::Builder::new().name("onnx case".to_owned()).spawn(move || {
+            for case in taken {
+                if answer.send(outcome(&case, &on, guarded.as_ref())).is_err() {
+                    return;
+                }
+            }
+        })?;
+        Ok(Runner { cases, answers })
+    }
+}
+
+/// Runs a case and returns its outcome, also after a panic.
+fn outcome(case: &Path, on: &Arc<dyn BackendRuntime>, guarded: Option<&Arc<dyn BackendRuntime>>) -> Outcome {
+    let run = |on| catch_unwind(AssertUnwindSafe(|| run(case, on)));
+    if let Some(Ok(Err(failure))) = guarded.map(run)
+        && let Some(dtype) = needed(&failure)
+    {
+        return Outcome::Skipped(dtype.name().to_owned());
+    }
+    match run(on) {
+        Ok(Ok(())) => Outcome::Passed,
+        Ok(Err(failure)) => match NarrowError::cause_of(&failure) {
+            Some(NarrowError::Lacks { dtype, .. }) => Outcome::Skipped(dtype.name().to_owned()),
+            Some(NarrowError::Exceeds { dtype, held, .. }) => {
+                Outcome::Skipped(format!("{dtype} beyond {held}"))
+            }
+            _ => Outcome::Failed(causes(&failure)),
+        },
+        Err(panic) => Outcome::Failed(format!("panicked: {}", message(&*panic))),
+    }
+}
+
+/// Starts a guarded backend. This function is compiled once, whereas [`Suite::with_types`] is compiled for each
+/// backend.
+#[inline(never)]
+fn started(guarded: Guard) -> Arc<dyn BackendRuntime> {
+    Runtime::named("guarded", guarded)
+}
+
+fn message(panic: &(dyn Any + Send)) -> &str {
+    let text = panic.downcast_ref::<String>().map(String::as_str);
+    text.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("no message")
+}
+
+/// What `bb::conformance!` takes as `cases`: a text in paths, or a number, of which each multiple runs.
+#[doc(hidden)]
+pub trait Chosen {
+    /// Changes which cases run.
+    fn of(self, suite: Suite) -> Suite;
+}
+
+impl Chosen for &'static str {
+    fn of(self, suite: Suite) -> Suite {
+        suite.with_filter(self)
+    }
+}
+
+impl Chosen for usize {
+    fn of(self, suite: Suite) -> Suite {
+        suite.with_every(NonZeroUsize::new(self).unwrap_or(NonZeroUsize::MIN))
+    }
+}
+
+/// A backend that was passed to `bb::conformance!`.
+#[doc(hidden)]
+pub struct Made<B>(pub B);
+
+/// Starts a declared backend with the families that it implements.
+impl<B: Declared> Made<B> {
+    /// Starts the backend.
+    pub fn start(self) -> Arc<dyn BackendRuntime> {
+        self.0.start(bb_core::runtime::Start::named(B::NAME))
+    }
+}
+
+/// Starts a backend without a derive. Method resolution uses this trait if the method of [`Made`] itself does
+/// not apply.
+#[doc(hidden)]
+pub trait Start {
+    /// Starts the backend.
+    fn start(self) -> Arc<dyn BackendRuntime>;
+}
+
+impl<B: Backend + 'static> Start for Made<B> {
+    fn start(self) -> Arc<dyn BackendRuntime> {
+        Runtime::erased("backend", self.0, &[])
+    }
+}

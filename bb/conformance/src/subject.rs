@@ -1,0 +1,213 @@
+//! The backend under test, and the element types that it declares.
+
+use super::Call;
+use super::hint::hint;
+use super::host::{Value, host_numbers};
+use super::show::{ShownCall, shown};
+use bb_core::ext::{ErasedBackend, ErasedError, ErasedTensor, Kernels, WithFamilies};
+use bb_core::{Backend, DataType, SlotValue, Tensor, TensorData};
+use bb_ir::infer;
+use bb_ir::op::{Param, Primitive};
+use std::fmt::{Debug, Display};
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// A backend under test. Its operations are called as on the backend itself. The last call is stored, so that a failure
+/// can report it.
+///
+/// The type of the backend is erased here, so that the cases are compiled once and not again for each backend. Each
+/// call of an operation reaches the backend's own method.
+pub struct Subject<'a> {
+    on: Box<dyn Kernels + 'a>,
+    erase: fn(&ErasedTensor) -> Option<Arc<dyn SlotValue>>,
+    restore: fn(&Arc<dyn SlotValue>) -> Option<ErasedTensor>,
+    types: Vec<DataType>,
+    last: Mutex<Option<Last>>,
+}
+
+/// A stored call on tensors of the backend.
+struct Last {
+    op: Primitive,
+    operands: Vec<ErasedTensor>,
+    params: Vec<Param<'static>>,
+}
+
+impl Debug for Subject<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Subject").field("types", &self.types).finish_non_exhaustive()
+    }
+}
+
+impl<'a> Subject<'a> {
+    /// Makes a subject for a backend that supports these element types, as far as it declares them
+    /// ([`Backend::types`]). Cases use no other types.
+    pub fn new<B: Backend>(backend: &'a B, types: &'a [DataType]) -> Self {
+        Subject {
+            on: Box::new(WithFamilies::new(backend, &[])),
+            erase: |x| x.get::<B::Tensor>().map(|x| x.clone().erase()),
+            restore: |x| B::Tensor::restore(x).map(ErasedTensor::new),
+            types: types.iter().copied().filter(|&dtype| backend.types().has(dtype)).collect(),
+            last: Mutex::new(None),
+        }
+    }
+
+    /// Returns the backend, for calls that should not be stored.
+    pub(super) fn backend(&self) -> ErasedBackend<'_> {
+        ErasedBackend(&*self.on)
+    }
+
+    /// Erases a tensor's type by the method of the backend's tensor.
+    pub(super) fn erase(&self, x: &ErasedTensor) -> Option<Arc<dyn SlotValue>> {
+        (self.erase)(x)
+    }
+
+    /// Restores a tensor's type by the method of the backend's tensor.
+    pub(super) fn restore(&self, x: &Arc<dyn SlotValue>) -> Option<ErasedTensor> {
+        (self.restore)(x)
+    }
+
+    /// Tells whether the backend supports all of the element types.
+    pub fn supports(&self, dtypes: &[DataType]) -> bool {
+        dtypes.iter().all(|dtype| self.types.contains(dtype))
+    }
+
+    /// Returns the supported types that an operand of an operation may have.
+    pub fn taken(&self, op: Primitive, operand: usize) -> Vec<DataType> {
+        let all = DataType::ALL.iter().copied();
+        all.filter(|&dtype| infer::accepts(op, operand, dtype) && self.supports(&[dtype])).collect()
+    }
+
+    /// Stores a call.
+    fn note(&self, op: Primitive, operands: Vec<ErasedTensor>, params: Vec<Param<'static>>) {
+        *self.last.lock().unwrap_or_else(PoisonError::into_inner) = Some(Last { op, operands, params });
+    }
+
+    /// Writes the last call with its operands and parameters.
+    pub(super) fn last(&self) -> String {
+        let last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
+        let Some(Last { op, operands, params }) = &*last else { return "the operation".to_owned() };
+        let operand = |x: &ErasedTensor| match self.backend().to_host(x) {
+            Ok(host) => shown(&host),
+            Err(error) => format!("(`to_host` failed: {error})"),
+        };
+        ShownCall { op: op.spec(), operands: operands.iter().map(operand).collect(), params }.to_string()
+    }
+
+    /// Panics with the call and the error. If element types are missing, the message says which types to declare.
+    #[track_caller]
+    pub(super) fn failed(&self, call: &dyn Display, error: &ErasedError) -> ! {
+        let takes = |call: &Call| {
+            let tried = bb_core::runtime::catch(|| {
+                let results = call.run(self)?;
+                results.iter().try_for_each(|x| self.backend().to_host(x).map(drop))
+            });
+            matches!(tried, Ok(Ok(())))
+        };
+        let hint = hint(&self.types, takes).map_or_else(String::new, |hint| format!("\n{hint}"));
+        panic!("{call} failed: {}{hint}", bb_core::error::causes(error))
+    }
+
+    /// Copies a host tensor to the backend.
+    ///
+    /// # Panics
+    ///
+    /// If the backend returns an error.
+    #[track_caller]
+    pub fn bring(&self, x: &TensorData) -> ErasedTensor {
+        match self.backend().constant(x) {
+            Ok(tensor) => tensor,
+            Err(error) => self.failed(&format_args!("constant({})", shown(x)), &error),
+        }
+    }
+
+    /// Copies a tensor to the host.
+    ///
+    /// # Panics
+    ///
+    /// If the backend returns an error.
+    #[track_caller]
+    pub fn fetch(&self, x: &ErasedTensor) -> TensorData {
+        match self.backend().to_host(x) {
+            Ok(host) => host,
+            Err(error) => panic!("`to_host` failed: {error}"),
+        }
+    }
+}
+
+/// The type of an operand of each kind.
+macro_rules! operand {
+    (Tensor) => { &ErasedTensor };
+    (Optional) => { Option<&ErasedTensor> };
+    (Tensors) => { &[&ErasedTensor] };
+}
+
+/// The operands of each kind as a list.
+macro_rules! listed {
+    (Tensor, $x:ident) => {
+        vec![$x.clone()]
+    };
+    (Optional, $x:ident) => {
+        $x.into_iter().cloned().collect::<Vec<_>>()
+    };
+    (Tensors, $x:ident) => {
+        $x.iter().map(|x| (*x).clone()).collect::<Vec<_>>()
+    };
+}
+
+/// The type of a result of each kind.
+macro_rules! results {
+    (Tensor) => { ErasedTensor };
+    (Tensors) => { Vec<ErasedTensor> };
+}
+
+macro_rules! kept {
+    ($( $(#[$doc:meta])*
+       $name:ident $since:literal = $method:ident
+       ( $($input:ident : $kind:ident),* $(; $($param:ident : $pkind:ident $(= $default:expr)?),+)? )
+       -> $output:ident; )*) => {
+        /// The primitives: each call is stored and passed on to the backend.
+        #[allow(missing_docs, reason = "the contract documents them")]
+        impl Subject<'_> {
+            $(
+                #[allow(clippy::missing_errors_doc, reason = "the contract documents them")]
+                pub fn $method(&self $(, $input: operand!($kind))* $($(, $param: bb_ir::param_type!($pkind))+)?)
+                    -> Result<results!($output), ErasedError> {
+                    let operands: Vec<Vec<ErasedTensor>> = vec![$( listed!($kind, $input) ),*];
+                    let params = vec![$($( bb_ir::param_value!($pkind, $param).into_owned() ),+)?];
+                    self.note(Primitive::$name, operands.concat(), params);
+                    self.backend().$method($($input,)* $($($param),+)?)
+                }
+            )*
+        }
+    };
+}
+
+bb_ir::for_each_primitive!(kept);
+
+/// Makes a tensor of the backend from values, whose Rust type determines the element type.
+///
+/// # Panics
+///
+/// If the backend returns an error, or the number of values does not match the shape.
+#[track_caller]
+pub fn tensor<T: Value>(
+    on: &Subject<'_>,
+    shape: impl AsRef<[usize]>,
+    values: impl AsRef<[T]>,
+) -> ErasedTensor {
+    on.bring(&T::host(shape.as_ref(), values.as_ref()))
+}
+
+/// Makes a tensor of any compute type from small numbers, each converted to the type.
+///
+/// # Panics
+///
+/// If the backend returns an error, or `dtype` is a storage type.
+#[track_caller]
+pub fn numbers(
+    on: &Subject<'_>,
+    dtype: DataType,
+    shape: impl AsRef<[usize]>,
+    values: impl AsRef<[f64]>,
+) -> ErasedTensor {
+    on.bring(&host_numbers(dtype, shape.as_ref(), values.as_ref()))
+}

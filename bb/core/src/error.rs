@@ -1,0 +1,1050 @@
+//! Why a graph, a call or a backend could not do what was asked.
+
+mod advice;
+mod backend_id;
+mod buffer;
+mod input;
+mod kind;
+mod missing;
+mod narrow;
+mod node_part;
+mod open_option;
+mod problem;
+mod trace_fault;
+
+pub use advice::Advice;
+pub use backend_id::BackendId;
+pub use buffer::{BufferMismatch, BufferProblem};
+pub use input::{InputMismatch, InputProblem};
+pub use missing::name;
+pub use missing::{How, Missing, MissingList, NodeInfo, Refusal, RefusedList, RefusedNode, Why};
+pub use narrow::NarrowError;
+pub use node_part::NodePart;
+pub use open_option::{OpenOption, OptionDefault, OwnOption};
+pub use problem::{Problem, ProblemList, Uncovered};
+pub use trace_fault::TraceFault;
+
+use crate::services::{BufferFault, CandidateList, DifferenceList, Pressure, Service, ServiceError};
+pub use bb_ir::BoxError;
+use bb_ir::text::{listed, sentence, shown};
+
+/// Why a graph, a call or a backend could not do what was asked.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// A tensor, a graph or a frame was refused.
+    #[error(transparent)]
+    Ir(#[from] bb_ir::Error),
+
+    /// The backend lacks an element type, and neither it nor the host could do without.
+    #[error(transparent)]
+    Narrow(#[from] NarrowError),
+
+    /// A file could not be written.
+    #[error("cannot write `{}`", sentence(.path.display()))]
+    Write {
+        /// The file.
+        path: std::path::PathBuf,
+        /// Why.
+        #[source]
+        source: std::io::Error,
+    },
+    /// A kernel failed.
+    #[error("backend `{backend}` failed in `{op}`")]
+    Kernel {
+        /// The backend's name.
+        backend: &'static str,
+        /// The operation.
+        op: &'static str,
+        /// The backend's own error.
+        #[source]
+        source: BoxError,
+    },
+
+    /// A node failed while a graph ran or was lowered.
+    #[error("node `{node}` ({op}) failed", node = shown(.node), op = shown(.op))]
+    Node {
+        /// The node's name, or its first output's where it has none.
+        node: String,
+        /// The operator.
+        op: String,
+        /// Why.
+        #[source]
+        source: BoxError,
+    },
+
+    /// An operation that an operator is made of refused what the operator gave it.
+    #[error("`{op}` cannot run on {operands}", op = shown(.op), operands = sentence(.operands))]
+    Operands {
+        /// The operator.
+        op: String,
+        /// The types of its operands.
+        operands: String,
+        /// What the operation says.
+        #[source]
+        source: BoxError,
+    },
+
+    /// Nodes that a backend runs as one graph failed.
+    #[error("the {count} nodes from `{first}` to `{last}`, which run as one graph, failed", first = shown(.first), last = shown(.last))]
+    Nodes {
+        /// The first node's name, or its first output's where it has none.
+        first: String,
+        /// The last node's.
+        last: String,
+        /// The number of nodes.
+        count: usize,
+        /// Why.
+        #[source]
+        source: BoxError,
+    },
+
+    /// An iteration of a loop failed.
+    #[error("iteration {index} failed")]
+    Iteration {
+        /// The iteration, the first being 0.
+        index: usize,
+        /// Why.
+        #[source]
+        source: BoxError,
+    },
+
+    /// An initializer could not be put on the backend.
+    #[error("initializer `{name}` of {dtype} cannot be put on the backend", name = shown(.name))]
+    Initializer {
+        /// The initializer's name.
+        name: String,
+        /// Its element type.
+        dtype: crate::DataType,
+        /// Why.
+        #[source]
+        source: BoxError,
+    },
+
+    /// A constant that a node was lowered to could not be put on the backend.
+    #[error("a constant of {dtype} cannot be put on the backend")]
+    Constant {
+        /// Its element type.
+        dtype: crate::DataType,
+        /// Why.
+        #[source]
+        source: BoxError,
+    },
+
+    /// A value could not be copied to the host.
+    #[error("`{value}` of {dtype} cannot be copied to the host", value = shown(.value))]
+    Transfer {
+        /// The value's name.
+        value: String,
+        /// Its element type.
+        dtype: crate::DataType,
+        /// Why.
+        #[source]
+        source: BoxError,
+    },
+
+    /// An input that the graph needs was not given.
+    #[error("input `{name}` is missing; the graph needs {expected}", name = shown(.name), expected = listed(.expected))]
+    MissingInput {
+        /// The input's name.
+        name: String,
+        /// All inputs that the graph needs.
+        expected: Vec<String>,
+    },
+
+    /// An input was given that the graph does not have.
+    #[error("`{name}` is no input of the graph; its inputs are {expected}", name = shown(.name), expected = listed(.expected))]
+    UnknownInput {
+        /// The name given.
+        name: String,
+        /// The graph's inputs.
+        expected: Vec<String>,
+    },
+
+    /// An input was given twice.
+    #[error("input `{name}` is given twice", name = shown(.name))]
+    RepeatedInput {
+        /// The name given.
+        name: String,
+    },
+
+    /// A value was asked for that the graph does not have.
+    #[error("the graph has no value `{name}`{}", did_you_mean(.nearest), name = shown(.name))]
+    UnknownValue {
+        /// The name asked for.
+        name: String,
+        /// The name of a value that is most like it, if one is alike.
+        nearest: Option<String>,
+    },
+
+    /// A value was asked for that is computed inside a loop or a branch, and so has none, one or many values in a run.
+    #[error("`{name}` is computed inside the subgraph of node `{node}`, from which values cannot be fetched", name = shown(.name), node = shown(.node))]
+    InsideSubgraph {
+        /// The name asked for.
+        name: String,
+        /// The node of the outermost graph in whose subgraph it is.
+        node: String,
+    },
+
+    /// An input is not what the graph declares.
+    #[error(transparent)]
+    Input(Box<InputMismatch>),
+
+    /// More inputs came than the graph has.
+    #[error("the graph takes {expected} inputs, got {got}")]
+    InputCount {
+        /// The number that the graph takes.
+        expected: usize,
+        /// The number that came.
+        got: usize,
+    },
+
+    /// A result does not fit the buffer that the caller gave for it.
+    #[error(transparent)]
+    Buffer(Box<BufferMismatch>),
+
+    /// A buffer was given for an output that the graph does not have.
+    #[error("`{name}` is no output of the graph; its outputs are {expected}", name = shown(.name), expected = listed(.expected))]
+    UnknownOutput {
+        /// The name given.
+        name: String,
+        /// The graph's outputs.
+        expected: Vec<String>,
+    },
+
+    /// Two buffers were given for one output.
+    #[error("two buffers are given for output `{name}`", name = shown(.name))]
+    RepeatedOutput {
+        /// The name given.
+        name: String,
+    },
+
+    /// More buffers came than the graph has outputs.
+    #[error("the graph has {expected} outputs, got buffers for {got}")]
+    OutputCount {
+        /// The number of outputs.
+        expected: usize,
+        /// The number of buffers.
+        got: usize,
+    },
+
+    /// A sequence, an optional or a map came where only tensors go.
+    #[error("`{name}` is {got}, expected a tensor; `run_items` takes and gives others too", name = shown(.name))]
+    NotTensor {
+        /// The input or output.
+        name: String,
+        /// What it is.
+        got: &'static str,
+    },
+
+    /// The number of operands is not what the operation takes.
+    #[error("`{op}` is missing operand {index}: it takes {expected}")]
+    Operand {
+        /// The operation.
+        op: &'static str,
+        /// The operand's position.
+        index: usize,
+        /// What belongs there.
+        expected: &'static str,
+    },
+
+    /// No operation of any family has this name.
+    #[error("no operation is called `{name}`{}", did_you_mean(.nearest))]
+    UnknownOperation {
+        /// The name asked for.
+        name: String,
+        /// The method most like it.
+        nearest: Option<String>,
+    },
+
+    /// A call has more operands or parameters than the operation takes.
+    #[error("`{op}` takes {takes} {what}, got {got}")]
+    Surplus {
+        /// The operation.
+        op: &'static str,
+        /// What there are too many of: `operands` or `parameters`.
+        what: &'static str,
+        /// How many the operation takes.
+        takes: usize,
+        /// How many came.
+        got: usize,
+    },
+
+    /// An operation returned another number of results than it has.
+    #[error("`{op}` returned {got} results, expected {expected}", op = shown(.op))]
+    Results {
+        /// The operation.
+        op: String,
+        /// The number expected.
+        expected: usize,
+        /// The number that came.
+        got: usize,
+    },
+
+    /// A family has no operation of this number.
+    #[error("family `{family}` has no operation {index}")]
+    UnknownIndex {
+        /// The family's name.
+        family: &'static str,
+        /// The number that came.
+        index: u16,
+    },
+
+    /// A vendor's operation has no body, and the backend does not compute it.
+    #[error(
+        "`{name}` of `{domain}` has no body, and the backend has no kernel for it; its author writes `{method}` under \
+         `#[bb::native]` and names the family in `#[bb(vendors(…))]`"
+    )]
+    NoBody {
+        /// The domain.
+        domain: &'static str,
+        /// The operation in models, as in `GatedUnit`.
+        name: &'static str,
+        /// The method, as in `gated_unit`.
+        method: &'static str,
+    },
+
+    /// Two linked crates define operations of the same domain, and the order in which they were linked must not choose.
+    #[error("`{}` and `{}` both define operations of `{domain}`; link only one of their crates", paths[0], paths[1])]
+    VendorTwice {
+        /// The domain.
+        domain: &'static str,
+        /// The paths of the traits.
+        paths: [&'static str; 2],
+    },
+
+    /// A backend ran a graph and left out one of its outputs.
+    #[error("the backend returned no output `{name}`", name = shown(.name))]
+    MissingOutput {
+        /// The output's name.
+        name: String,
+    },
+
+    /// Only primitives can be written as a graph for every backend.
+    #[error("`{op}` is no primitive, so that a graph for any backend cannot hold it")]
+    NotPrimitive {
+        /// The operation.
+        op: &'static str,
+    },
+
+    /// A number of host code could not be computed or converted.
+    #[error(transparent)]
+    Number(Box<crate::number::NumberError>),
+
+    /// A function has an operation without a derivative between its result and an input that it is differentiated by.
+    #[error("`{op}` has no derivative: {reason}")]
+    NotDifferentiable {
+        /// The operation.
+        op: &'static str,
+        /// Why.
+        reason: &'static str,
+    },
+
+    /// A function of which the gradient is asked for returns something else than one float.
+    #[error("a function with a gradient returns one float, got {dtype} of the shape {shape:?}")]
+    NotScalar {
+        /// The element type of its result.
+        dtype: crate::DataType,
+        /// The shape of its result.
+        shape: Box<[usize]>,
+    },
+
+    /// A gradient is asked for by an input that is not there or is no float.
+    #[error(
+        "input {index} of {count} has no gradient: {}",
+        .dtype.map_or_else(|| "it does not exist".to_owned(), |dtype| format!("it is {dtype}, expected a float"))
+    )]
+    GradientBy {
+        /// The position that was named.
+        index: usize,
+        /// The number of inputs.
+        count: usize,
+        /// The input's element type, if there is one.
+        dtype: Option<crate::DataType>,
+    },
+
+    /// A value is needed while lowering, but only running the graph gives it.
+    #[error("`{op}` needs the value of `{value}`, which is not constant", op = shown(.op), value = shown(.value))]
+    NotConstant {
+        /// The operation that asked.
+        op: String,
+        /// The value asked for.
+        value: String,
+    },
+
+    /// An operator of an opset does not take an element type.
+    #[error(
+        "node `{node}`: `{op}` of opset {opset} does not take {dtype}; {}",
+        .since.map_or_else(|| "no opset does".to_owned(), |since| format!("opset {since} does")), node = shown(.node)
+    )]
+    ElementTypeOfOpset {
+        /// The node.
+        node: String,
+        /// The operator.
+        op: &'static str,
+        /// The element type.
+        dtype: crate::DataType,
+        /// The opset that is written.
+        opset: i64,
+        /// The first opset whose operator takes the element type, if any does.
+        since: Option<i64>,
+    },
+
+    /// A version of the file format cannot hold a model.
+    #[error("version {version} of the file format cannot hold the model; expected {least} to {newest}")]
+    IrVersion {
+        /// The version asked for.
+        version: i64,
+        /// The oldest version that has all that the model needs.
+        least: i64,
+        /// The newest version.
+        newest: i64,
+    },
+
+    /// An operator was to be kept that no operation is written as.
+    #[error(
+        "no operation can be kept as `{name}`{}; those that can are {}",
+        .nearest.map_or_else(String::new, |nearest| format!("; did you mean `{nearest}`?")),
+        .known.join(", "), name = shown(.name)
+    )]
+    NotKept {
+        /// The name.
+        name: String,
+        /// The operator that is most like it, if any is.
+        nearest: Option<&'static str>,
+        /// The operators that can be kept.
+        known: Vec<&'static str>,
+    },
+
+    /// What was traced holds for some extents of an input alone, which thus cannot be left open.
+    #[error(
+        "what is computed depends on the extents of `{input}`, so that its dimension {dimension} (`{symbol}`) must be \
+         a number", input = shown(.input), symbol = shown(.symbol)
+    )]
+    FixedExtent {
+        /// The input.
+        input: String,
+        /// The position of the dimension.
+        dimension: usize,
+        /// The symbol that it was to have.
+        symbol: String,
+    },
+
+    /// An input does not have as many dimensions.
+    #[error("`{input}` has {rank} dimensions, so that there is no dimension {dimension}", input = shown(.input))]
+    NoDimension {
+        /// The input.
+        input: String,
+        /// The dimension asked for.
+        dimension: usize,
+        /// How many there are.
+        rank: usize,
+    },
+
+    /// An input is to be traced with another extent than the model declares.
+    #[error("dimension {dimension} of `{input}` is declared as {declared}, got {got}", input = shown(.input))]
+    DeclaredExtent {
+        /// The input.
+        input: String,
+        /// The position of the dimension.
+        dimension: usize,
+        /// The extent that the model declares.
+        declared: usize,
+        /// The extent given.
+        got: usize,
+    },
+
+    /// It is not known how many dimensions an input has.
+    #[error("the model does not say how many dimensions `{input}` has; its extents must be given", input = shown(.input))]
+    NoRank {
+        /// The input.
+        input: String,
+    },
+
+    /// A model cannot be written as one graph without control flow.
+    #[error(
+        "node `{node}` ({op}) cannot be part of one lowered graph: what it makes depends on values that only a run \
+         gives, or it is computed on the host", node = shown(.node), op = shown(.op)
+    )]
+    NotOneGraph {
+        /// The node's name, or its first output's where it has none.
+        node: String,
+        /// The operator.
+        op: String,
+    },
+
+    /// Nothing runs some of a graph's nodes; all of them are listed.
+    #[error("{} of the graph's nodes cannot run: {missing}", .missing.0.len())]
+    Unsupported {
+        /// The nodes.
+        missing: MissingList,
+    },
+
+    /// The options refuse how some nodes would run; all of them are listed.
+    #[error("the options refuse how {} of the graph's nodes would run: {nodes}", .nodes.0.len())]
+    Refused {
+        /// The nodes, and how they would run.
+        nodes: RefusedList,
+    },
+
+    /// No function lowers this operator, and the backend does not run it itself.
+    #[error("operator `{op}` of domain `{domain}`, opset {opset}, is not supported", op = shown(.op), domain = shown(.domain))]
+    UnsupportedOperator {
+        /// The operator.
+        op: String,
+        /// Its domain.
+        domain: String,
+        /// The opset that the model imports.
+        opset: i64,
+    },
+
+    /// An operator was given an attribute or operand it cannot work with.
+    #[error("`{op}`: {part} {problem}", op = shown(.op), problem = sentence(.problem))]
+    Operator {
+        /// The operator.
+        op: String,
+        /// The attribute or operand.
+        part: NodePart,
+        /// What is wrong with it: expected and got.
+        problem: String,
+    },
+
+    /// An operation was given a tensor of another backend, or of another instance of the same.
+    #[error(
+        "`{op}` runs on `{expected}` but was given a tensor of `{got}`; \
+             move it first, by `adopt` of the handle of `{expected}`"
+    )]
+    ForeignTensor {
+        /// The operation.
+        op: &'static str,
+        /// The backend that runs the operation: the owner of its first operand, or the one asked by name.
+        expected: BackendId,
+        /// The owner of the tensor.
+        got: BackendId,
+    },
+
+    /// A kernel panicked; the backend stays usable.
+    #[error("backend `{backend}` panicked in `{op}`: {message}", message = sentence(.message))]
+    Panicked {
+        /// The backend's name.
+        backend: &'static str,
+        /// The operation.
+        op: &'static str,
+        /// What the panic said.
+        message: String,
+    },
+
+    /// No backend of this name is linked into the program.
+    #[error("no backend is called `{name}`{}; {}", did_you_mean(.nearest), linked_backends(.linked), name = shown(.name))]
+    UnknownBackend {
+        /// The name asked for.
+        name: String,
+        /// The name of a linked one that is most like it, if one is alike.
+        nearest: Option<String>,
+        /// The names of those that are linked.
+        linked: Vec<String>,
+    },
+
+    /// A backend that is linked into the program was named where it is not bound.
+    #[error(
+        "backend `{name}` is linked, but not bound here, where {} bound: write `.backend(bb::backend(\"{name}\")?)` \
+         before `.ready()`",
+        are(.bound), name = shown(.name)
+    )]
+    NotBound {
+        /// The name asked for.
+        name: String,
+        /// The names of the backends that are bound.
+        bound: Vec<String>,
+    },
+
+    /// A backend is needed, and none is bound.
+    #[error("no backend is bound here: write `.backend(bb::backend(\"…\")?)` before `.ready()`; {}", linked_backends(.linked))]
+    NoBackend {
+        /// The names of those that are linked.
+        linked: Vec<String>,
+    },
+
+    /// A backend was asked for by type, and no backend of that type is at hand.
+    #[error(
+        "no backend of type `{ty}` is bound here, where {} bound: bind one with `.backend(…)` before `.ready()`",
+        are(.bound)
+    )]
+    UnknownBackendType {
+        /// The type.
+        ty: &'static str,
+        /// The names of the backends that are bound.
+        bound: Vec<String>,
+    },
+
+    /// A backend was asked for with an option that it does not take.
+    #[error("backend `{backend}` does not take the option `{option}`; it takes {}", options(.takes))]
+    OpenOption {
+        /// The backend's name.
+        backend: &'static str,
+        /// The option.
+        option: OpenOption,
+        /// The options that it takes.
+        takes: &'static [OpenOption],
+    },
+
+    /// A backend was asked for with an option of its own that it does not declare.
+    #[error("{} no option `{option}`{}; {}", declares(.backend), did_you_mean(.nearest), declared(.takes), option = shown(.option))]
+    UnknownOption {
+        /// The backend's name; `None` where the options of a backend are read.
+        backend: Option<&'static str>,
+        /// The option.
+        option: String,
+        /// The option that is most like it, if one is alike.
+        nearest: Option<String>,
+        /// The options that there are.
+        takes: Vec<String>,
+    },
+
+    /// An option has a value that is not of its type.
+    #[error("the option `{option}` is `{got}`; expected {expected}", option = shown(.option), got = shown(.got))]
+    OptionValue {
+        /// The option.
+        option: String,
+        /// The type, or what values it may have.
+        expected: &'static str,
+        /// What came.
+        got: String,
+    },
+
+    /// What is in the parentheses of a backend's name is no list of options.
+    #[error("`{entry}` in `{name}` is no option; write `NAME=VALUE`, as in `chip(tile=64)`", entry = shown(.entry), name = shown(.name))]
+    OptionForm {
+        /// The name asked for.
+        name: String,
+        /// What is no option.
+        entry: String,
+    },
+
+    /// An option was given twice, with the name of a backend or beside it.
+    #[error("the option `{option}` is given twice for `{name}`: leave out one", option = shown(.option), name = shown(.name))]
+    OptionTwice {
+        /// The name asked for.
+        name: String,
+        /// The option.
+        option: String,
+    },
+
+    /// A backend has no device of this name.
+    #[error("backend `{backend}` has no device `{device}`; its devices are {found}", device = shown(.device), found = listed(.found))]
+    UnknownDevice {
+        /// The backend's name.
+        backend: &'static str,
+        /// The device asked for.
+        device: String,
+        /// The names of the devices that the backend lists.
+        found: Vec<String>,
+    },
+
+    /// A device was named both in a backend's name and in its options.
+    #[error("`{name}` names a device, and the options name `{other}`: leave out one", name = shown(.name), other = shown(.other))]
+    TwoDevices {
+        /// The name asked for.
+        name: String,
+        /// The device in the options.
+        other: String,
+    },
+
+    /// A device's name cannot be asked for.
+    #[error("backend `{backend}`: `{device}` is no name of a device: expected text without spaces", device = shown(.device))]
+    DeviceName {
+        /// The backend's name.
+        backend: &'static str,
+        /// The device's name.
+        device: String,
+    },
+
+    /// A backend is to compute with more threads than a machine can be expected to have.
+    #[error(
+        "{got} threads are asked for; expected 1 to {most}, which is 16 for each processor and at least 256"
+    )]
+    ThreadCount {
+        /// The number asked for.
+        got: usize,
+        /// The greatest number, [`most_threads`](crate::most_threads).
+        most: usize,
+    },
+
+    /// A backend lists two devices of one name.
+    #[error("backend `{backend}` lists two devices called `{device}`", device = shown(.device))]
+    DuplicateDevice {
+        /// The backend's name.
+        backend: &'static str,
+        /// The device's name.
+        device: String,
+    },
+
+    /// No model of this name is bound.
+    #[error("no model is called `{name}`; those bound are {bound}", name = shown(.name), bound = listed(.bound))]
+    UnknownModel {
+        /// The name asked for; empty for the first.
+        name: String,
+        /// The names of those that are bound.
+        bound: Vec<String>,
+    },
+
+    /// Something is wrong with what was bound to a node: all that would fail, and all that would have no effect.
+    #[error("the node is not ready, for {} reason{}: {problems}", .problems.0.len(), if .problems.0.len() == 1 { "" } else { "s" })]
+    NotReady {
+        /// What is wrong.
+        problems: ProblemList,
+    },
+
+    /// A sequence, an optional or a map would leave the part of a node's model that makes it.
+    #[error(
+        "`{value}` of the model `{model}` is {kind} and would go from {from} to {to}; only tensors do: bind the nodes \
+         that make and read it to one backend", model = shown(.model), value = shown(.value), from = shown(.from), to = shown(.to)
+    )]
+    Leaves {
+        /// The name under which the model is bound.
+        model: String,
+        /// The value.
+        value: String,
+        /// What it is.
+        kind: &'static str,
+        /// What makes it.
+        from: String,
+        /// What reads it.
+        to: String,
+    },
+
+    /// A component panicked.
+    #[error("the component panicked: {message}", message = sentence(.message))]
+    ComponentPanicked {
+        /// What the panic said.
+        message: String,
+    },
+
+    /// Two linked backends have one name.
+    #[error(
+        "two backends are called `{name}`: `{first}` and `{second}`; rename one with `#[bb(name = \"...\")]`, or link one alone", name = shown(.name), first = shown(.first), second = shown(.second)
+    )]
+    DuplicateBackend {
+        /// The name.
+        name: String,
+        /// The path of the one.
+        first: String,
+        /// The path of the other.
+        second: String,
+    },
+
+    /// A backend is linked, but its constructor failed.
+    #[error("backend `{backend}` is linked, but not available")]
+    Unavailable {
+        /// The backend's name.
+        backend: &'static str,
+        /// Why.
+        #[source]
+        source: BoxError,
+    },
+
+    /// The constructor of a backend opened the backend that it constructs, itself or through other backends.
+    #[error("backend `{backend}` is opened by its own constructor, through {}", quoted(.path))]
+    OpenCycle {
+        /// The backend's name.
+        backend: &'static str,
+        /// The backends that open each other, each with its device; the last is the first again.
+        path: Vec<String>,
+    },
+
+    /// A backend was called after it was shut down.
+    #[error("backend `{backend}` was shut down")]
+    ShutDown {
+        /// The backend.
+        backend: BackendId,
+    },
+
+    /// The device of a backend is lost, so that no call works any more. Opening the backend anew may help.
+    #[error("the device of backend `{backend}` is lost: {reason}", reason = sentence(.reason))]
+    DeviceLost {
+        /// The backend.
+        backend: BackendId,
+        /// Why, as the backend says.
+        reason: String,
+        /// The error of the call during which the loss was noticed.
+        #[source]
+        source: Option<BoxError>,
+    },
+
+    /// A backend does not have a service.
+    #[error("backend `{backend}` does not offer the service `{service}`")]
+    NoService {
+        /// The backend's name.
+        backend: &'static str,
+        /// The service.
+        service: Service,
+    },
+
+    /// No linked backend meets the requirements.
+    #[error("no backend meets the requirements: {candidates}")]
+    NoCandidate {
+        /// The backends, and what each of them does not meet.
+        candidates: CandidateList,
+    },
+
+    /// A compiled model or a peer relies on other operations or versions.
+    #[error("the fingerprint of {of} differs: {differences}")]
+    Fingerprint {
+        /// Whose fingerprint it is.
+        of: &'static str,
+        /// What differs.
+        differences: DifferenceList,
+    },
+
+    /// The bytes of a peer are no fingerprint.
+    #[error("the bytes of a peer are no fingerprint")]
+    PeerFingerprint {
+        /// Why.
+        #[source]
+        source: bb_ir::Error,
+    },
+
+    /// A service of a backend failed.
+    #[error("the service `{service}` of backend `{backend}` failed")]
+    Service {
+        /// The backend's name.
+        backend: &'static str,
+        /// The service.
+        service: Service,
+        /// Why.
+        #[source]
+        source: ServiceError,
+    },
+
+    /// A buffer could not be used by its number.
+    #[error(transparent)]
+    BufferFault(#[from] BufferFault),
+
+    /// The backend that a tensor belongs to is dropped.
+    #[error("backend `{owner}`, to which the tensor belongs, is gone")]
+    Gone {
+        /// The backend.
+        owner: BackendId,
+    },
+
+    /// The backend dropped the handle by which it was to complete a call.
+    #[error("the backend dropped its completion handle without a result")]
+    Abandoned,
+
+    /// The deadline of a run passed before its end.
+    #[error("the deadline of the run has passed")]
+    DeadlineExceeded,
+
+    /// Somebody stopped a run.
+    #[error("the run was cancelled")]
+    Cancelled,
+
+    /// A compiled model was made for another backend, another version of it, or another processor.
+    #[error("the compiled model is for another {what}: expected `{expected}`, got `{got}`", expected = sentence(.expected), got = sentence(.got))]
+    SavedFor {
+        /// What differs.
+        what: &'static str,
+        /// What the backend, or the processor, has.
+        expected: String,
+        /// What the file has.
+        got: String,
+    },
+
+    /// A plan of a compiled model is not what plans are, or its results are not what it claims.
+    #[error("a plan of the compiled model is faulty: {0}")]
+    SavedPlan(Box<Internal>),
+
+    /// The backend compiles graphs itself, and what it makes of them cannot be saved.
+    #[error("backend `{backend}` compiles graphs itself, and cannot save what it makes of them")]
+    NotSaved {
+        /// The backend.
+        backend: &'static str,
+    },
+
+    /// There is no pass of a name.
+    #[error("there is no pass `{name}`; there are {}", quoted(.expected), name = shown(.name))]
+    UnknownPass {
+        /// The name.
+        name: String,
+        /// The names that there are.
+        expected: Vec<&'static str>,
+    },
+
+    /// `bb` contradicts itself. No input can cause this: it is a mistake in `bb`.
+    #[error("internal error: {0}; this is a mistake in bb")]
+    Internal(Internal),
+}
+
+/// What is wrong inside `bb`. No input can cause any of this, except in a compiled model that somebody forged ([`Error::SavedPlan`]).
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum Internal {
+    /// A table does not have an entry.
+    #[error("there is no {what} {index} among {len}")]
+    NoEntry {
+        /// What the table holds.
+        what: &'static str,
+        /// The index that was looked up.
+        index: usize,
+        /// How many entries the table has.
+        len: usize,
+    },
+
+    /// An entry of a table holds nothing yet, or nothing any more.
+    #[error("{what} {index} holds nothing")]
+    Empty {
+        /// What the table holds.
+        what: &'static str,
+        /// The index of the entry.
+        index: usize,
+    },
+
+    /// A list does not have the length that its maker promises.
+    #[error("{what}: expected {expected}, got {got}")]
+    Count {
+        /// What the list holds.
+        what: &'static str,
+        /// The promised length.
+        expected: usize,
+        /// The length found.
+        got: usize,
+    },
+
+    /// A trace is not what passes and plans rely on.
+    #[error("the trace is faulty: {0}")]
+    Trace(TraceFault),
+
+    /// A pass made a trace that is not what other passes and plans rely on.
+    #[error("after `{pass}`: {fault}")]
+    AfterPass {
+        /// The pass; `trace` if it is the tracer.
+        pass: &'static str,
+        /// What is wrong.
+        fault: Box<Internal>,
+    },
+
+    /// A part of `bb` is in a state that its maker excludes.
+    #[error("expected {expected}")]
+    State {
+        /// What should have been the case.
+        expected: &'static str,
+    },
+}
+
+impl Error {
+    /// Returns the allocation that did not fit into a memory limit, if this caused the error.
+    pub fn memory_pressure(&self) -> Option<&Pressure> {
+        let mut cause: Option<&(dyn std::error::Error + 'static)> = Some(self);
+        while let Some(error) = cause {
+            if let Some(pressure) = error.downcast_ref() {
+                return Some(pressure);
+            }
+            cause = error.source();
+        }
+        None
+    }
+
+    /// Returns the operation that refused its operands, if the error names one.
+    pub fn operation(&self) -> Option<&str> {
+        match self {
+            Error::Ir(error) => error.operation(),
+            Error::Operator { op, .. }
+            | Error::Results { op, .. }
+            | Error::NotConstant { op, .. }
+            | Error::UnsupportedOperator { op, .. } => Some(op),
+            Error::Operand { op, .. }
+            | Error::Surplus { op, .. }
+            | Error::NotPrimitive { op, .. }
+            | Error::NotDifferentiable { op, .. } => Some(op),
+            _ => None,
+        }
+    }
+
+    /// Returns the method that a backend's author has to write, if the cause is an operation without a body.
+    pub fn no_body(&self) -> Option<&'static str> {
+        let mut cause: Option<&(dyn std::error::Error + 'static)> = Some(self);
+        while let Some(error) = cause {
+            if let Some(Error::NoBody { method, .. }) = error.downcast_ref() {
+                return Some(method);
+            }
+            cause = error.source();
+        }
+        None
+    }
+
+    /// The error that no family has a row.
+    pub(crate) fn unknown_row(op: &bb_ir::op::OpSpec) -> Error {
+        Error::UnknownIndex { family: op.family.name(), index: op.index }
+    }
+
+    /// Returns the error for a state that the maker of a value excludes.
+    #[cold]
+    pub fn excluded(expected: &'static str) -> Error {
+        Error::Internal(Internal::State { expected })
+    }
+}
+
+/// Writes an error and what caused it on one line.
+pub fn causes(error: &(dyn std::error::Error + 'static)) -> String {
+    let causes = std::iter::successors(error.source(), |e| (*e).source());
+    let mut text = error.to_string();
+    let mut last = text.clone();
+    for cause in causes.map(|cause| cause.to_string()) {
+        // A transparent error says what its cause says.
+        if cause != last {
+            text = format!("{text}: {cause}");
+        }
+        last = cause;
+    }
+    text
+}
+
+/// Says which backends are linked, and what links one.
+fn linked_backends(linked: &[String]) -> String {
+    let cure = "a backend is linked if its type has `#[derive(bb::Backend)]` and the program names its crate: write \
+                `use the_crate as _;`";
+    match linked {
+        [] => format!("none is linked; {cure}"),
+        _ => format!("linked: {}; {cure}", quoted(linked)),
+    }
+}
+
+/// Says which backends are bound, as the subject and verb of a sentence.
+fn are(names: &[String]) -> String {
+    match names {
+        [] => "none is".to_owned(),
+        [one] => format!("`{}` is", shown(one)),
+        _ => format!("{} are", quoted(names)),
+    }
+}
+
+/// Says who has no option of a name.
+fn declares(backend: &Option<&'static str>) -> String {
+    backend.map_or_else(|| "there is".to_owned(), |backend| format!("backend `{backend}` has"))
+}
+
+/// Says which options there are.
+fn declared(takes: &[String]) -> String {
+    match takes {
+        [] => "it takes none".to_owned(),
+        _ => format!("there are {}", quoted(takes)),
+    }
+}
+
+/// Says which options a backend takes.
+fn options(takes: &[OpenOption]) -> String {
+    match takes {
+        [] => "none".to_owned(),
+        _ => quoted(takes),
+    }
+}
+
+fn quoted(names: &[impl std::fmt::Display]) -> String {
+    let names: Vec<String> = names.iter().map(|name| format!("`{}`", shown(name))).collect();
+    names.join(", ")
+}
+
+/// Suggests a name, where there is one.
+fn did_you_mean(nearest: &Option<String>) -> String {
+    nearest.as_ref().map_or_else(String::new, |name| format!("; did you mean `{}`?", shown(name)))
+}

@@ -1,0 +1,264 @@
+//! The nodes that cannot run, or may not: what errors and reports say of them.
+
+use super::NarrowError;
+use super::advice::{Advice, title};
+use bb_ir::DataType;
+use bb_ir::graph::{Graph, Node};
+use bb_ir::text::{sentence, shown};
+
+/// Returns the label of a node; [`Graph::label_of`] says what that is.
+pub fn name(graph: &Graph, node: &Node) -> String {
+    graph.label_of(node).to_owned()
+}
+
+/// What runs a node.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum How {
+    /// One native operation of the backend.
+    Native,
+    /// Operations that the operator is lowered to; their number, if it is known before inputs are given.
+    Lowered(Option<usize>),
+    /// The host, because the operator depends on data or on values that are not numbers, or because the
+    /// backend has no kernel that replaces the host kernel.
+    Host,
+    /// Nothing.
+    Unsupported,
+}
+
+impl std::fmt::Display for How {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            How::Native => f.write_str("native"),
+            How::Lowered(Some(1)) => f.write_str("lowered to 1 operation"),
+            How::Lowered(Some(n)) => write!(f, "lowered to {n} operations"),
+            How::Lowered(None) => f.write_str("lowered"),
+            How::Host => f.write_str("host"),
+            How::Unsupported => f.write_str("unsupported"),
+        }
+    }
+}
+
+/// A call that a backend refuses.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Refusal {
+    /// The operation, as in `reduce_sum`.
+    pub op: &'static str,
+    /// The element types of the operands.
+    pub operands: Vec<DataType>,
+    /// The element types of the parameters: the target of a cast, or the type of a constant.
+    pub params: Vec<DataType>,
+    /// The message of the backend.
+    pub reason: String,
+}
+
+impl std::fmt::Display for Refusal {
+    /// Writes for example `` `cast` of f32 to f16 ``.
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "`{}`", self.op)?;
+        for (types, word) in
+            [(&self.operands, "of"), (&self.params, if self.operands.is_empty() { "of" } else { "to" })]
+        {
+            for (i, dtype) in types.iter().enumerate() {
+                write!(f, " {} {dtype}", if i == 0 { word } else { "and" })?;
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Refusal {
+    /// Tells whether the call contains an element type.
+    pub fn is_of(&self, dtype: DataType) -> bool {
+        self.operands.contains(&dtype) || self.params.contains(&dtype)
+    }
+}
+
+/// A node of a model.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NodeInfo {
+    /// The name of the node; if it has none, the name of its first output.
+    pub node: String,
+    /// The operator.
+    pub op: String,
+    /// Its domain; empty for `ai.onnx`.
+    pub domain: String,
+    /// The opset that the model imports.
+    pub opset: i64,
+}
+
+impl NodeInfo {
+    /// Describes a node.
+    pub fn of(graph: &Graph, node: &Node) -> NodeInfo {
+        NodeInfo {
+            node: name(graph, node),
+            op: node.op_type.clone(),
+            domain: node.domain.clone(),
+            opset: node.opset,
+        }
+    }
+}
+
+impl std::fmt::Display for NodeInfo {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let domain = shown(title(&self.domain));
+        write!(f, "`{}` is `{}` of `{domain}` {}", shown(&self.node), shown(&self.op), self.opset)
+    }
+}
+
+/// Why a node cannot run.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Why {
+    /// Nothing runs the operator.
+    Operator {
+        /// Whether `bb` knows any operator of the domain.
+        known_domain: bool,
+        /// The operator of the domain whose name is nearest.
+        nearest: Option<&'static str>,
+    },
+    /// Two linked crates define operations of the domain, and the order in which they were linked must not choose.
+    TwoVendors {
+        /// The paths of their traits.
+        paths: [&'static str; 2],
+    },
+    /// The vendor's operation exists from a newer opset of its domain on.
+    NotYet {
+        /// The first opset that has it.
+        since: i64,
+    },
+    /// The vendor's operation has no body, and the backend no kernel for it.
+    NoKernel {
+        /// The method that the backend's author writes.
+        method: &'static str,
+    },
+    /// A component is bound to the operator, but the node is inside a subgraph, which is passed to a backend
+    /// as a whole.
+    InSubgraph {
+        /// The node that contains the subgraph.
+        holder: String,
+    },
+    /// The backend refuses the element types of operations that the node is lowered to.
+    ElementTypes(Vec<Refusal>),
+    /// A result may leave the range of the type in which the backend holds it. The host then computes it, if it is small.
+    Exceeds(NarrowError),
+    /// Its types, extents and constants, which are known before inputs are given, make it fail.
+    Fails {
+        /// The message of the error and of its causes.
+        reason: String,
+    },
+}
+
+/// A node that cannot run.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Missing {
+    /// The node.
+    pub node: NodeInfo,
+    /// The reason.
+    pub why: Why,
+}
+
+impl std::fmt::Display for Missing {
+    /// Writes the node, why it cannot run, and what the user can do.
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let NodeInfo { op, domain, opset, .. } = &self.node;
+        let node = shown(&self.node.node);
+        write!(f, "{}: ", self.node)?;
+        match &self.why {
+            Why::Operator { known_domain, nearest } => {
+                Advice { domain, op, opset: *opset, known_domain: *known_domain, nearest: *nearest }.fmt(f)
+            }
+            Why::TwoVendors { paths: [first, second] } => write!(
+                f,
+                "`{first}` and `{second}` both define operations of the domain; link only one of their crates"
+            ),
+            Why::NotYet { since } => {
+                write!(
+                    f,
+                    "`{}` has it from opset {since} on; import that opset, or a newer one",
+                    shown(domain)
+                )
+            }
+            Why::NoKernel { method } => write!(
+                f,
+                "the operation has no body, and the backend no kernel for it; write `{method}` under `#[bb::native]` and name \
+                 the family in `#[bb(vendors(…))]`, or bind the node to a backend that has the kernel: `.bind_node(\"{node}\", …)`"
+            ),
+            Why::InSubgraph { holder } => write!(
+                f,
+                "a component is bound to it, but the node is inside `{0}`, and a subgraph goes to a backend as it is; \
+                 bind a component to the operator of `{0}`",
+                shown(holder)
+            ),
+            Why::ElementTypes(refusals) => {
+                for (i, refusal) in refusals.iter().enumerate() {
+                    write!(f, "{}{refusal}", if i == 0 { "it needs " } else { " and " })?;
+                }
+                if let Some(first) = refusals.first() {
+                    write!(f, ", which is refused ({})", sentence(&first.reason))?;
+                }
+                write!(f, "; bind the node to a backend that has the type: `.bind_node(\"{node}\", …)`")
+            }
+            Why::Exceeds(NarrowError::Exceeds { op, dtype, held }) => write!(
+                f,
+                "`{op}` of {dtype} may exceed {held}, in which the backend holds {dtype}; bind the node to a backend that has \
+                 the type, or accept that the host computes what exceeds: `.accept_narrowing()`"
+            ),
+            Why::Exceeds(other) => write!(f, "{other}"),
+            Why::Fails { reason } => write!(f, "it will fail: {}", sentence(reason)),
+        }
+    }
+}
+
+/// All nodes that cannot run.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct MissingList(pub Vec<Missing>);
+
+/// The number of nodes that a message lists; the others are only counted.
+const LISTED: usize = 50;
+
+impl std::fmt::Display for MissingList {
+    /// Writes a line for each node.
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        lines(f, &self.0)
+    }
+}
+
+/// A node that the options refuse because of how it would run.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RefusedNode {
+    /// The node.
+    pub node: NodeInfo,
+    /// How it would run.
+    pub how: How,
+}
+
+impl std::fmt::Display for RefusedNode {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{} ({})", self.node, self.how)
+    }
+}
+
+/// All nodes that the options refuse.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RefusedList(pub Vec<RefusedNode>);
+
+impl std::fmt::Display for RefusedList {
+    /// Writes a line for each node.
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        lines(f, &self.0)
+    }
+}
+
+/// Writes a line for each entry of a list; a single entry does not start a new line.
+pub(crate) fn lines<T: std::fmt::Display>(f: &mut std::fmt::Formatter<'_>, list: &[T]) -> std::fmt::Result {
+    if let [only] = list {
+        return only.fmt(f);
+    }
+    for line in list.iter().take(LISTED) {
+        write!(f, "\n  {line}")?;
+    }
+    match list.len().checked_sub(LISTED) {
+        None | Some(0) => Ok(()),
+        Some(more) => write!(f, "\n  and {more} more"),
+    }
+}

@@ -1,0 +1,160 @@
+//! Why a node is not ready: everything at once, each with its cure.
+
+use super::advice::title;
+use super::missing::{Missing, lines};
+use crate::Error;
+use std::fmt;
+
+/// A node of a model that cannot run on the backend chosen for it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Uncovered {
+    /// The name under which the model is bound.
+    pub model: String,
+    /// The node, why it cannot run, and the cure.
+    pub missing: Missing,
+    /// The backend.
+    pub backend: String,
+}
+
+impl Uncovered {
+    /// Puts together the model, what is wrong with its node, and the backend.
+    pub fn new(model: String, missing: Missing, backend: String) -> Uncovered {
+        Uncovered { model, missing, backend }
+    }
+}
+
+/// Something that is wrong with what was bound.
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum Problem {
+    /// A model could not be read, is not valid, or cannot be cut as it was bound.
+    Model {
+        /// The name under which the model is bound.
+        model: String,
+        /// Why.
+        source: Box<Error>,
+    },
+    /// Two models are bound under one name.
+    DuplicateModel {
+        /// The name.
+        model: String,
+    },
+    /// Two instances of backends have one name, by which rules could choose either.
+    DuplicateBackend {
+        /// The name.
+        backend: String,
+    },
+    /// Two components are bound to one operator.
+    DuplicateComponent {
+        /// The domain; empty for `ai.onnx`.
+        domain: String,
+        /// The operator.
+        name: String,
+    },
+    /// A node cannot run.
+    Node(Uncovered),
+    /// A backend is named that is not bound.
+    UnknownBackend {
+        /// The call that names it, as in `` `.bind_op("Neg", "gpu")` ``.
+        by: String,
+        /// What is said of the name.
+        source: Box<Error>,
+    },
+    /// A component runs no node.
+    UnusedComponent {
+        /// The domain; empty for `ai.onnx`.
+        domain: String,
+        /// The operator.
+        name: String,
+        /// The operator among those of the models that was probably meant, with its domain.
+        nearest: Option<(String, String)>,
+    },
+    /// A rule chooses no node.
+    UnusedRule {
+        /// The call that made it, as in `` `.bind_node("conv_1", "gpu")` ``.
+        rule: String,
+        /// The name in the models that was probably meant.
+        nearest: Option<String>,
+        /// The node inside whose subgraph is what the rule would choose; subgraphs go to a backend with their node.
+        inside: Option<String>,
+    },
+    /// All nodes that a rule chooses are chosen already, by a component or by an earlier rule.
+    ShadowedRule {
+        /// The call that made it.
+        rule: String,
+    },
+    /// What accompanies the parts of a backend goes nowhere, as the backend gets no part.
+    NoPart {
+        /// The calls, as in `` `.metadata("gpu", …)` ``.
+        by: String,
+        /// The backend.
+        backend: String,
+    },
+}
+
+impl fmt::Display for Problem {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Problem::Model { model, source } => {
+                write!(f, "the model `{model}`: {}", crate::error::causes(&**source))
+            }
+            Problem::DuplicateModel { model } => {
+                write!(f, "two models are called `{model}`; bind one under another name")
+            }
+            Problem::DuplicateBackend { backend } => {
+                write!(
+                    f,
+                    "two backends are called `{backend}`; bind one of them alone, or start one under another name"
+                )
+            }
+            Problem::DuplicateComponent { domain, name } => {
+                write!(f, "two components are bound to `{name}` of `{}`; remove one", title(domain))
+            }
+            Problem::Node(Uncovered { model, missing, backend }) => {
+                write!(f, "in `{model}`, asked of `{backend}`: {missing}")
+            }
+            Problem::UnknownBackend { by, source } => write!(f, "`{by}`: {source}"),
+            Problem::UnusedComponent { domain, name, nearest } => {
+                write!(f, "the component for `{name}` of `{}` runs no node", title(domain))?;
+                match nearest {
+                    Some((domain, name)) => {
+                        write!(f, "; the nearest operator is `{name}` of `{}`", title(domain))
+                    }
+                    None => f.write_str("; no model has such an operator: remove it"),
+                }
+            }
+            Problem::UnusedRule { rule, nearest, inside } => {
+                write!(f, "`{rule}` chooses no node")?;
+                match (inside, nearest) {
+                    (Some(node), _) => {
+                        write!(
+                            f,
+                            "; what it names is inside `{node}`, and a subgraph goes to a backend with its node: bind that"
+                        )
+                    }
+                    (None, Some(name)) => write!(f, "; the nearest name is `{name}`"),
+                    (None, None) => f.write_str("; remove it"),
+                }
+            }
+            Problem::ShadowedRule { rule } => write!(
+                f,
+                "`{rule}` has no effect: a component, or a rule before it, has every node that it chooses; put it first"
+            ),
+            Problem::NoPart { by, backend } => {
+                write!(f, "`{by}` has no effect: no node runs on `{backend}`; bind one to it")
+            }
+        }
+    }
+}
+
+/// All that is wrong with what was bound.
+#[derive(Debug)]
+pub struct ProblemList(pub Vec<Problem>);
+
+impl fmt::Display for ProblemList {
+    /// A line for each.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        lines(f, &self.0)
+    }
+}

@@ -1,0 +1,501 @@
+//! `Create`: tensors that are made from a shape, a range or a seed.
+
+pub use super::batch::{pad_batch, stack, unstack};
+
+use crate::ext::{Extent, HostKernel, Ops, math};
+use crate::{Backend, Error, Shape};
+use bb_ir::convert::{Rounding, cast};
+use bb_ir::op::{Param, take};
+use bb_ir::{DataType, TensorData, memory};
+
+crate::ext::family::family! { [
+    /// Makes tensors: constants, zeros, ones, ranges, random numbers.
+    Create, CreateOp, create]
+
+    /// Makes a rank-0 tensor of `value` with the element type of `x`.
+    ScalarLike 1 = scalar_like(x: Tensor; value: Float) -> Tensor;
+
+    /// Makes a tensor whose elements are all `value`.
+    ///
+    /// Source: ONNX `ConstantOfShape`, opset 25.
+    Full 1 = full(; shape: Extents, value: Float, dtype: Type) -> Tensor;
+
+    /// Makes a tensor of zeros.
+    Zeros 1 = zeros(; shape: Extents, dtype: Type) -> Tensor;
+
+    /// Makes a tensor of ones.
+    Ones 1 = ones(; shape: Extents, dtype: Type) -> Tensor;
+
+    /// Makes a tensor without meaningful elements, to be overwritten: of zeros, or of empty texts.
+    ///
+    /// A backend with uninitialised memory must not show it: what the elements are is fixed, so that runs agree.
+    Empty 1 = empty(; shape: Extents, dtype: Type) -> Tensor;
+
+    /// Makes a tensor of zeros with the shape of `x`, and its element type or `dtype`.
+    ZerosLike 1 = zeros_like(x: Tensor; dtype: OptType = None) -> Tensor;
+
+    /// Makes a tensor of ones with the shape of `x`, and its element type or `dtype`.
+    OnesLike 1 = ones_like(x: Tensor; dtype: OptType = None) -> Tensor;
+
+    /// Makes a tensor whose elements are all `value`, with the shape of `x`, and its element type or `dtype`.
+    FullLike 1 = full_like(x: Tensor; value: Float, dtype: OptType = None) -> Tensor;
+
+    /// Makes a matrix with ones on a diagonal, and zeros elsewhere.
+    ///
+    /// Shapes: `[rows, columns]`. The diagonal `offset` begins at column `offset` of the first row, or at row `-offset`
+    /// of the first column.
+    ///
+    /// Source: ONNX `EyeLike`, opset 22; NumPy `eye`.
+    Eye 22 = eye(; rows: Int, columns: Int, offset: Int, dtype: Type) -> Tensor;
+
+    /// Makes a vector of `count` elements from `start` to `end`, both included, at equal distances.
+    ///
+    /// One element is `start`. Element `i` is `start + i * (end - start) / (count - 1)`, computed in `f64`, and the last is
+    /// `end`, as in NumPy. PyTorch computes the second half from `end`, which differs in the last digits. Integers are cut off towards
+    /// zero, as by a cast.
+    ///
+    /// Source: NumPy `linspace`.
+    Linspace 1 = linspace(; start: Float, end: Float, count: Int, dtype: Type) -> Tensor;
+
+    /// Makes a tensor of `count` elements: `start`, `start + step`, ….
+    ///
+    /// Source: ONNX `Range`, opset 11.
+    Range 11 = range(; start: Float, step: Float, count: Int, dtype: Type) -> Tensor;
+
+    /// Repeats a tensor along dimensions of extent 1 and along new leading dimensions.
+    ///
+    /// Shapes: `shape` is the result's shape; `x` broadcasts to it. Types: all, storage types included.
+    ///
+    /// Source: ONNX `Expand`, opset 13.
+    Expand 13 = expand(x: Tensor; shape: Extents) -> Tensor;
+
+    /// Joins tensors of one shape and type along a new dimension.
+    ///
+    /// Shapes: `n` tensors of rank `r` to rank `r + 1`, with the extent `n` at `axis`, which is from `-(r + 1)` to `r`. Types: all,
+    /// storage types included.
+    ///
+    /// Errors: there is no tensor; shapes or types differ.
+    ///
+    /// Source: NumPy `stack`; ONNX `ConcatFromSequence`, opset 11, with `new_axis`.
+    Stack 1 = stack(xs: Tensors; axis: Int) -> Tensor;
+
+    /// Takes a tensor apart along a dimension, which the results do not have: what [`stack`](Self::stack) joined.
+    ///
+    /// Shapes: the extent along `axis` is the number of results, and may be 0. Types: all, storage types included.
+    ///
+    /// Source: ONNX `SplitToSequence`, opset 24, without `keepdims`; PyTorch `unbind`.
+    Unstack 1 = unstack(x: Tensor; axis: Int) -> Tensors;
+
+    /// Pads tensors with `value` at the ends of their dimensions to the greatest extents among them, and stacks them. The results
+    /// are the batch, and how long each tensor was along `axis`, as `i64`.
+    ///
+    /// Shapes: `n` tensors of rank `r`, to `[n, …]` of rank `r + 1`, and `[n]`. `axis` is from `-r` to `r - 1`. Types: all but strings.
+    ///
+    /// Errors: there is no tensor; ranks or types differ, or are 0.
+    ///
+    /// Source: PyTorch `pad_sequence` with `batch_first`, for tensors that differ along the first dimension.
+    PadBatch 1 = pad_batch(xs: Tensors; axis: Int, value: Float) -> Tensors;
+
+    /// Draws from the uniform distribution over `low..high`. Equal seeds give equal tensors.
+    ///
+    /// The generator is [`Mersenne`](crate::ext::Mersenne).
+    ///
+    /// Source: ONNX `RandomUniform`, opset 22.
+    RandomUniform 22 = random_uniform(; shape: Extents) with options: RandomUniformOptions {
+        /// The least number that may be drawn.
+        low: Float = 0.0,
+        /// The number below which all draws lie.
+        high: Float = 1.0,
+        /// The seed. Without one, every run draws other numbers.
+        seed: OptInt = None,
+        /// The element type of the result.
+        dtype: Type = DataType::F32,
+    } -> Tensor;
+
+    /// Draws from the normal distribution. Equal seeds give equal tensors.
+    ///
+    /// The generator is [`Mersenne`](crate::ext::Mersenne).
+    ///
+    /// Source: ONNX `RandomNormal`, opset 22.
+    RandomNormal 22 = random_normal(; shape: Extents) with options: RandomNormalOptions {
+        /// The mean of the distribution.
+        mean: Float = 0.0,
+        /// The standard deviation of the distribution.
+        scale: Float = 1.0,
+        /// The seed. Without one, every run draws other numbers.
+        seed: OptInt = None,
+        /// The element type of the result.
+        dtype: Type = DataType::F32,
+    } -> Tensor;
+}
+
+/// The greatest number of elements that are made on the host. Larger tensors are made by repeating on the backend.
+const SMALL: usize = 4096;
+
+/// The greatest number of indices that [`expand`] gives to one gather. A larger extent is made as a product.
+const INDICES: usize = 1 << 16;
+
+/// Converts one number to an element type.
+fn number(value: f64, dtype: DataType) -> Result<TensorData, Error> {
+    Ok(cast(&TensorData::scalar(value), dtype, Rounding::default())?)
+}
+
+/// The body of [`Create::scalar_like`].
+pub fn scalar_like<B: Backend + ?Sized>(on: &B, x: &B::Tensor, value: f64) -> Result<B::Tensor, B::Error> {
+    on.constant(&number(value, crate::Tensor::dtype(x))?)
+}
+
+/// The body of [`Create::full`].
+pub fn full<B: Backend + ?Sized>(
+    on: &B,
+    shape: &[usize],
+    value: f64,
+    dtype: DataType,
+) -> Result<B::Tensor, B::Error> {
+    representable(shape, dtype)?;
+    let one = number(value, dtype)?;
+    match bb_ir::element_count(shape) {
+        Some(n) if n <= SMALL && dtype.bits().is_multiple_of(8) && dtype != DataType::String => {
+            let bytes = one.bytes().map_err(Error::from)?.repeat(n);
+            on.constant(&TensorData::adopt(dtype, shape, bytes.into()).map_err(Error::from)?)
+        }
+        _ => expand(on, &on.constant(&one)?, shape),
+    }
+}
+
+/// The body of [`Create::zeros`].
+pub fn zeros<B: Backend + ?Sized>(on: &B, shape: &[usize], dtype: DataType) -> Result<B::Tensor, B::Error> {
+    full(on, shape, 0.0, dtype)
+}
+
+/// The body of [`Create::ones`].
+pub fn ones<B: Backend + ?Sized>(on: &B, shape: &[usize], dtype: DataType) -> Result<B::Tensor, B::Error> {
+    full(on, shape, 1.0, dtype)
+}
+
+/// The body of [`Create::empty`].
+pub fn empty<B: Backend + ?Sized>(on: &B, shape: &[usize], dtype: DataType) -> Result<B::Tensor, B::Error> {
+    if dtype != DataType::String {
+        return full(on, shape, 0.0, dtype);
+    }
+    let count = limited(shape, dtype)?;
+    let texts = TensorData::strings(shape, &vec![""; count]).map_err(Error::from)?;
+    on.constant(&texts)
+}
+
+/// The body of [`Create::zeros_like`].
+pub fn zeros_like<B: Ops + ?Sized>(
+    on: &B,
+    x: &B::Tensor,
+    dtype: Option<DataType>,
+) -> Result<B::Tensor, B::Error> {
+    on.full_like(x, 0.0, dtype)
+}
+
+/// The body of [`Create::ones_like`].
+pub fn ones_like<B: Ops + ?Sized>(
+    on: &B,
+    x: &B::Tensor,
+    dtype: Option<DataType>,
+) -> Result<B::Tensor, B::Error> {
+    on.full_like(x, 1.0, dtype)
+}
+
+/// The body of [`Create::full_like`].
+pub fn full_like<B: Ops + ?Sized>(
+    on: &B,
+    x: &B::Tensor,
+    value: f64,
+    dtype: Option<DataType>,
+) -> Result<B::Tensor, B::Error> {
+    on.full_to(&on.extents(x), value, dtype.unwrap_or(crate::Tensor::dtype(x)))
+}
+
+/// The body of [`Create::eye`].
+pub fn eye<B: Ops + ?Sized>(
+    on: &B,
+    rows: i64,
+    columns: i64,
+    offset: i64,
+    dtype: DataType,
+) -> Result<B::Tensor, B::Error> {
+    let extent = |part: &'static str, extent: i64| {
+        usize::try_from(extent).map_err(|_| Error::Operator {
+            op: "eye".to_owned(),
+            part: part.into(),
+            problem: format!("is {extent}, expected 0 or more"),
+        })
+    };
+    let shape = [extent("rows", rows)?, extent("columns", columns)?];
+    representable(&shape, dtype)?;
+    let [rows, columns] = shape.map(Extent::from);
+    let mask = diagonal(on, [&rows, &columns], offset, |column, row| on.equal(column, row))?;
+    math::to(on, &mask, dtype)
+}
+
+/// Compares rows with columns shifted by `k`: whether `j - i` is at least, or at most, or just `k`.
+pub fn diagonal<B: Ops + ?Sized>(
+    on: &B,
+    [rows, columns]: [&Extent; 2],
+    k: i64,
+    compare: impl Fn(&B::Tensor, &B::Tensor) -> Result<B::Tensor, B::Error>,
+) -> Result<B::Tensor, B::Error> {
+    let (zero, one) = (Extent::from(0i64), Extent::from(1i64));
+    let across = on.unsqueeze(&on.iota(&zero, &one, columns)?, &[0])?;
+    let shifted = on.unsqueeze(&on.iota(&Extent::from(k), &one, rows)?, &[1])?;
+    compare(&across, &shifted)
+}
+
+/// The body of [`Create::linspace`].
+pub fn linspace<B: Backend + ?Sized>(
+    on: &B,
+    start: f64,
+    end: f64,
+    count: i64,
+    dtype: DataType,
+) -> Result<B::Tensor, B::Error> {
+    let count = usize::try_from(count).map_err(|_| Error::Operator {
+        op: "linspace".to_owned(),
+        part: "count".into(),
+        problem: format!("is {count}, expected 0 or more"),
+    })?;
+    let count = limited(&[count], dtype)?;
+    let gaps = count.saturating_sub(1);
+    let at = |i: usize| match i {
+        0 => start,
+        _ if i == gaps => end,
+        _ => start + i as f64 * ((end - start) / gaps as f64),
+    };
+    let elements = memory::collected("linspace", (0..count).map(at)).map_err(Error::from)?;
+    from_f64(on, &[count], &elements, dtype)
+}
+
+/// The body of [`Create::range`].
+pub fn range<B: Backend + ?Sized>(
+    on: &B,
+    start: f64,
+    step: f64,
+    count: i64,
+    dtype: DataType,
+) -> Result<B::Tensor, B::Error> {
+    let count = limited(&[usize::try_from(count).unwrap_or(0)], dtype)?;
+    let elements =
+        memory::collected("range", (0..count).map(|i| start + i as f64 * step)).map_err(Error::from)?;
+    from_f64(on, &[count], &elements, dtype)
+}
+
+/// The body of [`Create::expand`]. For each dimension that grows, it gathers the only entry along that dimension.
+///
+/// The number of indices is the sum of the extents, not their product, and much smaller for a large extent.
+pub fn expand<B: Backend + ?Sized>(on: &B, x: &B::Tensor, shape: &[usize]) -> Result<B::Tensor, B::Error> {
+    representable(shape, crate::Tensor::dtype(x))?;
+    let from = crate::Tensor::shape(x);
+    let wrong = || bb_ir::Error::Shapes { op: "expand", left: from.into(), right: shape.into() };
+    let new = shape.len().checked_sub(from.len()).ok_or_else(wrong).map_err(Error::from)?;
+    let leading: Vec<i64> = (0..new as i64).collect();
+    let mut y = if new == 0 { on.identity(x)? } else { on.unsqueeze(x, &leading)? };
+    let extents = std::iter::repeat_n(&1, new).chain(from);
+    // Small extents come first, so that the intermediate tensors stay small.
+    let mut grows: Vec<(usize, usize)> = Vec::new();
+    for (axis, (&have, &want)) in extents.zip(shape).enumerate() {
+        match have {
+            _ if have == want => {}
+            1 => grows.push((want, axis)),
+            _ => return crate::ext::fail::<B, _>(wrong()),
+        }
+    }
+    grows.sort_unstable();
+    for (extent, axis) in grows {
+        y = repeated(on, &y, axis, extent)?;
+    }
+    Ok(y)
+}
+
+/// Refuses a tensor that no machine has memory for, before the backend makes parts of it.
+///
+/// # Errors
+///
+/// [`bb_ir::Error::TooLarge`].
+fn representable(shape: &[usize], dtype: DataType) -> Result<(), Error> {
+    /// Processors address at most 2^57 bytes, and the systems that `bb` runs on give a process at most 2^47.
+    const MOST: usize = bb_ir::memory::at_most(1 << 47);
+    let least = |count| if dtype == DataType::String { Some(count) } else { dtype.bytes_for(count) };
+    let bytes = bb_ir::element_count(shape).and_then(least);
+    match bytes.is_some_and(|bytes| bytes <= MOST) {
+        true => Ok(()),
+        false => Err(bb_ir::Error::TooLarge { dtype, shape: shape.into(), limit: MOST, name: None }.into()),
+    }
+}
+
+/// Repeats the only entry along a dimension.
+fn repeated<B: Backend + ?Sized>(
+    on: &B,
+    x: &B::Tensor,
+    axis: usize,
+    extent: usize,
+) -> Result<B::Tensor, B::Error> {
+    let from = axis as i64;
+    let first = |x: &B::Tensor, axis: i64, count: usize| {
+        let zeros = TensorData::zeros(DataType::I32, &[count], usize::MAX).map_err(Error::from)?;
+        on.gather(x, &on.constant(&zeros)?, axis)
+    };
+    if extent <= INDICES {
+        return first(x, from, extent);
+    }
+    let mut counts = Vec::new();
+    factors(extent, &mut counts);
+    let axes: Vec<i64> = (from..).take(counts.len()).collect();
+    let mut y = on.unsqueeze(x, axes.get(1..).unwrap_or_default())?;
+    for (&axis, &count) in axes.iter().zip(&counts) {
+        y = first(&y, axis, count)?;
+    }
+    let mut shape = Shape::from_slice(crate::Tensor::shape(x));
+    if let Some(slot) = shape.get_mut(axis) {
+        *slot = counts.iter().fold(1, |product, &count| product.saturating_mul(count));
+    }
+    let more = on.reshape(&y, &shape)?;
+    on.slice(&more, &[0], &[i64::try_from(extent).unwrap_or(i64::MAX)], &[from], &[])
+}
+
+/// Finds small factors whose product is an extent or slightly more.
+fn factors(extent: usize, into: &mut Vec<usize>) {
+    if extent <= INDICES {
+        into.push(extent);
+    } else {
+        let factor = extent.isqrt();
+        factors(factor, into);
+        factors(extent.div_ceil(factor), into);
+    }
+}
+
+/// The body of [`Create::random_uniform`].
+pub fn random_uniform<B: Ops + ?Sized>(
+    on: &B,
+    shape: &[usize],
+    RandomUniformOptions { low, high, seed, dtype }: RandomUniformOptions,
+) -> Result<B::Tensor, B::Error> {
+    drawn(on, [&UNIFORM, &UNIFORM_OF_SEED], shape, [low, high - low], seed, dtype)
+}
+
+/// The body of [`Create::random_normal`].
+pub fn random_normal<B: Ops + ?Sized>(
+    on: &B,
+    shape: &[usize],
+    RandomNormalOptions { mean, scale, seed, dtype }: RandomNormalOptions,
+) -> Result<B::Tensor, B::Error> {
+    drawn(on, [&NORMAL, &NORMAL_OF_SEED], shape, [mean, scale], seed, dtype)
+}
+
+/// Declares two host kernels for each distribution: one draws other numbers in each run, the other has a seed.
+macro_rules! draws {
+    ($($name:ident, $of_seed:ident = $text:literal, $method:ident;)*) => {$(
+        static $name: HostKernel = HostKernel {
+            name: concat!("draw_", $text),
+            random: true,
+            run: |_, params| draw(params, crate::ext::Mersenne::$method),
+        };
+        static $of_seed: HostKernel = HostKernel {
+            name: concat!("draw_seeded_", $text),
+            random: false,
+            run: |_, params| draw(params, crate::ext::Mersenne::$method),
+        };
+    )*};
+}
+
+draws! {
+    UNIFORM, UNIFORM_OF_SEED = "uniform", unit;
+    NORMAL, NORMAL_OF_SEED = "normal", normal;
+}
+
+/// Draws numbers: with the first body if there is no seed, with the second if there is one.
+fn drawn<B: Ops + ?Sized>(
+    on: &B,
+    bodies: [&'static HostKernel; 2],
+    shape: &[usize],
+    [offset, scale]: [f64; 2],
+    seed: Option<i64>,
+    dtype: DataType,
+) -> Result<B::Tensor, B::Error> {
+    limited(shape, dtype)?;
+    let line = vec![offset, scale];
+    let params =
+        [Param::Extents(shape.into()), Param::Floats(line.into()), Param::OptInt(seed), Param::Type(dtype)];
+    let [fresh, seeded] = bodies;
+    let body = if seed.is_some() { seeded } else { fresh };
+    let drawn = on.on_host(body, &[], &params, &[(dtype, shape.into())])?;
+    let missing = || Error::Results { op: body.name.to_owned(), expected: 1, got: 0 };
+    Ok(drawn.into_iter().next().ok_or_else(missing)?)
+}
+
+/// Draws on the host.
+fn draw(params: &[Param<'_>], next: fn(&mut crate::ext::Mersenne) -> f64) -> Result<Vec<TensorData>, Error> {
+    let shape = take::Extents("draw", params.first())?;
+    let &[offset, scale] = take::Floats("draw", params.get(1))? else {
+        return Err(Error::excluded("an offset and a scale as a parameter of a draw"));
+    };
+    let mut random = crate::ext::Mersenne::of(take::OptInt("draw", params.get(2))?);
+    let dtype = take::Type("draw", params.get(3))?;
+    let count = limited(shape, dtype)?;
+    let elements = memory::collected("draw", (0..count).map(|_| offset + scale * next(&mut random)))?;
+    Ok(vec![cast(&TensorData::new(shape, &elements)?, dtype, Rounding::default())?])
+}
+
+/// Makes a tensor of numbers, rounded to an element type.
+fn from_f64<B: Backend + ?Sized>(
+    on: &B,
+    shape: &[usize],
+    elements: &[f64],
+    dtype: DataType,
+) -> Result<B::Tensor, B::Error> {
+    let wide = TensorData::new(shape, elements).map_err(Error::from)?;
+    on.constant(&cast(&wide, dtype, Rounding::default()).map_err(Error::from)?)
+}
+
+/// Counts the elements of a tensor that is made on the host; returns an error if there are more than the limit.
+fn limited(shape: &[usize], dtype: DataType) -> Result<usize, Error> {
+    const MOST: usize = 1 << 28;
+    bb_ir::element_count(shape).filter(|&n| n <= MOST).ok_or_else(|| {
+        let limit = MOST * dtype.bits().div_ceil(8);
+        bb_ir::Error::TooLarge { dtype, shape: shape.into(), limit, name: None }.into()
+    })
+}
+
+#[cfg(test)]
+#[expect(clippy::unwrap_used, reason = "tests")]
+mod tests {
+    use super::*;
+    use crate::trace::Tracer;
+
+    #[test]
+    fn a_large_extent_is_made_by_few_indices() {
+        let mut counts = Vec::new();
+        for extent in [INDICES + 1, 1 << 31, (1 << 31) + 7, 1 << 40, i64::MAX as usize] {
+            counts.clear();
+            factors(extent, &mut counts);
+            let product: u128 = counts.iter().map(|&count| count as u128).product();
+            assert!(product >= extent as u128 && product < extent as u128 + extent as u128 / 128);
+            assert!(counts.iter().all(|&count| count <= INDICES));
+        }
+        let on = Tracer::default();
+        let none = on.zeros(&[0, 1], DataType::F32).unwrap();
+        assert_eq!(crate::Tensor::shape(&expand(&on, &none, &[0, 1 << 26]).unwrap()), [0, 1 << 26]);
+        assert!(expand(&on, &none, &[0, 1 << 40]).is_err());
+    }
+
+    #[test]
+    fn draws_without_a_seed_are_steps_of_a_plan_and_those_with_one_are_constants() {
+        let on = Tracer::default();
+        let seeded = on
+            .random_uniform(
+                &[3],
+                RandomUniformOptions { seed: Some(0), dtype: DataType::F64, ..Default::default() },
+            )
+            .unwrap();
+        // `numpy.random.RandomState(0).rand(3)`.
+        let expected = [0.548_813_503_927_324_8, 0.715_189_366_372_419_5, 0.602_763_376_071_643_9];
+        assert_eq!(on.to_host(&seeded).unwrap(), TensorData::new(&[3], &expected).unwrap());
+        let fresh = on.random_uniform(&[3], RandomUniformOptions::default()).unwrap();
+        assert!(matches!(on.to_host(&fresh), Err(crate::trace::TraceStop::Needs(_))));
+        assert_eq!(on.steps(), 1);
+    }
+}

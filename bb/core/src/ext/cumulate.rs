@@ -1,0 +1,53 @@
+//! The body of [`Nn::cum_sum`](super::Nn::cum_sum), and products of all elements up to each.
+
+use super::{Ops, math, open_results};
+use crate::{DataType, Error, Tensor};
+use bb_ir::Axis;
+
+/// The body of [`Nn::cum_sum`](super::Nn::cum_sum).
+pub fn cum_sum<B: Ops + ?Sized>(
+    on: &B,
+    x: &B::Tensor,
+    axis: i64,
+    exclusive: bool,
+    reverse: bool,
+) -> Result<B::Tensor, B::Error> {
+    Axis::new(axis, x.rank()).map_err(Error::from)?;
+    if let Some([result]) = open_results(on, &[(x.dtype(), &on.extents(x))]).as_deref() {
+        return Ok(result.clone());
+    }
+    cumulative(on, x, axis, [exclusive, reverse], 0.0, |a, b| on.add(a, b))
+}
+
+/// Combines each element with all before it, or behind it if `reverse`, halves in `f32`; without the element itself if
+/// `exclusive`. `neutral` stands where there are none.
+///
+/// Each pass doubles how many elements each result covers.
+pub fn cumulative<B: Ops + ?Sized>(
+    on: &B,
+    x: &B::Tensor,
+    axis: i64,
+    [exclusive, reverse]: [bool; 2],
+    neutral: f64,
+    combine: impl Fn(&B::Tensor, &B::Tensor) -> Result<B::Tensor, B::Error>,
+) -> Result<B::Tensor, B::Error> {
+    let at = Axis::new(axis, x.rank()).map_err(Error::from)?.get();
+    let extent = on.extent(x, at).number();
+    let part = |x: &B::Tensor, from: i64, to: i64| on.slice(x, &[from], &[to], &[axis], &[]);
+    let turned =
+        |x: &B::Tensor| if reverse { on.slice(x, &[-1], &[i64::MIN], &[axis], &[-1]) } else { Ok(x.clone()) };
+    let half = matches!(x.dtype(), DataType::F16 | DataType::BF16);
+    let wide = if half { DataType::F32 } else { x.dtype() };
+    let mut y = turned(&math::to(on, x, wide)?)?;
+    if exclusive && extent > 0 {
+        let first = on.full_to(&on.extents(&part(&y, 0, 1)?), neutral, wide)?;
+        y = on.concat(&[&first, &part(&y, 0, extent - 1)?], axis)?;
+    }
+    let mut covered = 1;
+    while covered < extent {
+        let both = combine(&part(&y, covered, extent)?, &part(&y, 0, extent - covered)?)?;
+        y = on.concat(&[&part(&y, 0, covered)?, &both], axis)?;
+        covered *= 2;
+    }
+    math::to(on, &turned(&y)?, x.dtype())
+}

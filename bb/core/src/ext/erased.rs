@@ -1,0 +1,521 @@
+//! A backend whose type is erased, for code that is compiled only once, in this crate, for all backends.
+//!
+//! The bodies of families and the conformance cases consist of calls of kernels. If they were generic over the backend,
+//! they would be compiled again in the crate of every backend. Written for [`ErasedBackend`], each of their calls costs
+//! an indirect call, and an allocation for each result. The interpreter of plans does not use it: it calls backends by
+//! their type.
+
+use super::{FamilyTable, OpSet};
+use crate::narrow::{self, NarrowTensor};
+use crate::{Backend, BackendAttrs, BoxError, Error, Outputs, Tensor, services};
+use bb_ir::op::{Family, OpSpec, Param, Primitive};
+use bb_ir::proto::GraphProto;
+use bb_ir::{DataType, DataTypes, TensorData};
+use smallvec::SmallVec;
+use std::any::{Any, TypeId};
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// A tensor whose type is erased, in its own allocation.
+///
+/// This type does not use [`Tensor::erase`], which the backend's author writes: a mistake there must not look like a
+/// mistake of a kernel.
+#[derive(Clone)]
+pub struct ErasedTensor(Arc<dyn AnyTensor>);
+
+/// The methods that a tensor of any type has.
+pub(crate) trait AnyTensor: Any + Send + Sync {
+    /// Returns the element type.
+    fn dtype(&self) -> DataType;
+
+    /// Returns the shape, outermost extent first.
+    fn shape(&self) -> &[usize];
+}
+
+impl<T: Tensor> AnyTensor for T {
+    fn dtype(&self) -> DataType {
+        Tensor::dtype(self)
+    }
+
+    fn shape(&self) -> &[usize] {
+        Tensor::shape(self)
+    }
+}
+
+impl ErasedTensor {
+    /// Erases the type of a tensor.
+    pub fn new<T: Tensor>(x: T) -> ErasedTensor {
+        ErasedTensor(Arc::new(x))
+    }
+
+    /// Returns what is known of any tensor.
+    pub(crate) fn any(&self) -> &dyn AnyTensor {
+        &*self.0
+    }
+
+    /// Returns the tensor if it is of the type.
+    pub fn get<T: Tensor>(&self) -> Option<&T> {
+        let any: &dyn Any = &*self.0;
+        any.downcast_ref()
+    }
+}
+
+#[diagnostic::do_not_recommend]
+impl Tensor for ErasedTensor {
+    fn dtype(&self) -> DataType {
+        self.0.dtype()
+    }
+
+    fn shape(&self) -> &[usize] {
+        self.0.shape()
+    }
+}
+
+impl std::fmt::Debug for ErasedTensor {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "ErasedTensor({}{:?})", self.0.dtype(), self.0.shape())
+    }
+}
+
+/// Why a call on an erased backend failed. Its text and its causes are those of the inner error.
+#[derive(Debug, thiserror::Error)]
+pub enum ErasedError {
+    /// The backend's own error.
+    #[error(transparent)]
+    Backend(BoxError),
+
+    /// An error that `bb` found.
+    #[error(transparent)]
+    Bb(#[from] Error),
+}
+
+impl ErasedError {
+    /// Returns the error itself, without this type around it.
+    pub(crate) fn into_source(self) -> BoxError {
+        match self {
+            ErasedError::Backend(source) => source,
+            ErasedError::Bb(error) => error.into(),
+        }
+    }
+
+    /// Returns the error as the backend's own type.
+    pub(crate) fn typed<B: Backend + ?Sized>(self) -> B::Error {
+        match self {
+            ErasedError::Bb(error) => error.into(),
+            ErasedError::Backend(source) => match source.downcast::<B::Error>() {
+                Ok(own) => *own,
+                Err(source) => {
+                    let backend = std::any::type_name::<B>();
+                    Error::Kernel { backend, op: "body", source }.into()
+                }
+            },
+        }
+    }
+}
+
+/// The calls that a backend with an erased type supports.
+pub trait Kernels: Send + Sync {
+    /// Calls a primitive.
+    fn primitive(
+        &self,
+        op: Primitive,
+        inputs: &[Option<&ErasedTensor>],
+        params: &[Param<'_>],
+    ) -> Result<Outputs<ErasedTensor>, ErasedError>;
+
+    /// Calls an operation of a family if the backend declares it native.
+    fn native(
+        &self,
+        op: &'static OpSpec,
+        inputs: &[Option<&ErasedTensor>],
+        params: &[Param<'_>],
+    ) -> Option<Result<Outputs<ErasedTensor>, ErasedError>>;
+
+    /// Copies a tensor to the host.
+    fn to_host(&self, x: &ErasedTensor) -> Result<TensorData, ErasedError>;
+
+    /// Returns the element types that the backend has.
+    fn types(&self) -> DataTypes;
+
+    /// Tells whether tensors of some element type would be refused: the backend lacks it, and nothing stands before the
+    /// backend that gives it the type.
+    fn refuses_types(&self) -> bool {
+        false
+    }
+
+    /// Returns the operations of families that the backend declares native.
+    fn natives(&self) -> Vec<(Family, OpSet)> {
+        Vec::new()
+    }
+
+    /// Tells whether the backend takes whole graphs.
+    fn runs_whole_graphs(&self) -> bool {
+        false
+    }
+
+    /// Runs a graph of primitives whole.
+    fn execute(
+        &self,
+        graph: &GraphProto,
+        inputs: HashMap<String, ErasedTensor>,
+        attrs: BackendAttrs<'_>,
+    ) -> Result<HashMap<String, ErasedTensor>, ErasedError>;
+
+    /// Returns what the backend says of its device.
+    fn device_info(&self) -> services::DeviceInfo {
+        services::DeviceInfo::default()
+    }
+
+    /// Returns the service that waits for the device, if the backend has one.
+    fn lifecycle(&self) -> Option<&dyn services::Lifecycle> {
+        None
+    }
+
+    /// Returns the service of memory, if the backend has one.
+    fn memory(&self) -> Option<&dyn services::Memory<ErasedTensor>> {
+        None
+    }
+
+    /// Returns the service of user's kernels, if the backend has one.
+    fn user_kernels(&self) -> Option<&dyn services::Kernels<ErasedTensor>> {
+        None
+    }
+}
+
+/// A backend with the families that it adopted.
+#[derive(Debug)]
+pub struct WithFamilies<'a, B: Backend + ?Sized> {
+    pub(crate) on: &'a B,
+    pub(crate) tables: &'a [FamilyTable<B>],
+    /// The operation whose kernel declined the operands: its first call runs the body. What the body makes of the operands may
+    /// suit the kernel.
+    pub(crate) declined: Option<&'static OpSpec>,
+    /// Whether that call was made.
+    called: AtomicBool,
+}
+
+impl<'a, B: Backend + ?Sized> WithFamilies<'a, B> {
+    /// Pairs a backend with its families.
+    pub const fn new(on: &'a B, tables: &'a [FamilyTable<B>]) -> Self {
+        WithFamilies { on, tables, declined: None, called: AtomicBool::new(false) }
+    }
+
+    /// Tells whether the kernel of the operation declined.
+    fn declined(&self, op: &OpSpec) -> bool {
+        self.declined.is_some_and(|declined| declined.family == op.family && declined.index == op.index)
+    }
+}
+
+impl<B: Backend + ?Sized> WithFamilies<'_, B> {
+    /// Restores the type of the operands, calls, and erases the type of the results.
+    fn call(
+        &self,
+        op: &'static str,
+        inputs: &[Option<&ErasedTensor>],
+        call: impl FnOnce(&[Option<&B::Tensor>]) -> Result<Outputs<B::Tensor>, B::Error>,
+    ) -> Result<Outputs<ErasedTensor>, ErasedError> {
+        let mut operands: SmallVec<[Option<&B::Tensor>; 4]> = SmallVec::with_capacity(inputs.len());
+        for (index, x) in inputs.iter().enumerate() {
+            operands.push(match x {
+                None => None,
+                Some(x) => Some(x.get().ok_or_else(|| foreign(op, index))?),
+            });
+        }
+        let results = call(&operands).map_err(own::<B>)?;
+        Ok(results.into_iter().map(ErasedTensor::new).collect())
+    }
+}
+
+/// Boxes an error as the cause of another, without [`ErasedError`] around it.
+pub fn boxed<E: std::error::Error + Send + Sync + 'static>(error: E) -> BoxError {
+    match BoxError::from(error).downcast::<ErasedError>() {
+        Ok(erased) => erased.into_source(),
+        Err(error) => error,
+    }
+}
+
+/// Erases the type of a backend's own error.
+pub fn own<B: Backend + ?Sized>(error: B::Error) -> ErasedError {
+    ErasedError::Backend(error.into())
+}
+
+/// The error for an operand that is a tensor of another backend.
+pub fn foreign(op: &'static str, index: usize) -> Error {
+    Error::Operand { op, index, expected: "a tensor of this backend" }
+}
+
+impl<B: Backend + ?Sized> Kernels for WithFamilies<'_, B> {
+    fn primitive(
+        &self,
+        op: Primitive,
+        inputs: &[Option<&ErasedTensor>],
+        params: &[Param<'_>],
+    ) -> Result<Outputs<ErasedTensor>, ErasedError> {
+        // A body may call thousands.
+        crate::RunOptions::check_current()?;
+        self.call(op.spec().method, inputs, |inputs| crate::call::call_primitive(self.on, op, inputs, params))
+    }
+
+    fn native(
+        &self,
+        op: &'static OpSpec,
+        inputs: &[Option<&ErasedTensor>],
+        params: &[Param<'_>],
+    ) -> Option<Result<Outputs<ErasedTensor>, ErasedError>> {
+        if self.declined(op) && !self.called.swap(true, Ordering::Relaxed) {
+            return None;
+        }
+        let table = super::extended::native_in(self.tables, op)?;
+        Some(self.call(op.method, inputs, |inputs| table.call(self.on, op, inputs, params)))
+    }
+
+    fn to_host(&self, x: &ErasedTensor) -> Result<TensorData, ErasedError> {
+        let typed = x.get().ok_or_else(|| foreign("to_host", 0))?;
+        self.on.to_host(typed).map_err(own::<B>)
+    }
+
+    fn types(&self) -> DataTypes {
+        self.on.types()
+    }
+
+    fn refuses_types(&self) -> bool {
+        refuses_types(self.on)
+    }
+
+    fn natives(&self) -> Vec<(Family, OpSet)> {
+        let native = |table: &FamilyTable<B>| match self.declined {
+            Some(op) if op.family == table.family() => table.native().without(op.index),
+            _ => table.native(),
+        };
+        self.tables.iter().map(|table| (table.family(), native(table))).collect()
+    }
+
+    fn runs_whole_graphs(&self) -> bool {
+        self.on.runs_whole_graphs()
+    }
+
+    fn execute(
+        &self,
+        graph: &GraphProto,
+        inputs: HashMap<String, ErasedTensor>,
+        attrs: BackendAttrs<'_>,
+    ) -> Result<HashMap<String, ErasedTensor>, ErasedError> {
+        let mut typed = HashMap::with_capacity(inputs.len());
+        for (index, (name, x)) in inputs.into_iter().enumerate() {
+            let x: &B::Tensor = x.get().ok_or_else(|| foreign("execute", index))?;
+            typed.insert(name, x.clone());
+        }
+        let results = self.on.execute(graph, typed, attrs).map_err(own::<B>)?;
+        Ok(results.into_iter().map(|(name, y)| (name, ErasedTensor::new(y))).collect())
+    }
+}
+
+/// Tells whether a backend refuses tensors of some element type. One that stands before another backend to give it the types
+/// that it lacks refuses none, although it tells bodies the types of the other.
+pub(super) fn refuses_types<B: Backend + ?Sized>(on: &B) -> bool {
+    !on.types().is_all() && TypeId::of::<B::Tensor>() != TypeId::of::<NarrowTensor>()
+}
+
+/// An owned backend with the families that it adopted.
+pub struct Owned<B: Backend + 'static> {
+    /// The backend.
+    pub backend: B,
+    /// The tables of its families.
+    pub tables: &'static [FamilyTable<B>],
+}
+
+impl<B: Backend> Owned<B> {
+    fn borrowed(&self) -> WithFamilies<'_, B> {
+        WithFamilies::new(&self.backend, self.tables)
+    }
+}
+
+impl<B: Backend> Kernels for Owned<B> {
+    fn primitive(
+        &self,
+        op: Primitive,
+        inputs: &[Option<&ErasedTensor>],
+        params: &[Param<'_>],
+    ) -> Result<Outputs<ErasedTensor>, ErasedError> {
+        self.borrowed().primitive(op, inputs, params)
+    }
+
+    fn native(
+        &self,
+        op: &'static OpSpec,
+        inputs: &[Option<&ErasedTensor>],
+        params: &[Param<'_>],
+    ) -> Option<Result<Outputs<ErasedTensor>, ErasedError>> {
+        self.borrowed().native(op, inputs, params)
+    }
+
+    fn to_host(&self, x: &ErasedTensor) -> Result<TensorData, ErasedError> {
+        self.borrowed().to_host(x)
+    }
+
+    fn types(&self) -> DataTypes {
+        self.backend.types()
+    }
+
+    fn refuses_types(&self) -> bool {
+        self.borrowed().refuses_types()
+    }
+
+    fn natives(&self) -> Vec<(Family, OpSet)> {
+        self.borrowed().natives()
+    }
+
+    fn runs_whole_graphs(&self) -> bool {
+        self.backend.runs_whole_graphs()
+    }
+
+    fn execute(
+        &self,
+        graph: &GraphProto,
+        inputs: HashMap<String, ErasedTensor>,
+        attrs: BackendAttrs<'_>,
+    ) -> Result<HashMap<String, ErasedTensor>, ErasedError> {
+        self.borrowed().execute(graph, inputs, attrs)
+    }
+
+    fn device_info(&self) -> services::DeviceInfo {
+        self.backend.device_info()
+    }
+
+    fn lifecycle(&self) -> Option<&dyn services::Lifecycle> {
+        self.backend.lifecycle()
+    }
+
+    fn memory(&self) -> Option<&dyn services::Memory<ErasedTensor>> {
+        self.backend.memory().map(|_| self as _)
+    }
+
+    fn user_kernels(&self) -> Option<&dyn services::Kernels<ErasedTensor>> {
+        self.backend.kernels().map(|_| self as _)
+    }
+}
+
+/// A backend whose type is erased, with every extension family: native operations are the backend's own, all others run
+/// their bodies.
+#[derive(Clone, Copy)]
+pub struct ErasedBackend<'a>(#[doc(hidden)] pub &'a dyn Kernels);
+
+impl std::fmt::Debug for ErasedBackend<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("ErasedBackend")
+    }
+}
+
+impl ErasedBackend<'_> {
+    fn apply(
+        &self,
+        op: Primitive,
+        inputs: &[Option<&ErasedTensor>],
+        params: &[Param<'_>],
+    ) -> Result<Outputs<ErasedTensor>, ErasedError> {
+        self.0.primitive(op, inputs, params)
+    }
+}
+
+#[diagnostic::do_not_recommend]
+impl Backend for ErasedBackend<'_> {
+    type Tensor = ErasedTensor;
+    type Error = ErasedError;
+
+    fn wrapped(error: &ErasedError) -> Option<&Error> {
+        match error {
+            ErasedError::Bb(error) => Some(error),
+            ErasedError::Backend(_) => None,
+        }
+    }
+
+    crate::forward_to_call!(Self::apply);
+
+    fn to_host(&self, x: &ErasedTensor) -> Result<TensorData, ErasedError> {
+        self.0.to_host(x)
+    }
+
+    fn types(&self) -> DataTypes {
+        self.0.types()
+    }
+}
+
+#[diagnostic::do_not_recommend]
+impl super::Ops for ErasedBackend<'_> {
+    fn vendor(
+        &self,
+        op: &'static OpSpec,
+        inputs: &[Option<&ErasedTensor>],
+        params: &[Param<'_>],
+    ) -> Result<Outputs<ErasedTensor>, ErasedError> {
+        match self.0.native(op, inputs, params) {
+            Some(outputs) => outputs,
+            None => super::vendor::erased_body(self, op, inputs, params),
+        }
+    }
+}
+
+/// Runs the body of an operation on a backend. Inside the body, operations that the backend declares native are called.
+///
+/// # Errors
+///
+/// The body's own errors, and the backend's.
+pub(crate) fn run_body<B: Backend + ?Sized>(
+    on: &WithFamilies<'_, B>,
+    op: &'static OpSpec,
+    inputs: &[Option<&B::Tensor>],
+    params: &[Param<'_>],
+) -> Result<Outputs<B::Tensor>, B::Error> {
+    let results = call_erased(on, op, &erased(inputs), params).map_err(ErasedError::typed::<B>)?;
+    typed::<B>(op.method, &results)
+}
+
+/// Calls a primitive on a backend that lacks element types with operands or parameters of any type, as far as that is exact.
+///
+/// # Errors
+///
+/// The backend's own; [`NarrowError`](crate::NarrowError).
+pub(super) fn run_narrowed<B: Backend + ?Sized>(
+    on: &WithFamilies<'_, B>,
+    op: Primitive,
+    inputs: &[Option<&B::Tensor>],
+    params: &[Param<'_>],
+) -> Result<Outputs<B::Tensor>, B::Error> {
+    let results = narrow::primitive_lent(on, op, &erased(inputs), params).map_err(ErasedError::typed::<B>)?;
+    typed::<B>(op.spec().method, &results)
+}
+
+/// The operands of a call on an erased backend.
+type Erased = SmallVec<[Option<ErasedTensor>; 4]>;
+
+fn erased<T: Tensor>(inputs: &[Option<&T>]) -> Erased {
+    inputs.iter().map(|x| x.map(|x| ErasedTensor::new(x.clone()))).collect()
+}
+
+/// Restores the type of results.
+fn typed<B: Backend + ?Sized>(
+    op: &'static str,
+    results: &[ErasedTensor],
+) -> Result<Outputs<B::Tensor>, B::Error> {
+    let mut typed = Outputs::with_capacity(results.len());
+    for (index, result) in results.iter().enumerate() {
+        let result = result.get::<B::Tensor>();
+        typed.push(result.ok_or_else(|| foreign(op, index))?.clone());
+    }
+    Ok(typed)
+}
+
+/// Runs the body of an operation. This is the part of [`run_body`] that is compiled once.
+fn call_erased(
+    on: &dyn Kernels,
+    op: &'static OpSpec,
+    inputs: &[Option<ErasedTensor>],
+    params: &[Param<'_>],
+) -> Result<Outputs<ErasedTensor>, ErasedError> {
+    if on.refuses_types() {
+        return narrow::call_lent(on, op, inputs, params);
+    }
+    let inputs: SmallVec<[Option<&ErasedTensor>; 4]> = inputs.iter().map(Option::as_ref).collect();
+    super::call(&ErasedBackend(on), op, &inputs, params)
+}

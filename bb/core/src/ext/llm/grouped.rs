@@ -1,0 +1,30 @@
+//! Keys of a cache whose heads lie in groups of 16 bytes, position by position, as `com.microsoft` has them where memory is shared.
+
+use crate::{Backend, DataType, Error, Tensor};
+
+/// Reorders keys from `[batch, heads, room, size]` to `[batch, heads, size / n, room, n]`, where `n` elements take 16 bytes, or back.
+/// The extents stay those of the first.
+///
+/// # Errors
+///
+/// [`Error::Operator`] if heads are no multiple of 16 bytes; the backend's own.
+pub fn grouped_keys<B: Backend + ?Sized>(
+    on: &B,
+    keys: &B::Tensor,
+    dtype: DataType,
+    back: bool,
+) -> Result<B::Tensor, B::Error> {
+    let n = 16 * 8 / dtype.bits().max(1);
+    let wrong = || Error::Operator {
+        op: "DecoderMaskedSelfAttention".to_owned(),
+        part: "past".into(),
+        problem: format!("has the extents {:?}, expected keys of a multiple of {n} numbers", keys.shape()),
+    };
+    let &[batch, heads, room, size] = keys.shape() else { return Err(wrong().into()) };
+    if !size.is_multiple_of(n) {
+        return Err(wrong().into());
+    }
+    let from = if back { [batch, heads, size / n, room, n] } else { [batch, heads, room, size / n, n] };
+    let turned = on.transpose(&on.reshape(keys, &from)?, &[0, 1, 3, 2, 4])?;
+    on.reshape(&turned, &[batch, heads, room, size])
+}

@@ -1,0 +1,470 @@
+//! Extension families: typed operations beyond the primitives, with bodies made of primitives.
+//!
+//! `#[bb::native] impl bb::ext::Nn for MyBackend { … }` adopts a family. The methods written in it are native; the
+//! others run the body beside the family's table. [`Extended`] runs every family on every backend. Bodies are compiled
+//! in this crate alone: for the [`Tracer`](crate::trace::Tracer), and for a backend whose type is erased (`erased.rs`).
+//!
+//! An operation with many parameters takes those that have a default as one struct:
+//!
+//! ```no_run
+//! # fn main() -> Result<(), bb::Error> {
+//! use bb::ext::ConvOptions;
+//! let cpu = bb::backend("cpu")?;
+//! let image = cpu.zeros(&[1, 3, 224, 224], bb::DataType::F32)?;
+//! let filters = cpu.zeros(&[8, 3, 3, 3], bb::DataType::F32)?;
+//! let y = image.conv(&filters, None, ConvOptions { strides: &[2, 2], ..Default::default() })?;
+//! assert_eq!(y.shape(), [1, 8, 111, 111]);
+//! # Ok(())
+//! # }
+//! ```
+
+mod angle;
+mod batch;
+mod by_name;
+mod conv_transpose;
+#[doc(hidden)]
+pub mod cumulate;
+mod deform;
+mod elementwise;
+pub(crate) mod erased;
+mod extended;
+mod extent;
+mod family;
+#[doc(hidden)]
+pub mod fold;
+mod forest;
+#[doc(hidden)]
+pub mod fourier;
+pub(crate) mod fused;
+mod gate;
+#[doc(hidden)]
+pub mod host;
+#[doc(hidden)]
+pub mod n_bits;
+mod named;
+
+pub mod bits;
+pub mod create;
+pub mod image;
+pub mod index;
+pub mod llm;
+#[doc(hidden)]
+pub mod math;
+pub mod ml;
+pub(crate) mod movement;
+pub mod nn;
+#[doc(hidden)]
+pub mod normalize;
+mod product;
+pub mod quant;
+mod random;
+#[doc(hidden)]
+pub mod recurrent;
+mod region;
+#[doc(hidden)]
+pub mod sample;
+pub mod scalar;
+pub(crate) mod scatter;
+mod slide;
+#[doc(hidden)]
+pub mod sort;
+pub mod train;
+#[doc(hidden)]
+pub mod types;
+mod unpool;
+pub(crate) mod vendor;
+#[doc(hidden)]
+pub mod window;
+
+pub use bits::{Bits, BitsOp};
+pub use by_name::operation;
+pub use create::{Create, CreateOp, RandomNormalOptions, RandomUniformOptions};
+pub use elementwise::is_elementwise;
+pub use erased::ErasedBackend;
+pub use erased::{ErasedError, ErasedTensor};
+pub use erased::{Kernels, Owned};
+pub use erased::{WithFamilies, boxed, foreign, own};
+pub use extended::{Extended, FamilyTable, Native, OpSet};
+pub use extent::{Extent, Extents, product};
+pub(crate) use extent::{negative, numbers};
+pub use host::{HostKernel, HostRun};
+pub use image::{
+    Border, DeformConvOptions, GridSampleOptions, Image, ImageOp, Interpolation, RoiAlignOptions,
+    SamplePadding, SharpenOptions, SobelOptions,
+};
+pub use index::{Index, IndexOp, ScatterElementsOptions, ScatterReduction, TopKOptions};
+pub use llm::{
+    AttentionOptions, CachedAttentionOptions, Llm, LlmOp, PagedAttentionOptions, QuantizedLinearOptions,
+    RotateOptions, SampleTokenOptions,
+};
+pub use ml::{Ml, MlOp, TreeEnsembleOptions};
+pub use nn::{
+    AveragePoolOptions, ConvOptions, ConvTransposeOptions, FusedConvOptions, GruOptions,
+    LayerNormalizationOptions, LstmOptions, MaxPoolOptions, Nn, NnOp, RnnOptions,
+};
+pub use quant::{
+    ConvIntegerOptions, DequantizeOptions, MatMulNBitsOptions, QLinearConvOptions, Quant, QuantOp,
+    QuantizeLinearOptions, QuantizeOptions,
+};
+pub use random::Mersenne;
+pub use recurrent::Activation;
+pub use scalar::{Scalar, ScalarOp};
+pub use train::{
+    AdagradOptions, AdamEpsilon, AdamOptions, CrossEntropyOfProbabilitiesOptions, CrossEntropyOptions,
+    CrossEntropyWithProbabilitiesOptions, MomentumOptions, NegativeLogLikelihoodOptions, Reduction, Train,
+    TrainOp,
+};
+pub use vendor::{
+    Accepts, PatternOperand, TypesOf, VendorFamily, VendorOperation, VendorType, vendor_families,
+};
+
+pub use crate::runtime::CallsRows;
+use crate::{Backend, Outputs, Tensor};
+use bb_ir::op::{Family, OpSpec, Param, Primitive};
+use bb_ir::{DataType, Shape, TensorData};
+use smallvec::SmallVec;
+
+/// A backend with every family. ONNX functions and bodies are generic over this trait.
+///
+/// [`Extended`] implements it for any backend, and so does the `Tracer` of this crate. A backend that adopted every family may also
+/// implement it, with an empty `impl`, to call bodies from its own methods.
+pub trait Ops: Create + Scalar + Nn + Llm + Index + Bits + Image + Ml + Quant + Train {
+    /// Reads a tensor of integers or truth values on the host, as `i64`.
+    ///
+    /// While tracing, the value must be known; see [`Error::NotConstant`](crate::Error::NotConstant).
+    ///
+    /// # Errors
+    ///
+    /// [`Error::NotConstant`](crate::Error::NotConstant) while tracing; otherwise the backend's own errors.
+    fn ints(&self, x: &Self::Tensor) -> Result<Vec<i64>, Self::Error> {
+        Ok(integers(&self.to_host(x)?).map_err(crate::Error::from)?)
+    }
+
+    /// Runs a computation on the host, for operations that cannot be composed of primitives.
+    ///
+    /// While tracing this becomes one step. Its results have the types and extents of the last parameter, and `body`
+    /// must produce exactly these.
+    ///
+    /// # Errors
+    ///
+    /// The body's own errors, and the backend's.
+    fn on_host(
+        &self,
+        body: &'static HostKernel,
+        inputs: &[Option<&Self::Tensor>],
+        params: &[Param<'_>],
+        _results: &[(DataType, Shape)],
+    ) -> Result<Outputs<Self::Tensor>, Self::Error> {
+        host::run(self, body, inputs, params)
+    }
+
+    /// While the body of a native operation is traced for the types of its results alone, returns values of these types
+    /// that stand for the results, so that the body need not be gone through; otherwise `None`.
+    fn stand_ins(&self, _results: &[(DataType, &[Extent])]) -> Option<Vec<Self::Tensor>> {
+        None
+    }
+
+    /// Calls an operation of a vendor ([`bb::vendor!`](crate::vendor)): the backend's own, or the body.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::NoBody`](crate::Error::NoBody) if the backend has no kernel and the operation no body; the operation's own.
+    fn vendor(
+        &self,
+        op: &'static OpSpec,
+        inputs: &[Option<&Self::Tensor>],
+        params: &[Param<'_>],
+    ) -> Result<Outputs<Self::Tensor>, Self::Error> {
+        Extended::new(self, &[]).call(op, inputs, params)
+    }
+
+    /// Makes a tensor from elements on the host.
+    ///
+    /// # Errors
+    ///
+    /// The backend's own errors.
+    fn host<T: bb_ir::Element>(&self, shape: &[usize], elements: &[T]) -> Result<Self::Tensor, Self::Error> {
+        self.constant(&TensorData::new(shape, elements).map_err(crate::Error::from)?)
+    }
+
+    /// Returns the extents of a tensor. While tracing they are expressions, so that the plan also holds for other
+    /// extents.
+    fn extents(&self, x: &Self::Tensor) -> Extents {
+        x.shape().iter().map(|&extent| Extent::from(extent)).collect()
+    }
+
+    /// Returns one extent of a tensor, or 0 if there is no such dimension.
+    fn extent(&self, x: &Self::Tensor, axis: usize) -> Extent {
+        x.shape().get(axis).copied().unwrap_or(0).into()
+    }
+
+    /// Tells whether a tensor broadcasts to the extents of another without changing them.
+    fn broadcasts_to(&self, x: &Self::Tensor, to: &Self::Tensor) -> bool {
+        types::broadcasts(x.shape(), to.shape())
+    }
+
+    /// Reads a tensor of integers as extents. While tracing, those that were computed from extents are expressions.
+    ///
+    /// # Errors
+    ///
+    /// The errors of [`ints`](Ops::ints).
+    fn extents_of(&self, x: &Self::Tensor) -> Result<Vec<Extent>, Self::Error> {
+        Ok(self.ints(x)?.into_iter().map(Extent::from).collect())
+    }
+
+    /// Makes a tensor of `i64` from extents.
+    ///
+    /// # Errors
+    ///
+    /// The backend's own errors.
+    fn ints_of(&self, shape: &[usize], values: &[Extent]) -> Result<Self::Tensor, Self::Error> {
+        let values: Vec<i64> = values.iter().map(Extent::number).collect();
+        self.host(shape, &values)
+    }
+
+    /// Makes a vector of `count` elements of type `i64`: `start`, `start + step`, ….
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Ir`](crate::Error::Ir) if there are more elements than memory holds; the backend's own errors.
+    fn iota(&self, start: &Extent, step: &Extent, count: &Extent) -> Result<Self::Tensor, Self::Error> {
+        iota(self, start, step, usize::try_from(count.number()).unwrap_or(0))
+    }
+
+    /// Calls [`reshape`](Backend::reshape) with extents.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Operator`](crate::Error::Operator) if an extent is negative; the backend's own errors.
+    fn reshape_to(&self, x: &Self::Tensor, shape: &[Extent]) -> Result<Self::Tensor, Self::Error> {
+        self.reshape(x, &numbers::<Self>(shape)?)
+    }
+
+    /// Calls [`slice`](Backend::slice) with bounds that are extents.
+    ///
+    /// # Errors
+    ///
+    /// The backend's own errors.
+    fn slice_to(
+        &self,
+        x: &Self::Tensor,
+        starts: &[Extent],
+        ends: &[Extent],
+        axes: &[i64],
+        steps: &[i64],
+    ) -> Result<Self::Tensor, Self::Error> {
+        let [starts, ends] =
+            [starts, ends].map(|b| b.iter().map(Extent::number).collect::<SmallVec<[i64; 4]>>());
+        self.slice(x, &starts, &ends, axes, steps)
+    }
+
+    /// Calls [`split`](Backend::split) with the sizes of the parts as extents.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Operator`](crate::Error::Operator) if an extent is negative; the backend's own errors.
+    fn split_to(
+        &self,
+        x: &Self::Tensor,
+        axis: i64,
+        sizes: &[Extent],
+    ) -> Result<Vec<Self::Tensor>, Self::Error> {
+        self.split(x, axis, &numbers::<Self>(sizes)?)
+    }
+
+    /// Calls [`expand`](Create::expand) with extents.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Operator`](crate::Error::Operator) if an extent is negative; the backend's own errors.
+    fn expand_to(&self, x: &Self::Tensor, shape: &[Extent]) -> Result<Self::Tensor, Self::Error> {
+        self.expand(x, &numbers::<Self>(shape)?)
+    }
+
+    /// Calls [`full`](Create::full) with extents.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Operator`](crate::Error::Operator) if an extent is negative; the backend's own errors.
+    fn full_to(&self, shape: &[Extent], value: f64, dtype: DataType) -> Result<Self::Tensor, Self::Error> {
+        self.full(&numbers::<Self>(shape)?, value, dtype)
+    }
+}
+
+/// Computes `count` elements: `start`, `start + step`, …. Elements that overflow become the greatest or the least
+/// `i64`.
+pub(crate) fn iota_elements(start: &Extent, step: &Extent, count: usize) -> Result<Vec<i64>, bb_ir::Error> {
+    let (start, step) = (i128::from(start.present()), i128::from(step.present()));
+    let at = |i: usize| (start + step * i as i128).clamp(i64::MIN.into(), i64::MAX.into()) as i64;
+    bb_ir::memory::collected("range", (0..count).map(at))
+}
+
+/// Makes a vector of consecutive numbers on the host.
+pub(crate) fn iota<B: Ops + ?Sized>(
+    on: &B,
+    start: &Extent,
+    step: &Extent,
+    count: usize,
+) -> Result<B::Tensor, B::Error> {
+    let elements = iota_elements(start, step, count).map_err(crate::Error::from)?;
+    on.host(&[count], &elements)
+}
+
+/// Makes a tensor of the numbers 0, `step`, 2 `step`, …, row by row. Extents of any size may be given: what is too large is an
+/// error before any of it is made.
+pub fn counted<B: Ops + ?Sized>(on: &B, shape: &[usize], step: i64) -> Result<B::Tensor, B::Error> {
+    let too_large = || bb_ir::Error::TooLarge {
+        dtype: DataType::I64,
+        shape: shape.into(),
+        limit: isize::MAX as usize,
+        name: None,
+    };
+    let count = bb_ir::element_count(shape).and_then(|count| i64::try_from(count).ok());
+    let count = count.ok_or_else(too_large).map_err(crate::Error::from)?;
+    let numbers = on.iota(&Extent::from(0i64), &Extent::from(step), &Extent::from(count))?;
+    if shape.len() == 1 { Ok(numbers) } else { on.reshape(&numbers, shape) }
+}
+
+impl<B: Backend + ?Sized> Ops for Extended<'_, B> {
+    fn vendor(
+        &self,
+        op: &'static OpSpec,
+        inputs: &[Option<&B::Tensor>],
+        params: &[Param<'_>],
+    ) -> Result<Outputs<B::Tensor>, B::Error> {
+        self.call(op, inputs, params)
+    }
+}
+
+/// Reads integers or booleans of any width.
+pub fn integers(x: &TensorData) -> Result<Vec<i64>, bb_ir::Error> {
+    fn widen<T: bb_ir::Element + Into<i64>>(x: &TensorData) -> Result<Vec<i64>, bb_ir::Error> {
+        bb_ir::memory::collected("integers", x.as_slice::<T>()?.iter().map(|&v| v.into()))
+    }
+    match x.dtype() {
+        DataType::I64 => widen::<i64>(x),
+        DataType::I32 => widen::<i32>(x),
+        DataType::I16 => widen::<i16>(x),
+        DataType::I8 => widen::<i8>(x),
+        DataType::U8 => widen::<u8>(x),
+        DataType::U16 => widen::<u16>(x),
+        DataType::U32 => widen::<u32>(x),
+        DataType::Bool => bb_ir::memory::collected("integers", x.bytes()?.iter().map(|&b| i64::from(b))),
+        got => Err(bb_ir::Error::DataType { expected: DataType::I64, got }),
+    }
+}
+
+/// Lists the families, so that an operation can be found by its row.
+macro_rules! families {
+    ($($trait:ident $module:ident $enum:ident;)*) => {
+        /// Calls an operation of any family, or a primitive, by its row.
+        ///
+        /// # Errors
+        ///
+        /// The operation's own errors; [`Error::UnknownIndex`](crate::Error::UnknownIndex) if no family has the row.
+        pub(crate) fn call<B: Ops + ?Sized>(
+            on: &B,
+            op: &'static OpSpec,
+            inputs: &[Option<&B::Tensor>],
+            params: &[Param<'_>],
+        ) -> Result<Outputs<B::Tensor>, B::Error> {
+            match (op.family, Primitive::from_index(op.index)) {
+                $( (Family::$trait, _) => match $enum::from_index(op.index) {
+                    Some(op) => $module::call(on, op, inputs, params),
+                    None => fail::<B, _>(crate::Error::unknown_row(op)),
+                }, )*
+                (Family::Primitive, Some(primitive)) => crate::call::call_primitive(on, primitive, inputs, params),
+                (Family::Vendor(_), _) => on.vendor(op, inputs, params),
+                _ => fail::<B, _>(crate::Error::unknown_row(op)),
+            }
+        }
+
+        /// Returns the rows of a family.
+        pub(crate) fn rows(family: Family) -> Vec<&'static OpSpec> {
+            match family {
+                $( Family::$trait => $enum::ALL.iter().map(|op| op.spec()).collect(), )*
+                Family::Primitive => Primitive::ALL.iter().map(|op| op.spec()).collect(),
+                Family::Vendor(domain) => vendor::rows(domain),
+                _ => Vec::new(),
+            }
+        }
+
+        /// Returns the operation at a position of the table of a family; `None` if there is none.
+        pub(crate) fn row(family: Family, index: usize) -> Option<&'static OpSpec> {
+            match family {
+                $( Family::$trait => $enum::ALL.get(index).map(|op| op.spec()), )*
+                Family::Primitive => Primitive::ALL.get(index).map(|op| op.spec()),
+                Family::Vendor(domain) => vendor::rows(domain).get(index).copied(),
+                _ => None,
+            }
+        }
+
+        /// Returns the tables of a backend that adopted every family.
+        pub(crate) const fn tables<B: Ops + ?Sized + 'static>() -> &'static [FamilyTable<B>] {
+            const { &[$( $module::table::<B>() ),*] }
+        }
+
+        /// Returns the tables of families for a backend that lacks element types, with these natives.
+        pub(crate) fn narrowed_tables<'a>(natives: &[(Family, OpSet)]) -> Vec<FamilyTable<crate::narrow::NarrowedOn<'a>>> {
+            let table = |&(family, native): &(Family, OpSet)| {
+                FamilyTable::new(family, native, |on: &crate::narrow::NarrowedOn<'a>, op, inputs, params| on.native(op, inputs, params))
+            };
+            natives.iter().map(table).collect()
+        }
+
+        /// Returns every operation of every family of `bb`.
+        pub(crate) fn every_operation() -> Vec<(Family, OpSet)> {
+            let all = |family| rows(family).iter().fold(OpSet::default(), |set, op| set.with(op.index));
+            vec![$( (Family::$trait, all(Family::$trait)), )*]
+        }
+    };
+}
+
+families! {
+    Create create CreateOp;
+    Scalar scalar ScalarOp;
+    Nn nn NnOp;
+    Llm llm LlmOp;
+    Index index IndexOp;
+    Bits bits BitsOp;
+    Image image ImageOp;
+    Ml ml MlOp;
+    Quant quant QuantOp;
+    Train train TrainOp;
+}
+
+/// Returns an error of `bb` as the backend's error type.
+pub fn fail<B: Backend + ?Sized, T>(error: impl Into<crate::Error>) -> Result<T, B::Error> {
+    Err(error.into().into())
+}
+
+/// Returns values that stand for the results of a native operation, if their extents may differ in other runs and only their types
+/// are asked for ([`Ops::stand_ins`]). Results of fixed extents may be computed while tracing.
+pub(crate) fn open_results<B: Ops + ?Sized>(
+    on: &B,
+    results: &[(bb_ir::DataType, &[Extent])],
+) -> Option<Vec<B::Tensor>> {
+    let fixed = results.iter().all(|(_, extents)| extents.iter().all(Extent::is_fixed));
+    if fixed { None } else { on.stand_ins(results) }
+}
+
+/// Tells whether some family has a native operation of this name.
+pub(crate) fn is_native(name: &str, natives: &[(bb_ir::op::Family, OpSet)]) -> bool {
+    use bb_ir::op::Family;
+    natives.iter().any(|(family, set)| {
+        let index = match family {
+            Family::Create => CreateOp::from_name(name).map(|op| op as u16),
+            Family::Scalar => ScalarOp::from_name(name).map(|op| op as u16),
+            Family::Nn => NnOp::from_name(name).map(|op| op as u16),
+            Family::Llm => LlmOp::from_name(name).map(|op| op as u16),
+            Family::Index => IndexOp::from_name(name).map(|op| op as u16),
+            Family::Bits => BitsOp::from_name(name).map(|op| op as u16),
+            Family::Image => ImageOp::from_name(name).map(|op| op as u16),
+            Family::Ml => MlOp::from_name(name).map(|op| op as u16),
+            Family::Quant => QuantOp::from_name(name).map(|op| op as u16),
+            Family::Train => TrainOp::from_name(name).map(|op| op as u16),
+            _ => None,
+        };
+        index.is_some_and(|i| set.contains(i))
+    })
+}

@@ -1,0 +1,83 @@
+//! The body of [`Quant::matmul_n_bits`](super::Quant::matmul_n_bits), and numbers of few bits in bytes.
+
+use super::{MatMulNBitsOptions, Ops, fail, math, types};
+use crate::{DataType, Error, Tensor};
+
+const OP: &str = "matmul_n_bits";
+
+fn wrong(part: &'static str, problem: String) -> Error {
+    Error::Operator { op: OP.to_owned(), part: part.into(), problem }
+}
+
+/// The body of [`Quant::matmul_n_bits`](super::Quant::matmul_n_bits).
+pub fn matmul_n_bits<B: Ops + ?Sized>(
+    on: &B,
+    a: &B::Tensor,
+    b: &B::Tensor,
+    scales: &B::Tensor,
+    zeros: Option<&B::Tensor>,
+    order: Option<&B::Tensor>,
+    MatMulNBitsOptions { inner, bits, block }: MatMulNBitsOptions,
+) -> Result<B::Tensor, B::Error> {
+    types::take::<B>(OP, a, types::FLOATS)?;
+    types::take::<B>(OP, b, &[DataType::U8])?;
+    types::take::<B>(OP, scales, types::FLOATS)?;
+    if !matches!(bits, 2 | 4 | 8) {
+        return fail::<B, _>(wrong("bits", format!("is {bits}, expected 2, 4 or 8")));
+    }
+    let &[columns, blocks, bytes] = b.shape() else {
+        return fail::<B, _>(wrong("b", format!("has the rank {}, expected 3", b.rank())));
+    };
+    let places = bytes.checked_mul(8 / bits as usize).filter(|&places| i64::try_from(places) == Ok(block));
+    let all = places.and_then(|places| places.checked_mul(blocks)).filter(|_| block > 0);
+    let Some(all) = all else {
+        let problem = format!("has blocks of {bytes} bytes, expected {block} numbers of {bits} bits");
+        return fail::<B, _>(wrong("b", problem));
+    };
+    let inner = if inner == 0 { all } else { usize::try_from(inner).unwrap_or(usize::MAX) };
+    if inner > all || all - inner >= (block as usize).max(1) {
+        return fail::<B, _>(wrong("b", format!("has blocks for {all} numbers, expected {inner}")));
+    }
+    let weights = unpacked(on, b, bits)?;
+    let weights = on.reshape(&math::to(on, &weights, DataType::F32)?, &[columns, all])?;
+    let weights = on.slice(&weights, &[0], &[inner as i64], &[1], &[])?;
+    // The block that each number belongs to: its own place's, or the one that is said.
+    let of_block = match order {
+        Some(order) => on.slice(order, &[0], &[inner as i64], &[0], &[])?,
+        None => on.host(&[inner], &(0..inner).map(|i| i as i64 / block).collect::<Vec<_>>())?,
+    };
+    let spread = |x: &B::Tensor| {
+        on.gather(&math::to(on, &on.reshape(x, &[columns, blocks])?, DataType::F32)?, &of_block, 1)
+    };
+    let zeros = match zeros {
+        None => on.scalar_like(&weights, 2f64.powi(bits as i32 - 1))?,
+        Some(zeros) if zeros.dtype() == DataType::U8 => {
+            // Each row of zero points starts with a byte of its own.
+            let row = (blocks * bits as usize).div_ceil(8);
+            let rows = unpacked(on, &on.reshape(zeros, &[columns, row])?, bits)?;
+            spread(&on.slice(&rows, &[0], &[blocks as i64], &[1], &[])?)?
+        }
+        Some(zeros) => spread(zeros)?,
+    };
+    let rows = on.mul(&on.sub(&weights, &zeros)?, &spread(scales)?)?;
+    let matrix = on.transpose(&rows, &[1, 0])?;
+    // Halves hold no weight of 8 bits exactly.
+    let wide = math::common(a.dtype(), DataType::F32);
+    let product = on.matmul(&math::to(on, a, wide)?, &math::to(on, &matrix, wide)?)?;
+    math::to(on, &product, a.dtype())
+}
+
+/// Returns the numbers of `bits` bits that the bytes of the last dimension hold, the low ones first.
+pub fn unpacked<B: Ops + ?Sized>(on: &B, x: &B::Tensor, bits: i64) -> Result<B::Tensor, B::Error> {
+    let Some((&last, outer)) = x.shape().split_last().filter(|_| bits < 8) else { return Ok(x.clone()) };
+    let base = on.scalar_like(x, 2f64.powi(bits as i32))?;
+    let mut rest = on.unsqueeze(x, &[-1])?;
+    let mut parts = Vec::new();
+    for _ in 0..8 / bits {
+        let above = on.div(&rest, &base)?;
+        parts.push(on.sub(&rest, &on.mul(&above, &base)?)?);
+        rest = above;
+    }
+    let all = on.concat(&parts.iter().collect::<Vec<_>>(), -1)?;
+    on.reshape(&all, &[outer, &[last * parts.len()]].concat())
+}

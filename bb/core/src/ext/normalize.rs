@@ -1,0 +1,174 @@
+//! Bodies of operations that normalise, by exponentials or by mean and variance.
+
+use crate::ext::{Extent, LayerNormalizationOptions, Ops, math, product, types};
+use crate::{DataType, Error, Tensor};
+use bb_ir::Axis;
+
+/// The greatest number of terms whose sum a 16-bit float may round in a softmax: `f16` has 11 digits.
+const FEW: usize = 1 << 11;
+
+/// Tells whether there are at most [`FEW`] elements along these axes.
+fn has_few_terms<B: Ops + ?Sized>(on: &B, x: &B::Tensor, axes: &[i64]) -> bool {
+    let rank = x.rank() as i64;
+    let extent = |&axis: &i64| {
+        let axis = if axis < 0 { axis + rank } else { axis };
+        on.extent(x, usize::try_from(axis).unwrap_or(usize::MAX))
+    };
+    let extents: Vec<Extent> = axes.iter().map(extent).collect();
+    Extent::from(FEW as i64).at_least(&product(&extents))
+}
+
+/// The body of [`Nn::softmax`](super::Nn::softmax).
+pub fn softmax<B: Ops + ?Sized>(on: &B, x: &B::Tensor, axis: i64) -> Result<B::Tensor, B::Error> {
+    types::take::<B>("softmax", x, types::FLOATS)?;
+    softmax_over(on, x, &[axis])
+}
+
+/// The body of [`Nn::log_softmax`](super::Nn::log_softmax).
+pub fn log_softmax<B: Ops + ?Sized>(on: &B, x: &B::Tensor, axis: i64) -> Result<B::Tensor, B::Error> {
+    types::take::<B>("log_softmax", x, types::FLOATS)?;
+    log_softmax_over(on, x, &[axis])
+}
+
+/// Computes softmax over several axes. The maximum is subtracted first, so that nothing overflows.
+///
+/// Each step rounds to the type of `x`, also for `f16`, as in the function by which ONNX defines Softmax, whose cases expect these
+/// bits. Sums of more than [`FEW`] terms would lose what they add, or overflow, so they are `f32` and the quotient is rounded once.
+pub fn softmax_over<B: Ops + ?Sized>(on: &B, x: &B::Tensor, axes: &[i64]) -> Result<B::Tensor, B::Error> {
+    let shares = |x: &B::Tensor| {
+        let e = on.exp(&on.sub(x, &on.reduce_max(x, axes, true)?)?)?;
+        on.div(&e, &on.reduce_sum(&e, axes, true)?)
+    };
+    if math::is_half(x.dtype()) && !has_few_terms(on, x, axes) {
+        math::once(on, x, shares)
+    } else {
+        shares(x)
+    }
+}
+
+/// Computes the logarithm of [`softmax_over`] without losing small values.
+pub fn log_softmax_over<B: Ops + ?Sized>(on: &B, x: &B::Tensor, axes: &[i64]) -> Result<B::Tensor, B::Error> {
+    math::widened(on, x, DataType::F32, |x| {
+        let less = on.sub(x, &on.reduce_max(x, axes, true)?)?;
+        on.sub(&less, &on.log(&on.reduce_sum(&on.exp(&less)?, axes, true)?)?)
+    })
+}
+
+/// Returns the dimensions from `axis` on.
+pub fn axes_from<T: Tensor>(x: &T, axis: i64) -> Result<Vec<i64>, Error> {
+    let from = Axis::new(axis, x.rank())?.get();
+    Ok((from..x.rank()).map(|a| a as i64).collect())
+}
+
+/// The results of normalising by mean and variance.
+pub struct Moments<T> {
+    /// `(x - mean) / sqrt(variance + epsilon)`.
+    pub normal: T,
+    /// The mean over the axes. The reduced axes stay, with extent 1.
+    pub mean: T,
+    /// `1 / sqrt(variance + epsilon)`.
+    pub inverse: T,
+}
+
+/// Normalises to mean 0 and variance 1 over `axes`.
+pub fn moments<B: Ops + ?Sized>(
+    on: &B,
+    x: &B::Tensor,
+    axes: &[i64],
+    epsilon: f64,
+) -> Result<Moments<B::Tensor>, B::Error> {
+    let mean = on.reduce_mean(x, axes, true)?;
+    // The rounding error of a great mean may exceed the distances from it. The mean of the distances corrects it.
+    let apart = on.sub(x, &mean)?;
+    let apart = on.sub(&apart, &on.reduce_mean(&apart, axes, true)?)?;
+    let variance = on.reduce_mean(&on.mul(&apart, &apart)?, axes, true)?;
+    let root = on.sqrt(&on.add(&variance, &on.scalar_like(&variance, epsilon)?)?)?;
+    let inverse = on.reciprocal(&root)?;
+    Ok(Moments { normal: on.div(&apart, &root)?, mean, inverse })
+}
+
+/// Returns a power of two for each greatest magnitude of numbers. The squares of the numbers times the power neither leave the
+/// range of the type nor lose digits at its lower end. It is 1 for all but very great and very small numbers.
+///
+/// Source: the thresholds of Blue's algorithm, in Anderson: Algorithm 978, Safe Scaling in the Level 1 BLAS, 2017.
+pub(crate) fn scale<B: Ops + ?Sized>(on: &B, greatest: &B::Tensor) -> Result<B::Tensor, B::Error> {
+    let [great, down, small, up] = match greatest.dtype() {
+        DataType::F64 => [400, -600, -400, 700],
+        _ => [50, -80, -50, 100],
+    }
+    .map(|power| on.scalar_like(greatest, 2f64.powi(power)));
+    let (down, up, one) = (down?, up?, on.scalar_like(greatest, 1.0)?);
+    let rest = on.r#where(&on.less(greatest, &small?)?, &up, &one)?;
+    on.r#where(&on.greater(greatest, &great?)?, &down, &rest)
+}
+
+/// Returns the floats `x` times a [`scale`] of all numbers along `axes`, and the scale. The reduced axes stay in the scale, with
+/// extent 1.
+pub fn in_range<B: Ops + ?Sized>(
+    on: &B,
+    x: &B::Tensor,
+    axes: &[i64],
+) -> Result<(B::Tensor, B::Tensor), B::Error> {
+    let scale = scale(on, &on.reduce_max(&on.abs(x)?, axes, true)?)?;
+    Ok((on.mul(x, &scale)?, scale))
+}
+
+/// The body of [`Nn::layer_normalization`](super::Nn::layer_normalization). 16-bit floats are computed in `f32` and
+/// rounded once.
+pub fn layer_normalization<B: Ops + ?Sized>(
+    on: &B,
+    x: &B::Tensor,
+    scale: &B::Tensor,
+    bias: Option<&B::Tensor>,
+    LayerNormalizationOptions { axis, epsilon }: LayerNormalizationOptions,
+) -> Result<B::Tensor, B::Error> {
+    types::take::<B>("layer_normalization", x, types::FLOATS)?;
+    for operand in std::iter::once(scale).chain(bias) {
+        types::fits(on, "layer_normalization", operand, x)?;
+    }
+    let axes = axes_from(x, axis)?;
+    let dtype = x.dtype();
+    math::widened(on, x, DataType::F32, |x| {
+        // Other types stay, so that the operations refuse them.
+        let alike =
+            |v: &B::Tensor| if v.dtype() == dtype { math::to(on, v, x.dtype()) } else { Ok(v.clone()) };
+        let scaled = on.mul(&moments(on, x, &axes, epsilon)?.normal, &alike(scale)?)?;
+        bias.map_or_else(|| Ok(scaled.clone()), |bias| on.add(&scaled, &alike(bias)?))
+    })
+}
+
+/// Reshapes a vector with one number per channel so that it broadcasts to a tensor of rank `rank` whose dimension 1 is
+/// the channel.
+pub fn per_channel<B: Ops + ?Sized>(on: &B, v: &B::Tensor, rank: usize) -> Result<B::Tensor, B::Error> {
+    if rank <= 2 || v.rank() != 1 {
+        return on.identity(v);
+    }
+    let trailing: Vec<i64> = (1..rank as i64 - 1).collect();
+    on.unsqueeze(v, &trailing)
+}
+
+/// The body of [`Nn::batch_normalization`](super::Nn::batch_normalization).
+pub fn batch_normalization<B: Ops + ?Sized>(
+    on: &B,
+    x: &B::Tensor,
+    scale: &B::Tensor,
+    bias: &B::Tensor,
+    mean: &B::Tensor,
+    variance: &B::Tensor,
+    epsilon: f64,
+) -> Result<B::Tensor, B::Error> {
+    types::take::<B>("batch_normalization", x, types::FLOATS)?;
+    types::take::<B>("batch_normalization", variance, types::FLOATS)?;
+    // A scale over a small deviation may exceed 16-bit floats, even if the results do not.
+    let wide = math::common(math::common(x.dtype(), variance.dtype()), DataType::F32);
+    let variance = math::to(on, variance, wide)?;
+    let root = on.sqrt(&on.add(&variance, &on.scalar_like(&variance, epsilon)?)?)?;
+    let factor = on.div(&math::to(on, scale, wide)?, &root)?;
+    let shift = on.sub(&math::to(on, bias, wide)?, &on.mul(&math::to(on, mean, wide)?, &factor)?)?;
+    let (factor, shift) = (per_channel(on, &factor, x.rank())?, per_channel(on, &shift, x.rank())?);
+    for operand in [&factor, &shift] {
+        types::fits(on, "batch_normalization", operand, x)?;
+    }
+    let y = on.add(&on.mul(&math::to(on, x, wide)?, &factor)?, &shift)?;
+    math::to(on, &y, x.dtype())
+}

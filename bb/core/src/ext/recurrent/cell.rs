@@ -1,0 +1,185 @@
+//! What one step of each kind of recurrent cell computes.
+
+use super::activation::Activation;
+use crate::Tensor;
+use crate::ext::Ops;
+
+/// The kind of a cell.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Kind {
+    /// One gate, which is the new state.
+    Rnn,
+    /// Update, reset and hidden gates.
+    Gru {
+        /// Whether the reset gate scales the product with the state rather than the state.
+        linear_before_reset: bool,
+    },
+    /// Input, output, forget and cell gates, and a cell state beside the hidden one.
+    Lstm {
+        /// Whether the forget gate is what the input gate leaves.
+        input_forget: bool,
+    },
+}
+
+impl Kind {
+    /// The number of gates.
+    pub fn gates(self) -> usize {
+        match self {
+            Kind::Rnn => 1,
+            Kind::Gru { .. } => 3,
+            Kind::Lstm { .. } => 4,
+        }
+    }
+
+    /// The names of the activations of one direction where none are given.
+    pub fn activations(self) -> &'static [&'static str] {
+        match self {
+            Kind::Rnn => &["Tanh"],
+            Kind::Gru { .. } => &["Sigmoid", "Tanh"],
+            Kind::Lstm { .. } => &["Sigmoid", "Tanh", "Tanh"],
+        }
+    }
+}
+
+/// What a step hands to the next, each `[n, h]`.
+#[derive(Debug, Clone)]
+pub struct State<T> {
+    /// The hidden state.
+    pub hidden: T,
+    /// The cell state, of an LSTM alone.
+    pub cell: Option<T>,
+}
+
+/// Multiplies a state, `[n, h]`, with the recurrence weights.
+pub(crate) type Project<'a, T, E> = &'a dyn Fn(&T) -> Result<T, E>;
+
+/// A cell of one direction.
+pub struct Cell<'a, T, E> {
+    pub(crate) kind: Kind,
+    /// The number of elements of a state.
+    pub(crate) hidden: usize,
+    /// The product with the recurrence weights, `[h, gates * h]`, but for those that come apart.
+    pub(crate) project: Project<'a, T, E>,
+    /// The recurrence weights of the hidden gate, `[h, h]`, of a GRU that resets the state before they apply.
+    pub(crate) late_weights: Option<T>,
+    /// The recurrence bias of the hidden gate, `[h]`, which a linear GRU adds before it resets.
+    pub(crate) late_bias: Option<T>,
+    /// The weights of the cell state in the input, output and forget gates, each `[h]`.
+    pub(crate) peepholes: Option<[T; 3]>,
+    pub(crate) activations: &'a [Activation],
+    /// The bound of the gates' sums.
+    pub(crate) clip: Option<f64>,
+}
+
+impl<T: Tensor, E> Cell<'_, T, E> {
+    /// Computes the next state from the step's projected input, `[n, gates * h]`.
+    pub(crate) fn step<B>(&self, on: &B, input: &T, state: &State<T>) -> Result<State<T>, E>
+    where
+        B: Ops<Tensor = T, Error = E> + ?Sized,
+    {
+        match self.kind {
+            Kind::Rnn => {
+                let sum = on.add(input, &(self.project)(&state.hidden)?)?;
+                Ok(State { hidden: self.activate(on, 0, &sum)?, cell: None })
+            }
+            Kind::Gru { linear_before_reset } => self.gru(on, input, state, linear_before_reset),
+            Kind::Lstm { input_forget } => self.lstm(on, input, state, input_forget),
+        }
+    }
+
+    /// Applies the activation at `index`.
+    fn plain<B>(&self, on: &B, index: usize, x: &T) -> Result<T, E>
+    where
+        B: Ops<Tensor = T, Error = E> + ?Sized,
+    {
+        self.activations.get(index).copied().unwrap_or(Activation::Tanh).apply(on, x)
+    }
+
+    /// Applies the activation at `index` to the sums of a gate, within the bound.
+    fn activate<B>(&self, on: &B, index: usize, x: &T) -> Result<T, E>
+    where
+        B: Ops<Tensor = T, Error = E> + ?Sized,
+    {
+        match self.clip {
+            Some(most) => {
+                let (low, high) = (on.scalar_like(x, -most)?, on.scalar_like(x, most)?);
+                self.plain(on, index, &on.clip(x, Some(&low), Some(&high))?)
+            }
+            None => self.plain(on, index, x),
+        }
+    }
+
+    fn gru<B>(&self, on: &B, input: &T, state: &State<T>, linear: bool) -> Result<State<T>, E>
+    where
+        B: Ops<Tensor = T, Error = E> + ?Sized,
+    {
+        let (h, old) = (self.hidden, &state.hidden);
+        let [early, late] = parts(on, input, [2 * h, h])?;
+        let recurrent = (self.project)(old)?;
+        let (gates, candidate) = if let (false, Some(late_weights)) = (linear, &self.late_weights) {
+            let gates = self.activate(on, 0, &on.add(&early, &recurrent)?)?;
+            let [update, reset] = parts(on, &gates, [h, h])?;
+            (update, on.add(&late, &on.matmul(&on.mul(&reset, old)?, late_weights)?)?)
+        } else {
+            let [early_part, late_part] = parts(on, &recurrent, [2 * h, h])?;
+            let gates = self.activate(on, 0, &on.add(&early, &early_part)?)?;
+            let [update, reset] = parts(on, &gates, [h, h])?;
+            let biased = match &self.late_bias {
+                Some(bias) => on.add(&late_part, bias)?,
+                None => late_part,
+            };
+            (update, on.add(&late, &on.mul(&reset, &biased)?)?)
+        };
+        let new = self.activate(on, 1, &candidate)?;
+        let rest = on.sub(&on.scalar_like(&gates, 1.0)?, &gates)?;
+        let hidden = on.add(&on.mul(&rest, &new)?, &on.mul(&gates, old)?)?;
+        Ok(State { hidden, cell: None })
+    }
+
+    fn lstm<B>(&self, on: &B, input: &T, state: &State<T>, coupled: bool) -> Result<State<T>, E>
+    where
+        B: Ops<Tensor = T, Error = E> + ?Sized,
+    {
+        let h = self.hidden;
+        let old = state.cell.as_ref().unwrap_or(&state.hidden);
+        let sums = on.add(input, &(self.project)(&state.hidden)?)?;
+        let (i, f, candidate, output) = match &self.peepholes {
+            None => {
+                let [gates, candidate] = parts(on, &sums, [3 * h, h])?;
+                let [i, o, f] = parts(on, &self.activate(on, 0, &gates)?, [h, h, h])?;
+                (i, f, candidate, o)
+            }
+            Some([pi, _, pf]) => {
+                let [i, o, f, candidate] = parts(on, &sums, [h, h, h, h])?;
+                let seeing = |gate: &T, weights: &T| -> Result<T, E> {
+                    self.activate(on, 0, &on.add(gate, &on.mul(weights, old)?)?)
+                };
+                (seeing(&i, pi)?, seeing(&f, pf)?, candidate, o)
+            }
+        };
+        let f = if coupled { on.sub(&on.scalar_like(&i, 1.0)?, &i)? } else { f };
+        let new = on.mul(&i, &self.activate(on, 1, &candidate)?)?;
+        let cell = on.add(&on.mul(&f, old)?, &new)?;
+        let output = match &self.peepholes {
+            None => output,
+            // The output gate sees the new cell state.
+            Some([_, po, _]) => self.activate(on, 0, &on.add(&output, &on.mul(po, &cell)?)?)?,
+        };
+        // ONNX bounds "the input of activations"; runtimes agree that the bound does not apply to the cell state.
+        let hidden = on.mul(&output, &self.plain(on, 2, &cell)?)?;
+        Ok(State { hidden, cell: Some(cell) })
+    }
+}
+
+/// Cuts the last dimension into a fixed number of parts.
+pub fn parts<B: Ops + ?Sized, const N: usize>(
+    on: &B,
+    x: &B::Tensor,
+    sizes: [usize; N],
+) -> Result<[B::Tensor; N], B::Error> {
+    let parts = on.split(x, x.rank() as i64 - 1, &sizes)?;
+    let got = parts.len();
+    parts.try_into().or_else(|_| {
+        crate::ext::fail::<B, _>(bb_ir::Error::Arity { op: "split", expected: "a part for each size", got })
+    })
+}

@@ -1,0 +1,74 @@
+//! The core of `bb`: what a backend is, families of operations, tracing, plans and the runtime.
+//!
+//! Users depend on `bb`, which has the names of this crate that carry a promise. Backends of this repository depend on this crate, so
+//! that they are compiled beside ONNX's operators. The modules and items that are hidden in the documentation are for `bb`,
+//! `bb-onnx` and `bb-conformance`.
+//!
+//! Nothing here knows an operator of ONNX by name: `operator` says how they are found.
+#![forbid(unsafe_code)]
+
+extern crate self as bb;
+
+#[doc(hidden)]
+pub mod call;
+#[doc(hidden)]
+pub mod contract;
+pub mod cost;
+#[doc(hidden)]
+pub mod error;
+pub mod export;
+pub mod ext;
+mod forward;
+#[doc(hidden)]
+pub mod gradient;
+pub mod ir;
+mod made;
+#[doc(hidden)]
+pub mod narrow;
+pub mod number;
+#[doc(hidden)]
+pub mod operator;
+#[doc(hidden)]
+pub mod plan;
+pub mod profile;
+#[doc(hidden)]
+pub mod runtime;
+pub mod services;
+mod sync;
+pub mod trace;
+mod wire;
+
+pub use bb_derive::{Backend, native};
+pub use bb_ir::{
+    DataType, DataTypes, Element, ErrorKind, FileAccess, HostElement, Limits, Shape, TensorData, bf16, f16,
+    op::{Primitive, RoundMode},
+    proto::GraphProto,
+};
+pub use call::call_primitive;
+pub use contract::{
+    Backend, BackendAttrs, BackendError, CancelToken, Completer, CompletionHandle, ContractResponse,
+    Executable, GraphIdentity, InputSpec, Kernel, KernelOperand, KernelOperands, Later, Outputs, Port,
+    PrepareOperand, PrepareStep, ResultBuffer, RunOptions, SlotValue, Tensor,
+};
+pub use error::{
+    BackendId, BoxError, BufferMismatch, BufferProblem, Error, InputMismatch, InputProblem, Internal,
+    NarrowError, NodePart, OpenOption, OptionDefault, OwnOption, Problem, ProblemList, TraceFault, Uncovered,
+};
+
+pub use export::trace;
+pub use ext::operation;
+pub use gradient::{Gradient, gradient, gradient_with_seed};
+pub use number::Number;
+pub use plan::{
+    CompileOptions, Condition, Module, PassCount, PlanConditions, RowInput, RowProof, compile_whole_graph,
+    limit_process_plans, pass_names,
+};
+pub use runtime::{
+    BackendHandle, BackendRuntime, Backends, Capabilities, CheckedGraph, Declared, Device, DispatchResult,
+    ErasedExecutable, LinkedBackend, LinkedBackends, OpenOptions, Registration, Registry, RegistryBuilder,
+    Runtime, State, Status, TypedBackend, Value, backend, backend_with, backends, check_threads,
+    most_threads, supports_device,
+};
+
+#[doc(hidden)]
+pub mod __private;

@@ -1,0 +1,351 @@
+//! The backend with every element type over one that lacks some.
+
+use super::range::{Ranged, Reach, reach};
+use super::tensor::Place;
+use super::{Holding, NarrowTensor, Range};
+use crate::error::NarrowError;
+use crate::ext::{ErasedBackend, ErasedError, ErasedTensor, Kernels};
+use crate::{
+    Backend, BackendAttrs, CompileOptions, CompletionHandle, ContractResponse, Error, Executable, GraphProto,
+    Module, Outputs, Tensor, services,
+};
+use bb_ir::convert::{self, Rounding};
+use bb_ir::infer;
+use bb_ir::op::{Param, Primitive};
+use bb_ir::{DataType, DataTypes, TensorData};
+use smallvec::SmallVec;
+use std::any::Any;
+use std::collections::HashMap;
+use std::sync::Arc;
+
+/// A backend that lacks element types, with all of them, for as long as a runtime has it.
+pub type Narrowed = NarrowedOn<'static>;
+
+/// A backend that lacks element types, with all of them.
+pub struct NarrowedOn<'a> {
+    kernels: Device<'a>,
+    /// The backend itself, for callers who know its type; a borrowed one has none.
+    own: Option<Arc<dyn Any + Send + Sync>>,
+    holding: Holding,
+    pub(super) declared: super::natives::Declared,
+}
+
+/// The backend that lacks types.
+enum Device<'a> {
+    Shared(Arc<dyn Kernels>),
+    /// Lent for one call.
+    Lent(&'a dyn Kernels),
+}
+
+impl<'a> std::ops::Deref for Device<'a> {
+    type Target = dyn Kernels + 'a;
+
+    fn deref(&self) -> &(dyn Kernels + 'a) {
+        match self {
+            Device::Shared(kernels) => &**kernels,
+            Device::Lent(kernels) => *kernels,
+        }
+    }
+}
+
+/// The inputs or outputs of a graph, by name.
+type Named = HashMap<String, NarrowTensor>;
+
+/// Tells whether an operation only moves elements, or chooses among them, so that it needs to know nothing of them.
+pub(super) fn only_moves(op: Primitive) -> bool {
+    use Primitive as P;
+    match op {
+        P::Reshape
+        | P::Transpose
+        | P::Concat
+        | P::Slice
+        | P::Split
+        | P::Squeeze
+        | P::Unsqueeze
+        | P::Identity => true,
+        P::Where | P::Gather | P::Constant => true,
+        P::Equal | P::Greater | P::Less | P::Cast => false,
+        P::Add | P::Sub | P::Mul | P::Div | P::Neg | P::Abs | P::Sqrt | P::Pow | P::Exp | P::Log => false,
+        P::MatMul | P::ReduceSum | P::ReduceMean | P::ReduceMax | P::ReduceMin => false,
+    }
+}
+
+/// The operands of a call that hold what its result is made of: a condition and indices do not.
+pub(super) fn values(op: Primitive, operands: usize) -> std::ops::Range<usize> {
+    match op {
+        Primitive::Where => 1..operands,
+        Primitive::Gather => 0..1,
+        _ => 0..operands,
+    }
+}
+
+impl Narrowed {
+    pub(crate) fn new(kernels: Arc<dyn Kernels>, own: Arc<dyn Any + Send + Sync>, floats: bool) -> Narrowed {
+        let holding = Holding { types: kernels.types(), floats };
+        let declared = super::natives::Declared::default();
+        NarrowedOn { kernels: Device::Shared(kernels), own: Some(own), holding, declared }
+    }
+}
+
+impl<'a> NarrowedOn<'a> {
+    /// Lends a backend the types that it lacks, for one call.
+    pub(super) fn lent(kernels: &'a dyn Kernels, holding: Holding) -> NarrowedOn<'a> {
+        let declared = super::natives::Declared::default();
+        NarrowedOn { kernels: Device::Lent(kernels), own: None, holding, declared }
+    }
+
+    pub(super) fn device(&self) -> &(dyn Kernels + 'a) {
+        &*self.kernels
+    }
+
+    pub(crate) fn holding(&self) -> Holding {
+        self.holding
+    }
+
+    /// Returns the backend that lacks types, if it is a `B`.
+    pub(crate) fn own<B: 'static>(&self) -> Option<&B> {
+        self.own.as_ref()?.downcast_ref()
+    }
+
+    /// Makes a tensor of a tensor of the backend.
+    pub(crate) fn adopt(x: ErasedTensor) -> NarrowTensor {
+        NarrowTensor::device(x.dtype(), x, None)
+    }
+
+    /// Copies a tensor to where it can be held: to the backend if that is exact, else it stays on the host.
+    pub(super) fn bring(&self, x: &TensorData) -> Result<NarrowTensor, ErasedError> {
+        let dtype = x.dtype();
+        let range = Range::of_elements(x);
+        let on = ErasedBackend(self.device());
+        let Some(held) = self.holding.of(dtype) else { return Ok(NarrowTensor::host(x.clone(), range)) };
+        if held == dtype {
+            return Ok(NarrowTensor::device(dtype, on.constant(x)?, range));
+        }
+        let fits = match (range, Range::of(held)) {
+            (Some(range), Some(all)) => all.contains(range),
+            _ => true,
+        };
+        if !fits {
+            return Ok(NarrowTensor::host(x.clone(), range));
+        }
+        let cast = convert::cast(x, held, Rounding::default()).map_err(Error::from)?;
+        Ok(NarrowTensor::device(dtype, on.constant(&cast)?, range))
+    }
+
+    /// Copies a tensor to the host, in its own type.
+    pub(super) fn read(&self, x: &NarrowTensor) -> Result<TensorData, ErasedError> {
+        let host = match x.place() {
+            Place::Host(x) => return Ok(x.clone()),
+            Place::Device(inner) => self.kernels.to_host(inner)?,
+        };
+        if host.dtype() == x.dtype() {
+            return Ok(host);
+        }
+        Ok(convert::cast(&host, x.dtype(), Rounding::default()).map_err(Error::from)?)
+    }
+
+    /// Calls a primitive.
+    pub(super) fn apply(
+        &self,
+        op: Primitive,
+        inputs: &[Option<&NarrowTensor>],
+        params: &[Param<'_>],
+    ) -> Result<Outputs<NarrowTensor>, ErasedError> {
+        match (op, inputs, params) {
+            (Primitive::Constant, _, [Param::Data(data)]) => {
+                return Ok(Outputs::from_buf([self.bring(data)?]));
+            }
+            (Primitive::Cast, [Some(x)], [Param::Type(to), ..]) => return self.cast_to(x, *to, params),
+            _ => {}
+        }
+        let types: SmallVec<[DataType; 4]> = inputs.iter().flatten().map(|x| x.dtype()).collect();
+        let dtype = infer::dtype(op, &types, params).map_err(Error::from)?;
+        let Some(operands) = self.placed(inputs) else {
+            let refused = self.lacks(op, inputs, Some(dtype));
+            return self.by_host(op, inputs, params, refused);
+        };
+        if only_moves(op) || !types.iter().any(|&dtype| Range::of(dtype).is_some()) {
+            let range = self.moved(op, inputs);
+            let results = self.kernels.primitive(op, &operands, params)?;
+            return Ok(results.into_iter().map(|y| NarrowTensor::device(dtype, y, range)).collect());
+        }
+        self.compute(op, inputs, &operands, params, dtype)
+    }
+
+    /// Returns the tensors of the backend that hold operands; `None` if one is on the host.
+    ///
+    /// All operands that an operation computes with are of one type, and so held in one.
+    fn placed<'x>(
+        &self,
+        inputs: &[Option<&'x NarrowTensor>],
+    ) -> Option<SmallVec<[Option<&'x ErasedTensor>; 4]>> {
+        inputs.iter().map(|x| x.map_or(Some(None), |x| x.on_device().map(Some))).collect()
+    }
+
+    /// Returns the range of what an operation moves.
+    fn moved(&self, op: Primitive, inputs: &[Option<&NarrowTensor>]) -> Option<Range> {
+        let moved = inputs.get(values(op, inputs.len()))?.iter().flatten();
+        moved.map(|x| x.range()).reduce(|a, b| Some(a?.or(b?)))?
+    }
+
+    /// Computes with integers or truth values.
+    fn compute(
+        &self,
+        op: Primitive,
+        inputs: &[Option<&NarrowTensor>],
+        operands: &[Option<&ErasedTensor>],
+        params: &[Param<'_>],
+        dtype: DataType,
+    ) -> Result<Outputs<NarrowTensor>, ErasedError> {
+        let ranges = |known: &[Option<Range>]| -> Option<Reach> {
+            let ranged = inputs.iter().flatten().zip(known);
+            let ranged: Option<SmallVec<[Ranged<'_>; 3]>> =
+                ranged.map(|(x, range)| Some(Ranged { range: (*range)?, shape: x.shape() })).collect();
+            reach(op, &ranged?, params)
+        };
+        let known: SmallVec<[Option<Range>; 3]> = inputs.iter().flatten().map(|x| x.range()).collect();
+        let device = |range: Option<Range>| -> Result<Outputs<NarrowTensor>, ErasedError> {
+            let results = self.kernels.primitive(op, operands, params)?;
+            Ok(results.into_iter().map(|y| NarrowTensor::device(dtype, y, range)).collect())
+        };
+        let (Some(all), Some(held)) = (Range::of(dtype), self.holding.of(dtype)) else { return device(None) };
+        let holder = Range::of(held).unwrap_or(all);
+        let Some(told) = ranges(&known) else { return device(None) };
+        if held == dtype {
+            return device(all.contains(told.all).then_some(told.result));
+        }
+        if all.contains(told.all) && holder.contains(told.all) {
+            return device(Some(told.result));
+        }
+        if self.wraps(op, dtype, held) && (low_bits_suffice(op) || holder.contains(told.all)) {
+            let results = self.kernels.primitive(op, operands, params)?;
+            let wrap = |y| Ok(NarrowTensor::device(dtype, self.wrapped(&y, dtype)?, Some(all)));
+            return results.into_iter().map(wrap).collect();
+        }
+        // What follows from ranges is too much; the elements may say otherwise.
+        let mut actual: SmallVec<[Option<Range>; 3]> = SmallVec::new();
+        for x in inputs.iter().flatten() {
+            actual.push(Range::of_elements(&self.read(x)?));
+        }
+        match ranges(&actual) {
+            Some(told) if all.contains(told.all) && holder.contains(told.all) => device(Some(told.result)),
+            _ => {
+                let refused = NarrowError::Exceeds { op: op.spec().method, dtype, held };
+                self.by_host(op, inputs, params, refused)
+            }
+        }
+    }
+
+    /// Tells whether results of a type can be wrapped after they were computed in the type that holds them.
+    fn wraps(&self, op: Primitive, dtype: DataType, held: DataType) -> bool {
+        let reduces = matches!(op, Primitive::ReduceMax | Primitive::ReduceMin);
+        dtype.bits() < held.bits() && held.bits() <= 32 && !reduces
+    }
+}
+
+/// Tells whether the low bits of results follow from the low bits of operands, so that it does not matter if the type that
+/// holds them wraps.
+fn low_bits_suffice(op: Primitive) -> bool {
+    use Primitive as P;
+    matches!(op, P::Add | P::Sub | P::Mul | P::Neg | P::MatMul | P::ReduceSum)
+}
+
+impl std::fmt::Debug for NarrowedOn<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Narrowed").field("holding", &self.holding).finish_non_exhaustive()
+    }
+}
+
+#[diagnostic::do_not_recommend]
+impl Backend for NarrowedOn<'_> {
+    type Tensor = NarrowTensor;
+    type Error = ErasedError;
+
+    crate::forward_to_call!(Self::apply);
+
+    fn to_host(&self, x: &NarrowTensor) -> Result<TensorData, ErasedError> {
+        self.read(x)
+    }
+
+    /// Runs a graph of a plan whole; any other graph by the plan that is made of it.
+    fn execute(
+        &self,
+        graph: &GraphProto,
+        inputs: Named,
+        attrs: BackendAttrs<'_>,
+    ) -> Result<Named, ErasedError> {
+        match attrs.narrowed() {
+            Some(narrowed) => self.run_graph(narrowed, graph, inputs, attrs),
+            None => crate::plan::execute(self, graph, inputs, attrs),
+        }
+    }
+
+    /// Plans operations, or whole graphs in the types that the backend has, if it takes graphs.
+    fn compile(
+        &self,
+        module: Module,
+        options: &CompileOptions,
+    ) -> Result<Box<dyn Executable<Self>>, ErasedError>
+    where
+        Self: 'static,
+    {
+        match self.kernels.runs_whole_graphs() {
+            true => Ok(crate::plan::compile_narrowed(self.holding, module, options)?),
+            false => crate::plan::compile(self, module, options),
+        }
+    }
+
+    fn runs_whole_graphs(&self) -> bool {
+        self.kernels.runs_whole_graphs()
+    }
+
+    /// Runs the graph, and answers later if the backend computes on its own: when its queue is done.
+    fn dispatch(
+        &self,
+        graph: Arc<GraphProto>,
+        inputs: Named,
+        attrs: BackendAttrs<'_>,
+        completion: CompletionHandle<Named, ErasedError>,
+    ) -> ContractResponse<Named, ErasedError> {
+        let results = self.execute(&graph, inputs, attrs);
+        let waits = self.kernels.lifecycle().is_some_and(|lifecycle| lifecycle.is_asynchronous());
+        let results = match results {
+            Ok(results) if waits => results,
+            results => return ContractResponse::Now(results),
+        };
+        let Device::Shared(kernels) = &self.kernels else { return ContractResponse::Now(Ok(results)) };
+        let (answer, completer) = completion.later();
+        let kernels = kernels.clone();
+        let wait = move || {
+            let done = kernels.lifecycle().map_or(Ok(()), |lifecycle| lifecycle.synchronize());
+            completer.complete(match done {
+                Ok(()) => Ok(results),
+                Err(error) => Err(ErasedError::Backend(error.into())),
+            });
+        };
+        // If no thread can be started, the completer is dropped with the job, and the caller is told.
+        let _gone = std::thread::Builder::new().name("bb answer".to_owned()).spawn(wait);
+        answer
+    }
+
+    fn device_info(&self) -> services::DeviceInfo {
+        self.kernels.device_info()
+    }
+
+    fn lifecycle(&self) -> Option<&dyn services::Lifecycle> {
+        self.kernels.lifecycle()
+    }
+
+    fn memory(&self) -> Option<&dyn services::Memory<NarrowTensor>> {
+        self.kernels.memory().map(|_| self as _)
+    }
+
+    fn kernels(&self) -> Option<&dyn services::Kernels<NarrowTensor>> {
+        self.kernels.user_kernels().map(|_| self as _)
+    }
+
+    /// The types of the backend below, so that bodies choose their helper types from them.
+    fn types(&self) -> DataTypes {
+        self.holding.types
+    }
+}

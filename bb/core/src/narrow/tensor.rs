@@ -1,0 +1,76 @@
+//! Tensors of every element type on a backend that lacks some.
+
+use super::Range;
+use crate::Tensor;
+use crate::ext::ErasedTensor;
+use bb_ir::{DataType, TensorData};
+use std::sync::Arc;
+
+/// A tensor of a backend that lacks element types.
+#[derive(Clone)]
+pub struct NarrowTensor(Arc<Inner>);
+
+struct Inner {
+    dtype: DataType,
+    place: Place,
+    /// A range that has all elements, if they are integers or truth values.
+    range: Option<Range>,
+}
+
+/// Where the elements are.
+#[derive(Debug, Clone)]
+pub(super) enum Place {
+    /// On the backend, in a type that it has.
+    Device(ErasedTensor),
+    /// On the host.
+    Host(TensorData),
+}
+
+impl NarrowTensor {
+    /// Makes a tensor of elements on the backend. `range` has all of them, if they are integers.
+    pub(super) fn device(dtype: DataType, x: ErasedTensor, range: Option<Range>) -> NarrowTensor {
+        // Nothing says more of truth values and of integers than that they are of their type.
+        let range = range.or_else(|| Range::of(dtype));
+        NarrowTensor(Arc::new(Inner { dtype, place: Place::Device(x), range }))
+    }
+
+    /// Makes a tensor of elements that stay on the host.
+    pub(super) fn host(x: TensorData, range: Option<Range>) -> NarrowTensor {
+        NarrowTensor(Arc::new(Inner { dtype: x.dtype(), place: Place::Host(x), range }))
+    }
+
+    pub(super) fn place(&self) -> &Place {
+        &self.0.place
+    }
+
+    pub(super) fn range(&self) -> Option<Range> {
+        self.0.range
+    }
+
+    /// Returns the tensor of the backend, if it is on the backend.
+    pub(crate) fn on_device(&self) -> Option<&ErasedTensor> {
+        match &self.0.place {
+            Place::Device(x) => Some(x),
+            Place::Host(_) => None,
+        }
+    }
+}
+
+impl Tensor for NarrowTensor {
+    fn dtype(&self) -> DataType {
+        self.0.dtype
+    }
+
+    fn shape(&self) -> &[usize] {
+        match &self.0.place {
+            Place::Device(x) => x.shape(),
+            Place::Host(x) => x.shape(),
+        }
+    }
+}
+
+impl std::fmt::Debug for NarrowTensor {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "NarrowTensor({}{:?} as {:?})", self.0.dtype, self.shape(), self.0.place)
+    }
+}

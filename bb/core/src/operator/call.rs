@@ -1,0 +1,419 @@
+//! One call of an operator, and typed access to what it brings.
+
+use super::reads::AttributeReads;
+use super::{OnnxValue, SequenceStep, TensorFunction};
+use crate::contract::check_value;
+use crate::error::NodePart;
+use crate::ext::{Extent, Ops};
+use crate::{Backend, Error};
+use bb_ir::graph::{Attribute, Attributes, Graph, Node, ValueType};
+use bb_ir::infer::ControlFlow;
+use bb_ir::{DataType, TensorData};
+use smallvec::{SmallVec, smallvec};
+
+/// The results of an operator by position; `None` where one is not made.
+pub type OpOutputs<T> = SmallVec<[Option<T>; 2]>;
+
+/// What an ONNX function returns on the backend `B`.
+pub type OpResult<B> = Result<OpOutputs<<B as Backend>::Tensor>, <B as Backend>::Error>;
+
+/// An ONNX function on the backend `B`.
+pub type Function<B> = fn(&B, &Call<'_, <B as Backend>::Tensor>) -> OpResult<B>;
+
+/// An ONNX function on host tensors.
+pub type HostFunction = fn(&Call<'_, TensorData>) -> Result<OpOutputs<TensorData>, Error>;
+
+/// An ONNX function on structures of tensors of the backend `B`.
+pub type ItemFunction<B> = fn(
+    &B,
+    &Call<'_, OnnxValue<<B as Backend>::Tensor>>,
+) -> Result<OpOutputs<OnnxValue<<B as Backend>::Tensor>>, <B as Backend>::Error>;
+
+/// The function of an operator, by what it works on.
+#[derive(Debug)]
+pub enum Body<B: Backend + ?Sized> {
+    /// Tensors of the backend.
+    Tensors(TensorFunction<B>),
+    /// Host tensors.
+    Host(HostFunction),
+    /// Structures of tensors, and what a plan does in place of the function with a sequence that it passes on.
+    Items(ItemFunction<B>, Option<SequenceStep>),
+    /// None: the plan runs the operator's subgraphs.
+    ControlFlow(ControlFlow),
+}
+
+impl<B: Backend + ?Sized> Clone for Body<B> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<B: Backend + ?Sized> Copy for Body<B> {}
+
+/// One call of an operator: the node and its operands.
+#[derive(Debug)]
+pub struct Call<'a, T> {
+    node: &'a Node,
+    inputs: &'a [Option<T>],
+    reads: Option<&'a AttributeReads>,
+    /// The graph that has the node, if it is known.
+    graph: Option<&'a Graph>,
+    /// The most bytes that a result may have.
+    value_bytes: usize,
+}
+
+impl<'a, T> Call<'a, T> {
+    /// Puts a call together; `inputs` are the operands of `node`, `None` where one is left out.
+    pub fn new(node: &'a Node, inputs: &'a [Option<T>]) -> Call<'a, T> {
+        Call { node, inputs, reads: None, graph: None, value_bytes: usize::MAX }
+    }
+
+    /// Puts a call together that notes in `reads` which attributes the function asks for.
+    pub fn noting(node: &'a Node, inputs: &'a [Option<T>], reads: &'a AttributeReads) -> Call<'a, T> {
+        Call { node, inputs, reads: Some(reads), graph: None, value_bytes: usize::MAX }
+    }
+
+    /// Returns the same call with other operands.
+    pub fn with_operands<'b>(&self, inputs: &'b [Option<T>]) -> Call<'b, T>
+    where
+        'a: 'b,
+    {
+        Call { node: self.node, inputs, reads: self.reads, graph: self.graph, value_bytes: self.value_bytes }
+    }
+
+    /// Returns the same call, of a node of this graph, which may tell the types of the results.
+    #[must_use]
+    pub fn of(self, graph: &'a Graph) -> Call<'a, T> {
+        Call { graph: Some(graph), ..self }
+    }
+
+    /// Returns the element type that the graph tells of a result; `None` where it tells none.
+    pub fn declared(&self, result: usize) -> Option<DataType> {
+        let value = self.node.outputs.get(result).copied().flatten()?;
+        match &self.graph?.values.get(value.index())?.ty {
+            ValueType::Tensor { dtype, .. } => Some(*dtype),
+            _ => None,
+        }
+    }
+
+    /// Returns the same call, of which no result may have more bytes.
+    #[must_use]
+    pub fn within(self, value_bytes: usize) -> Call<'a, T> {
+        Call { value_bytes, ..self }
+    }
+
+    /// Returns the most bytes that a result may have.
+    pub fn value_bytes(&self) -> usize {
+        self.value_bytes
+    }
+
+    /// Refuses a result that is too large, before a function on the host makes it.
+    ///
+    /// # Errors
+    ///
+    /// [`bb_ir::Error::TooLarge`].
+    pub fn bound(&self, dtype: DataType, shape: &[usize]) -> Result<(), Error> {
+        check_value(dtype, shape, self.value_bytes)
+    }
+
+    /// Returns the operand at `index`.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Operator`] if it is left out.
+    pub fn input(&self, index: usize) -> Result<&'a T, Error> {
+        self.optional(index).ok_or_else(|| {
+            self.wrong(NodePart::Operand(index), format!("is missing; {} came", self.inputs.len()))
+        })
+    }
+
+    /// Returns the operand at `index`, if it is not left out.
+    pub fn optional(&self, index: usize) -> Option<&'a T> {
+        self.inputs.get(index).and_then(Option::as_ref)
+    }
+
+    /// Returns all operands of an operator that takes any number.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Operator`] if one is left out.
+    pub fn all(&self) -> Result<SmallVec<[&'a T; 8]>, Error> {
+        (0..self.inputs.len()).map(|i| self.input(i)).collect()
+    }
+
+    /// Returns the number of operands, those left out included.
+    pub fn len(&self) -> usize {
+        self.inputs.len()
+    }
+
+    /// Tells whether there are no operands.
+    pub fn is_empty(&self) -> bool {
+        self.inputs.is_empty()
+    }
+
+    /// Tells whether the result at `index` is wanted.
+    pub fn wants(&self, index: usize) -> bool {
+        self.node.outputs.get(index).is_some_and(Option::is_some)
+    }
+
+    /// Returns the number of results that the node names, those not wanted included.
+    pub fn results(&self) -> usize {
+        self.node.outputs.len()
+    }
+
+    /// Returns the opset of the operator's domain.
+    pub fn opset(&self) -> i64 {
+        self.node.opset
+    }
+
+    /// Returns the operator, as in `ReduceSum`.
+    pub fn op_type(&self) -> &'a str {
+        &self.node.op_type
+    }
+
+    /// Returns the domain of the operator; empty for `ai.onnx`.
+    pub fn domain(&self) -> &'a str {
+        &self.node.domain
+    }
+
+    /// Lists the names of the attributes that are given. This is not yet reading them.
+    pub fn attribute_names(&self) -> impl Iterator<Item = &'a str> {
+        self.node.attributes.iter().map(|(name, _)| name)
+    }
+
+    /// Returns the attributes, of which the caller reads `name`.
+    fn reading(&self, name: &str) -> &'a Attributes {
+        if let Some(reads) = self.reads {
+            reads.note(name, None);
+        }
+        &self.node.attributes
+    }
+
+    /// Returns the attributes, of which the caller reads `name`, or takes `default` if it is left out.
+    fn reading_or(&self, name: &str, default: impl FnOnce() -> Attribute) -> &'a Attributes {
+        if let Some(reads) = self.reads {
+            reads.note(name, Some(default()));
+        }
+        &self.node.attributes
+    }
+
+    /// Tells whether the attribute is given.
+    pub fn has(&self, name: &str) -> bool {
+        self.attribute(name).is_some()
+    }
+
+    /// Makes the error that a part of the node has a `problem`. A text is the name of an attribute or operand.
+    pub fn wrong(&self, part: impl Into<NodePart>, problem: impl Into<String>) -> Error {
+        Error::Operator { op: self.node.op_type.clone(), part: part.into(), problem: problem.into() }
+    }
+
+    /// Returns an integer attribute.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Operator`] if it is left out, [`Error::Ir`] if it is of another kind.
+    pub fn int(&self, name: &str) -> Result<i64, Error> {
+        self.required(name, self.int_if_given(name)?)
+    }
+
+    /// Returns an integer attribute, if it is given.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Ir`] if it is of another kind.
+    pub fn int_if_given(&self, name: &str) -> Result<Option<i64>, Error> {
+        Ok(self.reading(name).int(name)?)
+    }
+
+    /// Returns a float attribute, if it is given.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Ir`] if it is of another kind.
+    pub fn float_if_given(&self, name: &str) -> Result<Option<f32>, Error> {
+        Ok(self.reading(name).float(name)?)
+    }
+
+    /// Returns a tensor attribute, if it is given.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Ir`] if it is of another kind.
+    pub fn tensor_attribute(&self, name: &str) -> Result<Option<&'a TensorData>, Error> {
+        Ok(self.reading(name).tensor(name)?)
+    }
+
+    /// Returns a graph attribute, if it is given.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Ir`] if it is of another kind.
+    pub fn graph(&self, name: &str) -> Result<Option<&'a Graph>, Error> {
+        Ok(self.reading(name).graph(name)?)
+    }
+
+    /// Returns a list of strings' bytes, if it is given.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Ir`] if it is of another kind.
+    pub fn texts(&self, name: &str) -> Result<Option<&'a [Vec<u8>]>, Error> {
+        Ok(self.reading(name).texts(name)?)
+    }
+
+    /// Returns an integer attribute, or `default` if it is left out.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Ir`] if it is of another kind.
+    pub fn int_or(&self, name: &str, default: i64) -> Result<i64, Error> {
+        Ok(self.reading_or(name, || Attribute::Int(default)).int(name)?.unwrap_or(default))
+    }
+
+    /// Returns an integer attribute that is 0 or not, or `default` if it is left out.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Ir`] if it is of another kind.
+    pub fn flag(&self, name: &str, default: bool) -> Result<bool, Error> {
+        let attributes = self.reading_or(name, || Attribute::Int(default.into()));
+        Ok(attributes.int(name)?.map_or(default, |v| v != 0))
+    }
+
+    /// Returns a float attribute.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Operator`] if it is left out, [`Error::Ir`] if it is of another kind.
+    pub fn float(&self, name: &str) -> Result<f64, Error> {
+        self.required(name, self.float_if_given(name)?.map(f64::from))
+    }
+
+    /// Returns a float attribute, or `default` if it is left out.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Ir`] if it is of another kind.
+    pub fn float_or(&self, name: &str, default: f64) -> Result<f64, Error> {
+        let attributes = self.reading_or(name, || Attribute::Float(default as f32));
+        Ok(attributes.float(name)?.map_or(default, f64::from))
+    }
+
+    /// Returns a list of integers, if it is given.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Ir`] if it is of another kind.
+    pub fn ints(&self, name: &str) -> Result<Option<&'a [i64]>, Error> {
+        Ok(self.reading(name).ints(name)?)
+    }
+
+    /// Returns a list of floats, if it is given.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Ir`] if it is of another kind.
+    pub fn floats(&self, name: &str) -> Result<Option<&'a [f32]>, Error> {
+        Ok(self.reading(name).floats(name)?)
+    }
+
+    /// Returns a string attribute, if it is given.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Ir`] if it is of another kind or no UTF-8.
+    pub fn text(&self, name: &str) -> Result<Option<&'a str>, Error> {
+        Ok(self.reading(name).text(name)?)
+    }
+
+    /// Returns a string attribute, or `default` if it is left out.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Ir`] if it is of another kind or no UTF-8.
+    pub fn text_or(&self, name: &str, default: &'a str) -> Result<&'a str, Error> {
+        let attributes = self.reading_or(name, || Attribute::Text(default.into()));
+        Ok(attributes.text(name)?.unwrap_or(default))
+    }
+
+    /// Returns what a text attribute stands for, or what its default does.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Ir`] if it is of another kind, [`Error::Operator`] if `of` does not know the text.
+    pub fn word<W>(
+        &self,
+        name: &'static str,
+        default: &'a str,
+        of: impl Fn(&'static str, &str) -> Result<W, bb_ir::Error>,
+    ) -> Result<W, Error> {
+        let text = self.text_or(name, default)?;
+        of(name, text).map_err(|error| match error {
+            bb_ir::Error::Word { expected, .. } => {
+                self.wrong(name, format!("is `{text}`, expected {expected}"))
+            }
+            error => error.into(),
+        })
+    }
+
+    /// Returns an element type that an integer attribute numbers, if it is given.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Ir`] if it is of another kind, [`Error::Operator`] if no type has the number.
+    pub fn dtype(&self, name: &str) -> Result<Option<bb_ir::DataType>, Error> {
+        let Some(number) = self.int_if_given(name)? else { return Ok(None) };
+        let dtype = i32::try_from(number).ok().and_then(bb_ir::DataType::from_onnx);
+        dtype.map(Some).ok_or_else(|| self.wrong(name, format!("is {number}, which numbers no element type")))
+    }
+
+    /// Returns an attribute of any kind.
+    pub fn attribute(&self, name: &str) -> Option<&'a Attribute> {
+        self.reading(name).get(name)
+    }
+
+    fn required<V>(&self, name: &str, value: Option<V>) -> Result<V, Error> {
+        value.ok_or_else(|| self.wrong(name, "is missing; the operator needs it"))
+    }
+}
+
+impl<T> Call<'_, T> {
+    /// Reads a parameter that is an attribute in old opsets and the operand at `index` in newer ones.
+    pub fn list<B: Ops<Tensor = T> + ?Sized>(
+        &self,
+        on: &B,
+        name: &str,
+        index: usize,
+    ) -> Result<Option<Vec<i64>>, B::Error>
+    where
+        T: crate::Tensor,
+    {
+        match (self.optional(index), self.ints(name)?) {
+            (Some(x), _) => on.ints(x).map(Some),
+            (None, list) => Ok(list.map(<[i64]>::to_vec)),
+        }
+    }
+}
+
+impl<T> Call<'_, T> {
+    /// Reads a parameter that is an attribute in old opsets and the operand at `index` in newer ones, as extents.
+    pub fn extents<B: Ops<Tensor = T> + ?Sized>(
+        &self,
+        on: &B,
+        name: &str,
+        index: usize,
+    ) -> Result<Option<Vec<Extent>>, B::Error>
+    where
+        T: crate::Tensor,
+    {
+        match (self.optional(index), self.ints(name)?) {
+            (Some(x), _) => on.extents_of(x).map(Some),
+            (None, list) => Ok(list.map(|list| list.iter().map(|&n| Extent::from(n)).collect())),
+        }
+    }
+}
+
+/// The only result.
+pub fn one<T>(x: T) -> OpOutputs<T> {
+    smallvec![Some(x)]
+}

@@ -1,0 +1,92 @@
+//! 16-bit floats in operators: a result is rounded once, however many steps its function takes.
+
+use super::{Call, Function, OpOutputs, OpResult};
+use crate::ext::{Ops, math};
+use crate::{Backend, DataType, Tensor};
+use smallvec::SmallVec;
+use std::fmt;
+
+/// What an operator's function does with operands of 16-bit floats.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Halves {
+    /// It moves, selects or compares elements, and computes none.
+    Moves,
+    /// It takes the operands as they are and rounds each result once by itself: it is one operation that does so, or it widens
+    /// what it computes with.
+    Once,
+    /// It is called with `f32` in place of the operands, and its results are rounded behind it.
+    Widened,
+}
+
+/// An ONNX function on tensors of a backend, and how it takes 16-bit floats.
+pub struct TensorFunction<B: Backend + ?Sized> {
+    run: Function<B>,
+    halves: Halves,
+}
+
+impl<B: Backend + ?Sized> Clone for TensorFunction<B> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<B: Backend + ?Sized> Copy for TensorFunction<B> {}
+
+impl<B: Backend + ?Sized> fmt::Debug for TensorFunction<B> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("TensorFunction").field("halves", &self.halves).finish_non_exhaustive()
+    }
+}
+
+impl<B: Backend + ?Sized> TensorFunction<B> {
+    /// Says how a function takes 16-bit floats.
+    pub const fn new(run: Function<B>, halves: Halves) -> Self {
+        TensorFunction { run, halves }
+    }
+}
+
+impl<B: Ops + ?Sized> TensorFunction<B> {
+    /// Calls the function.
+    ///
+    /// # Errors
+    ///
+    /// The function's own errors, and the backend's.
+    pub fn call(self, on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {
+        match self.narrow(on, call) {
+            Some(narrow) => self.widened(on, call, narrow),
+            None => (self.run)(on, call),
+        }
+    }
+
+    /// Returns the type of 16-bit floats that the operands have, if the function is not called with them.
+    ///
+    /// Operands of different float types have rules of their own, or are refused. The function sees them as they are.
+    fn narrow(self, on: &B, call: &Call<'_, B::Tensor>) -> Option<DataType> {
+        if self.halves != Halves::Widened {
+            return None;
+        }
+        let mut floats = (0..call.len())
+            .filter_map(|i| call.optional(i))
+            .map(Tensor::dtype)
+            .filter(|dtype| dtype.is_float());
+        let first = floats.next().filter(|&first| math::is_half(first))?;
+        (floats.all(|dtype| dtype == first) && on.types().has(DataType::F32)).then_some(first)
+    }
+
+    fn widened(self, on: &B, call: &Call<'_, B::Tensor>, narrow: DataType) -> OpResult<B> {
+        let wide = |x: &B::Tensor| {
+            if x.dtype() == narrow { math::to(on, x, DataType::F32) } else { Ok(x.clone()) }
+        };
+        let operands: SmallVec<[Option<B::Tensor>; 4]> = (0..call.len())
+            .map(|i| call.optional(i).map(wide).transpose())
+            .collect::<Result<_, B::Error>>()?;
+        let results = (self.run)(on, &call.with_operands(&operands))?;
+        let rounded = |(position, result): (usize, Option<B::Tensor>)| match result {
+            Some(y) if y.dtype() == DataType::F32 => {
+                math::narrowed(on, y, call.declared(position).unwrap_or(narrow)).map(Some)
+            }
+            other => Ok(other),
+        };
+        results.into_iter().enumerate().map(rounded).collect::<Result<OpOutputs<_>, B::Error>>()
+    }
+}

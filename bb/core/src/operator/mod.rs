@@ -1,0 +1,25 @@
+//! Operators: what a node of a graph calls, and the tables in which it is found.
+//!
+//! Plans know no operator by name. A crate with operators submits an [`OperatorTable`] to `inventory`, as backends are registered,
+//! and [`find`] looks into all tables that are linked, and then among the operations of vendors. What an operator is made of is a
+//! [`Body`]: a function on tensors of any backend, which lowering runs on the [`Tracer`](crate::trace::Tracer), on host tensors
+//! or on structures, or control flow, which the plan runs.
+
+mod call;
+mod halves;
+mod missing;
+mod reads;
+mod sequence;
+mod table;
+mod vendor;
+
+pub use crate::contract::OnnxValue;
+pub use call::{Body, Call, Function, HostFunction, ItemFunction, OpOutputs, OpResult, one};
+pub use halves::{Halves, TensorFunction};
+pub use missing::{advice, missing};
+pub use reads::AttributeReads;
+pub use sequence::{SequenceStep, join, part, position};
+pub use table::{
+    Class, FoundOperator, OPERATORS, Operator, OperatorTable, added_attributes, find, operators, prepare,
+};
+pub use vendor::{find as find_vendor, function as vendor_function};

@@ -1,0 +1,161 @@
+//! Sequences: what plans and the operators' functions do alike.
+
+use super::{Call, OnnxValue};
+use crate::error::NodePart;
+use crate::{Backend, Error, RunOptions, Tensor};
+use bb_ir::memory;
+
+/// What an operator does with a sequence that a plan passes on as it is, instead of taking it apart.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum SequenceStep {
+    /// Returns what it is given.
+    Same,
+    /// Tells that there is one.
+    HasElement,
+    /// Counts the items.
+    Length,
+    /// Returns the item at a position.
+    At,
+    /// Puts an item in.
+    Insert,
+    /// Takes an item out.
+    Erase,
+    /// Joins the items.
+    Concat,
+    /// Takes a tensor apart.
+    Split,
+}
+
+type ItemCall<'a, B> = Call<'a, OnnxValue<<B as Backend>::Tensor>>;
+
+impl<T> Call<'_, OnnxValue<T>> {
+    /// Returns the operand at `index`, which must be a tensor.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Operator`] if it is left out or something else.
+    pub fn tensor(&self, index: usize) -> Result<&T, Error> {
+        let item = self.input(index)?;
+        item.tensor().ok_or_else(|| self.wrong_kind(index, item, "a tensor"))
+    }
+
+    /// Returns the items of the operand at `index`, which must be a sequence.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Operator`] if it is left out or something else.
+    pub fn sequence(&self, index: usize) -> Result<&[OnnxValue<T>], Error> {
+        match self.input(index)? {
+            OnnxValue::Sequence(items) => Ok(items),
+            other => Err(self.wrong_kind(index, other, "a sequence")),
+        }
+    }
+
+    fn wrong_kind(&self, index: usize, item: &OnnxValue<T>, expected: &str) -> Error {
+        self.wrong(NodePart::Operand(index), format!("is {}, expected {expected}", item.kind()))
+    }
+}
+
+/// Finds the position that an operand says, which has been read.
+///
+/// # Errors
+///
+/// [`Error::Operator`] if it is not one number, or the number is not a position.
+pub fn position(op: &str, read: &[i64], positions: usize) -> Result<usize, Error> {
+    let wrong =
+        |problem| Error::Operator { op: op.to_owned(), part: NodePart::other("the position"), problem };
+    let &[given] = read else {
+        return Err(wrong(format!("has {} elements, expected 1", read.len())));
+    };
+    let from_start = if given < 0 { given.checked_add(positions as i64) } else { Some(given) };
+    let found = from_start.and_then(|p| usize::try_from(p).ok()).filter(|p| *p < positions);
+    found.ok_or_else(|| wrong(format!("is {given}, expected one of {positions}")))
+}
+
+/// How many items are looked at before the run is asked whether it must end.
+const STRETCH: usize = 1 << 10;
+
+/// Joins the items of a sequence as the node of a call says.
+///
+/// # Errors
+///
+/// [`Error::Operator`] if an item is no tensor or there is none; the run's end; the backend's own.
+pub fn join<B: Backend + ?Sized>(
+    on: &B,
+    call: &ItemCall<'_, B>,
+    items: &[OnnxValue<B::Tensor>],
+) -> Result<B::Tensor, B::Error> {
+    let axis = call.int("axis")?;
+    let stack = call.flag("new_axis", false)?;
+    let mut parts = memory::room("ConcatFromSequence", items.len()).map_err(Error::from)?;
+    for (at, item) in items.iter().enumerate() {
+        if at % STRETCH == 0 {
+            RunOptions::check_current()?;
+        }
+        let x = item
+            .tensor()
+            .ok_or_else(|| call.wrong(NodePart::other("the sequence"), "holds what is no tensor"))?;
+        parts.push(if stack { on.unsqueeze(x, &[axis])? } else { x.clone() });
+    }
+    if parts.is_empty() {
+        return Err(call
+            .wrong(NodePart::other("the sequence"), "is empty, expected a tensor at least")
+            .into());
+    }
+    let parts: Vec<&B::Tensor> = parts.iter().collect();
+    on.concat(&parts, axis)
+}
+
+/// The most parts of a tensor: each takes memory of its own, though it may have no elements.
+const MOST_PARTS: usize = 1 << 20;
+
+/// Takes the first operand of a call apart, as its node says.
+///
+/// # Errors
+///
+/// [`Error::Operator`] if an attribute or operand is not valid; the run's end; the backend's own.
+pub fn part<B: Backend + ?Sized>(on: &B, call: &ItemCall<'_, B>) -> Result<OnnxValue<B::Tensor>, B::Error> {
+    let x = call.tensor(0)?;
+    let (axis, keepdims) = (call.int_or("axis", 0)?, call.flag("keepdims", true)?);
+    let at = if axis < 0 { axis + x.rank() as i64 } else { axis };
+    let extent = usize::try_from(at).ok().and_then(|at| x.shape().get(at).copied()).ok_or_else(|| {
+        call.wrong("axis", format!("is {axis}, and the operand has {} dimensions", x.rank()))
+    })?;
+    let few = |count: usize| match count {
+        0..=MOST_PARTS => Ok(count),
+        _ => Err(call.wrong("split", format!("makes {count} parts, more than {MOST_PARTS}"))),
+    };
+    let sizes: Vec<usize> = match call.optional(1) {
+        None => vec![1; few(extent)?],
+        Some(OnnxValue::Tensor(split)) => {
+            let given = crate::ext::integers(&on.to_host(split)?).map_err(Error::from)?;
+            let wrong = || call.wrong("split", format!("is {given:?} for an extent of {extent}"));
+            let sizes: Option<Vec<usize>> = given.iter().map(|&n| usize::try_from(n).ok()).collect();
+            match (sizes.ok_or_else(wrong)?.as_slice(), split.rank()) {
+                (&[0], 0) => return Err(wrong().into()),
+                (&[size], 0) => {
+                    let whole = std::iter::repeat_n(size, few(extent / size)?);
+                    whole.chain((extent % size != 0).then_some(extent % size)).collect()
+                }
+                (sizes, _) => {
+                    few(sizes.len())?;
+                    sizes.to_vec()
+                }
+            }
+        }
+        Some(_) => return Err(call.wrong("split", "is no tensor").into()),
+    };
+    if sizes.is_empty() {
+        return Ok(OnnxValue::Sequence(Vec::new()));
+    }
+    // A dimension of extent 1 goes only where no extents are given.
+    let squeezed = call.optional(1).is_none() && !keepdims;
+    let mut items = memory::room("SplitToSequence", sizes.len()).map_err(Error::from)?;
+    for (index, part) in on.split(x, at, &sizes)?.into_iter().enumerate() {
+        if index % STRETCH == 0 {
+            RunOptions::check_current()?;
+        }
+        items.push(OnnxValue::Tensor(if squeezed { on.squeeze(&part, &[at])? } else { part }));
+    }
+    Ok(OnnxValue::Sequence(items))
+}

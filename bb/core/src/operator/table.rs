@@ -1,0 +1,104 @@
+//! Tables of operators, and finding an operator in those that are linked.
+
+use super::{Body, Halves, TensorFunction, vendor};
+use crate::trace::Tracer;
+use bb_ir::graph::Graph;
+use bb_ir::infer::{Operators, Rule};
+
+/// What an operator's function is made of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Class {
+    /// Primitives and extension methods.
+    Primitives,
+    /// The host: what it does depends on data, or on what is no number.
+    Host,
+    /// The host, unless a backend overrides the extension method it calls.
+    HostByDefault,
+    /// Nothing that computes: sequences, optionals and maps are taken apart when a plan is made.
+    Items,
+    /// Subgraphs, which the plan runs.
+    ControlFlow,
+}
+
+/// One version of an operator that a function serves.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Operator {
+    /// The domain; empty for `ai.onnx`.
+    pub domain: &'static str,
+    /// The operator, as in `ReduceSum`.
+    pub name: &'static str,
+    /// The opset that brought this version; it holds until the next version's.
+    pub since: i64,
+    /// What the function is made of.
+    pub class: Class,
+    /// What the function does with 16-bit floats.
+    pub halves: Halves,
+    /// Attributes that the function need not read, each with the reason.
+    pub ignores: &'static [(&'static str, &'static str)],
+}
+
+/// An operator of a table, for planning.
+#[derive(Debug, Clone, Copy)]
+pub struct FoundOperator {
+    /// The version that serves the opset.
+    pub operator: &'static Operator,
+    /// What tells the types of the results, if anything does.
+    pub rule: Option<Rule>,
+    /// The function, on the tracer.
+    pub body: Body<Tracer>,
+}
+
+/// A crate's operators.
+///
+/// A crate registers its table with `inventory::submit!`. Tables may not share an operator: the one that is linked first would
+/// answer.
+#[derive(Debug)]
+pub struct OperatorTable {
+    /// Finds the version that serves a domain's operator for a model that imports the opset.
+    pub find: fn(domain: &str, name: &str, opset: i64) -> Option<FoundOperator>,
+    /// Lists every version that has a function, by domain, name and version.
+    pub operators: fn() -> &'static [&'static Operator],
+    /// Adds attributes to nodes of a checked graph, which their functions read and models do not have.
+    pub prepare: fn(&mut Graph),
+    /// The names of these attributes.
+    pub added_attributes: &'static [&'static str],
+}
+
+inventory::collect!(OperatorTable);
+
+fn tables() -> impl Iterator<Item = &'static OperatorTable> {
+    inventory::iter::<OperatorTable>.into_iter()
+}
+
+/// Finds the operator of a domain for a model that imports `opset`, in the tables that are linked and among the operations of
+/// vendors. `ai.onnx` is another name of the empty domain.
+pub fn find(domain: &str, name: &str, opset: i64) -> Option<FoundOperator> {
+    if let Some(found) = tables().find_map(|table| (table.find)(domain, name, opset)) {
+        return Some(found);
+    }
+    let (operator, _) = vendor::find(domain, name, opset)?;
+    let function = TensorFunction::new(vendor::function::<Tracer>, operator.halves);
+    Some(FoundOperator { operator, rule: None, body: Body::Tensors(function) })
+}
+
+/// Lists the versions of operators that have functions, those of each table by domain, name and version.
+pub fn operators() -> impl Iterator<Item = &'static Operator> {
+    tables().flat_map(|table| (table.operators)().iter().copied())
+}
+
+/// Adds the attributes to the nodes of a checked graph that the operators' functions read and models do not have.
+pub fn prepare(graph: &mut Graph) {
+    for table in tables() {
+        (table.prepare)(graph);
+    }
+}
+
+/// Lists the names of the attributes that [`prepare`] adds.
+pub fn added_attributes() -> impl Iterator<Item = &'static str> {
+    tables().flat_map(|table| table.added_attributes.iter().copied())
+}
+
+/// What checking and inference are told of operators; part of [`CheckOptions`](bb_ir::check::CheckOptions).
+pub const OPERATORS: Operators = Operators::new(|domain, name, opset| {
+    tables().find_map(|table| (table.find)(domain, name, opset)).and_then(|found| found.rule)
+});

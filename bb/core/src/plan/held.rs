@@ -1,0 +1,277 @@
+//! Values between segments: those that plans take apart, and sequences that plans pass on as they are.
+//!
+//! A plan is made for values of one structure. If it took every sequence apart, each length would need a plan of its own, as long
+//! as the sequence: a loop that appends would make as many plans as it has iterations. So plans pass on the sequences of loops
+//! and long ones, and the nodes that look into these run between segments. There a sequence is a list that is changed in place
+//! where nothing else holds it.
+
+use crate::error::NodePart;
+use crate::operator::{Call, OnnxValue, SequenceStep, join, part, position};
+use crate::plan::run_state::taken;
+use crate::{Backend, Error, Tensor};
+use bb_ir::graph::Node;
+use bb_ir::{TensorData, memory};
+use std::sync::Arc;
+
+/// The most items of a sequence that a plan takes apart, outside of loops.
+const FEW: usize = 64;
+
+/// The most items of a sequence that a plan makes.
+pub(super) const MANY: usize = 1 << 10;
+
+/// What a value is built of.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Form {
+    /// What a plan takes apart.
+    Parts(OnnxValue<()>),
+    /// A sequence that a plan passes on as it is.
+    Held,
+}
+
+/// A value between segments.
+#[derive(Debug, Clone)]
+pub enum Item<T> {
+    /// What plans take apart.
+    Parts(OnnxValue<T>),
+    /// A sequence that plans pass on.
+    Held(Held<T>),
+}
+
+/// A sequence that plans pass on. Clones share the items until one of them is changed.
+#[derive(Debug)]
+pub struct Held<T> {
+    items: Arc<Vec<OnnxValue<T>>>,
+    /// What the items take.
+    bytes: usize,
+}
+
+impl<T> Clone for Held<T> {
+    fn clone(&self) -> Held<T> {
+        Held { items: self.items.clone(), bytes: self.bytes }
+    }
+}
+
+impl<T: Tensor> Held<T> {
+    fn new(items: Vec<OnnxValue<T>>) -> Held<T> {
+        let bytes = items.iter().fold(0, |sum: usize, item| sum.saturating_add(bytes_of(item)));
+        Held { items: Arc::new(items), bytes }
+    }
+
+    pub(super) fn items(&self) -> &[OnnxValue<T>] {
+        &self.items
+    }
+
+    /// Returns what the items take.
+    pub(super) fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    /// Returns the items to change them: these, or copies if something else holds these.
+    fn own(&mut self, op: &'static str) -> Result<&mut Vec<OnnxValue<T>>, Error> {
+        if Arc::get_mut(&mut self.items).is_none() {
+            self.items = Arc::new(memory::copied(op, &self.items)?);
+        }
+        Arc::get_mut(&mut self.items).ok_or_else(|| Error::excluded("items that nothing else holds"))
+    }
+
+    fn insert(&mut self, position: usize, item: OnnxValue<T>) -> Result<(), Error> {
+        const OP: &str = "SequenceInsert";
+        let bytes = bytes_of(&item);
+        let items = self.own(OP)?;
+        // The last one moves to its place.
+        memory::push(OP, items, item)?;
+        if let Some(behind) = items.get_mut(position..) {
+            behind.rotate_right(1);
+        }
+        self.bytes = self.bytes.saturating_add(bytes);
+        Ok(())
+    }
+
+    fn remove(&mut self, position: usize) -> Result<(), Error> {
+        let items = self.own("SequenceErase")?;
+        let bytes = bytes_of(&items.remove(position));
+        self.bytes = self.bytes.saturating_sub(bytes);
+        Ok(())
+    }
+}
+
+fn bytes_of<T: Tensor>(value: &OnnxValue<T>) -> usize {
+    let mut bytes = size_of::<OnnxValue<T>>();
+    value.visit(&mut |x: &T| bytes = bytes.saturating_add(taken(x)));
+    bytes
+}
+
+impl<T: Tensor> Item<T> {
+    /// Returns the same, to be passed on as it is if it is a sequence.
+    pub(super) fn held(self) -> Item<T> {
+        match self {
+            Item::Parts(OnnxValue::Sequence(items)) => Item::Held(Held::new(items)),
+            other => other,
+        }
+    }
+
+    /// Returns the same, to be passed on as it is if it is a long sequence.
+    pub(super) fn held_if_long(self) -> Item<T> {
+        match self {
+            Item::Parts(OnnxValue::Sequence(items)) if items.len() > FEW => Item::Held(Held::new(items)),
+            other => other,
+        }
+    }
+
+    /// Returns the value as others know it.
+    pub fn value(self) -> OnnxValue<T> {
+        match self {
+            Item::Parts(value) => value,
+            Item::Held(held) => {
+                OnnxValue::Sequence(Arc::try_unwrap(held.items).unwrap_or_else(|items| items.to_vec()))
+            }
+        }
+    }
+
+    /// Returns the tensor; `None` if the value is none.
+    pub(super) fn tensor(&self) -> Option<&T> {
+        match self {
+            Item::Parts(value) => value.tensor(),
+            Item::Held(_) => None,
+        }
+    }
+
+    /// Returns the items, if it is a sequence.
+    pub(super) fn items(&self) -> Option<&[OnnxValue<T>]> {
+        match self {
+            Item::Parts(OnnxValue::Sequence(items)) => Some(items),
+            Item::Parts(_) => None,
+            Item::Held(held) => Some(held.items()),
+        }
+    }
+
+    /// Returns what the value takes.
+    pub(super) fn bytes(&self) -> usize {
+        match self {
+            Item::Parts(value) => {
+                let mut bytes = 0usize;
+                value.visit(&mut |x: &T| bytes = bytes.saturating_add(taken(x)));
+                bytes
+            }
+            Item::Held(held) => held.bytes(),
+        }
+    }
+
+    /// Returns the kind as text for messages.
+    fn kind(&self) -> &'static str {
+        match self {
+            Item::Parts(value) => value.kind(),
+            Item::Held(_) => "a sequence",
+        }
+    }
+}
+
+impl SequenceStep {
+    /// Runs a node between segments.
+    ///
+    /// # Errors
+    ///
+    /// As the operators' functions; the backend's own.
+    pub(super) fn run<B: Backend + ?Sized>(
+        self,
+        on: &B,
+        node: &Node,
+        operands: Vec<Option<Item<B::Tensor>>>,
+    ) -> Result<Item<B::Tensor>, B::Error> {
+        let mut operands = Operands { node, operands };
+        let tensor = |data: Result<TensorData, bb_ir::Error>| -> Result<Item<B::Tensor>, B::Error> {
+            Ok(Item::Parts(OnnxValue::Tensor(on.constant(&data.map_err(Error::from)?)?)))
+        };
+        Ok(match self {
+            SequenceStep::Same => operands.take(0)?,
+            SequenceStep::HasElement => tensor(TensorData::bools(&[], &[true]))?,
+            SequenceStep::Length => {
+                tensor(Ok(TensorData::scalar(operands.sequence(0)?.items().len() as i64)))?
+            }
+            SequenceStep::At => {
+                let sequence = operands.sequence(0)?;
+                let items = sequence.items();
+                let at = position(&node.op_type, &operands.ints(on, 1)?, items.len())?;
+                let found = items.get(at).cloned();
+                Item::Parts(found.ok_or_else(|| Error::excluded("an item at a position that exists"))?)
+            }
+            SequenceStep::Insert => {
+                let mut sequence = operands.sequence(0)?;
+                let count = sequence.items().len();
+                let at = match operands.has(2) {
+                    true => match operands.ints(on, 2)?.as_slice() {
+                        // The end is one more position, which counting from the end does not reach.
+                        [end] if *end == count as i64 => count,
+                        read => position(&node.op_type, read, count)?,
+                    },
+                    false => count,
+                };
+                sequence.insert(at, operands.take(1)?.value())?;
+                Item::Held(sequence)
+            }
+            SequenceStep::Erase => {
+                let mut sequence = operands.sequence(0)?;
+                let count = sequence.items().len();
+                let at = match operands.has(1) {
+                    true => position(&node.op_type, &operands.ints(on, 1)?, count)?,
+                    false => {
+                        let empty = || operands.wrong(NodePart::other("the sequence"), "is empty");
+                        count.checked_sub(1).ok_or_else(empty)?
+                    }
+                };
+                sequence.remove(at)?;
+                Item::Held(sequence)
+            }
+            SequenceStep::Concat => {
+                let sequence = operands.sequence(0)?;
+                let call = Call::<OnnxValue<B::Tensor>>::new(node, &[]);
+                Item::Parts(OnnxValue::Tensor(join(on, &call, sequence.items())?))
+            }
+            SequenceStep::Split => {
+                let values: Vec<_> = operands.operands.into_iter().map(|x| x.map(Item::value)).collect();
+                Item::Parts(part(on, &Call::new(node, &values))?).held()
+            }
+        })
+    }
+}
+
+/// The operands of a node between segments.
+struct Operands<'a, T> {
+    node: &'a Node,
+    operands: Vec<Option<Item<T>>>,
+}
+
+impl<T: Tensor> Operands<'_, T> {
+    fn wrong(&self, part: impl Into<NodePart>, problem: impl Into<String>) -> Error {
+        Error::Operator { op: self.node.op_type.clone(), part: part.into(), problem: problem.into() }
+    }
+
+    fn has(&self, index: usize) -> bool {
+        self.operands.get(index).is_some_and(Option::is_some)
+    }
+
+    /// Takes an operand.
+    fn take(&mut self, index: usize) -> Result<Item<T>, Error> {
+        let taken = self.operands.get_mut(index).and_then(Option::take);
+        taken.ok_or_else(|| self.wrong(NodePart::Operand(index), "is missing"))
+    }
+
+    /// Takes an operand that must be a sequence.
+    fn sequence(&mut self, index: usize) -> Result<Held<T>, Error> {
+        match self.take(index)?.held() {
+            Item::Held(held) => Ok(held),
+            other => {
+                let problem = format!("is {}, expected a sequence", other.kind());
+                Err(self.wrong(NodePart::Operand(index), problem))
+            }
+        }
+    }
+
+    /// Reads an operand that must be integers.
+    fn ints<B: Backend<Tensor = T> + ?Sized>(&self, on: &B, index: usize) -> Result<Vec<i64>, B::Error> {
+        let x = self.operands.get(index).and_then(Option::as_ref).and_then(Item::tensor);
+        let wrong = || self.wrong(NodePart::Operand(index), "is no tensor, expected one");
+        let host = on.to_host(x.ok_or_else(wrong)?)?;
+        Ok(crate::ext::integers(&host).map_err(Error::from)?)
+    }
+}

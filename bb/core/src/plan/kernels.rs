@@ -1,0 +1,174 @@
+//! Kernels that a backend prepared for steps of plans.
+//!
+//! Like constants, they are shared by the plans of a program, which hold them, while the pool only knows which there are. A
+//! kernel serves every step that calls the same with the same constants and agrees in what its preparation asked.
+
+use super::constants::{Constants, SourceId};
+use super::target::{MadeKernel, Target};
+use crate::contract::AskedOperand;
+use crate::ext::{ErasedError, ErasedTensor};
+use crate::trace::{Operation, Table, TableIndex, indices};
+use crate::{DataType, Error, PrepareStep, Tensor};
+use bb_ir::Shape;
+use bb_ir::op::Param;
+use smallvec::SmallVec;
+use std::any::Any;
+use std::collections::HashMap;
+use std::sync::{Arc, Weak};
+
+indices! {
+    /// A kernel of a plan.
+    pub(crate) PlanKernel = "kernel of the plan";
+}
+
+/// A kernel that plans hold.
+pub(crate) struct HeldKernel {
+    /// The kernel as its [`Target`] knows it.
+    pub(crate) kernel: Box<dyn Any + Send + Sync>,
+    /// The bytes that it takes, the constants that it reads left out.
+    pub(crate) bytes: usize,
+    /// Of each operand, whether runs give it to the kernel if it is a constant.
+    reads: SmallVec<[bool; 4]>,
+    /// The element types and extents of the constants.
+    constants: SmallVec<[Option<(DataType, Shape)>; 4]>,
+}
+
+impl HeldKernel {
+    fn new(made: MadeKernel, step: &PrepareStep<'_, ErasedTensor>) -> HeldKernel {
+        let constant = |operand| {
+            let x: &ErasedTensor = step.constant(operand)?;
+            Some((x.dtype(), Shape::from_slice(x.shape())))
+        };
+        let constants = (0..step.operands().len()).map(constant).collect();
+        HeldKernel { kernel: made.kernel, bytes: made.bytes, reads: made.reads, constants }
+    }
+
+    /// Returns the element type and the extents of a constant operand.
+    pub(crate) fn constant(&self, operand: usize) -> Option<(DataType, &[usize])> {
+        self.constants.get(operand)?.as_ref().map(|(dtype, shape)| (*dtype, shape.as_slice()))
+    }
+
+    /// Tells whether runs give a constant operand to the kernel.
+    #[inline]
+    pub(crate) fn reads(&self, operand: usize) -> bool {
+        self.reads.get(operand) == Some(&true)
+    }
+}
+
+/// The kernels of a plan.
+#[derive(Default)]
+pub(crate) struct Kernels {
+    /// Of each instruction, its kernel; empty if no instruction has one.
+    of: Vec<Option<PlanKernel>>,
+    held: Table<PlanKernel, Arc<HeldKernel>>,
+}
+
+impl Kernels {
+    /// Returns the number of an instruction's kernel.
+    #[inline]
+    pub(crate) fn number(&self, instruction: usize) -> Option<PlanKernel> {
+        self.of.get(instruction).copied().flatten()
+    }
+
+    /// Returns the kernel with a number.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Internal`] if it is not there.
+    #[inline]
+    pub(crate) fn get(&self, kernel: PlanKernel) -> Result<&HeldKernel, Error> {
+        Ok(self.held.get(kernel)?)
+    }
+
+    /// Returns the kernel of an instruction.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Internal`] if it is not there.
+    pub(crate) fn of(&self, instruction: usize) -> Result<Option<&HeldKernel>, Error> {
+        self.number(instruction).map(|kernel| self.get(kernel)).transpose()
+    }
+
+    /// Adds the kernel of an instruction. Instructions that run the same kernel share it.
+    pub(super) fn add(&mut self, instruction: usize, kernel: Arc<HeldKernel>) {
+        let known = self.held.entries().position(|held| Arc::ptr_eq(held, &kernel));
+        let index = known.map_or_else(|| self.held.push(kernel), PlanKernel::at);
+        if self.of.len() <= instruction {
+            self.of.resize(instruction + 1, None);
+        }
+        if let Some(place) = self.of.get_mut(instruction) {
+            *place = Some(index);
+        }
+    }
+
+    /// Iterates over the kernels, each once.
+    pub(super) fn entries(&self) -> impl Iterator<Item = &Arc<HeldKernel>> {
+        self.held.entries()
+    }
+}
+
+/// What a plan needs of a backend to run: its constants there, and its kernels.
+pub(crate) struct Material {
+    pub(crate) constants: Constants,
+    pub(crate) kernels: Kernels,
+}
+
+/// An operation and the sources of its operands, `None` where one differs between runs.
+pub(super) type KernelKey = (Operation, SmallVec<[Option<SourceId>; 4]>);
+
+/// A kernel, as far as a plan holds it, and which steps of its key it serves.
+struct Pooled {
+    params: Box<[Param<'static>]>,
+    asked: SmallVec<[Option<AskedOperand>; 4]>,
+    kernel: Weak<HeldKernel>,
+}
+
+/// The kernels of a program.
+#[derive(Default)]
+pub(super) struct KernelPool(HashMap<KernelKey, Vec<Pooled>>);
+
+impl KernelPool {
+    pub(super) fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    /// Finds a kernel that serves a step. The step need not have its constants: those of the key stand for them.
+    pub(super) fn find(
+        &self,
+        key: &KernelKey,
+        step: &PrepareStep<'_, ErasedTensor>,
+    ) -> Option<Arc<HeldKernel>> {
+        let serves = |pooled: &&Pooled| *pooled.params == *step.params() && step.agrees(&pooled.asked);
+        let mut pooled = self.0.get(key)?.iter().filter(serves);
+        pooled.find_map(|pooled| pooled.kernel.upgrade())
+    }
+
+    /// Asks the backend for a kernel, and keeps it for as long as a plan holds it.
+    ///
+    /// # Errors
+    ///
+    /// The backend's own.
+    pub(super) fn prepare(
+        &mut self,
+        target: &dyn Target,
+        key: KernelKey,
+        step: &PrepareStep<'_, ErasedTensor>,
+    ) -> Result<Option<Arc<HeldKernel>>, ErasedError> {
+        let Some(mut made) = target.prepare(step)? else { return Ok(None) };
+        let asked = std::mem::take(&mut made.asked);
+        let held = Arc::new(HeldKernel::new(made, step));
+        let of_key = self.0.entry(key).or_default();
+        of_key.retain(|pooled| pooled.kernel.strong_count() > 0);
+        of_key.push(Pooled { params: step.params().into(), asked, kernel: Arc::downgrade(&held) });
+        Ok(Some(held))
+    }
+
+    /// Forgets the kernels that no plan holds, and returns the sources of those that one holds.
+    pub(super) fn forget(&mut self) -> impl Iterator<Item = SourceId> {
+        self.0.retain(|_, of_key| {
+            of_key.retain(|pooled| pooled.kernel.strong_count() > 0);
+            !of_key.is_empty()
+        });
+        self.0.keys().flat_map(|(_, operands)| operands.iter().flatten().copied())
+    }
+}

@@ -1,0 +1,209 @@
+//! The list of instructions that a plan is: numbered slots, decoded parameters, last uses.
+//!
+//! Made from a trace by [`Plan::new`]; nothing rewrites it afterwards. Steps whose results are not read are
+//! left out.
+
+use super::params::RuntimeParams;
+use crate::Error;
+use crate::ext::HostKernel;
+use crate::trace::{
+    InputIndex, LastRead, Liveness, Operation, Step, StepId, StepOrigins, Table, TableIndex, Trace,
+    TraceValue, ValueSource, held, indices,
+};
+use bb_ir::op::{OpSpec, Param, Primitive};
+use smallvec::SmallVec;
+
+indices! {
+    /// A slot of a plan.
+    pub(crate) SlotId = "slot of the plan";
+    /// A constant of a plan.
+    pub(crate) PlanConstant = "constant of the plan";
+}
+
+/// Where an instruction finds an operand.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Operand {
+    /// A slot that an earlier instruction filled.
+    Slot(SlotId),
+    /// An input of the plan.
+    Input(InputIndex),
+    /// A constant of the plan.
+    Constant(PlanConstant),
+    /// Left out.
+    Absent,
+}
+
+/// What an instruction calls.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Callee {
+    /// A primitive.
+    Primitive(Primitive),
+    /// An operation of an extension family.
+    Extension(&'static OpSpec),
+    /// A computation on host tensors.
+    Host(&'static HostKernel),
+}
+
+/// One instruction.
+#[derive(Debug)]
+pub(crate) struct Instruction {
+    pub(crate) callee: Callee,
+    pub(crate) operation: Operation,
+    pub(crate) params: Box<[Param<'static>]>,
+    /// Those of the parameters that are expressions of the inputs' extents.
+    pub(crate) symbolic: Option<Box<RuntimeParams>>,
+    pub(crate) inputs: SmallVec<[Operand; 3]>,
+    /// The slots of the results; `None` for a result that is not read.
+    pub(crate) outputs: SmallVec<[Option<SlotId>; 1]>,
+    /// The slots that hold nothing of use once the operands have been read.
+    pub(crate) frees: SmallVec<[SlotId; 2]>,
+    /// The nodes that this comes from.
+    pub(crate) origins: StepOrigins,
+    /// The step of the trace that this was made of.
+    pub(crate) step: StepId,
+}
+
+impl Instruction {
+    /// Tells whether this is the last instruction that reads an operand, which is the only one of its operands in that slot.
+    #[inline]
+    pub(crate) fn is_last_use(&self, operand: Operand) -> bool {
+        matches!(operand, Operand::Slot(slot) if self.frees.contains(&slot))
+            && self.inputs.iter().filter(|other| **other == operand).count() == 1
+    }
+}
+
+/// A plan: instructions over slots.
+#[derive(Debug)]
+pub(crate) struct Plan {
+    pub(crate) instructions: Vec<Instruction>,
+    pub(crate) slots: usize,
+    pub(crate) outputs: Vec<Operand>,
+    /// The values of the trace that the constants are.
+    pub(crate) constants: Table<PlanConstant, TraceValue>,
+    /// The bytes of all results together, if they are the same in all runs.
+    pub(crate) bytes: Option<usize>,
+}
+
+impl Plan {
+    /// Assigns slots and last uses to the steps that run in each run. `fixed` says whether the extents of inputs are the same
+    /// in all runs.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Internal`] if the trace refers to what does not exist.
+    pub(crate) fn new(trace: &Trace, fixed: bool) -> Result<Plan, Error> {
+        let liveness = Liveness::of_runs(trace)?;
+        let mut places = Places::new(trace)?;
+        let mut instructions = Vec::with_capacity(trace.steps.len());
+        let mut bytes = fixed.then_some(0usize);
+        for (at, step) in trace.steps.iter() {
+            if !liveness.is_live(at)? {
+                continue;
+            }
+            let mut inputs: SmallVec<[Operand; 3]> = SmallVec::new();
+            for input in &step.inputs {
+                inputs.push(match input {
+                    Some(value) => places.operand(trace, *value)?,
+                    None => Operand::Absent,
+                });
+            }
+            let mut frees: SmallVec<[SlotId; 2]> = SmallVec::new();
+            for (value, operand) in step.inputs.iter().zip(&inputs) {
+                if let (Some(value), Operand::Slot(slot)) = (value, operand)
+                    && liveness.last(*value)? == LastRead::At(at)
+                    && !frees.contains(slot)
+                {
+                    frees.push(*slot);
+                }
+            }
+            places.free.extend(frees.iter().rev());
+            let mut outputs: SmallVec<[Option<SlotId>; 1]> = SmallVec::new();
+            for value in &step.outputs {
+                let read = liveness.is_read(*value)?;
+                outputs.push(if read { Some(places.fill(*value)?) } else { None });
+                let made = trace.values.get(*value)?.bytes();
+                bytes = bytes.and_then(|all| all.checked_add(made));
+            }
+            instructions.push(Instruction {
+                callee: callee(step),
+                operation: step.operation,
+                params: step.params.clone(),
+                symbolic: match &step.symbolic {
+                    Some(params) => Some(Box::new(RuntimeParams::new(params, &trace.symbols)?)),
+                    None => None,
+                },
+                inputs,
+                outputs,
+                frees,
+                origins: step.origins.clone(),
+                step: at,
+            });
+        }
+        let mut outputs = Vec::with_capacity(trace.outputs.len());
+        for value in &trace.outputs {
+            outputs.push(places.operand(trace, *value)?);
+        }
+        let Places { slots, constants, .. } = places;
+        Ok(Plan { instructions, slots, outputs, constants, bytes })
+    }
+}
+
+/// Where the values of a plan under construction are.
+struct Places {
+    slot_of: Table<TraceValue, Option<SlotId>>,
+    /// The slots that can be used again.
+    free: Vec<SlotId>,
+    /// How many slots there are.
+    slots: usize,
+    /// The values that are known before a run.
+    is_constant: Table<TraceValue, bool>,
+    constant_of: Table<TraceValue, Option<PlanConstant>>,
+    constants: Table<PlanConstant, TraceValue>,
+}
+
+impl Places {
+    fn new(trace: &Trace) -> Result<Places, Error> {
+        let values = trace.values.len();
+        Ok(Places {
+            slot_of: Table::with(values, || None),
+            free: Vec::new(),
+            slots: 0,
+            is_constant: trace.constant_values()?,
+            constant_of: Table::with(values, || None),
+            constants: Table::default(),
+        })
+    }
+
+    /// Gives a value a slot.
+    fn fill(&mut self, value: TraceValue) -> Result<SlotId, Error> {
+        let slot = self.free.pop().unwrap_or_else(|| {
+            self.slots += 1;
+            SlotId::at(self.slots - 1)
+        });
+        self.slot_of.set(value, Some(slot))?;
+        Ok(slot)
+    }
+
+    /// Finds where a value is.
+    fn operand(&mut self, trace: &Trace, value: TraceValue) -> Result<Operand, Error> {
+        if *self.is_constant.get(value)? {
+            let known = *self.constant_of.get(value)?;
+            let constant = known.unwrap_or_else(|| self.constants.push(value));
+            self.constant_of.set(value, Some(constant))?;
+            return Ok(Operand::Constant(constant));
+        }
+        match trace.values.get(value)?.source {
+            ValueSource::Input(index) => Ok(Operand::Input(index)),
+            _ => Ok(Operand::Slot(held(*self.slot_of.get(value)?, value)?)),
+        }
+    }
+}
+
+/// Decodes what a step calls.
+pub(crate) fn callee(step: &Step) -> Callee {
+    match (step.operation, step.operation.primitive()) {
+        (Operation::Host(body), _) => Callee::Host(body),
+        (Operation::Row(_), Some(primitive)) => Callee::Primitive(primitive),
+        (Operation::Row(spec), None) => Callee::Extension(spec),
+    }
+}

@@ -1,0 +1,70 @@
+//! From a checked graph to something that runs: staged tracing, plans, the interpreter.
+//!
+//! [`compile`] is what a backend with kernels inherits; [`compile_whole_graph`] is what
+//! [`forward_to_execute!`](crate::forward_to_execute) writes. Both trace the graph's ONNX functions; the one runs
+//! the steps, the other hands them over as a graph.
+
+mod cache;
+#[doc(hidden)]
+pub mod carriers;
+mod compile_setters;
+mod compiled;
+mod complete;
+mod conditions;
+mod constants;
+mod estimate;
+mod execute;
+mod failure;
+mod guard;
+mod held;
+#[doc(hidden)]
+pub mod how;
+mod interpreter;
+mod kernels;
+mod lir;
+mod module;
+mod origin;
+mod params;
+mod partition;
+mod passes;
+mod prepare;
+mod print;
+mod profile;
+mod program;
+mod refuse;
+mod repetition;
+mod resolve;
+mod rows;
+mod run_segments;
+mod run_state;
+mod saved;
+mod segment;
+mod segment_end;
+mod splice;
+mod stamp;
+mod target;
+mod trace_nodes;
+mod watch;
+
+pub use cache::limit_process_plans;
+pub use compiled::compile;
+pub(crate) use compiled::compile_narrowed;
+pub use compiled::compile_whole_graph;
+pub use complete::{Complete, complete};
+pub use conditions::{Condition, PlanConditions};
+pub use estimate::{Estimate, NodeCost};
+pub use execute::{execute, run_named};
+pub use failure::initializer;
+pub use held::Form;
+pub use held::Item;
+pub use how::{how, how_version};
+pub use module::{CompileOptions, Module};
+pub use passes::{PassCount, pass_names};
+pub use profile::{Activity, Profile, ProfileRow, ProfiledNode, Scope, Span};
+pub use repetition::Repetition;
+pub use resolve::Code;
+pub use resolve::Resolved;
+pub use resolve::control_flow;
+pub use rows::{RowInput, RowProof};
+pub use segment::{Explored, SegmentInput, SegmentTrace, Settings, Start, Stop, Structure, explore};
+pub(crate) use stamp::Stamp;

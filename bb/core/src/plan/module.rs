@@ -1,0 +1,486 @@
+//! A model on its way to a backend.
+
+use super::saved::SavedPlans;
+use super::stamp::Stamp;
+use crate::contract::Caller;
+use crate::ext::FamilyTable;
+use crate::operator::OPERATORS;
+use crate::{Backend, Error};
+use bb_ir::Limits;
+use bb_ir::check::{self, CheckOptions};
+use bb_ir::compact::{self, Compact, Saved, Writer};
+use bb_ir::graph::{Graph, Node, ValueId, Warning};
+use bb_ir::proto::{
+    AttributeProto, ExternalData, FunctionProto, GraphProto, ModelProto, OperatorSetIdProto,
+    StringStringEntryProto,
+};
+use bytes::Bytes;
+use std::any::Any;
+use std::collections::{BTreeMap, HashMap};
+use std::path::Path;
+use std::sync::Arc;
+
+/// A checked model, ready to be compiled for a backend.
+#[derive(Debug, Clone)]
+pub struct Module {
+    graph: Arc<Graph>,
+    /// What a compiled model has besides its graph.
+    saved: Option<Arc<SavedModule>>,
+}
+
+/// What a compiled model has besides its graph.
+#[derive(Debug)]
+pub(crate) enum SavedModule {
+    /// A file whose plans are not read, because nobody compared its stamp with a backend.
+    Sealed(Box<Sealed>),
+    /// Plans.
+    Open(SavedPlans),
+}
+
+/// A file whose plans are not read.
+#[derive(Debug)]
+pub(crate) struct Sealed {
+    stamp: Stamp,
+    file: Saved,
+    /// Where the plans begin.
+    plans: usize,
+    limits: Limits,
+}
+
+impl Module {
+    /// Wraps a checked graph.
+    pub fn new(mut graph: Graph) -> Module {
+        crate::operator::prepare(&mut graph);
+        Module { graph: Arc::new(graph), saved: None }
+    }
+
+    /// Wraps a part of a module's graph; what [`new`](Self::new) prepares, the part has.
+    pub fn of_part(graph: Graph) -> Module {
+        Module { graph: Arc::new(graph), saved: None }
+    }
+
+    /// Loads and checks the model in a file, within the default limits; see [`load_with`](Self::load_with).
+    ///
+    /// # Errors
+    ///
+    /// As [`load_with`](Self::load_with).
+    ///
+    /// # Examples
+    ///
+    /// ```no_run
+    /// # fn main() -> Result<(), bb::Error> {
+    /// let module = bb::Module::load("model.onnx")?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn load(path: impl AsRef<Path>) -> Result<Module, Error> {
+        Module::load_with(path, &Limits::default())
+    }
+
+    /// Loads and checks the model in a file, within these limits. A compiled model is loaded with its plans
+    /// ([`ErasedExecutable::save`](crate::ErasedExecutable::save)).
+    ///
+    /// The external data of the model lies in the folder of the file, or, if the path is a link, in the folder of the file
+    /// that the link leads to.
+    ///
+    /// The file and its external data are mapped: weights are read when they are used, and the CPU backend uses them
+    /// where they lie. Nobody may shorten or rewrite the files while the module, or what was compiled from it, is in
+    /// use. [`FileAccess`](crate::FileAccess) says what happens otherwise, and how to read the files instead.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Ir`] if the file cannot be read or the model is not valid.
+    pub fn load_with(path: impl AsRef<Path>, limits: &Limits) -> Result<Module, Error> {
+        let path = path.as_ref();
+        let bytes = bb_ir::file::load(path, limits)?;
+        let inside = |source| bb_ir::Error::InFile { path: path.to_owned(), source: Box::new(source) };
+        if compact::is_saved(&bytes) {
+            return Ok(Module::compiled(&bytes, limits).map_err(inside)?);
+        }
+        let model = check::parse_model(bytes, limits).map_err(inside)?;
+        Module::checked(&model, limits, Some(&ExternalData::of_model(path, limits)))
+    }
+
+    /// Checks a serialized model without external data, within the default limits.
+    ///
+    /// # Errors
+    ///
+    /// As [`from_bytes_with`](Self::from_bytes_with).
+    pub fn from_bytes(bytes: impl Into<Bytes>) -> Result<Module, Error> {
+        Module::from_bytes_with(bytes, &Limits::default())
+    }
+
+    /// Checks a serialized model without external data, within these limits.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Ir`] if the model is not valid or has external data.
+    pub fn from_bytes_with(bytes: impl Into<Bytes>, limits: &Limits) -> Result<Module, Error> {
+        Module::checked(&check::parse_model(bytes.into(), limits)?, limits, None)
+    }
+
+    /// Checks a serialized model whose external data lies in a folder, within these limits.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Ir`] if the model is not valid or its external data cannot be read.
+    pub fn from_bytes_in(
+        bytes: impl Into<Bytes>,
+        folder: impl AsRef<Path>,
+        limits: &Limits,
+    ) -> Result<Module, Error> {
+        let model = check::parse_model(bytes.into(), limits)?;
+        Module::checked(&model, limits, Some(&ExternalData::in_folder(folder.as_ref(), limits)))
+    }
+
+    /// Checks a serialized model with this external data, within these limits.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Ir`] if the model is not valid or its external data cannot be read.
+    pub fn from_bytes_beside(
+        bytes: impl Into<Bytes>,
+        external_data: &ExternalData,
+        limits: &Limits,
+    ) -> Result<Module, Error> {
+        Module::checked(&check::parse_model(bytes.into(), limits)?, limits, Some(external_data))
+    }
+
+    /// Reads a compiled model as far as it is the same for all backends.
+    fn compiled(bytes: &Bytes, limits: &Limits) -> Result<Module, bb_ir::Error> {
+        let file = Saved::open(bytes, limits)?;
+        let mut reader = file.reader(0, limits);
+        let stamp = Stamp::read(&mut reader)?;
+        let graph = Graph::read(&mut reader)?;
+        let plans = reader.position();
+        check::loaded(&graph, OPERATORS)?;
+        let saved = SavedModule::Sealed(Box::new(Sealed { stamp, file, plans, limits: limits.clone() }));
+        Ok(Module { graph: Arc::new(graph), saved: Some(Arc::new(saved)) })
+    }
+
+    /// Makes a compiled module of a graph and plans.
+    pub(crate) fn with_plans(graph: Arc<Graph>, plans: SavedPlans) -> Module {
+        Module { graph, saved: Some(Arc::new(SavedModule::Open(plans))) }
+    }
+
+    /// Returns the module with its plans read, if it was loaded with plans and is stamped for the backend with this stamp.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::SavedFor`] and [`Error::Fingerprint`] if it was compiled for another one; [`Error::Ir`] if the plans are malformed.
+    pub(crate) fn opened(self, own: impl FnOnce() -> Stamp) -> Result<Module, Error> {
+        let Some(SavedModule::Sealed(sealed)) = self.saved.as_deref() else { return Ok(self) };
+        let Sealed { stamp, file, plans, limits } = sealed.as_ref();
+        stamp.check(&own())?;
+        let mut reader = file.reader(*plans, limits);
+        let plans = SavedPlans::read(&mut reader)?;
+        reader.finish()?;
+        Ok(Module::with_plans(self.graph, plans))
+    }
+
+    /// Returns the plans; `None` if there are none, or if nobody compared the stamp of their file with a backend.
+    pub(crate) fn saved_plans(&self) -> Option<&SavedPlans> {
+        match self.saved.as_deref() {
+            Some(SavedModule::Open(plans)) => Some(plans),
+            Some(SavedModule::Sealed(_)) | None => None,
+        }
+    }
+
+    /// Writes the module for a backend with this stamp.
+    pub(crate) fn write(&self, stamp: &Stamp, to: &mut Writer) {
+        stamp.write(to);
+        self.graph.as_ref().write(to);
+        if let Some(plans) = self.saved_plans() {
+            plans.write(to);
+        }
+    }
+
+    fn checked(
+        model: &ModelProto,
+        limits: &Limits,
+        external_data: Option<&ExternalData>,
+    ) -> Result<Module, Error> {
+        let options = CheckOptions { limits: limits.clone(), external_data, operators: OPERATORS };
+        Ok(Module::new(check::check(model, &options)?.graph))
+    }
+
+    /// Checks a graph on its own. Without opsets it is taken to be of the newest.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Ir`] if the graph is not valid.
+    pub fn from_graph(
+        graph: &GraphProto,
+        opsets: &[OperatorSetIdProto],
+        functions: &[FunctionProto],
+    ) -> Result<Module, Error> {
+        let mut versions: BTreeMap<String, i64> =
+            opsets.iter().map(|o| (o.domain().to_owned(), o.version())).collect();
+        if versions.is_empty() {
+            versions.insert(String::new(), bb_ir::opset::NEWEST);
+        }
+        let options = CheckOptions { operators: OPERATORS, ..CheckOptions::default() };
+        Ok(Module::new(check::check_graph(graph, &versions, functions, &options)?))
+    }
+
+    /// Returns the module with these values as outputs, in this order: its own outputs, or any other value of the graph,
+    /// as for looking at what is computed on the way.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::UnknownValue`] for a name that no value of the graph has, with the name most like it;
+    /// [`Error::InsideSubgraph`] for a value of a loop or a branch, which has none, one or many values in a run.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # fn main() -> Result<(), bb::Error> {
+    /// use bb::ir::proto::{GraphProto, NodeProto, ValueInfoProto};
+    /// let text = |text: &str| Some(text.to_owned());
+    /// let value = |name| ValueInfoProto { name: text(name), ..Default::default() };
+    /// let node = |op, from: &str, to: &str| NodeProto {
+    ///     op_type: text(op), input: vec![from.to_owned()], output: vec![to.to_owned()], ..Default::default()
+    /// };
+    /// let graph = GraphProto {
+    ///     input: vec![value("x")], output: vec![value("y")],
+    ///     node: vec![node("Neg", "x", "minus"), node("Exp", "minus", "y")], ..Default::default()
+    /// };
+    /// let module = bb::Module::from_graph(&graph, &[], &[])?.with_outputs(&["minus"])?;
+    /// assert_eq!(module.graph().outputs.len(), 1);
+    /// let error = module.with_outputs(&["mimus"]).unwrap_err();
+    /// assert_eq!(error.to_string(), "the graph has no value `mimus`; did you mean `minus`?");
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn with_outputs(&self, names: &[&str]) -> Result<Module, Error> {
+        let graph = self.graph();
+        let numbers: HashMap<&str, ValueId> = graph
+            .values
+            .iter()
+            .zip(0u32..)
+            .filter(|(value, _)| !value.name.is_empty())
+            .map(|(value, number)| (value.name.as_str(), ValueId(number)))
+            .collect();
+        let find = |name: &&str| match numbers.get(name) {
+            Some(value) => Ok(*value),
+            None => Err(missing(graph, name)),
+        };
+        let outputs = names.iter().map(find).collect::<Result<_, _>>()?;
+        Ok(Module { graph: Arc::new(Graph { outputs, ..graph.clone() }), saved: None })
+    }
+
+    /// Returns the checked graph.
+    pub fn graph(&self) -> &Graph {
+        &self.graph
+    }
+
+    /// Lists what the model says of its values and is not so: shapes that contradict what inference finds, which are not
+    /// used.
+    pub fn warnings(&self) -> Vec<Warning> {
+        self.graph.warnings()
+    }
+
+    pub fn shared(&self) -> Arc<Graph> {
+        self.graph.clone()
+    }
+
+    /// Returns the graph as it is planned: with the nodes that carriers carry.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Node`] for a carrier whose operands do not fit its body.
+    pub(crate) fn planned(&self) -> Result<Arc<Graph>, Error> {
+        super::carriers::inlined(self.graph.clone())
+    }
+}
+
+/// The error for a name that no value of the outermost graph has.
+fn missing(graph: &Graph, name: &str) -> Error {
+    let name = name.to_owned();
+    for node in &graph.nodes {
+        let mut pending: Vec<&Graph> = node.subgraphs().collect();
+        while let Some(inner) = pending.pop() {
+            if inner.values.iter().any(|value| value.name == name) {
+                return Error::InsideSubgraph { name, node: crate::error::name(graph, node) };
+            }
+            pending.extend(inner.nodes.iter().flat_map(Node::subgraphs));
+        }
+    }
+    let known = graph.values.iter().map(|value| value.name.as_str()).filter(|known| !known.is_empty());
+    let nearest = bb_ir::nearest(&name, known).map(str::to_owned);
+    Error::UnknownValue { name, nearest }
+}
+
+/// How to compile.
+#[derive(Clone)]
+#[non_exhaustive]
+pub struct CompileOptions {
+    /// [`Limits::value_bytes`](bb_ir::Limits::value_bytes).
+    pub value_bytes: usize,
+    /// [`Limits::iterations`](bb_ir::Limits::iterations).
+    pub iterations: usize,
+    /// [`Limits::run_bytes`](bb_ir::Limits::run_bytes).
+    pub run_bytes: usize,
+    /// [`Limits::fold_bytes`](bb_ir::Limits::fold_bytes).
+    pub fold_bytes: usize,
+    /// [`Limits::plan_bytes`](bb_ir::Limits::plan_bytes).
+    pub plan_bytes: usize,
+    /// Whether to refuse a graph with nodes that run on the host, as [`Coverage`](crate::coverage::Coverage) counts them.
+    pub refuse_host: bool,
+    /// Whether to refuse a graph with nodes that are lowered to several operations rather than native to the backend.
+    pub refuse_lowered: bool,
+    /// Whether to check each trace after each pass that rewrites it; so it is in builds with debug assertions. What a check
+    /// finds is a mistake in `bb`, [`Error::Internal`](crate::Error::Internal).
+    pub check_passes: bool,
+    /// Whether chains of element-wise functions become one operation where the backend has
+    /// [`Scalar::fused`](crate::ext::Scalar::fused) natively, and join the convolution whose result they alone read where it has
+    /// [`Nn::fused_conv`](crate::ext::Nn::fused_conv). The results are the same.
+    pub fuse: bool,
+    /// Whether products and convolutions between `DequantizeLinear` and `QuantizeLinear` are computed with integers, where the
+    /// backend has the operations of [`Quant`](crate::ext::Quant) natively. Their sums are exact, and a result may be the
+    /// neighbour of the byte that sums of floats give. Off: the nodes run as the model writes them.
+    pub integers: bool,
+    /// Whether a layer normalisation, one by the root of the mean square, a GELU or an attention that a model spells out becomes
+    /// one operation where the backend has it natively. Its error is at most that of the steps, but the last digits differ, so
+    /// that it is off unless it is asked for. Normalisations of halves need not be asked for, because squares of halves overflow.
+    pub recognize: bool,
+    /// Whether constants that multiply the results of a convolution or of a product with constant weights multiply the weights
+    /// instead, and those that are added to a convolution join its bias: batch normalisations cost nothing then. The weights are
+    /// rounded once more, so that the last digits differ, and it is off unless it is asked for.
+    pub fold_scales: bool,
+    /// Whether inputs are refused if extents differ to which the model gives one name. This is a claim that exporters often get
+    /// wrong, and results do not depend on it, so that it is off unless it is asked for;
+    /// [`InputSpec::contradictions`](crate::InputSpec::contradictions) lists such extents.
+    pub strict: bool,
+    /// Which graph it is, for a runtime to keep what it compiled; `None` compiles anew.
+    pub identity: Option<crate::GraphIdentity>,
+    /// What the caller gives along; see [`with_node`](Self::with_node).
+    caller: Option<Arc<Caller>>,
+    /// A `Families<B>` for the backend that compiles.
+    families: Option<Arc<dyn Any + Send + Sync>>,
+}
+
+/// The families that a backend adopted, inside [`CompileOptions`], which do not name its type.
+struct Families<B: Backend + ?Sized + 'static>(&'static [FamilyTable<B>]);
+
+impl CompileOptions {
+    /// Returns the same with what `limits` say about running.
+    #[must_use]
+    pub fn within(self, limits: &Limits) -> CompileOptions {
+        let Limits { value_bytes, run_bytes, fold_bytes, iterations, plan_bytes, .. } = *limits;
+        CompileOptions { value_bytes, run_bytes, fold_bytes, iterations, plan_bytes, ..self }
+    }
+
+    /// Returns the same with the families that the backend `B` adopted, whose natives plans will call.
+    #[must_use]
+    pub fn with_families<B: Backend + ?Sized + 'static>(
+        self,
+        tables: &'static [FamilyTable<B>],
+    ) -> CompileOptions {
+        CompileOptions { families: Some(Arc::new(Families(tables))), ..self }
+    }
+
+    /// Returns the same with the attributes and metadata of the node that carries the graph, or of any other caller.
+    ///
+    /// What was compiled hands them to the backend with every graph, of one node or of many.
+    #[must_use]
+    pub fn with_node(
+        self,
+        attributes: &[AttributeProto],
+        metadata: &[StringStringEntryProto],
+    ) -> CompileOptions {
+        let caller = Caller { attributes: attributes.to_vec(), metadata: metadata.to_vec() };
+        let given = !attributes.is_empty() || !metadata.is_empty();
+        CompileOptions { caller: given.then(|| Arc::new(caller)), ..self }
+    }
+
+    /// Returns the caller's attributes.
+    pub fn attributes(&self) -> &[AttributeProto] {
+        self.caller.as_ref().map_or(&[], |caller| &caller.attributes)
+    }
+
+    /// Returns the caller's metadata.
+    pub fn metadata(&self) -> &[StringStringEntryProto] {
+        self.caller.as_ref().map_or(&[], |caller| &caller.metadata)
+    }
+
+    pub(crate) fn caller(&self) -> Option<Arc<Caller>> {
+        self.caller.clone()
+    }
+
+    /// Tells whether one backend makes the same of a graph with these options as with others.
+    pub(crate) fn are_like(&self, other: &CompileOptions) -> bool {
+        // Every field is named, so that a new one is thought of. The families are the backend's, not the caller's.
+        let CompileOptions {
+            value_bytes,
+            iterations,
+            run_bytes,
+            fold_bytes,
+            plan_bytes,
+            refuse_host,
+            refuse_lowered,
+            check_passes,
+            fuse,
+            integers,
+            recognize,
+            fold_scales,
+            strict,
+            identity,
+            caller,
+            families: _,
+        } = self;
+        *identity == other.identity
+            && *value_bytes == other.value_bytes
+            && *iterations == other.iterations
+            && *run_bytes == other.run_bytes
+            && *fold_bytes == other.fold_bytes
+            && *plan_bytes == other.plan_bytes
+            && *refuse_host == other.refuse_host
+            && *refuse_lowered == other.refuse_lowered
+            && *check_passes == other.check_passes
+            && *fuse == other.fuse
+            && *integers == other.integers
+            && *recognize == other.recognize
+            && *fold_scales == other.fold_scales
+            && *strict == other.strict
+            && *caller == other.caller
+    }
+
+    /// Returns the families of `B`; none if the options were made for another backend.
+    pub(crate) fn families<B: Backend + ?Sized + 'static>(&self) -> &'static [FamilyTable<B>] {
+        self.families
+            .as_ref()
+            .and_then(|any| any.downcast_ref::<Families<B>>())
+            .map_or(&[], |families| families.0)
+    }
+}
+
+impl std::fmt::Debug for CompileOptions {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("CompileOptions").field("value_bytes", &self.value_bytes).finish_non_exhaustive()
+    }
+}
+
+impl Default for CompileOptions {
+    fn default() -> Self {
+        let Limits { value_bytes, run_bytes, fold_bytes, iterations, plan_bytes, .. } = Limits::default();
+        CompileOptions {
+            value_bytes,
+            iterations,
+            run_bytes,
+            fold_bytes,
+            plan_bytes,
+            refuse_host: false,
+            refuse_lowered: false,
+            check_passes: cfg!(debug_assertions),
+            fuse: true,
+            integers: true,
+            recognize: false,
+            fold_scales: false,
+            strict: false,
+            identity: None,
+            caller: None,
+            families: None,
+        }
+    }
+}

@@ -1,0 +1,478 @@
+//! What subgraphs of a search are given, and what they keep of the sequences.
+//!
+//! A decoder of the kind of GPT-2 takes tokens, positions, a mask and a cache for each layer, `[2, rows, heads, length, size]`. One
+//! of the kind of T5 takes tokens, the mask of the encoder and maybe what the encoder made, then keys and values of each layer's own
+//! attention, and of its attention to the encoder. One of the kind of Whisper takes no mask, because its encoder hears, and its
+//! encoder begins with the tokens that are given. All may take, behind the caches, how much of a cache is in use, how many
+//! sequences each element of the batch has, and which sequence's cache has each position.
+
+use super::beams::Chosen;
+use super::options::SearchOptions;
+use crate::contract::OnnxValue;
+use crate::error::NodePart;
+use crate::ext::llm::grouped_keys;
+use crate::plan::held::Item;
+use crate::plan::repetition::Round;
+use crate::{Backend, Error, RunOptions, Tensor};
+use bb_ir::graph::{Dim, Graph, Node, ValueType};
+use bb_ir::{DataType, TensorData, memory};
+
+const OP: &str = "a search";
+
+/// The subgraph that runs next.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Stage {
+    /// The encoder, which may also begin to decode.
+    Encoder,
+    /// The first run of a decoder.
+    First,
+    /// A run that adds a token to sequences.
+    Later,
+}
+
+/// What an input of a subgraph is declared as.
+#[derive(Debug, Clone)]
+struct Port {
+    dtype: DataType,
+    shape: Option<Vec<Dim>>,
+}
+
+/// What the subgraphs get and keep.
+#[derive(Debug)]
+pub(super) struct Feeds<T> {
+    stage: Stage,
+    /// The body of the first run of a decoder.
+    first: &'static str,
+    decoder: Vec<Port>,
+    encoder: Vec<Port>,
+    /// How many results of the encoder go before its caches.
+    before_caches: usize,
+    /// Whether the decoder takes what the encoder made.
+    hidden: bool,
+    /// How many inputs of the decoder are caches that grow.
+    growing: usize,
+    /// The input of the decoder behind its caches.
+    behind: usize,
+    /// Whether caches have room for the longest sequences from the beginning on.
+    shared: bool,
+    /// Whether the keys that the first run gives must be put into groups.
+    groups: bool,
+    /// The tokens that are given.
+    prompt: Vec<Vec<i32>>,
+    /// Which tokens count: for a decoder those of each row, for an encoder those of each element of the batch.
+    mask: Vec<Vec<i32>>,
+    /// The position of the next token of each row.
+    positions: Vec<i32>,
+    /// The caches that grow.
+    past: Vec<T>,
+    /// What the encoder made, if the decoder takes it, and the keys and values of it.
+    encoded: Vec<T>,
+    /// The mask of the encoder, for each row.
+    encoder_mask: Option<T>,
+    /// What the encoder hears.
+    sound: Option<T>,
+    /// For each row and position the sequence of the same element whose cache has the position.
+    origins: Vec<Vec<i32>>,
+}
+
+impl<T: Tensor> Feeds<T> {
+    pub(super) fn begin<B: Backend<Tensor = T> + ?Sized>(
+        on: &B,
+        how: &SearchOptions,
+        node: &Node,
+        prompt: &[Vec<i32>],
+        mask: Option<Vec<Vec<i32>>>,
+        sound: Option<T>,
+    ) -> Result<Feeds<T>, B::Error> {
+        let graph = |name: &str| node.attributes.graph(name).map_err(Error::from);
+        let missing = || how.wrong("decoder", "is missing");
+        let body = graph("decoder")?.ok_or_else(missing)?;
+        let decoder = ports(body);
+        let caches = body.outputs.len().saturating_sub(1);
+        let named = |at: usize, name: &str| body.inputs.get(at).is_some_and(|id| body.name_of(*id) == name);
+        // The mask of what is heard is not given.
+        let given = if how.hears { 1 } else { 2 };
+        let hidden = how.encodes && named(given, "encoder_hidden_states");
+        let (leading, behind) = match how.encodes {
+            false => (3, 3 + caches),
+            true => {
+                let leading = given + usize::from(hidden);
+                (leading, leading + 2 * caches)
+            }
+        };
+        if decoder.len() < behind || decoder.len() > behind + 3 || caches == 0 {
+            let problem = format!(
+                "has {} inputs and {} results, expected {behind} inputs for as many caches as it gives, and up to 3 more",
+                decoder.len(),
+                body.outputs.len()
+            );
+            return Err(how.wrong("decoder", problem).into());
+        }
+        let (mut encoder, mut before_caches, mut first) = (Vec::new(), 0, "decoder");
+        if how.encodes {
+            let body = graph("encoder")?.ok_or_else(missing)?;
+            encoder = ports(body);
+            before_caches = if how.hears || encoder.len() > 2 { 2 } else { 0 };
+            let expected = if before_caches > 0 { 2 + 2 * caches } else { caches };
+            let most = if how.hears { 2 } else { 3 };
+            if encoder.len() > most || body.outputs.len() != expected || (before_caches == 0 && hidden) {
+                let problem = format!(
+                    "has {} inputs and {} results, which fit no decoder with {caches} caches",
+                    encoder.len(),
+                    body.outputs.len()
+                );
+                return Err(how.wrong("encoder", problem).into());
+            }
+        } else if let Some(body) = graph("init_decoder")? {
+            first = "init_decoder";
+            if body.inputs.len() != decoder.len() || body.outputs.len() != caches + 1 {
+                let problem = "has other numbers of inputs and results than `decoder`";
+                return Err(how.wrong("init_decoder", problem).into());
+            }
+        }
+        let counts = |row: &[i32]| -> Vec<i32> {
+            // An encoder's padding is on the left; a token like it may end the sequence.
+            let mut begun = false;
+            let one = |token: &i32| {
+                begun |= *token != how.padding;
+                i32::from(if how.encodes { begun } else { *token != how.padding })
+            };
+            row.iter().map(one).collect()
+        };
+        let own = mask.unwrap_or_else(|| prompt.iter().map(|row| counts(row)).collect());
+        let (mut tokens, mut mask, mut positions) = (Vec::new(), Vec::new(), Vec::new());
+        for (row, own) in prompt.iter().zip(&own) {
+            for _ in 0..if how.encodes { 1 } else { how.beams } {
+                let copied = |row: &[i32]| memory::copied(OP, row).map_err(Error::from);
+                memory::push(OP, &mut tokens, copied(row)?).map_err(Error::from)?;
+                memory::push(OP, &mut mask, copied(own)?).map_err(Error::from)?;
+                // Positions follow from the tokens, even if the mask is given.
+                let count = row.iter().filter(|token| **token != how.padding).count();
+                let position = i32::try_from(count).unwrap_or(i32::MAX);
+                memory::push(OP, &mut positions, position).map_err(Error::from)?;
+            }
+        }
+        let mut new = Feeds {
+            stage: if how.encodes { Stage::Encoder } else { Stage::First },
+            first,
+            shared: decoder.len() > behind,
+            groups: first == "init_decoder" && decoder.len() > behind && has_groups(body),
+            decoder,
+            encoder,
+            before_caches,
+            hidden,
+            growing: caches,
+            behind,
+            prompt: tokens,
+            mask,
+            positions,
+            past: Vec::new(),
+            encoded: Vec::new(),
+            encoder_mask: None,
+            sound,
+            origins: Vec::new(),
+        };
+        if !how.encodes || new.before_caches == 0 {
+            new.past = (0..caches).map(|at| new.room(on, how, leading + at)).collect::<Result<_, _>>()?;
+        }
+        if new.decoder.len() > behind + 2 {
+            let own = |row: usize| vec![i32::try_from(row % how.beams).unwrap_or(0); how.most];
+            new.origins = (0..how.rows()).map(own).collect();
+        }
+        Ok(new)
+    }
+
+    /// Returns what is kept, in bytes.
+    pub(super) fn bytes(&self) -> usize {
+        let tensors = self.past.iter().chain(&self.encoded).chain(&self.encoder_mask).chain(&self.sound);
+        let held: usize = tensors.map(crate::plan::run_state::taken).fold(0, usize::saturating_add);
+        let rows = self.prompt.iter().chain(&self.mask).chain(&self.origins);
+        rows.map(|row| size_of_val(row.as_slice())).fold(held, usize::saturating_add)
+    }
+
+    /// Makes a cache without contents.
+    fn room<B: Backend<Tensor = T> + ?Sized>(
+        &self,
+        on: &B,
+        how: &SearchOptions,
+        input: usize,
+    ) -> Result<T, B::Error> {
+        let port = self.decoder.get(input).ok_or_else(|| Error::excluded("an input of the decoder"))?;
+        let known = |dim: Option<&Dim>| match dim {
+            Some(Dim::Known(extent)) => Some(*extent),
+            _ => None,
+        };
+        let dims = port.shape.as_deref().unwrap_or_default();
+        let length = if self.shared { how.most } else { 0 };
+        let extents = match dims {
+            [_, _, heads, _, size] => {
+                known(Some(heads)).zip(known(Some(size))).map(|(h, s)| vec![2, how.rows(), h, length, s])
+            }
+            [_, heads, _, size] => {
+                known(Some(heads)).zip(known(Some(size))).map(|(h, s)| vec![how.rows(), h, length, s])
+            }
+            _ => None,
+        };
+        let extents = extents.ok_or_else(|| {
+            let part = NodePart::Other(format!("input {input} of `decoder`").into());
+            how.wrong(part, "does not declare how many heads the cache has, and of which size")
+        })?;
+        super::super::empty(on, port.dtype, &extents)
+    }
+
+    /// Makes rows of integers an input of a subgraph.
+    fn ints<B: Backend<Tensor = T> + ?Sized>(
+        on: &B,
+        how: &SearchOptions,
+        port: Option<&Port>,
+        rows: &[Vec<i32>],
+    ) -> Result<Item<T>, B::Error> {
+        let width = rows.first().map_or(0, Vec::len);
+        Self::integers(on, how, port, &[rows.len(), width], rows.iter().flatten().copied())
+    }
+
+    fn integers<B: Backend<Tensor = T> + ?Sized>(
+        on: &B,
+        how: &SearchOptions,
+        port: Option<&Port>,
+        shape: &[usize],
+        elements: impl Iterator<Item = i32>,
+    ) -> Result<Item<T>, B::Error> {
+        let port = port.ok_or_else(|| Error::excluded("an input of the subgraph"))?;
+        let data = match port.dtype {
+            DataType::I32 => TensorData::new(shape, &memory::collected(OP, elements).map_err(Error::from)?),
+            DataType::I64 => {
+                TensorData::new(shape, &memory::collected(OP, elements.map(i64::from)).map_err(Error::from)?)
+            }
+            other => {
+                let problem = format!("declares an input of {other}, expected int32");
+                return Err(how.wrong("decoder", problem).into());
+            }
+        };
+        Ok(Item::Parts(OnnxValue::Tensor(on.constant(&data.map_err(Error::from)?)?)))
+    }
+
+    /// Returns what runs next, and its inputs.
+    pub(super) fn next<B: Backend<Tensor = T> + ?Sized>(
+        &mut self,
+        on: &B,
+        how: &SearchOptions,
+        sequences: &[Vec<i32>],
+    ) -> Result<Round<T>, B::Error> {
+        let mut given = Vec::new();
+        let tensor = |x: &T| Item::Parts(OnnxValue::Tensor(x.clone()));
+        if let (Stage::Encoder, Some(sound)) = (self.stage, &self.sound) {
+            given.push(tensor(sound));
+            given.push(Self::ints(on, how, self.encoder.get(1), &self.prompt)?);
+            return Ok(Round { body: "encoder", given });
+        }
+        if self.stage == Stage::Encoder {
+            given.push(Self::ints(on, how, self.encoder.first(), &self.prompt)?);
+            given.push(Self::ints(on, how, self.encoder.get(1), &self.mask)?);
+            if self.before_caches > 0 {
+                let start = std::iter::repeat_n(how.start, how.batch);
+                given.push(Self::integers(on, how, self.encoder.get(2), &[how.batch, 1], start)?);
+            }
+            return Ok(Round { body: "encoder", given });
+        }
+        let first = self.stage == Stage::First;
+        let last = |row: &Vec<i32>| row.last().map_or_else(Vec::new, |last| vec![*last]);
+        let whole =
+            || !matches!(self.decoder.first().and_then(|p| p.shape.as_deref()), Some([_, Dim::Known(1)]));
+        if how.encodes {
+            let tokens: Vec<Vec<i32>> = match whole() {
+                true => sequences.to_vec(),
+                false => sequences.iter().map(last).collect(),
+            };
+            given.push(Self::ints(on, how, self.decoder.first(), &tokens)?);
+            given.extend(self.encoder_mask.iter().map(tensor));
+            let hidden = usize::from(self.hidden);
+            given.extend(self.encoded.iter().take(hidden).map(tensor));
+            given.extend(self.past.iter().map(tensor));
+            given.extend(self.encoded.iter().skip(hidden).map(tensor));
+        } else if first {
+            let position = |row: &Vec<i32>| {
+                let mut count = 0;
+                let one = |token: &i32| {
+                    let counts = *token != how.padding;
+                    count += i32::from(counts);
+                    if counts { count - 1 } else { 0 }
+                };
+                row.iter().map(one).collect()
+            };
+            let positions: Vec<Vec<i32>> = self.prompt.iter().map(position).collect();
+            given.push(Self::ints(on, how, self.decoder.first(), &self.prompt)?);
+            given.push(Self::ints(on, how, self.decoder.get(1), &positions)?);
+            given.push(Self::ints(on, how, self.decoder.get(2), &self.mask)?);
+            given.extend(self.past.iter().map(tensor));
+        } else {
+            let tokens: Vec<Vec<i32>> = sequences.iter().map(last).collect();
+            let positions = [self.positions.len(), 1];
+            given.push(Self::ints(on, how, self.decoder.first(), &tokens)?);
+            let own = self.positions.iter().copied();
+            given.push(Self::integers(on, how, self.decoder.get(1), &positions, own)?);
+            given.push(Self::ints(on, how, self.decoder.get(2), &self.mask)?);
+            given.extend(self.past.iter().map(tensor));
+        }
+        self.behind_caches(on, how, sequences, &mut given)?;
+        Ok(Round { body: if first { self.first } else { "decoder" }, given })
+    }
+
+    /// Adds what the decoder takes behind its caches.
+    fn behind_caches<B: Backend<Tensor = T> + ?Sized>(
+        &self,
+        on: &B,
+        how: &SearchOptions,
+        sequences: &[Vec<i32>],
+        given: &mut Vec<Item<T>>,
+    ) -> Result<(), B::Error> {
+        let port = |at: usize| self.decoder.get(self.behind + at);
+        let one = |port: &Port, count: usize| {
+            let count = i32::try_from(count).unwrap_or(i32::MAX);
+            Self::integers(on, how, Some(port), &[1], std::iter::once(count))
+        };
+        if let Some(port) = port(0) {
+            let length = sequences.first().map_or(0, Vec::len);
+            // A decoder behind an encoder that only encodes begins with nothing, and so does the first run of another.
+            let used = if self.stage == Stage::First { 0 } else { length - 1 };
+            given.push(one(port, used)?);
+        }
+        if let Some(port) = port(1) {
+            given.push(one(port, how.beams)?);
+        }
+        if let Some(port) = port(2) {
+            let shape = [how.batch, how.beams, how.most];
+            given.push(Self::integers(on, how, Some(port), &shape, self.origins.iter().flatten().copied())?);
+        }
+        Ok(())
+    }
+
+    /// Takes what a subgraph gave, and returns its logits; `None` if it gives none.
+    pub(super) fn absorb<B: Backend<Tensor = T> + ?Sized>(
+        &mut self,
+        on: &B,
+        how: &SearchOptions,
+        results: Vec<T>,
+    ) -> Result<Option<T>, B::Error> {
+        RunOptions::check_current()?;
+        let mut results = results.into_iter();
+        if self.stage != Stage::Encoder {
+            let logits = results.next();
+            self.past = results.take(self.growing).collect();
+            if self.stage == Stage::First && self.groups {
+                for past in &mut self.past {
+                    *past = grouped(on, past)?;
+                }
+            }
+            return Ok(logits);
+        }
+        // Each element of the batch is followed by several sequences.
+        let rows: Vec<i64> = (0..how.rows()).map(|row| (row / how.beams) as i64).collect();
+        let index = TensorData::new(&[rows.len()], &rows).map_err(Error::from)?;
+        let index = on.constant(&index)?;
+        let spread = |x: &T| if how.beams == 1 { Ok(x.clone()) } else { on.gather(x, &index, 0) };
+        if self.sound.take().is_none() {
+            let mask = Self::ints(on, how, self.decoder.get(1), &self.mask)?;
+            self.encoder_mask = mask.tensor().map(spread).transpose()?;
+        }
+        let logits = if self.before_caches > 0 { results.next() } else { None };
+        if self.before_caches > 0 {
+            let hidden = results.next();
+            if self.hidden {
+                self.encoded = hidden.iter().map(spread).collect::<Result<_, _>>()?;
+            }
+            let caches = results.by_ref().take(self.growing);
+            self.past = caches.map(|x| self.lengthened(on, how, spread(&x)?)).collect::<Result<_, _>>()?;
+        }
+        for x in results {
+            self.encoded.push(spread(&x)?);
+        }
+        self.stage = if logits.is_some() { Stage::Later } else { Stage::First };
+        Ok(logits)
+    }
+
+    /// Gives a cache room for the longest sequence, if the decoder wants it.
+    fn lengthened<B: Backend<Tensor = T> + ?Sized>(
+        &self,
+        on: &B,
+        how: &SearchOptions,
+        x: T,
+    ) -> Result<T, B::Error> {
+        let mut extents = x.shape().to_vec();
+        let Some(length) = extents.get_mut(2).filter(|_| self.shared) else { return Ok(x) };
+        *length = how.most.saturating_sub(*length);
+        let rest = super::super::empty(on, x.dtype(), &extents)?;
+        on.concat(&[&x, &rest], 2)
+    }
+
+    /// Goes on from the rows that were chosen.
+    pub(super) fn select<B: Backend<Tensor = T> + ?Sized>(
+        &mut self,
+        on: &B,
+        how: &SearchOptions,
+        chosen: &Chosen,
+        length: usize,
+    ) -> Result<(), B::Error> {
+        let later = self.stage == Stage::Later;
+        self.stage = Stage::Later;
+        if !how.encodes {
+            for mask in &mut self.mask {
+                memory::push(OP, mask, 1).map_err(Error::from)?;
+            }
+            if later {
+                self.positions.iter_mut().for_each(|position| *position = position.saturating_add(1));
+            }
+        }
+        if how.beams == 1 {
+            return Ok(());
+        }
+        if !self.origins.is_empty() {
+            self.follow(how, chosen, length - 1);
+            return Ok(());
+        }
+        let rows: Vec<i64> = chosen.iter().map(|(row, _)| *row as i64).collect();
+        let index = on.constant(&TensorData::new(&[rows.len()], &rows).map_err(Error::from)?)?;
+        let axis = if how.encodes { 0 } else { 1 };
+        for past in &mut self.past {
+            *past = on.gather(past, &index, axis)?;
+        }
+        Ok(())
+    }
+
+    /// Notes for each row which caches have its positions. They stay where they were; those behind the first `kept` will be in the
+    /// row's own.
+    fn follow(&mut self, how: &SearchOptions, chosen: &Chosen, kept: usize) {
+        let before = std::mem::take(&mut self.origins);
+        let origins = |(own, (row, _)): (usize, &(usize, i32))| {
+            let mut origins = before.get(*row).cloned().unwrap_or_default();
+            let own = i32::try_from(own % how.beams).unwrap_or(0);
+            origins.iter_mut().skip(kept).for_each(|origin| *origin = own);
+            origins
+        };
+        self.origins = chosen.iter().enumerate().map(origins).collect();
+    }
+}
+
+/// Tells whether a decoder takes keys in groups.
+fn has_groups(body: &Graph) -> bool {
+    body.nodes.iter().any(|n| n.domain == "com.microsoft" && n.op_type == "DecoderMaskedSelfAttention")
+}
+
+/// Puts the keys of a cache `[2, rows, heads, room, size]` into groups.
+fn grouped<B: Backend + ?Sized>(on: &B, past: &B::Tensor) -> Result<B::Tensor, B::Error> {
+    let part = |at: i64| on.slice(past, &[at], &[at + 1], &[0], &[]);
+    let keys = grouped_keys(on, &on.squeeze(&part(0)?, &[0])?, past.dtype(), false)?;
+    on.concat(&[&on.unsqueeze(&keys, &[0])?, &part(1)?], 0)
+}
+
+/// Returns what the inputs of a subgraph are declared as.
+fn ports(body: &Graph) -> Vec<Port> {
+    let declared = |value: &bb_ir::graph::ValueId| {
+        match body.values.get(value.index()).map(|v| v.claimed()) {
+            Some(ValueType::Tensor { dtype, shape }) => Port { dtype, shape },
+            // Tokens, unless the subgraph says otherwise.
+            _ => Port { dtype: DataType::I32, shape: None },
+        }
+    };
+    body.inputs.iter().map(declared).collect()
+}

@@ -1,0 +1,267 @@
+//! What each node of a graph does, looked up once.
+
+use crate::Error;
+use crate::error::NodePart;
+use crate::error::{Missing, MissingList};
+use crate::operator::{self, Body, HostFunction, ItemFunction, SequenceStep, TensorFunction};
+use crate::trace::{Liveness, Table, TableIndex, Tracer, indices};
+use bb_ir::TensorData;
+use bb_ir::graph::{Attribute, Graph, Node, ValueId};
+use bb_ir::infer::{ControlFlow, Search};
+use std::sync::Arc;
+
+/// What a node does.
+#[derive(Debug, Clone, Copy)]
+pub enum Code {
+    /// Nothing that anybody reads.
+    Unused,
+    /// What nothing runs; only where a graph is looked at, not in one that is planned.
+    Missing,
+    /// Calls an ONNX function.
+    Call(TensorFunction<Tracer>),
+    /// Calls an ONNX function on structures, or takes the step if a sequence is passed on as it is.
+    Items(ItemFunction<Tracer>, Option<SequenceStep>),
+    /// Calls an ONNX function on host tensors.
+    Host(HostFunction),
+    /// Goes on with one of its branches.
+    If,
+    /// Runs its body any number of times.
+    Repeat(Repeat),
+}
+
+/// An operator that runs its body any number of times.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Repeat {
+    /// `Loop`.
+    Loop,
+    /// `Scan`, from opset 9 on.
+    Scan,
+    /// `Scan` of opset 8, which has a batch.
+    BatchedScan,
+    /// `SequenceMap`.
+    Map,
+    /// A search for sequences of tokens.
+    Search(Search),
+}
+
+impl Repeat {
+    /// Lists the attributes that are subgraphs, the one that runs most first. Only the first must be there.
+    pub fn bodies(self) -> &'static [&'static str] {
+        match self {
+            Repeat::Loop | Repeat::Scan | Repeat::BatchedScan | Repeat::Map => &["body"],
+            Repeat::Search(_) => &["decoder", "init_decoder", "encoder"],
+        }
+    }
+}
+
+impl Code {
+    /// Finds what a node does; `None` if nothing runs it.
+    pub(crate) fn of(node: &Node) -> Option<Code> {
+        Some(match operator::find(&node.domain, &node.op_type, node.opset)?.body {
+            Body::Tensors(function) => Code::Call(function),
+            Body::Items(function, step) => Code::Items(function, step),
+            Body::Host(function) => Code::Host(function),
+            Body::ControlFlow(kind) => Code::of_control_flow(kind, node.opset),
+        })
+    }
+
+    /// Returns what a node with subgraphs of an operator set does.
+    fn of_control_flow(kind: ControlFlow, opset: i64) -> Code {
+        match kind {
+            ControlFlow::If => Code::If,
+            ControlFlow::Loop => Code::Repeat(Repeat::Loop),
+            // The first version has a batch.
+            ControlFlow::Scan if opset < 9 => Code::Repeat(Repeat::BatchedScan),
+            ControlFlow::Scan => Code::Repeat(Repeat::Scan),
+            ControlFlow::SequenceMap => Code::Repeat(Repeat::Map),
+            ControlFlow::Search(search) => Code::Repeat(Repeat::Search(search)),
+        }
+    }
+}
+
+/// Returns what a node does if the plan runs its subgraphs.
+pub fn control_flow(node: &Node) -> Option<Code> {
+    Code::of(node).filter(|code| matches!(code, Code::If | Code::Repeat(_)))
+}
+
+indices! {
+    /// A node of a graph.
+    pub(crate) NodeIndex = "node of the graph";
+}
+
+/// A graph with what planning looks up once: its nodes' functions and which of them matter.
+#[derive(Debug)]
+pub struct Resolved {
+    pub graph: Arc<Graph>,
+    /// What each node does.
+    pub code: Vec<Code>,
+    /// For each value, its position in `graph.constants`.
+    weights: Table<ValueId, Option<usize>>,
+    /// Which nodes matter, and which of them reads each value last.
+    liveness: Liveness<ValueId, NodeIndex>,
+    /// The subgraphs of nodes.
+    inner: Vec<Inner>,
+}
+
+/// A subgraph of a node.
+#[derive(Debug)]
+pub struct Inner {
+    node: usize,
+    attribute: String,
+    /// The subgraph, with what it captures as inputs after its own.
+    pub resolved: Arc<Resolved>,
+    /// The captured values, by their numbers outside.
+    pub captures: Vec<ValueId>,
+}
+
+impl Resolved {
+    /// Finds the function of each node.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Unsupported`] with every node for which there is none.
+    pub(crate) fn new(graph: Arc<Graph>) -> Result<Resolved, Error> {
+        let mut missing = Vec::new();
+        let outputs = graph.outputs.clone();
+        let resolved = Resolved::part(graph, &outputs, &|_| true, &mut missing)?;
+        if missing.is_empty() {
+            return Ok(resolved);
+        }
+        let missing = missing.into_iter().map(|(_, missing)| missing).collect();
+        Err(Error::Unsupported { missing: MissingList(missing) })
+    }
+
+    /// Finds the function of each node of a part of a graph, of which `outputs` are read. Nodes that nothing runs are
+    /// [`Code::Missing`], and go to `missing` with the node of the graph that they are, or in which they are.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Internal`] if the graph was not checked.
+    pub fn part(
+        graph: Arc<Graph>,
+        outputs: &[ValueId],
+        is_part: &dyn Fn(usize) -> bool,
+        missing: &mut Vec<(usize, Missing)>,
+    ) -> Result<Resolved, Error> {
+        let nodes = graph.nodes.iter().enumerate().rev().filter(|(at, _)| is_part(*at));
+        let nodes = nodes.map(|(at, n)| (NodeIndex::at(at), n.outputs.iter().flatten().copied(), n.reads()));
+        let (values, count) = (graph.values.len(), graph.nodes.len());
+        let liveness = Liveness::backwards(values, count, outputs.iter().copied(), nodes)?;
+        let mut code = Vec::with_capacity(count);
+        for (at, node) in graph.nodes.iter().enumerate() {
+            let live = liveness.is_live(NodeIndex::at(at))?;
+            code.push(if live { Code::of(node).unwrap_or(Code::Missing) } else { Code::Unused });
+        }
+        let mut inner = Vec::new();
+        for ((at, node), code) in graph.nodes.iter().enumerate().zip(&code) {
+            match code {
+                Code::Missing => missing.push((at, operator::missing(&graph, node))),
+                Code::If | Code::Repeat(_) => {}
+                _ => continue,
+            }
+            for (name, attribute) in node.attributes.iter() {
+                if let Attribute::Graph(body) = attribute {
+                    let mut within = Vec::new();
+                    inner.push(Inner::new(at, name, body, &mut within)?);
+                    missing.extend(within.into_iter().map(|(_, missing)| (at, missing)));
+                }
+            }
+        }
+        let mut weights = Table::with(values, || None);
+        for (position, (value, _)) in graph.constants.iter().enumerate() {
+            weights.set(*value, Some(position))?;
+        }
+        Ok(Resolved { graph, code, weights, liveness, inner })
+    }
+
+    /// Returns the position in `graph.constants` of a value that is constant.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Internal`] for a value of another graph.
+    pub fn weight(&self, value: ValueId) -> Result<Option<usize>, Error> {
+        self.weights.get(value).copied()
+    }
+
+    /// Returns a constant with its position in `graph.constants`; `None` for a value that is not constant.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Internal`] for a value of another graph.
+    pub(crate) fn constant(&self, value: ValueId) -> Result<Option<(usize, &TensorData)>, Error> {
+        let Some(position) = self.weight(value)? else { return Ok(None) };
+        let found =
+            self.graph.constants.get(position).ok_or_else(|| Error::excluded("a constant of the graph"));
+        Ok(Some((position, &found?.1)))
+    }
+
+    /// Tells whether a node at `from` or after it, or the caller, reads a value.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Internal`] for a value of another graph.
+    pub fn is_read_from(&self, value: ValueId, from: usize) -> Result<bool, Error> {
+        self.liveness.is_read_from(value, NodeIndex::at(from))
+    }
+
+    /// Returns a node.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Internal`] if there is none.
+    pub(crate) fn node(&self, at: usize) -> Result<&Node, Error> {
+        self.graph.nodes.get(at).ok_or_else(|| Error::excluded("a node of the graph"))
+    }
+
+    /// Returns a subgraph of a node as the graph has it, with its captures.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Operator`] if the node has no subgraph of the name.
+    pub(crate) fn branch(&self, node: usize, attribute: &str) -> Result<&Graph, Error> {
+        match self.node(node)?.attributes.graph(attribute)? {
+            Some(branch) => Ok(branch),
+            None => Err(self.no_subgraph(node, attribute)),
+        }
+    }
+
+    fn no_subgraph(&self, node: usize, attribute: &str) -> Error {
+        Error::Operator {
+            op: self.graph.nodes.get(node).map_or_else(String::new, |node| node.op_type.clone()),
+            part: NodePart::Other(format!("attribute `{attribute}`").into()),
+            problem: "is missing".to_owned(),
+        }
+    }
+
+    /// Iterates over the subgraphs of control flow.
+    pub(crate) fn subgraphs(&self) -> impl Iterator<Item = &Resolved> {
+        self.inner.iter().map(|inner| &*inner.resolved)
+    }
+
+    /// Returns a subgraph of a node.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Operator`] if the node has no subgraph of the name.
+    pub fn inner(&self, node: usize, attribute: &str) -> Result<&Inner, Error> {
+        let found = self.inner.iter().find(|inner| inner.node == node && inner.attribute == attribute);
+        found.ok_or_else(|| self.no_subgraph(node, attribute))
+    }
+}
+
+impl Inner {
+    fn new(
+        node: usize,
+        attribute: &str,
+        body: &Graph,
+        missing: &mut Vec<(usize, Missing)>,
+    ) -> Result<Inner, Error> {
+        let mut graph = body.clone();
+        let captures = std::mem::take(&mut graph.captures);
+        graph.inputs.extend(captures.iter().map(|(_, inner)| *inner));
+        let outputs = graph.outputs.clone();
+        let resolved = Arc::new(Resolved::part(Arc::new(graph), &outputs, &|_| true, missing)?);
+        let captures = captures.into_iter().map(|(outer, _)| outer).collect();
+        Ok(Inner { node, attribute: attribute.to_owned(), resolved, captures })
+    }
+}

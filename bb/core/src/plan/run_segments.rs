@@ -1,0 +1,477 @@
+//! Runs a compiled graph: goes from state to state of `segment_end.rs`, segment by segment, with what runs between them.
+//!
+//! Loops that could not be unrolled are frames on a stack of their own, so that nesting costs no native stack.
+
+use super::Activity;
+use super::failure::{Where, initializer};
+use super::held::{Form, Held, Item};
+use super::interpreter::PlanOutputs;
+use super::program::{LiveTensors, Program, Segment, Specialization};
+use super::repetition::{Repetition, Round};
+use super::resolve::Resolved;
+use super::run_state::{Ledger, RunState};
+use super::segment::{Structure, filled, too_few_tensors};
+use super::segment_end::{Between, End, HostNode, LiveIndex, Place, RepeatNode, SequenceNode};
+use super::target::Target;
+use super::watch::{Watch, Watcher};
+use crate::contract::BackendError;
+use crate::ext::erased::AnyTensor;
+use crate::ext::{ErasedBackend, ErasedError, ErasedTensor};
+use crate::operator::{Call, OnnxValue};
+use crate::trace::Table;
+use crate::{Backend, Error, RunOptions};
+use bb_ir::TensorData;
+use bb_ir::graph::{Graph, ValueType};
+use std::ops::ControlFlow;
+use std::sync::Arc;
+
+/// Values that go into a segment or come out of one, tensor by tensor.
+pub(super) struct Live {
+    pub(super) tensors: Vec<ErasedTensor>,
+    /// The sequences that plans pass on.
+    held: Vec<Held<ErasedTensor>>,
+    pub(super) structure: Structure,
+}
+
+impl Live {
+    fn new(items: Vec<Item<ErasedTensor>>) -> Live {
+        let (mut tensors, mut held) = (Vec::with_capacity(items.len()), Vec::new());
+        let structured = items.iter().any(|item| item.tensor().is_none());
+        let mut forms = Vec::with_capacity(if structured { items.len() } else { 0 });
+        for item in items {
+            let form = match item.held_if_long() {
+                Item::Parts(OnnxValue::Tensor(x)) => {
+                    tensors.push(x);
+                    Form::Parts(OnnxValue::Tensor(()))
+                }
+                Item::Parts(item) => Form::Parts(item.map(&mut |x: &ErasedTensor| tensors.push(x.clone()))),
+                Item::Held(sequence) => {
+                    held.push(sequence);
+                    Form::Held
+                }
+            };
+            if structured {
+                forms.push(form);
+            }
+        }
+        Live { tensors, held, structure: structured.then(|| forms.into()) }
+    }
+
+    /// Returns what a plan gave that was run with these values.
+    pub(super) fn after(
+        held: Vec<Held<ErasedTensor>>,
+        plan: &Specialization,
+        results: PlanOutputs<ErasedTensor>,
+    ) -> Result<Live, Error> {
+        let mut given: Vec<Option<Held<ErasedTensor>>> = held.into_iter().map(Some).collect();
+        let mut held = Vec::with_capacity(plan.passed.len());
+        for (at, from) in plan.passed.iter().enumerate() {
+            let again = plan.passed.iter().skip(at + 1).any(|later| later == from);
+            let sequence = given.get_mut(*from).and_then(|x| if again { x.clone() } else { x.take() });
+            held.push(sequence.ok_or_else(too_few_tensors)?);
+        }
+        Ok(Live { tensors: results.into_vec(), held, structure: plan.results.clone() })
+    }
+
+    /// Puts the values together again.
+    fn items(self) -> Result<Vec<Item<ErasedTensor>>, Error> {
+        let (mut tensors, mut held) = (self.tensors.into_iter(), self.held.into_iter());
+        let Some(forms) = self.structure else {
+            return Ok(tensors.map(|x| Item::Parts(OnnxValue::Tensor(x))).collect());
+        };
+        let item = |form: &Form| match form {
+            Form::Parts(item) => Ok(Item::Parts(filled(item, &mut tensors)?)),
+            Form::Held => held.next().map(Item::Held).ok_or_else(too_few_tensors),
+        };
+        forms.iter().map(item).collect()
+    }
+
+    /// Puts the values together again, as others know them.
+    pub(super) fn values(self) -> Result<Vec<OnnxValue<ErasedTensor>>, Error> {
+        Ok(self.items()?.into_iter().map(Item::value).collect())
+    }
+}
+
+/// A loop under way.
+struct Frame {
+    node: Arc<RepeatNode<Segment>>,
+    repetition: Repetition<ErasedTensor>,
+    /// What each body captures.
+    captured: Vec<Vec<Item<ErasedTensor>>>,
+    /// What the segment after the loop takes beside the loop's results.
+    kept: Vec<Item<ErasedTensor>>,
+    /// The bytes of these two.
+    own: usize,
+    /// The bytes of all this, as they were counted last.
+    bytes: usize,
+}
+
+impl Frame {
+    /// Counts what the loop keeps while its body runs.
+    fn count(&mut self, ledger: &mut Ledger) -> Result<(), Error> {
+        let bytes = self.own.saturating_add(self.repetition.bytes());
+        let before = std::mem::replace(&mut self.bytes, bytes);
+        ledger.keep(before, bytes)
+    }
+
+    /// Says in which loop an error happened.
+    fn name<E: BackendError>(&self, error: E) -> E {
+        self.node.name(error)
+    }
+}
+
+impl<S> RepeatNode<S> {
+    /// Says that an error happened in the loop.
+    fn name<E: BackendError>(&self, error: E) -> E {
+        Where::Node(self.at.node).name(&self.resolved.graph, error)
+    }
+}
+
+/// What follows a plan that ran: the outputs of the graph, or the next plan that ran.
+type Next = ControlFlow<Live, Ran>;
+
+/// A plan that ran, and what it gave.
+pub(super) struct Ran {
+    pub(super) specialization: Arc<Specialization>,
+    pub(super) live: Live,
+}
+
+impl Program {
+    /// Runs a segment on values.
+    fn enter(
+        &self,
+        target: &dyn Target,
+        segment: &Segment,
+        live: Live,
+        state: &mut RunState,
+        watch: &mut Watcher<'_>,
+    ) -> Result<Ran, ErasedError> {
+        state.go_on()?;
+        state.ledger.begin(&live.tensors)?;
+        let held = live.held.iter().fold(0, |sum: usize, sequence| sum.saturating_add(sequence.bytes()));
+        state.ledger.add(held)?;
+        let refs: Vec<&ErasedTensor> = live.tensors.iter().collect();
+        let types: Vec<&dyn AnyTensor> = live.tensors.iter().map(ErasedTensor::any).collect();
+        let to_host = |position: usize| match live.tensors.get(position) {
+            Some(x) => target.backend().to_host(x),
+            None => Err(too_few_tensors().into()),
+        };
+        let given = LiveTensors { types: &types, to_host: &to_host };
+        let specialization = self.specialization(target, segment, &given, &live.structure, watch)?;
+        let tensors = Program::run_specialization(target, &specialization, &refs, state, watch)?;
+        let live = Live::after(live.held, &specialization, tensors)?;
+        Ok(Ran { specialization, live })
+    }
+
+    /// Runs what follows a plan, to the end of the graph.
+    pub(super) fn follow(
+        &self,
+        target: &dyn Target,
+        first: Ran,
+        state: &mut RunState,
+        watch: &mut Watcher<'_>,
+    ) -> Result<Live, ErasedError> {
+        let mut frames: Vec<Frame> = Vec::new();
+        let mut ran = first;
+        loop {
+            match self.step(target, &mut frames, ran, state, watch) {
+                Ok(ControlFlow::Continue(next)) => ran = next,
+                // A run that must end fails even if nothing is left to do.
+                Ok(ControlFlow::Break(outputs)) => {
+                    return state.go_on().map(|()| outputs).map_err(Into::into);
+                }
+                // What fails in a body fails in every loop around it.
+                Err(error) => {
+                    return Err(frames.iter().rev().fold(error, |error, frame| {
+                        let index = frame.repetition.index();
+                        frame.name(Error::Iteration { index, source: error.into_source() }.into())
+                    }));
+                }
+            }
+        }
+    }
+
+    /// Goes from a segment that ran to the next one; breaks with the outputs of the graph at its end.
+    fn step(
+        &self,
+        target: &dyn Target,
+        frames: &mut Vec<Frame>,
+        Ran { specialization, live }: Ran,
+        state: &mut RunState,
+        watch: &mut Watcher<'_>,
+    ) -> Result<Next, ErasedError> {
+        let on = &target.backend();
+        let next = match &specialization.end {
+            End::Done => {
+                let Some(mut frame) = frames.pop() else { return Ok(ControlFlow::Break(live)) };
+                let since = watch.mark();
+                frame.repetition.absorb(on, live.items()?).map_err(|error| frame.name(error))?;
+                frame.count(&mut state.ledger).map_err(|error| frame.name(error))?;
+                watch.activity(since, Activity::Loop, Some((&frame.node.resolved, frame.node.at.node)));
+                self.advance(target, frames, frame, state, watch)?
+            }
+            End::Read { next, .. } => self.enter(target, next, live, state, watch)?,
+            End::Host(host) => {
+                let items = run_host(on, &specialization, host, live.items()?, state, watch)
+                    .map_err(|error| Where::Node(host.at.node).name(&specialization.resolved.graph, error))?;
+                self.enter(target, &host.at.after, Live::new(items), state, watch)?
+            }
+            End::Sequence(node) => {
+                let since = watch.mark();
+                let resolved = &specialization.resolved;
+                let items = run_sequence(on, resolved, node, live.items()?)
+                    .map_err(|error| Where::Node(node.at.node).name(&resolved.graph, error))?;
+                watch.activity(since, Activity::Host, Some((resolved, node.at.node)));
+                self.enter(target, &node.at.after, Live::new(items), state, watch)?
+            }
+            End::Repeat(node) => {
+                let since = watch.mark();
+                let mut frame = begin(on, node, live.items()?).map_err(|error| node.name(error))?;
+                frame.count(&mut state.ledger).map_err(|error| frame.name(error))?;
+                watch.activity(since, Activity::Loop, Some((&node.resolved, node.at.node)));
+                self.advance(target, frames, frame, state, watch)?
+            }
+        };
+        Ok(ControlFlow::Continue(next))
+    }
+
+    /// Begins the next iteration of a loop, or goes on behind it.
+    fn advance(
+        &self,
+        target: &dyn Target,
+        frames: &mut Vec<Frame>,
+        mut frame: Frame,
+        state: &mut RunState,
+        watch: &mut Watcher<'_>,
+    ) -> Result<Ran, ErasedError> {
+        let on = &target.backend();
+        let node = frame.node.clone();
+        let of = Some((&node.resolved, node.at.node));
+        let since = watch.mark();
+        let given = frame.repetition.next(on).map_err(|error| node.name(error))?;
+        watch.activity(since, Activity::Loop, of);
+        if let Some(Round { body, given }) = given {
+            state.iterate().map_err(|error| node.name(error))?;
+            let at = node.bodies.iter().position(|own| own.name == body);
+            let found = at.and_then(|at| Some((node.bodies.get(at)?, frame.captured.get(at)?)));
+            let (body, captured) = found.ok_or_else(|| node.name(Error::excluded("a body of the loop")))?;
+            let mut given: Vec<_> = given.into_iter().map(Item::held).collect();
+            given.extend(captured.iter().cloned());
+            watch.begin_round(frames.len(), &node.resolved, node.at.node);
+            frames.push(frame);
+            return self.enter(target, &body.first, Live::new(given), state, watch);
+        }
+        state.ledger.keep(frame.bytes, 0)?;
+        let mut items = frame.kept;
+        let since = watch.mark();
+        let results = frame.repetition.finish(on).map_err(|error| node.name(error))?;
+        let mut results = results.into_iter().map(Some).collect::<Vec<_>>();
+        watch.activity(since, Activity::Loop, of);
+        watch.end_rounds(frames.len());
+        for &position in &node.at.results {
+            let result = results.get_mut(position).and_then(Option::take);
+            let missing = || node.name(node.at.too_few(&node.resolved.graph, position));
+            items.push(result.ok_or_else(missing)?.held());
+        }
+        self.enter(target, &node.at.after, Live::new(items), state, watch)
+    }
+
+    /// Says which output is no tensor, if one is not.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::NotTensor`].
+    pub(super) fn tensors_alone(&self, live: Live) -> Result<Vec<ErasedTensor>, Error> {
+        if let Some(items) = &live.structure {
+            for (port, item) in self.outputs.iter().zip(items.iter()) {
+                let got = match item {
+                    Form::Parts(OnnxValue::Tensor(())) => continue,
+                    Form::Parts(item) => item.kind(),
+                    Form::Held => "a sequence",
+                };
+                return Err(Error::NotTensor { name: port.name.clone(), got });
+            }
+        }
+        Ok(live.tensors)
+    }
+
+    /// Runs with items, some of them defaults.
+    pub(super) fn run_live(
+        &self,
+        target: &dyn Target,
+        inputs: &[Option<OnnxValue<ErasedTensor>>],
+        watch: &mut Watcher<'_>,
+    ) -> Result<Live, ErasedError> {
+        let on = &target.backend();
+        self.declared.check_items(&borrowed(inputs))?;
+        let mut items = Vec::with_capacity(self.inputs.len());
+        for (position, (port, value)) in self.inputs.iter().zip(&self.resolved.graph.inputs).enumerate() {
+            let default = self.resolved.constant(*value)?;
+            if let Some(item) = inputs.get(position).and_then(Option::as_ref) {
+                items.push(Item::Parts(item.clone()));
+            } else if let Some((_, data)) = default {
+                let since = watch.mark();
+                let failed = |error: ErasedError| {
+                    initializer(&self.resolved.graph, *value, data.dtype(), error.into_source())
+                };
+                items.push(Item::Parts(OnnxValue::Tensor(on.constant(data).map_err(failed)?)));
+                watch.activity(since, Activity::Transfer, None);
+            } else if matches!(port.ty, ValueType::Optional(_)) {
+                items.push(Item::Parts(OnnxValue::Absent));
+            } else {
+                let expected = self.inputs.iter().filter(|p| !p.optional).map(|p| p.name.clone()).collect();
+                return Err(Error::MissingInput { name: port.name.clone(), expected }.into());
+            }
+        }
+        let state = &mut RunState::new(self.limits);
+        let first = self.enter(target, &self.first, Live::new(items), state, watch)?;
+        self.follow(target, first, state, watch)
+    }
+}
+
+impl<S> Between<S> {
+    /// Says that the node gave too few results.
+    fn too_few(&self, graph: &Graph, position: usize) -> Error {
+        let op = graph.nodes.get(self.node).map_or_else(String::new, |n| n.op_type.clone());
+        Error::Results { op, expected: position + 1, got: position }
+    }
+
+    /// Picks the values that the segment after the node takes over.
+    fn kept<T: Clone>(&self, live: &Table<LiveIndex, Item<T>>) -> Result<Vec<Item<T>>, Error> {
+        picked(live, &self.kept)
+    }
+}
+
+/// Borrows the tensors of items.
+fn borrowed(inputs: &[Option<OnnxValue<ErasedTensor>>]) -> Vec<Option<OnnxValue<&ErasedTensor>>> {
+    inputs.iter().map(|item| item.as_ref().map(|item| item.map(&mut |x| x))).collect()
+}
+
+/// Picks values.
+fn picked<T: Clone>(live: &Table<LiveIndex, Item<T>>, indices: &[LiveIndex]) -> Result<Vec<Item<T>>, Error> {
+    indices.iter().map(|index| live.get(*index).cloned()).collect()
+}
+
+/// Runs a function on host tensors, and returns what the next segment takes.
+fn run_host<S>(
+    on: &ErasedBackend<'_>,
+    specialization: &Specialization,
+    host: &HostNode<S>,
+    live: Vec<Item<ErasedTensor>>,
+    state: &mut RunState,
+    watch: &mut Watcher<'_>,
+) -> Result<Vec<Item<ErasedTensor>>, ErasedError> {
+    let resolved = &specialization.resolved;
+    let at = &host.at;
+    let node = resolved.node(at.node)?;
+    let live = live.into_iter().collect();
+    let of = Some((resolved, at.node));
+    let since = watch.mark();
+    let mut operands: Vec<Option<TensorData>> = Vec::with_capacity(at.operands.len());
+    for (place, value) in at.operands.iter().zip(&node.inputs) {
+        let item = match place {
+            Place::Absent | Place::Known(_) => None,
+            Place::Live(index) => Some(Table::get(&live, *index)?),
+        };
+        operands.push(match (place, item) {
+            (Place::Known(data), _) => Some(data.clone()),
+            (_, Some(Item::Parts(OnnxValue::Tensor(x)))) => {
+                let failed = |error: ErasedError| Error::Transfer {
+                    value: value.map(|v| resolved.graph.name_of(v).to_owned()).unwrap_or_default(),
+                    dtype: x.any().dtype(),
+                    source: error.into_source(),
+                };
+                Some(on.to_host(x).map_err(failed)?)
+            }
+            // An optional that holds nothing is left out; tracing refused everything else.
+            (_, None | Some(Item::Parts(OnnxValue::Absent))) => None,
+            (_, Some(_)) => return Err(Error::excluded("tensors as operands of a host function").into()),
+        });
+    }
+    watch.activity(since, Activity::Transfer, of);
+    let since = watch.mark();
+    let call = Call::new(node, &operands).within(state.ledger.value_bytes());
+    let results = RunOptions::paced(|| (host.function)(&call))??;
+    drop(operands);
+    state.ledger.host(results.iter().flatten())?;
+    watch.activity(since, Activity::Host, of);
+    let since = watch.mark();
+    let mut items = at.kept(&live)?;
+    for &position in &at.results {
+        let data = results.get(position).and_then(Option::as_ref);
+        let data = data.ok_or_else(|| at.too_few(&resolved.graph, position))?;
+        let failed =
+            |error: ErasedError| Error::Constant { dtype: data.dtype(), source: error.into_source() };
+        items.push(Item::Parts(OnnxValue::Tensor(on.constant(data).map_err(failed)?)));
+    }
+    watch.activity(since, Activity::Transfer, of);
+    Ok(items)
+}
+
+/// Begins a loop.
+fn begin(
+    on: &ErasedBackend<'_>,
+    node: &Arc<RepeatNode<Segment>>,
+    live: Vec<Item<ErasedTensor>>,
+) -> Result<Frame, ErasedError> {
+    // Sequences in loops are passed on as they are, so that there is one plan for all lengths.
+    let live: Table<LiveIndex, _> = live.into_iter().map(Item::held).collect();
+    let captured: Vec<Vec<_>> =
+        node.bodies.iter().map(|body| picked(&live, &body.captures)).collect::<Result<_, _>>()?;
+    let (kept, operands) = taken(on, &node.at, live)?;
+    let own =
+        captured.iter().flatten().chain(&kept).fold(0, |sum: usize, item| sum.saturating_add(item.bytes()));
+    let of = node.resolved.node(node.at.node)?;
+    let repetition = Repetition::begin(on, node.repeat, of, operands)?;
+    Ok(Frame { repetition, captured, kept, own, node: node.clone(), bytes: 0 })
+}
+
+/// What the segment behind a node takes over, and the operands of the node.
+type Taken = (Vec<Item<ErasedTensor>>, Vec<Option<Item<ErasedTensor>>>);
+
+/// Takes the operands of a node out of what the segment before it gave. An operand that nothing else takes is moved, so that a
+/// sequence can be changed in place.
+fn taken<S>(
+    on: &ErasedBackend<'_>,
+    at: &Between<S>,
+    live: Table<LiveIndex, Item<ErasedTensor>>,
+) -> Result<Taken, ErasedError> {
+    let kept = at.kept(&live)?;
+    let mut live: Table<LiveIndex, Option<_>> = live.into_entries().into_iter().map(Some).collect();
+    let mut operands = Vec::with_capacity(at.operands.len());
+    for (position, place) in at.operands.iter().enumerate() {
+        operands.push(match place {
+            Place::Absent => None,
+            Place::Known(data) => {
+                let failed =
+                    |error: ErasedError| Error::Constant { dtype: data.dtype(), source: error.into_source() };
+                Some(Item::Parts(OnnxValue::Tensor(on.constant(data).map_err(failed)?)))
+            }
+            Place::Live(index) => {
+                let same = |later: &Place| matches!(later, Place::Live(later) if later == index);
+                if at.operands.iter().skip(position + 1).any(same) {
+                    live.get(*index)?.clone()
+                } else {
+                    live.get_mut(*index)?.take()
+                }
+            }
+        });
+    }
+    Ok((kept, operands))
+}
+
+/// Runs a node that looks into a sequence, and returns what the next segment takes.
+fn run_sequence<S>(
+    on: &ErasedBackend<'_>,
+    resolved: &Resolved,
+    node: &SequenceNode<S>,
+    live: Vec<Item<ErasedTensor>>,
+) -> Result<Vec<Item<ErasedTensor>>, ErasedError> {
+    let (mut items, operands) = taken(on, &node.at, live.into_iter().collect())?;
+    let result = node.code.run(on, resolved.node(node.at.node)?, operands)?;
+    // Each of these operators has one result, which may go unread.
+    if !node.at.results.is_empty() {
+        items.push(result);
+    }
+    Ok(items)
+}

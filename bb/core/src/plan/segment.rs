@@ -1,0 +1,372 @@
+//! Tracing a checked graph, as far as values allow.
+//!
+//! A segment is a run of nodes that can be traced without knowing a value which only running gives. Most
+//! graphs are one segment. A segment ends before a node that
+//! - needs such a value (the extents for a `Reshape`, say, computed from data): the next segment begins with that value
+//!   read back from the backend;
+//! - works on host tensors, looks into a sequence that is passed on as it is, or repeats a body that cannot be unrolled: the
+//!   node runs between two segments.
+
+use super::conditions::Cause;
+use super::failure::in_node;
+use super::held::Form;
+use super::origin::Origins;
+use super::resolve::Resolved;
+use super::segment_end::{Boundary, End, Outputs, end, start_at};
+use super::splice::splice;
+use super::trace_nodes::{BodiesInPlace, NodeTrace, Step, Tracing};
+use crate::Error;
+use crate::contract::OnnxValue;
+use crate::ext::OpSet;
+use crate::trace::{
+    InputIndex, TableIndex, Trace, TraceStop, TracedTensor, Tracer, ValueSource, Varies, WeightId,
+};
+use bb_ir::graph::{Graph, ValueId};
+use bb_ir::op::{Family, Param};
+use bb_ir::{DataType, DataTypes, Shape, TensorData};
+use std::cell::RefCell;
+use std::sync::Arc;
+
+/// What values are built of, where they are not all tensors.
+pub type Structure = Option<Arc<[Form]>>;
+
+/// Where a segment begins: the node, and the values that come from before.
+#[derive(Debug, Default, Clone)]
+pub struct Start {
+    /// The first node.
+    pub node: usize,
+    /// The values that the backend holds, in the order of the plan's inputs.
+    pub live: Vec<ValueId>,
+    /// The values that earlier segments found to be constant.
+    pub known: Vec<(ValueId, TensorData)>,
+}
+
+/// What is known of a live tensor when a segment is traced.
+#[derive(Debug, Clone)]
+pub struct SegmentInput {
+    pub dtype: DataType,
+    pub shape: Shape,
+    /// Which extents other runs may bring otherwise.
+    pub varies: Varies,
+    /// The elements, where the segment is specialised on them.
+    pub known: Option<TensorData>,
+}
+
+/// A traced segment.
+#[derive(Debug)]
+pub struct SegmentTrace {
+    pub recorded: Trace,
+    /// What the outputs of the trace make up.
+    pub structure: Structure,
+    /// The sequences among them that came in and are passed on, by their positions among those that came in.
+    pub(crate) passed: Vec<usize>,
+    /// The tensors that came in, as bits by position (63 for all from there on), on whose extents the trace depends.
+    pub(crate) consulted: u64,
+    /// The graph that was traced, in which branches taken stand for their `If`s.
+    pub(crate) resolved: Arc<Resolved>,
+    /// The weights of bodies that were unrolled.
+    pub(crate) inner_weights: Vec<TensorData>,
+    /// The nodes that the steps come from.
+    pub origins: Origins,
+    /// The nodes that made the trace depend on extents.
+    pub(crate) causes: Vec<Cause>,
+    /// Whether it comes from a file, so that what it claims of its values has to be compared with them.
+    pub(crate) is_loaded: bool,
+}
+
+impl SegmentTrace {
+    /// Estimates the bytes of a plan made of it: its steps, their parameters, and the graph if it is not that of the segment.
+    pub(crate) fn overhead(&self, of: &Arc<Resolved>) -> usize {
+        /// What an instruction takes with its node's name in a profile, or a node with its values and attributes.
+        const ONE: usize = 512;
+        let steps = self.recorded.steps.entries();
+        let given = |param: &Param<'_>| if let Param::Data(data) = param { data.byte_len() } else { 0 };
+        let params = steps.flat_map(|step| step.params.iter().map(given)).sum::<usize>();
+        let nodes = if Arc::ptr_eq(&self.resolved, of) { 0 } else { self.resolved.graph.nodes.len() };
+        ONE * (1 + self.recorded.steps.len() + nodes) + params
+    }
+
+    /// Returns the weights that the trace may read, by number.
+    pub fn weights(&self) -> Weights<'_> {
+        Weights { graph: &self.resolved.graph.constants, inner: &self.inner_weights }
+    }
+
+    /// Returns the elements of a value, if it is a constant.
+    pub(crate) fn known(&self, source: ValueSource) -> Option<&TensorData> {
+        match source {
+            ValueSource::Weight(id) => self.weights().get(id).ok(),
+            ValueSource::Constant(index) => self.recorded.constants.get(index).ok(),
+            ValueSource::Input(_) | ValueSource::Step => None,
+        }
+    }
+
+    /// Returns the trace, for passes to rewrite it, and the weights that it may read.
+    pub(crate) fn rewritable(&mut self) -> (&mut Trace, Weights<'_>) {
+        let weights = Weights { graph: &self.resolved.graph.constants, inner: &self.inner_weights };
+        (&mut self.recorded, weights)
+    }
+}
+
+/// The weights that a trace may read.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Weights<'a> {
+    graph: &'a [(ValueId, TensorData)],
+    inner: &'a [TensorData],
+}
+
+impl<'a> Weights<'a> {
+    /// None.
+    pub(crate) const NONE: Weights<'static> = Weights { graph: &[], inner: &[] };
+
+    /// Returns a weight.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Internal`] if it does not exist.
+    pub fn get(self, id: WeightId) -> Result<&'a TensorData, Error> {
+        let found = match id {
+            WeightId::Graph(position) => self.graph.get(position).map(|(_, data)| data),
+            WeightId::Body(position) => self.inner.get(position),
+        };
+        found.ok_or_else(|| Error::excluded("the weights of a trace to be there"))
+    }
+}
+
+/// How tracing a segment ended.
+#[derive(Debug)]
+pub(crate) enum Outcome {
+    /// With a trace, and what follows it.
+    Traced(Box<SegmentTrace>, End<Start>),
+    /// Before its first node: a tensor must be known.
+    Needs(Wanted),
+}
+
+/// A live tensor that a node must know, by position.
+#[derive(Debug, Clone)]
+pub(crate) struct Wanted {
+    pub(crate) position: usize,
+    /// The graph of the node, in which branches taken stand for their `If`s.
+    pub(crate) resolved: Arc<Resolved>,
+    pub(crate) node: usize,
+}
+
+/// How a trace ended that looks at nodes before inputs arrive.
+#[derive(Debug)]
+pub enum Explored {
+    /// At the graph's end; the outputs of the trace are these values.
+    Returned(Vec<ValueId>),
+    /// Before a node, where the next trace may start.
+    Stopped(Start, Stop),
+}
+
+/// Why a trace that explores stopped before a node.
+#[derive(Debug)]
+pub enum Stop {
+    /// It needs a value that only running gives, or runs between segments.
+    Boundary,
+    /// It goes on with this branch, in which something runs between segments.
+    Branch(&'static str),
+    /// It fails.
+    Failed(Error),
+}
+
+/// Settings of a trace that do not change between segments.
+#[derive(Debug, Clone)]
+pub struct Settings {
+    pub natives: Vec<(Family, OpSet)>,
+    pub value_bytes: usize,
+    pub fold_bytes: usize,
+    /// Whether parameters of the trace may be expressions of the inputs' extents.
+    pub symbolic: bool,
+    /// Whether the trace depends at once on all conditions under which an extent is known, and not when somebody asks for it.
+    pub strict: bool,
+    /// The element types of the backend.
+    pub types: DataTypes,
+}
+
+/// Traces from `start` as far as values allow.
+///
+/// # Errors
+///
+/// [`Error::Node`] if a node cannot be traced whatever the values.
+pub(crate) fn trace(
+    resolved: &Arc<Resolved>,
+    start: &Start,
+    inputs_known: &[SegmentInput],
+    structure: &Structure,
+    settings: &Settings,
+) -> Result<Outcome, Error> {
+    let tracer = Tracer::new(settings.natives.clone(), settings.value_bytes)
+        .folding(settings.fold_bytes)
+        .symbolic(settings.symbolic)
+        .strict(settings.strict)
+        .with_types(settings.types);
+    let bodies: RefCell<BodiesInPlace> = RefCell::default();
+    let mut tracing = Tracing::new(&tracer, resolved.clone(), &bodies);
+    let arrived = arrive(&mut tracing, start, inputs_known, structure)?;
+    let ended = tracing.follow(start.node, |tracing, at, traced| {
+        let resolved = tracing.resolved.clone();
+        Ok(match traced {
+            Ok(NodeTrace::Results) => Step::Next,
+            Ok(NodeTrace::Branch(name)) => {
+                // The branch's first node stands where the `If` stood.
+                let branch = resolved.branch(at, name)?;
+                tracing.replace(Resolved::new(Arc::new(splice(&resolved.graph, at, branch)?))?);
+                Step::Again
+            }
+            Ok(NodeTrace::Host(function)) => Step::End(Ok(Boundary::Host(function))),
+            Ok(NodeTrace::Repeat(repeat)) => Step::End(Ok(Boundary::Repeat(repeat))),
+            Ok(NodeTrace::Sequence(code)) => Step::End(Ok(Boundary::Sequence(code))),
+            Err(TraceStop::Needs(needed)) => {
+                let value = needed.value();
+                if let Some(position) = arrived.iter().position(|x| x.value() == value) {
+                    Step::End(Err(Wanted { position, resolved, node: at }))
+                } else if resolved.node(at)?.reads().any(|read| tracing.holds(read, value)) {
+                    Step::End(Ok(Boundary::Read(value)))
+                } else {
+                    return Err(in_node(&resolved.graph, at, Error::from(TraceStop::Needs(needed))));
+                }
+            }
+            Err(TraceStop::Error(error)) => return Err(in_node(&resolved.graph, at, error)),
+        })
+    })?;
+    let mut outputs = Outputs::default();
+    let end = match ended {
+        None => {
+            for output in tracing.resolved.graph.outputs.clone() {
+                outputs.push(&tracing.slot(output)?);
+            }
+            End::Done
+        }
+        Some((_, Err(wanted))) => return Ok(Outcome::Needs(wanted)),
+        Some((at, Ok(boundary))) => end(&tracing, at, boundary, &mut outputs)?,
+    };
+    let Tracing { resolved, causes, .. } = tracing;
+    let traced = finished(resolved, tracer, bodies.into_inner(), causes, outputs);
+    Ok(Outcome::Traced(Box::new(traced), end))
+}
+
+/// Traces from `start` to look at nodes before inputs arrive: nothing is spliced, and a node that cannot be traced ends the
+/// segment, whatever the reason.
+///
+/// # Errors
+///
+/// [`Error::MissingInput`] if `start` leaves out what the graph reads.
+pub fn explore(
+    resolved: &Arc<Resolved>,
+    start: &Start,
+    inputs_known: &[SegmentInput],
+    structure: &Structure,
+    settings: &Settings,
+) -> Result<(SegmentTrace, Explored), Error> {
+    let tracer = Tracer::new(settings.natives.clone(), settings.value_bytes)
+        .folding(settings.fold_bytes)
+        .symbolic(settings.symbolic)
+        .strict(settings.strict)
+        .with_types(settings.types);
+    let bodies: RefCell<BodiesInPlace> = RefCell::default();
+    let mut tracing = Tracing::new(&tracer, resolved.clone(), &bodies);
+    tracing.splices = false;
+    arrive(&mut tracing, start, inputs_known, structure)?;
+    let ended = tracing.follow(start.node, |_, _, traced| {
+        Ok(match traced {
+            Ok(NodeTrace::Results) => Step::Next,
+            Ok(NodeTrace::Branch(name)) => Step::End(Stop::Branch(name)),
+            Ok(NodeTrace::Host(_) | NodeTrace::Repeat(_) | NodeTrace::Sequence(_))
+            | Err(TraceStop::Needs(_)) => Step::End(Stop::Boundary),
+            Err(TraceStop::Error(error)) => Step::End(Stop::Failed(error)),
+        })
+    })?;
+    let mut outputs = Outputs::default();
+    let explored = match ended {
+        Some((at, stop)) => Explored::Stopped(start_at(&tracing, at, &mut outputs)?, stop),
+        None => {
+            let mut returned = Vec::new();
+            for (value, item) in tracing.values() {
+                if tracing.resolved.is_read_from(value, usize::MAX)? {
+                    returned.push(value);
+                    outputs.push(item);
+                }
+            }
+            Explored::Returned(returned)
+        }
+    };
+    let Tracing { resolved, causes, .. } = tracing;
+    Ok((finished(resolved, tracer, bodies.into_inner(), causes, outputs), explored))
+}
+
+/// Adds what comes from before a segment; returns the tensors that arrive.
+fn arrive(
+    tracing: &mut Tracing<'_>,
+    start: &Start,
+    inputs_known: &[SegmentInput],
+    structure: &Structure,
+) -> Result<Vec<TracedTensor>, Error> {
+    let mut arrived = Vec::with_capacity(inputs_known.len());
+    for (index, from) in inputs_known.iter().enumerate() {
+        let graph = &tracing.resolved.graph;
+        let name = start.live.get(index).map_or("input", |value| graph.name_of(*value));
+        let (at, known) = (InputIndex::at(index), from.known.clone());
+        arrived.push(tracing.tracer.input(at, name, from.dtype, &from.shape, &from.varies, known));
+    }
+    let (mut tensors, mut held) = (arrived.iter().cloned(), 0..);
+    for (position, &value) in start.live.iter().enumerate() {
+        let of = match structure {
+            None => &Form::Parts(OnnxValue::Tensor(())),
+            Some(items) => items.get(position).ok_or_else(too_few_tensors)?,
+        };
+        match of {
+            Form::Parts(of) => tracing.set(value, filled(of, &mut tensors)?)?,
+            Form::Held => tracing.hold(value, held.next().unwrap_or_default())?,
+        }
+    }
+    for (value, data) in &start.known {
+        tracing.set(*value, OnnxValue::Tensor(tracing.tracer.known(data)))?;
+    }
+    Ok(arrived)
+}
+
+/// Puts a traced segment together.
+fn finished(
+    resolved: Arc<Resolved>,
+    tracer: Tracer,
+    bodies: BodiesInPlace,
+    causes: Vec<Cause>,
+    outputs: Outputs,
+) -> SegmentTrace {
+    SegmentTrace {
+        consulted: tracer.consulted(),
+        recorded: tracer.finish(outputs.tensors),
+        structure: outputs.structured.then(|| outputs.items.into()),
+        passed: outputs.passed,
+        resolved,
+        inner_weights: bodies.weights,
+        origins: bodies.origins,
+        causes,
+        is_loaded: false,
+    }
+}
+
+/// Gives a structure its tensors.
+///
+/// # Errors
+///
+/// [`Error::Internal`] if there are too few.
+pub(crate) fn filled<T>(
+    structure: &OnnxValue<()>,
+    tensors: &mut impl Iterator<Item = T>,
+) -> Result<OnnxValue<T>, Error> {
+    structure.try_map(&mut |()| tensors.next().ok_or_else(too_few_tensors))
+}
+
+pub(super) fn too_few_tensors() -> Error {
+    Error::excluded("a tensor for each value between segments")
+}
+
+/// Says that a value has no source.
+pub(super) fn missing(graph: &Graph, value: ValueId) -> Error {
+    Error::MissingInput {
+        name: graph.name_of(value).to_owned(),
+        expected: graph.inputs.iter().map(|v| graph.name_of(*v).to_owned()).collect(),
+    }
+}

@@ -1,0 +1,326 @@
+//! The states of a run: what follows a segment.
+//!
+//! ```text
+//!            +--------------------- Read: the next segment knows a value ---------------------+
+//!            v                                                                                |
+//! start -> segment -+- Done -> the graph's outputs, or the results of an iteration -> Repeat  |
+//!            ^      +- Read ------------------------------------------------------------------+
+//!            |      +- Host:   a kernel on host tensors ---------> the segment after it
+//!            |      +- Sequence: a look into a sequence ----------> the segment after it
+//!            |      +- Repeat: the body's segments, per iteration -> the segment after it
+//!            +------------------------------------------------------------+
+//! ```
+//!
+//! [`End`] names the states once. Tracing finds an `End<Start>`, which says where segments start; a program holds an
+//! `End<Segment>`, whose segments keep their plans; running (`run_segments.rs`) goes from state to state.
+
+use super::held::Form;
+use super::resolve::{Inner, Repeat, Resolved};
+use super::segment::{Start, missing};
+use super::trace_nodes::{Slot, Tracing};
+use crate::Error;
+use crate::operator::{HostFunction, OnnxValue, SequenceStep};
+use crate::trace::{TableIndex, TraceValue, TracedTensor, indices};
+use bb_ir::TensorData;
+use bb_ir::graph::ValueId;
+use std::sync::Arc;
+
+indices! {
+    /// A value that a segment gives to what follows it.
+    pub(crate) LiveIndex = "value between segments";
+}
+
+/// What follows a segment; `S` is what is known of the segments that follow.
+#[derive(Debug)]
+pub(crate) enum End<S> {
+    /// Nothing. The outputs are the graph's, or the results of an iteration of the body that the graph is.
+    Done,
+    /// The next segment, which takes all outputs.
+    Read {
+        next: S,
+        /// The position among the output tensors of the one whose elements the next segment needs.
+        wanted: usize,
+    },
+    /// A function on host tensors, then the next segment.
+    Host(Box<HostNode<S>>),
+    /// What a node does with a sequence, then the next segment.
+    Sequence(Box<SequenceNode<S>>),
+    /// A body, any number of times, then the next segment.
+    Repeat(Arc<RepeatNode<S>>),
+}
+
+/// A node that runs between two segments.
+#[derive(Debug, Clone)]
+pub(crate) struct Between<S> {
+    pub(crate) node: usize,
+    pub(crate) operands: Vec<Place>,
+    /// The values that the segment after it takes over from the one before.
+    pub(crate) kept: Vec<LiveIndex>,
+    /// The positions of the node's results that the segment after it takes behind those.
+    pub(crate) results: Vec<usize>,
+    /// The segment after it.
+    pub(crate) after: S,
+}
+
+/// A function on host tensors that runs between two segments.
+#[derive(Debug)]
+pub(crate) struct HostNode<S> {
+    pub(crate) at: Between<S>,
+    pub(crate) function: HostFunction,
+}
+
+/// A node that looks into a sequence between two segments.
+#[derive(Debug)]
+pub(crate) struct SequenceNode<S> {
+    pub(crate) at: Between<S>,
+    pub(crate) code: SequenceStep,
+}
+
+/// A node whose bodies run any number of times between two segments.
+#[derive(Debug, Clone)]
+pub(crate) struct RepeatNode<S> {
+    pub(crate) at: Between<S>,
+    pub(crate) repeat: Repeat,
+    /// The graph of the node.
+    pub(crate) resolved: Arc<Resolved>,
+    /// The bodies, of which the first is there.
+    pub(crate) bodies: Vec<RepeatBody<S>>,
+}
+
+/// A body of such a node.
+#[derive(Debug, Clone)]
+pub(crate) struct RepeatBody<S> {
+    /// The attribute that it is.
+    pub(crate) name: &'static str,
+    pub(crate) resolved: Arc<Resolved>,
+    /// The first segment of the body; it takes the body's inputs, then what the body captures.
+    pub(crate) first: S,
+    /// The values that the body captures.
+    pub(crate) captures: Vec<LiveIndex>,
+}
+
+/// Where a node between segments finds an operand.
+#[derive(Debug, Clone)]
+pub(crate) enum Place {
+    /// Among the values that the segment before it gives.
+    Live(LiveIndex),
+    /// Here.
+    Known(TensorData),
+    /// Nowhere: it is left out.
+    Absent,
+}
+
+impl<S> End<S> {
+    /// Returns the node of the graph that ended the segment; `None` if the graph ended.
+    pub(crate) fn node(&self, start_of: impl Fn(&S) -> usize) -> Option<usize> {
+        match self {
+            End::Done => None,
+            End::Read { next, .. } => Some(start_of(next)),
+            End::Host(host) => Some(host.at.node),
+            End::Sequence(sequence) => Some(sequence.at.node),
+            End::Repeat(repeat) => Some(repeat.at.node),
+        }
+    }
+}
+
+impl End<Start> {
+    /// Makes segments of the places where they start; `segment` is also told the output tensor, by position, whose elements
+    /// the segment needs, and the graph.
+    pub(super) fn segments<S>(
+        self,
+        resolved: &Arc<Resolved>,
+        segment: impl Fn(&Arc<Resolved>, Start, Option<usize>) -> S,
+    ) -> End<S> {
+        let between = |at: Between<Start>| Between {
+            node: at.node,
+            operands: at.operands,
+            kept: at.kept,
+            results: at.results,
+            after: segment(resolved, at.after, None),
+        };
+        match self {
+            End::Done => End::Done,
+            End::Read { next, wanted } => End::Read { next: segment(resolved, next, Some(wanted)), wanted },
+            End::Host(host) => {
+                let HostNode { at, function } = *host;
+                End::Host(Box::new(HostNode { at: between(at), function }))
+            }
+            End::Sequence(sequence) => {
+                let SequenceNode { at, code } = *sequence;
+                End::Sequence(Box::new(SequenceNode { at: between(at), code }))
+            }
+            End::Repeat(repeat) => {
+                let RepeatNode { at, repeat, resolved, bodies } = Arc::unwrap_or_clone(repeat);
+                let body = |RepeatBody { name, resolved, first, captures }: RepeatBody<Start>| RepeatBody {
+                    name,
+                    first: segment(&resolved, first, None),
+                    resolved,
+                    captures,
+                };
+                let (at, bodies) = (between(at), bodies.into_iter().map(body).collect());
+                End::Repeat(Arc::new(RepeatNode { at, repeat, resolved, bodies }))
+            }
+        }
+    }
+}
+
+/// Why a segment ends before a node.
+pub(super) enum Boundary {
+    /// A value that the segment computes must be known.
+    Read(TraceValue),
+    /// The node is a function on host tensors.
+    Host(HostFunction),
+    /// The node looks into a sequence that is passed on as it is.
+    Sequence(SequenceStep),
+    /// The node repeats a body that cannot be unrolled.
+    Repeat(Repeat),
+}
+
+/// The outputs of a segment, tensor by tensor.
+#[derive(Default)]
+pub(super) struct Outputs {
+    pub(super) tensors: Vec<TraceValue>,
+    pub(super) items: Vec<Form>,
+    /// The sequences among them that came in, by their positions among those that came in.
+    pub(super) passed: Vec<usize>,
+    /// Whether one of them is no tensor.
+    pub(super) structured: bool,
+}
+
+impl Outputs {
+    pub(super) fn push(&mut self, slot: &Slot) {
+        self.structured |= !matches!(slot, Slot::Parts(OnnxValue::Tensor(_)));
+        self.items.push(match slot {
+            Slot::Parts(item) => Form::Parts(item.map(&mut |x: &TracedTensor| self.tensors.push(x.read()))),
+            Slot::Held(position) => {
+                self.passed.push(*position);
+                Form::Held
+            }
+        });
+    }
+}
+
+/// Makes outputs of the values that are read at a node or after it, and says where a segment that begins there starts.
+pub(super) fn start_at(tracing: &Tracing<'_>, node: usize, outputs: &mut Outputs) -> Result<Start, Error> {
+    let resolved = &tracing.resolved;
+    let mut start = Start { node, ..Start::default() };
+    for (value, item) in tracing.values() {
+        if !resolved.is_read_from(value, node)? || resolved.weight(value)?.is_some() {
+            continue;
+        }
+        let tensor = if let Slot::Parts(item) = item { item.tensor() } else { None };
+        match tensor.and_then(TracedTensor::known) {
+            Some(data) => start.known.push((value, data.clone())),
+            None => {
+                start.live.push(value);
+                outputs.push(item);
+            }
+        }
+    }
+    Ok(start)
+}
+
+/// Ends a segment before the node at `at`.
+pub(super) fn end(
+    tracing: &Tracing<'_>,
+    at: usize,
+    boundary: Boundary,
+    outputs: &mut Outputs,
+) -> Result<End<Start>, Error> {
+    let before = start_at(tracing, at, outputs)?;
+    let resolved = &tracing.resolved;
+    Ok(match boundary {
+        Boundary::Read(value) => {
+            let position = outputs.tensors.iter().position(|x| *x == value);
+            let wanted = position.ok_or_else(|| Error::excluded("a value to read that the node takes"))?;
+            End::Read { next: before, wanted }
+        }
+        Boundary::Host(function) => {
+            End::Host(Box::new(HostNode { at: between(resolved, at, &before)?, function }))
+        }
+        Boundary::Sequence(code) => {
+            End::Sequence(Box::new(SequenceNode { at: between(resolved, at, &before)?, code }))
+        }
+        Boundary::Repeat(repeat) => {
+            let mut bodies = Vec::new();
+            for &name in repeat.bodies() {
+                match resolved.inner(at, name) {
+                    Ok(inner) => bodies.push(body(resolved, &before, name, inner)?),
+                    Err(error) if bodies.is_empty() => return Err(error),
+                    Err(_) => {}
+                }
+            }
+            let (at, resolved) = (between(resolved, at, &before)?, resolved.clone());
+            End::Repeat(Arc::new(RepeatNode { at, repeat, resolved, bodies }))
+        }
+    })
+}
+
+/// Finds where a body of a node starts, and what it captures.
+fn body(
+    resolved: &Resolved,
+    before: &Start,
+    name: &'static str,
+    inner: &Inner,
+) -> Result<RepeatBody<Start>, Error> {
+    let inputs = &inner.resolved.graph.inputs;
+    let own = inputs.len().saturating_sub(inner.captures.len());
+    let mut first = Start::default();
+    first.live.extend(inputs.iter().take(own));
+    let mut captures = Vec::new();
+    for (&outer, &value) in inner.captures.iter().zip(inputs.iter().skip(own)) {
+        match place(resolved, before, outer)? {
+            Place::Live(position) => {
+                captures.push(position);
+                first.live.push(value);
+            }
+            Place::Known(data) => first.known.push((value, data)),
+            Place::Absent => {}
+        }
+    }
+    Ok(RepeatBody { name, resolved: inner.resolved.clone(), first, captures })
+}
+
+/// Finds where a node between segments gets its operands, and what the segment after it takes.
+fn between(resolved: &Resolved, at: usize, before: &Start) -> Result<Between<Start>, Error> {
+    let node = resolved.node(at)?;
+    let mut operands = Vec::with_capacity(node.inputs.len());
+    for input in &node.inputs {
+        operands.push(input.map_or(Ok(Place::Absent), |value| place(resolved, before, value))?);
+    }
+    let mut after = Start { node: at + 1, live: Vec::new(), known: Vec::new() };
+    let mut kept = Vec::new();
+    for (position, &value) in before.live.iter().enumerate() {
+        if resolved.is_read_from(value, at + 1)? {
+            kept.push(LiveIndex::at(position));
+            after.live.push(value);
+        }
+    }
+    for (value, data) in &before.known {
+        if resolved.is_read_from(*value, at + 1)? {
+            after.known.push((*value, data.clone()));
+        }
+    }
+    let mut results = Vec::new();
+    for (position, output) in node.outputs.iter().enumerate() {
+        if let Some(value) = *output
+            && resolved.is_read_from(value, at + 1)?
+        {
+            results.push(position);
+            after.live.push(value);
+        }
+    }
+    Ok(Between { node: at, operands, kept, results, after })
+}
+
+/// Finds where a value is behind a segment.
+fn place(resolved: &Resolved, before: &Start, value: ValueId) -> Result<Place, Error> {
+    if let Some(position) = before.live.iter().position(|v| *v == value) {
+        return Ok(Place::Live(LiveIndex::at(position)));
+    }
+    if let Some((_, data)) = before.known.iter().find(|(v, _)| *v == value) {
+        return Ok(Place::Known(data.clone()));
+    }
+    let weight = resolved.constant(value)?;
+    weight.map(|(_, data)| Place::Known(data.clone())).ok_or_else(|| missing(&resolved.graph, value))
+}

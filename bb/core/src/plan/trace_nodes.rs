@@ -1,0 +1,488 @@
+//! Tracing node by node, and bodies in their nodes' places.
+//!
+//! A body whose number of iterations is known and small is unrolled; a branch inside it whose condition is known is taken.
+//! What cannot be traced in place is left to run between segments.
+
+use super::conditions::Cause;
+use super::failure::{in_node, of_operator};
+use super::held::{Item, MANY};
+use super::origin::{Origin, Origins};
+use super::repetition::{Repetition, Round};
+use super::resolve::{Code, Inner, Repeat, Resolved};
+use super::segment::missing;
+use crate::error::NodePart;
+use crate::operator::{Call, HostFunction, OnnxValue, OpOutputs, SequenceStep};
+use crate::trace::{OriginId, Table, TraceStop, TraceValue, TracedTensor, Tracer, WeightId};
+use crate::{Error, RunOptions};
+use bb_ir::TensorData;
+use bb_ir::graph::{Dim, Node, ValueId, ValueType};
+use smallvec::SmallVec;
+use std::cell::RefCell;
+use std::sync::Arc;
+
+/// The most nodes that a repetition is unrolled to.
+const UNROLLED: usize = 4096;
+
+/// The most steps that a repetition is unrolled to.
+const STEPS: usize = 1 << 15;
+
+/// A graph being traced.
+pub(super) struct Tracing<'t> {
+    pub(super) tracer: &'t Tracer,
+    pub(super) resolved: Arc<Resolved>,
+    env: Table<ValueId, Option<Slot>>,
+    /// What all subgraphs in their nodes' places leave to the segment.
+    inner: &'t RefCell<BodiesInPlace>,
+    /// The node in whose place this is traced.
+    holder: Option<OriginId>,
+    /// Whether the branch of an `If` is to be spliced into the graph, rather than traced in its node's place.
+    pub(super) splices: bool,
+    /// The nodes that made the trace depend on extents.
+    pub(super) causes: Vec<Cause>,
+}
+
+/// A value of a graph being traced.
+#[derive(Debug, Clone)]
+pub(super) enum Slot {
+    /// What the trace takes apart.
+    Parts(OnnxValue<TracedTensor>),
+    /// A sequence that came in and is passed on as it is: its position among those that came in.
+    Held(usize),
+}
+
+/// What a graph and the subgraphs that are traced in their nodes' places leave to the segment.
+#[derive(Default)]
+pub(super) struct BodiesInPlace {
+    /// The weights of the subgraphs.
+    pub(super) weights: Vec<TensorData>,
+    /// The nodes that steps come from, those of the graph included.
+    pub(super) origins: Origins,
+}
+
+/// What became of a node.
+pub(super) enum NodeTrace {
+    /// Its results are there.
+    Results,
+    /// An `If` goes on with the branch of this name.
+    Branch(&'static str),
+    /// It runs between segments, on the host.
+    Host(HostFunction),
+    /// It runs between segments, iteration by iteration.
+    Repeat(Repeat),
+    /// It runs between segments, because it looks into a sequence that is passed on as it is.
+    Sequence(SequenceStep),
+}
+
+/// What a graph goes on with behind a node.
+pub(super) enum Step<E> {
+    /// The next node.
+    Next,
+    /// The node that stands there now.
+    Again,
+    /// Nothing: this ends the segment before the node.
+    End(E),
+}
+
+impl<'t> Tracing<'t> {
+    pub(super) fn new(
+        tracer: &'t Tracer,
+        resolved: Arc<Resolved>,
+        inner: &'t RefCell<BodiesInPlace>,
+    ) -> Tracing<'t> {
+        let env = Table::with(resolved.graph.values.len(), || None);
+        Tracing { tracer, resolved, env, inner, holder: None, splices: true, causes: Vec::new() }
+    }
+
+    /// Goes on with another graph, in which values have the same numbers.
+    pub(super) fn replace(&mut self, resolved: Resolved) {
+        while self.env.len() < resolved.graph.values.len() {
+            self.env.push(None);
+        }
+        self.resolved = Arc::new(resolved);
+    }
+
+    pub(super) fn set(&mut self, value: ValueId, item: OnnxValue<TracedTensor>) -> Result<(), Error> {
+        self.env.set(value, Some(Slot::Parts(item)))
+    }
+
+    /// Notes that a value is a sequence which is passed on as it is.
+    pub(super) fn hold(&mut self, value: ValueId, position: usize) -> Result<(), Error> {
+        self.env.set(value, Some(Slot::Held(position)))
+    }
+
+    /// Iterates over the values traced so far.
+    pub(super) fn values(&self) -> impl Iterator<Item = (ValueId, &Slot)> {
+        self.env.iter().filter_map(|(value, item)| Some((value, item.as_ref()?)))
+    }
+
+    /// Tells whether a value is, or is made up of, this value of the trace.
+    pub(super) fn holds(&self, value: ValueId, wanted: TraceValue) -> bool {
+        let mut found = false;
+        if let Ok(Some(Slot::Parts(item))) = self.env.get(value) {
+            item.visit(&mut |x: &TracedTensor| found |= x.value() == wanted);
+        }
+        found
+    }
+
+    /// Returns a value, adding it to the trace where it is a weight not yet used.
+    pub(super) fn slot(&mut self, value: ValueId) -> Result<Slot, Error> {
+        if let Some(slot) = self.env.get(value)? {
+            return Ok(slot.clone());
+        }
+        let Some((position, data)) = self.resolved.constant(value)? else {
+            return Err(missing(&self.resolved.graph, value));
+        };
+        let traced = if self.holder.is_some() {
+            let weights = &mut self.inner.borrow_mut().weights;
+            weights.push(data.clone());
+            self.tracer.weight(WeightId::Body(weights.len() - 1), data)
+        } else {
+            self.tracer.weight(WeightId::Graph(position), data)
+        };
+        let item = OnnxValue::Tensor(traced);
+        self.set(value, item.clone())?;
+        Ok(Slot::Parts(item))
+    }
+
+    /// Traces nodes from one on, and asks `decide` after each what comes next. Returns the node before which the segment ends,
+    /// and why; `None` at the graph's end.
+    pub(super) fn follow<E>(
+        &mut self,
+        from: usize,
+        mut decide: impl FnMut(&mut Self, usize, Result<NodeTrace, TraceStop>) -> Result<Step<E>, Error>,
+    ) -> Result<Option<(usize, E)>, Error> {
+        let mut at = from;
+        while let Some(&code) = self.resolved.code.get(at) {
+            if matches!(code, Code::Unused) {
+                at += 1;
+                continue;
+            }
+            let (steps, origins) = (self.tracer.steps(), self.inner.borrow().origins.len());
+            self.begin(Origin::Node(at));
+            let events = self.tracer.events();
+            let traced = self.node(at, code);
+            if self.tracer.events() > events {
+                self.causes.push(Cause::new(&self.resolved.graph, at, self.tracer.events()));
+            }
+            match decide(self, at, traced)? {
+                Step::Next => at += 1,
+                again_or_end => {
+                    self.tracer.forget(steps);
+                    self.inner.borrow_mut().origins.forget(origins);
+                    if let Step::End(why) = again_or_end {
+                        return Ok(Some((at, why)));
+                    }
+                }
+            }
+        }
+        Ok(None)
+    }
+
+    /// Notes that the next steps come from a node.
+    fn begin(&self, origin: Origin) {
+        self.tracer.set_origin(Some(self.inner.borrow_mut().origins.push(origin)));
+    }
+
+    /// Traces a node and stores its results.
+    pub(super) fn node(&mut self, at: usize, code: Code) -> Result<NodeTrace, TraceStop> {
+        let resolved = self.resolved.clone();
+        let node = resolved.node(at)?;
+        let mut operands: SmallVec<[Option<OnnxValue<TracedTensor>>; 4]> = SmallVec::new();
+        let mut held = None;
+        for (index, input) in node.inputs.iter().enumerate() {
+            operands.push(match input.map(|value| self.slot(value)).transpose()? {
+                None => None,
+                Some(Slot::Parts(item)) => Some(item),
+                Some(Slot::Held(_)) => {
+                    held = held.or(Some(index));
+                    None
+                }
+            });
+        }
+        if let Some(index) = held {
+            return match code {
+                Code::Unused => Ok(NodeTrace::Results),
+                Code::Items(_, Some(step)) => Ok(NodeTrace::Sequence(step)),
+                Code::Repeat(repeat) => Ok(NodeTrace::Repeat(repeat)),
+                _ => Err(unexpected(node, index, "a sequence").into()),
+            };
+        }
+        let results = match code {
+            Code::Unused => return Ok(NodeTrace::Results),
+            Code::Missing => {
+                let (op, domain) = (node.op_type.clone(), node.domain.clone());
+                return Err(Error::UnsupportedOperator { op, domain, opset: node.opset }.into());
+            }
+            Code::Call(function) => {
+                let tensors = tensors(node, operands)?;
+                let call = Call::new(node, &tensors).of(&resolved.graph).within(self.tracer.limit());
+                let results = function.call(self.tracer, &call).map_err(|stop| match stop {
+                    TraceStop::Error(error) => {
+                        let operands = tensors
+                            .iter()
+                            .map(|x| x.as_ref().map(|x| (crate::Tensor::dtype(x), crate::Tensor::shape(x))));
+                        of_operator(node, operands, error).into()
+                    }
+                    TraceStop::Needs(_) => stop,
+                })?;
+                self.store(node, results.into_iter().map(|x| x.map(OnnxValue::Tensor)))?;
+                return Ok(NodeTrace::Results);
+            }
+            Code::Items(function, step) => {
+                let results = function(self.tracer, &Call::new(node, &operands).within(self.tracer.limit()))?;
+                let long = |x: &OnnxValue<_>| matches!(x, OnnxValue::Sequence(items) if items.len() > MANY);
+                if let Some(step) = step
+                    && self.holder.is_none()
+                    && results.iter().flatten().any(long)
+                {
+                    return Ok(NodeTrace::Sequence(step));
+                }
+                results
+            }
+            Code::Host(function) => {
+                let tensors = tensors(node, operands)?;
+                if tensors.iter().flatten().any(|x| !x.is_known()) {
+                    return Ok(NodeTrace::Host(function));
+                }
+                let known: SmallVec<[Option<TensorData>; 4]> =
+                    tensors.iter().map(|x| x.as_ref().and_then(|x| x.known_or_tied().cloned())).collect();
+                let call = Call::new(node, &known).within(self.tracer.limit());
+                let computed = RunOptions::paced(|| function(&call)).map_err(TraceStop::from)?;
+                let computed = computed.map_err(|error| {
+                    let operands = known.iter().map(|x| x.as_ref().map(|x| (x.dtype(), x.shape())));
+                    of_operator(node, operands, error)
+                })?;
+                if !self.tracer.folds(computed.iter().flatten())? {
+                    return Ok(NodeTrace::Host(function));
+                }
+                let mut results = OpOutputs::new();
+                for result in computed {
+                    let traced = |data: TensorData| {
+                        self.tracer.bound(&[(data.dtype(), data.shape().into())])?;
+                        crate::Backend::constant(self.tracer, &data)
+                    };
+                    results.push(result.map(traced).transpose()?.map(OnnxValue::Tensor));
+                }
+                results
+            }
+            Code::If => {
+                let name = self.branch(&operands)?;
+                if self.holder.is_none() && self.splices {
+                    return Ok(NodeTrace::Branch(name));
+                }
+                match self.inline(name, resolved.inner(at, name)?, Vec::new())? {
+                    Some(results) => results.into_iter().map(Some).collect(),
+                    None => return Ok(NodeTrace::Branch(name)),
+                }
+            }
+            Code::Repeat(repeat) => match self.unroll(at, repeat, node, operands.into_vec())? {
+                Some(results) => results.into_iter().map(Some).collect(),
+                None => return Ok(NodeTrace::Repeat(repeat)),
+            },
+        };
+        self.store(node, results.into_iter())?;
+        Ok(NodeTrace::Results)
+    }
+
+    /// Stores a node's results.
+    fn store(
+        &mut self,
+        node: &Node,
+        results: impl ExactSizeIterator<Item = Option<OnnxValue<TracedTensor>>>,
+    ) -> Result<(), Error> {
+        let got = results.len();
+        let mut results = results;
+        for (position, output) in node.outputs.iter().enumerate() {
+            let result = results.next().flatten();
+            if let Some(value) = output {
+                let missing = || Error::Results { op: node.op_type.clone(), expected: position + 1, got };
+                let result = result.ok_or_else(missing)?;
+                self.agrees(node, *value, &result)?;
+                self.set(*value, result)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Checks that a result has the type and the extents that follow from what the operands are declared as.
+    ///
+    /// An operand of another type or of other extents than an operator takes might otherwise be computed with, and so might the
+    /// result.
+    fn agrees(&self, node: &Node, value: ValueId, result: &OnnxValue<TracedTensor>) -> Result<(), Error> {
+        let info = self.resolved.graph.values.get(value.index());
+        let (Some(ValueType::Tensor { dtype, shape }), OnnxValue::Tensor(x)) =
+            (info.map(|info| &info.ty), result)
+        else {
+            return Ok(());
+        };
+        let got = crate::Tensor::dtype(x);
+        if got != *dtype {
+            return Err(Error::Operator {
+                op: node.op_type.clone(),
+                part: NodePart::other("an operand"),
+                problem: format!("makes a result of type {got}; its declared type makes one of type {dtype}"),
+            });
+        }
+        let Some(dims) = shape else { return Ok(()) };
+        // Inference takes extents of one name for equal ones, which these inputs do not have.
+        if self.tracer.contradicts_names() {
+            return Ok(());
+        }
+        // Only these extents are read, because a plan holds for the extents that were read.
+        let same = |(axis, dim): (usize, &Dim)| match dim {
+            Dim::Known(known) => self.tracer.has_extent(x, axis, *known),
+            Dim::Symbol(_) | Dim::Computed(_) | Dim::Unknown => true,
+        };
+        if dims.len() == crate::Tensor::rank(x) && dims.iter().enumerate().all(same) {
+            return Ok(());
+        }
+        Err(Error::Operator {
+            op: node.op_type.clone(),
+            part: NodePart::other("an operand"),
+            problem: format!(
+                "does not fit the others: the result `{}` would have the extents {:?}, expected {}",
+                self.resolved.graph.name_of(value),
+                crate::Tensor::shape(x),
+                info.map(|info| info.ty.to_string()).unwrap_or_default(),
+            ),
+        })
+    }
+
+    /// Finds which branch an `If` takes.
+    fn branch(&self, operands: &[Option<OnnxValue<TracedTensor>>]) -> Result<&'static str, TraceStop> {
+        let [Some(OnnxValue::Tensor(condition))] = operands else {
+            return Err(Error::Operand { op: "If", index: 0, expected: "a truth value" }.into());
+        };
+        match crate::ext::Ops::ints(self.tracer, condition)?.as_slice() {
+            [0] => Ok("else_branch"),
+            [_] => Ok("then_branch"),
+            other => Err(Error::Operator {
+                op: "If".to_owned(),
+                part: NodePart::other("the condition"),
+                problem: format!("expected one truth value, got {}", other.len()),
+            }
+            .into()),
+        }
+    }
+
+    /// Traces a body iteration by iteration; `None` if it must run between segments.
+    fn unroll(
+        &mut self,
+        at: usize,
+        repeat: Repeat,
+        node: &Node,
+        operands: Vec<Option<OnnxValue<TracedTensor>>>,
+    ) -> Result<Option<Vec<OnnxValue<TracedTensor>>>, TraceStop> {
+        // What a search does next depends on the elements of what its subgraphs give.
+        if let Repeat::Search(_) = repeat {
+            return Ok(None);
+        }
+        let resolved = self.resolved.clone();
+        let inner = resolved.inner(at, "body")?;
+        let body = &inner.resolved.graph;
+        let before = self.tracer.steps();
+        let noted = self.inner.borrow().origins.len();
+        let attempt = (|| -> Result<Option<Vec<OnnxValue<TracedTensor>>>, TraceStop> {
+            let operands = operands.into_iter().map(|x| x.map(Item::Parts)).collect();
+            let mut repetition = Repetition::begin(self.tracer, repeat, node, operands)?;
+            let iterations = repetition.trips().and_then(|trips| trips.checked_mul(body.nodes.len().max(1)));
+            if iterations.is_none_or(|n| n > UNROLLED) {
+                return Ok(None);
+            }
+            while let Some(Round { given, .. }) = repetition.next(self.tracer)? {
+                let index = repetition.index();
+                let given = given.into_iter().map(Item::value).collect();
+                let results = self.inline("body", inner, given);
+                let results = results.map_err(|e| Error::Iteration { index, source: e.into() })?;
+                let Some(results) = results else { return Ok(None) };
+                repetition.absorb(self.tracer, results.into_iter().map(Item::Parts).collect())?;
+                if self.tracer.steps() - before > STEPS {
+                    return Ok(None);
+                }
+            }
+            Ok(Some(repetition.finish(self.tracer)?.into_iter().map(Item::value).collect()))
+        })();
+        match attempt {
+            Ok(Some(results)) => Ok(Some(results)),
+            Err(TraceStop::Error(error)) => Err(error.into()),
+            Ok(None) | Err(TraceStop::Needs(_)) => {
+                self.tracer.forget(before);
+                self.inner.borrow_mut().origins.forget(noted);
+                Ok(None)
+            }
+        }
+    }
+
+    /// Traces a subgraph in its node's place; `None` if something in it must run between segments.
+    fn inline(
+        &mut self,
+        attribute: &'static str,
+        inner: &Inner,
+        given: Vec<OnnxValue<TracedTensor>>,
+    ) -> Result<Option<Vec<OnnxValue<TracedTensor>>>, Error> {
+        let mut captured = Vec::with_capacity(inner.captures.len());
+        for &value in &inner.captures {
+            match self.slot(value)? {
+                Slot::Parts(item) => captured.push(item),
+                Slot::Held(_) => return Ok(None),
+            }
+        }
+        let mut tracing = Tracing::new(self.tracer, inner.resolved.clone(), self.inner);
+        let Some(holder) = self.tracer.origin() else {
+            return Err(Error::excluded("a node to be traced before its subgraph"));
+        };
+        tracing.holder = Some(holder);
+        let inputs = &inner.resolved.graph.inputs;
+        let own = inputs.len().saturating_sub(captured.len());
+        let given = given.into_iter().take(own);
+        if given.len() < own {
+            return Err(Error::Results { op: "body".to_owned(), expected: own, got: given.len() });
+        }
+        for (&value, item) in inputs.iter().zip(given.chain(captured)) {
+            tracing.set(value, item)?;
+        }
+        for (node, &code) in inner.resolved.code.iter().enumerate() {
+            let resolved = inner.resolved.clone();
+            self.begin(Origin::Inner { holder, attribute, resolved, node });
+            match tracing.node(node, code) {
+                Ok(NodeTrace::Results) => {}
+                Ok(
+                    NodeTrace::Branch(_) | NodeTrace::Host(_) | NodeTrace::Repeat(_) | NodeTrace::Sequence(_),
+                )
+                | Err(TraceStop::Needs(_)) => return Ok(None),
+                Err(TraceStop::Error(error)) => return Err(in_node(&inner.resolved.graph, node, error)),
+            }
+        }
+        self.tracer.set_origin(Some(holder));
+        let mut outputs = Vec::with_capacity(inner.resolved.graph.outputs.len());
+        for value in &inner.resolved.graph.outputs {
+            match tracing.slot(*value)? {
+                Slot::Parts(item) => outputs.push(item),
+                Slot::Held(_) => return Ok(None),
+            }
+        }
+        Ok(Some(outputs))
+    }
+}
+
+/// Returns operands that must be tensors; an optional that holds nothing is left out.
+fn tensors(
+    node: &Node,
+    operands: SmallVec<[Option<OnnxValue<TracedTensor>>; 4]>,
+) -> Result<SmallVec<[Option<TracedTensor>; 4]>, Error> {
+    let tensor = |(index, item)| match item {
+        None | Some(OnnxValue::Absent) => Ok(None),
+        Some(OnnxValue::Tensor(x)) => Ok(Some(x)),
+        Some(other) => Err(unexpected(node, index, other.kind())),
+    };
+    operands.into_iter().enumerate().map(tensor).collect()
+}
+
+/// Says that an operand is no tensor.
+fn unexpected(node: &Node, index: usize, kind: &str) -> Error {
+    Error::Operator {
+        op: node.op_type.clone(),
+        part: NodePart::Operand(index),
+        problem: format!("is {kind}, expected a tensor"),
+    }
+}

@@ -1,0 +1,37 @@
+//! The answers of a backend to the question which element types it supports.
+//!
+//! Coverage ([`crate::coverage`]) asks the questions. The answers are kept here for as long as the
+//! [`Runtime`](crate::Runtime) lives.
+
+use bb_ir::DataType;
+use bb_ir::op::OpSpec;
+use smallvec::SmallVec;
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// The answers of a backend to the calls that were tried.
+#[derive(Debug, Default)]
+pub struct Answers(Mutex<HashMap<Question, Option<Arc<str>>>>);
+
+/// A call to ask about: an operation and the element types of the call.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct Question {
+    pub op: &'static OpSpec,
+    /// The element types of the operands. Equal operands of a list count once.
+    pub operands: SmallVec<[Option<DataType>; 3]>,
+    /// The element types of the parameters.
+    pub params: SmallVec<[DataType; 1]>,
+}
+
+impl Answers {
+    /// Returns the answer if the question was asked before: the reason if the call is not supported, or `None` if it
+    /// is.
+    pub fn get(&self, question: &Question) -> Option<Option<Arc<str>>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).get(question).cloned()
+    }
+
+    /// Keeps an answer.
+    pub fn insert(&self, question: Question, answer: Option<Arc<str>>) {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).insert(question, answer);
+    }
+}

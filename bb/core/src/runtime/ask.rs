@@ -1,0 +1,188 @@
+//! Finds out which element types a backend supports. It calls the backend on one or two elements, and keeps the answer.
+//!
+//! A backend does not need to declare anything: the contract requires an error for an unsupported element type, and
+//! this error is the answer. Each operation is tried once per combination of element types, and only for combinations
+//! that are asked for.
+
+use super::{BackendRuntime, Question};
+use crate::RoundMode;
+use crate::error::Refusal;
+use bb_ir::convert::{Rounding, cast};
+use bb_ir::op::{OpSpec, Param, Primitive};
+use bb_ir::{DataType, Limits, TensorData};
+use smallvec::SmallVec;
+use std::borrow::Cow;
+use std::sync::Arc;
+
+impl Question {
+    /// Asks for a constant of this element type.
+    pub fn constant(dtype: DataType) -> Question {
+        Question {
+            op: Primitive::Constant.spec(),
+            operands: SmallVec::new(),
+            params: SmallVec::from_slice(&[dtype]),
+        }
+    }
+
+    /// Asks for a primitive on operands of these types; `to` is the target of a cast.
+    pub fn primitive(
+        op: Primitive,
+        operands: impl IntoIterator<Item = DataType>,
+        to: Option<DataType>,
+    ) -> Question {
+        let mut operands: SmallVec<[Option<DataType>; 3]> = operands.into_iter().map(Some).collect();
+        if matches!(op, Primitive::Concat) {
+            operands.truncate(1);
+        }
+        Question { op: op.spec(), operands, params: to.into_iter().collect() }
+    }
+
+    /// Asks for a call of any operation; of the parameters only the element types count.
+    pub fn call(
+        op: &'static OpSpec,
+        operands: impl IntoIterator<Item = Option<DataType>>,
+        params: &[Param<'_>],
+    ) -> Question {
+        let types = params.iter().filter_map(|param| match param {
+            Param::Type(dtype) => Some(*dtype),
+            Param::Data(data) => Some(data.dtype()),
+            _ => None,
+        });
+        Question { op, operands: operands.into_iter().collect(), params: types.collect() }
+    }
+
+    /// Returns what the backend refuses: a constant of an operand's type, or the operation itself.
+    pub fn refused(
+        &self,
+        by: &dyn BackendRuntime,
+        tried: impl FnOnce(&Question) -> Option<Tried>,
+    ) -> Option<Refusal> {
+        for dtype in self.operands.iter().flatten() {
+            let constant = Question::constant(*dtype);
+            if let Some(reason) = constant.answer(by, Question::sample) {
+                return Some(constant.refusal(reason));
+            }
+        }
+        Some(self.refusal(self.answer(by, tried)?))
+    }
+
+    fn refusal(&self, reason: Arc<str>) -> Refusal {
+        Refusal {
+            op: self.op.method,
+            operands: self.operands.iter().flatten().copied().collect(),
+            params: self.params.to_vec(),
+            reason: reason.to_string(),
+        }
+    }
+
+    /// Returns why a backend refuses the call; `None` if the backend supports the call, or if no valid call is known to
+    /// try.
+    fn answer(
+        &self,
+        by: &dyn BackendRuntime,
+        tried: impl FnOnce(&Question) -> Option<Tried>,
+    ) -> Option<Arc<str>> {
+        let known = by.answers().get(self);
+        if let Some(answer) = known {
+            return answer;
+        }
+        let Tried { operands, params, any_error } = tried(self)?;
+        let refused = by.try_call(self.op, &operands, &params).err().and_then(|error| {
+            let text = crate::error::causes(&error);
+            let types = self.operands.iter().flatten().chain(&self.params);
+            // Another error may be caused by the made-up elements, so it only counts if it names a type of
+            // the call.
+            (any_error || types.into_iter().any(|dtype| bb_ir::text::has_word(&text, dtype.name())))
+                .then(|| Arc::from(text))
+        });
+        by.answers().insert(self.clone(), refused.clone());
+        refused
+    }
+
+    /// Makes a valid call of a primitive on one or two elements.
+    pub fn sample(&self) -> Option<Tried> {
+        use Primitive as P;
+        let op = Primitive::from_index(self.op.index).filter(|op| op.spec() == self.op)?;
+        let ints = |values: &[i64]| Param::Ints(Cow::Owned(values.to_vec()));
+        let extents = |values: &[usize]| Param::Extents(Cow::Owned(values.to_vec()));
+        let (shape, params): (&[usize], Vec<Param<'static>>) = match op {
+            P::Constant => {
+                let data = ones(*self.params.first()?, &[1])?;
+                (&[], vec![Param::Data(Cow::Owned(data))])
+            }
+            P::MatMul => (&[1, 1], vec![]),
+            P::ReduceSum | P::ReduceMean | P::ReduceMax | P::ReduceMin => {
+                (&[1], vec![ints(&[0]), Param::Bool(true)])
+            }
+            P::Reshape => (&[1], vec![extents(&[1, 1])]),
+            P::Transpose => (&[1, 1], vec![ints(&[1, 0])]),
+            P::Concat | P::Gather => (&[1], vec![Param::Int(0)]),
+            P::Slice => (&[1], vec![ints(&[0]), ints(&[1]), ints(&[0]), ints(&[1])]),
+            P::Split => (&[2], vec![Param::Int(0), extents(&[1, 1])]),
+            P::Squeeze => (&[1, 1], vec![ints(&[0])]),
+            P::Unsqueeze => (&[1], vec![ints(&[0])]),
+            P::Cast => (
+                &[1],
+                vec![Param::Type(*self.params.first()?), Param::Bool(true), Param::Round(RoundMode::Up)],
+            ),
+            _ => (&[1], vec![]),
+        };
+        let operand = |(at, dtype): (usize, &Option<DataType>)| match (op, at) {
+            // The axis has one entry, so the index is 0.
+            (P::Gather, 1) => Some(TensorData::zeros((*dtype)?, shape, Limits::default().tensor_bytes).ok()),
+            _ => Some(ones((*dtype)?, shape)),
+        };
+        let mut operands: Vec<Option<TensorData>> =
+            self.operands.iter().enumerate().map(operand).collect::<Option<_>>()?;
+        if op == P::Concat {
+            operands.push(operands.first().cloned().flatten());
+        }
+        Some(Tried { operands, params, any_error: true })
+    }
+}
+
+/// A call to try on a backend.
+pub struct Tried {
+    pub operands: Vec<Option<TensorData>>,
+    pub params: Vec<Param<'static>>,
+    /// Whether the call is valid for all elements, so that every error means that the call is not supported.
+    pub any_error: bool,
+}
+
+/// Makes a tensor of ones, or of zeros if the type does not hold numbers.
+pub fn ones(dtype: DataType, shape: &[usize]) -> Option<TensorData> {
+    let n: usize = bb_ir::element_count(shape)?;
+    let ones = TensorData::new(shape, &vec![1f32; n]).ok()?;
+    match cast(&ones, dtype, Rounding::default()) {
+        Ok(made) => Some(made),
+        Err(_) => TensorData::zeros(dtype, shape, Limits::default().tensor_bytes).ok(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The calls must be valid; otherwise a refusal would be caused by the call itself.
+    #[test]
+    fn every_primitive_has_a_valid_call_on_every_type_that_onnx_allows() {
+        use bb_ir::infer;
+        for &op in Primitive::ALL {
+            for &dtype in DataType::ALL {
+                let operands = match op {
+                    Primitive::Constant => vec![],
+                    Primitive::Where => vec![DataType::Bool, dtype, dtype],
+                    Primitive::Gather => vec![dtype, DataType::I32],
+                    _ => vec![dtype; op.spec().inputs.len()],
+                };
+                if operands.iter().enumerate().any(|(at, dtype)| !infer::accepts(op, at, *dtype)) {
+                    continue;
+                }
+                let to = matches!(op, Primitive::Cast | Primitive::Constant).then_some(dtype);
+                let tried = Question::primitive(op, operands, to).sample().expect("a call");
+                let given: Vec<_> = tried.operands.iter().flatten().map(|x| (x.dtype(), x.shape())).collect();
+                assert!(infer::primitive(op, &given, &tried.params).is_ok(), "{op:?} {dtype}");
+            }
+        }
+    }
+}

@@ -1,0 +1,121 @@
+//! Several running backends. Each operation runs on the backend that owns its operands.
+
+use super::registry::unknown;
+use super::{BackendHandle, BackendId, DispatchResult, Registry, TypedBackend, Value, named};
+use crate::{Backend, Error};
+use bb_ir::op::{OpSpec, Param};
+use smallvec::SmallVec;
+
+/// The backends that code may call; the first one is the default.
+///
+/// An operation runs on the backend of its first operand; without operands, on the default backend.
+#[derive(Debug, Clone, Default)]
+pub struct Backends(SmallVec<[BackendHandle; 2]>);
+
+impl Backends {
+    /// Makes a list of backends; the first one is the default.
+    pub fn new(handles: impl IntoIterator<Item = BackendHandle>) -> Backends {
+        let mut backends = Backends::default();
+        handles.into_iter().for_each(|handle| backends.bind(handle));
+        backends
+    }
+
+    /// Adds a backend unless the list has the same instance.
+    pub fn bind(&mut self, handle: BackendHandle) {
+        if self.owner(handle.owner()).is_none() {
+            self.0.push(handle);
+        }
+    }
+
+    /// Iterates over the backends; the default comes first.
+    pub fn iter(&self) -> impl Iterator<Item = &BackendHandle> {
+        self.0.iter()
+    }
+
+    fn names(&self) -> Vec<String> {
+        self.0.iter().map(|h| h.name().to_owned()).collect()
+    }
+
+    /// Returns the default backend.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::NoBackend`] if the list is empty.
+    pub fn default_backend(&self) -> Result<&BackendHandle, Error> {
+        self.0.first().ok_or_else(|| Error::NoBackend { linked: linked() })
+    }
+
+    /// Returns the backend called `name`.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::NotBound`] if the backend is linked but not in this list; [`Error::UnknownBackend`] if it is
+    /// not linked. Both list the names that are possible.
+    pub fn named(&self, name: &str) -> Result<&BackendHandle, Error> {
+        self.0.iter().find(|h| h.name() == name).ok_or_else(|| {
+            let linked = Registry::global().entries().map(|entry| entry.name);
+            let backend = named::backend_of(name);
+            match linked.clone().any(|known| known == name || known == backend) {
+                true => Error::NotBound { name: name.to_owned(), bound: self.names() },
+                false => unknown(name, linked),
+            }
+        })
+    }
+
+    /// Returns the backend of type `B`.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::UnknownBackendType`] with the names of the backends in this list.
+    pub fn typed<B: Backend + 'static>(&self) -> Result<TypedBackend<'_, B>, Error> {
+        self.0
+            .iter()
+            .find_map(BackendHandle::typed)
+            .ok_or_else(|| Error::UnknownBackendType { ty: std::any::type_name::<B>(), bound: self.names() })
+    }
+
+    /// Returns the backend that owns a value.
+    #[inline]
+    pub fn owner(&self, owner: BackendId) -> Option<&BackendHandle> {
+        self.0.iter().find(|h| h.owner() == owner)
+    }
+
+    /// Calls an operation of any family on the backend that owns the first operand.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::ForeignTensor`] if operands belong to several backends, or to one that is not in this list; the
+    /// operation's own errors.
+    #[inline]
+    pub fn call(
+        &self,
+        op: &'static OpSpec,
+        inputs: &[Option<&Value>],
+        params: &[Param<'_>],
+    ) -> DispatchResult {
+        let handle = match inputs.iter().flatten().next() {
+            None => self.default_backend()?,
+            Some(first) => match self.owner(first.owner()) {
+                Some(handle) => handle,
+                None => {
+                    let expected = self.default_backend()?.owner();
+                    return Err(Error::ForeignTensor { op: op.method, expected, got: first.owner() });
+                }
+            },
+        };
+        handle.call(op, inputs, params)
+    }
+}
+
+/// Lists the names of the backends that are linked into the program.
+fn linked() -> Vec<String> {
+    Registry::global().entries().map(|entry| entry.name.to_owned()).collect()
+}
+
+impl From<&Registry> for Backends {
+    /// Lists the linked and available backends, sorted by name.
+    fn from(registry: &Registry) -> Backends {
+        let names = registry.entries().map(|entry| entry.name);
+        Backends::new(names.filter_map(|name| registry.backend(name).ok()))
+    }
+}

@@ -1,0 +1,364 @@
+//! The interface between the engine and a backend: every call, without the type of the backend.
+
+use super::answers::Answers;
+use super::{BackendId, Capabilities, CheckedGraph, OfferedServices, State, Status, Value};
+use crate::contract::OnnxValue;
+use crate::contract::{by_name, by_output, by_position};
+use crate::plan::Profile;
+use crate::services::Fingerprint;
+use crate::{
+    BackendAttrs, CompileOptions, ContractResponse, Error, Module, Outputs, Port, ResultBuffer, RunOptions,
+};
+use bb_ir::TensorData;
+use bb_ir::op::{AtomicOpsetDecl, OpSpec, Param};
+use bb_ir::proto::GraphProto;
+use std::any::Any;
+use std::collections::HashMap;
+use std::path::Path;
+use std::sync::Arc;
+
+/// The results of one operation, or its error.
+pub type DispatchResult = Result<Outputs<Value>, Error>;
+
+/// Keeps [`BackendRuntime`] to this crate: no other crate can name the trait.
+pub trait Sealed {}
+
+/// A running backend whose type is erased; [`Runtime`](super::Runtime) implements it.
+///
+/// Every method turns a panic of the backend into [`Error::Panicked`], after which the next call works. The
+/// backend's own error becomes the source of [`Error::Kernel`].
+///
+/// The trait is sealed: only [`Runtime`](super::Runtime) implements it, so that methods can be added. An author of a
+/// backend implements [`Backend`](crate::Backend).
+pub trait BackendRuntime: OfferedServices + Any {
+    /// Returns the name under which the backend is found.
+    fn name(&self) -> &'static str;
+
+    /// Returns the version.
+    fn version(&self) -> &'static str;
+
+    /// Returns the path of the backend's type.
+    fn path(&self) -> &'static str;
+
+    /// Returns the id of this instance, which its values carry.
+    fn owner(&self) -> BackendId;
+
+    /// Returns the error of `bb` that an error of the backend wraps ([`Backend::wrapped`](crate::Backend::wrapped)).
+    fn wrapped<'a>(&self, error: &'a (dyn std::error::Error + 'static)) -> Option<&'a Error>;
+
+    /// Returns the primitives.
+    fn atomic_opset(&self) -> AtomicOpsetDecl;
+
+    /// Returns the extension families that the backend implements.
+    fn extension_opsets(&self) -> Vec<AtomicOpsetDecl>;
+
+    /// Returns a number that changes if a saved plan would call different operations.
+    fn abi_fingerprint(&self) -> u64;
+
+    /// Calls an operation of any family, with operands and parameters in the order of its row.
+    ///
+    /// If an operation is not native, its body of primitives runs.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::ForeignTensor`] if an operand belongs to another instance; [`Error::Operand`], [`Error::Surplus`] or
+    /// [`Error::Ir`] if operands or parameters do not match the row; the operation's own errors. An error of a backend
+    /// wraps all but the first ([`wrapped`](Self::wrapped) finds it behind [`Error::Kernel`]).
+    fn dispatch_atomic(
+        &self,
+        op: &'static OpSpec,
+        inputs: &[Option<&Value>],
+        params: &[Param<'_>],
+    ) -> DispatchResult;
+
+    /// Makes a tensor from a frame that was received.
+    ///
+    /// # Errors
+    ///
+    /// An error of the frame; the backend's own errors.
+    fn materialize_from_wire(&self, type_hash: u64, bytes: Vec<u8>) -> Result<Value, Error>;
+
+    /// Makes a tensor from host elements.
+    ///
+    /// # Errors
+    ///
+    /// The backend's own errors.
+    fn constant(&self, data: &TensorData) -> Result<Value, Error>;
+
+    /// Copies a tensor to the host.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::ForeignTensor`] if the tensor belongs to another instance; the backend's own errors.
+    fn to_host(&self, value: &Value) -> Result<TensorData, Error>;
+
+    /// Prepares a graph that will run more than once.
+    ///
+    /// # Errors
+    ///
+    /// The backend's own error if the graph is invalid or the options refuse it.
+    fn compile(
+        self: Arc<Self>,
+        module: Module,
+        options: &CompileOptions,
+    ) -> Result<Arc<dyn ErasedExecutable>, Error>;
+
+    /// Sends a whole graph to the backend, which answers immediately or later.
+    fn dispatch(
+        self: Arc<Self>,
+        graph: Arc<GraphProto>,
+        inputs: HashMap<String, Value>,
+        attrs: BackendAttrs<'_>,
+    ) -> ContractResponse<HashMap<String, Value>, Error>;
+
+    /// Sends a checked graph to the backend, which answers immediately or later. Its identity and opsets are sent with
+    /// it.
+    fn dispatch_checked(
+        self: Arc<Self>,
+        graph: &CheckedGraph,
+        inputs: HashMap<String, Value>,
+        attrs: BackendAttrs<'_>,
+    ) -> ContractResponse<HashMap<String, Value>, Error>;
+
+    /// Returns the operations that the backend declared as native.
+    fn capabilities(&self) -> Capabilities;
+
+    /// Tries a call on host elements and copies its results to the host, without counting it.
+    ///
+    /// # Errors
+    ///
+    /// The backend's own error, or the message of its panic.
+    fn try_call(
+        &self,
+        op: &'static OpSpec,
+        operands: &[Option<TensorData>],
+        params: &[Param<'_>],
+    ) -> Result<(), Error>;
+
+    /// Returns the backend's answers to the calls that were tried.
+    fn answers(&self) -> &Answers;
+
+    /// Returns the counters and the state, the last error, and the memory in use.
+    fn status(&self) -> Status;
+
+    /// Returns the state.
+    fn state(&self) -> State;
+
+    /// Makes the backend ready. The first call does this, too.
+    fn initialize(&self);
+
+    /// Returns what a compiled model or a peer relies on.
+    fn fingerprint(&self) -> Fingerprint;
+
+    /// Tells whether calls return before the device has computed, as
+    /// [`Lifecycle::is_asynchronous`](crate::services::Lifecycle::is_asynchronous) says.
+    fn is_asynchronous(&self) -> bool;
+
+    /// Tells whether the device is lost. Then every call is refused with [`Error::DeviceLost`].
+    fn is_lost(&self) -> bool;
+
+    /// Blocks until no dispatched graph is pending ([`Status::pending`]) and the device has done everything that was
+    /// submitted to it.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::DeviceLost`]; [`Error::Service`] with the backend's own error.
+    fn synchronize(&self) -> Result<(), Error>;
+
+    /// Refuses every later call with [`Error::ShutDown`], and blocks until no call is running, no dispatched graph is
+    /// pending, and the device has done everything that was submitted to it. It unloads all kernels of users.
+    ///
+    /// If it is called inside a call of this backend, it does not block, because it would wait for itself.
+    ///
+    /// # Errors
+    ///
+    /// As [`synchronize`](Self::synchronize); the backend is shut down all the same.
+    fn shut_down(&self) -> Result<(), Error>;
+}
+
+/// A compiled graph and the backend on which it runs.
+pub trait ErasedExecutable: Send + Sync {
+    /// Returns the inputs, in the order that [`run`](Self::run) takes them.
+    fn inputs(&self) -> &[Port];
+
+    /// Returns the outputs, in the order that [`run`](Self::run) returns them.
+    fn outputs(&self) -> &[Port];
+
+    /// Runs the graph; `None` stands for an optional input that is omitted.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::ForeignTensor`] if an input belongs to another instance; the backend's own errors.
+    fn run(&self, inputs: &[Option<&Value>]) -> Result<Vec<Value>, Error>;
+
+    /// Runs like [`run`](Self::run), at most until these options end the run.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::DeadlineExceeded`] and [`Error::Cancelled`]; the
+    /// errors of [`run`](Self::run).
+    ///
+    /// # Examples
+    ///
+    /// ```no_run
+    /// # fn main() -> Result<(), bb::Error> {
+    /// # let cpu = bb::backend("cpu")?;
+    /// # let model = cpu.compile(bb::Module::load("model.onnx")?, &bb::CompileOptions::default())?;
+    /// let soon = std::time::Instant::now() + std::time::Duration::from_millis(100);
+    /// let options = bb::RunOptions::default().with_deadline(soon);
+    /// let x = cpu.tensor(&[1, 2], &[1f32, 2.])?;
+    /// let outputs = model.run_with(&[Some(&x)], &options)?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    fn run_with(&self, inputs: &[Option<&Value>], options: &RunOptions) -> Result<Vec<Value>, Error> {
+        options.within(|| self.run(inputs))
+    }
+
+    /// Starts a run on a thread of its own, and returns its result as a future for any executor, which can also be waited for.
+    ///
+    /// The run ends as the [`RunOptions`] of the calling thread say, and once the future is dropped. A call costs the start of a
+    /// thread; where none can be started, as in WebAssembly, the run is over when this returns.
+    ///
+    /// # Errors
+    ///
+    /// The errors of [`run`](Self::run), when the future is polled.
+    ///
+    /// # Examples
+    ///
+    /// ```no_run
+    /// # async fn both(cpu: &bb::BackendHandle) -> Result<(), bb::Error> {
+    /// let model = cpu.compile(bb::Module::load("model.onnx")?, &bb::CompileOptions::default())?;
+    /// let (x, y) = (cpu.tensor(&[1, 2], &[1f32, 2.])?, cpu.tensor(&[1, 2], &[3f32, 4.])?);
+    /// let (first, second) = (model.clone().run_async(vec![Some(x)]), model.run_async(vec![Some(y)]));
+    /// let outputs = [first.await?, second.await?];
+    /// # Ok(())
+    /// # }
+    /// ```
+    fn run_async(self: Arc<Self>, inputs: Vec<Option<Value>>) -> ContractResponse<Vec<Value>, Error>
+    where
+        Self: 'static,
+    {
+        crate::contract::on_own_thread(move || {
+            let inputs: Vec<Option<&Value>> = inputs.iter().map(Option::as_ref).collect();
+            self.run(&inputs)
+        })
+    }
+
+    /// Runs the graph with inputs by name; the result has the outputs by name.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::UnknownInput`] if the graph has no input of a name; [`Error::RepeatedInput`] if a name comes twice; the
+    /// errors of [`run`](Self::run).
+    ///
+    /// # Examples
+    ///
+    /// ```no_run
+    /// # fn main() -> Result<(), bb::Error> {
+    /// let cpu = bb::backend("cpu")?;
+    /// let model = cpu.compile(bb::Module::load("model.onnx")?, &bb::CompileOptions::default())?;
+    /// let x = cpu.tensor(&[1, 2], &[1f32, 2.])?;
+    /// let y = &model.run_named(&[("x", &x)])?["y"];
+    /// # Ok(())
+    /// # }
+    /// ```
+    fn run_named(&self, inputs: &[(&str, &Value)]) -> Result<HashMap<String, Value>, Error> {
+        let results = self.run(&by_position(self.inputs(), inputs)?)?;
+        Ok(by_name(self.outputs(), results))
+    }
+
+    /// Runs like [`run`](Self::run) and writes the results into buffers of the caller, by the position of the output.
+    ///
+    /// What [`Executable::run_into`](crate::Executable::run_into) says of outputs without a buffer and of failures holds here,
+    /// too.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::OutputCount`] and [`Error::Buffer`]; the errors of [`run`](Self::run).
+    ///
+    /// # Examples
+    ///
+    /// ```no_run
+    /// # fn main() -> Result<(), bb::Error> {
+    /// let cpu = bb::backend("cpu")?;
+    /// let model = cpu.compile(bb::Module::load("model.onnx")?, &bb::CompileOptions::default())?;
+    /// let x = cpu.tensor(&[1, 2], &[1f32, 2.])?;
+    /// let mut scores = [0f32; 10];
+    /// let mut buffer = bb::ResultBuffer::new(&[1, 10], &mut scores)?;
+    /// for _ in 0..1000 {
+    ///     model.run_into(&[Some(&x)], &mut [Some(&mut buffer)])?;
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
+    fn run_into(
+        &self,
+        inputs: &[Option<&Value>],
+        outputs: &mut [Option<&mut ResultBuffer<'_>>],
+    ) -> Result<(), Error>;
+
+    /// Runs like [`run_into`](Self::run_into), with inputs and buffers by name, of as many outputs as the caller wants.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::UnknownInput`], [`Error::RepeatedInput`], [`Error::UnknownOutput`] and [`Error::RepeatedOutput`]; the errors
+    /// of [`run_into`](Self::run_into).
+    fn run_named_into(
+        &self,
+        inputs: &[(&str, &Value)],
+        outputs: &mut [(&str, &mut ResultBuffer<'_>)],
+    ) -> Result<(), Error> {
+        let inputs = by_position(self.inputs(), inputs)?;
+        self.run_into(&inputs, &mut by_output(self.outputs(), outputs)?)
+    }
+
+    /// Saves the compiled graph to a file that [`Module::load`] loads: the checked graph with its weights, and the plans made
+    /// so far, which [`BackendHandle::compile`](super::BackendHandle::compile) then need not make again. The file appears whole
+    /// or not at all, and replaces another of its name.
+    ///
+    /// A plan is made when the graph first runs on inputs of its kind, so run the graph before saving it. A plan is saved
+    /// unless something in it runs on the host or a loop is not unrolled; and it is used by a compilation with
+    /// the same options. Inputs for which there is no plan are planned as always. Kernels are prepared again.
+    ///
+    /// The file is for this version of the backend on processors like this one; compiling it for another is
+    /// [`Error::SavedFor`]. It is loaded as a model from strangers is: within limits, and with an error if it is damaged.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Write`] if the file cannot be written; [`Error::NotSaved`] if the backend compiles graphs itself.
+    ///
+    /// # Examples
+    ///
+    /// ```no_run
+    /// # fn main() -> Result<(), bb::Error> {
+    /// let cpu = bb::backend("cpu")?;
+    /// let options = bb::CompileOptions::default();
+    /// let model = cpu.compile(bb::Module::load("model.onnx")?, &options)?;
+    /// model.run(&[Some(&cpu.tensor(&[1, 2], &[1f32, 2.])?)])?;
+    /// model.save("model.bb".as_ref())?;
+    /// // In another process:
+    /// let model = cpu.compile(bb::Module::load("model.bb")?, &options)?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    fn save(&self, path: &Path) -> Result<(), Error>;
+
+    /// Runs a graph whose inputs or outputs may be sequences, optionals or maps.
+    ///
+    /// # Errors
+    ///
+    /// The errors of [`run`](Self::run).
+    fn run_items(&self, inputs: &[Option<OnnxValue<Value>>]) -> Result<Vec<OnnxValue<Value>>, Error>;
+
+    /// Runs like [`run_items`](Self::run_items) and adds the time of each part to a profile.
+    ///
+    /// # Errors
+    ///
+    /// The errors of [`run`](Self::run).
+    fn run_profiled(
+        &self,
+        inputs: &[Option<OnnxValue<Value>>],
+        profile: &mut Profile,
+    ) -> Result<Vec<OnnxValue<Value>>, Error>;
+}

@@ -1,0 +1,57 @@
+//! Backends at run time: found by name, called by operation, with erased tensor types.
+//!
+//! [`Runtime`] combines a backend with plans, counters and state; [`BackendRuntime`] is the interface that
+//! the engine uses. Only the bridge restores the type of a tensor.
+
+mod answers;
+mod ask;
+mod backends;
+mod bridge;
+mod checked;
+mod counter;
+mod declared;
+mod erased;
+mod generic;
+mod handle;
+mod instances;
+mod methods;
+#[cfg(all(test, bb_model))]
+mod model;
+mod named;
+mod offered;
+mod open;
+mod opening;
+mod operators;
+mod plans;
+mod registry;
+mod running;
+mod start;
+mod status;
+mod value;
+
+pub(crate) use crate::error::BackendId;
+pub use backends::Backends;
+pub use checked::CheckedGraph;
+pub(crate) use declared::Constructed;
+pub use declared::{Created, Declared, Registration};
+pub use erased::{BackendRuntime, DispatchResult, ErasedExecutable};
+pub use handle::{BackendHandle, TypedBackend};
+pub use offered::OfferedServices;
+pub use open::{Device, Listed, OpenOptions, Start, check_threads, most_threads};
+pub use registry::{
+    LinkedBackend, LinkedBackends, Registry, RegistryBuilder, backend, backend_with, backends,
+    supports_device,
+};
+pub use running::Runtime;
+pub use status::{Capabilities, State, Status};
+pub use value::Value;
+
+pub use answers::Question;
+pub use ask::{Tried, ones};
+pub use bridge::catch;
+pub use methods::CallsRows;
+pub(crate) use methods::{
+    erased_input, erased_methods, erased_output, erased_param, given_param, method_of_values, methods_of,
+    methods_of_values,
+};
+pub(crate) use start::{Identity, start};

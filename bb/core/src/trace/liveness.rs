@@ -1,0 +1,166 @@
+//! Liveness: which steps matter, and which of them reads a value last.
+//!
+//! The one place that finds it, for the steps of traces and for the nodes of graphs.
+
+use super::steps::{Phase, Step, StepId, Trace, TraceValue};
+use super::table::{Table, TableIndex};
+use crate::Error;
+
+/// Who reads a value last.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum LastRead<S> {
+    /// No step reads it.
+    Never,
+    /// This step.
+    At(S),
+    /// The caller that runs the steps: the value is returned.
+    Returned,
+}
+
+/// Which steps matter, and who reads each value last.
+#[derive(Debug, Clone)]
+pub struct Liveness<V, S> {
+    last: Table<V, LastRead<S>>,
+    live: Table<S, bool>,
+}
+
+impl<V: TableIndex, S: TableIndex + Ord> Liveness<V, S> {
+    /// Goes through steps from the last to the first. A step matters if a step that matters, or the caller, reads something
+    /// that it writes.
+    ///
+    /// `steps` has each step that may matter with what it writes and what it reads, the last step first; `values` and
+    /// `count` say how many values and steps there are.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Internal`] if a step refers to a value that does not exist.
+    pub(crate) fn backwards<W, R>(
+        values: usize,
+        count: usize,
+        returned: impl IntoIterator<Item = V>,
+        steps: impl IntoIterator<Item = (S, W, R)>,
+    ) -> Result<Self, Error>
+    where
+        W: IntoIterator<Item = V>,
+        R: IntoIterator<Item = V>,
+    {
+        let mut liveness =
+            Liveness { last: Table::with(values, || LastRead::Never), live: Table::with(count, || false) };
+        for value in returned {
+            liveness.last.set(value, LastRead::Returned)?;
+        }
+        for (step, writes, reads) in steps {
+            let mut matters = false;
+            for value in writes {
+                matters |= liveness.is_read(value)?;
+            }
+            if !matters {
+                continue;
+            }
+            liveness.live.set(step, true)?;
+            for value in reads {
+                let last = liveness.last.get_mut(value)?;
+                if *last == LastRead::Never {
+                    *last = LastRead::At(step);
+                }
+            }
+        }
+        Ok(liveness)
+    }
+
+    /// Tells whether a step that matters, or the caller, reads a value.
+    pub(crate) fn is_read(&self, value: V) -> Result<bool, Error> {
+        Ok(self.last(value)? != LastRead::Never)
+    }
+
+    /// Tells whether a step at `from` or after it, or the caller, reads a value.
+    pub(crate) fn is_read_from(&self, value: V, from: S) -> Result<bool, Error> {
+        Ok(match self.last(value)? {
+            LastRead::Never => false,
+            LastRead::At(step) => step >= from,
+            LastRead::Returned => true,
+        })
+    }
+
+    /// Returns who reads a value last.
+    pub(crate) fn last(&self, value: V) -> Result<LastRead<S>, Error> {
+        self.last.get(value).copied()
+    }
+
+    /// Tells whether a step matters.
+    pub fn is_live(&self, step: S) -> Result<bool, Error> {
+        self.live.get(step).copied()
+    }
+}
+
+impl Liveness<TraceValue, StepId> {
+    /// Finds the liveness of a trace.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Internal`] if a step refers to a value that does not exist.
+    pub fn of(trace: &Trace) -> Result<Self, Error> {
+        Liveness::among(trace, |_| true)
+    }
+
+    /// Finds the liveness of the steps that run in each run.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Internal`] if a step refers to a value that does not exist.
+    pub(crate) fn of_runs(trace: &Trace) -> Result<Self, Error> {
+        Liveness::among(trace, |step| step.phase == Phase::EachRun)
+    }
+
+    fn among(trace: &Trace, counts: impl Fn(&Step) -> bool) -> Result<Self, Error> {
+        let steps = trace.steps.iter().rev().filter(|(_, step)| counts(step));
+        let steps = steps.map(|(id, step)| (id, step.outputs.iter().copied(), step.reads()));
+        Liveness::backwards(trace.values.len(), trace.steps.len(), trace.outputs.iter().copied(), steps)
+    }
+}
+
+#[cfg(test)]
+#[expect(clippy::unwrap_used, reason = "tests")]
+mod tests {
+    use super::*;
+    use crate::trace::table::indices;
+
+    indices! {
+        /// A value of these tests.
+        pub(crate) Value = "value";
+        /// A step of these tests.
+        pub(crate) At = "step";
+    }
+
+    /// Steps as the values that they write and read; returns the first value.
+    fn liveness(values: usize, steps: &[(&[usize], &[usize])]) -> Result<Liveness<Value, At>, Error> {
+        let of = |list: &&[usize]| list.iter().map(|v| Value::at(*v)).collect::<Vec<_>>();
+        let steps: Vec<_> = steps.iter().enumerate().map(|(at, (w, r))| (At::at(at), of(w), of(r))).collect();
+        Liveness::backwards(values, steps.len(), [Value::at(0)], steps.into_iter().rev())
+    }
+
+    #[test]
+    fn a_step_whose_results_only_a_dead_step_reads_is_dead() {
+        // 1 -> 2 -> 3, which no step reads; 1 -> 0, which is returned.
+        let found = liveness(4, &[(&[2], &[1]), (&[3], &[2]), (&[0], &[1])]).unwrap();
+        let live: Vec<bool> = (0..3).map(|at| found.is_live(At::at(at)).unwrap()).collect();
+        assert_eq!(live, [false, false, true]);
+        assert_eq!(found.last(Value::at(1)).unwrap(), LastRead::At(At::at(2)));
+        assert_eq!(found.last(Value::at(2)).unwrap(), LastRead::Never);
+        assert_eq!(found.last(Value::at(0)).unwrap(), LastRead::Returned);
+    }
+
+    #[test]
+    fn the_last_reader_is_the_last_step_that_matters() {
+        let found = liveness(3, &[(&[2], &[1]), (&[0], &[1, 2])]).unwrap();
+        assert_eq!(found.last(Value::at(1)).unwrap(), LastRead::At(At::at(1)));
+        assert!(found.is_read_from(Value::at(1), At::at(1)).unwrap());
+        assert!(!found.is_read_from(Value::at(1), At::at(2)).unwrap());
+        assert!(found.is_read_from(Value::at(0), At::at(2)).unwrap());
+    }
+
+    #[test]
+    fn a_value_that_does_not_exist_is_an_internal_error() {
+        assert!(matches!(liveness(1, &[(&[0], &[5])]), Err(Error::Internal(_))));
+    }
+}

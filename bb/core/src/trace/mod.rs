@@ -1,0 +1,45 @@
+//! Tracing: running a function on graph values instead of elements, which records what it calls.
+//!
+//! [`Tracer`] is a backend. Its tensors know element type and extents, and the value where it is constant;
+//! its operations compute nothing but what the small evaluator can.
+
+mod check;
+mod compact;
+mod edit;
+mod elements;
+mod extents;
+mod form;
+mod keep;
+mod liveness;
+mod log;
+mod one_node;
+mod ops;
+mod params;
+mod print;
+mod proto;
+mod steps;
+mod stop;
+mod table;
+mod traced;
+mod tracer;
+mod write;
+
+pub(crate) use edit::{NewStep, NewValue, TraceEdit, Uses};
+pub use keep::Keep;
+pub(crate) use keep::{Kept, Policy};
+pub use liveness::{LastRead, Liveness};
+pub(crate) use log::{Event, Guard, Log, Place, Relation, Symbol, When, is_needed};
+pub(crate) use one_node::one_node_graph;
+pub(crate) use params::{Recipe, SymbolicParams, SymbolicValue};
+pub(crate) use print::called;
+pub(crate) use proto::{known, value_info};
+pub use steps::{
+    InputIndex, Operation, OriginId, Phase, Step, StepId, StepOrigins, Trace, TraceValue, ValueSource,
+    WeightId,
+};
+pub use stop::{NeededValue, TraceStop};
+pub(crate) use table::{Table, TableIndex, held, indices};
+pub use traced::TracedTensor;
+pub use tracer::Tracer;
+pub use tracer::Varies;
+pub(crate) use write::{Target, Weight, to_graph, write};

@@ -1,0 +1,203 @@
+//! What a tracer recorded: steps over typed indices.
+
+use super::log::{Event, Symbol};
+use super::params::SymbolicParams;
+use super::table::{Table, indices};
+use crate::Error;
+use crate::contract::bytes_of;
+use crate::ext::HostKernel;
+use bb_ir::graph::DimExpr;
+use bb_ir::op::{Family, OpSpec, Param, Primitive};
+use bb_ir::{DataType, Shape, TensorData};
+use smallvec::SmallVec;
+
+indices! {
+    /// A value of a [`Trace`].
+    pub TraceValue = "value of the trace";
+    /// A step of a [`Trace`], by its position.
+    pub StepId = "step of the trace";
+    /// An input of a trace, or of the plan made of it.
+    pub InputIndex = "input";
+    /// A constant that a trace brings along.
+    pub ConstantIndex = "constant of the trace";
+    /// The node that a step comes from. The caller of the tracer gives these out; they stay with the steps that passes
+    /// move.
+    pub OriginId = "origin";
+}
+
+/// A weight that the maker of the trace holds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum WeightId {
+    /// A constant of the traced graph, by its position.
+    Graph(usize),
+    /// A constant of a body that was unrolled, by its position among those.
+    Body(usize),
+}
+
+impl std::fmt::Display for WeightId {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            WeightId::Graph(position) => write!(f, "{position}"),
+            WeightId::Body(position) => write!(f, "body_{position}"),
+        }
+    }
+}
+
+/// Where a value comes from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ValueSource {
+    /// The caller.
+    Input(InputIndex),
+    /// The maker of the trace.
+    Weight(WeightId),
+    /// [`Trace::constants`].
+    Constant(ConstantIndex),
+    /// A step.
+    Step,
+}
+
+impl ValueSource {
+    /// Tells whether the value is known before anything runs.
+    pub fn is_constant(self) -> bool {
+        matches!(self, ValueSource::Weight(_) | ValueSource::Constant(_))
+    }
+}
+
+/// A value of a trace.
+#[derive(Debug, Clone)]
+pub struct TraceValueInfo {
+    pub source: ValueSource,
+    pub dtype: DataType,
+    pub shape: Shape,
+    /// The number of elements, if it differs between runs and follows from the inputs' extents without conditions.
+    pub(crate) elements: Option<DimExpr>,
+    pub(crate) varying: Varying,
+}
+
+/// The dimensions of a value whose extents may differ between runs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Varying {
+    pub(super) bits: u64,
+}
+
+impl Varying {
+    pub(crate) const NONE: Varying = Varying { bits: 0 };
+    pub(crate) const ALL: Varying = Varying { bits: u64::MAX };
+
+    /// Those that `varies` names of all dimensions. A dimension behind the 63rd counts as the last bit.
+    pub(crate) fn of(varies: impl IntoIterator<Item = bool>) -> Varying {
+        let varying = varies.into_iter().enumerate().filter(|&(_, varies)| varies);
+        Varying { bits: varying.fold(0, |all, (axis, _)| all | 1 << axis.min(63)) }
+    }
+
+    /// Tells whether the extent of a dimension may differ.
+    pub(crate) fn has(self, axis: usize) -> bool {
+        self.bits >> axis.min(63) & 1 == 1
+    }
+}
+
+impl TraceValueInfo {
+    /// Returns the bytes that the value takes with the inputs that were traced.
+    pub(crate) fn bytes(&self) -> usize {
+        bytes_of(self.dtype, &self.shape)
+    }
+}
+
+/// What a step calls.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Operation {
+    /// A primitive, or an operation of an extension family.
+    Row(&'static OpSpec),
+    /// A computation on host tensors.
+    Host(&'static HostKernel),
+}
+
+impl Operation {
+    /// Returns the name, as in `reduce_sum`.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Operation::Row(spec) => spec.method,
+            Operation::Host(body) => body.name,
+        }
+    }
+
+    /// Returns the primitive, if it is one.
+    pub(crate) fn primitive(self) -> Option<Primitive> {
+        match self {
+            Operation::Row(spec) if spec.family == Family::Primitive => Primitive::from_index(spec.index),
+            Operation::Row(_) | Operation::Host(_) => None,
+        }
+    }
+}
+
+/// The nodes that a step comes from, in order: one for what was traced, several for what was made of several steps, none
+/// where nobody said.
+pub type StepOrigins = SmallVec<[OriginId; 1]>;
+
+/// When a step runs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Phase {
+    /// Once for all runs of a program: it reads constants alone.
+    Once,
+    /// In each run.
+    EachRun,
+}
+
+/// One operation of a trace.
+#[derive(Debug, Clone)]
+pub struct Step {
+    /// What is called.
+    pub operation: Operation,
+    /// Its parameters, in the order of its row.
+    pub params: Box<[Param<'static>]>,
+    /// Those of the parameters that are expressions, for which `params` has the numbers of the trace.
+    pub(crate) symbolic: Option<Box<SymbolicParams>>,
+    /// The operands; `None` for one that is left out.
+    pub inputs: SmallVec<[Option<TraceValue>; 3]>,
+    /// The results.
+    pub outputs: SmallVec<[TraceValue; 1]>,
+    pub(crate) origins: StepOrigins,
+    pub(crate) phase: Phase,
+}
+
+impl Step {
+    /// Iterates over the values that the step reads.
+    pub(crate) fn reads(&self) -> impl Iterator<Item = TraceValue> {
+        self.inputs.iter().flatten().copied()
+    }
+}
+
+/// The steps of a trace, in an order that can run, and what they return.
+#[derive(Debug, Clone, Default)]
+pub struct Trace {
+    /// The steps, in order.
+    pub steps: Table<StepId, Step>,
+    /// What is known of each value.
+    pub values: Table<TraceValue, TraceValueInfo>,
+    /// The constants that steps read.
+    pub constants: Table<ConstantIndex, TensorData>,
+    /// The values to return, in order.
+    pub outputs: Vec<TraceValue>,
+    /// The extents of inputs that expressions are made of.
+    pub(crate) symbols: Vec<Symbol>,
+    /// What the trace depends on, in the order in which it came to.
+    pub(crate) events: Vec<Event>,
+}
+
+impl Trace {
+    /// Tells of each value whether it is known before a run: constants, weights, and what steps make that run once.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Internal`] if a step refers to a value that does not exist.
+    pub(crate) fn constant_values(&self) -> Result<Table<TraceValue, bool>, Error> {
+        let mut constant: Table<TraceValue, bool> =
+            self.values.entries().map(|info| info.source.is_constant()).collect();
+        for step in self.steps.entries().filter(|step| step.phase == Phase::Once) {
+            for value in &step.outputs {
+                constant.set(*value, true)?;
+            }
+        }
+        Ok(constant)
+    }
+}

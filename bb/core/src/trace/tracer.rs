@@ -1,0 +1,682 @@
+//! The backend that records.
+
+use super::elements::{evaluate, is_small};
+use super::extents;
+use super::keep::{Kept, Policy};
+use super::log::{Log, Place, When};
+use super::params::{Recipe, SymbolicParam, SymbolicParams, SymbolicValue, split};
+use super::steps::{
+    InputIndex, Operation, OriginId, Phase, Step, StepOrigins, Trace, TraceValue, TraceValueInfo,
+    ValueSource, WeightId,
+};
+use super::stop::{NeededValue, TraceStop};
+use super::traced::{Elements, Follow, TracedTensor, Type};
+use crate::contract::{check_value, too_large};
+use crate::ext::{Extent, Extents, HostKernel, OpSet, QuantOp};
+use crate::{Backend, Error, Outputs, Tensor};
+use bb_ir::graph::Dim;
+use bb_ir::infer::{self, RuleParam};
+use bb_ir::op::{Family, OpSpec, Param, Primitive};
+use bb_ir::{DataType, DataTypes, Shape, TensorData};
+use smallvec::SmallVec;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+/// What happened while tracing, beyond the steps.
+#[derive(Debug, Default)]
+struct State {
+    recorded: Trace,
+    /// The node that the next steps come from.
+    origin: Option<OriginId>,
+    /// How many bodies of native operations are being traced for the types of their results.
+    bodies: usize,
+    /// The bytes of the constants that the host computed while tracing.
+    folded: usize,
+}
+
+/// A backend that records the operations called on it.
+///
+/// Extents are known while tracing, as numbers and as expressions of the inputs' extents; elements only where they are
+/// constant or follow from extents. Operations of an extension family are recorded as such if they are declared native, else
+/// as the primitives of their bodies.
+#[derive(Debug)]
+pub struct Tracer {
+    state: Mutex<State>,
+    pub(super) log: Arc<Log>,
+    recording: Recording,
+    /// Whether parameters may be expressions. If not, extents are numbers.
+    pub(super) symbolic: bool,
+    /// The most bytes that one value may have.
+    limit: usize,
+    /// The most bytes of all constants that the host computes while tracing.
+    fold_bytes: usize,
+    /// The element types of the backend that the trace is for.
+    types: DataTypes,
+}
+
+/// The most elements of a dequantised constant that functions may read while tracing, as `Resize` reads its scales.
+const READ: usize = 16;
+
+/// Which operations of extension families are recorded as they are.
+#[derive(Debug)]
+enum Recording {
+    /// Those that a backend has kernels for.
+    Natives(Vec<(Family, OpSet)>),
+    /// Those that ONNX has an operator for, as an export asks.
+    Kept(Policy),
+}
+
+/// A point to return to when a native operation's body was traced for its results' types only.
+#[derive(Debug)]
+pub(crate) struct Mark<'t> {
+    tracer: &'t Tracer,
+    steps: usize,
+    values: usize,
+    constants: usize,
+    events: usize,
+}
+
+impl Drop for Mark<'_> {
+    /// The body has been traced, or has failed.
+    fn drop(&mut self) {
+        self.tracer.lock().bodies -= 1;
+    }
+}
+
+/// Which extents of an input other runs may bring otherwise.
+#[derive(Debug, Clone, Default)]
+pub enum Varies {
+    /// None.
+    #[default]
+    Nothing,
+    /// All.
+    Everything,
+    /// Those that are declared as no number; equal names are equal extents.
+    Declared(Vec<Dim>),
+}
+
+impl Default for Tracer {
+    fn default() -> Self {
+        Tracer::new(Vec::new(), bb_ir::Limits::default().value_bytes)
+    }
+}
+
+impl Tracer {
+    /// Makes a tracer that records the operations in `natives` as they are, and all others as primitives.
+    ///
+    /// Units: `limit` counts the bytes of one value.
+    pub(crate) fn new(natives: Vec<(Family, OpSet)>, limit: usize) -> Tracer {
+        Tracer::recording(Recording::Natives(natives), limit)
+    }
+
+    /// Makes a tracer that records what an export keeps as ONNX's operators.
+    pub(crate) fn of_export(policy: Policy) -> Tracer {
+        Tracer::recording(Recording::Kept(policy), bb_ir::Limits::default().value_bytes)
+    }
+
+    fn recording(recording: Recording, limit: usize) -> Tracer {
+        let fold_bytes = bb_ir::Limits::default().fold_bytes;
+        Tracer {
+            state: Mutex::default(),
+            log: Arc::default(),
+            recording,
+            symbolic: false,
+            limit,
+            fold_bytes,
+            types: DataTypes::ALL,
+        }
+    }
+
+    /// Bounds the bytes of all constants that the host computes while tracing.
+    pub(crate) fn folding(mut self, fold_bytes: usize) -> Tracer {
+        self.fold_bytes = fold_bytes;
+        self
+    }
+
+    /// Lets parameters be expressions, which each run of the trace evaluates.
+    pub(crate) fn symbolic(mut self, symbolic: bool) -> Tracer {
+        self.symbolic = symbolic;
+        self
+    }
+
+    /// Makes the trace depend at once on the conditions under which an extent is known. Then all extents are known without conditions.
+    pub(crate) fn strict(self, strict: bool) -> Tracer {
+        self.log.set_strict(strict);
+        self
+    }
+
+    /// Tells whether extents of inputs differ to which the model gives one name.
+    pub(crate) fn contradicts_names(&self) -> bool {
+        self.log.contradicts_names()
+    }
+
+    /// Says which element types the backend has that the trace is for.
+    pub(crate) fn with_types(mut self, types: DataTypes) -> Tracer {
+        self.types = types;
+        self
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Adds an input of the caller's `name`. `varies` says which extents other runs may bring otherwise.
+    pub(crate) fn input(
+        &self,
+        index: InputIndex,
+        name: &str,
+        dtype: DataType,
+        shape: &[usize],
+        varies: &Varies,
+        known: Option<TensorData>,
+    ) -> TracedTensor {
+        let extent = |(axis, &number): (usize, &usize)| {
+            let (varies, shared) = match varies {
+                Varies::Nothing => (false, None),
+                Varies::Declared(dims) if dims.len() == shape.len() => match dims.get(axis) {
+                    Some(Dim::Known(_)) => (false, None),
+                    Some(Dim::Symbol(name)) => (true, Some(name.as_str())),
+                    _ => (true, None),
+                },
+                Varies::Declared(_) | Varies::Everything => (true, None),
+            };
+            // A plan for known elements holds for their extents alone.
+            if !varies || known.is_some() {
+                return Extent::from(number);
+            }
+            let place = Place { input: index, axis: axis as u32 };
+            match self.log.symbol(place, number, shared, &format!("{name}.{axis}")) {
+                Some(expr) => Extent::symbolic(number as i64, expr, When::ALWAYS, &self.log),
+                None => Extent::from(number),
+            }
+        };
+        let extents: Extents = shape.iter().enumerate().map(extent).collect();
+        let ty = Type::varying(dtype, Shape::from_slice(shape), extents);
+        self.add(ValueSource::Input(index), ty, known.map_or(Elements::Unknown, Elements::Constant))
+    }
+
+    /// Adds a weight that the caller holds.
+    pub(crate) fn weight(&self, id: WeightId, value: &TensorData) -> TracedTensor {
+        let ty = Type::fixed(value.dtype(), value.shape());
+        self.add(ValueSource::Weight(id), ty, Elements::Constant(value.clone()))
+    }
+
+    /// Adds a constant that is there already, however large it is.
+    pub(crate) fn known(&self, value: &TensorData) -> TracedTensor {
+        self.push_constant(&mut self.lock().recorded, value.clone())
+    }
+
+    fn add(&self, source: ValueSource, ty: Type, elements: Elements) -> TracedTensor {
+        self.push(&mut self.lock().recorded, source, ty, elements)
+    }
+
+    fn push(&self, recorded: &mut Trace, source: ValueSource, ty: Type, elements: Elements) -> TracedTensor {
+        self.push_if(recorded, source, ty, elements, When::ALWAYS)
+    }
+
+    /// Adds a value that is right under conditions.
+    fn push_if(
+        &self,
+        recorded: &mut Trace,
+        source: ValueSource,
+        ty: Type,
+        elements: Elements,
+        requires: When,
+    ) -> TracedTensor {
+        let count = ty.element_count();
+        let (dtype, shape, varying) = (ty.dtype, ty.shape.clone(), ty.varies());
+        let info = TraceValueInfo { source, dtype, shape, elements: count, varying };
+        let value = recorded.values.push(info);
+        TracedTensor::new(value, ty, elements, requires, self.log.clone())
+    }
+
+    fn push_constant(&self, recorded: &mut Trace, value: TensorData) -> TracedTensor {
+        self.push_constant_if(recorded, value.clone(), Elements::Constant(value), When::ALWAYS)
+    }
+
+    fn push_constant_if(
+        &self,
+        recorded: &mut Trace,
+        value: TensorData,
+        elements: Elements,
+        requires: When,
+    ) -> TracedTensor {
+        let ty = Type::fixed(value.dtype(), value.shape());
+        let index = recorded.constants.push(value);
+        self.push_if(recorded, ValueSource::Constant(index), ty, elements, requires)
+    }
+
+    /// Adds a tensor of integers that runs make of extents.
+    pub(super) fn push_recipe(
+        &self,
+        ty: Type,
+        data: TensorData,
+        recipe: Recipe,
+        follow: Follow,
+        requires: When,
+    ) -> TracedTensor {
+        let mut state = self.lock();
+        let param = SymbolicParam { param: 0, value: SymbolicValue::Data(ty.dtype, recipe) };
+        let elements =
+            if is_small(&ty.shape) { Elements::OfExtents(data.clone(), follow) } else { Elements::Unknown };
+        let result = self.push_if(&mut state.recorded, ValueSource::Step, ty, elements, requires);
+        let step = Step {
+            operation: Operation::Row(Primitive::Constant.spec()),
+            params: Box::new([Param::Data(std::borrow::Cow::Owned(data))]),
+            symbolic: Some(Box::new(SymbolicParams(vec![param]))),
+            inputs: SmallVec::new(),
+            outputs: SmallVec::from_elem(result.value(), 1),
+            origins: state.origin.into_iter().collect(),
+            phase: Phase::EachRun,
+        };
+        state.recorded.steps.push(step);
+        result
+    }
+
+    /// Adds a tensor of integers of which each element is an extent.
+    pub(super) fn push_each(&self, data: TensorData, each: Arc<[Extent]>) -> TracedTensor {
+        if each.iter().all(Extent::is_fixed) {
+            return self.push_constant(&mut self.lock().recorded, data);
+        }
+        let requires = each.iter().fold(When::ALWAYS, |all, extent| all.and(&extent.when()));
+        let exprs: Vec<_> = each.iter().map(Extent::expr).collect();
+        if exprs.iter().all(|expr| expr.constant().is_some()) {
+            let elements = Elements::OfExtents(data.clone(), Follow::Each(each));
+            return self.push_constant_if(&mut self.lock().recorded, data, elements, requires);
+        }
+        let recipe = Recipe::Elements(Shape::from_slice(data.shape()), exprs);
+        let ty = Type::fixed(data.dtype(), data.shape());
+        self.push_recipe(ty, data, recipe, Follow::Each(each), requires)
+    }
+
+    /// Tells whether an operation of a family is recorded as it is.
+    pub(crate) fn keeps(
+        &self,
+        spec: &OpSpec,
+        inputs: &[Option<&TracedTensor>],
+        params: &[Param<'_>],
+    ) -> Kept {
+        match &self.recording {
+            Recording::Natives(natives) => {
+                let native =
+                    |(family, set): &(Family, OpSet)| *family == spec.family && set.contains(spec.index);
+                if natives.iter().any(native) { Kept::Always } else { Kept::Never }
+            }
+            Recording::Kept(policy) => {
+                // Extents are not looked at, so that asking ties the trace to none.
+                let operands: SmallVec<[_; 4]> =
+                    inputs.iter().map(|x| x.map(|x| (x.dtype(), x.rank()))).collect();
+                policy.keeps(spec, &operands, params)
+            }
+        }
+    }
+
+    /// Marks the place where a native operation's body is traced for the types of its results.
+    pub(crate) fn enter_native(&self) -> Mark<'_> {
+        let mut state = self.lock();
+        state.bodies += 1;
+        Mark {
+            tracer: self,
+            steps: state.recorded.steps.len(),
+            values: state.recorded.values.len(),
+            constants: state.recorded.constants.len(),
+            events: self.log.len(),
+        }
+    }
+
+    /// Tells whether the body of a native operation is being traced for the types of its results alone.
+    ///
+    /// If the operation may be replaced by its body, the body is needed.
+    pub(super) fn in_body(&self) -> bool {
+        self.lock().bodies > 0 && matches!(self.recording, Recording::Natives(_))
+    }
+
+    /// Adds a value of a type, that no step computes.
+    pub(super) fn stand_in(&self, dtype: DataType, extents: &[Extent]) -> TracedTensor {
+        let present = |extent: &Extent| usize::try_from(extent.present()).unwrap_or(0);
+        let shape: Shape = extents.iter().map(present).collect();
+        let requires = extents.iter().fold(When::ALWAYS, |all, extent| all.and(&extent.when()));
+        let ty = Type::varying(dtype, shape, extents.iter().cloned().collect());
+        self.push_if(&mut self.lock().recorded, ValueSource::Step, ty, Elements::Unknown, requires)
+    }
+
+    /// Records a native operation in place of its body, whose results `body` are.
+    ///
+    /// The body stays if the operation is kept for the host alone, and the body does without.
+    ///
+    /// # Errors
+    ///
+    /// [`bb_ir::Error::TooLarge`] for a result of more bytes than one value may have. What the body makes on the way may be
+    /// larger, because the backend does not run it.
+    pub(crate) fn record_native(
+        &self,
+        mark: Mark<'_>,
+        kept: Kept,
+        spec: &'static OpSpec,
+        inputs: &[Option<&TracedTensor>],
+        params: &[Param<'_>],
+        body: Outputs<TracedTensor>,
+    ) -> Result<Outputs<TracedTensor>, Error> {
+        self.record_symbolic(mark, kept, spec, inputs, params, None, body)
+    }
+
+    #[expect(clippy::too_many_arguments, reason = "the parts of one step")]
+    fn record_symbolic(
+        &self,
+        mark: Mark<'_>,
+        kept: Kept,
+        spec: &'static OpSpec,
+        inputs: &[Option<&TracedTensor>],
+        params: &[Param<'_>],
+        symbolic: Option<Box<SymbolicParams>>,
+        body: Outputs<TracedTensor>,
+    ) -> Result<Outputs<TracedTensor>, Error> {
+        let mut state = self.lock();
+        // A native operation in the body of another does not run either.
+        if state.bodies == 1 {
+            body.iter().try_for_each(|x| self.bound_one(x.dtype(), x.present()))?;
+        }
+        let recorded = &mut state.recorded;
+        // A body whose results' elements are all known has folded; nothing is left to call.
+        let folded = |x: &TracedTensor| {
+            matches!(x.elements(), Elements::Constant(_) | Elements::OfExtents(_, Follow::Each(_)))
+        };
+        // Passes look for the integers that dequantised weights come from, so that the step stays, and what it makes is not
+        // computed with.
+        let dequantises = spec.family == Family::Quant && spec.index == QuantOp::DequantizeLinear as u16;
+        let stays = dequantises && matches!(self.recording, Recording::Natives(_));
+        if !body.is_empty() && !stays && body.iter().all(folded) {
+            return Ok(body);
+        }
+        let mut since = recorded.steps.entries().skip(mark.steps);
+        if kept == Kept::ForHost && !since.any(|step| matches!(step.operation, Operation::Host(_))) {
+            return Ok(body);
+        }
+        recorded.steps.truncate(mark.steps);
+        recorded.values.truncate(mark.values);
+        recorded.constants.truncate(mark.constants);
+        // The native operation takes any extents; only what is known of the results depends on what the body asked for.
+        let when = When::since(&self.log, mark.events);
+        self.log.truncate(mark.events);
+        let results: Outputs<TracedTensor> = body
+            .into_iter()
+            .map(|x| {
+                let (ty, elements) = (x.ty().under(&when, &self.log), x.elements().under(&when, &self.log));
+                // Nothing is computed of a constant that the operation returns beside other results.
+                let elements = match elements {
+                    Elements::Constant(ref data) if !stays || data.len() > READ => Elements::Unknown,
+                    elements => elements,
+                };
+                self.push(recorded, ValueSource::Step, ty, elements)
+            })
+            .collect();
+        let step = Step { symbolic, ..step(Operation::Row(spec), inputs, params, &results, state.origin) };
+        state.recorded.steps.push(step);
+        Ok(results)
+    }
+
+    /// Records an operation of a family whose parameters may be expressions as it is, or else its body.
+    pub(super) fn call_with(
+        &self,
+        spec: &'static OpSpec,
+        inputs: &[Option<&TracedTensor>],
+        params: &[RuleParam<'_, Extent>],
+        body: impl FnOnce() -> Result<TracedTensor, TraceStop>,
+    ) -> Result<TracedTensor, TraceStop> {
+        let (numbers, symbolic) = split(params)?;
+        let kept = self.keeps(spec, inputs, &numbers);
+        if kept == Kept::Never {
+            return body();
+        }
+        let mark = self.enter_native();
+        let body: Outputs<TracedTensor> = [body()?].into_iter().collect();
+        let symbolic = symbolic.map(Box::new);
+        let results = self.record_symbolic(mark, kept, spec, inputs, &numbers, symbolic, body)?;
+        crate::call::unwrap_output!(Tensor, spec.method, results)
+    }
+
+    /// Returns the inputs, as bits, whose extents the trace depends on.
+    pub(crate) fn consulted(&self) -> u64 {
+        self.log.consulted()
+    }
+
+    /// Returns the number of steps so far.
+    pub(crate) fn steps(&self) -> usize {
+        self.lock().recorded.steps.len()
+    }
+
+    /// Forgets the steps from the given one on; the values stay numbered.
+    pub(crate) fn forget(&self, from: usize) {
+        self.lock().recorded.steps.truncate(from);
+    }
+
+    /// Returns the node that the next steps come from.
+    pub(crate) fn origin(&self) -> Option<OriginId> {
+        self.lock().origin
+    }
+
+    /// Sets the node that the next steps come from.
+    pub(crate) fn set_origin(&self, origin: Option<OriginId>) {
+        self.lock().origin = origin;
+    }
+
+    /// Returns the trace of what was recorded, which returns these values.
+    pub(crate) fn finish(self, outputs: Vec<TraceValue>) -> Trace {
+        let recorded = self.state.into_inner().unwrap_or_else(PoisonError::into_inner).recorded;
+        let (symbols, events) = self.log.take();
+        Trace { outputs, symbols, events, ..recorded }
+    }
+
+    /// Returns the most bytes that one value may have.
+    pub(crate) fn limit(&self) -> usize {
+        self.limit
+    }
+
+    /// Returns how many symbols and guards the trace depends on so far.
+    pub(crate) fn events(&self) -> usize {
+        self.log.len()
+    }
+
+    /// Infers, evaluates or records one primitive.
+    fn apply(
+        &self,
+        op: Primitive,
+        inputs: &[&TracedTensor],
+        params: &[Param<'_>],
+    ) -> Result<Outputs<TracedTensor>, Error> {
+        let given: SmallVec<[RuleParam<'_, Extent>; 4]> = params.iter().map(RuleParam::Fixed).collect();
+        self.apply_with(op, inputs, &given)
+    }
+
+    /// Infers, evaluates or records one primitive whose parameters may be expressions.
+    pub(super) fn apply_with(
+        &self,
+        op: Primitive,
+        inputs: &[&TracedTensor],
+        given: &[RuleParam<'_, Extent>],
+    ) -> Result<Outputs<TracedTensor>, Error> {
+        let (params, symbolic) = split(given)?;
+        let types: SmallVec<[(DataType, &[usize]); 4]> =
+            inputs.iter().map(|x| (x.dtype(), x.present().as_slice())).collect();
+        let results = infer::primitive(op, &types, &params)?;
+        self.bound(&results)?;
+        let types = extents::results(op, inputs, given, results, &self.log);
+        let elements = evaluate(op, inputs, &types, &params, given, &self.log)?;
+        let folded =
+            |x: &Elements| matches!(x, Elements::Constant(_) | Elements::OfExtents(_, Follow::Each(_)));
+        let elements = match elements {
+            Some(elements) if elements.iter().all(folded) => {
+                return Ok(elements.into_iter().filter_map(|x| self.push_folded(x)).collect());
+            }
+            elements => elements.unwrap_or_default(),
+        };
+        let mut elements = elements.into_iter();
+        let mut state = self.lock();
+        let outputs: Outputs<TracedTensor> = types
+            .into_iter()
+            .map(|ty| {
+                self.push(&mut state.recorded, ValueSource::Step, ty, elements.next().unwrap_or_default())
+            })
+            .collect();
+        let inputs: SmallVec<[Option<&TracedTensor>; 4]> = inputs.iter().map(|x| Some(*x)).collect();
+        let step = step(Operation::Row(op.spec()), &inputs, &params, &outputs, state.origin);
+        state.recorded.steps.push(Step { symbolic: symbolic.map(Box::new), ..step });
+        Ok(outputs)
+    }
+
+    /// Adds a value whose elements are known one by one.
+    fn push_folded(&self, elements: Elements) -> Option<TracedTensor> {
+        match elements {
+            Elements::Constant(data) => Some(self.push_constant(&mut self.lock().recorded, data)),
+            Elements::OfExtents(data, Follow::Each(each)) => Some(self.push_each(data, each)),
+            Elements::OfExtents(..) | Elements::Unknown => None,
+        }
+    }
+
+    /// Refuses results of more bytes than one value may have, save in the body of a native operation, which does not run.
+    pub(crate) fn bound(&self, results: &[(DataType, Shape)]) -> Result<(), Error> {
+        if self.lock().bodies > 0 {
+            return Ok(());
+        }
+        results.iter().try_for_each(|(dtype, shape)| self.bound_one(*dtype, shape))
+    }
+
+    pub(super) fn bound_one(&self, dtype: DataType, shape: &Shape) -> Result<(), Error> {
+        check_value(dtype, shape, self.limit)
+    }
+
+    /// Counts constants that the host computed. Returns whether there is room for them; otherwise each run computes them.
+    ///
+    /// # Errors
+    ///
+    /// [`bb_ir::Error::TooLarge`] if one has more bytes than a value may have. Extents do not tell the size of strings.
+    pub(crate) fn folds<'t>(&self, values: impl IntoIterator<Item = &'t TensorData>) -> Result<bool, Error> {
+        let mut bytes = 0usize;
+        for value in values {
+            if value.byte_len() > self.limit {
+                return Err(too_large(value.dtype(), value.shape(), self.limit));
+            }
+            bytes = bytes.saturating_add(value.byte_len());
+        }
+        let mut state = self.lock();
+        let folded = state.folded.saturating_add(bytes);
+        if folded > self.fold_bytes {
+            return Ok(false);
+        }
+        state.folded = folded;
+        Ok(true)
+    }
+
+    /// Evaluates or records a computation on the host.
+    pub(crate) fn record_host(
+        &self,
+        body: &'static HostKernel,
+        inputs: &[Option<&TracedTensor>],
+        params: &[Param<'_>],
+        results: &[(DataType, Shape)],
+    ) -> Result<Outputs<TracedTensor>, Error> {
+        self.bound(results)?;
+        let known: Option<Vec<Option<&TensorData>>> = inputs
+            .iter()
+            .map(|x| match *x {
+                Some(x) => x.known().filter(|value| is_small(value.shape())).map(Some),
+                None => Some(None),
+            })
+            .collect();
+        if let Some(known) =
+            known.filter(|_| !body.random && results.iter().all(|(_, shape)| is_small(shape)))
+        {
+            let values = (body.run)(&known, params)?;
+            if self.folds(&values)? {
+                let mut state = self.lock();
+                return Ok(values.into_iter().map(|v| self.push_constant(&mut state.recorded, v)).collect());
+            }
+        }
+        // The body asked for the extents that the results' follow from.
+        let mut state = self.lock();
+        let outputs: Outputs<TracedTensor> = results
+            .iter()
+            .map(|(dtype, shape)| {
+                self.push(
+                    &mut state.recorded,
+                    ValueSource::Step,
+                    Type::fixed(*dtype, shape),
+                    Elements::Unknown,
+                )
+            })
+            .collect();
+        let made = step(Operation::Host(body), inputs, params, &outputs, state.origin);
+        state.recorded.steps.push(made);
+        Ok(outputs)
+    }
+}
+
+/// Puts a step together.
+fn step(
+    operation: Operation,
+    inputs: &[Option<&TracedTensor>],
+    params: &[Param<'_>],
+    outputs: &[TracedTensor],
+    origin: Option<OriginId>,
+) -> Step {
+    Step {
+        operation,
+        params: params.iter().map(|p| p.clone().into_owned()).collect(),
+        symbolic: None,
+        inputs: inputs.iter().map(|x| x.map(TracedTensor::read)).collect(),
+        outputs: outputs.iter().map(TracedTensor::value).collect(),
+        origins: origin.into_iter().collect::<StepOrigins>(),
+        phase: Phase::EachRun,
+    }
+}
+
+/// Writes the primitives, all but `constant`, which records no step.
+macro_rules! record {
+    ($( $(#[$doc:meta])*
+       $name:ident $since:literal = $method:ident
+       ( $($input:ident : $kind:ident),* $(; $($param:ident : $pkind:ident $(= $default:expr)?),+)? )
+       -> $output:ident; )*) => {
+        #[diagnostic::do_not_recommend]
+        impl Backend for Tracer {
+            type Tensor = TracedTensor;
+            type Error = TraceStop;
+
+            $(
+                fn $method(&self $(, $input: crate::__input_type!($kind))* $($(, $param: bb_ir::param_type!($pkind))+)?)
+                    -> Result<crate::__output_type!($output), TraceStop> {
+                    record_one!($name, self, ($($kind $input),*), ($($($pkind $param),+)?), $output, $method)
+                }
+            )*
+
+            fn types(&self) -> DataTypes {
+                self.types
+            }
+
+            /// Returns the elements where they are constant or follow from extents, to which the trace is then tied.
+            ///
+            /// # Errors
+            ///
+            /// [`TraceStop::Needs`] where they are neither.
+            fn to_host(&self, x: &TracedTensor) -> Result<TensorData, TraceStop> {
+                x.known_or_tied().cloned().ok_or_else(|| TraceStop::Needs(NeededValue::new(x.value())))
+            }
+        }
+    };
+}
+
+macro_rules! record_one {
+    (Constant, $self:ident, (), ($pkind:ident $param:ident), $output:ident, $method:ident) => {{
+        let value: &TensorData = $param;
+        $self.bound(&[(value.dtype(), Shape::from_slice(value.shape()))])?;
+        Ok($self.known(value))
+    }};
+    ($name:ident, $self:ident, (Tensors $xs:ident), ($($pkind:ident $param:ident),*), $output:ident, $method:ident) => {{
+        let outputs = $self.apply(Primitive::$name, $xs, &[$( bb_ir::param_value!($pkind, $param) ),*])?;
+        crate::call::unwrap_output!($output, stringify!($method), outputs)
+    }};
+    ($name:ident, $self:ident, ($($kind:ident $input:ident),*), ($($pkind:ident $param:ident),*), $output:ident, $method:ident) => {{
+        let outputs = $self.apply(Primitive::$name, &[$($input),*], &[$( bb_ir::param_value!($pkind, $param) ),*])?;
+        crate::call::unwrap_output!($output, stringify!($method), outputs)
+    }};
+}
+
+bb_ir::for_each_primitive!(record);

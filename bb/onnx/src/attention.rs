@@ -1,0 +1,169 @@
+//! Attention and rotary embeddings, with their masks and caches.
+
+use super::infer;
+use super::rows::operators;
+use bb_core::error::NodePart;
+use bb_core::ext::llm::{Reach, attend, reached};
+use bb_core::ext::{AttentionOptions, Border, Extent, Ops, RotateOptions, math};
+use bb_core::operator::{Call, OpResult, one};
+use bb_core::{DataType, Error, Tensor};
+use smallvec::smallvec;
+
+operators! {
+    "" {
+        Attention => Primitives(attention), infer: By(infer::attention::attention), halves: Once;
+        RotaryEmbedding => Primitives(rotary_embedding), infer: Same, halves: Once;
+    }
+}
+
+/// Splits the last dimension of `[b, s, h * d]` into heads, `[b, h, s, d]`; four dimensions are left.
+fn heads<B: Ops + ?Sized>(
+    on: &B,
+    call: &Call<'_, B::Tensor>,
+    x: &B::Tensor,
+    name: &str,
+) -> Result<B::Tensor, B::Error> {
+    let count = call.int_if_given(name)?;
+    if x.rank() == 4 {
+        return Ok(x.clone());
+    }
+    let count = count.ok_or_else(|| call.wrong(name, "is missing; operands of 3 dimensions need it"))?;
+    let extents = on.extents(x);
+    let [b, s, width] = extents.as_slice() else {
+        return Err(call.wrong(NodePart::Operand(0), "has neither 3 nor 4 dimensions").into());
+    };
+    let h = Extent::from(count);
+    if count <= 0 || !width.floor_div(&h).times(&h).equals(width) {
+        return Err(call.wrong(name, format!("is {count}; the last extent is {width}")).into());
+    }
+    let each = width.floor_div(&h);
+    on.transpose(&on.reshape_to(x, &[b.clone(), s.clone(), h, each])?, &[0, 2, 1, 3])
+}
+
+/// Joins heads: `[b, h, s, d]` to `[b, s, h * d]`.
+fn joined<B: Ops + ?Sized>(on: &B, y: &B::Tensor) -> Result<B::Tensor, B::Error> {
+    let y = on.transpose(y, &[0, 2, 1, 3])?;
+    match on.extents(&y).as_slice() {
+        [b, s, h, d] => on.reshape_to(&y, &[b.clone(), s.clone(), h.times(d)]),
+        _ => Ok(y),
+    }
+}
+
+/// `Attention`.
+pub(super) fn attention<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {
+    let q = heads(on, call, call.input(0)?, "q_num_heads")?;
+    let (mut k, mut v) =
+        (heads(on, call, call.input(1)?, "kv_num_heads")?, heads(on, call, call.input(2)?, "kv_num_heads")?);
+    if let (Some(past_k), Some(past_v)) = (call.optional(4), call.optional(5)) {
+        k = on.concat(&[past_k, &k], 2)?;
+        v = on.concat(&[past_v, &v], 2)?;
+    }
+    let bias = bias(on, call, &q, &k)?;
+    let options = AttentionOptions {
+        scale: call.has("scale").then(|| call.float("scale")).transpose()?,
+        softcap: call.float_or("softcap", 0.0)?,
+        precision: call.dtype("softmax_precision")?,
+    };
+    let mode = call.int_or("qk_matmul_output_mode", 0)?;
+    let (y, products) = if call.wants(3) {
+        let attended = attend(on, &q, &k, &v, bias.as_ref(), options)?;
+        let segment = usize::try_from(mode).ok().and_then(|m| attended.segments.into_iter().nth(m));
+        let segment = segment
+            .ok_or_else(|| call.wrong("qk_matmul_output_mode", format!("is {mode}, expected 0 to 3")))?;
+        (attended.y, Some(segment))
+    } else {
+        (on.attention(&q, &k, &v, bias.as_ref(), options)?, None)
+    };
+    let y = if call.input(0)?.rank() == 3 { joined(on, &y)? } else { y };
+    Ok(smallvec![Some(y), Some(k), Some(v), products])
+}
+
+/// What is added to the products: the mask, and minus infinity where keys are out of reach or padding.
+fn bias<B: Ops + ?Sized>(
+    on: &B,
+    call: &Call<'_, B::Tensor>,
+    q: &B::Tensor,
+    k: &B::Tensor,
+) -> Result<Option<B::Tensor>, B::Error> {
+    let bound = |name| -> Result<Option<i64>, Error> { Ok(Some(call.int_or(name, -1)?).filter(|&w| w >= 0)) };
+    let mut reach = Reach { left: bound("left_window_size")?, right: bound("right_window_size")? };
+    if call.flag("is_causal", false)? {
+        reach.right = Some(0);
+    }
+    let lengths = match call.optional(6) {
+        Some(lengths) => {
+            let lengths = math::to(on, lengths, DataType::I64)?;
+            Some(on.unsqueeze(&lengths, &[1, 2, 3])?)
+        }
+        None => None,
+    };
+    let additive = |allowed: &B::Tensor| {
+        on.r#where(allowed, &on.scalar_like(q, 0.0)?, &on.scalar_like(q, f64::NEG_INFINITY)?)
+    };
+    let mut parts = Vec::new();
+    if let Some(mask) = call.optional(3) {
+        let mask = lengthened(on, mask, k)?;
+        parts.push(if mask.dtype() == DataType::Bool {
+            additive(&mask)?
+        } else {
+            math::to(on, &mask, q.dtype())?
+        });
+    }
+    if reach.left.is_some() || reach.right.is_some() {
+        if q.rank() != 4 || k.rank() != 4 {
+            return Err(call.wrong(NodePart::Operand(0), "has no heads").into());
+        }
+        let (s, t) = (on.extent(q, 2), on.extent(k, 2));
+        let offset = match (call.optional(4), &lengths) {
+            (Some(past), _) => on.ints_of(&[], &[on.extent(past, 2)])?,
+            (None, Some(lengths)) => on.sub(lengths, &on.ints_of(&[], std::slice::from_ref(&s))?)?,
+            (None, None) => on.host(&[], &[0i64])?,
+        };
+        if let Some(allowed) = reached(on, [&s, &t], &offset, reach)? {
+            parts.push(additive(&allowed)?);
+        }
+    }
+    if let Some(lengths) = &lengths {
+        let places = on.iota(&Extent::from(0i64), &Extent::from(1i64), &on.extent(k, 2))?;
+        parts.push(additive(&on.less(&places, lengths)?)?);
+    }
+    let mut parts = parts.into_iter();
+    let Some(first) = parts.next() else { return Ok(None) };
+    parts.try_fold(first, |sum, part| on.add(&sum, &part)).map(Some)
+}
+
+/// A mask for fewer keys than there are masks the others.
+fn lengthened<B: Ops + ?Sized>(on: &B, mask: &B::Tensor, k: &B::Tensor) -> Result<B::Tensor, B::Error> {
+    if mask.rank() == 0 {
+        return Ok(mask.clone());
+    }
+    let (have, keys) = (on.extent(mask, mask.rank() - 1), on.extent(k, 2));
+    if have.at_least(&keys) {
+        return Ok(mask.clone());
+    }
+    let value = if mask.dtype() == DataType::Bool { 0.0 } else { f64::NEG_INFINITY };
+    let mut pads = vec![0; 2 * mask.rank()];
+    if let Some(end) = pads.last_mut() {
+        *end = keys.minus(&have).number();
+    }
+    on.pad(mask, Some(&on.scalar_like(mask, value)?), &pads, Border::Constant)
+}
+
+/// `RotaryEmbedding`.
+pub(super) fn rotary_embedding<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {
+    let input = call.input(0)?;
+    let x = heads(on, call, input, "num_heads")?;
+    // The caches have no heads: [b, s, r / 2] gets a dimension for them.
+    let cache = |index| -> Result<B::Tensor, B::Error> {
+        let table = call.input(index)?;
+        let chosen = match call.optional(3) {
+            Some(ids) => on.gather(table, ids, 0)?,
+            None => table.clone(),
+        };
+        on.unsqueeze(&chosen, &[1])
+    };
+    let dim = Some(call.int_or("rotary_embedding_dim", 0)?).filter(|&d| d > 0);
+    let options = RotateOptions { dim, interleaved: call.flag("interleaved", false)? };
+    let y = on.rotate(&x, &cache(1)?, &cache(2)?, options)?;
+    Ok(one(if input.rank() == 3 { joined(on, &y)? } else { y }))
+}

@@ -1,0 +1,24 @@
+//! `BitCast`: the same bits as another type.
+
+use super::infer;
+use super::rows::operators;
+use bb_core::ext::Ops;
+use bb_core::operator::{Call, OpResult, one};
+use bb_core::{DataType, Tensor};
+
+operators! {
+    "" {
+        BitCast => HostByDefault(bit_cast), infer: By(infer::ml::bit_cast), halves: Moves;
+    }
+}
+
+/// `BitCast`, between types of as many bits.
+pub(super) fn bit_cast<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {
+    let x = call.input(0)?;
+    let to = call.dtype("to")?.ok_or_else(|| call.wrong("to", "is missing; the operator needs it"))?;
+    let from = x.dtype();
+    if from == DataType::String || to == DataType::String || from.bits() != to.bits() {
+        return Err(call.wrong("to", format!("is {to}; the operand holds {from}, of other bits")).into());
+    }
+    Ok(one(on.bit_cast(x, to)?))
+}

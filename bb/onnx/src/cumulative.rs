@@ -1,0 +1,38 @@
+//! Sums and products of all elements up to each.
+
+use super::rows::operators;
+use bb_core::ext::{Ops, cumulate};
+use bb_core::operator::{Call, OpResult, one};
+
+operators! {
+    "" {
+        CumProd => Primitives(cum_prod), infer: Same, halves: Once;
+        CumSum => Primitives(cum_sum), infer: Same, halves: Once;
+    }
+}
+
+/// `CumSum`.
+pub(super) fn cum_sum<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {
+    let (axis, [exclusive, reverse]) = (axis(on, call)?, flags(call)?);
+    Ok(one(on.cum_sum(call.input(0)?, axis, exclusive, reverse)?))
+}
+
+/// `CumProd`.
+pub(super) fn cum_prod<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {
+    let (axis, flags) = (axis(on, call)?, flags(call)?);
+    Ok(one(cumulate::cumulative(on, call.input(0)?, axis, flags, 1.0, |a, b| on.mul(a, b))?))
+}
+
+/// Reads the axis, an input.
+fn axis<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> Result<i64, B::Error> {
+    let axes = on.ints(call.input(1)?)?;
+    match axes.as_slice() {
+        &[axis] => Ok(axis),
+        _ => Err(call.wrong("axis", format!("has {} elements, expected 1", axes.len())).into()),
+    }
+}
+
+/// Reads the attributes.
+fn flags<T: bb_core::Tensor>(call: &Call<'_, T>) -> Result<[bool; 2], bb_core::Error> {
+    Ok([call.flag("exclusive", false)?, call.flag("reverse", false)?])
+}

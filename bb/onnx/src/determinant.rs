@@ -1,0 +1,70 @@
+//! `Det`: determinants by elimination, each column's greatest element first.
+
+use super::infer;
+use super::rows::operators;
+use bb_core::error::NodePart;
+use bb_core::ext::{Ops, counted, math};
+use bb_core::operator::{Call, OpResult, one};
+use bb_core::{DataType, Tensor};
+
+operators! {
+    "" {
+        Det => Primitives(det), infer: By(infer::products::det);
+    }
+}
+
+/// `Det`, of the last two dimensions.
+pub(super) fn det<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {
+    let x = call.input(0)?;
+    let [batch @ .., rows, columns] = x.shape() else {
+        return Err(call.wrong(NodePart::Operand(0), "is no matrix").into());
+    };
+    if rows != columns {
+        return Err(call
+            .wrong(NodePart::Operand(0), format!("is {rows} times {columns}, expected a square"))
+            .into());
+    }
+    let y = math::widened(on, x, DataType::F64, |x| {
+        let mut left = x.clone();
+        let mut product = on.ones(batch, x.dtype())?;
+        for order in (1..=*rows).rev() {
+            let (pivot, rest) = eliminated(on, &left, order)?;
+            product = on.mul(&product, &on.reshape(&pivot, batch)?)?;
+            left = rest;
+        }
+        Ok(product)
+    })?;
+    Ok(one(y))
+}
+
+/// The greatest element of the first column of `x: [..., order, order]`, with the sign that exchanging its row with
+/// the first brings, `[..., 1, 1]`; and what is left of the others when their first elements are eliminated.
+fn eliminated<B: Ops + ?Sized>(
+    on: &B,
+    x: &B::Tensor,
+    order: usize,
+) -> Result<(B::Tensor, B::Tensor), B::Error> {
+    let (last, end) = ([-1], order as i64);
+    let (zero, one) = (on.scalar_like(x, 0.0)?, on.scalar_like(x, 1.0)?);
+    let rows = counted(on, &[order, 1], 1)?;
+    let column = on.abs(&on.slice(x, &[0], &[1], &last, &[])?)?;
+    let greatest = on.reduce_max(&column, &[-2], true)?;
+    // The first of several; none where one is NaN.
+    let which = on.r#where(&on.equal(&column, &greatest)?, &rows, &on.host(&[], &[end])?)?;
+    let which = on.reduce_min(&which, &[-2], true)?;
+    let chosen = on.equal(&rows, &which)?;
+    let row = on.reduce_sum(&on.r#where(&chosen, x, &zero)?, &[-2], true)?;
+    let pivot = on.slice(&row, &[0], &[1], &last, &[])?;
+    let stays = on.equal(&which, &on.host(&[], &[0i64])?)?;
+    let signed = on.r#where(&stays, &pivot, &on.neg(&pivot)?)?;
+    let signed = on.r#where(&on.equal(&greatest, &greatest)?, &signed, &greatest)?;
+    // The first row takes the chosen one's place.
+    let first = on.slice(x, &[0], &[1], &[-2], &[])?;
+    let below = |t: &B::Tensor| on.slice(t, &[1], &[end], &[-2], &[]);
+    let others = on.r#where(&below(&chosen)?, &first, &below(x)?)?;
+    let divisor = on.r#where(&on.equal(&pivot, &zero)?, &one, &pivot)?;
+    let factors = on.div(&on.slice(&others, &[0], &[1], &last, &[])?, &divisor)?;
+    let right = |t: &B::Tensor| on.slice(t, &[1], &[end], &last, &[]);
+    let rest = on.sub(&right(&others)?, &on.mul(&factors, &right(&row)?)?)?;
+    Ok((signed, rest))
+}

@@ -1,0 +1,169 @@
+//! Operators of early opsets that ONNX called experimental and took away again. Models of the zoo and of WinML carry them, and
+//! ONNX Runtime runs them.
+//!
+//! Source: the schemas of ONNX 1.4, and those that ONNX Runtime kept. No schema of a newer ONNX checks their attributes, so that
+//! each function refuses those that it does not know.
+
+use super::infer;
+use super::movement;
+use super::rows::operators;
+use super::served::only;
+use bb_core::error::NodePart;
+use bb_core::ext::{Extent, Ops, math};
+use bb_core::operator::{Call, OpResult, one};
+use bb_core::{DataType, Error, Tensor};
+use bb_ir::TensorData;
+use bb_ir::convert::{Rounding, cast};
+
+operators! {
+    "" {
+        Affine => Primitives(affine), infer: Same;
+        ConstantFill => Primitives(constant_fill), infer: By(infer::early::constant_fill), halves: Moves;
+        Crop => Primitives(crop), infer: By(infer::early::crop), halves: Moves;
+        DynamicSlice => Primitives(dynamic_slice), infer: By(infer::early::dynamic_slice), halves: Moves;
+        GivenTensorFill => Primitives(given_tensor_fill), infer: By(infer::early::given_tensor_fill), halves: Moves;
+        ImageScaler => Primitives(image_scaler), infer: Same;
+        MemcpyFromHost => Primitives(copy), infer: Same, halves: Moves;
+        MemcpyToHost => Primitives(copy), infer: Same, halves: Moves;
+        ParametricSoftplus => Primitives(parametric_softplus), infer: Same;
+        Scale => Primitives(scale), infer: Same;
+        ScaledTanh => Primitives(scaled_tanh), infer: Same;
+    }
+}
+
+/// `Affine`: `alpha * x + beta`.
+pub(super) fn affine<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {
+    only(call, &["alpha", "beta"])?;
+    let scaled = math::times(on, call.input(0)?, call.float_or("alpha", 1.0)?)?;
+    Ok(one(math::plus(on, &scaled, call.float_or("beta", 0.0)?)?))
+}
+
+/// `Scale`.
+pub(super) fn scale<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {
+    only(call, &["scale"])?;
+    Ok(one(math::times(on, call.input(0)?, call.float_or("scale", 1.0)?)?))
+}
+
+/// `ScaledTanh`: `alpha * tanh(beta * x)`.
+pub(super) fn scaled_tanh<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {
+    only(call, &["alpha", "beta"])?;
+    let (alpha, beta) = (call.float("alpha")?, call.float("beta")?);
+    Ok(one(math::times(on, &on.tanh(&math::times(on, call.input(0)?, beta)?)?, alpha)?))
+}
+
+/// `ParametricSoftplus`: `alpha * ln(exp(beta * x) + 1)`.
+pub(super) fn parametric_softplus<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {
+    only(call, &["alpha", "beta"])?;
+    let (alpha, beta) = (call.float("alpha")?, call.float("beta")?);
+    Ok(one(math::times(on, &on.softplus(&math::times(on, call.input(0)?, beta)?)?, alpha)?))
+}
+
+/// `ImageScaler`: a factor for all pixels, and for each channel what is added.
+pub(super) fn image_scaler<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {
+    only(call, &["bias", "scale"])?;
+    let x = call.input(0)?;
+    let y = math::times(on, x, call.float_or("scale", 1.0)?)?;
+    let Some(bias) = call.floats("bias")? else { return Ok(one(y)) };
+    if x.rank() < 2 || !on.extent(x, 1).equals(&Extent::from(bias.len())) {
+        let problem = format!("has {} numbers; the operand has the shape {:?}", bias.len(), x.shape());
+        return Err(call.wrong("bias", problem).into());
+    }
+    let mut shape = vec![1; x.rank() - 1];
+    if let Some(channels) = shape.first_mut() {
+        *channels = bias.len();
+    }
+    Ok(one(on.add(&y, &math::to(on, &on.host(&shape, bias)?, x.dtype())?)?))
+}
+
+/// `Crop`: without borders, or a part of the given size behind the borders at the left and the top.
+pub(super) fn crop<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {
+    only(call, &["border", "scale"])?;
+    let x = call.input(0)?;
+    let extents = on.extents(x);
+    let [_, _, height, width] = extents.as_slice() else {
+        return Err(call.wrong(NodePart::Operand(0), format!("has rank {}, expected 4", x.rank())).into());
+    };
+    let scale = call.ints("scale")?.filter(|scale| !scale.is_empty());
+    let &[left, top, right, bottom] = call.ints("border")?.unwrap_or(&[]) else {
+        let count = call.ints("border")?.map_or(0, <[i64]>::len);
+        return Err(call.wrong("border", format!("has {count} numbers, expected 4")).into());
+    };
+    let (end, name) = match scale {
+        None => ([height, width].map(Extent::clone), "border"),
+        Some(&[rows, columns]) => {
+            ([rows.saturating_add(top), columns.saturating_add(left)].map(Extent::from), "scale")
+        }
+        Some(scale) => {
+            return Err(call.wrong("scale", format!("has {} numbers, expected 2", scale.len())).into());
+        }
+    };
+    let [below, beside] = end;
+    let ends = match scale {
+        None => [below.minus(&Extent::from(bottom)), beside.minus(&Extent::from(right))],
+        Some(_) => [below, beside],
+    };
+    let starts = [top, left].map(Extent::from);
+    for ((start, end), extent) in starts.iter().zip(&ends).zip([height, width]) {
+        if start.present() < 0 || !end.at_least(start) || !extent.at_least(end) {
+            let problem = format!("asks for {start} to {end} of an extent of {extent}");
+            return Err(call.wrong(name, problem).into());
+        }
+    }
+    Ok(one(on.slice_to(x, &starts, &ends, &[2, 3], &[])?))
+}
+
+/// `DynamicSlice`: `Slice`, whose bounds were operands before those of `Slice` were.
+pub(super) fn dynamic_slice<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {
+    only(call, &[])?;
+    movement::slice(on, call)
+}
+
+/// `MemcpyFromHost` and `MemcpyToHost`, which ONNX Runtime puts between devices.
+pub(super) fn copy<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {
+    only(call, &[])?;
+    Ok(one(on.identity(call.input(0)?)?))
+}
+
+/// The extents that `GivenTensorFill` and `ConstantFill` fill: the attribute's, those of the operand, or those that the operand
+/// holds; and more behind them.
+fn filled<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> Result<Vec<Extent>, B::Error> {
+    let mut shape = match call.optional(0) {
+        Some(x) if call.flag("input_as_shape", false)? => on.extents_of(x)?,
+        Some(x) => on.extents(x).into_vec(),
+        None => {
+            let list = call.ints("shape")?.unwrap_or_default();
+            list.iter().map(|&extent| Extent::from(extent)).collect()
+        }
+    };
+    shape.extend(call.ints("extra_shape")?.unwrap_or_default().iter().map(|&extent| Extent::from(extent)));
+    match shape.iter().find(|extent| extent.present() < 0) {
+        Some(extent) => {
+            Err(call.wrong("shape", format!("has an extent of {extent}; extents are not negative")).into())
+        }
+        None => Ok(shape),
+    }
+}
+
+/// `GivenTensorFill`: the elements are an attribute.
+pub(super) fn given_tensor_fill<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {
+    only(call, &["extra_shape", "input_as_shape", "shape", "values"])?;
+    let shape = filled(on, call)?;
+    let values = call.floats("values")?.unwrap_or_default();
+    let count = bb_core::ext::product(&shape);
+    if !count.equals(&Extent::from(values.len())) {
+        let problem = format!("has {} elements; the shape has {count}", values.len());
+        return Err(call.wrong("values", problem).into());
+    }
+    let x = on.reshape_to(&on.host(&[values.len()], values)?, &shape)?;
+    Ok(one(math::to(on, &x, call.declared(0).filter(|d| d.is_float()).unwrap_or(DataType::F32))?))
+}
+
+/// `ConstantFill`: all elements are one number.
+pub(super) fn constant_fill<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {
+    only(call, &["dtype", "extra_shape", "input_as_shape", "shape", "value"])?;
+    let shape = filled(on, call)?;
+    let dtype = call.dtype("dtype")?.unwrap_or(DataType::F32);
+    let value = TensorData::scalar(call.float_or("value", 0.0)? as f32);
+    let value = cast(&value, dtype, Rounding::default()).map_err(Error::from)?;
+    Ok(one(on.expand_to(&on.constant(&value)?, &shape)?))
+}

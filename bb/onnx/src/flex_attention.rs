@@ -1,0 +1,62 @@
+//! `FlexAttention`: attention whose products and weights a graph of the node changes.
+
+use super::infer;
+use super::inline::inline;
+use super::rows::operators;
+use bb_core::error::NodePart;
+use bb_core::ext::{Ops, counted, math};
+use bb_core::operator::{Call, OpResult, one};
+use bb_core::{DataType, Tensor};
+
+operators! {
+    "ai.onnx.preview" {
+        FlexAttention => Primitives(flex_attention), infer: By(infer::attention::flex), halves: Once;
+    }
+}
+
+/// `FlexAttention`; the softmax is computed in `softmax_precision`, halves in `f32` by default.
+pub(super) fn flex_attention<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {
+    let (q, k, v) = (call.input(0)?, call.input(1)?, call.input(2)?);
+    let (&[_, heads, _, width], &[_, shared, ..], 4) = (q.shape(), k.shape(), v.rank()) else {
+        return Err(call.wrong(NodePart::other("operands"), "of rank 4 are expected").into());
+    };
+    let shares = if heads == shared { Some(1) } else { heads.checked_div(shared) };
+    let Some(repeat) = shares.filter(|r| r * shared == heads) else {
+        let problem = format!("has {shared} heads, of which {heads} are no multiple");
+        return Err(call.wrong(NodePart::Operand(1), problem).into());
+    };
+    let repeated = |x: &B::Tensor| -> Result<B::Tensor, B::Error> {
+        if repeat == 1 {
+            return Ok(x.clone());
+        }
+        let indices = on.div(&counted(on, &[heads], 1)?, &on.host(&[], &[repeat as i64])?)?;
+        on.gather(x, &indices, 1)
+    };
+    let scale = match call.has("scale") {
+        true => call.float("scale")?,
+        false => 1.0 / (width as f64).sqrt(),
+    };
+    // Half of the factor on each side, as in the function by which ONNX defines attention. Halves are computed in `f32`.
+    let scaled = |x: &B::Tensor| {
+        let x = math::accumulated(on, x)?;
+        on.mul(&x, &on.scalar_like(&x, scale.sqrt())?)
+    };
+    let keys = on.transpose(&scaled(&repeated(k)?)?, &[0, 1, 3, 2])?;
+    let products = on.matmul(&scaled(q)?, &keys)?;
+    let wide = match (call.dtype("softmax_precision")?, q.dtype()) {
+        (Some(precision), _) => precision,
+        (None, DataType::F64) => DataType::F64,
+        (None, _) => DataType::F32,
+    };
+    let changed = |x: B::Tensor, name: &str| -> Result<B::Tensor, B::Error> {
+        let Some(graph) = call.graph(name)? else { return Ok(x) };
+        match inline(on, graph, &[x], &|problem| call.wrong(name, problem))?.as_slice() {
+            [y] => math::to(on, y, wide),
+            other => Err(call.wrong(name, format!("has {} outputs, expected 1", other.len())).into()),
+        }
+    };
+    let products = changed(math::to(on, &products, wide)?, "score_mod")?;
+    let weights = changed(on.softmax(&products, -1)?, "prob_mod")?;
+    let y = on.matmul(&weights, &math::to(on, &repeated(v)?, wide)?)?;
+    Ok(one(math::to(on, &y, v.dtype())?))
+}

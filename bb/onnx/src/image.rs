@@ -1,0 +1,124 @@
+//! Operators on images that crop, fold or put back elements.
+
+use super::infer;
+use super::rows::operators;
+use super::window::numbers;
+use bb_core::error::NodePart;
+use bb_core::ext::sample::blank;
+use bb_core::ext::{Border, Ops, math};
+use bb_core::operator::{Call, OpResult, one};
+use bb_core::{DataType, Error, Tensor};
+use bb_ir::{Axis, Shape};
+
+operators! {
+    "" {
+        CenterCropPad => Primitives(center_crop_pad), infer: By(infer::windows::center_crop_pad), halves: Moves;
+        Col2Im => Primitives(col2im), infer: By(infer::windows::col2im);
+        MaxUnpool => HostByDefault(max_unpool), infer: By(infer::windows::max_unpool), halves: Moves;
+    }
+}
+
+/// `CenterCropPad`: a negative padding crops.
+pub(super) fn center_crop_pad<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {
+    let x = call.input(0)?;
+    let wanted = super::shape::sizes(on, call, 1)?;
+    let axes: Vec<usize> = match call.ints("axes")? {
+        Some(axes) => {
+            axes.iter().map(|&a| Ok(Axis::new(a, x.rank())?.get())).collect::<Result<_, Error>>()?
+        }
+        None => (0..x.rank()).collect(),
+    };
+    if wanted.len() != axes.len() {
+        let problem = format!("has {} extents for {} axes", wanted.len(), axes.len());
+        return Err(call.wrong("shape", problem).into());
+    }
+    let mut pads = vec![0; 2 * x.rank()];
+    for (&axis, &to) in axes.iter().zip(&wanted) {
+        let from = x.shape().get(axis).copied().unwrap_or(0);
+        // What is uneven is one more at the end.
+        let (before, after) = if to < from {
+            let cut = (from - to) as i64;
+            (-(cut / 2), cut / 2 - cut)
+        } else {
+            let more = i64::try_from(to - from).map_err(|_| call.wrong("shape", "is out of range"))?;
+            (more / 2, more - more / 2)
+        };
+        for (at, pad) in [(axis, before), (x.rank() + axis, after)] {
+            if let Some(slot) = pads.get_mut(at) {
+                *slot = pad;
+            }
+        }
+    }
+    let zero = on.constant(&blank(x.dtype(), &[])?)?;
+    Ok(one(on.pad(x, Some(&zero), &pads, Border::Constant)?))
+}
+
+/// `Col2Im`: each element of the image is the sum of the places of blocks that lie on it, one axis at a time.
+pub(super) fn col2im<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {
+    let x = call.input(0)?;
+    let (image, block) = (super::shape::sizes(on, call, 1)?, super::shape::sizes(on, call, 2)?);
+    let n = image.len();
+    let &[batch, depth, blocks] = x.shape() else {
+        return Err(call.wrong(NodePart::Operand(0), format!("has rank {}, expected 3", x.rank())).into());
+    };
+    let list = |name: &str, count: usize, default: i64| numbers(call, name, count, default);
+    let (strides, dilations, pads) =
+        (list("strides", n, 1)?, list("dilations", n, 1)?, list("pads", 2 * n, 0)?);
+    let shape: Vec<usize> = [batch, 1].into_iter().chain(image.iter().copied()).collect();
+    let all = bb_core::ext::window::windows("col2im", &shape, &block, &strides, &pads, &dilations, false)?;
+    let places = bb_ir::element_count(&block).filter(|&p| p > 0 && depth.is_multiple_of(p));
+    let count: Option<usize> = all.iter().try_fold(1usize, |n, w| n.checked_mul(w.out));
+    let (Some(places), true) = (places, count == Some(blocks)) else {
+        let problem =
+            format!("has the shape {:?}; an image of {image:?} has {count:?} blocks of {block:?}", x.shape());
+        return Err(call.wrong(NodePart::Operand(0), problem).into());
+    };
+    let channels = depth / places;
+    // Sums of what the reduction does not take are formed in what it does, and wrap when they are narrowed.
+    let summed = match x.dtype() {
+        DataType::Bool | DataType::U8 | DataType::U16 => DataType::U32,
+        DataType::I8 | DataType::I16 => DataType::I32,
+        DataType::F16 | DataType::BF16 => DataType::F32,
+        other => other,
+    };
+    let columns = on.reshape(&math::to(on, x, summed)?, &[batch * channels, places, blocks])?;
+    let y = bb_core::ext::fold::fold(on, &columns, &all)?;
+    let shape: Vec<usize> = [batch, channels].into_iter().chain(image.iter().copied()).collect();
+    Ok(one(math::to(on, &on.reshape(&y, &shape)?, x.dtype())?))
+}
+
+/// `MaxUnpool`: indices count in the extents that the kernel makes; `output_shape` adds zeros behind them.
+pub(super) fn max_unpool<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {
+    let (x, indices) = (call.input(0)?, call.input(1)?);
+    let kernel = call.ints("kernel_shape")?.ok_or_else(|| call.wrong("kernel_shape", "is missing"))?;
+    let n = kernel.len();
+    if x.rank() != n + 2 || x.shape() != indices.shape() || indices.dtype() != DataType::I64 {
+        let problem = format!("has the shape {:?}; the indices have {:?}", x.shape(), indices.shape());
+        return Err(call.wrong(NodePart::Operand(0), problem).into());
+    }
+    let ones = vec![1; n];
+    let zeros = vec![0; 2 * n];
+    let strides = call.ints("strides")?.unwrap_or(&ones);
+    let pads = call.ints("pads")?.unwrap_or(&zeros);
+    if strides.len() != n || pads.len() != 2 * n {
+        return Err(call.wrong("strides", format!("and `pads` do not fit {n} dimensions")).into());
+    }
+    let (starts, ends) = pads.split_at(n);
+    let mut shape = Shape::from_iter(x.shape().iter().take(2).copied());
+    let lists = x.shape().iter().skip(2).zip(kernel).zip(strides).zip(starts.iter().zip(ends));
+    for (((&extent, &kernel), &stride), (&before, &after)) in lists {
+        let reach = (extent as i64 - 1).checked_mul(stride).and_then(|r| r.checked_add(kernel));
+        let made = reach.and_then(|r| r.checked_sub(before)?.checked_sub(after)?.try_into().ok());
+        shape.push(made.ok_or_else(|| call.wrong("pads", "leave a negative extent"))?);
+    }
+    let y = on.max_unpool(x, indices, &shape)?;
+    let Some(wanted) = call.optional(2) else { return Ok(one(y)) };
+    let wanted = on.ints(wanted)?;
+    let ends: Option<Vec<i64>> = (wanted.len() == shape.len())
+        .then(|| wanted.iter().zip(&shape).map(|(w, &d)| w - d as i64).collect());
+    let ends = ends.filter(|ends| ends.iter().all(|&e| e >= 0));
+    let ends =
+        ends.ok_or_else(|| call.wrong("output_shape", format!("is {wanted:?}; the kernel makes {shape:?}")))?;
+    let pads: Vec<i64> = std::iter::repeat_n(0, shape.len()).chain(ends).collect();
+    Ok(one(on.pad(&y, None, &pads, Border::Constant)?))
+}

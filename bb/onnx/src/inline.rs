@@ -1,0 +1,55 @@
+//! Graphs that are attributes of operators other than control flow, run where the operator's function needs them.
+
+use super::{Body, lookup};
+use bb_core::Error;
+use bb_core::ext::Ops;
+use bb_core::operator::{Call, OpOutputs};
+use bb_ir::graph::{Graph, ValueId};
+
+/// Runs `graph`, an attribute of a node, and returns its outputs; `wrong` says of which node a problem is.
+///
+/// # Errors
+///
+/// A problem, if the number of inputs differs, or if the graph reads values from outside, or has an operator that works on
+/// no tensors of a backend.
+pub(super) fn inline<B: Ops + ?Sized>(
+    on: &B,
+    graph: &Graph,
+    inputs: &[B::Tensor],
+    wrong: &dyn Fn(String) -> Error,
+) -> Result<Vec<B::Tensor>, B::Error> {
+    if let Some((_, captured)) = graph.captures.first() {
+        return Err(wrong(format!("reads `{}` of the graph around it", graph.name_of(*captured))).into());
+    }
+    if graph.inputs.len() != inputs.len() {
+        let (expected, got) = (graph.inputs.len(), inputs.len());
+        return Err(wrong(format!("has {expected} inputs, and {got} came")).into());
+    }
+    let mut values: Vec<Option<B::Tensor>> = vec![None; graph.values.len()];
+    let set = |values: &mut Vec<Option<B::Tensor>>, at: ValueId, x: Option<B::Tensor>| {
+        if let Some(place) = values.get_mut(at.index()) {
+            *place = x;
+        }
+    };
+    let get = |values: &[Option<B::Tensor>], at: ValueId| values.get(at.index()).cloned().flatten();
+    for (at, constant) in &graph.constants {
+        set(&mut values, *at, Some(on.constant(constant)?));
+    }
+    for (at, x) in graph.inputs.iter().zip(inputs) {
+        set(&mut values, *at, Some(x.clone()));
+    }
+    for node in &graph.nodes {
+        let operands: Vec<_> = node.inputs.iter().map(|at| at.and_then(|at| get(&values, at))).collect();
+        let Some((_, Body::Tensors(function))) = lookup::<B>(&node.domain, &node.op_type, node.opset) else {
+            return Err(wrong(format!("has `{}`, which does not run here", node.op_type)).into());
+        };
+        let results: OpOutputs<B::Tensor> = function.call(on, &Call::new(node, &operands).of(graph))?;
+        for (at, x) in node.outputs.iter().zip(results) {
+            if let Some(at) = at {
+                set(&mut values, *at, x);
+            }
+        }
+    }
+    let missing = |at: ValueId| wrong(format!("makes no `{}`", graph.name_of(at)));
+    graph.outputs.iter().map(|&at| get(&values, at).ok_or_else(|| missing(at).into())).collect()
+}

@@ -1,0 +1,93 @@
+//! Tables that operators make of their parameters, kept for the next run.
+//!
+//! An operator on the host is a function of its operands and parameters, and a table of many words takes longer to make than
+//! a row of them to look up. So some tables are kept, those that were used last; they know what they were made of.
+
+use bb_ir::TensorData;
+use std::sync::{Arc, Mutex};
+
+/// The most tables of one kind that are kept.
+const TABLES: usize = 8;
+/// The most bytes of parameters of which a table is kept.
+pub(super) const BYTES: usize = 16 << 20;
+
+/// Tables of one kind, of which the last was used last.
+#[derive(Debug)]
+pub(super) struct Kept<T>(Mutex<Vec<Arc<T>>>);
+
+impl<T> Kept<T> {
+    pub(super) const fn new() -> Kept<T> {
+        Kept(Mutex::new(Vec::new()))
+    }
+
+    /// Returns the table that `fits`, or makes one, and keeps it if its parameters have so many bytes or fewer.
+    pub(super) fn get<E>(
+        &self,
+        bytes: usize,
+        fits: impl Fn(&T) -> bool,
+        make: impl FnOnce() -> Result<T, E>,
+    ) -> Result<Arc<T>, E> {
+        if let Some(found) = self.find(fits) {
+            return Ok(found);
+        }
+        let made = Arc::new(make()?);
+        if bytes <= BYTES
+            && let Ok(mut kept) = self.0.lock()
+        {
+            if kept.len() == TABLES {
+                kept.remove(0);
+            }
+            kept.push(made.clone());
+        }
+        Ok(made)
+    }
+
+    fn find(&self, fits: impl Fn(&T) -> bool) -> Option<Arc<T>> {
+        let mut kept = self.0.lock().ok()?;
+        let at = kept.iter().rposition(|table| fits(table))?;
+        let found = kept.remove(at);
+        kept.push(found.clone());
+        Some(found)
+    }
+}
+
+/// Tells whether two tensors have the same elements.
+pub(super) fn same(a: &TensorData, b: &TensorData) -> bool {
+    let (Ok(left), Ok(right)) = (a.unaligned_bytes(), b.unaligned_bytes()) else { return false };
+    a.dtype() == b.dtype() && a.len() == b.len() && (left.as_ptr() == right.as_ptr() || left == right)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::convert::Infallible;
+
+    #[test]
+    fn the_tables_that_were_used_last_are_kept() {
+        let kept = Kept::new();
+        let made = std::cell::Cell::new(0);
+        let get = |number: usize, bytes: usize| {
+            let make = || {
+                made.set(made.get() + 1);
+                Ok::<_, Infallible>(number)
+            };
+            assert_eq!(*kept.get(bytes, |&own| own == number, make).unwrap(), number);
+        };
+        for number in 0..TABLES {
+            get(number, 0);
+        }
+        assert_eq!(made.get(), TABLES);
+        get(0, 0);
+        assert_eq!(made.get(), TABLES);
+        // One more takes the place of number 1, which was used before all others.
+        get(TABLES, 0);
+        get(0, 0);
+        assert_eq!(made.get(), TABLES + 1);
+        get(1, 0);
+        assert_eq!(made.get(), TABLES + 2);
+        // What is too large is made each time.
+        get(99, BYTES + 1);
+        get(99, BYTES + 1);
+        assert_eq!(made.get(), TABLES + 4);
+    }
+}

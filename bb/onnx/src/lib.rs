@@ -1,0 +1,82 @@
+//! ONNX's operators as functions over any backend.
+//!
+//! The crate submits its table to `inventory`; plans find it when the crate is linked. [`lookup`] finds the function that serves an
+//! operator of an opset. A function reads its [`Call`]'s
+//! attributes and tensor parameters, resolves what ONNX moved between the two across opsets, and calls
+//! primitives and extension methods. Run on a backend's tensors it computes; run on a
+//! [`Tracer`](bb_core::trace::Tracer) it records what it calls, which is how operators are lowered.
+//!
+//! Functions read elements (`ints`, `to_host`) of their own operands only, so that a planner knows which
+//! operand's value a plan depends on. Operators with subgraphs belong to the plan.
+//!
+//! What depends on data, or is no number, is a function on host tensors; sequences, optionals and maps are taken apart
+//! by functions on [`OnnxValue`]s.
+
+#![forbid(unsafe_code)]
+
+mod arithmetic;
+mod attention;
+mod bit_cast;
+mod control;
+mod cumulative;
+mod determinant;
+mod early;
+mod einsum;
+mod flex_attention;
+mod folded;
+mod gradient;
+mod grid;
+mod image;
+mod infer;
+mod inline;
+mod kept;
+mod linear_attention;
+mod loss;
+mod microsoft;
+mod ml;
+mod movement;
+mod ngrams;
+mod normalize;
+mod pattern;
+mod picture;
+mod quant;
+mod random;
+mod recurrent;
+mod reduce;
+mod region;
+mod resize;
+mod rows;
+mod scalar;
+mod selection;
+mod sequence;
+mod sequence_axis;
+mod served;
+mod shape;
+mod signal;
+mod sorting;
+mod strings;
+mod suppression;
+mod table;
+mod training;
+mod window;
+
+pub use bb_core::operator::{
+    AttributeReads, Body, Call, Class, Function, Halves, HostFunction, ItemFunction, OPERATORS, OnnxValue,
+    OpOutputs, OpResult, Operator, TensorFunction,
+};
+pub use table::{lookup, operators};
+
+use bb_core::__private::inventory;
+use bb_core::operator::OperatorTable;
+
+inventory::submit! {
+    OperatorTable {
+        find: table::find_for_plan,
+        operators: table::served,
+        prepare: |graph| {
+            gradient::prepare(graph);
+            microsoft::prepare_blocks(graph);
+        },
+        added_attributes: &[gradient::DIFFERENTIATED, microsoft::BLOCK],
+    }
+}

@@ -1,0 +1,300 @@
+//! Attention by a state that is carried along: linear attention, and the convolution that goes before it.
+
+use super::infer;
+use super::rows::operators;
+use crate::served::only;
+use bb_core::error::NodePart;
+use bb_core::ext::recurrent::MOST_STEPS;
+use bb_core::ext::{ConvOptions, Ops, math, product};
+use bb_core::operator::{Call, OpResult};
+use bb_core::{DataType, Error, Tensor};
+use smallvec::smallvec;
+
+operators! {
+    "" {
+        CausalConvWithState => Primitives(causal_conv), infer: By(infer::attention::causal_conv);
+        LinearAttention => Primitives(linear_attention), infer: By(infer::attention::linear), halves: Once, ignores: { "chunk_size": "it tells how to compute, and changes no result" };
+    }
+    "com.microsoft" {
+        CausalConvWithState => Primitives(causal_conv_of_runtime), infer: By(infer::attention::causal_conv_of_runtime);
+        LinearAttention => Primitives(linear_attention_of_runtime), infer: By(infer::attention::linear), halves: Once;
+    }
+}
+
+/// `CausalConvWithState`: each channel by a filter of its own, over what came before and what comes.
+pub(super) fn causal_conv<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {
+    let c = convolved(on, call, PLACES, call.input(0)?, call.optional(3), 1)?;
+    let state = c.state(on, c.steps)?;
+    Ok(smallvec![Some(c.y), Some(state)])
+}
+
+/// `CausalConvWithState` of ONNX Runtime, whose channels may be last and its filters dilated.
+pub(super) fn causal_conv_of_runtime<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {
+    let names = ["activation", "channels_last", "dilation", "ndim", "state_window"];
+    only(call, &names)?;
+    let dilation = call.int_or("dilation", 1)?;
+    if !(1..1 << 31).contains(&dilation) {
+        return Err(call.wrong("dilation", format!("is {dilation}, expected a positive number")).into());
+    }
+    let rank = call.int_or("ndim", 1)?;
+    if rank != 1 {
+        return Err(call.wrong("ndim", format!("is {rank}, which is not served; expected 1")).into());
+    }
+    let window = window(call)?;
+    let (x, past) = (call.input(0)?, call.optional(3));
+    let past = past.map(|past| latest(on, past, window)).transpose()?;
+    if !call.flag("channels_last", false)? {
+        let c = convolved(on, call, PLACES, x, past.as_ref(), dilation)?;
+        let state = windowed(on, window, c.steps, |step| c.state(on, step))?;
+        return Ok(smallvec![Some(c.y), Some(state)]);
+    }
+    // All dimensions behind the first two are the channels.
+    let extents = on.extents(x);
+    let Some((_, channels)) = extents.split_at_checked(2).filter(|(_, channels)| !channels.is_empty()) else {
+        let problem = format!("has rank {}, expected at least 3", x.rank());
+        return Err(call.wrong(NodePart::Operand(0), problem).into());
+    };
+    let second = |x: &B::Tensor| {
+        let length = on.extent(x, 1);
+        let flat = on.reshape_to(x, &[on.extent(x, 0), length, product(channels)])?;
+        on.transpose(&flat, &[0, 2, 1])
+    };
+    let last = |y: &B::Tensor| {
+        let shape = [&[on.extent(y, 0), on.extent(y, 2)], channels].concat();
+        on.reshape_to(&on.transpose(y, &[0, 2, 1])?, &shape)
+    };
+    let past = past.as_ref().map(second).transpose()?;
+    let c = convolved(on, call, PLACES, &second(x)?, past.as_ref(), dilation)?;
+    let state = windowed(on, window, c.steps, |step| last(&c.state(on, step)?))?;
+    Ok(smallvec![Some(last(&c.y)?), Some(state)])
+}
+
+/// Reads how many of the last states there are, each behind another step; 0 stands for the last alone, without a dimension of
+/// its own.
+fn window<T>(call: &Call<'_, T>) -> Result<usize, Error> {
+    let window = call.int_or("state_window", 0)?;
+    usize::try_from(window)
+        .ok()
+        .filter(|window| *window <= 8)
+        .ok_or_else(|| call.wrong("state_window", format!("is {window}, expected 0 to 8")))
+}
+
+/// The last of the states that came.
+fn latest<B: Ops + ?Sized>(on: &B, past: &B::Tensor, window: usize) -> Result<B::Tensor, B::Error> {
+    match window as i64 {
+        0 => Ok(past.clone()),
+        window => on.squeeze(&on.slice(past, &[window - 1], &[window], &[0], &[])?, &[0]),
+    }
+}
+
+/// The states behind the last `steps`; zeros where there were fewer steps than states.
+fn windowed<B: Ops + ?Sized>(
+    on: &B,
+    window: usize,
+    steps: usize,
+    state: impl Fn(usize) -> Result<B::Tensor, B::Error>,
+) -> Result<B::Tensor, B::Error> {
+    let last = state(steps)?;
+    if window == 0 {
+        return Ok(last);
+    }
+    let slot = |at: usize| match (steps + at + 1).checked_sub(window) {
+        Some(step @ 1..) => state(step),
+        _ => on.zeros_like(&last, None),
+    };
+    let slots: Vec<B::Tensor> =
+        (0..window).map(|at| on.unsqueeze(&slot(at)?, &[0])).collect::<Result<_, B::Error>>()?;
+    on.concat(&slots.iter().collect::<Vec<_>>(), 0)
+}
+
+/// A convolution over a sequence and what came before.
+pub(super) struct Convolved<T> {
+    pub(super) y: T,
+    /// What came before, and the sequence.
+    all: T,
+    /// How much of what came before each step reads.
+    before: usize,
+    pub(super) steps: usize,
+}
+
+impl<T: Tensor> Convolved<T> {
+    /// What the next step needs behind so many steps.
+    pub(super) fn state<B: Ops<Tensor = T> + ?Sized>(&self, on: &B, steps: usize) -> Result<T, B::Error> {
+        on.slice(&self.all, &[steps as i64], &[(steps + self.before) as i64], &[2], &[])
+    }
+}
+
+/// The operands of `CausalConvWithState` that are the bias and what came before.
+const PLACES: [usize; 2] = [2, 3];
+
+/// Convolves a sequence with what came before. The bias and what came before are operands at these places.
+pub(super) fn convolved<B: Ops + ?Sized>(
+    on: &B,
+    call: &Call<'_, B::Tensor>,
+    [bias, before_at]: [usize; 2],
+    x: &B::Tensor,
+    past: Option<&B::Tensor>,
+    dilation: i64,
+) -> Result<Convolved<B::Tensor>, B::Error> {
+    let filters = call.input(1)?;
+    let (&[batch, channels, steps], &[_, _, width]) = (x.shape(), filters.shape()) else {
+        return Err(call
+            .wrong(NodePart::other("operands"), "of rank 3 are expected: the sequence and the filters")
+            .into());
+    };
+    let Some(before) = width.checked_sub(1).and_then(|steps| steps.checked_mul(dilation as usize)) else {
+        return Err(call.wrong(NodePart::Operand(1), "has filters of no elements, or too large ones").into());
+    };
+    let swish = match call.text_or("activation", "none")? {
+        "none" => false,
+        "silu" | "swish" => true,
+        other => {
+            let problem = format!("is `{other}`, expected `none`, `silu` or `swish`");
+            return Err(call.wrong("activation", problem).into());
+        }
+    };
+    let past = match past {
+        Some(past) if past.shape().last() != Some(&before) => {
+            let problem = format!("has the shape {:?}, expected {before} steps", past.shape());
+            return Err(call.wrong(NodePart::Operand(before_at), problem).into());
+        }
+        Some(past) => past.clone(),
+        None => on.zeros(&[batch, channels, before], x.dtype())?,
+    };
+    let all = on.concat(&[&past, x], 2)?;
+    let dilations = [dilation];
+    let options = ConvOptions { group: channels as i64, dilations: &dilations, ..Default::default() };
+    let mut y = on.conv(&all, filters, call.optional(bias), options)?;
+    if swish {
+        y = math::widened(on, &y, DataType::F32, |y| on.swish(y, 1.0))?;
+    }
+    Ok(Convolved { y, all, before, steps })
+}
+
+/// How the state follows from the last one.
+#[derive(Debug, Clone, Copy)]
+struct Rule {
+    /// Whether it decays.
+    gated: bool,
+    /// Whether what it holds for a key is corrected rather than added to.
+    delta: bool,
+}
+
+/// `LinearAttention`.
+pub(super) fn linear_attention<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {
+    stepped(on, call, 0)
+}
+
+/// `LinearAttention` of ONNX Runtime, without a window of states.
+pub(super) fn linear_attention_of_runtime<B: Ops + ?Sized>(
+    on: &B,
+    call: &Call<'_, B::Tensor>,
+) -> OpResult<B> {
+    let names = ["chunk_size", "kv_num_heads", "q_num_heads", "scale", "state_window", "update_rule"];
+    only(call, &names)?;
+    stepped(on, call, window(call)?)
+}
+
+/// One step for each position, in `f32`.
+fn stepped<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>, window: usize) -> OpResult<B> {
+    let rule = match call.text_or("update_rule", "gated_delta")? {
+        "linear" => Rule { gated: false, delta: false },
+        "gated" => Rule { gated: true, delta: false },
+        "delta" => Rule { gated: false, delta: true },
+        "gated_delta" => Rule { gated: true, delta: true },
+        other => {
+            let problem = format!("is `{other}`, expected `linear`, `gated`, `delta` or `gated_delta`");
+            return Err(call.wrong("update_rule", problem).into());
+        }
+    };
+    for (index, needed) in [(4, rule.gated), (5, rule.delta)] {
+        if call.optional(index).is_some() != needed {
+            let problem = if needed {
+                "is missing; the update rule needs it"
+            } else {
+                "has no place in the update rule"
+            };
+            return Err(call.wrong(NodePart::Operand(index), problem).into());
+        }
+    }
+    let query = call.input(0)?;
+    let &[batch, steps, _] = query.shape() else {
+        return Err(call
+            .wrong(NodePart::Operand(0), format!("has rank {}, expected 3", query.rank()))
+            .into());
+    };
+    if steps > MOST_STEPS {
+        return Err(call
+            .wrong(NodePart::Operand(0), format!("has {steps} steps, more than {MOST_STEPS}"))
+            .into());
+    }
+    let (queries, heads) = (count(call, "q_num_heads")?, count(call, "kv_num_heads")?);
+    if !queries.is_multiple_of(heads) {
+        return Err(call.wrong("q_num_heads", format!("is {queries}, no multiple of {heads}")).into());
+    }
+    let shared = queries / heads;
+    let width = |index: usize, parts: usize| -> Result<usize, Error> {
+        let last = call.input(index)?.shape().last().copied().unwrap_or(0);
+        let problem =
+            || call.wrong(NodePart::Operand(index), format!("is {last} wide, no multiple of {parts}"));
+        last.checked_div(parts).filter(|size| size * parts == last).ok_or_else(problem)
+    };
+    let (keys, values) = (width(0, queries)?, width(2, heads)?);
+    // Each step is `[1, batch, heads, …]`, rows of keys and columns of values.
+    let by_step = |index: usize, shape: [usize; 3]| -> Result<Vec<B::Tensor>, B::Error> {
+        let x = math::to(on, call.input(index)?, DataType::F32)?;
+        let [a, b, c] = shape;
+        let x = on.transpose(&on.reshape(&x, &[batch, steps, a, b, c])?, &[1, 0, 2, 3, 4])?;
+        let x = if index == 4 { on.exp(&x)? } else { x };
+        on.split(&x, 0, &vec![1; steps])
+    };
+    let (q, k) = (by_step(0, [heads, shared, keys])?, by_step(1, [heads, 1, keys])?);
+    let (columns, v) = (by_step(1, [heads, keys, 1])?, by_step(2, [heads, 1, values])?);
+    let decay = if rule.gated { by_step(4, [heads, width(4, heads)?, 1])? } else { Vec::new() };
+    let beta = if rule.delta { by_step(5, [width(5, 1)?, 1, 1])? } else { Vec::new() };
+    let mut state = match call.optional(3) {
+        Some(past) => on.unsqueeze(&math::to(on, &latest(on, past, window)?, DataType::F32)?, &[0])?,
+        None => on.zeros(&[1, batch, heads, keys, values], DataType::F32)?,
+    };
+    let mut outputs = Vec::with_capacity(steps);
+    // Those of the last states that are results.
+    let mut states = vec![state.clone()];
+    for (step, (((q, k), column), v)) in q.iter().zip(&k).zip(&columns).zip(&v).enumerate() {
+        if let Some(decay) = decay.get(step) {
+            state = on.mul(&state, decay)?;
+        }
+        let update = match beta.get(step) {
+            Some(beta) => on.mul(beta, &on.sub(v, &on.matmul(k, &state)?)?)?,
+            None => v.clone(),
+        };
+        state = on.add(&state, &on.mul(column, &update)?)?;
+        outputs.push(on.matmul(q, &state)?);
+        states.push(state.clone());
+        if states.len() > window.max(1) {
+            states.remove(0);
+        }
+    }
+    let scale =
+        Some(call.float_or("scale", 0.0)?).filter(|&s| s != 0.0).unwrap_or(1.0 / (keys as f64).sqrt());
+    let y = if outputs.is_empty() {
+        on.zeros(&[batch, 0, queries * values], DataType::F32)?
+    } else {
+        let all = on.transpose(&on.concat(&outputs.iter().collect::<Vec<_>>(), 0)?, &[1, 0, 2, 3, 4])?;
+        on.reshape(&on.mul(&all, &on.scalar_like(&all, scale)?)?, &[batch, steps, queries * values])?
+    };
+    let kept = call.optional(3).map_or(query.dtype(), Tensor::dtype);
+    let state = windowed(on, window, steps, |step| {
+        let state = states.iter().rev().nth(steps - step).unwrap_or(&state);
+        math::to(on, &on.squeeze(state, &[0])?, kept)
+    })?;
+    Ok(smallvec![Some(math::to(on, &y, query.dtype())?), Some(state)])
+}
+
+/// Reads a number of heads.
+fn count<T>(call: &Call<'_, T>, name: &str) -> Result<usize, Error> {
+    let count = call.int(name)?;
+    usize::try_from(count)
+        .ok()
+        .filter(|&n| (1..1 << 20).contains(&n))
+        .ok_or_else(|| call.wrong(name, format!("is {count}, expected a positive number")))
+}

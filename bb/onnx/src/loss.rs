@@ -1,0 +1,56 @@
+//! Losses of classification: what log-probabilities say of the classes that labels name. `bb::ext::Train` computes them.
+
+use super::infer;
+use super::rows::operators;
+use bb_core::ext::normalize::log_softmax_over;
+use bb_core::ext::{CrossEntropyOptions, NegativeLogLikelihoodOptions, Ops, Reduction, math};
+use bb_core::operator::{Call, OpResult, one};
+use bb_core::{DataType, Error, Tensor};
+use smallvec::smallvec;
+
+operators! {
+    "" {
+        NegativeLogLikelihoodLoss => Primitives(negative_log_likelihood), infer: By(infer::products::loss), halves: Once;
+        SoftmaxCrossEntropyLoss => Primitives(softmax_cross_entropy), infer: By(infer::products::loss), halves: Once;
+    }
+}
+
+/// Reads the attribute `reduction`.
+fn reduction<B: Ops + ?Sized>(call: &Call<'_, B::Tensor>) -> Result<Reduction, Error> {
+    let name = call.text_or("reduction", "mean")?;
+    Reduction::ALL
+        .iter()
+        .copied()
+        .find(|reduction| reduction.name() == name)
+        .ok_or_else(|| call.wrong("reduction", format!("is `{name}`, expected `none`, `sum` or `mean`")))
+}
+
+/// The loss of log-probabilities.
+fn loss<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>, log: &B::Tensor) -> Result<B::Tensor, B::Error> {
+    let options = NegativeLogLikelihoodOptions {
+        reduction: reduction::<B>(call)?,
+        ignored: call.int_if_given("ignore_index")?,
+    };
+    on.negative_log_likelihood(log, call.input(1)?, call.optional(2), options)
+}
+
+/// `NegativeLogLikelihoodLoss`.
+pub(super) fn negative_log_likelihood<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {
+    Ok(one(loss(on, call, call.input(0)?)?))
+}
+
+/// `SoftmaxCrossEntropyLoss`, with the logarithms of the probabilities where they are wanted.
+pub(super) fn softmax_cross_entropy<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {
+    let x = call.input(0)?;
+    if !call.wants(1) {
+        let options = CrossEntropyOptions {
+            reduction: reduction::<B>(call)?,
+            ignored: call.int_if_given("ignore_index")?,
+        };
+        return Ok(one(on.cross_entropy(x, call.input(1)?, call.optional(2), options)?));
+    }
+    let wide = if x.dtype() == DataType::F64 { DataType::F64 } else { DataType::F32 };
+    let log = log_softmax_over(on, &math::to(on, x, wide)?, &[1])?;
+    let loss = math::to(on, &loss(on, call, &log)?, x.dtype())?;
+    Ok(smallvec![Some(loss), Some(math::to(on, &log, x.dtype())?)])
+}

@@ -1,0 +1,142 @@
+//! What an expert does between its layers.
+
+use bb_core::ext::Ops;
+use bb_core::operator::Call;
+use bb_core::{Error, Tensor};
+
+/// Between the layers of an expert.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Activation {
+    Relu,
+    /// The square of `Relu`.
+    Relu2,
+    Gelu,
+    Silu,
+    Identity,
+    /// A gate of `x * sigmoid(alpha * x)`.
+    Swiglu,
+    /// A gate of `Gelu`.
+    Geglu,
+}
+
+/// How a gate and what it opens lie in the results of the first layer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Fusion {
+    /// In turn.
+    Interleaved,
+    /// One behind the other.
+    Halves,
+}
+
+/// What an expert does between its layers.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Between {
+    pub(super) activation: Activation,
+    fusion: Fusion,
+    alpha: f64,
+    beta: f64,
+    limit: Option<f64>,
+    limits_after: bool,
+}
+
+impl Between {
+    pub(super) fn read<T>(call: &Call<'_, T>) -> Result<Between, Error> {
+        let activation = match call.text_or("activation_type", "relu")? {
+            "relu" => Activation::Relu,
+            "relu2" => Activation::Relu2,
+            "gelu" => Activation::Gelu,
+            "silu" => Activation::Silu,
+            "identity" => Activation::Identity,
+            "swiglu" => Activation::Swiglu,
+            "geglu" => Activation::Geglu,
+            other => {
+                let problem = format!(
+                    "is `{other}`, expected `relu`, `relu2`, `gelu`, `silu`, `identity`, `swiglu` or `geglu`"
+                );
+                return Err(call.wrong("activation_type", problem));
+            }
+        };
+        let fusion = match call.int_or("swiglu_fusion", 0)? {
+            0 | 1 => Fusion::Interleaved,
+            2 => Fusion::Halves,
+            other => return Err(call.wrong("swiglu_fusion", format!("is {other}, expected 0, 1 or 2"))),
+        };
+        Ok(Between {
+            activation,
+            fusion,
+            alpha: call.float_or("activation_alpha", 1.0)?,
+            beta: call.float_or("activation_beta", 0.0)?,
+            limit: call.float_if_given("swiglu_limit")?.map(f64::from).filter(|limit| limit.is_finite()),
+            limits_after: call.flag("swiglu_limit_after_activation", false)?,
+        })
+    }
+
+    /// Tells whether the first layer gives a gate and what it opens, if there is no third layer for one of them.
+    pub(super) fn gated(&self) -> bool {
+        matches!(self.activation, Activation::Swiglu | Activation::Geglu)
+    }
+
+    /// Cuts `[rows, 2 * size]` into a gate and what it opens.
+    fn cut<B: Ops + ?Sized>(&self, on: &B, x: &B::Tensor) -> Result<[B::Tensor; 2], B::Error> {
+        let &[rows, width] = x.shape() else { return Ok([x.clone(), x.clone()]) };
+        let half = (width / 2) as i64;
+        if self.fusion == Fusion::Halves {
+            let part = |from: i64, to: i64| on.slice(x, &[from], &[to], &[1], &[]);
+            return Ok([part(0, half)?, part(half, 2 * half)?]);
+        }
+        let pairs = on.reshape(x, &[rows, width / 2, 2])?;
+        let part = |at: i64| on.squeeze(&on.slice(&pairs, &[at], &[at + 1], &[2], &[])?, &[2]);
+        Ok([part(0)?, part(1)?])
+    }
+
+    /// Computes what the second layer gets, of what the first gives, and the third if there is one.
+    pub(super) fn apply<B: Ops + ?Sized>(
+        &self,
+        on: &B,
+        first: &B::Tensor,
+        third: Option<&B::Tensor>,
+    ) -> Result<B::Tensor, B::Error> {
+        let [gate, linear] = match third {
+            Some(third) => [first.clone(), third.clone()],
+            None if self.gated() => self.cut(on, first)?,
+            None => return self.alone(on, first),
+        };
+        if self.activation != Activation::Swiglu {
+            return on.mul(&self.alone(on, &gate)?, &linear);
+        }
+        let limit =
+            self.limit.map(|limit| Ok::<_, B::Error>([-limit, limit].map(|x| on.scalar_like(first, x))));
+        let (mut gate, mut linear, mut least) = (gate, linear, None);
+        if let Some(limit) = limit.transpose()? {
+            let [low, high] = limit;
+            let (low, high) = (low?, high?);
+            linear = on.clip(&linear, Some(&low), Some(&high))?;
+            if self.limits_after {
+                least = Some(high);
+            } else {
+                gate = on.minimum(&gate, &high)?;
+            }
+        }
+        let mut opened = on.swish(&gate, self.alpha)?;
+        if let Some(high) = least {
+            opened = on.minimum(&opened, &high)?;
+        }
+        let linear =
+            if self.beta == 0.0 { linear } else { on.add(&linear, &on.scalar_like(first, self.beta)?)? };
+        on.mul(&opened, &linear)
+    }
+
+    /// Applies the activation to one operand.
+    fn alone<B: Ops + ?Sized>(&self, on: &B, x: &B::Tensor) -> Result<B::Tensor, B::Error> {
+        match self.activation {
+            Activation::Relu => on.relu(x),
+            Activation::Relu2 => {
+                let y = on.relu(x)?;
+                on.mul(&y, &y)
+            }
+            Activation::Gelu | Activation::Geglu => on.gelu(x, true),
+            Activation::Silu | Activation::Swiglu => on.swish(x, 1.0),
+            Activation::Identity => Ok(x.clone()),
+        }
+    }
+}

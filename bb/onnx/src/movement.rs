@@ -1,0 +1,136 @@
+//! Operators that move elements and change none.
+
+use super::rows::operators;
+use bb_core::ext::{Extent, Ops};
+use bb_core::operator::{Call, OpResult, one};
+use bb_core::{Error, Tensor};
+use bb_ir::Axis;
+use bb_ir::infer::{self, Target};
+
+operators! {
+    "" {
+        Concat => Primitives(concat), infer: Primitive, halves: Moves;
+        Gather => Primitives(gather), infer: Primitive, halves: Moves;
+        Reshape => Primitives(reshape), infer: Primitive, halves: Moves;
+        Slice => Primitives(slice), infer: Primitive, halves: Moves;
+        Split => Primitives(split), infer: Primitive, halves: Moves;
+        Squeeze => Primitives(squeeze), infer: Primitive, halves: Moves;
+        Transpose => Primitives(transpose), infer: Primitive, halves: Moves;
+        Unsqueeze => Primitives(unsqueeze), infer: Primitive, halves: Moves;
+    }
+}
+
+/// `Reshape`: 0 copies an extent unless `allowzero`, -1 stands for what is left.
+pub(super) fn reshape<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {
+    let x = call.input(0)?;
+    let to = call.extents(on, "shape", 1)?.ok_or_else(|| call.wrong("shape", "is missing"))?;
+    let allow_zero = call.flag("allowzero", false)?;
+    // Extents that are all given do not depend on the operand's.
+    if to.iter().all(|d| d.is_fixed() && (d.present() > 0 || d.present() == 0 && allow_zero)) {
+        return Ok(one(on.reshape_to(x, &to)?));
+    }
+    let from = on.extents(x);
+    let target = |(axis, d): (usize, &Extent)| match from.get(axis) {
+        Some(own) if own.is_same(d) => Some(Target::Extent(d.clone())),
+        _ if d.is(0) || d.is(-1) => Target::of(d.present(), allow_zero),
+        _ => d.at_least(&Extent::from(0i64)).then(|| Target::Extent(d.clone())),
+    };
+    let targets: Option<Vec<Target<Extent>>> = to.iter().enumerate().map(target).collect();
+    let below = || {
+        let to: Vec<i64> = to.iter().map(Extent::present).collect();
+        call.wrong("shape", format!("has an extent below -1 in {to:?}"))
+    };
+    let shape = infer::reshape_to(&from, &targets.ok_or_else(below)?).map_err(Error::from)?;
+    Ok(one(on.reshape_to(x, &shape)?))
+}
+
+/// `Transpose`: without `perm`, the dimensions are reversed.
+pub(super) fn transpose<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {
+    Ok(one(on.transpose(call.input(0)?, call.ints("perm")?.unwrap_or_default())?))
+}
+
+/// `Concat`: opset 1 has a default axis, 1.
+pub(super) fn concat<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {
+    let axis = if call.opset() < 4 { call.int_or("axis", 1)? } else { call.int("axis")? };
+    Ok(one(on.concat(&call.all()?, axis)?))
+}
+
+/// `Gather`.
+pub(super) fn gather<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {
+    Ok(one(on.gather(call.input(0)?, call.input(1)?, call.int_or("axis", 0)?)?))
+}
+
+/// `Slice`: attributes before opset 10, operands since.
+pub(super) fn slice<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {
+    let missing = |name| call.wrong(name, "is missing; the operator needs it");
+    let starts = call.extents(on, "starts", 1)?.ok_or_else(|| missing("starts"))?;
+    let ends = call.extents(on, "ends", 2)?.ok_or_else(|| missing("ends"))?;
+    let axes = call.list(on, "axes", 3)?.unwrap_or_default();
+    let steps = call.list(on, "steps", 4)?.unwrap_or_default();
+    Ok(one(on.slice_to(call.input(0)?, &starts, &ends, &axes, &steps)?))
+}
+
+/// `Split`: sizes as an attribute, an operand, a number of parts, or by the number of results.
+pub(super) fn split<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {
+    let x = call.input(0)?;
+    let axis = call.int_or("axis", 0)?;
+    let sizes = match call.extents(on, "split", 1)? {
+        Some(sizes) => {
+            if let Some(size) = sizes.iter().find(|size| size.present() < 0) {
+                return Err(call.wrong("split", format!("has a part of extent {size}")).into());
+            }
+            sizes
+        }
+        None => even_parts(on, call, x, axis)?,
+    };
+    Ok(on.split_to(x, axis, &sizes)?.into_iter().map(Some).collect())
+}
+
+/// Cuts an extent into parts that are equal but for the last.
+fn even_parts<B: Ops + ?Sized>(
+    on: &B,
+    call: &Call<'_, B::Tensor>,
+    x: &B::Tensor,
+    axis: i64,
+) -> Result<Vec<Extent>, B::Error> {
+    let count = call.int_or("num_outputs", call.results() as i64)?;
+    let parts = usize::try_from(count).ok().filter(|&n| n > 0 && n <= call.results().max(1));
+    let parts = parts.ok_or_else(|| {
+        call.wrong("num_outputs", format!("is {count}; the node names {} results", call.results()))
+    })?;
+    let axis = Axis::new(axis, x.rank()).map_err(Error::from)?.get();
+    let extent = on.extent(x, axis);
+    let each = Extent::from(parts);
+    let part = extent.ceil_div(&each);
+    if part.times(&each).equals(&extent) {
+        return Ok(vec![part; parts]);
+    }
+    if !call.has("num_outputs") && call.opset() < 18 {
+        let problem = format!("is left out, and {extent} is no multiple of {parts}");
+        return Err(call.wrong("split", problem).into());
+    }
+    Ok(infer::split_evenly(&extent, parts).map_err(Error::from)?.into_vec())
+}
+
+/// `Squeeze`: axes as an attribute before opset 13, an operand since.
+pub(super) fn squeeze<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {
+    let x = call.input(0)?;
+    match call.list(on, "axes", 1)? {
+        // An empty list squeezes nothing, whereas the primitive's empty list squeezes all.
+        Some(axes) if axes.is_empty() => Ok(one(on.identity(x)?)),
+        Some(axes) => Ok(one(on.squeeze(x, &axes)?)),
+        None => {
+            // Which axes are 1 depends on the extents, and so does the result's rank.
+            let axes: Vec<i64> =
+                (0i64..).zip(&on.extents(x)).filter(|(_, d)| d.is(1)).map(|(i, _)| i).collect();
+            Ok(one(if axes.is_empty() { on.identity(x)? } else { on.squeeze(x, &axes)? }))
+        }
+    }
+}
+
+/// `Unsqueeze`: axes as an attribute before opset 13, an operand since.
+pub(super) fn unsqueeze<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {
+    let axes =
+        call.list(on, "axes", 1)?.ok_or_else(|| call.wrong("axes", "is missing; the operator needs it"))?;
+    Ok(one(on.unsqueeze(call.input(0)?, &axes)?))
+}

@@ -1,0 +1,387 @@
+//! Operators that normalise, and products with a bias.
+
+use super::infer;
+use super::rows::operators;
+use bb_core::error::NodePart;
+use bb_core::ext::normalize::{in_range, log_softmax_over, moments, per_channel, softmax_over};
+use bb_core::ext::{LayerNormalizationOptions, Ops, counted, math};
+use bb_core::operator::{Call, OpOutputs, OpResult, one};
+use bb_core::{DataType, Error, Tensor};
+use bb_ir::Axis;
+use smallvec::smallvec;
+
+operators! {
+    "" {
+        BatchNormalization => Primitives(batch_normalization), infer: By(infer::ml::batch_normalization), halves: Once;
+        Gemm => Primitives(gemm), infer: By(infer::products::gemm), halves: Once, ignores: { "broadcast": "the third operand is broadcast wherever it fits" };
+        GroupNormalization => Primitives(group_normalization), infer: Same;
+        Hardmax => Primitives(hardmax), infer: Same, halves: Moves;
+        InstanceNormalization => Primitives(instance_normalization), infer: Same, halves: Once;
+        LRN => Primitives(lrn), infer: Same;
+        LayerNormalization => Primitives(layer_normalization), infer: By(infer::attention::normalization), halves: Once;
+        LogSoftmax: 1 => Primitives(joint_log_softmax), 13 => Primitives(log_softmax), infer: Same, halves: Once;
+        LpNormalization => Primitives(lp_normalization), infer: Same;
+        MeanVarianceNormalization: 1 => Primitives(mean_variance_by_channel), 9 => Primitives(mean_variance_normalization), infer: Same;
+        RMSNormalization => Primitives(rms_normalization), infer: By(infer::elements::scaled), halves: Once;
+        Softmax: 1 => Primitives(joint_softmax), 13 => Primitives(softmax), infer: Same, halves: Once;
+    }
+}
+
+/// Gives a vector of one number for each channel the dimensions of `x` from the channel on.
+pub(super) fn channel_operand<B: Ops + ?Sized>(
+    on: &B,
+    v: &B::Tensor,
+    x: &B::Tensor,
+) -> Result<B::Tensor, B::Error> {
+    per_channel(on, v, x.rank())
+}
+
+/// The axes from `axis` on that opsets below 13 normalise together; none where they are the last one only.
+fn joint_axes<T: Tensor>(call: &Call<'_, T>, x: &T) -> Result<Vec<i64>, Error> {
+    let from = Axis::new(call.int_or("axis", 1)?, x.rank().max(1))?.get();
+    Ok((from as i64..x.rank() as i64).collect())
+}
+
+/// `Softmax` from opset 13 on.
+pub(super) fn softmax<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {
+    Ok(one(on.softmax(call.input(0)?, call.int_or("axis", -1)?)?))
+}
+
+/// `Softmax` before opset 13: over all dimensions from `axis` on.
+pub(super) fn joint_softmax<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {
+    let x = call.input(0)?;
+    Ok(one(match joint_axes(call, x)?.as_slice() {
+        [axis] => on.softmax(x, *axis)?,
+        axes => softmax_over(on, x, axes)?,
+    }))
+}
+
+/// `LogSoftmax` from opset 13 on.
+pub(super) fn log_softmax<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {
+    Ok(one(on.log_softmax(call.input(0)?, call.int_or("axis", -1)?)?))
+}
+
+/// `LogSoftmax` before opset 13: over all dimensions from `axis` on.
+pub(super) fn joint_log_softmax<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {
+    let x = call.input(0)?;
+    Ok(one(log_softmax_over(on, x, &joint_axes(call, x)?)?))
+}
+
+/// `LayerNormalization`, with the mean and the inverse deviation where they are wanted.
+pub(super) fn layer_normalization<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {
+    let (x, scale, bias) = (call.input(0)?, call.input(1)?, call.optional(2));
+    let (axis, epsilon) = (call.int_or("axis", -1)?, call.float_or("epsilon", 1e-5)?);
+    let stash = stash(call)?;
+    let y = in_stash(on, x, stash, |wide| {
+        let bias = bias.map(|bias| alike(on, bias, x, wide)).transpose()?;
+        let scale = alike(on, scale, x, wide)?;
+        on.layer_normalization(wide, &scale, bias.as_ref(), LayerNormalizationOptions { axis, epsilon })
+    })?;
+    if !call.wants(1) && !call.wants(2) {
+        return Ok(one(y));
+    }
+    let axes = bb_core::ext::normalize::axes_from(x, axis)?;
+    let m = moments(on, &math::to(on, x, stash)?, &axes, epsilon)?;
+    Ok(smallvec![Some(y), Some(m.mean), Some(m.inverse)])
+}
+
+/// Reads the type in which moments are computed.
+fn stash<T>(call: &Call<'_, T>) -> Result<DataType, Error> {
+    let number = call.int_or("stash_type", DataType::F32 as i64)?;
+    let dtype = i32::try_from(number).ok().and_then(DataType::from_onnx).filter(|dtype| dtype.is_float());
+    dtype.ok_or_else(|| call.wrong("stash_type", format!("is {number}, which numbers no type of floats")))
+}
+
+/// Computes `f` in `f64` if `stash` says so. Every `f` computes in `f32` at least, which serves the narrower types.
+fn in_stash<B: Ops + ?Sized>(
+    on: &B,
+    x: &B::Tensor,
+    stash: DataType,
+    f: impl FnOnce(&B::Tensor) -> Result<B::Tensor, B::Error>,
+) -> Result<B::Tensor, B::Error> {
+    if stash == DataType::F64 { math::widened(on, x, stash, f) } else { f(x) }
+}
+
+/// An operand beside `x`, for `wide`, which is `x` in another type or as it is.
+fn alike<B: Ops + ?Sized>(
+    on: &B,
+    operand: &B::Tensor,
+    x: &B::Tensor,
+    wide: &B::Tensor,
+) -> Result<B::Tensor, B::Error> {
+    if wide.dtype() == x.dtype() { Ok(operand.clone()) } else { math::to(on, operand, wide.dtype()) }
+}
+
+/// `RMSNormalization`.
+pub(super) fn rms_normalization<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {
+    let (axis, epsilon) = (call.int_or("axis", -1)?, call.float_or("epsilon", 1e-5)?);
+    let (x, scale) = (call.input(0)?, call.input(1)?);
+    Ok(one(in_stash(on, x, stash(call)?, |wide| {
+        on.rms_normalization(wide, &alike(on, scale, x, wide)?, axis, epsilon)
+    })?))
+}
+
+/// `BatchNormalization`; in training it normalises by the batch's own moments and moves the running ones.
+pub(super) fn batch_normalization<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {
+    let (x, scale, bias) = (call.input(0)?, call.input(1)?, call.input(2)?);
+    let (mean, variance) = (call.input(3)?, call.input(4)?);
+    let (epsilon, momentum) = (call.float_or("epsilon", 1e-5)?, call.float_or("momentum", 0.9)?);
+    let more = (1..5).any(|index| call.wants(index));
+    let training = match call.opset() {
+        ..7 => !call.flag("is_test", false)? && more,
+        7..14 => more,
+        _ => call.flag("training_mode", false)?,
+    };
+    // Without `spatial` each feature has moments of its own. ArcFace has them for each channel nevertheless.
+    let spatial = call.opset() >= 9 || call.flag("spatial", true)?;
+    if !training {
+        return Ok(one(on.batch_normalization(x, scale, bias, mean, variance, epsilon)?));
+    }
+    if !spatial && mean.rank() + 1 != x.rank() {
+        let problem = format!("has rank {}; each of the features has a mean of its own", mean.rank());
+        return Err(call.wrong(NodePart::Operand(3), problem).into());
+    }
+    let axes: Vec<i64> = if spatial { (0..x.rank() as i64).filter(|&a| a != 1).collect() } else { vec![0] };
+    let kept = mean.dtype();
+    let (mean, variance) = (&math::accumulated(on, mean)?, &math::accumulated(on, variance)?);
+    let wide = math::to(on, x, mean.dtype())?;
+    let now = on.reduce_mean(&wide, &axes, true)?;
+    let apart = on.sub(&wide, &now)?;
+    let spread = on.reduce_mean(&on.mul(&apart, &apart)?, &axes, false)?;
+    let now = on.squeeze(&now, &axes)?;
+    let y = on.batch_normalization(x, scale, bias, &now, &spread, epsilon)?;
+    let moved = |old: &B::Tensor, new: &B::Tensor| -> Result<B::Tensor, B::Error> {
+        let share = on.mul(old, &on.scalar_like(old, momentum)?)?;
+        let sum = on.add(&share, &on.mul(new, &on.scalar_like(new, 1.0 - momentum)?)?)?;
+        math::narrowed(on, sum, kept)
+    };
+    let mut results: OpOutputs<B::Tensor> =
+        smallvec![Some(y), Some(moved(mean, &now)?), Some(moved(variance, &spread)?)];
+    // Opsets below 14 also return the batch's own moments.
+    let own = [math::narrowed(on, now, kept)?, math::narrowed(on, spread, kept)?];
+    results.extend(own.map(Some));
+    Ok(results)
+}
+
+/// `InstanceNormalization`: each channel of each entry by its own moments.
+pub(super) fn instance_normalization<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {
+    let x = call.input(0)?;
+    let epsilon = call.float_or("epsilon", 1e-5)?;
+    if x.rank() > 2 {
+        let [scale, bias] = channel_operands(on, call, x)?;
+        let options = LayerNormalizationOptions { axis: 2, epsilon };
+        return Ok(one(on.layer_normalization(x, &scale, Some(&bias), options)?));
+    }
+    let normal = math::widened(on, x, DataType::F32, |x| Ok(moments(on, x, &[], epsilon)?.normal))?;
+    Ok(one(scaled_and_shifted(on, call, &normal)?))
+}
+
+/// Operands 1 and 2, a number for each channel of `y`, with the dimensions of `y` from the channel on.
+fn channel_operands<B: Ops + ?Sized>(
+    on: &B,
+    call: &Call<'_, B::Tensor>,
+    y: &B::Tensor,
+) -> Result<[B::Tensor; 2], B::Error> {
+    let (scale, bias) = (channel_operand(on, call.input(1)?, y)?, channel_operand(on, call.input(2)?, y)?);
+    for (at, operand) in [(1, &scale), (2, &bias)] {
+        if !on.broadcasts_to(operand, y) {
+            return Err(call.wrong(NodePart::Operand(at), "has not one element for each channel").into());
+        }
+    }
+    Ok([scale, bias])
+}
+
+/// `y` scaled and shifted by one number for each channel, operands 1 and 2.
+fn scaled_and_shifted<B: Ops + ?Sized>(
+    on: &B,
+    call: &Call<'_, B::Tensor>,
+    y: &B::Tensor,
+) -> Result<B::Tensor, B::Error> {
+    let [scale, bias] = channel_operands(on, call, y)?;
+    on.add(&on.mul(y, &scale)?, &bias)
+}
+
+/// `GroupNormalization`: groups of channels by their own moments; before opset 21 also scaled by group.
+pub(super) fn group_normalization<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {
+    let x = call.input(0)?;
+    let groups = call.int("num_groups")?;
+    let [n, c, rest @ ..] = x.shape() else {
+        return Err(call.wrong(NodePart::Operand(0), "has fewer than two dimensions").into());
+    };
+    let g = usize::try_from(groups).ok().filter(|&g| g > 0 && c.is_multiple_of(g));
+    let g = g.ok_or_else(|| {
+        call.wrong("num_groups", format!("is {groups}, of which {c} channels are no multiple"))
+    })?;
+    let size = c / g * rest.iter().product::<usize>();
+    let epsilon = call.float_or("epsilon", 1e-5)?;
+    let grouped = on.reshape(x, &[*n, g, size])?;
+    let stash = if call.opset() < 21 { DataType::F32 } else { stash(call)? };
+    let normal = in_stash(on, &grouped, stash, |x| {
+        math::widened(on, x, DataType::F32, |x| Ok(moments(on, x, &[2], epsilon)?.normal))
+    })?;
+    if call.opset() < 21 {
+        let y = scaled_and_shifted(on, call, &normal)?;
+        return Ok(one(on.reshape(&y, x.shape())?));
+    }
+    Ok(one(scaled_and_shifted(on, call, &on.reshape(&normal, x.shape())?)?))
+}
+
+/// `MeanVarianceNormalization`: by the moments over `axes`.
+pub(super) fn mean_variance_normalization<B: Ops + ?Sized>(
+    on: &B,
+    call: &Call<'_, B::Tensor>,
+) -> OpResult<B> {
+    let axes = call.ints("axes")?.unwrap_or(&[0, 2, 3]);
+    // The operator's own epsilon, which no attribute sets.
+    Ok(one(moments(on, call.input(0)?, axes, 1e-9)?.normal))
+}
+
+/// `MeanVarianceNormalization` before opset 9, when it was experimental: each channel by itself, or all together.
+pub(super) fn mean_variance_by_channel<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {
+    crate::served::only(call, &["across_channels", "normalize_variance"])?;
+    let x = call.input(0)?;
+    let together = call.flag("across_channels", false)?;
+    let axes: Vec<i64> = (0..x.rank() as i64).filter(|&axis| together || axis != 1).collect();
+    // There was no epsilon.
+    let moments = moments(on, x, &axes, 0.0)?;
+    if call.flag("normalize_variance", true)? {
+        return Ok(one(moments.normal));
+    }
+    Ok(one(on.sub(x, &moments.mean)?))
+}
+
+/// `LpNormalization`: divides by the norm along `axis`; elements whose norm is 0 stay 0.
+pub(super) fn lp_normalization<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {
+    let axis = [call.int_or("axis", -1)?];
+    let p = call.int_or("p", 2)?;
+    // What both sides of the quotient are multiplied by keeps the norm in the range of the type.
+    let (x, _) = in_range(on, call.input(0)?, &axis)?;
+    let norm = match p {
+        1 => on.reduce_sum(&on.abs(&x)?, &axis, true)?,
+        2 => on.sqrt(&on.reduce_sum(&on.mul(&x, &x)?, &axis, true)?)?,
+        p => return Err(call.wrong("p", format!("is {p}, expected 1 or 2")).into()),
+    };
+    let zero = on.scalar_like(&x, 0.0)?;
+    Ok(one(on.r#where(&on.equal(&norm, &zero)?, &zero, &on.div(&x, &norm)?)?))
+}
+
+/// `LRN`: divides by a power of the squares of neighbouring channels.
+pub(super) fn lrn<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {
+    let x = call.input(0)?;
+    let size = call.int("size")?;
+    if !(1..1 << 31).contains(&size) {
+        return Err(call.wrong("size", format!("is {size}, expected a positive number")).into());
+    }
+    let (alpha, beta) = (call.float_or("alpha", 1e-4)?, call.float_or("beta", 0.75)?);
+    let bias = call.float_or("bias", 1.0)?;
+    let sums = neighbours(on, &on.mul(x, x)?, size)?;
+    let base =
+        on.add(&on.mul(&sums, &on.scalar_like(x, alpha / size as f64)?)?, &on.scalar_like(x, bias)?)?;
+    Ok(one(on.div(x, &on.pow(&base, &on.scalar_like(x, beta)?)?)?))
+}
+
+/// Sums each channel and its neighbours, `size` in all, as far as there are so many.
+///
+/// Sums of 1, 2, 4, ... channels are made of one another; those that `size` consists of make the whole.
+fn neighbours<B: Ops + ?Sized>(on: &B, x: &B::Tensor, size: i64) -> Result<B::Tensor, B::Error> {
+    let at = Axis::new(1, x.rank()).map_err(Error::from)?.get();
+    let channels = x.shape().get(at).copied().unwrap_or(0) as i64;
+    if x.shape().contains(&0) {
+        return Ok(x.clone());
+    }
+    let before = ((size - 1) / 2).min(channels - 1);
+    let after = (size / 2).min(channels - 1);
+    let size = before + 1 + after;
+    let zeros = |count: i64| {
+        let mut shape = x.shape().to_vec();
+        if let Some(extent) = shape.get_mut(at) {
+            *extent = count as usize;
+        }
+        on.full(&shape, 0.0, x.dtype())
+    };
+    let part = |x: &B::Tensor, from: i64, to: i64| on.slice(x, &[from], &[to], &[at as i64], &[]);
+    let mut sums = on.concat(&[&zeros(before)?, x, &zeros(after)?], at as i64)?;
+    let (mut many, mut extent) = (1, channels + size - 1);
+    let mut covered = 0;
+    let mut total: Option<B::Tensor> = None;
+    loop {
+        if size & many != 0 {
+            let more = part(&sums, covered, covered + channels)?;
+            total = Some(total.map_or_else(|| Ok(more.clone()), |total| on.add(&total, &more))?);
+            covered += many;
+        }
+        if covered == size {
+            return Ok(total.unwrap_or(sums));
+        }
+        extent -= many;
+        sums = on.add(&part(&sums, 0, extent)?, &part(&sums, many, many + extent)?)?;
+        many *= 2;
+    }
+}
+
+/// `Gemm`.
+pub(super) fn gemm<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {
+    Ok(one(plain_gemm(on, call)?))
+}
+
+/// `Gemm`: `alpha * a * b + beta * c`, with either matrix transposed. 16-bit floats are rounded once: the product alone is one
+/// operation, any other result is computed in `f32`.
+pub(super) fn plain_gemm<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> Result<B::Tensor, B::Error> {
+    let (alpha, beta) = (call.float_or("alpha", 1.0)?, call.float_or("beta", 1.0)?);
+    let dtype = call.input(0)?.dtype();
+    let wide = |x: &B::Tensor| -> Result<B::Tensor, B::Error> {
+        let alone = alpha == 1.0 && call.optional(2).is_none();
+        if alone || x.dtype() != dtype { Ok(x.clone()) } else { math::accumulated(on, x) }
+    };
+    let side = |index, name| -> Result<B::Tensor, B::Error> {
+        let x = &wide(call.input(index)?)?;
+        if x.rank() != 2 {
+            let problem = format!("has rank {}, expected 2", x.rank());
+            return Err(call.wrong(NodePart::Operand(index), problem).into());
+        }
+        if call.flag(name, false)? { on.transpose(x, &[1, 0]) } else { Ok(x.clone()) }
+    };
+    let scaled = |x: B::Tensor, by: f64| if by == 1.0 { Ok(x) } else { on.mul(&x, &on.scalar_like(&x, by)?) };
+    if math::is_half(dtype)
+        && let Some(other) =
+            [1, 2].into_iter().find(|&i| call.optional(i).is_some_and(|x| x.dtype() != dtype))
+    {
+        let problem = format!("has elements of another type than the first operand's {dtype}");
+        return Err(call.wrong(NodePart::Operand(other), problem).into());
+    }
+    let product = scaled(on.matmul(&side(0, "transA")?, &side(1, "transB")?)?, alpha)?;
+    let y = match call.optional(2) {
+        Some(c) if c.rank() > 2 => {
+            return Err(call
+                .wrong(NodePart::Operand(2), format!("has rank {}, expected at most 2", c.rank()))
+                .into());
+        }
+        Some(c) => on.add(&product, &scaled(wide(c)?, beta)?),
+        None => Ok(product),
+    }?;
+    math::narrowed(on, y, dtype)
+}
+
+/// `Hardmax`: 1 at the first maximum along an axis, 0 elsewhere.
+pub(super) fn hardmax<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {
+    let x = call.input(0)?;
+    if call.opset() >= 13 {
+        return Ok(one(first_maximum(on, x, call.int_or("axis", -1)?)?));
+    }
+    let from = Axis::new(call.int_or("axis", 1)?, x.rank().max(1)).map_err(Error::from)?.get();
+    let (outer, inner) = x.shape().split_at(from);
+    let flat = on.reshape(x, &[outer.iter().product(), inner.iter().product()])?;
+    Ok(one(on.reshape(&first_maximum(on, &flat, 1)?, x.shape())?))
+}
+
+fn first_maximum<B: Ops + ?Sized>(on: &B, x: &B::Tensor, axis: i64) -> Result<B::Tensor, B::Error> {
+    let at = on.arg_max(x, axis, false)?;
+    let axis = Axis::new(axis, x.rank()).map_err(Error::from)?.get();
+    let extent = x.shape().get(axis).copied().unwrap_or(0);
+    let mut shape = vec![1; x.rank()];
+    if let Some(slot) = shape.get_mut(axis) {
+        *slot = extent;
+    }
+    let steps = counted(on, &shape, 1)?;
+    math::to(on, &on.equal(&at, &steps)?, x.dtype())
+}

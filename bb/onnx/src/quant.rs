@@ -1,0 +1,118 @@
+//! Quantisation: integers that stand for multiples of a scale.
+
+use super::infer;
+use super::rows::operators;
+use bb_core::ext::quant::{bounds, less_zero};
+use bb_core::ext::{ConvOptions, Ops, QLinearConvOptions, QuantizeLinearOptions, math};
+use bb_core::operator::{Call, OpResult, one};
+use bb_core::{DataType, Tensor};
+
+operators! {
+    "" {
+        DequantizeLinear => Primitives(dequantize), infer: By(infer::elements::dequantize), halves: Once;
+        DynamicQuantizeLinear => Primitives(dynamic_quantize), infer: By(infer::elements::dynamic_quantize), halves: Once;
+        MatMulInteger => Primitives(matmul_integer), infer: By(infer::products::matmul_integer), halves: Once;
+        QLinearConv => Primitives(qlinear_conv), infer: By(infer::windows::qlinear_conv), halves: Once;
+        QLinearMatMul => Primitives(qlinear_matmul), infer: By(infer::products::qlinear_matmul), halves: Once;
+        QuantizeLinear => Primitives(quantize), infer: By(infer::elements::quantize), halves: Once;
+    }
+}
+
+/// Gives a scale or zero point the dimensions of `x`: along `axis`, or by blocks along it.
+fn along<B: Ops + ?Sized>(
+    on: &B,
+    call: &Call<'_, B::Tensor>,
+    x: &B::Tensor,
+    scale: &B::Tensor,
+) -> Result<B::Tensor, B::Error> {
+    bb_core::ext::quant::along(on, x, scale, call.int_or("axis", 1)?, call.int_or("block_size", 0)?)
+}
+
+/// `QuantizeLinear`: `round(x / scale) + zero`, within the type.
+pub(super) fn quantize<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {
+    let (x, scale) = (call.input(0)?, call.input(1)?);
+    let zero = call.optional(2);
+    let declared = match call.int_if_given("output_dtype")?.filter(|&d| d != 0) {
+        Some(_) => call.dtype("output_dtype")?,
+        None => None,
+    };
+    let to = match (zero.map(Tensor::dtype), declared) {
+        (Some(own), Some(declared)) if own != declared => {
+            let problem = format!("is {declared}, but the zero point has elements of {own}");
+            return Err(call.wrong("output_dtype", problem).into());
+        }
+        (own, declared) => own.or(declared).unwrap_or(DataType::U8),
+    };
+    let precision = match call.int_if_given("precision")?.filter(|&p| p != 0) {
+        Some(_) => call.dtype("precision")?,
+        None => None,
+    };
+    let options = QuantizeLinearOptions { precision, saturate: call.flag("saturate", true)? };
+    let zero = zero.map(|zero| along(on, call, x, zero)).transpose()?;
+    Ok(one(on.quantize_linear(x, &along(on, call, x, scale)?, zero.as_ref(), to, options)?))
+}
+
+/// `DequantizeLinear`: `(x - zero) * scale`.
+pub(super) fn dequantize<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {
+    let (x, scale) = (call.input(0)?, call.input(1)?);
+    let to = match call.int_if_given("output_dtype")?.filter(|&d| d != 0) {
+        Some(_) => call.dtype("output_dtype")?.unwrap_or(scale.dtype()),
+        None => scale.dtype(),
+    };
+    let zero = call.optional(2).map(|zero| along(on, call, x, zero)).transpose()?;
+    Ok(one(on.dequantize_linear(x, &along(on, call, x, scale)?, zero.as_ref(), to)?))
+}
+
+/// `DynamicQuantizeLinear`: to `u8`, by the range of the data, which includes 0.
+pub(super) fn dynamic_quantize<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {
+    Ok(on.dynamic_quantize_linear(call.input(0)?)?.into_iter().map(Some).collect())
+}
+
+/// `MatMulInteger`.
+pub(super) fn matmul_integer<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {
+    Ok(one(on.matmul_integer(call.input(0)?, call.input(1)?, call.optional(2), call.optional(3))?))
+}
+
+/// `QLinearMatMul`.
+pub(super) fn qlinear_matmul<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {
+    let (a, b) = (call.input(0)?, call.input(3)?);
+    let (a_zero, b_zero) = (call.input(2)?, call.input(5)?);
+    // Products of integers of 8 bits are exact in `i32`, those of floats in `f32`.
+    let product = if bounds(a.dtype()).is_some() && bounds(b.dtype()).is_some() {
+        on.matmul_integer(a, b, Some(a_zero), Some(b_zero))?
+    } else {
+        let a = less_zero(on, a, Some(a_zero), true, DataType::F32)?;
+        on.matmul(&a, &less_zero(on, b, Some(b_zero), false, DataType::F32)?)?
+    };
+    let a_scale = math::to(on, call.input(1)?, DataType::F32)?;
+    let a_scale = if a_scale.rank() == 1 { on.unsqueeze(&a_scale, &[1])? } else { a_scale };
+    let scale = on.mul(&a_scale, &math::to(on, call.input(4)?, DataType::F32)?)?;
+    Ok(one(on.requantize(&product, &scale, call.input(6)?, call.input(7)?)?))
+}
+
+/// `QLinearConv`.
+pub(super) fn qlinear_conv<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {
+    Ok(one(plain_qlinear_conv(on, call, call.input(0)?)?))
+}
+
+/// A convolution of a quantised operand in place of the call's first one.
+pub(super) fn plain_qlinear_conv<B: Ops + ?Sized>(
+    on: &B,
+    call: &Call<'_, B::Tensor>,
+    x: &B::Tensor,
+) -> Result<B::Tensor, B::Error> {
+    let per_filter = |v: &B::Tensor, trailing: usize| -> Result<B::Tensor, B::Error> {
+        if v.rank() == 0 || v.shape() == [1] {
+            return on.reshape(v, &[]);
+        }
+        on.unsqueeze(v, &(1..=trailing as i64).collect::<Vec<_>>())
+    };
+    let spatial = x.rank().saturating_sub(2);
+    let scale = on.mul(&per_filter(call.input(1)?, 0)?, &per_filter(call.input(4)?, spatial)?)?;
+    let (y_scale, y_zero) = (per_filter(call.input(6)?, 0)?, per_filter(call.input(7)?, 0)?);
+    let (w, x_zero, w_zero) = (call.input(3)?, call.input(2)?, call.input(5)?);
+    super::window::with_conv_options(on, call, x, w, |ConvOptions { strides, pads, dilations, group }| {
+        let options = QLinearConvOptions { strides, pads, dilations, group };
+        on.qlinear_conv(x, w, call.optional(8), x_zero, w_zero, &scale, &y_scale, &y_zero, options)
+    })
+}

@@ -1,0 +1,375 @@
+//! `RNN`, `GRU` and `LSTM`: a cell run over time, forwards, backwards or both.
+//!
+//! The inputs of all steps are projected by one product; what is left for each step is the product with the state.
+
+use crate::infer;
+use crate::rows::operators;
+use bb_core::error::NodePart;
+use bb_core::ext::recurrent::{Activation, Kind, Parameters, Run, State, Steps, parts};
+use bb_core::ext::{Extent, GruOptions, LstmOptions, Ops, RnnOptions, math};
+use bb_core::operator::{Call, OpOutputs, OpResult};
+use bb_core::{DataType, Error, Tensor};
+
+operators! {
+    "" {
+        GRU => Primitives(gru), infer: By(infer::products::recurrent), halves: Once, ignores: { "output_sequence": "a result is made if the node names it" };
+        LSTM => Primitives(lstm), infer: By(infer::products::recurrent), halves: Once, ignores: { "output_sequence": "a result is made if the node names it" };
+        RNN => Primitives(rnn), infer: By(infer::products::recurrent), halves: Once, ignores: { "output_sequence": "a result is made if the node names it" };
+    }
+}
+
+/// `RNN`.
+pub(super) fn rnn<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {
+    recurrent(on, call, Kind::Rnn, false)
+}
+
+/// `GRU`.
+pub(super) fn gru<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {
+    recurrent(on, call, Kind::Gru { linear_before_reset: call.flag("linear_before_reset", false)? }, false)
+}
+
+/// `LSTM`.
+pub(super) fn lstm<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {
+    recurrent(on, call, Kind::Lstm { input_forget: call.flag("input_forget", false)? }, false)
+}
+
+/// `LSTM` with quantised weights, `[directions, inputs, gates]`, whose scales and zero points follow the other operands.
+pub(super) fn quantized_lstm<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {
+    recurrent(on, call, Kind::Lstm { input_forget: call.flag("input_forget", false)? }, true)
+}
+
+/// The extents of a call.
+#[derive(Debug, Clone)]
+struct Extents {
+    steps: Extent,
+    batch: Extent,
+    input: usize,
+    hidden: usize,
+    gates: usize,
+    directions: usize,
+}
+
+/// What a direction has beside the state and the inputs.
+struct Cells<T> {
+    /// The recurrence weights, `[h, gates * h]`.
+    weights: Weights<T>,
+    /// The bias of the projected input.
+    bias: Option<T>,
+    /// The recurrence bias of the hidden gate, `[h]`, which a linear GRU adds before it resets.
+    late_bias: Option<T>,
+    /// The weights of the cell state in the input, output and forget gates, `[3 * h]`.
+    peepholes: Option<T>,
+}
+
+/// The matrix of a projection.
+#[derive(Debug)]
+enum Weights<T> {
+    /// Of the type that steps compute in, `[k, n]`.
+    Plain(T),
+    /// Integers, what one of them stands for, and their zero point. The other operand is quantised by its range.
+    Quantized { matrix: T, scale: T, zero: T },
+}
+
+impl<T: Tensor> Weights<T> {
+    /// Multiplies `x`, `[m, k]`, with the matrix.
+    fn project<B>(&self, on: &B, x: &T) -> Result<T, B::Error>
+    where
+        B: Ops<Tensor = T> + ?Sized,
+    {
+        match self {
+            Weights::Plain(matrix) => on.matmul(x, matrix),
+            Weights::Quantized { matrix, scale, zero } => {
+                on.dynamic_matmul(x, matrix, scale, Some(zero), None)
+            }
+        }
+    }
+}
+
+/// Runs a cell over time in each direction, halves in `f32`.
+fn recurrent<B: Ops + ?Sized>(
+    on: &B,
+    call: &Call<'_, B::Tensor>,
+    kind: Kind,
+    quantized: bool,
+) -> OpResult<B> {
+    let dtype = call.input(0)?.dtype();
+    let backwards: &[bool] = match call.text_or("direction", "forward")? {
+        "forward" => &[false],
+        "reverse" => &[true],
+        "bidirectional" => &[false, true],
+        other => {
+            let problem = format!("is `{other}`, expected `forward`, `reverse` or `bidirectional`");
+            return Err(call.wrong("direction", problem).into());
+        }
+    };
+    let batch_first = call.flag("layout", false)?;
+    let wide = if dtype == DataType::F64 { dtype } else { DataType::F32 };
+    let operands = Operands { on, call, wide, quantized };
+    let x = operands.wide(call.input(0)?)?;
+    let x = if batch_first { on.transpose(&x, &[1, 0, 2])? } else { x };
+    let e = operands.extents(kind, &x, backwards.len())?;
+    let activations = activations(call, kind.activations(), e.directions)?;
+    let mut runs = Vec::with_capacity(e.directions);
+    for (at, &backwards) in backwards.iter().enumerate() {
+        let per_cell = kind.activations().len();
+        let own = activations.get(at * per_cell..(at + 1) * per_cell).unwrap_or_default();
+        let start = operands.start(kind, &e, at, batch_first)?;
+        runs.push(operands.run(kind, &x, &e, at, own, start, backwards)?);
+    }
+    let narrow = |x: &B::Tensor, perm: &[i64]| -> Result<B::Tensor, B::Error> {
+        math::to(on, &if batch_first { on.transpose(x, perm)? } else { x.clone() }, dtype)
+    };
+    let mut results: OpOutputs<B::Tensor> = OpOutputs::new();
+    results.push(if call.wants(0) {
+        Some(narrow(&joined(on, runs.iter().map(|r| &r.outputs), 1)?, &[2, 0, 1, 3])?)
+    } else {
+        None
+    });
+    results.push(Some(narrow(&joined(on, runs.iter().map(|r| &r.last.hidden), 0)?, &[1, 0, 2])?));
+    if let Kind::Lstm { .. } = kind {
+        results.push(Some(narrow(
+            &joined(on, runs.iter().filter_map(|r| r.last.cell.as_ref()), 0)?,
+            &[1, 0, 2],
+        )?));
+    }
+    Ok(results)
+}
+
+/// Joins what the directions yield along a new dimension at `axis`.
+fn joined<'t, B: Ops + ?Sized>(
+    on: &B,
+    parts: impl Iterator<Item = &'t B::Tensor>,
+    axis: i64,
+) -> Result<B::Tensor, B::Error>
+where
+    B::Tensor: 't,
+{
+    let parts = parts.map(|part| on.unsqueeze(part, &[axis])).collect::<Result<Vec<_>, _>>()?;
+    match parts.as_slice() {
+        [one] => Ok(one.clone()),
+        _ => on.concat(&parts.iter().collect::<Vec<_>>(), axis),
+    }
+}
+
+/// Returns the operand at `index`, if it is given, of which the extents are known.
+fn shaped<'a, B: Ops + ?Sized>(
+    on: &B,
+    call: &Call<'a, B::Tensor>,
+    index: usize,
+    expected: &[Extent],
+) -> Result<Option<&'a B::Tensor>, Error> {
+    let Some(x) = call.optional(index) else { return Ok(None) };
+    let got = on.extents(x);
+    if got.len() == expected.len() && got.iter().zip(expected).all(|(a, b)| a.equals(b)) {
+        return Ok(Some(x));
+    }
+    let [got, expected] =
+        [&got[..], expected].map(|list| list.iter().map(Extent::present).collect::<Vec<_>>());
+    let problem = format!("has the extents {got:?}, expected {expected:?}");
+    Err(call.wrong(NodePart::Operand(index), problem))
+}
+
+/// The operands of a call, one direction at a time.
+struct Operands<'a, B: Ops + ?Sized> {
+    on: &'a B,
+    call: &'a Call<'a, B::Tensor>,
+    /// The element type that steps compute in.
+    wide: DataType,
+    /// Whether the weights are integers.
+    quantized: bool,
+}
+
+impl<B: Ops + ?Sized> Operands<'_, B> {
+    /// Reads the extents, and holds those of the weights against them.
+    fn extents(&self, kind: Kind, x: &B::Tensor, directions: usize) -> Result<Extents, Error> {
+        let call = self.call;
+        let extents = self.on.extents(x);
+        let [steps, batch, input] = extents.as_slice() else {
+            return Err(call.wrong(NodePart::Operand(0), format!("has rank {}, expected 3", x.rank())));
+        };
+        let input = usize::try_from(input.number()).unwrap_or(0);
+        let gates = kind.gates();
+        let last = call.input(2)?.shape().last().copied().unwrap_or(0);
+        let hidden = if self.quantized { last / gates } else { last };
+        for (index, size) in [(1, input), (2, hidden)] {
+            let (rows, columns) =
+                if self.quantized { (size, gates * hidden) } else { (gates * hidden, size) };
+            shaped(self.on, call, index, &[directions, rows, columns].map(Extent::from))?;
+        }
+        let named = call.int_or("hidden_size", hidden as i64)?;
+        if named != hidden as i64 {
+            return Err(call.wrong("hidden_size", format!("is {named}; the weights are for {hidden}")));
+        }
+        Ok(Extents { steps: steps.clone(), batch: batch.clone(), input, hidden, gates, directions })
+    }
+
+    fn wide(&self, x: &B::Tensor) -> Result<B::Tensor, B::Error> {
+        math::to(self.on, x, self.wide)
+    }
+
+    /// The part of an operand for the direction `at`, without the dimension that counts directions.
+    fn raw(&self, x: &B::Tensor, at: usize, axis: i64) -> Result<B::Tensor, B::Error> {
+        let at = at as i64;
+        self.on.squeeze(&self.on.slice(x, &[at], &[at + 1], &[axis], &[])?, &[axis])
+    }
+
+    /// The same, of the type that steps compute in.
+    fn part(&self, x: &B::Tensor, at: usize, axis: i64) -> Result<B::Tensor, B::Error> {
+        self.wide(&self.raw(x, at, axis)?)
+    }
+
+    /// The weights that operand `index` has for the direction `at`.
+    fn weights(&self, index: usize, at: usize) -> Result<Weights<B::Tensor>, B::Error> {
+        let (on, call) = (self.on, self.call);
+        if !self.quantized {
+            return Ok(Weights::Plain(on.transpose(&self.part(call.input(index)?, at, 0)?, &[1, 0])?));
+        }
+        // Scales and zero points come by pairs after the eight operands of an LSTM.
+        let (scale, zero) = (call.input(6 + 2 * index)?, call.input(7 + 2 * index)?);
+        let (matrix, zero) = (self.raw(call.input(index)?, at, 0)?, self.raw(zero, at, 0)?);
+        Ok(Weights::Quantized { matrix, scale: self.part(scale, at, 0)?, zero })
+    }
+
+    /// Reads what a direction has beside the state and the inputs.
+    fn cells(&self, kind: Kind, e: &Extents, at: usize) -> Result<Cells<B::Tensor>, B::Error> {
+        let (on, call, rows) = (self.on, self.call, e.gates * e.hidden);
+        let (mut bias, mut late_bias) = (None, None);
+        if let Some(both) = shaped(on, call, 3, &[e.directions, 2 * rows].map(Extent::from))? {
+            let [input, recurrent] = parts(on, &self.part(both, at, 0)?, [rows, rows])?;
+            bias = Some(if let Kind::Gru { linear_before_reset: true } = kind {
+                let [early, late] = parts(on, &recurrent, [2 * e.hidden, e.hidden])?;
+                late_bias = Some(late);
+                let [early_input, late_input] = parts(on, &input, [2 * e.hidden, e.hidden])?;
+                on.concat(&[&on.add(&early_input, &early)?, &late_input], 0)?
+            } else {
+                on.add(&input, &recurrent)?
+            });
+        }
+        let peepholes = match kind {
+            Kind::Lstm { .. } => shaped(on, call, 7, &[e.directions, 3 * e.hidden].map(Extent::from))?
+                .map(|peepholes| self.part(peepholes, at, 0))
+                .transpose()?,
+            _ => None,
+        };
+        Ok(Cells { weights: self.weights(2, at)?, bias, late_bias, peepholes })
+    }
+
+    /// The state before the first step: what is given, or zeros.
+    fn start(
+        &self,
+        kind: Kind,
+        e: &Extents,
+        at: usize,
+        batch_first: bool,
+    ) -> Result<State<B::Tensor>, B::Error> {
+        let (shape, axis) = if batch_first {
+            ([e.batch.clone(), e.directions.into(), e.hidden.into()], 1)
+        } else {
+            ([e.directions.into(), e.batch.clone(), e.hidden.into()], 0)
+        };
+        let initial = |index| match shaped(self.on, self.call, index, &shape)? {
+            Some(x) => self.part(x, at, axis),
+            None => self.on.full_to(&[e.batch.clone(), e.hidden.into()], 0.0, self.wide),
+        };
+        let cell = matches!(kind, Kind::Lstm { .. }).then(|| initial(6)).transpose()?;
+        Ok(State { hidden: initial(5)?, cell })
+    }
+
+    /// Runs the cell of the direction `at` over all steps.
+    #[expect(clippy::too_many_arguments, reason = "a direction has this many parts")]
+    fn run(
+        &self,
+        kind: Kind,
+        x: &B::Tensor,
+        e: &Extents,
+        at: usize,
+        activations: &[Activation],
+        start: State<B::Tensor>,
+        backwards: bool,
+    ) -> Result<Run<B::Tensor>, B::Error> {
+        let (on, call) = (self.on, self.call);
+        let cells = self.cells(kind, e, at)?;
+        let flat = on.reshape_to(x, &[e.batch.times(&e.steps), e.input.into()])?;
+        let mut projected = self.weights(1, at)?.project(on, &flat)?;
+        if let Some(bias) = &cells.bias {
+            projected = on.add(&projected, bias)?;
+        }
+        let x =
+            on.reshape_to(&projected, &[e.steps.clone(), e.batch.clone(), (e.gates * e.hidden).into()])?;
+        let lengths = shaped(on, call, 4, std::slice::from_ref(&e.batch))?;
+        let clip = call.has("clip").then(|| call.float("clip")).transpose()?.filter(|&most| most > 0.0);
+        let steps = Steps { x: &x, lengths, backwards };
+        self.row(kind, steps, &cells, start, activations, clip)
+    }
+
+    /// Calls the operation of the cell.
+    fn row(
+        &self,
+        kind: Kind,
+        Steps { x, lengths, backwards }: Steps<'_, B::Tensor>,
+        cells: &Cells<B::Tensor>,
+        State { hidden, cell }: State<B::Tensor>,
+        activations: &[Activation],
+        clip: Option<f64>,
+    ) -> Result<Run<B::Tensor>, B::Error> {
+        let on = self.on;
+        let (weights, scale, zero) = match &cells.weights {
+            Weights::Plain(weights) => (weights, None, None),
+            Weights::Quantized { matrix, scale, zero } => (matrix, Some(scale), Some(zero)),
+        };
+        let (bias, peepholes) = (cells.late_bias.as_ref(), cells.peepholes.as_ref());
+        // A cell's own functions need no list.
+        let own = kind.activations().iter().map(|name| Activation::named(name, None, None));
+        let own = own.eq(activations.iter().map(|&activation| Some(activation)));
+        let listed = if own { &[] } else { activations };
+        let (functions, parameters): (Vec<i64>, Vec<[f64; 2]>) =
+            listed.iter().map(|activation| activation.encode()).unzip();
+        let (functions, parameters) = (&functions[..], parameters.as_flattened());
+        let results = match (kind, &cell) {
+            (Kind::Rnn, _) => {
+                let options = RnnOptions { backwards, functions, parameters, clip };
+                on.rnn(x, weights, &hidden, lengths, options)?
+            }
+            (Kind::Lstm { input_forget: coupled }, Some(cell)) => {
+                let options = LstmOptions { coupled, backwards, functions, parameters, clip };
+                on.lstm(x, weights, &hidden, cell, scale, zero, lengths, peepholes, options)?
+            }
+            (Kind::Gru { .. } | Kind::Lstm { .. }, _) => {
+                let linear = kind == Kind::Gru { linear_before_reset: true };
+                let options = GruOptions { linear, backwards, functions, parameters, clip };
+                on.gru(x, weights, &hidden, bias, lengths, options)?
+            }
+        };
+        let mut results = results.into_iter();
+        let (Some(outputs), Some(hidden)) = (results.next(), results.next()) else {
+            return bb_core::ext::fail::<B, _>(Error::Results {
+                op: self.call.op_type().to_owned(),
+                expected: 2,
+                got: 0,
+            });
+        };
+        Ok(Run { outputs, last: State { hidden, cell: results.next() } })
+    }
+}
+
+/// Reads the functions of all directions, `defaults` for each direction if none are named.
+fn activations<T>(
+    call: &Call<'_, T>,
+    defaults: &[&str],
+    directions: usize,
+) -> Result<Vec<Activation>, Error> {
+    let mut alphas = Parameters(call.floats("activation_alpha")?.unwrap_or_default().iter());
+    let mut betas = Parameters(call.floats("activation_beta")?.unwrap_or_default().iter());
+    let mut named = |name: &str| {
+        Activation::new(name, &mut alphas, &mut betas)
+            .ok_or_else(|| call.wrong("activations", format!("has `{name}`, which names no activation")))
+    };
+    let Some(names) = call.texts("activations")? else {
+        return defaults.iter().cycle().take(defaults.len() * directions).map(|name| named(name)).collect();
+    };
+    if names.len() != defaults.len() * directions {
+        let problem = format!("has {} names, expected {}", names.len(), defaults.len() * directions);
+        return Err(call.wrong("activations", problem));
+    }
+    names.iter().map(|name| named(&String::from_utf8_lossy(name))).collect()
+}

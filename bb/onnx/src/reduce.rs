@@ -1,0 +1,146 @@
+//! Reductions, whose axes moved from an attribute to an operand.
+
+use super::infer;
+use super::rows::operators;
+use bb_core::ext::normalize::in_range;
+use bb_core::ext::{Ops, math};
+use bb_core::operator::{Call, OpResult, one};
+use bb_core::{DataType, Tensor};
+
+operators! {
+    "" {
+        ArgMax => Primitives(arg_max), infer: By(infer::elements::arg), halves: Moves;
+        ArgMin => Primitives(arg_min), infer: By(infer::elements::arg), halves: Moves;
+        ReduceL1 => Primitives(l1), infer: By(infer::elements::reduce);
+        ReduceL2 => Primitives(l2), infer: By(infer::elements::reduce);
+        ReduceLogSum => Primitives(log_sum), infer: By(infer::elements::reduce);
+        ReduceLogSumExp => Primitives(log_sum_exp), infer: By(infer::elements::reduce);
+        ReduceMax => Primitives(max), infer: Primitive, halves: Moves;
+        ReduceMean => Primitives(mean), infer: Primitive, halves: Once;
+        ReduceMin => Primitives(min), infer: Primitive, halves: Moves;
+        ReduceProd => Primitives(prod), infer: By(infer::elements::reduce), halves: Once;
+        ReduceSum => Primitives(sum), infer: Primitive, halves: Once;
+        ReduceSumSquare => Primitives(sum_square), infer: By(infer::elements::reduce);
+    }
+}
+
+/// What a call reduces.
+struct Reduced {
+    /// The axes; all if empty.
+    axes: Vec<i64>,
+    /// Whether reduced extents stay, as 1.
+    keepdims: bool,
+}
+
+/// Reads the axes, `None` where nothing is reduced.
+fn reduced<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> Result<Option<Reduced>, B::Error> {
+    let axes = call.list(on, "axes", 1)?.unwrap_or_default();
+    let (keepdims, noop) = (call.flag("keepdims", true)?, call.flag("noop_with_empty_axes", false)?);
+    Ok((!axes.is_empty() || !noop).then_some(Reduced { axes, keepdims }))
+}
+
+/// Declares reductions: what each element becomes before and each result after one primitive reduction.
+///
+/// A reduction of no axes is of every element alone, so that what surrounds it still applies.
+macro_rules! reductions {
+    ($( $name:ident = $method:ident, |$on:ident, $x:ident| $before:expr, |$y:ident| $after:expr; )*) => {$(
+        pub(super) fn $name<B: Ops + ?Sized>($on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {
+            let $x = call.input(0)?;
+            let r = reduced($on, call)?;
+            let before = $before;
+            let $y = match r {
+                Some(r) => $on.$method(&before, &r.axes, r.keepdims)?,
+                None => $on.identity(&before)?,
+            };
+            Ok(one($after))
+        }
+    )*};
+}
+
+reductions! {
+    max = reduce_max, |on, x| x.clone(), |y| y;
+    mean = reduce_mean, |on, x| x.clone(), |y| y;
+    min = reduce_min, |on, x| x.clone(), |y| y;
+    sum = reduce_sum, |on, x| x.clone(), |y| y;
+    l1 = reduce_sum, |on, x| on.abs(x)?, |y| y;
+    log_sum = reduce_sum, |on, x| x.clone(), |y| in_floats(on, &y, |y| on.log(y))?;
+    sum_square = reduce_sum, |on, x| on.mul(x, x)?, |y| y;
+}
+
+/// Applies a function of floats; to integers by way of `f64`, truncated.
+fn in_floats<B: Ops + ?Sized>(
+    on: &B,
+    x: &B::Tensor,
+    f: impl FnOnce(&B::Tensor) -> Result<B::Tensor, B::Error>,
+) -> Result<B::Tensor, B::Error> {
+    if x.dtype().is_float() { f(x) } else { math::widened(on, x, DataType::F64, f) }
+}
+
+/// `ReduceL2`; floats are scaled first, so that no square leaves the range of their type.
+pub(super) fn l2<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {
+    let x = call.input(0)?;
+    let r = reduced(on, call)?;
+    if !x.dtype().is_float() {
+        let squares = on.mul(x, x)?;
+        let sum = match r {
+            Some(r) => on.reduce_sum(&squares, &r.axes, r.keepdims)?,
+            None => squares,
+        };
+        return Ok(one(in_floats(on, &sum, |y| on.sqrt(y))?));
+    }
+    let Some(r) = r else { return Ok(one(on.abs(x)?)) };
+    let (scaled, scale) = in_range(on, x, &r.axes)?;
+    let root = on.sqrt(&on.reduce_sum(&on.mul(&scaled, &scaled)?, &r.axes, true)?)?;
+    let y = on.div(&root, &scale)?;
+    Ok(one(if r.keepdims { y } else { without(on, &y, &r.axes)? }))
+}
+
+/// `ReduceLogSumExp`; the maximum is subtracted first, so that nothing overflows.
+pub(super) fn log_sum_exp<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {
+    let x = call.input(0)?;
+    let Some(r) = reduced(on, call)? else { return Ok(one(on.identity(x)?)) };
+    Ok(one(in_floats(on, x, |x| log_sum_exp_along(on, x, &r))?))
+}
+
+fn log_sum_exp_along<B: Ops + ?Sized>(on: &B, x: &B::Tensor, r: &Reduced) -> Result<B::Tensor, B::Error> {
+    let most = on.reduce_max(x, &r.axes, true)?;
+    // Infinities subtract from themselves to NaN; they need no shift.
+    let zero = on.scalar_like(x, 0.0)?;
+    let shift = on.r#where(&on.is_inf(&most, true, true)?, &zero, &most)?;
+    let total = on.reduce_sum(&on.exp(&on.sub(x, &shift)?)?, &r.axes, true)?;
+    let y = on.add(&on.log(&total)?, &shift)?;
+    if r.keepdims { Ok(y) } else { without(on, &y, &r.axes) }
+}
+
+/// Removes reduced dimensions, all if no axis is named.
+fn without<B: Ops + ?Sized>(on: &B, y: &B::Tensor, axes: &[i64]) -> Result<B::Tensor, B::Error> {
+    match axes {
+        [] if y.rank() == 0 => on.identity(y),
+        [] => on.squeeze(y, &(0..y.rank() as i64).collect::<Vec<_>>()),
+        axes => on.squeeze(y, axes),
+    }
+}
+
+/// `ReduceProd`.
+pub(super) fn prod<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {
+    let x = call.input(0)?;
+    let Some(r) = reduced(on, call)? else { return Ok(one(on.identity(x)?)) };
+    Ok(one(on.reduce_prod(x, &r.axes, r.keepdims)?))
+}
+
+fn arg<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>, least: bool) -> OpResult<B> {
+    let axis = call.int_or("axis", 0)?;
+    let (x, last) = (call.input(0)?, call.flag("select_last_index", false)?);
+    let at = if least { on.arg_min(x, axis, last)? } else { on.arg_max(x, axis, last)? };
+    Ok(one(if call.flag("keepdims", true)? { at } else { on.squeeze(&at, &[axis])? }))
+}
+
+/// `ArgMax`.
+pub(super) fn arg_max<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {
+    arg(on, call, false)
+}
+
+/// `ArgMin`.
+pub(super) fn arg_min<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {
+    arg(on, call, true)
+}

@@ -1,0 +1,59 @@
+//! Pooling of regions of interest.
+
+use super::infer;
+use super::rows::operators;
+use bb_core::Error;
+use bb_core::ext::{Ops, RoiAlignOptions};
+use bb_core::operator::{Call, OpResult, one};
+
+operators! {
+    "" {
+        MaxRoiPool => HostByDefault(max_roi_pool), infer: By(infer::windows::max_roi_pool), halves: Once;
+        RoiAlign => HostByDefault(roi_align), infer: By(infer::windows::roi_align), halves: Once;
+    }
+}
+
+/// Reads a number of bins.
+fn bin_count<T>(call: &Call<'_, T>, name: &str, value: i64) -> Result<usize, Error> {
+    usize::try_from(value).map_err(|_| call.wrong(name, format!("is {value}, expected a positive number")))
+}
+
+/// `RoiAlign`: each bin is pooled from samples between the elements.
+pub(super) fn roi_align<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {
+    let (x, rois, images) = (call.input(0)?, call.input(1)?, call.input(2)?);
+    let max = match call.text_or("mode", "avg")? {
+        "avg" => false,
+        "max" => true,
+        other => return Err(call.wrong("mode", format!("is `{other}`, expected `avg` or `max`")).into()),
+    };
+    let default = if call.opset() < 16 { "output_half_pixel" } else { "half_pixel" };
+    let shift = match call.text_or("coordinate_transformation_mode", default)? {
+        "half_pixel" => 0.5,
+        "output_half_pixel" => 0.0,
+        other => {
+            let problem = format!("is `{other}`, expected `half_pixel` or `output_half_pixel`");
+            return Err(call.wrong("coordinate_transformation_mode", problem).into());
+        }
+    };
+    let bins = [
+        bin_count(call, "output_height", call.int_or("output_height", 1)?)?,
+        bin_count(call, "output_width", call.int_or("output_width", 1)?)?,
+    ];
+    let (ratio, scale) = (call.int_or("sampling_ratio", 0)?, call.float_or("spatial_scale", 1.0)?);
+    Ok(one(on.roi_align(x, rois, images, RoiAlignOptions { bins: &bins, ratio, scale, shift, max })?))
+}
+
+/// `MaxRoiPool`: each bin's greatest element.
+pub(super) fn max_roi_pool<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {
+    let (x, rois) = (call.input(0)?, call.input(1)?);
+    let bins = match call.ints("pooled_shape")? {
+        Some(&[rows, columns]) => {
+            [bin_count(call, "pooled_shape", rows)?, bin_count(call, "pooled_shape", columns)?]
+        }
+        other => {
+            let count = other.map_or(0, <[i64]>::len);
+            return Err(call.wrong("pooled_shape", format!("has {count} numbers, expected 2")).into());
+        }
+    };
+    Ok(one(on.max_roi_pool(x, rois, &bins, call.float_or("spatial_scale", 1.0)?)?))
+}

@@ -1,0 +1,129 @@
+//! The rows by which topics say what they serve: one per operator, beside its function.
+
+use bb_core::operator::{Class, Halves};
+use bb_ir::infer::Rule;
+
+/// What a topic says of an operator.
+#[derive(Debug)]
+pub(crate) struct Row {
+    /// The domain; empty for `ai.onnx`.
+    pub(crate) domain: &'static str,
+    /// The operator, as in `ReduceSum`.
+    pub(crate) name: &'static str,
+    /// The first version that each function serves, and what the function is made of. A function serves all versions until
+    /// the next function's; 0 stands for the operator's first version.
+    pub(crate) functions: &'static [(i64, Class)],
+    /// What tells the types of the results.
+    pub(crate) rule: Rule,
+    /// What the functions do with 16-bit floats.
+    pub(crate) halves: Halves,
+    /// Attributes that the functions need not read, each with the reason.
+    pub(crate) ignores: &'static [(&'static str, &'static str)],
+}
+
+/// Declares what a topic serves.
+///
+/// ```text
+/// operators! {
+///     "domain" {
+///         Name => Class(function), infer: Rule;
+///         Name: 1 => Class(older), 7 => Class(newer), infer: Rule, halves: Once, ignores: { "attribute": "reason" };
+///     }
+/// }
+/// ```
+///
+/// A number is the first version that a function serves; without one the function serves all. Which versions there are is
+/// what ONNX's schemas say (`bb_ir::opset`). `Class` is one of [`Class`], `Rule` one of [`Rule`], `halves` one of [`Halves`],
+/// and `ignores` names the attributes that the function need not read. A function of items may name the [`SequenceStep`](bb_core::operator::SequenceStep)
+/// that a plan takes in its place, as in `Items(at; At)`. Without `halves`, 16-bit floats are widened: the function
+/// never sees them, and however many steps it takes, its results are rounded once.
+///
+/// The macro defines `ROWS`, and `body`, which returns a function of one of them.
+macro_rules! operators {
+    ($( $domain:literal { $(
+        $name:ident $(: $first:literal)? => $class:ident($function:expr $(; $step:ident)?)
+            $(, $from:literal => $other:ident($newer:expr $(; $newer_step:ident)?))*
+            , infer: $rule:expr $(, halves: $halves:ident)? $(, ignores: { $($attribute:literal: $reason:literal),+ })? ;
+    )* } )*) => {
+        pub(crate) const ROWS: &[$crate::rows::Row] = {
+            #[allow(unused_imports, reason = "not every topic has every kind of rule")]
+            use bb_ir::infer::Rule::{As, Broadcast, By, Primitive, Same, Truth};
+            &[$( $( $crate::rows::Row {
+                domain: $domain,
+                name: stringify!($name),
+                functions: &[
+                    (0 $(+ $first)?, bb_core::operator::Class::$class),
+                    $( ($from, bb_core::operator::Class::$other), )*
+                ],
+                rule: $rule,
+                halves: $crate::rows::halves!($($halves)?),
+                ignores: &[$( $( ($attribute, $reason) ),+ )?],
+            }, )* )*]
+        };
+
+        /// Returns a function of a row.
+        pub(crate) fn body<B: bb_core::ext::Ops + ?Sized>(
+            row: usize,
+            function: usize,
+        ) -> Option<bb_core::operator::Body<B>> {
+            let bodies: &[&[bb_core::operator::Body<B>]] = &[$( $(
+                $crate::rows::bodies!([$($halves)?] $class($function $(; $step)?) $(, $other($newer $(; $newer_step)?))*),
+            )* )*];
+            bodies.get(row)?.get(function).copied()
+        }
+    };
+}
+
+/// What functions do with 16-bit floats; they are widened unless the row says otherwise.
+macro_rules! halves {
+    () => {
+        bb_core::operator::Halves::Widened
+    };
+    ($halves:ident) => {
+        bb_core::operator::Halves::$halves
+    };
+}
+
+/// The functions of a row, which all treat 16-bit floats alike.
+macro_rules! bodies {
+    ($halves:tt $( $class:ident($function:expr $(; $step:ident)?) ),+) => {
+        &[$( $crate::rows::body!($class, $function, $halves $(, $step)?) ),+]
+    };
+}
+
+/// What a plan does in place of the function with a sequence that it passes on as it is.
+macro_rules! step {
+    () => {
+        None
+    };
+    ($step:ident) => {
+        Some(bb_core::operator::SequenceStep::$step)
+    };
+}
+
+/// What a function of a class works on.
+macro_rules! body {
+    (Primitives, $function:expr, [$($halves:ident)?]) => {
+        bb_core::operator::Body::Tensors(bb_core::operator::TensorFunction::new(
+            $function,
+            $crate::rows::halves!($($halves)?),
+        ))
+    };
+    (HostByDefault, $function:expr, [$($halves:ident)?]) => {
+        bb_core::operator::Body::Tensors(bb_core::operator::TensorFunction::new(
+            $function,
+            $crate::rows::halves!($($halves)?),
+        ))
+    };
+    (Host, $function:expr, [$($halves:ident)?]) => {
+        bb_core::operator::Body::Host($function)
+    };
+    (Items, $function:expr, [$($halves:ident)?] $(, $step:ident)?) => {
+        bb_core::operator::Body::Items($function, $crate::rows::step!($($step)?))
+    };
+    (ControlFlow, $kind:expr, [$($halves:ident)?]) => {
+        bb_core::operator::Body::ControlFlow($kind)
+    };
+}
+
+pub(crate) use {bodies, body, halves, operators, step};

@@ -1,0 +1,219 @@
+//! What is chosen by elements' values, on the host: how much that is depends on data.
+
+use super::infer;
+use super::rows::operators;
+use bb_core::Error;
+use bb_core::ext::sort::{around, keys};
+use bb_core::operator::{Call, OpOutputs, one};
+use bb_ir::convert::{Rounding, cast};
+use bb_ir::pace::{Pace, STRETCH};
+use bb_ir::{Axis, DataType, TensorData, memory};
+use smallvec::smallvec;
+use std::cmp::Ordering;
+
+operators! {
+    "" {
+        Compress => Host(compress), infer: By(infer::movement::compress);
+        NonZero => Host(non_zero), infer: By(infer::movement::non_zero);
+        Unique => Host(unique), infer: By(infer::ml::unique);
+    }
+}
+
+/// Tells of each element whether it is other than zero; of a string, whether it is not empty.
+fn truths(x: &TensorData) -> Result<Vec<bool>, Error> {
+    let part = match x.dtype() {
+        DataType::C64 => DataType::F32,
+        DataType::C128 => DataType::F64,
+        _ => return Ok(cast(x, DataType::Bool, Rounding::default())?.to_bools()?),
+    };
+    let parts = TensorData::adopt(part, &[x.len(), 2], x.bytes()?.clone())?;
+    let truths = cast(&parts, DataType::Bool, Rounding::default())?.to_bools()?;
+    Ok(memory::collected("truth", truths.as_chunks::<2>().0.iter().map(|&[re, im]| re || im))?)
+}
+
+/// `NonZero`: coordinates, one column for each element that is not zero; a scalar's column is empty.
+pub(super) fn non_zero(call: &Call<'_, TensorData>) -> Result<OpOutputs<TensorData>, Error> {
+    let x = call.input(0)?;
+    let truths = truths(x)?;
+    let found = truths.iter().enumerate().filter(|(_, truth)| **truth).map(|(i, _)| i);
+    let mut left: Vec<usize> = memory::collected("NonZero", found)?;
+    let (rank, count) = (x.shape().len(), left.len());
+    let mut coordinates = memory::filled("NonZero", 0i64, count.saturating_mul(rank))?;
+    // One division gives a coordinate and the position among the dimensions before it.
+    let mut pace = Pace::new();
+    for (row, &extent) in coordinates.chunks_exact_mut(count.max(1)).zip(x.shape()).rev() {
+        for (row, left) in row.chunks_mut(STRETCH).zip(left.chunks_mut(STRETCH)) {
+            pace.step(row.len());
+            for (coordinate, left) in row.iter_mut().zip(left) {
+                *coordinate = (*left % extent) as i64;
+                *left /= extent;
+            }
+        }
+    }
+    Ok(one(TensorData::new(&[rank, count], &coordinates)?))
+}
+
+/// Takes entries along an axis.
+fn taken(x: &TensorData, axis: usize, entries: &[usize]) -> Result<TensorData, Error> {
+    let [outer, extent, inner] = around(x.shape(), axis);
+    let mut shape = x.shape().to_vec();
+    if let Some(slot) = shape.get_mut(axis) {
+        *slot = entries.len();
+    }
+    let starts = (0..outer).flat_map(|o| entries.iter().map(move |e| (o * extent + e) * inner));
+    if x.dtype() == DataType::String {
+        let texts = memory::collected("take", x.iter_str())?;
+        let chosen = starts.filter_map(|at| texts.get(at..at + inner)).flatten().copied();
+        let chosen: Vec<&str> = memory::collected("take", chosen)?;
+        return Ok(TensorData::strings(&shape, &chosen)?);
+    }
+    if !x.dtype().bits().is_multiple_of(8) {
+        return Err(bb_ir::Error::Unsupported { op: "take", dtype: x.dtype() }.into());
+    }
+    let width = x.dtype().bits() / 8;
+    let count = outer.saturating_mul(entries.len()).saturating_mul(inner).saturating_mul(width);
+    let mut bytes: Vec<u8> = memory::room("take", count)?;
+    let elements = x.unaligned_bytes()?;
+    // An iterator over single bytes would copy each by itself.
+    let mut pace = Pace::new();
+    starts.filter_map(|at| elements.get(at * width..(at + inner) * width)).for_each(|run| {
+        pace.step(1 + run.len() / 64);
+        bytes.extend_from_slice(run);
+    });
+    Ok(TensorData::adopt(x.dtype(), &shape, bytes.into())?)
+}
+
+/// Reads the axis; without one, the elements are those of a vector.
+fn along(call: &Call<'_, TensorData>) -> Result<(TensorData, usize), Error> {
+    let x = call.input(0)?;
+    if !call.has("axis") {
+        return Ok((x.reshaped(&[x.len()])?, 0));
+    }
+    Ok((x.clone(), Axis::new(call.int("axis")?, x.shape().len())?.get()))
+}
+
+/// `Compress`: entries for which a condition holds, which may end before the entries do.
+pub(super) fn compress(call: &Call<'_, TensorData>) -> Result<OpOutputs<TensorData>, Error> {
+    let (x, axis) = along(call)?;
+    let condition = call.input(1)?.to_bools()?;
+    let entries = condition.into_iter().enumerate().filter(|(_, holds)| *holds).map(|(i, _)| i);
+    let entries = memory::collected("Compress", entries)?;
+    let extent = x.shape().get(axis).copied().unwrap_or(0);
+    match entries.last() {
+        Some(&last) if last >= extent => {
+            Err(bb_ir::Error::Index { op: "Compress", index: last as i64, extent }.into())
+        }
+        _ => Ok(one(taken(&x, axis, &entries)?)),
+    }
+}
+
+/// `Unique`: entries that differ, where each was first, which each is, and how often it occurs.
+///
+/// NaN equals itself and is greater than all. Entries of several elements are ordered by the first that differs.
+pub(super) fn unique(call: &Call<'_, TensorData>) -> Result<OpOutputs<TensorData>, Error> {
+    let (x, axis) = along(call)?;
+    unique_by(&x, axis, call.flag("sorted", true)?)
+}
+
+/// The results of `Unique`.
+pub(super) fn unique_by(x: &TensorData, axis: usize, sorted: bool) -> Result<OpOutputs<TensorData>, Error> {
+    let groups = match x.dtype() {
+        DataType::String => {
+            let texts: Vec<&str> = memory::collected("Unique", x.iter_str())?;
+            grouped(&texts, x.shape(), axis, sorted, |text| text.len() / 16, |a, b| a.cmp(b))?
+        }
+        DataType::Bool => grouped(x.bytes()?, x.shape(), axis, sorted, |_| 0, u8::cmp)?,
+        DataType::C64 => complex(x, DataType::F32, axis, sorted)?,
+        DataType::C128 => complex(x, DataType::F64, axis, sorted)?,
+        _ => grouped(&keys("Unique", x)?, x.shape(), axis, sorted, |_| 0, u64::cmp)?,
+    };
+    let list = |list: &[usize]| {
+        let list: Vec<i64> = memory::collected("Unique", list.iter().map(|&i| i as i64))?;
+        TensorData::new(&[list.len()], &list)
+    };
+    Ok(smallvec![
+        Some(taken(x, axis, &groups.first)?),
+        Some(list(&groups.first)?),
+        Some(list(&groups.of)?),
+        Some(list(&groups.count)?),
+    ])
+}
+
+/// Entries that are equal.
+struct Groups {
+    /// The first entry of each group.
+    first: Vec<usize>,
+    /// The group of each entry.
+    of: Vec<usize>,
+    /// The number of entries of each group.
+    count: Vec<usize>,
+}
+
+/// Groups complex numbers, ordered by the real part and then the imaginary one.
+fn complex(x: &TensorData, part: DataType, axis: usize, sorted: bool) -> Result<Groups, Error> {
+    let parts = keys("Unique", &TensorData::adopt(part, &[x.len(), 2], x.bytes()?.clone())?)?;
+    grouped(parts.as_chunks::<2>().0, x.shape(), axis, sorted, |_| 0, <[u64; 2]>::cmp)
+}
+
+/// Groups the entries along an axis. `size` tells how much work an element is to compare, beyond that of a number.
+fn grouped<T: Copy>(
+    elements: &[T],
+    shape: &[usize],
+    axis: usize,
+    sorted: bool,
+    size: impl Fn(&T) -> usize,
+    compare: impl Fn(&T, &T) -> Ordering,
+) -> Result<Groups, Error> {
+    const OP: &str = "Unique";
+    let compare = |pace: &mut Pace, a: &T, b: &T| {
+        pace.step(1 + size(a).min(size(b)));
+        compare(a, b)
+    };
+    let [outer, extent, inner] = around(shape, axis);
+    let entry = |e: usize| {
+        let starts = (0..outer).map(move |o| (o * extent + e) * inner);
+        starts.flat_map(|at| elements.get(at..at + inner).unwrap_or_default())
+    };
+    let single = outer == 1 && inner == 1;
+    let mut pace = Pace::new();
+    let order = |pace: &mut Pace, &a: &usize, &b: &usize| {
+        if single && let (Some(x), Some(y)) = (elements.get(a), elements.get(b)) {
+            return compare(pace, x, y);
+        }
+        let mut orders = entry(a).zip(entry(b)).map(|(x, y)| compare(pace, x, y));
+        orders.find(|o| o.is_ne()).unwrap_or(Ordering::Equal)
+    };
+    // Of equal entries the first stays first. A stable sort would allocate without reporting a failure.
+    let entries: Vec<usize> = if single {
+        // Elements move along, so that comparing them looks up nothing.
+        let mut pairs: Vec<(T, usize)> = memory::collected(OP, elements.iter().copied().zip(0..extent))?;
+        pairs.sort_unstable_by(|(x, a), (y, b)| compare(&mut pace, x, y).then(a.cmp(b)));
+        memory::collected(OP, pairs.iter().map(|&(_, entry)| entry))?
+    } else {
+        let mut entries = memory::collected(OP, 0..extent)?;
+        entries.sort_unstable_by(|a, b| order(&mut pace, a, b).then(a.cmp(b)));
+        entries
+    };
+    let mut runs: Vec<&[usize]> =
+        memory::collected(OP, entries.chunk_by(|a, b| order(&mut pace, a, b).is_eq()))?;
+    if !sorted {
+        runs.sort_unstable_by(|a, b| {
+            pace.step(1);
+            a.first().cmp(&b.first())
+        });
+    }
+    let mut of = memory::filled(OP, 0, extent)?;
+    for (group, run) in runs.iter().enumerate() {
+        pace.step(run.len());
+        for &e in *run {
+            if let Some(slot) = of.get_mut(e) {
+                *slot = group;
+            }
+        }
+    }
+    Ok(Groups {
+        first: memory::collected(OP, runs.iter().filter_map(|run| run.first().copied()))?,
+        of,
+        count: memory::collected(OP, runs.iter().map(|run| run.len()))?,
+    })
+}

@@ -1,0 +1,225 @@
+//! Fourier transforms, windows, and the weights of the mel scale.
+
+use super::infer;
+use super::rows::operators;
+use bb_core::error::NodePart;
+use bb_core::ext::{Ops, fourier, math};
+use bb_core::operator::{Call, OpResult, one};
+use bb_core::{DataType, Error, Tensor};
+use bb_ir::convert::{Rounding, cast};
+use bb_ir::{Axis, TensorData, memory};
+
+operators! {
+    "" {
+        BlackmanWindow => Primitives(blackman_window), infer: By(infer::elements::window), halves: Once;
+        DFT => Primitives(dft), infer: By(infer::windows::dft), halves: Once;
+        HammingWindow => Primitives(hamming_window), infer: By(infer::elements::window), halves: Once;
+        HannWindow => Primitives(hann_window), infer: By(infer::elements::window), halves: Once;
+        MelWeightMatrix => Primitives(mel_weight_matrix), infer: By(infer::windows::mel_weights), halves: Once;
+        STFT => Primitives(stft), infer: By(infer::windows::stft);
+    }
+}
+
+/// The most elements of what is made on the host.
+const MOST: i64 = 1 << 25;
+
+/// Reads the one integer that operand `index` holds.
+fn integer<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>, index: usize) -> Result<i64, B::Error> {
+    match on.ints(call.input(index)?)?[..] {
+        [value] => Ok(value),
+        ref list => Err(call
+            .wrong(NodePart::Operand(index), format!("has {} elements, expected 1", list.len()))
+            .into()),
+    }
+}
+
+/// Reads the one integer that operand `index` holds, if it is not left out.
+fn optional_integer<B: Ops + ?Sized>(
+    on: &B,
+    call: &Call<'_, B::Tensor>,
+    index: usize,
+) -> Result<Option<i64>, B::Error> {
+    if call.optional(index).is_some() { integer(on, call, index).map(Some) } else { Ok(None) }
+}
+
+/// Checks a number of elements that the model chose.
+fn extent<T>(call: &Call<'_, T>, what: &str, value: i64, least: i64) -> Result<usize, Error> {
+    if (least..=MOST).contains(&value) {
+        Ok(value as usize)
+    } else {
+        Err(call.wrong(what, format!("is {value}, expected {least} to {MOST}")))
+    }
+}
+
+/// Checks that numbers are real or complex, which the last extent says.
+fn parts<T: Tensor>(call: &Call<'_, T>, x: &T, onesided: bool, inverse: bool) -> Result<(), Error> {
+    let parts = x.shape().last().copied().unwrap_or(0);
+    if x.rank() < 2 || !(1..=2).contains(&parts) {
+        return Err(call.wrong(
+            NodePart::Operand(0),
+            format!("has the shape {:?}; the last extent must be 1 or 2", x.shape()),
+        ));
+    }
+    match (onesided, inverse, parts) {
+        (true, false, 2) => Err(call.wrong("onesided", "is set, but the signal is complex")),
+        (true, true, 1) => Err(call.wrong("onesided", "is set, but the frequencies are real")),
+        _ => Ok(()),
+    }
+}
+
+/// `DFT`: the axis is an attribute before opset 20, an operand since.
+pub(super) fn dft<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {
+    let x = call.input(0)?;
+    let (inverse, onesided) = (call.flag("inverse", false)?, call.flag("onesided", false)?);
+    parts(call, x, onesided, inverse)?;
+    let axis = if call.opset() < 20 {
+        call.int_or("axis", 1)?
+    } else {
+        optional_integer(on, call, 2)?.unwrap_or(-2)
+    };
+    let at = Axis::new(axis, x.rank()).map_err(Error::from)?.get();
+    if at + 1 == x.rank() {
+        return Err(call
+            .wrong("axis", format!("is {axis}, the dimension of real and imaginary parts"))
+            .into());
+    }
+    let have = x.shape().get(at).copied().unwrap_or(0) as i64;
+    let default = if inverse && onesided { 2 * (have - 1) } else { have };
+    let length = optional_integer(on, call, 1)?.unwrap_or(default);
+    let length = extent(call, "dft_length", length, 1)?;
+    let mut perm: Vec<i64> = (0..x.rank() as i64).collect();
+    perm.swap(at, x.rank() - 2);
+    let y = on.dft(&on.transpose(x, &perm)?, length as i64, inverse, onesided)?;
+    Ok(one(on.transpose(&y, &perm)?))
+}
+
+/// `STFT`: the transforms of frames of a signal, each weighted by a window.
+pub(super) fn stft<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {
+    let x = call.input(0)?;
+    let onesided = call.flag("onesided", true)?;
+    // PyTorch writes a real signal without the dimension of real and imaginary parts, and ONNX Runtime takes it.
+    let x = &if x.rank() == 2 { on.unsqueeze(x, &[2])? } else { x.clone() };
+    parts(call, x, onesided, false)?;
+    let &[_, samples, _] = x.shape() else {
+        return Err(call.wrong(NodePart::Operand(0), format!("has rank {}, expected 3", x.rank())).into());
+    };
+    let step = extent(call, "frame_step", integer(on, call, 1)?, 1)?;
+    let window = call.optional(2);
+    let length = match (optional_integer(on, call, 3)?, window) {
+        (Some(length), _) => length,
+        (None, Some(window)) => window.shape().iter().product::<usize>() as i64,
+        (None, None) => samples as i64,
+    };
+    let length = extent(call, "frame_length", length, 1)?;
+    if length > samples {
+        return Err(call
+            .wrong("frame_length", format!("is {length}; the signal has {samples} samples"))
+            .into());
+    }
+    if let Some(window) = window.filter(|w| w.shape() != [length]) {
+        let problem = format!("has the shape {:?}; frames have {length} samples", window.shape());
+        return Err(call.wrong("window", problem).into());
+    }
+    let frames = (samples - length) / step + 1;
+    extent(call, "frame_step", (frames as i64).saturating_mul(length as i64), 1)?;
+    call.bound(DataType::I64, &[frames, length])?;
+    let mut places: Vec<i64> = memory::room("STFT", frames.saturating_mul(length)).map_err(Error::from)?;
+    places.extend((0..frames).flat_map(|f| (0..length).map(move |i| (f * step + i) as i64)));
+    let places = on.host(&[frames, length], &places)?;
+    let y = math::widened(on, x, fourier::accumulator(length), |x| {
+        let mut framed = on.gather(x, &places, 1)?;
+        if let Some(window) = window {
+            let weights = math::to(on, window, x.dtype())?;
+            framed = on.mul(&framed, &on.reshape(&weights, &[length, 1])?)?;
+        }
+        on.dft(&framed, length as i64, false, onesided)
+    })?;
+    Ok(one(y))
+}
+
+/// Makes a window: a sum of cosines of multiples of one turn, with these coefficients.
+fn window<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>, coefficients: [f64; 3]) -> OpResult<B> {
+    let size = extent(call, "size", integer(on, call, 0)?, 0)?;
+    let dtype = call.dtype("output_datatype")?.unwrap_or(DataType::F32);
+    let turn = if call.flag("periodic", true)? { size as f64 } else { size as f64 - 1.0 };
+    call.bound(DataType::F64, &[size])?;
+    let value = |i: usize| -> f64 {
+        // A symmetric window of one element is its middle.
+        let angle = if turn == 0.0 { std::f64::consts::PI } else { std::f64::consts::TAU * i as f64 / turn };
+        coefficients.iter().enumerate().map(|(k, c)| c * (k as f64 * angle).cos()).sum()
+    };
+    let values = memory::collected("window", (0..size).map(value)).map_err(Error::from)?;
+    made(on, &[size], &values, dtype)
+}
+
+/// Makes a tensor of what the host computed.
+fn made<B: Ops + ?Sized>(on: &B, shape: &[usize], values: &[f64], dtype: DataType) -> OpResult<B> {
+    let wide = TensorData::new(shape, values).map_err(Error::from)?;
+    Ok(one(on.constant(&cast(&wide, dtype, Rounding::default()).map_err(Error::from)?)?))
+}
+
+/// `HannWindow`.
+pub(super) fn hann_window<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {
+    window(on, call, [0.5, -0.5, 0.0])
+}
+
+/// `HammingWindow`.
+pub(super) fn hamming_window<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {
+    window(on, call, [25.0 / 46.0, -21.0 / 46.0, 0.0])
+}
+
+/// `BlackmanWindow`.
+pub(super) fn blackman_window<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {
+    window(on, call, [0.42, -0.5, 0.08])
+}
+
+/// `MelWeightMatrix`: overlapping triangles over the frequencies, evenly spaced on the mel scale.
+pub(super) fn mel_weight_matrix<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {
+    let bands = extent(call, "num_mel_bins", integer(on, call, 0)?, 0)?;
+    let length = extent(call, "dft_length", integer(on, call, 1)?, 0)?;
+    let rate = integer(on, call, 2)?;
+    if rate < 1 {
+        return Err(call.wrong("sample_rate", format!("is {rate}, expected a positive number")).into());
+    }
+    let edge = |index: usize| -> Result<f64, B::Error> {
+        Ok(2595.0 * (1.0 + super::shape::number(on, call.input(index)?)? / 700.0).log10())
+    };
+    let (lower, upper) = (edge(3)?, edge(4)?);
+    let bins = length / 2 + 1;
+    let step = (upper - lower) / (bands + 2) as f64;
+    let corner = |i: usize| -> Result<usize, Error> {
+        let hertz = 700.0 * (10f64.powf((i as f64 * step + lower) / 2595.0) - 1.0);
+        let bin = ((length + 1) as f64 * hertz / rate as f64).floor();
+        // The last triangle may end right behind the last bin, where it weighs nothing.
+        if (0.0..=bins as f64).contains(&bin) {
+            Ok(bin as usize)
+        } else {
+            Err(call.wrong("upper_edge_hertz", format!("makes a band end at bin {bin} of {bins}")))
+        }
+    };
+    let count = bins.checked_mul(bands).filter(|&n| n <= MOST as usize);
+    let count =
+        count.ok_or_else(|| call.wrong("num_mel_bins", format!("makes {bins} times {bands} weights")))?;
+    call.bound(DataType::F64, &[bins, bands])?;
+    let corners: Vec<usize> = (0..bands + 2).map(corner).collect::<Result<_, _>>()?;
+    let mut weights = memory::filled("MelWeightMatrix", 0.0, count).map_err(Error::from)?;
+    for (band, triangle) in corners.windows(3).enumerate() {
+        let &[left, centre, right] = triangle else { continue };
+        let mut set = |bin: usize, weight: f64| {
+            if let Some(slot) = weights.get_mut(bin * bands + band) {
+                *slot = weight;
+            }
+        };
+        for bin in left..centre {
+            set(bin, (bin - left) as f64 / (centre - left) as f64);
+        }
+        if left <= centre {
+            set(centre, 1.0);
+        }
+        for bin in centre..right {
+            set(bin, (right - bin) as f64 / (right - centre) as f64);
+        }
+    }
+    let dtype = call.dtype("output_datatype")?.unwrap_or(DataType::F32);
+    made(on, &[bins, bands], &weights, dtype)
+}

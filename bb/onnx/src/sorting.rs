@@ -1,0 +1,49 @@
+//! Operators that sort, and that write to places by number.
+
+use super::infer;
+use super::rows::operators;
+use bb_core::ext::{Ops, ScatterElementsOptions, ScatterReduction, TopKOptions};
+use bb_core::operator::{Call, OpResult, one};
+
+operators! {
+    "" {
+        Scatter => HostByDefault(scatter_elements), infer: Same, halves: Once;
+        ScatterElements => HostByDefault(scatter_elements), infer: Same, halves: Once;
+        ScatterND => HostByDefault(scatter_nd), infer: Same, halves: Once;
+        TopK => HostByDefault(top_k), infer: By(infer::elements::top_k), halves: Moves;
+    }
+}
+
+/// `TopK`: how many, an attribute before opset 10, an operand since.
+pub(super) fn top_k<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {
+    let k = if call.opset() < 10 {
+        call.int("k")?
+    } else {
+        match on.ints(call.input(1)?)?.as_slice() {
+            &[k] => k,
+            other => return Err(call.wrong("k", format!("is {other:?}, expected one number")).into()),
+        }
+    };
+    let options = TopKOptions {
+        axis: call.int_or("axis", -1)?,
+        largest: call.flag("largest", true)?,
+        sorted: call.flag("sorted", true)?,
+    };
+    Ok(on.top_k(call.input(0)?, k, options)?.into_iter().map(Some).collect())
+}
+
+/// `ScatterElements`, and `Scatter`, its name before opset 11.
+pub(super) fn scatter_elements<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {
+    let (data, indices, updates) = (call.input(0)?, call.input(1)?, call.input(2)?);
+    let options = ScatterElementsOptions {
+        axis: call.int_or("axis", 0)?,
+        reduction: call.word("reduction", "none", ScatterReduction::of)?,
+    };
+    Ok(one(on.scatter_elements(data, indices, updates, options)?))
+}
+
+/// `ScatterND`.
+pub(super) fn scatter_nd<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {
+    let reduction = call.word("reduction", "none", ScatterReduction::of)?;
+    Ok(one(on.scatter_nd(call.input(0)?, call.input(1)?, call.input(2)?, reduction)?))
+}

@@ -1,0 +1,247 @@
+//! Operators on strings, on the host.
+
+use super::infer;
+use super::ml::texts;
+use super::pattern::{Classes, compiled};
+use super::rows::operators;
+use bb_core::error::NodePart;
+use bb_core::ext::{HostKernel, Ops, bits};
+use bb_core::operator::{Call, OpOutputs, OpResult, one};
+use bb_core::{DataType, Error, Tensor};
+use bb_ir::op::{Param, take};
+use bb_ir::pace::Pace;
+use bb_ir::{Strings, StringsBuilder, TensorData, memory};
+use smallvec::smallvec;
+
+operators! {
+    "" {
+        RegexFullMatch => HostByDefault(regex_full_match), infer: As(bb_ir::DataType::Bool), halves: Moves;
+        StringConcat => HostByDefault(concat), infer: By(infer::ml::joined_texts), halves: Moves;
+        StringNormalizer => Host(normalizer), infer: By(infer::ml::normalized_texts), ignores: { "locale": "ONNX leaves its meaning to the implementation" };
+        StringSplit => Host(split), infer: By(infer::ml::split_texts);
+    }
+}
+
+/// Returns the strings of an operand.
+///
+/// # Errors
+///
+/// [`bb_ir::Error::ElementType`] if its elements are none.
+pub(super) fn strings<'a>(op: &'static str, x: &'a TensorData) -> Result<Strings<'a>, Error> {
+    match x.dtype() {
+        DataType::String => Ok(x.iter_str()),
+        got => Err(bb_ir::Error::ElementType { op, expected: &[DataType::String], got }.into()),
+    }
+}
+
+static CONCAT: HostKernel = HostKernel {
+    name: "string_concat",
+    random: false,
+    run: |inputs, params| {
+        let [a, b] = bb_core::ext::host::operands("string_concat", inputs)?;
+        let shape = take::Extents("string_concat", params.first())?;
+        const OP: &str = "StringConcat";
+        let texts = [memory::collected(OP, strings(OP, a)?)?, memory::collected(OP, strings(OP, b)?)?];
+        let places = [bits::positions(OP, a.shape(), shape)?, bits::positions(OP, b.shape(), shape)?];
+        let [left, right] = [0, 1].map(|side: usize| {
+            let texts = texts.get(side).map(Vec::as_slice).unwrap_or_default();
+            let places = places.get(side).map(Vec::as_slice).unwrap_or_default();
+            places.iter().filter_map(move |&at| texts.get(at).copied())
+        });
+        let mut joined = StringsBuilder::with_room(OP, bb_ir::element_count(shape).unwrap_or(0))?;
+        let (mut text, mut pace) = (String::new(), Pace::new());
+        for (left, right) in left.zip(right) {
+            pace.step(1 + (left.len() + right.len()) / 64);
+            text.clear();
+            let bytes = left.len().saturating_add(right.len());
+            text.try_reserve(bytes).map_err(|_| bb_ir::Error::Memory { op: OP, bytes })?;
+            text.push_str(left);
+            text.push_str(right);
+            joined.push(&text)?;
+        }
+        Ok(vec![joined.finish(shape)?])
+    },
+};
+
+/// `StringConcat`: each string followed by the other operand's.
+pub(super) fn concat<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {
+    let (a, b) = (call.input(0)?, call.input(1)?);
+    let shape = bb_ir::infer::broadcast("StringConcat", &[a.shape(), b.shape()]).map_err(Error::from)?;
+    let params = [Param::Extents(shape.as_slice().into())];
+    let result = [(DataType::String, shape.clone())];
+    Ok(on.on_host(&CONCAT, &[Some(a), Some(b)], &params, &result)?.into_iter().map(Some).collect())
+}
+
+static FULL_MATCH: HostKernel = HostKernel {
+    name: "regex_full_match",
+    random: false,
+    run: |inputs, params| {
+        let [x] = bb_core::ext::host::operands("regex_full_match", inputs)?;
+        let matches = full_matches(x, take::Text("regex_full_match", params.first())?)?;
+        Ok(vec![TensorData::bools(x.shape(), &matches)?])
+    },
+};
+
+/// `RegexFullMatch`: whether all of a string matches a pattern, of the syntax of RE2.
+pub(super) fn regex_full_match<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {
+    let x = call.input(0)?;
+    let pattern = call.text("pattern")?.unwrap_or_default();
+    let params = [Param::Text(pattern.into())];
+    let result = [(DataType::Bool, x.shape().into())];
+    Ok(on.on_host(&FULL_MATCH, &[Some(x)], &params, &result)?.into_iter().map(Some).collect())
+}
+
+fn full_matches(x: &TensorData, pattern: &str) -> Result<Vec<bool>, Error> {
+    let mut pattern = compiled(pattern, Classes::Unicode).map_err(|problem| Error::Operator {
+        op: "RegexFullMatch".to_owned(),
+        part: "pattern".into(),
+        problem,
+    })?;
+    let texts = strings("RegexFullMatch", x)?;
+    Ok(memory::collected("RegexFullMatch", texts.map(|text| pattern.matches_all(text)))?)
+}
+
+/// `StringNormalizer`: removes stop words, and changes the case of what stays.
+///
+/// Case changes as Unicode has it, whatever the locale.
+pub(super) fn normalizer(call: &Call<'_, TensorData>) -> Result<OpOutputs<TensorData>, Error> {
+    const OP: &str = "StringNormalizer";
+    let x = call.input(0)?;
+    let own = strings(OP, x)?;
+    let row = match x.shape() {
+        [_] => false,
+        [1, _] => true,
+        shape => {
+            return Err(
+                call.wrong(NodePart::Operand(0), format!("has the shape {shape:?}, expected [c] or [1, c]"))
+            );
+        }
+    };
+    let exact = call.flag("is_case_sensitive", false)?;
+    let case = match call.text_or("case_change_action", "NONE")? {
+        "LOWER" => Case::Lower,
+        "UPPER" => Case::Upper,
+        "NONE" => Case::Same,
+        other => {
+            let problem = format!("is `{other}`, expected `LOWER`, `UPPER` or `NONE`");
+            return Err(call.wrong("case_change_action", problem));
+        }
+    };
+    let stops = texts(call, "stopwords")?.unwrap_or_default();
+    let same = if exact { Case::Same } else { Case::Lower };
+    let (mut key, mut changed) = (String::new(), String::new());
+    let mut stopping = std::collections::HashSet::new();
+    for stop in stops {
+        same.change(OP, stop, &mut key)?;
+        stopping.insert(key.clone());
+    }
+    let mut kept = StringsBuilder::with_room(OP, x.len())?;
+    let mut count = 0;
+    let mut pace = Pace::new();
+    for text in own {
+        pace.step(1 + text.len());
+        if !stopping.is_empty() {
+            same.change(OP, text, &mut key)?;
+            if stopping.contains(&key) {
+                continue;
+            }
+        }
+        case.change(OP, text, &mut changed)?;
+        kept.push(&changed)?;
+        count += 1;
+    }
+    if count == 0 {
+        kept.push("")?;
+        count = 1;
+    }
+    let shape: &[usize] = if row { &[1, count] } else { &[count] };
+    Ok(one(kept.finish(shape)?))
+}
+
+/// What becomes of letters.
+#[derive(Debug, Clone, Copy)]
+enum Case {
+    Lower,
+    Upper,
+    Same,
+}
+
+impl Case {
+    /// Writes a text in this case to `out`, in place of what is there.
+    fn change(self, op: &'static str, text: &str, out: &mut String) -> Result<(), Error> {
+        out.clear();
+        if !text.is_ascii() && !matches!(self, Case::Same) {
+            // The standard library does not report that memory is missing. In another case a string has up to three
+            // times the bytes.
+            memory::probe_strings(op, 1, text.len().saturating_mul(3))?;
+            *out = if matches!(self, Case::Lower) { text.to_lowercase() } else { text.to_uppercase() };
+            return Ok(());
+        }
+        let bytes = text.len();
+        out.try_reserve(bytes).map_err(|_| bb_ir::Error::Memory { op, bytes })?;
+        out.push_str(text);
+        match self {
+            Case::Lower => out.make_ascii_lowercase(),
+            Case::Upper => out.make_ascii_uppercase(),
+            Case::Same => {}
+        }
+        Ok(())
+    }
+}
+
+/// The parts of a string between delimiters, or between runs of white space where there is none.
+fn parts<'a>(text: &'a str, delimiter: &str, most: usize, pace: &mut Pace) -> Result<Vec<&'a str>, Error> {
+    if !delimiter.is_empty() {
+        let parts = text.splitn(most.saturating_add(1), delimiter);
+        return Ok(memory::collected("StringSplit", parts.inspect(|part| pace.step(1 + part.len() / 16)))?);
+    }
+    // Python counts the separators of ASCII among white space; Unicode does not.
+    let space = |c: char| c.is_whitespace() || ('\u{1c}'..='\u{1f}').contains(&c);
+    let mut rest = text.trim_start_matches(space);
+    let mut parts = Vec::new();
+    while !rest.is_empty() {
+        let end = if parts.len() == most { None } else { rest.find(space) };
+        let (part, after) = rest.split_at(end.unwrap_or(rest.len()));
+        pace.step(1 + part.len());
+        let part = if parts.len() == most { part.trim_end_matches(space) } else { part };
+        memory::push("StringSplit", &mut parts, part)?;
+        rest = after.trim_start_matches(space);
+    }
+    Ok(parts)
+}
+
+/// `StringSplit`: parts along a new dimension, filled up with empty strings, and their numbers.
+pub(super) fn split(call: &Call<'_, TensorData>) -> Result<OpOutputs<TensorData>, Error> {
+    let x = call.input(0)?;
+    let delimiter = call.text_or("delimiter", "")?;
+    // A negative number is no limit.
+    let most = call.int_if_given("maxsplit")?.and_then(|n| usize::try_from(n).ok()).unwrap_or(usize::MAX);
+    let mut pace = Pace::new();
+    let rows = strings("StringSplit", x)?.map(|text| parts(text, delimiter, most, &mut pace));
+    let rows: Vec<Vec<&str>> = memory::try_collected("StringSplit", rows)?;
+    let filled = filled(x.shape(), &rows, "")?;
+    let counts: Vec<i64> = memory::collected("StringSplit", rows.iter().map(|row| row.len() as i64))?;
+    Ok(smallvec![Some(filled), Some(TensorData::new(x.shape(), &counts)?)])
+}
+
+/// Makes a tensor of rows, one for each element of `outer`, as long as the longest; the others are filled up.
+pub(super) fn filled(outer: &[usize], rows: &[Vec<&str>], filler: &str) -> Result<TensorData, Error> {
+    let width = rows.iter().map(Vec::len).max().unwrap_or(0);
+    let shape: Vec<usize> = outer.iter().copied().chain([width]).collect();
+    // One long row makes all others as long.
+    const MOST: usize = 1 << 28;
+    if bb_ir::element_count(&shape).is_none_or(|n| n > MOST) {
+        let (dtype, limit) = (DataType::String, MOST * size_of::<&str>());
+        let error = bb_ir::Error::TooLarge { dtype, shape: shape.into(), limit, name: None };
+        return Err(error.into());
+    }
+    let mut all = StringsBuilder::with_room("filling rows", bb_ir::element_count(&shape).unwrap_or(0))?;
+    let mut pace = Pace::new();
+    for row in rows {
+        for text in row.iter().copied().chain(std::iter::repeat_n(filler, width - row.len())) {
+            pace.step(1);
+            all.push(text)?;
+        }
+    }
+    Ok(all.finish(&shape)?)
+}

@@ -1,0 +1,337 @@
+//! `NonMaxSuppression`, on the host: how many boxes are kept depends on data.
+
+use super::infer;
+use super::rows::operators;
+use bb_core::Error;
+use bb_core::error::NodePart;
+use bb_core::operator::{Call, OpOutputs, one};
+use bb_ir::convert::{Rounding, cast};
+use bb_ir::pace::{Pace, STRETCH};
+use bb_ir::{DataType, TensorData, memory};
+
+operators! {
+    "" {
+        NonMaxSuppression => Host(non_max_suppression), infer: By(infer::ml::suppression);
+    }
+}
+
+/// A box by its least and greatest coordinates.
+#[derive(Debug, Clone, Copy)]
+struct Bounds {
+    x: (f32, f32),
+    y: (f32, f32),
+}
+
+impl Bounds {
+    /// Reads two opposite corners `y, x, y, x`, or a centre and the extents `x, y, w, h`.
+    fn new(numbers: [f32; 4], centred: bool) -> Bounds {
+        let [a, b, c, d] = numbers;
+        if centred {
+            Bounds { x: (a - c / 2.0, a + c / 2.0), y: (b - d / 2.0, b + d / 2.0) }
+        } else {
+            Bounds { x: (b.min(d), b.max(d)), y: (a.min(c), a.max(c)) }
+        }
+    }
+
+    fn is_finite(self) -> bool {
+        [self.x.0, self.x.1, self.y.0, self.y.1].iter().all(|v| v.is_finite())
+    }
+
+    /// Whether it is finite and its extents are not negative.
+    fn is_proper(self) -> bool {
+        self.is_finite() && self.x.0 <= self.x.1 && self.y.0 <= self.y.1
+    }
+
+    fn area(self) -> f32 {
+        (self.x.1 - self.x.0) * (self.y.1 - self.y.0)
+    }
+
+    /// Whether the share of the union that both cover exceeds `threshold`.
+    fn overlaps(self, other: Bounds, threshold: f32) -> bool {
+        let width = self.x.1.min(other.x.1) - self.x.0.max(other.x.0);
+        let height = self.y.1.min(other.y.1) - self.y.0.max(other.y.0);
+        if !(width > 0.0 && height > 0.0 && self.area() > 0.0 && other.area() > 0.0) {
+            return false;
+        }
+        let both = width * height;
+        let either = self.area() + other.area() - both;
+        either > 0.0 && both / either > threshold
+    }
+}
+
+const OP: &str = "NonMaxSuppression";
+
+/// Up to so many candidates, a box is compared with all that are kept.
+const FEW: usize = 256;
+
+/// The most cells that a box is listed in.
+const CELLS: usize = 16;
+
+/// The cells of a grid along `x` or `y`.
+#[derive(Debug, Clone, Copy)]
+struct Side {
+    /// The least coordinate.
+    origin: f32,
+    /// The cells of a unit of length.
+    scale: f32,
+    cells: usize,
+}
+
+impl Side {
+    /// Makes cells of about the size that boxes have, but at most so many.
+    fn of(intervals: impl Iterator<Item = (f32, f32)>, most: usize) -> Side {
+        let (mut least, mut greatest) = (f32::INFINITY, f32::NEG_INFINITY);
+        let (mut lengths, mut count) = (0f64, 0f64);
+        for (from, to) in intervals {
+            (least, greatest) = (least.min(from), greatest.max(to));
+            (lengths, count) = (lengths + f64::from(to) - f64::from(from), count + 1.0);
+        }
+        let wanted = (f64::from(greatest) - f64::from(least)) * count / lengths;
+        let cells = (wanted as usize).clamp(1, most.max(1));
+        Side { origin: least, scale: cells as f32 / (greatest - least), cells }
+    }
+
+    /// Returns the cell of a coordinate. What is no number, or outside the grid, is in one of the outermost.
+    fn cell(self, v: f32) -> usize {
+        (((v - self.origin) * self.scale) as usize).min(self.cells - 1)
+    }
+}
+
+/// The boxes that are kept, by the cells of a grid in which they lie, so that a box is compared with those near it.
+///
+/// Boxes that overlap share a cell, because the number of a cell never falls where a coordinate rises.
+struct KeptBoxes {
+    all: Vec<Bounds>,
+    /// The cells along `x` and `y`, if there is a grid.
+    sides: Option<[Side; 2]>,
+    /// The positions in `all` of the boxes in each cell, row by row.
+    cells: Vec<Vec<u32>>,
+    /// The positions of boxes that lie in many cells, or without end.
+    wide: Vec<u32>,
+}
+
+/// The cells from `left` to `right` in the rows from `top` to `bottom`.
+#[derive(Debug, Clone, Copy)]
+struct Near {
+    left: usize,
+    right: usize,
+    top: usize,
+    bottom: usize,
+    /// How many cells a row of the grid has.
+    row: usize,
+}
+
+impl Near {
+    /// The extents of a box may be negative. It lies in no cell then, and overlaps nothing.
+    fn count(&self) -> usize {
+        (self.right + 1).saturating_sub(self.left).saturating_mul((self.bottom + 1).saturating_sub(self.top))
+    }
+
+    /// Returns the cells of each row.
+    fn rows(self) -> impl Iterator<Item = std::ops::Range<usize>> {
+        (self.top..=self.bottom).map(move |at| at * self.row + self.left..at * self.row + self.right + 1)
+    }
+}
+
+impl KeptBoxes {
+    fn new(candidates: &[(f32, usize, Bounds)], most: usize) -> Result<KeptBoxes, Error> {
+        let count = candidates.len().min(most);
+        let finite = || candidates.iter().map(|(_, _, bounds)| bounds).filter(|bounds| bounds.is_proper());
+        let sides = (count > FEW && finite().next().is_some()).then(|| {
+            let x = Side::of(finite().map(|bounds| bounds.x), count);
+            let y = Side::of(finite().map(|bounds| bounds.y), count);
+            // There are not many more cells than boxes.
+            let times = (x.cells as f64 * y.cells as f64 / count as f64).sqrt().max(1.0);
+            let fewer = |cells: usize| ((cells as f64 / times) as usize).max(1);
+            let x = Side::of(finite().map(|bounds| bounds.x), fewer(x.cells));
+            let y = Side::of(finite().map(|bounds| bounds.y), (2 * count / x.cells).max(1));
+            [x, y]
+        });
+        let cells = sides.map_or(0, |[x, y]| x.cells * y.cells);
+        Ok(KeptBoxes {
+            all: Vec::new(),
+            sides,
+            cells: memory::filled(OP, Vec::new(), cells)?,
+            wide: Vec::new(),
+        })
+    }
+
+    /// Returns the cells in which a box lies, if there is a grid and the box has an end.
+    fn near(&self, bounds: Bounds) -> Option<Near> {
+        let [x, y] = self.sides.filter(|_| bounds.is_finite())?;
+        let (left, right) = (x.cell(bounds.x.0), x.cell(bounds.x.1));
+        let (top, bottom) = (y.cell(bounds.y.0), y.cell(bounds.y.1));
+        Some(Near { left, right, top, bottom, row: x.cells })
+    }
+
+    /// Whether one of the boxes overlaps this one by more than `threshold`.
+    fn any_overlaps(&self, bounds: Bounds, threshold: f32, pace: &mut Pace) -> bool {
+        let overlaps = |kept: &Bounds| bounds.overlaps(*kept, threshold);
+        let Some(near) = self.near(bounds).filter(|near| near.count() < self.all.len()) else {
+            return self.all.chunks(STRETCH).any(|kept| {
+                pace.step(kept.len());
+                kept.iter().any(overlaps)
+            });
+        };
+        let cells = near.rows().flat_map(|row| self.cells.get(row).unwrap_or_default());
+        std::iter::once(&self.wide).chain(cells).any(|cell| {
+            pace.step(1 + cell.len());
+            cell.iter().filter_map(|at| self.all.get(*at as usize)).any(overlaps)
+        })
+    }
+
+    fn push(&mut self, bounds: Bounds) -> Result<(), Error> {
+        let at = self.all.len() as u32;
+        memory::push(OP, &mut self.all, bounds)?;
+        match self.near(bounds).filter(|near| near.count() <= CELLS) {
+            Some(near) => {
+                for row in near.rows() {
+                    for cell in self.cells.get_mut(row).unwrap_or_default() {
+                        memory::push(OP, cell, at)?;
+                    }
+                }
+            }
+            None if self.sides.is_some() => memory::push(OP, &mut self.wide, at)?,
+            None => {}
+        }
+        Ok(())
+    }
+}
+
+/// `NonMaxSuppression`: of boxes that overlap too much, the one with the greatest score.
+///
+/// Of equal scores the first wins. A score must exceed the threshold, as in ONNX's reference, whose text says that
+/// lesser ones are removed. A score that is no number comes last.
+pub(super) fn non_max_suppression(call: &Call<'_, TensorData>) -> Result<OpOutputs<TensorData>, Error> {
+    let (boxes, scores) = (call.input(0)?, call.input(1)?);
+    let (&[batch, count, 4], &[batches, classes, scored]) = (boxes.shape(), scores.shape()) else {
+        let problem = format!("has the shape {:?}, the scores {:?}", boxes.shape(), scores.shape());
+        return Err(call.wrong(NodePart::Operand(0), problem));
+    };
+    if batch != batches || count != scored {
+        let problem = format!("has the shape {:?}, the scores {:?}", boxes.shape(), scores.shape());
+        return Err(call.wrong(NodePart::Operand(0), problem));
+    }
+    let number = |index: usize| -> Result<Option<f32>, Error> {
+        let Some(x) = call.optional(index) else { return Ok(None) };
+        Ok(cast(x, DataType::F32, Rounding::default())?.as_slice::<f32>()?.first().copied())
+    };
+    let most = match call.optional(2) {
+        Some(most) => most.as_slice::<i64>()?.first().copied().unwrap_or(0),
+        None => 0,
+    };
+    let most = usize::try_from(most).unwrap_or(0);
+    let (overlap, least) = (number(3)?.unwrap_or(0.0), number(4)?);
+    let centred = call.flag("center_point_box", false)?;
+    let (corners, _) = boxes.as_slice::<f32>()?.as_chunks::<4>();
+    let bounds: Vec<Bounds> = memory::collected(OP, corners.iter().map(|&c| Bounds::new(c, centred)))?;
+    let (mut selected, mut pace): (Vec<i64>, _) = (Vec::new(), Pace::new());
+    for (row, scores) in scores.as_slice::<f32>()?.chunks(count.max(1)).enumerate() {
+        let (image, class) = (row / classes, row % classes);
+        let bounds = bounds.get(image * count..).unwrap_or_default();
+        let candidates = scores
+            .iter()
+            .zip(bounds)
+            .enumerate()
+            .filter(|(_, (score, _))| least.is_none_or(|least| **score > least))
+            .map(|(i, (&score, &bounds))| {
+                (if score.is_nan() { f32::NEG_INFINITY } else { score }, i, bounds)
+            });
+        let mut candidates: Vec<(f32, usize, Bounds)> = memory::collected(OP, candidates)?;
+        // Of equal scores the first box counts. A stable sort would allocate without reporting a failure.
+        candidates.sort_unstable_by(|a, b| {
+            pace.step(1);
+            b.0.total_cmp(&a.0).then(a.1.cmp(&b.1))
+        });
+        let mut kept = KeptBoxes::new(&candidates, most)?;
+        for (_, index, bounds) in candidates {
+            if kept.all.len() >= most {
+                break;
+            }
+            if kept.any_overlaps(bounds, overlap, &mut pace) {
+                continue;
+            }
+            kept.push(bounds)?;
+            memory::append(OP, &mut selected, &[image as i64, class as i64, index as i64])?;
+        }
+    }
+    Ok(one(TensorData::new(&[selected.len() / 3, 3], &selected)?))
+}
+
+#[cfg(test)]
+#[expect(clippy::unwrap_used, reason = "tests")]
+mod tests {
+    use super::*;
+
+    /// Boxes of many sizes, some of them without end, empty or turned.
+    fn drawn(count: usize, seed: u64) -> Vec<Bounds> {
+        let mut state = seed;
+        let mut next = || {
+            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            (state >> 40) as f32 / (1 << 24) as f32
+        };
+        let mut bounds = |i: usize| {
+            let size = if i.is_multiple_of(7) { 30.0 } else { 2.0 };
+            let [x, y, w, h] = [next() * 100.0, next() * 100.0, next() * size, next() * size];
+            match i % 50 {
+                3 => Bounds { x: (x, f32::INFINITY), y: (y, y + h) },
+                13 => Bounds { x: (x, x - w), y: (y, y + h) },
+                23 => Bounds { x: (f32::NAN, x), y: (f32::NEG_INFINITY, y) },
+                33 => Bounds { x: (x, x), y: (y, y + h) },
+                43 => Bounds { x: (-1e38, 3e38), y: (y, y + h) },
+                _ => Bounds { x: (x, x + w), y: (y, y + h) },
+            }
+        };
+        (0..count).map(&mut bounds).collect()
+    }
+
+    #[test]
+    fn the_boxes_near_one_are_all_that_overlap_it() {
+        for (seed, count) in [(1, 300), (2, 2000), (3, 257)] {
+            for threshold in [-1.0, 0.0, 0.3, 0.9] {
+                let boxes = drawn(count, seed);
+                let candidates: Vec<_> = boxes.iter().enumerate().map(|(i, b)| (0.0, i, *b)).collect();
+                let (mut kept, mut pace) = (KeptBoxes::new(&candidates, count).unwrap(), Pace::new());
+                assert!(kept.sides.is_some());
+                for bounds in boxes {
+                    let expected = kept.all.iter().any(|k| bounds.overlaps(*k, threshold));
+                    assert_eq!(kept.any_overlaps(bounds, threshold, &mut pace), expected, "{bounds:?}");
+                    if !expected {
+                        kept.push(bounds).unwrap();
+                    }
+                }
+                assert!(kept.all.len() > 30, "{}", kept.all.len());
+            }
+        }
+    }
+
+    /// The work for boxes that are all kept grows with their number, and not with its square.
+    #[test]
+    fn boxes_apart_from_each_other_are_compared_with_few() {
+        use std::sync::atomic::{AtomicUsize, Ordering};
+        const COUNT: usize = 90_000;
+        static ASKED: AtomicUsize = AtomicUsize::new(0);
+        for columns in [300, 1, COUNT] {
+            let place = |i: usize| ((i % columns) as f32 * 2.0, (i / columns) as f32 * 2.0);
+            let boxes: Vec<Bounds> =
+                (0..COUNT).map(place).map(|(x, y)| Bounds { x: (x, x + 1.0), y: (y, y + 1.0) }).collect();
+            let candidates: Vec<_> = boxes.iter().enumerate().map(|(i, b)| (0.0, i, *b)).collect();
+            let mut kept = KeptBoxes::new(&candidates, usize::MAX).unwrap();
+            ASKED.store(0, Ordering::Relaxed);
+            bb_ir::pace::asked(
+                || {
+                    ASKED.fetch_add(1, Ordering::Relaxed);
+                },
+                || {
+                    let mut pace = Pace::new();
+                    for bounds in boxes {
+                        assert!(!kept.any_overlaps(bounds, 0.0, &mut pace));
+                        kept.push(bounds).unwrap();
+                    }
+                },
+            );
+            let asked = ASKED.load(Ordering::Relaxed);
+            assert!(asked * STRETCH < COUNT * 40, "{asked} with {columns} columns");
+        }
+    }
+}
