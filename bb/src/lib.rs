@@ -29,12 +29,13 @@ pub use bb_core::{
     Element, ErasedExecutable, Error, ErrorKind, Executable, FileAccess, Gradient, GraphIdentity, GraphProto,
     HostElement, InputMismatch, InputProblem, InputSpec, Internal, Kernel, KernelOperand, KernelOperands,
     Later, Limits, LinkedBackend, LinkedBackends, Module, NarrowError, NodePart, Number, OpenOption,
-    OpenOptions, OptionDefault, Outputs, OwnOption, PassCount, PlanConditions, Port, PrepareOperand,
-    PrepareStep, Primitive, Problem, ProblemList, Registration, Registry, RegistryBuilder, ResultBuffer,
-    RoundMode, RowInput, RowProof, RunOptions, Runtime, Shape, SlotValue, State, Status, Tensor, TensorData,
-    TraceFault, TypedBackend, Uncovered, Value, backend, backend_with, backends, bf16, call_primitive,
-    check_threads, compile_whole_graph, f16, forward_to_call, forward_to_execute, gradient,
-    gradient_with_seed, limit_process_plans, most_threads, native, operation, pass_names, supports_device,
+    OpenOptions, OptionDefault, Outputs, OwnOption, PassCount, PassSwitch, PassSwitches, PlanConditions,
+    Port, PrepareOperand, PrepareStep, Primitive, Problem, ProblemList, Registration, Registry,
+    RegistryBuilder, ResultBuffer, RoundMode, RowInput, RowProof, RunOptions, Runtime, Shape, SlotValue,
+    State, Status, Tensor, TensorData, TraceFault, TypedBackend, Uncovered, Value, backend, backend_with,
+    backends, bf16, call_primitive, check_threads, compile_whole_graph, f16, forward_to_call,
+    forward_to_execute, gradient, gradient_with_seed, limit_process_plans, most_threads, native, operation,
+    pass_names, supports_device,
 };
 #[doc(inline)]
 pub use bb_core::{cost, export, ext, ir, number, profile, services, trace};

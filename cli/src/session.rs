@@ -90,8 +90,7 @@ fn compile_options(options: &args::ModelArgs, rewriting: &args::Rewriting) -> Re
 /// Reads how models are rewritten.
 pub(crate) fn rewritten(rewriting: &args::Rewriting) -> CompileOptions {
     let mut compile = CompileOptions::default();
-    compile.recognize = rewriting.recognize;
-    compile.fold_scales = rewriting.fold_scales;
+    compile.passes = rewriting.0;
     compile
 }
 

@@ -8,7 +8,7 @@ from typing_extensions import disjoint_base
 
 from ._options import RunOptions
 
-__all__ = ["CancelToken", "Session", "backends", "limits", "operators"]
+__all__ = ["CancelToken", "Session", "backends", "limits", "operators", "pass_switches"]
 
 @final
 class CancelToken:
@@ -78,6 +78,9 @@ class Session:
 
 def backends() -> list[str]:
     """Lists the backends that this library has, by name."""
+
+def pass_switches() -> list[tuple[str, str, bool]]:
+    """Lists the switches of passes: name, what it does while it is on, and whether it is on by default."""
 
 def limits() -> list[tuple[str, str, str, str]]:
     """Lists the limits on what comes from strangers: name, unit, what it bounds, and default."""

@@ -21,7 +21,7 @@ from ._value import OrtValue
 if TYPE_CHECKING:
     from ._binding import IOBinding
 
-_FLAGS = ("recognize", "fold_scales", "refuse_host", "refuse_lowered", "strict")
+_FLAGS = (*(name for name, _, _ in _bb.pass_switches()), "refuse_host", "refuse_lowered", "strict")
 
 
 class NodeArg(NamedTuple):
@@ -62,6 +62,9 @@ class Session(_bb.Session):
         folder: where the external data of serialized bytes lies.
         memory: the greatest number of bytes that the backend uses.
         limits: limits on what comes from strangers, by name; `bb.limits()` lists them.
+        fuse: whether chains of element-wise functions become one operation; on by default.
+        integers: whether products of quantised models are computed with integers; on by default.
+        widen_halves: whether 16-bit floats are kept in 32 bits between operations; on by default.
         recognize: whether parts that a model spells out become one operation; the last digits differ.
         fold_scales: whether scales join the weights of products and convolutions; the last digits differ.
         refuse_host: whether to refuse models with nodes that the host computes.

@@ -35,7 +35,7 @@ mod _bb {
     #[pymodule_export]
     use super::cancel::CancelToken;
     #[pymodule_export]
-    use super::report::{backends, limits, operators};
+    use super::report::{backends, limits, operators, pass_switches};
     #[pymodule_export]
     use super::session::Session;
 }

@@ -173,6 +173,12 @@ pub(crate) fn limits() -> Vec<(&'static str, &'static str, &'static str, String)
     Limits::all().iter().map(row).collect()
 }
 
+/// Lists the switches of passes: name, what it does while it is on, and whether it is on by default.
+#[pyfunction]
+pub(crate) fn pass_switches() -> Vec<(&'static str, &'static str, bool)> {
+    bb::PassSwitches::ALL.iter().map(|switch| (switch.name, switch.help, switch.default)).collect()
+}
+
 /// Says which operators, versions and element types a backend runs, as JSON.
 #[pyfunction]
 pub(crate) fn operators(py: Python<'_>, backend: &str) -> PyResult<String> {

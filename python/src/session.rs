@@ -90,11 +90,10 @@ impl Session {
         let mut options = CompileOptions::default().within(&within);
         for (name, on) in flags {
             match name.as_str() {
-                "recognize" => options.recognize = on,
-                "fold_scales" => options.fold_scales = on,
                 "strict" => options.strict = on,
                 "refuse_host" => options.refuse_host = on,
                 "refuse_lowered" => options.refuse_lowered = on,
+                switch if options.passes.set(switch, on) => {}
                 _ => return Err(PyTypeError::new_err(format!("there is no option `{name}`"))),
             }
         }

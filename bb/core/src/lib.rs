@@ -60,8 +60,8 @@ pub use ext::operation;
 pub use gradient::{Gradient, gradient, gradient_with_seed};
 pub use number::Number;
 pub use plan::{
-    CompileOptions, Condition, Module, PassCount, PlanConditions, RowInput, RowProof, compile_whole_graph,
-    limit_process_plans, pass_names,
+    CompileOptions, Condition, Module, PassCount, PassSwitch, PassSwitches, PlanConditions, RowInput,
+    RowProof, compile_whole_graph, limit_process_plans, pass_names,
 };
 pub use runtime::{
     BackendHandle, BackendRuntime, Backends, Capabilities, CheckedGraph, Declared, Device, DispatchResult,

@@ -11,25 +11,25 @@ use bb_ir::{DataType, TensorData};
 
 operators! {
     "" {
-        Abs => Primitives(abs), infer: Primitive, halves: Moves;
-        Add: 1 => Primitives(legacy_add), 7 => Primitives(add), infer: Primitive, halves: Once;
-        Cast: 1 => Primitives(cast_named), 6 => Primitives(cast), infer: Primitive, halves: Moves;
+        Abs => Primitives(abs), infer: Primitive, becomes: Primitive::Abs, halves: Moves;
+        Add: 1 => Primitives(legacy_add), 7 => Primitives(add), infer: Primitive, becomes: Primitive::Add, halves: Once;
+        Cast: 1 => Primitives(cast_named), 6 => Primitives(cast), infer: Primitive, becomes: Primitive::Cast, halves: Moves;
         CastLike => Primitives(cast_like), infer: By(infer::elements::cast_like), halves: Moves;
-        Constant => Primitives(constant), infer: Primitive, halves: Moves;
-        Div: 1 => Primitives(legacy_div), 7 => Primitives(div), infer: Primitive, halves: Once;
-        Equal: 1 => Primitives(legacy_equal), 7 => Primitives(equal), infer: Primitive, halves: Moves;
-        Exp => Primitives(exp), infer: Primitive, halves: Once;
-        Greater: 1 => Primitives(legacy_greater), 7 => Primitives(greater), infer: Primitive, halves: Moves;
-        Identity: 1 => Primitives(identity), 14 => Items(super::sequence::identity; Same), infer: Primitive, halves: Moves;
-        Less: 1 => Primitives(legacy_less), 7 => Primitives(less), infer: Primitive, halves: Moves;
-        Log => Primitives(log), infer: Primitive, halves: Once;
-        MatMul => Primitives(matmul), infer: Primitive, halves: Once;
-        Mul: 1 => Primitives(legacy_mul), 7 => Primitives(mul), infer: Primitive, halves: Once;
-        Neg => Primitives(neg), infer: Primitive, halves: Moves;
-        Pow: 1 => Primitives(legacy_pow), 7 => Primitives(pow), infer: Primitive, halves: Once;
-        Sqrt => Primitives(sqrt), infer: Primitive, halves: Once;
-        Sub: 1 => Primitives(legacy_sub), 7 => Primitives(sub), infer: Primitive, halves: Once;
-        Where => Primitives(select), infer: Primitive, halves: Moves;
+        Constant => Primitives(constant), infer: Primitive, becomes: Primitive::Constant, halves: Moves;
+        Div: 1 => Primitives(legacy_div), 7 => Primitives(div), infer: Primitive, becomes: Primitive::Div, halves: Once;
+        Equal: 1 => Primitives(legacy_equal), 7 => Primitives(equal), infer: Primitive, becomes: Primitive::Equal, halves: Moves;
+        Exp => Primitives(exp), infer: Primitive, becomes: Primitive::Exp, halves: Once;
+        Greater: 1 => Primitives(legacy_greater), 7 => Primitives(greater), infer: Primitive, becomes: Primitive::Greater, halves: Moves;
+        Identity: 1 => Primitives(identity), 14 => Items(super::sequence::identity; Same), infer: Primitive, becomes: Primitive::Identity, halves: Moves;
+        Less: 1 => Primitives(legacy_less), 7 => Primitives(less), infer: Primitive, becomes: Primitive::Less, halves: Moves;
+        Log => Primitives(log), infer: Primitive, becomes: Primitive::Log, halves: Once;
+        MatMul => Primitives(matmul), infer: Primitive, becomes: Primitive::MatMul, halves: Once;
+        Mul: 1 => Primitives(legacy_mul), 7 => Primitives(mul), infer: Primitive, becomes: Primitive::Mul, halves: Once;
+        Neg => Primitives(neg), infer: Primitive, becomes: Primitive::Neg, halves: Moves;
+        Pow: 1 => Primitives(legacy_pow), 7 => Primitives(pow), infer: Primitive, becomes: Primitive::Pow, halves: Once;
+        Sqrt => Primitives(sqrt), infer: Primitive, becomes: Primitive::Sqrt, halves: Once;
+        Sub: 1 => Primitives(legacy_sub), 7 => Primitives(sub), infer: Primitive, becomes: Primitive::Sub, halves: Once;
+        Where => Primitives(select), infer: Primitive, becomes: Primitive::Where, halves: Moves;
     }
 }
 

@@ -11,7 +11,7 @@ use smallvec::smallvec;
 
 operators! {
     "" {
-        Attention => Primitives(attention), infer: By(infer::attention::attention), halves: Once;
+        Attention => Primitives(attention), infer: By(infer::attention::attention), becomes: LlmOp::Attention, halves: Once;
         RotaryEmbedding => Primitives(rotary_embedding), infer: Same, halves: Once;
     }
 }

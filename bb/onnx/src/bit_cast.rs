@@ -8,7 +8,7 @@ use bb_core::{DataType, Tensor};
 
 operators! {
     "" {
-        BitCast => HostByDefault(bit_cast), infer: By(infer::ml::bit_cast), halves: Moves;
+        BitCast => HostByDefault(bit_cast), infer: By(infer::ml::bit_cast), becomes: BitsOp::BitCast, halves: Moves;
     }
 }
 

@@ -7,7 +7,7 @@ use bb_core::operator::{Call, OpResult, one};
 operators! {
     "" {
         CumProd => Primitives(cum_prod), infer: Same, halves: Once;
-        CumSum => Primitives(cum_sum), infer: Same, halves: Once;
+        CumSum => Primitives(cum_sum), infer: Same, becomes: NnOp::CumSum, halves: Once;
     }
 }
 

@@ -12,8 +12,8 @@ use bb_ir::memory;
 operators! {
     "" {
         AffineGrid => Primitives(affine_grid), infer: By(infer::windows::affine_grid);
-        DeformConv => Primitives(deform_conv), infer: By(infer::windows::deform_conv), halves: Once;
-        GridSample => Primitives(grid_sample), infer: By(infer::windows::grid_sample), halves: Once;
+        DeformConv => Primitives(deform_conv), infer: By(infer::windows::deform_conv), becomes: ImageOp::DeformConv, halves: Once;
+        GridSample => Primitives(grid_sample), infer: By(infer::windows::grid_sample), becomes: ImageOp::GridSample, halves: Once;
     }
 }
 

@@ -14,7 +14,7 @@ operators! {
     "" {
         CenterCropPad => Primitives(center_crop_pad), infer: By(infer::windows::center_crop_pad), halves: Moves;
         Col2Im => Primitives(col2im), infer: By(infer::windows::col2im);
-        MaxUnpool => HostByDefault(max_unpool), infer: By(infer::windows::max_unpool), halves: Moves;
+        MaxUnpool => HostByDefault(max_unpool), infer: By(infer::windows::max_unpool), becomes: ImageOp::MaxUnpool, halves: Moves;
     }
 }
 

@@ -9,14 +9,14 @@ use bb_ir::infer::{self, Target};
 
 operators! {
     "" {
-        Concat => Primitives(concat), infer: Primitive, halves: Moves;
-        Gather => Primitives(gather), infer: Primitive, halves: Moves;
-        Reshape => Primitives(reshape), infer: Primitive, halves: Moves;
-        Slice => Primitives(slice), infer: Primitive, halves: Moves;
-        Split => Primitives(split), infer: Primitive, halves: Moves;
-        Squeeze => Primitives(squeeze), infer: Primitive, halves: Moves;
-        Transpose => Primitives(transpose), infer: Primitive, halves: Moves;
-        Unsqueeze => Primitives(unsqueeze), infer: Primitive, halves: Moves;
+        Concat => Primitives(concat), infer: Primitive, becomes: Primitive::Concat, halves: Moves;
+        Gather => Primitives(gather), infer: Primitive, becomes: Primitive::Gather, halves: Moves;
+        Reshape => Primitives(reshape), infer: Primitive, becomes: Primitive::Reshape, halves: Moves;
+        Slice => Primitives(slice), infer: Primitive, becomes: Primitive::Slice, halves: Moves;
+        Split => Primitives(split), infer: Primitive, becomes: Primitive::Split, halves: Moves;
+        Squeeze => Primitives(squeeze), infer: Primitive, becomes: Primitive::Squeeze, halves: Moves;
+        Transpose => Primitives(transpose), infer: Primitive, becomes: Primitive::Transpose, halves: Moves;
+        Unsqueeze => Primitives(unsqueeze), infer: Primitive, becomes: Primitive::Unsqueeze, halves: Moves;
     }
 }
 

@@ -12,18 +12,18 @@ use smallvec::smallvec;
 
 operators! {
     "" {
-        BatchNormalization => Primitives(batch_normalization), infer: By(infer::ml::batch_normalization), halves: Once;
+        BatchNormalization => Primitives(batch_normalization), infer: By(infer::ml::batch_normalization), becomes: NnOp::BatchNormalization, halves: Once;
         Gemm => Primitives(gemm), infer: By(infer::products::gemm), halves: Once, ignores: { "broadcast": "the third operand is broadcast wherever it fits" };
         GroupNormalization => Primitives(group_normalization), infer: Same;
         Hardmax => Primitives(hardmax), infer: Same, halves: Moves;
         InstanceNormalization => Primitives(instance_normalization), infer: Same, halves: Once;
         LRN => Primitives(lrn), infer: Same;
-        LayerNormalization => Primitives(layer_normalization), infer: By(infer::attention::normalization), halves: Once;
-        LogSoftmax: 1 => Primitives(joint_log_softmax), 13 => Primitives(log_softmax), infer: Same, halves: Once;
+        LayerNormalization => Primitives(layer_normalization), infer: By(infer::attention::normalization), becomes: NnOp::LayerNormalization, halves: Once;
+        LogSoftmax: 1 => Primitives(joint_log_softmax), 13 => Primitives(log_softmax), infer: Same, becomes: NnOp::LogSoftmax, halves: Once;
         LpNormalization => Primitives(lp_normalization), infer: Same;
         MeanVarianceNormalization: 1 => Primitives(mean_variance_by_channel), 9 => Primitives(mean_variance_normalization), infer: Same;
         RMSNormalization => Primitives(rms_normalization), infer: By(infer::elements::scaled), halves: Once;
-        Softmax: 1 => Primitives(joint_softmax), 13 => Primitives(softmax), infer: Same, halves: Once;
+        Softmax: 1 => Primitives(joint_softmax), 13 => Primitives(softmax), infer: Same, becomes: NnOp::Softmax, halves: Once;
     }
 }
 

@@ -9,12 +9,12 @@ use bb_core::{DataType, Tensor};
 
 operators! {
     "" {
-        DequantizeLinear => Primitives(dequantize), infer: By(infer::elements::dequantize), halves: Once;
-        DynamicQuantizeLinear => Primitives(dynamic_quantize), infer: By(infer::elements::dynamic_quantize), halves: Once;
-        MatMulInteger => Primitives(matmul_integer), infer: By(infer::products::matmul_integer), halves: Once;
-        QLinearConv => Primitives(qlinear_conv), infer: By(infer::windows::qlinear_conv), halves: Once;
+        DequantizeLinear => Primitives(dequantize), infer: By(infer::elements::dequantize), becomes: QuantOp::DequantizeLinear, halves: Once;
+        DynamicQuantizeLinear => Primitives(dynamic_quantize), infer: By(infer::elements::dynamic_quantize), becomes: QuantOp::DynamicQuantizeLinear, halves: Once;
+        MatMulInteger => Primitives(matmul_integer), infer: By(infer::products::matmul_integer), becomes: QuantOp::MatMulInteger, halves: Once;
+        QLinearConv => Primitives(qlinear_conv), infer: By(infer::windows::qlinear_conv), becomes: QuantOp::QLinearConv, halves: Once;
         QLinearMatMul => Primitives(qlinear_matmul), infer: By(infer::products::qlinear_matmul), halves: Once;
-        QuantizeLinear => Primitives(quantize), infer: By(infer::elements::quantize), halves: Once;
+        QuantizeLinear => Primitives(quantize), infer: By(infer::elements::quantize), becomes: QuantOp::QuantizeLinear, halves: Once;
     }
 }
 

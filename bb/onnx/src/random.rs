@@ -21,9 +21,9 @@ operators! {
         Bernoulli => HostByDefault(bernoulli), infer: By(infer::elements::cast_as_attribute), halves: Once;
         Dropout => HostByDefault(dropout), infer: By(infer::elements::dropout), halves: Once, ignores: { "ratio": "opsets 7 and 10 have no training, in which alone elements are dropped" };
         Multinomial => HostByDefault(multinomial), infer: By(infer::elements::multinomial), halves: Once;
-        RandomNormal => HostByDefault(normal), infer: By(infer::elements::random), halves: Once;
+        RandomNormal => HostByDefault(normal), infer: By(infer::elements::random), becomes: CreateOp::RandomNormal, halves: Once;
         RandomNormalLike => HostByDefault(normal_like), infer: By(infer::elements::cast_as_attribute), halves: Once;
-        RandomUniform => HostByDefault(uniform), infer: By(infer::elements::random), halves: Once;
+        RandomUniform => HostByDefault(uniform), infer: By(infer::elements::random), becomes: CreateOp::RandomUniform, halves: Once;
         RandomUniformLike => HostByDefault(uniform_like), infer: By(infer::elements::cast_as_attribute), halves: Once;
     }
 }

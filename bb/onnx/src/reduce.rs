@@ -9,17 +9,17 @@ use bb_core::{DataType, Tensor};
 
 operators! {
     "" {
-        ArgMax => Primitives(arg_max), infer: By(infer::elements::arg), halves: Moves;
-        ArgMin => Primitives(arg_min), infer: By(infer::elements::arg), halves: Moves;
+        ArgMax => Primitives(arg_max), infer: By(infer::elements::arg), becomes: IndexOp::ArgMax, halves: Moves;
+        ArgMin => Primitives(arg_min), infer: By(infer::elements::arg), becomes: IndexOp::ArgMin, halves: Moves;
         ReduceL1 => Primitives(l1), infer: By(infer::elements::reduce);
         ReduceL2 => Primitives(l2), infer: By(infer::elements::reduce);
         ReduceLogSum => Primitives(log_sum), infer: By(infer::elements::reduce);
         ReduceLogSumExp => Primitives(log_sum_exp), infer: By(infer::elements::reduce);
-        ReduceMax => Primitives(max), infer: Primitive, halves: Moves;
-        ReduceMean => Primitives(mean), infer: Primitive, halves: Once;
-        ReduceMin => Primitives(min), infer: Primitive, halves: Moves;
-        ReduceProd => Primitives(prod), infer: By(infer::elements::reduce), halves: Once;
-        ReduceSum => Primitives(sum), infer: Primitive, halves: Once;
+        ReduceMax => Primitives(max), infer: Primitive, becomes: Primitive::ReduceMax, halves: Moves;
+        ReduceMean => Primitives(mean), infer: Primitive, becomes: Primitive::ReduceMean, halves: Once;
+        ReduceMin => Primitives(min), infer: Primitive, becomes: Primitive::ReduceMin, halves: Moves;
+        ReduceProd => Primitives(prod), infer: By(infer::elements::reduce), becomes: NnOp::ReduceProd, halves: Once;
+        ReduceSum => Primitives(sum), infer: Primitive, becomes: Primitive::ReduceSum, halves: Once;
         ReduceSumSquare => Primitives(sum_square), infer: By(infer::elements::reduce);
     }
 }

@@ -8,8 +8,8 @@ use bb_core::operator::{Call, OpResult, one};
 
 operators! {
     "" {
-        MaxRoiPool => HostByDefault(max_roi_pool), infer: By(infer::windows::max_roi_pool), halves: Once;
-        RoiAlign => HostByDefault(roi_align), infer: By(infer::windows::roi_align), halves: Once;
+        MaxRoiPool => HostByDefault(max_roi_pool), infer: By(infer::windows::max_roi_pool), becomes: ImageOp::MaxRoiPool, halves: Once;
+        RoiAlign => HostByDefault(roi_align), infer: By(infer::windows::roi_align), becomes: ImageOp::RoiAlign, halves: Once;
     }
 }
 

@@ -2,6 +2,7 @@
 
 use bb_core::operator::{Class, Halves};
 use bb_ir::infer::Rule;
+use bb_ir::op::OpSpec;
 
 /// What a topic says of an operator.
 #[derive(Debug)]
@@ -15,6 +16,8 @@ pub(crate) struct Row {
     pub(crate) functions: &'static [(i64, Class)],
     /// What tells the types of the results.
     pub(crate) rule: Rule,
+    /// The operation that the operator becomes, if it becomes one.
+    pub(crate) becomes: Option<&'static OpSpec>,
     /// What the functions do with 16-bit floats.
     pub(crate) halves: Halves,
     /// Attributes that the functions need not read, each with the reason.
@@ -27,13 +30,14 @@ pub(crate) struct Row {
 /// operators! {
 ///     "domain" {
 ///         Name => Class(function), infer: Rule;
-///         Name: 1 => Class(older), 7 => Class(newer), infer: Rule, halves: Once, ignores: { "attribute": "reason" };
+///         Name: 1 => Class(older), 7 => Class(newer), infer: Rule, becomes: NnOp::Name, halves: Once, ignores: { "attribute": "reason" };
 ///     }
 /// }
 /// ```
 ///
 /// A number is the first version that a function serves; without one the function serves all. Which versions there are is
-/// what ONNX's schemas say (`bb_ir::opset`). `Class` is one of [`Class`], `Rule` one of [`Rule`], `halves` one of [`Halves`],
+/// what ONNX's schemas say (`bb_ir::opset`). `Class` is one of [`Class`], `Rule` one of [`Rule`], `becomes` the primitive or the operation of a family that the
+/// operator is, so that it counts as native where that is, `halves` one of [`Halves`],
 /// and `ignores` names the attributes that the function need not read. A function of items may name the [`SequenceStep`](bb_core::operator::SequenceStep)
 /// that a plan takes in its place, as in `Items(at; At)`. Without `halves`, 16-bit floats are widened: the function
 /// never sees them, and however many steps it takes, its results are rounded once.
@@ -43,7 +47,7 @@ macro_rules! operators {
     ($( $domain:literal { $(
         $name:ident $(: $first:literal)? => $class:ident($function:expr $(; $step:ident)?)
             $(, $from:literal => $other:ident($newer:expr $(; $newer_step:ident)?))*
-            , infer: $rule:expr $(, halves: $halves:ident)? $(, ignores: { $($attribute:literal: $reason:literal),+ })? ;
+            , infer: $rule:expr $(, becomes: $operation:expr)? $(, halves: $halves:ident)? $(, ignores: { $($attribute:literal: $reason:literal),+ })? ;
     )* } )*) => {
         pub(crate) const ROWS: &[$crate::rows::Row] = {
             #[allow(unused_imports, reason = "not every topic has every kind of rule")]
@@ -56,6 +60,7 @@ macro_rules! operators {
                     $( ($from, bb_core::operator::Class::$other), )*
                 ],
                 rule: $rule,
+                becomes: $crate::rows::becomes!($($operation)?),
                 halves: $crate::rows::halves!($($halves)?),
                 ignores: &[$( $( ($attribute, $reason) ),+ )?],
             }, )* )*]
@@ -72,6 +77,22 @@ macro_rules! operators {
             bodies.get(row)?.get(function).copied()
         }
     };
+}
+
+/// The operation that a row says.
+macro_rules! becomes {
+    () => {
+        None
+    };
+    ($operation:expr) => {{
+        #[allow(unused_imports, reason = "the operation is of one family")]
+        use bb_core::ext::{
+            BitsOp, CreateOp, ImageOp, IndexOp, LlmOp, MlOp, NnOp, QuantOp, ScalarOp, TrainOp,
+        };
+        #[allow(unused_imports, reason = "the operation is of one family")]
+        use bb_ir::op::Primitive;
+        Some($operation.spec())
+    }};
 }
 
 /// What functions do with 16-bit floats; they are widened unless the row says otherwise.
@@ -126,4 +147,4 @@ macro_rules! body {
     };
 }
 
-pub(crate) use {bodies, body, halves, operators, step};
+pub(crate) use {becomes, bodies, body, halves, operators, step};

@@ -15,14 +15,14 @@ operators! {
     "" {
         ConstantOfShape => Primitives(constant_of_shape), infer: By(infer::movement::constant_of_shape), halves: Moves;
         DepthToSpace => Primitives(depth_to_space), infer: By(infer::movement::depth_to_space), halves: Moves;
-        Expand => Primitives(expand), infer: By(infer::movement::expand), halves: Moves;
+        Expand => Primitives(expand), infer: By(infer::movement::expand), becomes: CreateOp::Expand, halves: Moves;
         EyeLike => Primitives(eye_like), infer: By(infer::elements::cast_as_attribute), halves: Moves;
         Flatten => Primitives(flatten), infer: By(infer::movement::flatten), halves: Moves;
-        GatherElements => Primitives(gather_elements), infer: By(infer::movement::gather_elements), halves: Moves;
+        GatherElements => Primitives(gather_elements), infer: By(infer::movement::gather_elements), becomes: NnOp::GatherElements, halves: Moves;
         GatherND => Primitives(gather_nd), infer: By(infer::movement::gather_nd), halves: Moves;
         OneHot => Primitives(one_hot), infer: By(infer::movement::one_hot), halves: Moves;
-        Pad => Primitives(pad), infer: By(infer::movement::pad), halves: Moves;
-        Range => Primitives(range), infer: By(infer::movement::range), halves: Once, ignores: { "stash_type": "elements are computed in `f64`, and rounded once" };
+        Pad => Primitives(pad), infer: By(infer::movement::pad), becomes: NnOp::Pad, halves: Moves;
+        Range => Primitives(range), infer: By(infer::movement::range), becomes: CreateOp::Range, halves: Once, ignores: { "stash_type": "elements are computed in `f64`, and rounded once" };
         Shape => Primitives(shape), infer: By(infer::movement::shape), halves: Moves;
         Size => Primitives(size), infer: By(infer::movement::size), halves: Moves;
         SpaceToDepth => Primitives(space_to_depth), infer: By(infer::movement::space_to_depth), halves: Moves;

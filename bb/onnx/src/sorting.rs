@@ -8,9 +8,9 @@ use bb_core::operator::{Call, OpResult, one};
 operators! {
     "" {
         Scatter => HostByDefault(scatter_elements), infer: Same, halves: Once;
-        ScatterElements => HostByDefault(scatter_elements), infer: Same, halves: Once;
+        ScatterElements => HostByDefault(scatter_elements), infer: Same, becomes: IndexOp::ScatterElements, halves: Once;
         ScatterND => HostByDefault(scatter_nd), infer: Same, halves: Once;
-        TopK => HostByDefault(top_k), infer: By(infer::elements::top_k), halves: Moves;
+        TopK => HostByDefault(top_k), infer: By(infer::elements::top_k), becomes: IndexOp::TopK, halves: Moves;
     }
 }
 

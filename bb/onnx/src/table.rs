@@ -121,8 +121,8 @@ fn entries() -> &'static [Entry] {
                     else {
                         continue;
                     };
-                    let &Row { domain, name, rule, halves, ignores, .. } = this;
-                    let operator = Operator { domain, name, since, class, halves, ignores };
+                    let &Row { domain, name, rule, becomes, halves, ignores, .. } = this;
+                    let operator = Operator { domain, name, since, class, becomes, halves, ignores };
                     all.push(Entry {
                         operator,
                         rule,

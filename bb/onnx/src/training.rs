@@ -9,9 +9,9 @@ use bb_core::operator::{Call, OpOutputs, OpResult};
 
 operators! {
     "ai.onnx.preview.training" {
-        Adagrad => Primitives(adagrad), infer: By(infer::ml::optimizer), halves: Once;
-        Adam => Primitives(adam), infer: By(infer::ml::optimizer), halves: Once;
-        Momentum => Primitives(momentum), infer: By(infer::ml::optimizer), halves: Once;
+        Adagrad => Primitives(adagrad), infer: By(infer::ml::optimizer), becomes: TrainOp::Adagrad, halves: Once;
+        Adam => Primitives(adam), infer: By(infer::ml::optimizer), becomes: TrainOp::Adam, halves: Once;
+        Momentum => Primitives(momentum), infer: By(infer::ml::optimizer), becomes: TrainOp::Momentum, halves: Once;
     }
 }
 

@@ -16,15 +16,15 @@ use smallvec::smallvec;
 
 operators! {
     "" {
-        AveragePool => Primitives(average_pool), infer: By(infer::windows::pool), halves: Once;
-        Conv => Primitives(conv), infer: By(infer::windows::conv), halves: Once;
-        ConvInteger => Primitives(conv_integer), infer: By(infer::windows::conv_integer), halves: Once;
-        ConvTranspose => Primitives(conv_transpose), infer: By(infer::windows::conv_transpose), halves: Once;
+        AveragePool => Primitives(average_pool), infer: By(infer::windows::pool), becomes: NnOp::AveragePool, halves: Once;
+        Conv => Primitives(conv), infer: By(infer::windows::conv), becomes: NnOp::Conv, halves: Once;
+        ConvInteger => Primitives(conv_integer), infer: By(infer::windows::conv_integer), becomes: QuantOp::ConvInteger, halves: Once;
+        ConvTranspose => Primitives(conv_transpose), infer: By(infer::windows::conv_transpose), becomes: NnOp::ConvTranspose, halves: Once;
         GlobalAveragePool => Primitives(global_average_pool), infer: By(infer::windows::global_pool), halves: Once;
         GlobalLpPool => Primitives(global_lp_pool), infer: By(infer::windows::global_pool);
         GlobalMaxPool => Primitives(global_max_pool), infer: By(infer::windows::global_pool), halves: Moves;
         LpPool => Primitives(lp_pool), infer: By(infer::windows::pool);
-        MaxPool => Primitives(max_pool), infer: By(infer::windows::pool), halves: Moves;
+        MaxPool => Primitives(max_pool), infer: By(infer::windows::pool), becomes: NnOp::MaxPool, halves: Moves;
     }
 }
 

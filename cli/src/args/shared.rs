@@ -1,7 +1,8 @@
 //! Options that several commands share.
 
 use super::values::{DimArg, Limit, Range, Shape};
-use clap::Args;
+use bb::PassSwitches;
+use clap::{Arg, ArgAction, ArgMatches, Args, Command, FromArgMatches};
 use std::ffi::OsString;
 use std::path::PathBuf;
 
@@ -40,17 +41,42 @@ pub(crate) struct Threads {
     pub(crate) threads: Option<usize>,
 }
 
-/// Rewritings of the model that change last digits.
-#[derive(Debug, Default, Args)]
-pub(crate) struct Rewriting {
-    /// Compute a normalisation, a GELU or an attention that the model spells out as one operation, where the backend has it;
-    /// the last digits differ
-    #[arg(long)]
-    pub(crate) recognize: bool,
-    /// Multiply constant weights by the constants that multiply the results of convolutions and products; the last digits
-    /// differ
-    #[arg(long)]
-    pub(crate) fold_scales: bool,
+/// Rewritings of the model: an option for each switch of passes.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Rewriting(pub(crate) PassSwitches);
+
+impl Args for Rewriting {
+    fn augment_args(command: Command) -> Command {
+        PassSwitches::ALL.iter().fold(command, |command, switch| {
+            let help = match switch.default {
+                true => format!("Do not {}", switch.help),
+                false => {
+                    let mut letters = switch.help.chars();
+                    letters.next().into_iter().flat_map(char::to_uppercase).chain(letters).collect()
+                }
+            };
+            command.arg(Arg::new(switch.option).long(switch.option).help(help).action(ArgAction::SetTrue))
+        })
+    }
+
+    fn augment_args_for_update(command: Command) -> Command {
+        Rewriting::augment_args(command)
+    }
+}
+
+impl FromArgMatches for Rewriting {
+    fn from_arg_matches(matches: &ArgMatches) -> Result<Rewriting, clap::Error> {
+        let mut rewriting = Rewriting::default();
+        rewriting.update_from_arg_matches(matches)?;
+        Ok(rewriting)
+    }
+
+    fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> Result<(), clap::Error> {
+        for switch in PassSwitches::ALL.iter().filter(|switch| matches.get_flag(switch.option)) {
+            (switch.set)(&mut self.0, !switch.default);
+        }
+        Ok(())
+    }
 }
 
 /// Extents that the model leaves open.

@@ -448,7 +448,7 @@ fn status_capabilities_and_the_choice_of_a_backend() {
 fn a_program_runs_as_a_future_and_options_are_chained() {
     let on = cpu();
     let options = CompileOptions::default().with_strict(true).with_recognize(true).with_run_bytes(1 << 20);
-    assert!(options.strict && options.recognize);
+    assert!(options.strict && options.passes.recognize);
     let program = on.compile(Module::from_graph(&decay(), &[], &[]).unwrap(), &options).unwrap();
     let x = on.tensor(&[2], &X).unwrap();
     let [first, second] = [(); 2].map(|()| program.clone().run_async(vec![Some(x.clone())]));

@@ -4,6 +4,7 @@ mod check;
 mod compare;
 mod extents;
 mod failures;
+mod halves;
 mod hostile;
 mod inputs;
 mod messages;

@@ -277,7 +277,7 @@ fn assert_bytes(graph: &GraphProto, x: &Input, expected: &[(Real, Grid)]) {
         let module = Module::from_bytes(serialized(graph.clone())).unwrap();
         let mut options = CompileOptions::default();
         options.check_passes = true;
-        options.integers = integers;
+        options.passes.integers = integers;
         let compiled = on.clone().compile(module, &options).unwrap();
         let input = on.constant(&x.data()).unwrap();
         for run in 0..2 {

@@ -56,7 +56,7 @@ fn assert_near(graph: &GraphProto, cases: &[(TensorData, Vec<f64>)]) {
         let module = Module::from_bytes(serialized(graph.clone())).unwrap();
         let mut options = CompileOptions::default();
         options.check_passes = true;
-        options.fold_scales = fold_scales;
+        options.passes.fold_scales = fold_scales;
         let compiled = on.clone().compile(module, &options).unwrap();
         for (x, expected) in cases {
             let outputs = compiled.run(&[Some(&on.constant(x).unwrap())]).unwrap();

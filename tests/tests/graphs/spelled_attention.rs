@@ -90,7 +90,7 @@ fn assert_near(graph: &GraphProto, becomes_one: bool, cases: &[Case]) {
         let module = Module::from_bytes(serialized(graph.clone())).unwrap();
         let mut options = CompileOptions::default();
         options.check_passes = true;
-        options.recognize = recognize;
+        options.passes.recognize = recognize;
         let compiled = on.clone().compile(module, &options).unwrap();
         for (inputs, expected) in cases {
             let inputs: Vec<_> = inputs.iter().map(|x| on.constant(x).unwrap()).collect();

@@ -41,7 +41,7 @@ fn assert_near(graph: &GraphProto, x: &TensorData, expected: &[f64], error: f64)
         let module = Module::from_bytes(serialized(graph.clone())).unwrap();
         let mut options = CompileOptions::default();
         options.check_passes = true;
-        options.recognize = recognize;
+        options.passes.recognize = recognize;
         let compiled = on.clone().compile(module, &options).unwrap();
         let outputs = compiled.run(&[Some(&on.constant(x).unwrap())]).unwrap();
         let got = on.to_host(&outputs[0]).unwrap();

@@ -22,7 +22,7 @@ fn compile_with(name: &str, model: Vec<u8>, fuse: bool) -> (Backend, Arc<dyn Era
     let on = backends::start(name).unwrap();
     let module = Module::from_bytes(model).unwrap();
     let mut options = CompileOptions::default();
-    options.fuse = fuse;
+    options.passes.fuse = fuse;
     let graph = on.clone().compile(module, &options).unwrap();
     (on, graph)
 }

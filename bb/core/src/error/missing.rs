@@ -116,6 +116,8 @@ pub enum Why {
         /// The operator of the domain whose name is nearest.
         nearest: Option<&'static str>,
     },
+    /// No crate of operators is linked.
+    NoOperators,
     /// Two linked crates define operations of the domain, and the order in which they were linked must not choose.
     TwoVendors {
         /// The paths of their traits.
@@ -166,6 +168,9 @@ impl std::fmt::Display for Missing {
         match &self.why {
             Why::Operator { known_domain, nearest } => {
                 Advice { domain, op, opset: *opset, known_domain: *known_domain, nearest: *nearest }.fmt(f)
+            }
+            Why::NoOperators => {
+                f.write_str("no operators are linked; depend on the crate `bb`, or write `use bb_onnx as _;`")
             }
             Why::TwoVendors { paths: [first, second] } => write!(
                 f,

@@ -447,24 +447,3 @@ pub(crate) fn open_results<B: Ops + ?Sized>(
     let fixed = results.iter().all(|(_, extents)| extents.iter().all(Extent::is_fixed));
     if fixed { None } else { on.stand_ins(results) }
 }
-
-/// Tells whether some family has a native operation of this name.
-pub(crate) fn is_native(name: &str, natives: &[(bb_ir::op::Family, OpSet)]) -> bool {
-    use bb_ir::op::Family;
-    natives.iter().any(|(family, set)| {
-        let index = match family {
-            Family::Create => CreateOp::from_name(name).map(|op| op as u16),
-            Family::Scalar => ScalarOp::from_name(name).map(|op| op as u16),
-            Family::Nn => NnOp::from_name(name).map(|op| op as u16),
-            Family::Llm => LlmOp::from_name(name).map(|op| op as u16),
-            Family::Index => IndexOp::from_name(name).map(|op| op as u16),
-            Family::Bits => BitsOp::from_name(name).map(|op| op as u16),
-            Family::Image => ImageOp::from_name(name).map(|op| op as u16),
-            Family::Ml => MlOp::from_name(name).map(|op| op as u16),
-            Family::Quant => QuantOp::from_name(name).map(|op| op as u16),
-            Family::Train => TrainOp::from_name(name).map(|op| op as u16),
-            _ => None,
-        };
-        index.is_some_and(|i| set.contains(i))
-    })
-}

@@ -14,6 +14,9 @@ pub fn missing(graph: &Graph, node: &Node) -> Missing {
     if let Some(operation) = vendor::find(&node.domain, &node.op_type) {
         return Missing { node: node_info, why: Why::NotYet { since: operation.spec().since } };
     }
+    if super::operators().next().is_none() {
+        return Missing { node: node_info, why: Why::NoOperators };
+    }
     let (known_domain, nearest) = look_up(&node.domain, &node.op_type);
     Missing { node: node_info, why: Why::Operator { known_domain, nearest } }
 }
@@ -34,4 +37,33 @@ fn look_up(domain: &str, op: &str) -> (bool, Option<&'static str>) {
 fn known(domain: &str) -> impl Iterator<Item = &'static str> {
     let own = super::operators().filter(move |o| o.domain == domain).map(|o| o.name);
     names(domain).chain(own).chain(super::vendor::names(domain))
+}
+
+#[cfg(test)]
+#[expect(clippy::unwrap_used, reason = "tests")]
+mod tests {
+    use super::*;
+    use bb_ir::check::{CheckOptions, check};
+    use bb_ir::proto::{GraphProto, ModelProto, NodeProto, OperatorSetIdProto};
+
+    /// These tests are linked without ONNX's operators.
+    #[test]
+    fn without_operators_the_error_says_what_to_write() {
+        let node =
+            NodeProto { op_type: Some("Relu".into()), output: vec!["y".into()], ..NodeProto::default() };
+        let opset = OperatorSetIdProto { version: Some(22), ..OperatorSetIdProto::default() };
+        let graph = GraphProto { node: vec![node], ..GraphProto::default() };
+        let model = ModelProto {
+            ir_version: Some(10),
+            opset_import: vec![opset],
+            graph: Some(graph),
+            ..ModelProto::default()
+        };
+        let graph = check(&model, &CheckOptions::default()).unwrap();
+        let text = missing(&graph, graph.nodes.first().unwrap()).to_string();
+        assert!(
+            text.ends_with("no operators are linked; depend on the crate `bb`, or write `use bb_onnx as _;`"),
+            "{text}"
+        );
+    }
 }

@@ -4,6 +4,7 @@ use super::{Body, Halves, TensorFunction, vendor};
 use crate::trace::Tracer;
 use bb_ir::graph::Graph;
 use bb_ir::infer::{Operators, Rule};
+use bb_ir::op::OpSpec;
 
 /// What an operator's function is made of.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -31,6 +32,8 @@ pub struct Operator {
     pub since: i64,
     /// What the function is made of.
     pub class: Class,
+    /// The primitive, or the operation of a family, that the operator becomes, if it becomes one.
+    pub becomes: Option<&'static OpSpec>,
     /// What the function does with 16-bit floats.
     pub halves: Halves,
     /// Attributes that the function need not read, each with the reason.

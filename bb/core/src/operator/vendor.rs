@@ -27,6 +27,7 @@ fn entries() -> &'static [Entry] {
                     name: operation.spec().name,
                     since: operation.spec().since,
                     class: Class::Primitives,
+                    becomes: Some(operation.spec()),
                     halves: Halves::Once,
                     ignores: &[],
                 },

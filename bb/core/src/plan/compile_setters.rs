@@ -1,4 +1,4 @@
-//! Chained setters of [`CompileOptions`], one for each public option.
+//! Chained setters of [`CompileOptions`], one for each public option; those of passes stand with their list (`switches.rs`).
 
 use super::module::CompileOptions;
 
@@ -35,14 +35,6 @@ setters! {
     with_refuse_lowered: refuse_lowered = bool;
     /// Returns the same with the check of each pass on or off.
     with_check_passes: check_passes = bool;
-    /// Returns the same with fusion of element-wise functions on or off.
-    with_fuse: fuse = bool;
-    /// Returns the same with integer products of quantised models on or off.
-    with_integers: integers = bool;
-    /// Returns the same with the recognition of spelled-out operations on or off.
-    with_recognize: recognize = bool;
-    /// Returns the same with constant scales folded into weights or not.
-    with_fold_scales: fold_scales = bool;
     /// Returns the same, refusing or allowing different extents to which the model gives one name.
     with_strict: strict = bool;
 }
@@ -55,8 +47,8 @@ mod tests {
     fn setters_chain_and_change_their_option_alone() {
         let plain = CompileOptions::default();
         let set = CompileOptions::default().with_recognize(true).with_run_bytes(1 << 20).with_fuse(false);
-        assert!(set.recognize && !plain.recognize);
-        assert!(!set.fuse && plain.fuse);
+        assert!(set.passes.recognize && !plain.passes.recognize);
+        assert!(!set.passes.fuse && plain.passes.fuse);
         assert_eq!(set.run_bytes, 1 << 20);
         assert!(!set.are_like(&plain));
         assert!(set.with_recognize(false).with_run_bytes(plain.run_bytes).with_fuse(true).are_like(&plain));

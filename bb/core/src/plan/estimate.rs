@@ -5,6 +5,7 @@ use super::origin::NodeName;
 use super::partition::step_cost;
 use super::passes::{PassOptions, rewrite};
 use super::profile::ProfiledNode;
+use super::switches::PassSwitches;
 use crate::Error;
 use crate::cost::Cost;
 use crate::ext::OpSet;
@@ -55,7 +56,8 @@ impl Module {
     ) -> Result<Estimate, Error> {
         let (mut traced, end) = self.trace(shapes, natives)?;
         // What is counted is what the model says.
-        let options = PassOptions { check: false, fold_scales: false, ..PassOptions::INTERPRETED };
+        let switches = PassSwitches { fold_scales: false, ..PassOptions::INTERPRETED.switches };
+        let options = PassOptions { check: false, switches, ..PassOptions::INTERPRETED };
         rewrite(&mut traced.recorded, options)?;
         let recorded = &traced.recorded;
         let graph = &traced.resolved.graph;

@@ -4,19 +4,12 @@ use crate::error::How;
 use crate::ext::OpSet;
 use crate::operator::{self, Class};
 use bb_ir::graph::Node;
-use bb_ir::op::{Family, Primitive};
+use bb_ir::op::{Family, OpSpec};
 
 /// Returns how a node runs if the backend supports its element types.
 pub fn how(node: &Node, natives: &[(Family, OpSet)], count: Option<usize>) -> How {
     how_version(&node.domain, &node.op_type, node.opset, natives, count)
 }
-
-/// Operators that are other than the operation of their name: the first has projections, the second a function instead of a
-/// program.
-const MORE: &[(&str, &str)] = &[("com.microsoft", "Attention"), ("com.microsoft", "FusedConv")];
-
-/// Domains whose operators have the names of ONNX's, and operands in other orders.
-const OTHER_ORDERS: &[&str] = &["com.microsoft.nchwc", "com.ms.internal.nhwc"];
 
 /// Returns how a version of an operator runs.
 pub fn how_version(
@@ -27,10 +20,8 @@ pub fn how_version(
     count: Option<usize>,
 ) -> How {
     if let Some((_, operation)) = operator::find_vendor(domain, name, opset) {
-        let spec = operation.spec();
-        let native = natives.iter().any(|(family, set)| *family == spec.family && set.contains(spec.index));
         return match operation.has_body() {
-            _ if native => How::Native,
+            _ if is_native(operation.spec(), natives) => How::Native,
             true => How::Lowered(count),
             false => How::Unsupported,
         };
@@ -38,13 +29,14 @@ pub fn how_version(
     let Some(found) = operator::find(domain, name, opset) else {
         return How::Unsupported;
     };
-    let primitive = domain.is_empty() && Primitive::from_name(name).is_some();
-    let is_more = MORE.contains(&(domain, name)) || OTHER_ORDERS.contains(&domain);
-    if primitive || (!is_more && crate::ext::is_native(name, natives)) {
-        return How::Native;
+    match (found.operator.becomes, found.operator.class) {
+        (Some(spec), _) if spec.family == Family::Primitive || is_native(spec, natives) => How::Native,
+        (_, Class::Host | Class::HostByDefault) => How::Host,
+        (_, Class::Primitives | Class::Items | Class::ControlFlow) => How::Lowered(count),
     }
-    match found.operator.class {
-        Class::Host | Class::HostByDefault => How::Host,
-        Class::Primitives | Class::Items | Class::ControlFlow => How::Lowered(count),
-    }
+}
+
+/// Tells whether an operation of a family is native.
+fn is_native(spec: &OpSpec, natives: &[(Family, OpSet)]) -> bool {
+    natives.iter().any(|(family, set)| *family == spec.family && set.contains(spec.index))
 }

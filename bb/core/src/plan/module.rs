@@ -2,6 +2,7 @@
 
 use super::saved::SavedPlans;
 use super::stamp::Stamp;
+use super::switches::PassSwitches;
 use crate::contract::Caller;
 use crate::ext::FamilyTable;
 use crate::operator::OPERATORS;
@@ -332,22 +333,8 @@ pub struct CompileOptions {
     /// Whether to check each trace after each pass that rewrites it; so it is in builds with debug assertions. What a check
     /// finds is a mistake in `bb`, [`Error::Internal`](crate::Error::Internal).
     pub check_passes: bool,
-    /// Whether chains of element-wise functions become one operation where the backend has
-    /// [`Scalar::fused`](crate::ext::Scalar::fused) natively, and join the convolution whose result they alone read where it has
-    /// [`Nn::fused_conv`](crate::ext::Nn::fused_conv). The results are the same.
-    pub fuse: bool,
-    /// Whether products and convolutions between `DequantizeLinear` and `QuantizeLinear` are computed with integers, where the
-    /// backend has the operations of [`Quant`](crate::ext::Quant) natively. Their sums are exact, and a result may be the
-    /// neighbour of the byte that sums of floats give. Off: the nodes run as the model writes them.
-    pub integers: bool,
-    /// Whether a layer normalisation, one by the root of the mean square, a GELU or an attention that a model spells out becomes
-    /// one operation where the backend has it natively. Its error is at most that of the steps, but the last digits differ, so
-    /// that it is off unless it is asked for. Normalisations of halves need not be asked for, because squares of halves overflow.
-    pub recognize: bool,
-    /// Whether constants that multiply the results of a convolution or of a product with constant weights multiply the weights
-    /// instead, and those that are added to a convolution join its bias: batch normalisations cost nothing then. The weights are
-    /// rounded once more, so that the last digits differ, and it is off unless it is asked for.
-    pub fold_scales: bool,
+    /// Which rewritings are made.
+    pub passes: PassSwitches,
     /// Whether inputs are refused if extents differ to which the model gives one name. This is a claim that exporters often get
     /// wrong, and results do not depend on it, so that it is off unless it is asked for;
     /// [`InputSpec::contradictions`](crate::InputSpec::contradictions) lists such extents.
@@ -420,10 +407,7 @@ impl CompileOptions {
             refuse_host,
             refuse_lowered,
             check_passes,
-            fuse,
-            integers,
-            recognize,
-            fold_scales,
+            passes,
             strict,
             identity,
             caller,
@@ -438,10 +422,7 @@ impl CompileOptions {
             && *refuse_host == other.refuse_host
             && *refuse_lowered == other.refuse_lowered
             && *check_passes == other.check_passes
-            && *fuse == other.fuse
-            && *integers == other.integers
-            && *recognize == other.recognize
-            && *fold_scales == other.fold_scales
+            && *passes == other.passes
             && *strict == other.strict
             && *caller == other.caller
     }
@@ -473,10 +454,7 @@ impl Default for CompileOptions {
             refuse_host: false,
             refuse_lowered: false,
             check_passes: cfg!(debug_assertions),
-            fuse: true,
-            integers: true,
-            recognize: false,
-            fold_scales: false,
+            passes: PassSwitches::default(),
             strict: false,
             identity: None,
             caller: None,

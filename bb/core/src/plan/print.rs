@@ -6,6 +6,7 @@ use super::passes::{NativeOps, PassCount, PassOptions, UNREWRITTEN, fuses, kept,
 use super::resolve::Resolved;
 use super::segment::{Outcome, SegmentInput, SegmentTrace, Settings, Start, Weights, trace};
 use super::segment_end::End;
+use super::switches::PassSwitches;
 use crate::ext::OpSet;
 use crate::trace::{Varies, called};
 use crate::{Error, InputSpec};
@@ -23,7 +24,7 @@ fn interpreted<'w>(
     settings: &'w Settings,
 ) -> PassOptions<'w> {
     PassOptions {
-        fuse: fuses(natives),
+        switches: PassSwitches { fuse: fuses(natives), ..PassOptions::INTERPRETED.switches },
         natives: NativeOps::of(natives),
         weights,
         settings: Some(settings),

@@ -19,6 +19,7 @@ use super::run_state::{RunLimits, RunState};
 use super::saved::{Claims, Loaded, LoadedPlan, MadeFor};
 use super::segment::{Outcome, SegmentInput, SegmentTrace, Settings, Start, Structure, Wanted, trace};
 use super::segment_end::End;
+use super::switches::PassSwitches;
 use super::target::{AnyPrepared, Target};
 use super::watch::{Watch, Watcher};
 use super::{Activity, CompileOptions, Module};
@@ -278,7 +279,9 @@ pub(super) fn compile_program(
     let inputs: Vec<Port> = graph.inputs.iter().map(port).collect();
     let outputs = graph.outputs.iter().map(port).collect();
     let resolved = Arc::new(Resolved::new(module.planned()?)?);
-    let fuse = options.fuse && engine == Engine::Interpreter && passes::fuses(natives);
+    let fuse = options.passes.fuse && engine == Engine::Interpreter && passes::fuses(natives);
+    let widen_halves =
+        options.passes.widen_halves && engine == Engine::Interpreter && types.has(crate::DataType::F32);
     let native = NativeOps::of(natives);
     refuse(&resolved, natives, options)?;
     let start = Start { live: graph.inputs.clone(), ..Start::default() };
@@ -308,10 +311,7 @@ pub(super) fn compile_program(
             engine,
             check: options.check_passes,
             fold_bytes,
-            fuse,
-            integers: options.integers,
-            recognize: options.recognize,
-            fold_scales: options.fold_scales,
+            switches: PassSwitches { fuse, widen_halves, ..options.passes },
             natives: native,
             ..PassOptions::INTERPRETED
         },

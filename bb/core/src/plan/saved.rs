@@ -16,6 +16,7 @@ use super::program::{Engine, Program};
 use super::resolve::Resolved;
 use super::segment::{Outcome, SegmentInput, SegmentTrace, Wanted, trace};
 use super::segment_end::End;
+use super::switches::PassSwitches;
 use crate::error::TraceFault;
 use crate::operator::OPERATORS;
 use crate::trace::{Operation, Phase, TableIndex, Trace, ValueSource};
@@ -39,10 +40,7 @@ pub(crate) struct SavedPlans {
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct SavedSettings {
     pub(super) whole_graph: bool,
-    pub(super) fuse: bool,
-    pub(super) integers: bool,
-    pub(super) recognize: bool,
-    pub(super) fold_scales: bool,
+    pub(super) switches: PassSwitches,
     pub(super) value_bytes: usize,
     pub(super) fold_bytes: usize,
     /// The native operations of each family, by their positions.
@@ -74,7 +72,7 @@ pub(super) struct MadeFor {
 }
 
 bb_ir::__compact!(struct SavedPlans { settings, read, plans });
-bb_ir::__compact!(struct SavedSettings { whole_graph, fuse, integers, recognize, fold_scales, value_bytes, fold_bytes, natives, types });
+bb_ir::__compact!(struct SavedSettings { whole_graph, switches, value_bytes, fold_bytes, natives, types });
 bb_ir::__compact!(struct SavedPlan { inputs, graph, trace, weights, nodes });
 bb_ir::__compact!(struct MadeFor { dtype, shape, known });
 
@@ -304,10 +302,7 @@ impl Program {
         });
         SavedSettings {
             whole_graph: self.passes.engine == Engine::WholeGraph,
-            fuse: self.passes.fuse,
-            integers: self.passes.integers,
-            recognize: self.passes.recognize,
-            fold_scales: self.passes.fold_scales,
+            switches: self.passes.switches,
             value_bytes: self.settings.value_bytes,
             fold_bytes: self.settings.fold_bytes,
             natives: natives.collect(),

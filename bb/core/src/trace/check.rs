@@ -127,7 +127,15 @@ impl Trace {
     }
 
     /// Finds the types and extents of a step's results; `None` where only running gives them.
-    fn results_of(&self, id: StepId, step: &Step) -> Result<Option<Vec<(DataType, Shape)>>, Error> {
+    ///
+    /// # Errors
+    ///
+    /// [`Internal::Trace`](crate::Internal::Trace) if the operation refuses the operands.
+    pub(crate) fn results_of(
+        &self,
+        id: StepId,
+        step: &Step,
+    ) -> Result<Option<Vec<(DataType, Shape)>>, Error> {
         let refused = |error: &(dyn std::error::Error + 'static)| -> Error {
             TraceFault::Refused { step: of(id), reason: crate::error::causes(error) }.into()
         };

@@ -13,7 +13,7 @@ operators! {
     "com.microsoft" {
         GatherBlockQuantized => Primitives(gather_block_quantized), infer: By(infer::ml::gather_blocks), halves: Once;
         MatMulBnb4 => Primitives(matmul_bnb4), infer: By(infer::ml::matmul_bnb4), halves: Once;
-        MatMulNBits => Primitives(matmul_n_bits), infer: By(infer::ml::matmul_n_bits), halves: Once;
+        MatMulNBits => Primitives(matmul_n_bits), infer: By(infer::ml::matmul_n_bits), becomes: QuantOp::MatMulNBits, halves: Once;
     }
 }
 

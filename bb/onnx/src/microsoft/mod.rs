@@ -47,8 +47,8 @@ operators! {
         BiasGelu => Primitives(bias_gelu), infer: Broadcast;
         EmbedLayerNormalization => Primitives(embed_layer_normalization), infer: By(infer::attention::embedding);
         FastGelu => Primitives(fast_gelu), infer: Broadcast;
-        Gelu => Primitives(gelu), infer: Same, halves: Once;
-        LayerNormalization => Primitives(layer_normalization), infer: By(infer::attention::normalization), halves: Once;
+        Gelu => Primitives(gelu), infer: Same, becomes: NnOp::Gelu, halves: Once;
+        LayerNormalization => Primitives(layer_normalization), infer: By(infer::attention::normalization), becomes: NnOp::LayerNormalization, halves: Once;
         QEmbedLayerNormalization => Primitives(q_embed_layer_normalization), infer: By(infer::attention::embedding), halves: Once;
         QuickGelu => Primitives(quick_gelu), infer: Same, halves: Once;
         SimplifiedLayerNormalization => Primitives(simplified_layer_normalization), infer: By(infer::attention::simplified_normalization), halves: Once;

@@ -15,9 +15,9 @@ operators! {
         ConvTransposeWithDynamicPads => Primitives(conv_transpose_with_dynamic_pads), infer: By(infer::windows::conv_transpose_with_pads), halves: Once;
         ExpandDims => Primitives(expand_dims), infer: By(infer::movement::expand_dims), halves: Moves;
         GatherND => Primitives(gather_nd), infer: By(infer::movement::gather_nd), halves: Moves;
-        GridSample => Primitives(grid_sample), infer: By(infer::windows::grid_sample), halves: Once;
-        Pad => Primitives(pad), infer: By(infer::movement::pad), halves: Moves;
-        Range => Primitives(range), infer: By(infer::movement::range), halves: Once;
+        GridSample => Primitives(grid_sample), infer: By(infer::windows::grid_sample), becomes: ImageOp::GridSample, halves: Once;
+        Pad => Primitives(pad), infer: By(infer::movement::pad), becomes: NnOp::Pad, halves: Moves;
+        Range => Primitives(range), infer: By(infer::movement::range), becomes: CreateOp::Range, halves: Once;
         Trilu => Primitives(trilu), infer: Same, halves: Moves;
         Unique => Host(unique), infer: By(infer::ml::unique_in_order);
     }

@@ -12,24 +12,24 @@ use bb_core::{DataType, Tensor};
 
 operators! {
     "com.microsoft" {
-        DequantizeLinear => Primitives(dequantize), infer: By(infer::ml::numbers_of), halves: Once;
+        DequantizeLinear => Primitives(dequantize), infer: By(infer::ml::numbers_of), becomes: QuantOp::DequantizeLinear, halves: Once;
         DynamicQuantizeLSTM => Primitives(dynamic_quantize_lstm), infer: By(infer::products::recurrent), halves: Once;
         DynamicQuantizeMatMul => Primitives(dynamic_quantize_matmul), infer: By(infer::ml::scaled_product);
         MatMulInteger16 => Primitives(matmul_integer16), infer: By(infer::products::integers16), halves: Once;
         MatMulIntegerToFloat => Primitives(matmul_integer_to_float), infer: By(infer::ml::scaled_product);
         QGemm => Primitives(q_gemm), infer: By(infer::products::q_gemm), halves: Once;
-        QLinearAdd => Primitives(qlinear_add), infer: By(infer::products::qlinear_elements), halves: Once;
+        QLinearAdd => Primitives(qlinear_add), infer: By(infer::products::qlinear_elements), becomes: QuantOp::QLinearAdd, halves: Once;
         QLinearAveragePool => Primitives(qlinear_average_pool), infer: By(infer::windows::qlinear_pool), halves: Once;
         QLinearConcat => Primitives(concat), infer: By(infer::ml::qlinear_concat), halves: Moves;
-        QLinearConv => Primitives(conv), infer: By(infer::windows::qlinear_conv), halves: Once;
+        QLinearConv => Primitives(conv), infer: By(infer::windows::qlinear_conv), becomes: QuantOp::QLinearConv, halves: Once;
         QLinearGlobalAveragePool => Primitives(global_average_pool), infer: By(infer::windows::qlinear_global_pool), halves: Once;
         QLinearLeakyRelu => Primitives(leaky_relu), infer: Same, halves: Once;
-        QLinearMul => Primitives(qlinear_mul), infer: By(infer::products::qlinear_elements), halves: Once;
+        QLinearMul => Primitives(qlinear_mul), infer: By(infer::products::qlinear_elements), becomes: QuantOp::QLinearMul, halves: Once;
         QLinearReduceMean => Primitives(reduce_mean), infer: By(infer::elements::qlinear_reduce), halves: Once;
         QLinearSigmoid => Primitives(sigmoid), infer: Same, halves: Once;
         QLinearSoftmax => Primitives(softmax), infer: Same, halves: Once;
         QLinearWhere => Primitives(select), infer: By(infer::products::qlinear_where), halves: Moves;
-        QuantizeLinear => Primitives(quantize), infer: By(infer::elements::quantize), halves: Once;
+        QuantizeLinear => Primitives(quantize), infer: By(infer::elements::quantize), becomes: QuantOp::QuantizeLinear, halves: Once;
     }
 }
 

@@ -14,7 +14,7 @@ use smallvec::smallvec;
 
 operators! {
     "ai.onnx.ml" {
-        TreeEnsemble => Primitives(tree_ensemble), infer: By(infer::ml::regressor), ignores: { "nodes_hitrates": "it tells how often nodes are visited, and changes no result" };
+        TreeEnsemble => Primitives(tree_ensemble), infer: By(infer::ml::regressor), becomes: MlOp::TreeEnsemble, ignores: { "nodes_hitrates": "it tells how often nodes are visited, and changes no result" };
         TreeEnsembleClassifier => Primitives(tree_ensemble_classifier), infer: By(infer::ml::classifier), ignores: { "nodes_hitrates": "it tells how often nodes are visited, and changes no result", "nodes_hitrates_as_tensor": "it tells how often nodes are visited, and changes no result" };
         TreeEnsembleRegressor => Primitives(tree_ensemble_regressor), infer: By(infer::ml::regressor), ignores: { "nodes_hitrates": "it tells how often nodes are visited, and changes no result", "nodes_hitrates_as_tensor": "it tells how often nodes are visited, and changes no result" };
     }

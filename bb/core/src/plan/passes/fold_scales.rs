@@ -10,7 +10,7 @@
 //!
 //! The weights are rounded once more, and a result once or twice less, so that the last digits may differ. Weights that a
 //! scale takes out of the range of their type overflow or vanish.
-//! [`CompileOptions::fold_scales`](crate::CompileOptions::fold_scales) switches the pass off.
+//! [`PassSwitches::fold_scales`](crate::PassSwitches::fold_scales) switches the pass off.
 
 use super::fold_constants::{Folded, folded};
 use super::quantised::{calls, insert, step};
@@ -26,7 +26,7 @@ use bb_ir::{Shape, TensorData};
 pub(super) const PASS: Pass = Pass { name: "fold-scales", engines: &[Engine::Interpreter], run };
 
 fn run(trace: &mut Trace, options: PassOptions<'_>) -> Result<usize, Error> {
-    if !options.fold_scales {
+    if !options.switches.fold_scales {
         return Ok(0);
     }
     let uses = trace.uses()?;
@@ -263,6 +263,7 @@ mod tests {
     use crate::ext::{ConvOptions, Nn, OpSet};
     use crate::plan::passes::fold_constants;
     use crate::plan::passes::samples::{native, zeros};
+    use crate::plan::switches::PassSwitches;
     use crate::trace::{TraceStop, TracedTensor, Tracer};
     use bb_ir::op::Family;
 
@@ -408,7 +409,7 @@ mod tests {
 
     #[test]
     fn without_the_option_nothing_changes() {
-        let (count, _) = folded(PassOptions { fold_scales: false, ..ON }, X, |on, xs| {
+        let (count, _) = folded(PassOptions { switches: PassSwitches { fold_scales: false, ..ON.switches }, ..ON }, X, |on, xs| {
             Ok(vec![on.mul(&conv(on, &xs[0], None)?, &constant(on, &[]))?])
         });
         assert_eq!(count, 0);

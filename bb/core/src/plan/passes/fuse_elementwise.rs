@@ -24,7 +24,7 @@ const MOST_TENSORS: usize = 8;
 const MOST_LINES: usize = 24;
 
 fn run(trace: &mut Trace, options: PassOptions<'_>) -> Result<usize, Error> {
-    if !options.fuse {
+    if !options.switches.fuse {
         return Ok(0);
     }
     let uses = trace.uses()?;
@@ -183,9 +183,10 @@ mod tests {
     use crate::Backend;
     use crate::ext::Ops;
     use crate::plan::passes::samples::traced;
+    use crate::plan::switches::PassSwitches;
     use crate::trace::{TraceStop, TracedTensor, Tracer};
 
-    const FUSING: PassOptions<'static> = PassOptions { fuse: true, ..PassOptions::INTERPRETED };
+    const FUSING: PassOptions<'static> = PassOptions { switches: PassSwitches::ON, ..PassOptions::INTERPRETED };
 
     fn fused(
         inputs: &[&[usize]],

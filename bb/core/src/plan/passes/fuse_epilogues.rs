@@ -21,7 +21,7 @@ pub(super) const PASS: Pass = Pass { name: "fuse-epilogues", engines: &[Engine::
 const PRODUCERS: [(&OpSpec, &OpSpec); 1] = [(NnOp::Conv.spec(), NnOp::FusedConv.spec())];
 
 fn run(trace: &mut Trace, options: PassOptions<'_>) -> Result<usize, Error> {
-    if !options.fuse || !PRODUCERS.iter().any(|(_, fused)| options.natives.has(fused)) {
+    if !options.switches.fuse || !PRODUCERS.iter().any(|(_, fused)| options.natives.has(fused)) {
         return Ok(0);
     }
     let uses = trace.uses()?;
@@ -155,6 +155,7 @@ mod tests {
     use crate::Backend;
     use crate::ext::{ConvOptions, Nn, OpSet, Scalar};
     use crate::plan::passes::samples;
+    use crate::plan::switches::PassSwitches;
     use crate::trace::{TraceStop, TracedTensor, Tracer};
     use bb_ir::op::Family;
 
@@ -172,7 +173,7 @@ mod tests {
         let natives = [(Family::Nn, nn), (Family::Scalar, scalar)];
         let mut trace = samples::native(&natives, inputs, function);
         let natives = NativeOps::of(&natives);
-        let count = run(&mut trace, PassOptions { fuse: true, natives, ..PassOptions::INTERPRETED }).unwrap();
+        let count = run(&mut trace, PassOptions { switches: PassSwitches::ON, natives, ..PassOptions::INTERPRETED }).unwrap();
         trace.check().unwrap();
         (count, trace.to_string())
     }

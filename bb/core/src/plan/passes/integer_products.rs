@@ -4,7 +4,7 @@
 //! `QuantizeLinear` behind it. The sums of products of integers are exact, where sums of floats round each term: what is left
 //! are the roundings of one sum to a float, of its product with the scale and of one quotient. So the result is at least as near
 //! to the exact one as before, and may be the neighbour of the byte that it was before.
-//! [`CompileOptions::integers`](crate::CompileOptions::integers) switches the pass off.
+//! [`PassSwitches::integers`](crate::PassSwitches::integers) switches the pass off.
 //!
 //! No sum may overflow: the number of terms and the biases tell. Each bias must have the scale of the products that it is added
 //! to, as quantisers write it.
@@ -30,7 +30,7 @@ const GREATEST: u64 = 255 * 255;
 const FEW_FILTERS: usize = 8;
 
 fn run(trace: &mut Trace, options: PassOptions<'_>) -> Result<usize, Error> {
-    if !options.integers {
+    if !options.switches.integers {
         return Ok(0);
     }
     let uses = trace.uses()?;

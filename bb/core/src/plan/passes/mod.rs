@@ -9,6 +9,7 @@ use crate::error::Internal;
 use crate::ext::{NnOp, OpSet, ScalarOp};
 use crate::plan::program::Engine;
 use crate::plan::segment::{Settings, Weights};
+use crate::plan::switches::PassSwitches;
 use crate::trace::Trace;
 use bb_ir::op::{Family, OpSpec};
 
@@ -88,14 +89,8 @@ pub(super) struct PassOptions<'w> {
     pub(super) check: bool,
     /// The most bytes of constants that are computed when a plan is made.
     pub(super) fold_bytes: usize,
-    /// Whether the backend computes programs of element-wise functions natively, and may be given them.
-    pub(super) fuse: bool,
-    /// Whether products of quantised tensors are computed with their integers.
-    pub(super) integers: bool,
-    /// Whether operations that a model spells out become one.
-    pub(super) recognize: bool,
-    /// Whether constants that multiply the results of convolutions and products multiply the weights instead.
-    pub(super) fold_scales: bool,
+    /// Which rewritings are made; `fuse` only if the backend computes programs of element-wise functions natively.
+    pub(super) switches: PassSwitches,
     /// What the backend computes natively.
     pub(super) natives: NativeOps,
     /// The weights that the trace may read.
@@ -150,10 +145,7 @@ impl PassOptions<'static> {
         engine: Engine::Interpreter,
         check: true,
         fold_bytes: usize::MAX,
-        fuse: false,
-        integers: true,
-        recognize: true,
-        fold_scales: true,
+        switches: PassSwitches { fuse: false, ..PassSwitches::ON },
         natives: NativeOps::NONE,
         weights: Weights::NONE,
         settings: None,

@@ -10,7 +10,7 @@
 //!
 //! The operation computes the same formula, with the mean of the distances as a correction, and rounds no result on the way. Its
 //! error is at most that of the steps, and the last digits may differ.
-//! [`CompileOptions::recognize`](crate::CompileOptions::recognize) switches the pass on for `f32`. Halves need no switch, because
+//! [`PassSwitches::recognize`](crate::PassSwitches::recognize) switches the pass on for `f32`. Halves need no switch, because
 //! their squares overflow between steps and not within the operation.
 
 use super::quantised::{calls, data};
@@ -133,7 +133,7 @@ impl<'t> Matching<'t> {
     fn may_replace(&self, dtype: DataType) -> bool {
         match dtype {
             DataType::F16 | DataType::BF16 => true,
-            _ => dtype == DataType::F32 && self.options.recognize,
+            _ => dtype == DataType::F32 && self.options.switches.recognize,
         }
     }
 
@@ -266,7 +266,7 @@ impl<'t> Matching<'t> {
         let back = calls(behind, Primitive::Cast.spec())
             && dtype(result)? == dtype(half)?
             && matches!(dtype(half)?, DataType::F16 | DataType::BF16);
-        if !self.options.recognize || !back {
+        if !self.options.switches.recognize || !back {
             return Ok(None);
         }
         self.steps.push(reader);

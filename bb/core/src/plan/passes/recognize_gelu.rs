@@ -10,7 +10,7 @@
 //!
 //! The operation computes the same formula without the cancellation of `1 + erf(x)` for negative `x`. Its error is at most that
 //! of the steps, and the last digits may differ. For minus infinity it gives the limit, 0, where the steps give NaN.
-//! [`CompileOptions::recognize`](crate::CompileOptions::recognize) switches the pass off.
+//! [`PassSwitches::recognize`](crate::PassSwitches::recognize) switches the pass off.
 
 use super::quantised::{calls, insert, step};
 use super::recognized::{is_closed, number, origins, replace, with_factor, with_number};
@@ -43,7 +43,7 @@ type Polynomial = [f64; 4];
 
 fn run(trace: &mut Trace, options: PassOptions<'_>) -> Result<usize, Error> {
     let spec = NnOp::Gelu.spec();
-    if !options.recognize || !options.natives.has(spec) {
+    if !options.switches.recognize || !options.natives.has(spec) {
         return Ok(0);
     }
     let uses = trace.uses()?;
@@ -246,6 +246,7 @@ mod tests {
     use crate::ext::{Create, OpSet, Scalar};
     use crate::plan::passes::NativeOps;
     use crate::plan::passes::samples::native;
+    use crate::plan::switches::PassSwitches;
     use crate::trace::{TraceStop, TracedTensor, Tracer};
     use bb_ir::op::Family;
 
@@ -380,7 +381,7 @@ mod tests {
     #[test]
     fn without_the_option_or_the_operation_nothing_changes() {
         let curves = OpSet::default().with(ScalarOp::Erf as u16);
-        for options in [PassOptions { recognize: false, ..options() }, PassOptions::INTERPRETED] {
+        for options in [PassOptions { switches: PassSwitches { recognize: false, ..options().switches }, ..options() }, PassOptions::INTERPRETED] {
             let mut trace = native(&[(Family::Scalar, curves)], &[&[2, 3]], |on, xs| {
                 Ok(vec![times(on, &on.mul(&xs[0], &by_erf(on, &xs[0])?)?, 0.5)?])
             });

@@ -15,7 +15,7 @@
 //!
 //! The operation does not stretch batches and heads, as products do. Where other runs may bring other extents, the pass asks
 //! [`Extents`] whether they are equal in all of them.
-//! [`CompileOptions::recognize`](crate::CompileOptions::recognize) switches the pass off.
+//! [`PassSwitches::recognize`](crate::PassSwitches::recognize) switches the pass off.
 
 use super::extents::{Extents, Known};
 use super::permutation::{Permutation, Transpose};
@@ -37,7 +37,7 @@ const RANK: usize = 4;
 
 fn run(trace: &mut Trace, options: PassOptions<'_>) -> Result<usize, Error> {
     let spec = LlmOp::Attention.spec();
-    if !options.recognize || !options.natives.has(spec) {
+    if !options.switches.recognize || !options.natives.has(spec) {
         return Ok(0);
     }
     let uses = trace.uses()?;

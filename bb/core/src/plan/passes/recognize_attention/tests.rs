@@ -4,6 +4,7 @@ use super::*;
 use crate::ext::{Create, Nn, OpSet, Ops};
 use crate::plan::passes::samples::on_tracer;
 use crate::plan::passes::{NativeOps, dead_steps};
+use crate::plan::switches::PassSwitches;
 use crate::trace::{TraceStop, TracedTensor, Tracer, Varies};
 use crate::{Backend, TensorData};
 use bb_ir::op::Family;
@@ -225,7 +226,7 @@ fn a_mask_that_may_stretch_in_another_run_is_none() {
 
 #[test]
 fn without_the_option_or_the_operation_nothing_changes() {
-    for options in [PassOptions { recognize: false, ..options() }, PassOptions::INTERPRETED] {
+    for options in [PassOptions { switches: PassSwitches { recognize: false, ..options().switches }, ..options() }, PassOptions::INTERPRETED] {
         let mut trace = on_tracer(on(false), &Varies::Nothing, &[Q, K, V], |on, xs| {
             Ok(vec![attended(on, &scores(on, &xs[0], &xs[1])?, &xs[2])?])
         });

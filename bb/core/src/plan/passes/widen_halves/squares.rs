@@ -10,23 +10,20 @@
 //! on `f32`: what goes in is converted, which is exact, and what somebody else reads is rounded once. Where a backend has the
 //! whole as one operation, `normalise-rows` has replaced it before this pass.
 
-use super::quantised::{insert, like, step as new_step};
-use super::recognized::number;
-use super::{Pass, PassOptions};
+use super::{cast, cast_as, is_half};
 use crate::ext::ScalarOp;
-use crate::plan::program::Engine;
-use crate::trace::{NewStep, Operation, Phase, Step, StepId, Table, Trace, TraceEdit, TraceValue, Uses};
+use crate::plan::passes::PassOptions;
+use crate::plan::passes::quantised::{insert, like};
+use crate::plan::passes::recognized::number;
+use crate::trace::{NewStep, Operation, Phase, Step, StepId, Table, Trace, TraceValue, Uses};
 use crate::{DataType, Error, Primitive};
-use bb_ir::op::{Family, Param, RoundMode};
+use bb_ir::op::Family;
 use std::collections::{BTreeSet, HashMap};
-
-pub(super) const PASS: Pass =
-    Pass { name: "widen-halves", engines: &[Engine::Interpreter, Engine::WholeGraph], run };
 
 /// How many steps lie between a root and the sum of squares, at most: exporters need three.
 const DEPTH: usize = 12;
 
-fn run(trace: &mut Trace, options: PassOptions<'_>) -> Result<usize, Error> {
+pub(super) fn run(trace: &mut Trace, options: PassOptions<'_>) -> Result<usize, Error> {
     let mut roots = Vec::new();
     for (id, step) in trace.steps.iter() {
         let is_root = matches!(step.operation.primitive(), Some(Primitive::Sqrt | Primitive::Pow));
@@ -46,10 +43,6 @@ fn run(trace: &mut Trace, options: PassOptions<'_>) -> Result<usize, Error> {
     }
     let steps = matching.steps;
     widen(trace, &uses, &steps)
-}
-
-fn is_half(trace: &Trace, value: TraceValue) -> Result<bool, Error> {
-    Ok(matches!(trace.values.get(value)?.dtype, DataType::F16 | DataType::BF16))
 }
 
 /// What is matched so far.
@@ -298,30 +291,13 @@ fn widen(trace: &mut Trace, uses: &Uses, steps: &BTreeSet<StepId>) -> Result<usi
     Ok(steps.len())
 }
 
-fn cast(edit: &mut TraceEdit<'_>, before: StepId, x: TraceValue, to: DataType) -> Result<TraceValue, Error> {
-    cast_as(edit, before, x, to, x)
-}
-
-/// Inserts a conversion whose result has the extents of a value.
-fn cast_as(
-    edit: &mut TraceEdit<'_>,
-    before: StepId,
-    x: TraceValue,
-    to: DataType,
-    extents: TraceValue,
-) -> Result<TraceValue, Error> {
-    let origins = edit.trace().steps.get(before)?.origins.clone();
-    let params = Box::new([Param::Type(to), Param::Bool(true), Param::Round(RoundMode::Up)]);
-    let info = like(edit.trace(), extents, to)?;
-    insert(edit, before, new_step(Primitive::Cast.spec(), params, [Some(x)], origins), info)
-}
-
 #[cfg(test)]
 #[expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "tests")]
 mod tests {
     use super::*;
     use crate::Backend;
     use crate::ext::Create;
+    use bb_ir::op::RoundMode;
     use crate::plan::passes::samples::traced;
     use crate::trace::{TraceStop, TracedTensor, Tracer};
 

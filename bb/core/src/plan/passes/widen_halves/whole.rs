@@ -1,0 +1,337 @@
+//! Keeps halves in `f32` between the operations of a run. What the trace returns is rounded once.
+//!
+//! A step is widened if its rule gives `f32` where it gave a half, and if an operand is in `f32` already or another step computes with a
+//! result: a single operation rounds once in any case. Others read what was rounded. What only moves elements stays in
+//! the type in which its operands are, and so does a product of few rows with a weight, which takes as long as reading the weight.
+
+use super::{cast, cast_as, is_half};
+use crate::ext::{CreateOp, NnOp};
+use crate::trace::{NewStep, NewValue, Operation, Phase, Step, StepId, Trace, TraceEdit, TraceValue, Uses, ValueSource};
+use crate::{DataType, Error, Primitive};
+use bb_ir::TensorData;
+use bb_ir::convert::{self, Rounding};
+use bb_ir::op::Param;
+use std::collections::HashMap;
+
+/// The most rows of a product that is computed with weights of halves.
+const FEW_ROWS: usize = 8;
+
+pub(super) fn run(trace: &mut Trace) -> Result<usize, Error> {
+    let mut any = false;
+    for (_, info) in trace.values.iter() {
+        any |= matches!(info.dtype, DataType::F16 | DataType::BF16);
+    }
+    if !any {
+        return Ok(0);
+    }
+    let uses = trace.uses()?;
+    let mut makers = HashMap::new();
+    let mut steps = Vec::new();
+    for (id, step) in trace.steps.iter() {
+        makers.extend(step.outputs.iter().map(|&output| (output, id)));
+        steps.push(id);
+    }
+    let mut widening = Widening { edit: trace.edit(), uses, makers, wide: HashMap::new(), count: 0 };
+    for id in steps {
+        widening.step(id)?;
+    }
+    let count = widening.count;
+    widening.edit.finish()?;
+    Ok(count)
+}
+
+/// How many steps that move elements are looked behind.
+const DEPTH: usize = 8;
+
+/// Tells whether a step of a row only moves elements, or chooses among them.
+fn moves_elements(step: &Step) -> bool {
+    use Primitive::{Concat, Gather, Identity, Reshape, Slice, Split, Squeeze, Transpose, Unsqueeze, Where};
+    let own = [NnOp::Pad.spec(), NnOp::GatherElements.spec(), NnOp::GatherNd.spec(), CreateOp::Expand.spec()];
+    match (step.operation.primitive(), step.operation) {
+        (Some(primitive), _) => matches!(
+            primitive,
+            Concat | Gather | Identity | Reshape | Slice | Split | Squeeze | Transpose | Unsqueeze | Where
+        ),
+        (None, Operation::Row(spec)) => own.contains(&spec),
+        (None, Operation::Host(_)) => false,
+    }
+}
+
+struct Widening<'t> {
+    edit: TraceEdit<'t>,
+    uses: Uses,
+    /// The steps from before, by what they make.
+    makers: HashMap<TraceValue, StepId>,
+    /// Halves, and what they are in `f32`.
+    wide: HashMap<TraceValue, TraceValue>,
+    count: usize,
+}
+
+impl Widening<'_> {
+    fn step(&mut self, id: StepId) -> Result<(), Error> {
+        let step = self.edit.trace().steps.get(id)?.clone();
+        let mut halves = false;
+        for value in step.reads().chain(step.outputs.iter().copied()) {
+            halves |= is_half(self.edit.trace(), value)?;
+        }
+        if !halves || step.phase == Phase::Once {
+            return Ok(());
+        }
+        if step.operation.primitive() == Some(Primitive::Cast) {
+            return self.conversion(id, &step);
+        }
+        if self.moves(&step) || self.streams(&step)? {
+            return Ok(());
+        }
+        let has_wide = step.reads().any(|value| self.wide.contains_key(&value));
+        if !has_wide && !self.feeds(&step, DEPTH)? {
+            return Ok(());
+        }
+        self.widen(id, step)
+    }
+
+    /// A conversion of what is known in `f32` already, or to a half: the half is made for those alone that read it.
+    fn conversion(&mut self, id: StepId, step: &Step) -> Result<(), Error> {
+        let (&[Some(operand)], &[result]) = (step.inputs.as_slice(), step.outputs.as_slice()) else {
+            return Ok(());
+        };
+        let source = self.wide.get(&operand).copied();
+        let to = self.edit.trace().values.get(result)?.dtype;
+        match (source, to) {
+            (Some(wide), DataType::F32) => {
+                self.edit.replace(result, wide)?;
+                self.edit.remove(id)?;
+                self.count += 1;
+            }
+            // An explicit rounding.
+            (Some(_), DataType::F16 | DataType::BF16) => {}
+            (Some(wide), _) => {
+                let Step { operation, params, symbolic, origins, phase, .. } = step.clone();
+                let inputs = [Some(wide)].into_iter().collect();
+                let new = NewStep { operation, params, symbolic, inputs, origins, phase };
+                self.replace(id, step, new)?;
+            }
+            (None, DataType::F16 | DataType::BF16) if self.ends_operator(step, operand)? => {
+                self.wide.insert(result, operand);
+            }
+            (None, _) => {}
+        }
+        Ok(())
+    }
+
+    /// Tells whether a conversion is the end of an operator that computes in `f32`, rather than a `Cast` of the model: it comes
+    /// from the node that its operand comes from.
+    fn ends_operator(&self, step: &Step, operand: TraceValue) -> Result<bool, Error> {
+        let trace = self.edit.trace();
+        let is_wide = trace.values.get(operand)?.dtype == DataType::F32;
+        let maker = self.makers.get(&operand).copied();
+        Ok(match maker {
+            Some(maker) if is_wide => trace.steps.get(maker)?.origins == step.origins,
+            _ => false,
+        })
+    }
+
+    /// Puts a step in place of another whose results have the same types.
+    fn replace(&mut self, id: StepId, step: &Step, new: NewStep) -> Result<(), Error> {
+        let mut results = Vec::with_capacity(step.outputs.len());
+        for &output in &step.outputs {
+            results.push(NewValue::like(self.edit.trace().values.get(output)?));
+        }
+        let made = self.edit.insert(id, new, results)?;
+        for (&old, new) in step.outputs.iter().zip(made) {
+            self.edit.replace(old, new)?;
+        }
+        self.edit.remove(id)?;
+        self.count += 1;
+        Ok(())
+    }
+
+    /// Tells whether another step computes with a half that a step makes, directly or behind steps that only move elements.
+    fn feeds(&self, step: &Step, depth: usize) -> Result<bool, Error> {
+        for &output in &step.outputs {
+            if !is_half(self.edit.trace(), output)? {
+                continue;
+            }
+            for &reader in self.uses.readers(output)? {
+                let reader = self.edit.trace().steps.get(reader)?;
+                let computes = match reader.operation {
+                    Operation::Host(_) => false,
+                    Operation::Row(_) if moves_elements(reader) => {
+                        depth > 0 && self.feeds(reader, depth - 1)?
+                    }
+                    Operation::Row(_) => !self.streams(reader)?,
+                };
+                if computes {
+                    return Ok(true);
+                }
+            }
+        }
+        Ok(false)
+    }
+
+    /// Tells whether a step only moves elements that are not known in `f32`.
+    fn moves(&self, step: &Step) -> bool {
+        let moves = match step.operation {
+            Operation::Row(_) => moves_elements(step),
+            Operation::Host(_) => true,
+        };
+        moves && !step.reads().any(|value| self.wide.contains_key(&value))
+    }
+
+    /// Tells whether a step multiplies few rows by a weight.
+    fn streams(&self, step: &Step) -> Result<bool, Error> {
+        let (Some(Primitive::MatMul), &[Some(rows), Some(weight)]) =
+            (step.operation.primitive(), step.inputs.as_slice())
+        else {
+            return Ok(false);
+        };
+        let trace = self.edit.trace();
+        let (rows, weight) = (trace.values.get(rows)?, trace.values.get(weight)?);
+        let count: usize = rows.shape.iter().rev().skip(1).product();
+        Ok(matches!(weight.source, ValueSource::Weight(_)) && count <= FEW_ROWS)
+    }
+
+    /// Computes a step in `f32`, if that gives `f32` where it gave halves and the same types elsewhere.
+    fn widen(&mut self, id: StepId, step: Step) -> Result<(), Error> {
+        if matches!(step.operation, Operation::Host(_)) {
+            return Ok(());
+        }
+        let mut operands = step.inputs.clone();
+        for operand in operands.iter_mut().flatten() {
+            if is_half(self.edit.trace(), *operand)? {
+                *operand = self.wide(id, *operand)?;
+            }
+        }
+        let mut expected = Vec::with_capacity(step.outputs.len());
+        for &output in &step.outputs {
+            let mut info = NewValue::like(self.edit.trace().values.get(output)?);
+            if is_half(self.edit.trace(), output)? {
+                info.dtype = DataType::F32;
+            }
+            expected.push(info);
+        }
+        let Step { operation, params, symbolic, outputs, origins, phase, .. } = step;
+        let params: Box<[Param<'static>]> = params;
+        let tried = Step {
+            operation,
+            params: params.clone(),
+            symbolic: symbolic.clone(),
+            inputs: operands.clone(),
+            outputs: outputs.clone(),
+            origins: origins.clone(),
+            phase,
+        };
+        let fits = match self.edit.trace().results_of(id, &tried) {
+            Ok(Some(results)) => {
+                results.len() == expected.len()
+                    && results.iter().zip(&expected).all(|((dtype, _), info)| *dtype == info.dtype)
+            }
+            Ok(None) | Err(_) => false,
+        };
+        if !fits {
+            return Ok(());
+        }
+        let new = NewStep { operation, params, symbolic, inputs: operands, origins, phase };
+        let made = self.edit.insert(id, new, expected)?;
+        for (&old, new) in outputs.iter().zip(made) {
+            if is_half(self.edit.trace(), old)? {
+                self.wide.insert(old, new);
+                let dtype = self.edit.trace().values.get(old)?.dtype;
+                let rounded = cast_as(&mut self.edit, id, new, dtype, old)?;
+                self.edit.replace(old, rounded)?;
+            } else {
+                self.edit.replace(old, new)?;
+            }
+        }
+        self.edit.remove(id)?;
+        self.count += 1;
+        Ok(())
+    }
+
+    /// Returns a half in `f32`.
+    fn wide(&mut self, before: StepId, value: TraceValue) -> Result<TraceValue, Error> {
+        if let Some(known) = self.wide.get(&value) {
+            return Ok(*known);
+        }
+        let trace = self.edit.trace();
+        let made = match trace.values.get(value)?.source {
+            ValueSource::Constant(index) => {
+                let data: TensorData =
+                    convert::cast(trace.constants.get(index)?, DataType::F32, Rounding::default())?;
+                self.edit.constant(data)
+            }
+            _ => cast(&mut self.edit, before, value, DataType::F32)?,
+        };
+        self.wide.insert(value, made);
+        Ok(made)
+    }
+}
+
+#[cfg(test)]
+#[expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "tests")]
+mod tests {
+    use super::*;
+    use crate::Backend;
+    use crate::plan::passes::samples::traced;
+    use crate::trace::{TraceStop, TracedTensor, Tracer};
+    use bb_ir::op::RoundMode;
+
+    type Traced = Result<TracedTensor, TraceStop>;
+
+    fn half(on: &Tracer, x: &TracedTensor) -> Traced {
+        on.cast(x, DataType::F16, true, RoundMode::Up)
+    }
+
+    /// Runs the pass on a function of a half, and returns the steps whose results are read, with their types.
+    fn steps(function: impl FnOnce(&Tracer, &TracedTensor) -> Result<Vec<TracedTensor>, TraceStop>) -> String {
+        let mut trace = traced(&[&[2, 8]], |on, xs| function(on, &half(on, &xs[0])?));
+        run(&mut trace).unwrap();
+        trace.check().unwrap();
+        trace.drop_dead().unwrap();
+        let name = |step: &Step| {
+            let dtype = trace.values.get(step.outputs[0]).unwrap().dtype;
+            format!("{}:{dtype}", step.operation.name())
+        };
+        trace.steps.entries().map(name).collect::<Vec<_>>().join(" ")
+    }
+
+    #[test]
+    fn only_what_leaves_is_rounded() {
+        let found = steps(|on, x| {
+            let square = on.mul(x, x)?;
+            Ok(vec![on.sqrt(&on.exp(&square)?)?])
+        });
+        assert_eq!(found, "cast:f16 cast:f32 mul:f32 exp:f32 sqrt:f32 cast:f16");
+    }
+
+    #[test]
+    fn a_single_operation_stays() {
+        let found = steps(|on, x| Ok(vec![on.transpose(&on.exp(x)?, &[1, 0])?]));
+        assert_eq!(found, "cast:f16 exp:f16 transpose:f16");
+    }
+
+    #[test]
+    fn a_result_that_is_returned_and_read_is_rounded_for_the_caller_alone() {
+        let found = steps(|on, x| {
+            let square = on.mul(x, x)?;
+            Ok(vec![square.clone(), on.exp(&square)?])
+        });
+        assert_eq!(found, "cast:f16 cast:f32 mul:f32 cast:f16 exp:f32 cast:f16");
+    }
+
+    #[test]
+    fn what_only_moves_halves_moves_halves() {
+        let found = steps(|on, x| Ok(vec![on.neg(&on.exp(&on.transpose(x, &[1, 0])?)?)?]));
+        assert_eq!(found, "cast:f16 transpose:f16 cast:f32 exp:f32 neg:f32 cast:f16");
+        let found = steps(|on, x| Ok(vec![on.neg(&on.transpose(&on.exp(x)?, &[1, 0])?)?]));
+        assert_eq!(found, "cast:f16 cast:f32 exp:f32 transpose:f32 neg:f32 cast:f16");
+    }
+
+    #[test]
+    fn other_types_read_what_was_not_rounded() {
+        let found = steps(|on, x| Ok(vec![on.cast(&on.exp(x)?, DataType::I32, true, RoundMode::Up)?]));
+        assert_eq!(found, "cast:f16 cast:f32 exp:f32 cast:i32");
+        let found = steps(|on, x| Ok(vec![on.greater(&on.exp(x)?, x)?]));
+        assert_eq!(found, "cast:f16 cast:f32 exp:f32 greater:bool");
+    }
+}
