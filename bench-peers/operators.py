@@ -32,8 +32,8 @@ def arguments():
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--seconds", type=float, default=0.05, help="the time of an engine in a round, about")
-    parser.add_argument("--least", type=int, default=0, help="leave out what has fewer elements")
-    parser.add_argument("--most", type=int, default=1 << 24, help="leave out what has more elements")
+    parser.add_argument("--least", type=int, default=0, help="leave out operands with fewer elements")
+    parser.add_argument("--most", type=int, default=1 << 24, help="leave out operands with more elements")
     parser.add_argument("--out", type=pathlib.Path, help="a folder for operators.md and operators.svg")
     return parser.parse_args()
 

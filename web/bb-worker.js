@@ -92,7 +92,7 @@ class Remote {
         this.#worker.postMessage({ id, name, values }, transfer);
       } catch (error) {
         this.#waiting.delete(id);
-        then(reject)(new BbError({ message: `the worker cannot be sent this: ${error.message}` }));
+        then(reject)(new BbError({ kind: "wrong-input", message: `the worker cannot be sent this: ${error.message}` }));
       }
     });
   }
@@ -177,8 +177,8 @@ export async function start(source = new URL("bb.wasm", import.meta.url)) {
 }
 
 /** Makes an error again that came as a message. */
-function remade({ kind, message, ...fields }) {
-  return kind === "BbError" ? new BbError({ message, ...fields }) : kind === "BbCrash" ? new BbCrash(message) : new Error(message);
+function remade({ name, message, ...fields }) {
+  return name === "BbError" ? new BbError({ message, ...fields }) : name === "BbCrash" ? new BbCrash(message) : new Error(message);
 }
 
 /** Answers the calls, in the worker. */
@@ -192,7 +192,7 @@ function serve(post) {
   };
   const of = (number) => {
     const session = sessions.get(number);
-    if (!session) throw new BbError({ message: "the session was freed" });
+    if (!session) throw new BbError({ kind: "wrong-input", message: "the session was freed" });
     return session;
   };
   const calls = {
@@ -216,8 +216,8 @@ function serve(post) {
       const ok = await calls[name](...values);
       post({ id, ok }, name === "run" ? memory(ok) : []);
     } catch (error) {
-      const { name: kind, message, causes, node, operator, domain, input } = error;
-      post({ id, error: { kind, message, causes, node, operator, domain, input } }, []);
+      const { name, kind, message, causes, node, operator, domain, input } = error;
+      post({ id, error: { name, kind, message, causes, node, operator, domain, input } }, []);
     }
   };
 }

@@ -159,8 +159,18 @@ export interface Bb {
   restart(): Promise<void>;
 }
 
+/**
+ * What a caller can do about an error. `invalid-model`: the model is damaged or contradicts itself, and runs nowhere. `wrong-input`: other
+ * inputs or names will do. `configuration`: a file or an option is not there, or options contradict each other. `unsupported`: another
+ * backend or version may run this. `limit`: a limit or the memory does not suffice. `cancelled`: the run was ended. `device`: the backend,
+ * the system or the network failed. `internal`: a mistake in `bb`.
+ */
+export type ErrorKind =
+  | "invalid-model" | "wrong-input" | "configuration" | "unsupported" | "limit" | "cancelled" | "device" | "internal";
+
 /** What a model or a call fails with. */
 export class BbError extends Error {
+  readonly kind: ErrorKind;
   readonly causes: string[];
   readonly node: string | null;
   readonly operator: string | null;

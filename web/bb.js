@@ -10,10 +10,10 @@
 
 /** What a model or a call fails with. */
 export class BbError extends Error {
-  constructor({ message, causes = [], node = null, operator = null, domain = null, input = null }) {
+  constructor({ kind, message, causes = [], node = null, operator = null, domain = null, input = null }) {
     super(message);
     this.name = "BbError";
-    Object.assign(this, { causes, node, operator, domain, input });
+    Object.assign(this, { kind, causes, node, operator, domain, input });
   }
 }
 
@@ -89,7 +89,7 @@ class Instance {
   give(bytes) {
     const buffer = this.call("bb_buffer", bytes.byteLength);
     if (buffer === 0) {
-      throw new BbError({ message: `there is no memory for ${bytes.byteLength} bytes` });
+      throw new BbError({ kind: "limit", message: `there is no memory for ${bytes.byteLength} bytes` });
     }
     this.#bytes(buffer).set(bytes);
     return buffer;
@@ -99,7 +99,7 @@ class Instance {
   async giveStream(stream, length) {
     const buffer = this.call("bb_buffer", length);
     if (buffer === 0) {
-      throw new BbError({ message: `there is no memory for ${length} bytes` });
+      throw new BbError({ kind: "limit", message: `there is no memory for ${length} bytes` });
     }
     try {
       let at = 0;
@@ -108,13 +108,13 @@ class Instance {
         if (done) break;
         if (at + value.byteLength > length) {
           await reader.cancel();
-          throw new BbError({ message: `more than the ${length} bytes came that were announced` });
+          throw new BbError({ kind: "device", message: `more than the ${length} bytes came that were announced` });
         }
         this.#bytes(buffer).set(value, at);
         at += value.byteLength;
       }
       if (at !== length) {
-        throw new BbError({ message: `${at} bytes came of the ${length} that were announced` });
+        throw new BbError({ kind: "device", message: `${at} bytes came of the ${length} that were announced` });
       }
       return buffer;
     } catch (error) {
@@ -277,12 +277,12 @@ class Session {
     }
     if (!type || !ArrayBuffer.isView(data)) {
       const message = `input \`${name}\` has no typed array as \`data\``;
-      throw new BbError({ message, input: name });
+      throw new BbError({ kind: "wrong-input", message, input: name });
     }
     const array = ARRAYS[type];
     if (array && array.BYTES_PER_ELEMENT !== (data.BYTES_PER_ELEMENT ?? 1)) {
       const message = `input \`${name}\` of ${type} has a \`${data.constructor.name}\` as \`data\`; expected \`${array.name}\``;
-      throw new BbError({ message, input: name });
+      throw new BbError({ kind: "wrong-input", message, input: name });
     }
     return { name, type, shape: Array.from(shape), data: this.#instance.give(asBytes(data)) };
   }
@@ -336,7 +336,7 @@ function asBytes(data) {
   if (ArrayBuffer.isView(data)) {
     return new Uint8Array(data.buffer, data.byteOffset, data.byteLength);
   }
-  throw new BbError({ message: "expected an ArrayBuffer or a typed array" });
+  throw new BbError({ kind: "wrong-input", message: "expected an ArrayBuffer or a typed array" });
 }
 
 /** Drops the buffers of a model. The number 0 is no buffer's. */
@@ -388,7 +388,7 @@ async function fetched(address) {
   try {
     response = await fetch(address);
   } catch (cause) {
-    throw new BbError({ message: `\`${address}\` cannot be fetched: ${cause.cause?.message ?? cause.message}` });
+    throw new BbError({ kind: "device", message: `\`${address}\` cannot be fetched: ${cause.cause?.message ?? cause.message}` });
   }
   refuseFailure(response, address);
   return response;
@@ -397,7 +397,8 @@ async function fetched(address) {
 /** A page that says that there is no file is no file. */
 export function refuseFailure(response, address = response.url) {
   if (!response.ok) {
-    throw new BbError({ message: `\`${address}\` cannot be fetched: the server answers ${response.status} ${response.statusText}`.trim() });
+    const message = `\`${address}\` cannot be fetched: the server answers ${response.status} ${response.statusText}`.trim();
+    throw new BbError({ kind: "configuration", message });
   }
 }
 

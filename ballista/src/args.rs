@@ -8,7 +8,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 /// An error of a command.
-pub(crate) type Failure = Box<dyn std::error::Error + Send + Sync>;
+pub(crate) type CommandError = Box<dyn std::error::Error + Send + Sync>;
 
 /// Runs models over tables in SQL, in one process or on a cluster.
 #[derive(Debug, Parser)]
@@ -69,7 +69,7 @@ fn setting(text: &str) -> Result<(String, String), &'static str> {
 
 impl Args {
     /// Runs the command.
-    pub(crate) async fn run(self) -> Result<(), Failure> {
+    pub(crate) async fn run(self) -> Result<(), CommandError> {
         if self.until_input_ends {
             std::thread::spawn(|| {
                 // Whatever ends the input ends the process.

@@ -1,6 +1,6 @@
 //! The command `demo`: a cluster of processes on this machine, whose results are compared with the backend's.
 
-use crate::args::Failure;
+use crate::args::CommandError;
 use crate::points::{self, Comparison, Expected, PointModel};
 use bb_ballista::{RunSettings, cluster, session};
 use clap::Args as ClapArgs;
@@ -42,7 +42,7 @@ pub(crate) struct Demo {
 }
 
 impl Demo {
-    pub(crate) async fn run(self, run: &RunSettings) -> Result<(), Failure> {
+    pub(crate) async fn run(self, run: &RunSettings) -> Result<(), CommandError> {
         let folder = tempfile::Builder::new().prefix("bb-ballista-").tempdir()?;
         let table = folder.path().join("points.parquet");
         let model = PointModel::load(&self.model, &self.backend)?;
@@ -138,7 +138,7 @@ fn shares(by_process: &BTreeMap<i64, usize>) -> String {
 }
 
 /// Returns the greatest size that a process had in memory.
-fn peak(process: u32) -> Result<usize, Failure> {
+fn peak(process: u32) -> Result<usize, CommandError> {
     let status = std::fs::read_to_string(format!("/proc/{process}/status"))?;
     let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
     let kilobytes =
@@ -156,7 +156,7 @@ struct Query<'a> {
 
 impl Query<'_> {
     /// Asks a cluster, and compares all rows. The time is that until the client has them all.
-    async fn ask(&self, context: &SessionContext) -> Result<(Duration, BTreeMap<i64, usize>), Failure> {
+    async fn ask(&self, context: &SessionContext) -> Result<(Duration, BTreeMap<i64, usize>), CommandError> {
         let start = Instant::now();
         let collect = async { context.sql(self.sql).await?.collect().await };
         let batches =
@@ -189,7 +189,7 @@ struct LocalCluster {
 
 impl LocalCluster {
     /// Starts the processes. Each executor has one thread, so that what several of them gain is seen.
-    fn start(executors: u16, folder: &Path) -> Result<LocalCluster, Failure> {
+    fn start(executors: u16, folder: &Path) -> Result<LocalCluster, CommandError> {
         let (process, said) = spawn(["scheduler", "--listen", "127.0.0.1:0", "--executor-timeout", "5"])?;
         let scheduler =
             said.strip_prefix("scheduler ").ok_or("the scheduler does not say where it listens")?;
@@ -199,14 +199,14 @@ impl LocalCluster {
             let own = own.to_str().ok_or("the folder for temporary files is not Unicode")?;
             let one_thread = ["--slots", "1", "--threads", "1", "--heartbeat", "1"];
             let args = ["executor", "--scheduler", scheduler, "--folder", own].into_iter().chain(one_thread);
-            Ok::<_, Failure>(spawn(args)?.0)
+            Ok::<_, CommandError>(spawn(args)?.0)
         };
         let executors = (0..executors).map(start).collect::<Result<_, _>>()?;
         Ok(LocalCluster { scheduler: scheduler.to_owned(), executors, _scheduler: process })
     }
 
     /// Waits until all executors work, which loads the model in each of them, and returns a client.
-    async fn ready(&self, query: &Query<'_>, run: &RunSettings) -> Result<SessionContext, Failure> {
+    async fn ready(&self, query: &Query<'_>, run: &RunSettings) -> Result<SessionContext, CommandError> {
         let config = session::cluster_config().with_target_partitions(query.partitions);
         let context = cluster::client(&format!("df://{}", self.scheduler), config, run).await?;
         let path = query.table.to_str().ok_or("the path of the table is not Unicode")?;
@@ -223,7 +223,7 @@ impl LocalCluster {
 }
 
 /// Starts this program again, and returns what it says first.
-fn spawn<'a>(args: impl IntoIterator<Item = &'a str>) -> Result<(Owned, String), Failure> {
+fn spawn<'a>(args: impl IntoIterator<Item = &'a str>) -> Result<(Owned, String), CommandError> {
     let program = std::env::current_exe()?;
     let mut command = Command::new(program);
     command.args(args).arg("--until-input-ends");

@@ -2,7 +2,7 @@
 
 use crate::columns::{Column, element_bytes};
 use crate::error::Error;
-use crate::location::{ModelRef, Place};
+use crate::location::{ModelPlace, ModelRef};
 use crate::model::{Compiled, Form, Model, Rows, check_backend};
 use crate::results::Results;
 use crate::stores::Places;
@@ -171,7 +171,7 @@ impl ScalarUDFImpl for RunFunction {
             return Ok(ExprSimplifyResult::Original(args));
         }
         of.sha256 = Some(model.hash);
-        if let Place::File(path) = Place::of(&of.location) {
+        if let ModelPlace::File(path) = ModelPlace::of(&of.location) {
             let absolute = std::path::absolute(path).ok();
             of.location = absolute.and_then(|path| path.to_str().map(str::to_owned)).unwrap_or(of.location);
         }
@@ -225,7 +225,7 @@ fn run_batch(
         match ran {
             Ok(()) => start += now,
             // Fewer rows need less memory. What did not run left no results. A backend may hide the cause in an error of its own;
-            // whoever bounds memory expects such errors.
+            // a query with a bound on its memory expects such errors.
             Err(error @ Error::Run { .. }) if now > 1 && (of.memory.is_some() || is_memory(&error)) => {
                 together = now / 2;
             }

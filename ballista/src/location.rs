@@ -113,22 +113,22 @@ impl fmt::Display for ModelRef {
 
 /// How the bytes of a model are had.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Place {
+pub(crate) enum ModelPlace {
     /// A file of this machine.
     File(PathBuf),
     /// An object of a store.
     Object(Url),
 }
 
-impl Place {
-    pub(crate) fn of(location: &str) -> Place {
+impl ModelPlace {
+    pub(crate) fn of(location: &str) -> ModelPlace {
         match Url::parse(location) {
             // What a colon follows may also be a drive or a part of a file's name.
             Ok(url) if location.contains("://") => match url.to_file_path() {
-                Ok(path) if url.scheme() == "file" => Place::File(path),
-                _ => Place::Object(url),
+                Ok(path) if url.scheme() == "file" => ModelPlace::File(path),
+                _ => ModelPlace::Object(url),
             },
-            _ => Place::File(PathBuf::from(location)),
+            _ => ModelPlace::File(PathBuf::from(location)),
         }
     }
 }
@@ -165,8 +165,8 @@ mod tests {
 
     #[test]
     fn urls_of_files_are_paths() {
-        assert_eq!(Place::of("file:///a/b%20c.onnx"), Place::File("/a/b c.onnx".into()));
-        assert_eq!(Place::of("a/b.onnx"), Place::File("a/b.onnx".into()));
-        assert!(matches!(Place::of("memory:///m.onnx"), Place::Object(_)));
+        assert_eq!(ModelPlace::of("file:///a/b%20c.onnx"), ModelPlace::File("/a/b c.onnx".into()));
+        assert_eq!(ModelPlace::of("a/b.onnx"), ModelPlace::File("a/b.onnx".into()));
+        assert!(matches!(ModelPlace::of("memory:///m.onnx"), ModelPlace::Object(_)));
     }
 }

@@ -3,7 +3,7 @@
 use crate::cache::{Cache, Weigh};
 use crate::error::Error;
 use crate::external;
-use crate::location::{ModelHash, ModelRef, Place};
+use crate::location::{ModelHash, ModelPlace, ModelRef};
 use crate::stores::{Content, Places, Version};
 use bb::ir::graph::{Dim, Graph, Node, ValueType};
 use bb::{
@@ -149,9 +149,9 @@ impl Weigh for Model {
 impl Model {
     /// Returns the model that a query names, and compares its hash with that of the query.
     pub(crate) fn find(of: &ModelRef, places: Places<'_>) -> Result<Arc<Model>, Error> {
-        let folder = match Place::of(&of.location) {
-            Place::File(path) => path.parent().map(Path::to_path_buf),
-            Place::Object(_) => None,
+        let folder = match ModelPlace::of(&of.location) {
+            ModelPlace::File(path) => path.parent().map(Path::to_path_buf),
+            ModelPlace::Object(_) => None,
         };
         let beside = folder.as_deref();
         let hash_of = |content: &Content, files: &[String]| match beside {

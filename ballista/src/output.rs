@@ -1,6 +1,6 @@
 //! Results of queries, as a table, CSV or Parquet.
 
-use crate::args::Failure;
+use crate::args::CommandError;
 use bb::ir::text::printable;
 use datafusion::arrow::array::RecordBatch;
 use datafusion::arrow::datatypes::SchemaRef;
@@ -12,7 +12,7 @@ use std::fs::File;
 use std::path::Path;
 
 /// Prints the first rows as a table.
-pub(crate) async fn print(mut stream: SendableRecordBatchStream, most: usize) -> Result<(), Failure> {
+pub(crate) async fn print(mut stream: SendableRecordBatchStream, most: usize) -> Result<(), CommandError> {
     // An empty result has its columns, too.
     let mut shown = vec![RecordBatch::new_empty(stream.schema())];
     let mut rows = 0;
@@ -37,7 +37,7 @@ pub(crate) async fn write(
     mut stream: SendableRecordBatchStream,
     schema: SchemaRef,
     path: &Path,
-) -> Result<(), Failure> {
+) -> Result<(), CommandError> {
     let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
     let file = tempfile::NamedTempFile::new_in(folder)?;
     let mut to = Writer::new(file.reopen()?, schema.clone(), path)?;
@@ -60,7 +60,7 @@ enum Writer {
 }
 
 impl Writer {
-    fn new(file: File, schema: SchemaRef, path: &Path) -> Result<Writer, Failure> {
+    fn new(file: File, schema: SchemaRef, path: &Path) -> Result<Writer, CommandError> {
         match path.extension().and_then(|ending| ending.to_str()) {
             Some("parquet") => Ok(Writer::Parquet(Box::new(ArrowWriter::try_new(file, schema, None)?))),
             Some("csv") => Ok(Writer::Csv(Box::new(datafusion::arrow::csv::Writer::new(file)))),
@@ -68,14 +68,14 @@ impl Writer {
         }
     }
 
-    fn write(&mut self, batch: &RecordBatch) -> Result<(), Failure> {
+    fn write(&mut self, batch: &RecordBatch) -> Result<(), CommandError> {
         match self {
             Writer::Parquet(to) => Ok(to.write(batch)?),
             Writer::Csv(to) => Ok(to.write(batch)?),
         }
     }
 
-    fn finish(self) -> Result<(), Failure> {
+    fn finish(self) -> Result<(), CommandError> {
         if let Writer::Parquet(to) = self {
             to.close()?;
         }

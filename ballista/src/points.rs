@@ -1,6 +1,6 @@
 //! The table of the demonstration, and what a model makes of it without any engine of queries.
 
-use crate::args::Failure;
+use crate::args::CommandError;
 use bb::ir::graph::{Dim, ValueType};
 use bb::{CompileOptions, DataType, ErasedExecutable, Module, Port, TensorData};
 use datafusion::arrow::array::{
@@ -35,7 +35,7 @@ fn elements(start: usize, rows: usize, width: usize) -> Vec<f32> {
 }
 
 /// Writes a table `id, x` with points of `width` numbers, row group by row group. Returns the bytes of the columns in memory.
-pub(crate) fn write(path: &Path, rows: usize, width: usize) -> Result<usize, Failure> {
+pub(crate) fn write(path: &Path, rows: usize, width: usize) -> Result<usize, CommandError> {
     let size = i32::try_from(width)?;
     let item = Arc::new(Field::new("item", ArrowType::Float32, true));
     let metadata = HashMap::from([
@@ -73,7 +73,7 @@ pub(crate) struct PointModel {
 
 impl PointModel {
     /// Loads a model with one input `[rows, width]` of `f32`, whose outputs are tensors of numbers.
-    pub(crate) fn load(path: &Path, backend: &str) -> Result<PointModel, Failure> {
+    pub(crate) fn load(path: &Path, backend: &str) -> Result<PointModel, CommandError> {
         let on = bb::backend(backend)?;
         let executable = on.compile(Module::load(path)?, &CompileOptions::default())?;
         let width = match executable.inputs() {
@@ -90,7 +90,7 @@ impl PointModel {
     }
 
     /// Runs the model on all points of a table. The time is that of the runs.
-    pub(crate) fn expect(&self, rows: usize) -> Result<(Expected, Duration), Failure> {
+    pub(crate) fn expect(&self, rows: usize) -> Result<(Expected, Duration), CommandError> {
         let mut took = Duration::ZERO;
         let mut outputs: Vec<(usize, Vec<u8>)> =
             self.executable.outputs().iter().map(|_| (0, Vec::new())).collect();
@@ -130,7 +130,7 @@ impl<'a> Comparison<'a> {
     }
 
     /// Compares a batch with the columns `id`, `y`, and the id of the process.
-    pub(crate) fn add(&mut self, batch: &RecordBatch) -> Result<(), Failure> {
+    pub(crate) fn add(&mut self, batch: &RecordBatch) -> Result<(), CommandError> {
         let [ids, y, processes] = batch.columns() else { return Err("expected three columns".into()) };
         let ids: &ScalarBuffer<i64> = ids.as_primitive::<Int64Type>().values();
         let columns = y.as_struct_opt().map_or_else(|| vec![y.clone()], |y| y.columns().to_vec());
@@ -154,7 +154,7 @@ impl<'a> Comparison<'a> {
     }
 
     /// Refuses a result with missing rows.
-    pub(crate) fn finish(&self) -> Result<(), Failure> {
+    pub(crate) fn finish(&self) -> Result<(), CommandError> {
         match self.seen.iter().filter(|seen| !**seen).count() {
             0 => Ok(()),
             missing => Err(format!("{missing} rows are missing").into()),

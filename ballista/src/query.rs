@@ -1,6 +1,6 @@
 //! The commands `query` and `local`.
 
-use crate::args::{Failure, QueryArgs};
+use crate::args::{CommandError, QueryArgs};
 use crate::{output, tables};
 use bb_ballista::{RunSettings, cluster, session};
 use clap::Args as ClapArgs;
@@ -17,7 +17,7 @@ pub(crate) struct Remote {
 }
 
 impl Remote {
-    pub(crate) async fn run(self, run: &RunSettings) -> Result<(), Failure> {
+    pub(crate) async fn run(self, run: &RunSettings) -> Result<(), CommandError> {
         let config = configured(session::cluster_config(), &self.query)?;
         let context = cluster::client(&format!("df://{}", self.scheduler), config, run).await?;
         answer(&context, &self.query).await
@@ -35,20 +35,20 @@ pub(crate) struct Local {
 }
 
 impl Local {
-    pub(crate) async fn run(self, run: &RunSettings) -> Result<(), Failure> {
+    pub(crate) async fn run(self, run: &RunSettings) -> Result<(), CommandError> {
         let config = configured(session::config(), &self.query)?;
         answer(&session::local(run, config, self.memory)?, &self.query).await
     }
 }
 
-fn configured(mut config: SessionConfig, query: &QueryArgs) -> Result<SessionConfig, Failure> {
+fn configured(mut config: SessionConfig, query: &QueryArgs) -> Result<SessionConfig, CommandError> {
     for (name, value) in &query.settings {
         config.options_mut().set(name, value)?;
     }
     Ok(config)
 }
 
-async fn answer(context: &SessionContext, query: &QueryArgs) -> Result<(), Failure> {
+async fn answer(context: &SessionContext, query: &QueryArgs) -> Result<(), CommandError> {
     for (name, path) in &query.tables {
         // Executors have folders of their own.
         let path = if path.contains("://") {

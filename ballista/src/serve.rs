@@ -1,6 +1,6 @@
 //! The commands `scheduler` and `executor`.
 
-use crate::args::Failure;
+use crate::args::CommandError;
 use bb_ballista::RunSettings;
 use bb_ballista::cluster::{self, ExecutorSettings, SchedulerSettings};
 use clap::Args as ClapArgs;
@@ -30,7 +30,7 @@ pub(crate) struct Scheduler {
 }
 
 impl Scheduler {
-    pub(crate) async fn run(self, run: RunSettings) -> Result<(), Failure> {
+    pub(crate) async fn run(self, run: RunSettings) -> Result<(), CommandError> {
         let listener = tokio::net::TcpListener::bind(self.listen).await?;
         let mut settings = SchedulerSettings::default();
         settings.host = self.host.unwrap_or_else(|| self.listen.ip().to_string());
@@ -76,7 +76,7 @@ pub(crate) struct Executor {
 }
 
 impl Executor {
-    pub(crate) async fn run(self, run: RunSettings) -> Result<(), Failure> {
+    pub(crate) async fn run(self, run: RunSettings) -> Result<(), CommandError> {
         let (host, port) = self.scheduler.rsplit_once(':').ok_or("expected HOST:PORT for --scheduler")?;
         // Removed at the end, unless somebody else chose the folder.
         let own = match self.folder {
@@ -138,14 +138,14 @@ async fn told_to_end() {
 }
 
 /// Returns the port, or a free one for 0.
-fn free_port(bind: &str, port: u16) -> Result<u16, Failure> {
+fn free_port(bind: &str, port: u16) -> Result<u16, CommandError> {
     if port != 0 {
         return Ok(port);
     }
     Ok(std::net::TcpListener::bind((bind, 0))?.local_addr()?.port())
 }
 
-/// Prints a line that whoever started the process waits for.
+/// Prints a line that the parent process waits for.
 fn say(line: &str) -> std::io::Result<()> {
     let mut out = std::io::stdout().lock();
     writeln!(out, "{line}")?;

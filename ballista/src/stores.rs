@@ -1,7 +1,7 @@
 //! Object stores by URL, and the bytes of models.
 
 use crate::error::Error;
-use crate::location::Place;
+use crate::location::ModelPlace;
 use bb::Limits;
 use bytes::Bytes;
 use datafusion::error::{DataFusionError, Result};
@@ -38,7 +38,7 @@ impl ObjectStoreRegistry for Stores {
             let settings = std::env::vars().map(|(name, value)| (name.to_ascii_lowercase(), value));
             let settings =
                 settings.filter(|(name, _)| SETTINGS.iter().any(|prefix| name.starts_with(prefix)));
-            // Whoever writes a URL without encryption means it.
+            // A URL without encryption is deliberate.
             let plain = (url.scheme() == "http").then(|| ("allow_http".to_owned(), "true".to_owned()));
             let settings = settings.chain(plain);
             match object_store::parse_url_opts(url, settings) {
@@ -81,12 +81,12 @@ pub(crate) struct Places<'a> {
 impl Places<'_> {
     /// Returns the version of what lies at a place.
     pub(crate) fn version(self, location: &str) -> Result<Version, Error> {
-        match Place::of(location) {
-            Place::File(path) => {
+        match ModelPlace::of(location) {
+            ModelPlace::File(path) => {
                 let of = std::fs::metadata(path).map_err(unreadable(location))?;
                 Ok(Version { bytes: of.len(), changed: of.modified().ok(), tag: None })
             }
-            Place::Object(url) => {
+            ModelPlace::Object(url) => {
                 let (store, path) = self.object(location, &url)?;
                 let head = blocking(async move { store.head(&path).await });
                 let of = head.and_then(|head| head).map_err(unfetched(location))?;
@@ -97,8 +97,8 @@ impl Places<'_> {
 
     /// Reads what lies at a place.
     pub(crate) fn read(self, location: &str) -> Result<Content, Error> {
-        match Place::of(location) {
-            Place::File(path) => {
+        match ModelPlace::of(location) {
+            ModelPlace::File(path) => {
                 let file = std::fs::File::open(&path).map_err(unreadable(location))?;
                 let size = file.metadata().map_err(unreadable(location))?.len();
                 let most = self.within(location, size)?;
@@ -109,7 +109,7 @@ impl Places<'_> {
                 let folder = path.parent().map(std::path::Path::to_path_buf);
                 Ok(Content { bytes: bytes.into(), folder })
             }
-            Place::Object(url) => {
+            ModelPlace::Object(url) => {
                 let (store, path) = self.object(location, &url)?;
                 let read = async move {
                     let found = store.get(&path).await.map_err(unfetched(location))?;

@@ -32,7 +32,7 @@ pub(crate) enum TableError {
         /// What is wrong with it.
         problem: &'static str,
     },
-    /// A folder has none of the files that are read.
+    /// A folder has no file that can be read.
     #[error("`{}` has no file that ends in .parquet", .path.display())]
     NoFiles {
         /// The folder.

@@ -1,172 +1,63 @@
 //! The error of this crate: why a tensor, a graph or a frame was refused.
 
 mod kind;
+mod message;
+mod problems;
 
 pub use kind::ErrorKind;
+pub use problems::Problems;
 
 use crate::DataType;
 use crate::format::{FileKind, Format};
-use crate::text::{MOST_LISTED, listed, sentence, shown};
-use std::path::{Path, PathBuf};
+use crate::text::{listed, sentence, shown};
+use message::{
+    alternatives, by_limit, declared, domain_title, inside, missing_folder, other_case, paths, range,
+    searched, too_large,
+};
+use std::path::PathBuf;
 
 /// An error of any type; the source of other errors.
 pub type BoxError = Box<dyn std::error::Error + Send + Sync>;
 
 /// Why a tensor, a graph or a frame was refused.
 ///
-/// Shapes are boxed so that a `Result` stays small.
+/// The variants are in the order of what happens to a model: it is read, checked, run, and sent or saved. Shapes are boxed so that a `Result`
+/// stays small.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// An axis is out of range for a tensor's rank.
-    #[error("axis {axis} is out of range for rank {rank}; expected {}..{rank}", -(*.rank as i64))]
-    Axis {
-        /// The given axis.
-        axis: i64,
-        /// The tensor's rank.
-        rank: usize,
-    },
-
-    /// A tensor has another element type than expected.
-    #[error("expected element type {expected}, got {got}")]
-    DataType {
-        /// The expected element type.
-        expected: DataType,
-        /// The element type of the tensor.
-        got: DataType,
-    },
-
-    /// An operation does not support this element type.
-    #[error("`{op}` does not take element type {dtype}")]
-    Unsupported {
-        /// The operation.
-        op: &'static str,
-        /// The element type of the operand.
-        dtype: DataType,
-    },
-
-    /// An operation takes elements of other types.
-    #[error("`{op}` takes elements of {}, got {got}", alternatives(.expected))]
-    ElementType {
-        /// The operation.
-        op: &'static str,
-        /// The element types that it takes.
-        expected: &'static [DataType],
-        /// The element type of the operand.
-        got: DataType,
-    },
-
-    /// Two shapes do not fit each other.
-    #[error("`{op}` cannot combine shapes {left:?} and {right:?}")]
-    Shapes {
-        /// The operation.
-        op: &'static str,
-        /// The shape of the first operand.
-        left: Box<[usize]>,
-        /// The shape of the second operand.
-        right: Box<[usize]>,
-    },
-
-    /// Shapes do not fit each other for any value of the unknown extents (`?`).
-    #[error("`{op}` cannot combine shapes {shapes}", shapes = sentence(.shapes))]
-    Dims {
-        /// The operation.
-        op: &'static str,
-        /// The shapes.
-        shapes: String,
-    },
-
-    /// A list of axes is not a permutation of the dimensions.
-    #[error("`perm` is {perm:?}, not a permutation of {rank} dimensions")]
-    Permutation {
-        /// The given list.
-        perm: Box<[i64]>,
-        /// The number of dimensions.
-        rank: usize,
-    },
-
-    /// A parameter does not fit the operands.
-    #[error("`{op}`: `{param}` {problem}; the operand has shape {shape:?}")]
-    Param {
-        /// The operation.
-        op: &'static str,
-        /// The parameter.
-        param: &'static str,
-        /// What is wrong with the parameter.
-        problem: &'static str,
-        /// The shape of the operand.
-        shape: Box<[usize]>,
-    },
-
-    /// A parameter has another kind than the operation's row states.
-    #[error("`{op}` expected {expected} as a parameter, got {got}")]
-    ParamKind {
-        /// The operation.
-        op: &'static str,
-        /// The expected kind, as text.
-        expected: &'static str,
-        /// The given kind, as text.
-        got: &'static str,
-    },
-
-    /// A parameter is none of the words that the operation takes.
-    #[error("`{op}`: expected {expected}, got `{got}`", got = shown(.got))]
-    Word {
-        /// The operation.
-        op: &'static str,
-        /// The words.
-        expected: &'static str,
-        /// The given text.
-        got: Box<str>,
-    },
-
-    /// An attribute has another kind than the operator needs.
-    #[error("attribute `{name}`: expected {expected}, got {got}", name = shown(.name))]
-    AttributeKind {
-        /// The name of the attribute.
+    // Limits: what a reader or an operation may take, and the options that set it.
+    /// No limit has this name.
+    #[error("there is no limit `{name}`; the limits and their default values are: {known}", name = shown(.name))]
+    UnknownLimit {
+        /// The name.
         name: String,
-        /// The expected kind, as text.
-        expected: &'static str,
-        /// The given kind, as text.
-        got: &'static str,
+        /// The limits with their default values.
+        known: String,
     },
 
-    /// An operation got another number of tensors than it takes.
-    #[error("`{op}` expected {expected}, got {got}")]
-    Arity {
-        /// The operation.
-        op: &'static str,
-        /// The expected number, as text.
+    /// A value of a limit is invalid.
+    #[error("the limit `{name}` cannot be `{value}`; expected {expected}", value = shown(.value))]
+    LimitValue {
+        /// The name of the limit.
+        name: &'static str,
+        /// The given value.
+        value: String,
+        /// The expected format.
         expected: &'static str,
-        /// The given number.
+    },
+
+    /// A model exceeds a limit.
+    #[error("{what}: at most {limit} allowed{}, got {got}", by_limit(*.name))]
+    Limit {
+        /// What the limit counts.
+        what: &'static str,
+        /// The field of [`Limits`](crate::Limits) that sets the limit; `None` if it cannot be changed.
+        name: Option<&'static str>,
+        /// The limit.
+        limit: usize,
+        /// The number in the model, as far as it was counted.
         got: usize,
-    },
-
-    /// The result of an operation would have more elements than memory can hold.
-    #[error("`{op}`: a result with extents {shape:?} has more elements than memory can hold")]
-    Overflow {
-        /// The operation.
-        op: &'static str,
-        /// The shape of the result.
-        shape: Box<[usize]>,
-    },
-
-    /// An index is out of range for the dimension that it selects from.
-    #[error("`{op}`: index {index} is out of range for extent {extent}")]
-    Index {
-        /// The operation.
-        op: &'static str,
-        /// The given index.
-        index: i64,
-        /// The extent of the dimension.
-        extent: usize,
-    },
-
-    /// An integer was divided by zero.
-    #[error("`{op}`: integer division by zero")]
-    DivisionByZero {
-        /// The operation.
-        op: &'static str,
     },
 
     /// A tensor would exceed a limit in bytes, or its number of elements would exceed the address space.
@@ -191,102 +82,7 @@ pub enum Error {
         bytes: usize,
     },
 
-    /// The bytes of a tensor do not match its element type and shape.
-    #[error("a tensor of {dtype} with extents {shape:?} needs {expected} bytes, got {got}")]
-    ByteLength {
-        /// The element type.
-        dtype: DataType,
-        /// The shape.
-        shape: Box<[usize]>,
-        /// The number of bytes needed.
-        expected: usize,
-        /// The given number of bytes.
-        got: usize,
-    },
-
-    /// A string is not a number of the element type that it is cast to.
-    #[error("cannot cast the string `{text}` to {to}", text = sentence(.text))]
-    CastText {
-        /// The string, cut to 64 characters.
-        text: String,
-        /// The element type.
-        to: DataType,
-    },
-
-    /// A truth value is neither 0 nor 1.
-    #[error("element {index} of a tensor of bool is {value}; expected 0 or 1")]
-    BoolByte {
-        /// The index of the element, in row-major order.
-        index: usize,
-        /// The given byte.
-        value: u8,
-    },
-
-    /// The offsets of a string tensor do not ascend from 0 to the length of the text.
-    #[error("offset {index} of a tensor of string is {offset}; expected ascending offsets from 0 to {text}")]
-    StringOffset {
-        /// The position of the offset.
-        index: usize,
-        /// The offset.
-        offset: u64,
-        /// The length of the text in bytes.
-        text: usize,
-    },
-
-    /// A string is not UTF-8.
-    #[error("string {index} of a tensor is not UTF-8")]
-    Utf8 {
-        /// The index of the element, in row-major order.
-        index: usize,
-        /// The problem.
-        #[source]
-        source: std::str::Utf8Error,
-    },
-
-    /// No element type has this number.
-    #[error("there is no element type {number}; ONNX numbers them from 1 to 28")]
-    UnknownDataType {
-        /// The number.
-        number: i32,
-    },
-
-    /// A tensor has a negative extent, or one that is more than an address holds.
-    #[error("extent {extent} is {}", if *extent < 0 { "negative" } else { "more than an address holds" })]
-    Extent {
-        /// The given extent.
-        extent: i64,
-    },
-
-    /// Bytes are not the protobuf message they should be.
-    #[error("the bytes are not {what}")]
-    Decode {
-        /// The expected message, as text.
-        what: &'static str,
-        /// Where decoding stopped.
-        #[source]
-        source: prost::DecodeError,
-    },
-
-    /// No limit has this name.
-    #[error("there is no limit `{name}`; the limits and their default values are: {known}", name = shown(.name))]
-    UnknownLimit {
-        /// The name.
-        name: String,
-        /// The limits with their default values.
-        known: String,
-    },
-
-    /// A value of a limit is invalid.
-    #[error("the limit `{name}` cannot be `{value}`; expected {expected}", value = shown(.value))]
-    LimitValue {
-        /// The name of the limit.
-        name: &'static str,
-        /// The given value.
-        value: String,
-        /// The expected format.
-        expected: &'static str,
-    },
-
+    // Files: what is at a path, and what its bytes are.
     /// There is no file at a path.
     #[error("there is no file `{}`{}", sentence(.path.display()), missing_folder(.path, .missing))]
     NoFile {
@@ -327,6 +123,16 @@ pub enum Error {
         source: Box<Error>,
     },
 
+    /// Bytes are not the protobuf message they should be.
+    #[error("the bytes are not {what}")]
+    Decode {
+        /// The expected message, as text.
+        what: &'static str,
+        /// Where decoding stopped.
+        #[source]
+        source: prost::DecodeError,
+    },
+
     /// Bytes that should be an ONNX model are in another format.
     #[error("expected an ONNX model, got {format}{}", .format.advice())]
     Format {
@@ -338,17 +144,26 @@ pub enum Error {
     #[error("the model has no graph")]
     NoGraph,
 
-    /// A model exceeds a limit.
-    #[error("{what}: at most {limit} allowed{}, got {got}", by_limit(*.name))]
-    Limit {
-        /// What the limit counts.
-        what: &'static str,
-        /// The field of [`Limits`](crate::Limits) that sets the limit; `None` if it cannot be changed.
-        name: Option<&'static str>,
-        /// The limit.
-        limit: usize,
-        /// The number in the model, as far as it was counted.
-        got: usize,
+    /// The bytes are not an `.npy` file.
+    #[error("not a readable .npy file: {problem}")]
+    Npy {
+        /// The problem.
+        problem: &'static str,
+    },
+
+    /// An `.npy` file has an element type that ONNX lacks.
+    #[error("ONNX has no type like the .npy type `{descr}`; expected a number, a truth value or a string", descr = shown(.descr))]
+    NpyType {
+        /// The type as NumPy describes it, cut to 64 characters.
+        descr: String,
+    },
+
+    // Check: what a model says of its graph.
+    /// Several errors, most of them invalid nodes.
+    #[error("{} mistakes: {problems}", .problems.0.len())]
+    Several {
+        /// The errors.
+        problems: Problems,
     },
 
     /// A node is not valid; the source says why.
@@ -361,13 +176,6 @@ pub enum Error {
         /// The reason.
         #[source]
         source: Box<Error>,
-    },
-
-    /// Several errors, most of them invalid nodes.
-    #[error("{} mistakes: {problems}", .problems.0.len())]
-    Several {
-        /// The errors.
-        problems: Problems,
     },
 
     /// A value is not valid; the source says why.
@@ -537,6 +345,17 @@ pub enum Error {
         name: String,
     },
 
+    /// An attribute has another kind than the operator needs.
+    #[error("attribute `{name}`: expected {expected}, got {got}", name = shown(.name))]
+    AttributeKind {
+        /// The name of the attribute.
+        name: String,
+        /// The expected kind, as text.
+        expected: &'static str,
+        /// The given kind, as text.
+        got: &'static str,
+    },
+
     /// A reference to an attribute of a function occurs outside of a function.
     #[error("an attribute outside of functions refers to the function attribute `{name}`", name = shown(.name))]
     OutsideFunction {
@@ -555,6 +374,214 @@ pub enum Error {
         expected: usize,
         /// The number that the subgraph has.
         got: usize,
+    },
+
+    // Inference and calls: operands and parameters of an operation.
+    /// An axis is out of range for a tensor's rank.
+    #[error("axis {axis} is out of range for rank {rank}; expected {}..{rank}", -(*.rank as i64))]
+    Axis {
+        /// The given axis.
+        axis: i64,
+        /// The tensor's rank.
+        rank: usize,
+    },
+
+    /// A tensor has another element type than expected.
+    #[error("expected element type {expected}, got {got}")]
+    DataType {
+        /// The expected element type.
+        expected: DataType,
+        /// The element type of the tensor.
+        got: DataType,
+    },
+
+    /// An operation does not support this element type.
+    #[error("`{op}` does not take element type {dtype}")]
+    Unsupported {
+        /// The operation.
+        op: &'static str,
+        /// The element type of the operand.
+        dtype: DataType,
+    },
+
+    /// An operation takes elements of other types.
+    #[error("`{op}` takes elements of {}, got {got}", alternatives(.expected))]
+    ElementType {
+        /// The operation.
+        op: &'static str,
+        /// The element types that it takes.
+        expected: &'static [DataType],
+        /// The element type of the operand.
+        got: DataType,
+    },
+
+    /// Two shapes do not fit each other.
+    #[error("`{op}` cannot combine shapes {left:?} and {right:?}")]
+    Shapes {
+        /// The operation.
+        op: &'static str,
+        /// The shape of the first operand.
+        left: Box<[usize]>,
+        /// The shape of the second operand.
+        right: Box<[usize]>,
+    },
+
+    /// Shapes do not fit each other for any value of the unknown extents (`?`).
+    #[error("`{op}` cannot combine shapes {shapes}", shapes = sentence(.shapes))]
+    Dims {
+        /// The operation.
+        op: &'static str,
+        /// The shapes.
+        shapes: String,
+    },
+
+    /// A list of axes is not a permutation of the dimensions.
+    #[error("`perm` is {perm:?}, not a permutation of {rank} dimensions")]
+    Permutation {
+        /// The given list.
+        perm: Box<[i64]>,
+        /// The number of dimensions.
+        rank: usize,
+    },
+
+    /// A parameter does not fit the operands.
+    #[error("`{op}`: `{param}` {problem}; the operand has shape {shape:?}")]
+    Param {
+        /// The operation.
+        op: &'static str,
+        /// The parameter.
+        param: &'static str,
+        /// What is wrong with the parameter.
+        problem: &'static str,
+        /// The shape of the operand.
+        shape: Box<[usize]>,
+    },
+
+    /// A parameter has another kind than the operation's row states.
+    #[error("`{op}` expected {expected} as a parameter, got {got}")]
+    ParamKind {
+        /// The operation.
+        op: &'static str,
+        /// The expected kind, as text.
+        expected: &'static str,
+        /// The given kind, as text.
+        got: &'static str,
+    },
+
+    /// A parameter is not one of the words that the operation takes.
+    #[error("`{op}`: expected {expected}, got `{got}`", got = shown(.got))]
+    Word {
+        /// The operation.
+        op: &'static str,
+        /// The words.
+        expected: &'static str,
+        /// The given text.
+        got: Box<str>,
+    },
+
+    /// An operation got another number of tensors than it takes.
+    #[error("`{op}` expected {expected}, got {got}")]
+    Arity {
+        /// The operation.
+        op: &'static str,
+        /// The expected number, as text.
+        expected: &'static str,
+        /// The given number.
+        got: usize,
+    },
+
+    /// The result of an operation would have more elements than memory can hold.
+    #[error("`{op}`: a result with extents {shape:?} has more elements than memory can hold")]
+    Overflow {
+        /// The operation.
+        op: &'static str,
+        /// The shape of the result.
+        shape: Box<[usize]>,
+    },
+
+    /// An index is out of range for the dimension that it selects from.
+    #[error("`{op}`: index {index} is out of range for extent {extent}")]
+    Index {
+        /// The operation.
+        op: &'static str,
+        /// The given index.
+        index: i64,
+        /// The extent of the dimension.
+        extent: usize,
+    },
+
+    /// An integer was divided by zero.
+    #[error("`{op}`: integer division by zero")]
+    DivisionByZero {
+        /// The operation.
+        op: &'static str,
+    },
+
+    /// A string is not a number of the element type that it is cast to.
+    #[error("cannot cast the string `{text}` to {to}", text = sentence(.text))]
+    CastText {
+        /// The string, cut to 64 characters.
+        text: String,
+        /// The element type.
+        to: DataType,
+    },
+
+    // Tensors: the elements of one.
+    /// The bytes of a tensor do not match its element type and shape.
+    #[error("a tensor of {dtype} with extents {shape:?} needs {expected} bytes, got {got}")]
+    ByteLength {
+        /// The element type.
+        dtype: DataType,
+        /// The shape.
+        shape: Box<[usize]>,
+        /// The number of bytes needed.
+        expected: usize,
+        /// The given number of bytes.
+        got: usize,
+    },
+
+    /// A truth value is neither 0 nor 1.
+    #[error("element {index} of a tensor of bool is {value}; expected 0 or 1")]
+    BoolByte {
+        /// The index of the element, in row-major order.
+        index: usize,
+        /// The given byte.
+        value: u8,
+    },
+
+    /// The offsets of a string tensor do not ascend from 0 to the length of the text.
+    #[error("offset {index} of a tensor of string is {offset}; expected ascending offsets from 0 to {text}")]
+    StringOffset {
+        /// The position of the offset.
+        index: usize,
+        /// The offset.
+        offset: u64,
+        /// The length of the text in bytes.
+        text: usize,
+    },
+
+    /// A string is not UTF-8.
+    #[error("string {index} of a tensor is not UTF-8")]
+    Utf8 {
+        /// The index of the element, in row-major order.
+        index: usize,
+        /// The problem.
+        #[source]
+        source: std::str::Utf8Error,
+    },
+
+    /// No element type has this number.
+    #[error("there is no element type {number}; ONNX numbers them from 1 to 28")]
+    UnknownDataType {
+        /// The number.
+        number: i32,
+    },
+
+    /// A tensor has a negative extent, or one that is more than an address holds.
+    #[error("extent {extent} is {}", if *extent < 0 { "negative" } else { "more than an address holds" })]
+    Extent {
+        /// The given extent.
+        extent: i64,
     },
 
     /// A tensor in a model cannot be read.
@@ -640,6 +667,7 @@ pub enum Error {
         position: usize,
     },
 
+    // External data: the elements of tensors that are in files of their own.
     /// The elements of a tensor are in a file, but no folder was given.
     #[error("elements lie in the file `{location}`, but no folder was given", location = shown(.location))]
     NoExternalFolder {
@@ -738,6 +766,7 @@ pub enum Error {
         source: std::io::Error,
     },
 
+    // Wire: frames that hold one tensor.
     /// The bytes do not begin with the magic number of a frame.
     #[error("not a frame: the magic number is missing")]
     FrameMagic,
@@ -845,6 +874,18 @@ pub enum Error {
         got: u64,
     },
 
+    /// Two type names have the same hash, so that their frames could not be distinguished.
+    #[error("the type names `{first}` and `{second}` have the same hash {hash:#018x}", first = shown(.first), second = shown(.second))]
+    HashCollision {
+        /// The hash.
+        hash: u64,
+        /// The first name.
+        first: String,
+        /// The second name.
+        second: String,
+    },
+
+    // Compiled models.
     /// The bytes do not begin with the magic number of a compiled model.
     #[error("not a compiled model: the magic number is missing")]
     SavedMagic,
@@ -916,56 +957,6 @@ pub enum Error {
         #[source]
         source: Box<Error>,
     },
-
-    /// Two type names have the same hash, so that their frames could not be distinguished.
-    #[error("the type names `{first}` and `{second}` have the same hash {hash:#018x}", first = shown(.first), second = shown(.second))]
-    HashCollision {
-        /// The hash.
-        hash: u64,
-        /// The first name.
-        first: String,
-        /// The second name.
-        second: String,
-    },
-
-    /// The bytes are not an `.npy` file.
-    #[error("not a readable .npy file: {problem}")]
-    Npy {
-        /// The problem.
-        problem: &'static str,
-    },
-
-    /// An `.npy` file has an element type that ONNX lacks.
-    #[error("ONNX has no type like the .npy type `{descr}`; expected a number, a truth value or a string", descr = shown(.descr))]
-    NpyType {
-        /// The type as NumPy describes it, cut to 64 characters.
-        descr: String,
-    },
-}
-
-/// The errors of a model, in the order in which they were found.
-#[derive(Debug)]
-pub struct Problems(pub Vec<Error>);
-
-/// The number of errors that a message lists; the others are only counted.
-const LISTED: usize = 50;
-
-impl std::fmt::Display for Problems {
-    /// Writes each error with its causes, because an error can only have one source.
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        for problem in self.0.iter().take(LISTED) {
-            write!(f, "\n  {problem}")?;
-            let mut cause = std::error::Error::source(problem);
-            while let Some(error) = cause {
-                write!(f, ": {error}")?;
-                cause = error.source();
-            }
-        }
-        match self.0.len().checked_sub(LISTED) {
-            None | Some(0) => Ok(()),
-            Some(more) => write!(f, "\n  and {more} more"),
-        }
-    }
 }
 
 impl Error {
@@ -1018,79 +1009,4 @@ impl Error {
             _ => false,
         }
     }
-}
-
-/// Returns a domain as users write it; ONNX's own domain is `ai.onnx`.
-fn domain_title(domain: &str) -> &str {
-    if domain.is_empty() { "ai.onnx" } else { domain }
-}
-
-/// Writes a range of counts as text.
-fn range(least: usize, most: usize) -> String {
-    match (least, most) {
-        (_, usize::MAX) => format!("at least {least}"),
-        (least, most) if least == most => least.to_string(),
-        (least, most) => format!("{least} to {most}"),
-    }
-}
-
-/// Returns the name of the type with this hash, if it is known.
-fn declared(hash: u64) -> String {
-    match crate::type_hash::element_type(hash) {
-        Some(dtype) => format!("`{}`", crate::type_hash::type_name(dtype)),
-        None => format!("a type that is not declared here (hash {hash:#018x})"),
-    }
-}
-
-/// Describes why a tensor is too large.
-fn too_large(limit: usize, name: Option<&str>) -> String {
-    if limit >= isize::MAX as usize {
-        return "has more elements than an address can count".to_owned();
-    }
-    format!("is larger than {limit} bytes, the limit{}", name.map(|n| format!(" `{n}`")).unwrap_or_default())
-}
-
-/// Returns text with the name of the limit, if it has one.
-fn by_limit(name: Option<&str>) -> String {
-    name.map(|name| format!(" by the limit `{name}`")).unwrap_or_default()
-}
-
-/// Writes a choice of element types as text.
-fn alternatives(types: &[DataType]) -> String {
-    match types {
-        [] => "no type".to_owned(),
-        [one] => one.to_string(),
-        [first @ .., last] => {
-            let first: Vec<String> = first.iter().map(DataType::to_string).collect();
-            format!("{} or {last}", first.join(", "))
-        }
-    }
-}
-
-/// Names the folders that were searched, or the data that the caller gave.
-fn searched(folders: &[PathBuf]) -> String {
-    if folders.is_empty() { "what was given as external data".to_owned() } else { paths(folders) }
-}
-
-fn paths(paths: &[PathBuf]) -> String {
-    let names: Vec<String> =
-        paths.iter().take(MOST_LISTED).map(|path| format!("`{}`", sentence(path.display()))).collect();
-    names.join(", ")
-}
-
-/// Returns text with the first missing folder of a path, if a folder is missing.
-fn missing_folder(path: &Path, missing: &Path) -> String {
-    if path == missing {
-        String::new()
-    } else {
-        format!(": there is no folder `{}`", sentence(missing.display()))
-    }
-}
-
-fn inside(models: &[PathBuf]) -> String {
-    if models.is_empty() { String::new() } else { format!(", such as {} inside", paths(models)) }
-}
-
-fn other_case(similar: &Option<Box<str>>) -> String {
-    similar.as_ref().map(|name| format!("; there is `{}`, in other letters", shown(name))).unwrap_or_default()
 }

@@ -1,6 +1,6 @@
 //! How loops on the host find out that nobody waits for them any more.
 //!
-//! This crate knows no runs and no deadlines. Whoever lets it work for long hands over a function for that time ([`asked`]).
+//! This crate knows no runs and no deadlines. A caller that lets it work for long hands over a function for that time ([`asked`]).
 //! Loops whose length a model or its data decide call the function after each [`STRETCH`] of work: a [`Pace`] counts the
 //! work, and [`ask`] calls the function. The function returns if the work may go on. If not, it unwinds, so that a loop
 //! needs no way out of its own: comparisons of a sort and iterators have none.

@@ -4,7 +4,7 @@ use bb::DataType;
 
 /// The kind of numbers that an element type holds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Number {
+pub(crate) enum NumberKind {
     /// Integers that may be negative.
     Signed,
     /// Integers that are not negative.
@@ -14,19 +14,19 @@ pub(crate) enum Number {
 }
 
 /// Returns the kind of numbers of a type; `None` for truth values, strings and complex numbers.
-pub(crate) fn of(dtype: DataType) -> Option<Number> {
+pub(crate) fn of(dtype: DataType) -> Option<NumberKind> {
     use DataType as T;
     match dtype {
-        T::I2 | T::I4 | T::I8 | T::I16 | T::I32 | T::I64 => Some(Number::Signed),
-        T::U2 | T::U4 | T::U8 | T::U16 | T::U32 | T::U64 => Some(Number::Unsigned),
-        T::F16 | T::BF16 | T::F32 | T::F64 => Some(Number::Float),
-        T::F8E4M3FN | T::F8E4M3FNUZ | T::F8E5M2 | T::F8E5M2FNUZ | T::F8E8M0 => Some(Number::Float),
-        T::F4E2M1 | T::F6E2M3 | T::F6E3M2 => Some(Number::Float),
+        T::I2 | T::I4 | T::I8 | T::I16 | T::I32 | T::I64 => Some(NumberKind::Signed),
+        T::U2 | T::U4 | T::U8 | T::U16 | T::U32 | T::U64 => Some(NumberKind::Unsigned),
+        T::F16 | T::BF16 | T::F32 | T::F64 => Some(NumberKind::Float),
+        T::F8E4M3FN | T::F8E4M3FNUZ | T::F8E5M2 | T::F8E5M2FNUZ | T::F8E8M0 => Some(NumberKind::Float),
+        T::F4E2M1 | T::F6E2M3 | T::F6E3M2 => Some(NumberKind::Float),
         _ => None,
     }
 }
 
 /// Tells whether a type holds floats.
 pub(crate) fn is_float(dtype: DataType) -> bool {
-    of(dtype) == Some(Number::Float)
+    of(dtype) == Some(NumberKind::Float)
 }

@@ -23,7 +23,7 @@ impl Session {
     pub(crate) fn new(
         backend: &BackendHandle,
         module: Module,
-        options: &args::Model,
+        options: &args::ModelArgs,
         rewriting: &args::Rewriting,
     ) -> Result<Session> {
         let runtime = backend.runtime().clone();
@@ -61,7 +61,7 @@ impl Session {
 }
 
 /// Reads a model within the limits that its options set.
-pub(crate) fn load(options: &args::Model) -> Result<Module> {
+pub(crate) fn load(options: &args::ModelArgs) -> Result<Module> {
     let module = Module::load_with(&options.model, &limits(options)?)?;
     let warnings = if options.strict { module.warnings() } else { Vec::new() };
     if warnings.is_empty() {
@@ -71,7 +71,7 @@ pub(crate) fn load(options: &args::Model) -> Result<Module> {
 }
 
 /// Reads the limits that the options set.
-pub(crate) fn limits(options: &args::Model) -> Result<Limits> {
+pub(crate) fn limits(options: &args::ModelArgs) -> Result<Limits> {
     limits_of(&options.limits)
 }
 
@@ -83,7 +83,7 @@ pub(crate) fn limits_of(changes: &[args::Limit]) -> Result<Limits> {
 }
 
 /// Reads the limits of a run, and how the model is rewritten.
-fn compile_options(options: &args::Model, rewriting: &args::Rewriting) -> Result<CompileOptions> {
+fn compile_options(options: &args::ModelArgs, rewriting: &args::Rewriting) -> Result<CompileOptions> {
     Ok(rewritten(rewriting).within(&limits(options)?).with_strict(options.strict))
 }
 

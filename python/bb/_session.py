@@ -68,7 +68,7 @@ class Session(_bb.Session):
         recognize: whether parts that a model spells out become one operation; the last digits differ.
         fold_scales: whether scales join the weights of products and convolutions; the last digits differ.
         refuse_host: whether to refuse models with nodes that the host computes.
-        disabled_optimizers: names of ONNX Runtime's rewritings; `bb` has none of these.
+        disabled_optimizers: names of ONNX Runtime's rewritings; `bb` does not have them.
         refuse_lowered: whether to refuse models with nodes for which the backend has no operation of its own.
         strict: whether to refuse inputs whose extents differ where the model gives them one name.
     """

@@ -1,6 +1,6 @@
 """Why something could not be done: one class for what a program can react to, with the details as fields."""
 
-from typing import Any
+from typing import Any, Literal
 
 __all__ = [
     "BackendError",
@@ -21,9 +21,20 @@ __all__ = [
 ]
 
 
+#: What a caller can do about an error; `Error.kind` has the meanings.
+ErrorKind = Literal[
+    "invalid-model", "wrong-input", "configuration", "unsupported", "limit", "cancelled", "device", "internal"
+]
+
+
 class Error(Exception):
     """What every error of `bb` is. A field that does not apply is `None`, or empty if it is a tuple or a list."""
 
+    #: What a caller can do about it. `invalid-model`: the model is damaged or contradicts itself, and runs nowhere. `wrong-input`: other
+    #: inputs or names will do. `configuration`: a file, a backend or an option is not there, or options contradict each other.
+    #: `unsupported`: another backend or version may run this. `limit`: a limit or the memory does not suffice. `cancelled`: the run was
+    #: ended, or its deadline passed. `device`: a backend, its device or the system failed. `internal`: a mistake in `bb`.
+    kind: ErrorKind | None = None
     #: The node that failed: its name, or the name of its first output if it has none.
     node: str | None = None
     #: The operator of the node.
@@ -55,7 +66,7 @@ class ModelError(Error, ValueError):
 
 
 class FileError(ModelError, OSError):
-    """A file cannot be read."""
+    """A file cannot be read or written."""
 
 
 class FileNotFound(FileError, FileNotFoundError):

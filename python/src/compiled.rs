@@ -45,7 +45,7 @@ impl Compiled {
         options: &CompileOptions,
     ) -> PyResult<Compiled> {
         let executable = interrupt::detached(py, None, || handle.compile(module.clone(), options))?;
-        let executable = executable.map_err(|error| raise(py, Phase::Compile, &error, None))?;
+        let executable = executable.map_err(|error| raise(py, Phase::Compile(handle), &error, None))?;
         let port = |port: &bb::Port| Port {
             name: PyString::intern(py, &port.name).unbind(),
             text: port.name.clone(),

@@ -40,7 +40,7 @@ pub(crate) enum Problem {
     #[error("expected {expected}, got `{got}`")]
     Kind { expected: &'static str, got: String },
 
-    /// A number without an element type is none of the declared one.
+    /// A number without an element type does not fit the declared one.
     #[error("element {index} is {value}, which {dtype} does not hold without losing digits")]
     Digits { index: usize, value: String, dtype: DataType },
 

@@ -1,34 +1,66 @@
-//! Exceptions of errors: the class by what went wrong, the details as fields.
+//! Exceptions of errors: the class by the error's kind, the details as fields.
 
 use crate::convert::Problem;
-use crate::fields::{Given, Operand};
+use crate::fields::{Given, OperandInfo};
 use crate::load::LoadError;
 use crate::types;
-use bb::Error;
-use bb_cpu::CpuError;
+use bb::services::{OutOfMemory, Pressure};
+use bb::{BackendHandle, Error, ErrorKind};
 use bb_ir::Error as IrError;
 use bb_ir::text::{sentence, shown};
 use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList, PyTuple};
 
-/// What was being done.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Phase {
+/// What was being done, and on which backend, which knows the kinds of its own errors.
+#[derive(Clone, Copy)]
+pub(crate) enum Phase<'a> {
     /// A backend was opened.
     Open,
     /// A model was loaded and checked.
     Load,
     /// A model was compiled.
-    Compile,
+    Compile(&'a BackendHandle),
+    /// Objects of the caller became options or inputs.
+    Convert,
     /// A model ran.
-    Run,
+    Run(&'a BackendHandle),
+}
+
+impl Phase<'_> {
+    /// Returns the backend of the phase, if there is one.
+    fn on(&self) -> Option<&BackendHandle> {
+        match self {
+            Phase::Open | Phase::Load | Phase::Convert => None,
+            Phase::Compile(on) | Phase::Run(on) => Some(on),
+        }
+    }
+
+    /// Returns what a caller can do about an error.
+    fn kind(&self, error: &Error) -> ErrorKind {
+        let kind = self.on().map_or_else(|| error.kind(), |on| on.error_kind(error));
+        match self {
+            // No input has come yet, so that operands that do not fit are a mistake of the model.
+            Phase::Load | Phase::Compile(_) => kind.of_model(),
+            Phase::Open | Phase::Convert | Phase::Run(_) => kind,
+        }
+    }
+
+    /// Returns the class of an exception that says no more than what failed.
+    fn class(&self) -> &'static str {
+        match self {
+            Phase::Open => "BackendError",
+            Phase::Load | Phase::Compile(_) => "ModelError",
+            Phase::Convert => "InputError",
+            Phase::Run(_) => "RunError",
+        }
+    }
 }
 
 type Source<'a> = &'a (dyn std::error::Error + 'static);
 
-/// Looks at an error and at everything that caused it, also where an error shows another as itself.
-fn chain<'a>(error: Source<'a>) -> Vec<Source<'a>> {
+/// Collects an error and everything that caused it. An error that shows another one as itself is followed by that one.
+fn chain<'a>(error: Source<'a>, on: Option<&BackendHandle>) -> Vec<Source<'a>> {
     let mut all: Vec<Source<'a>> = Vec::new();
     let mut next = Some(error);
     while let Some(error) = next {
@@ -38,10 +70,7 @@ fn chain<'a>(error: Source<'a>) -> Vec<Source<'a>> {
             Some(Error::Narrow(inner)) => Some(inner),
             Some(Error::Input(inner)) => Some(&**inner),
             Some(Error::Number(inner)) => Some(&**inner),
-            _ => match error.downcast_ref::<CpuError>() {
-                Some(CpuError::Bb(inner)) => Some(inner),
-                _ => None,
-            },
+            _ => on.and_then(|on| on.runtime().wrapped(error)).map(|inner| inner as Source<'a>),
         };
         next = shown.or_else(|| error.source());
     }
@@ -49,49 +78,55 @@ fn chain<'a>(error: Source<'a>) -> Vec<Source<'a>> {
 }
 
 /// Returns the name of the class of an exception, in the module `bb.errors`.
-fn class(phase: Phase, chain: &[Source<'_>]) -> &'static str {
-    let mut class = match phase {
-        Phase::Open => "BackendError",
-        Phase::Load | Phase::Compile => "ModelError",
-        Phase::Run => "RunError",
+fn class(phase: Phase<'_>, kind: ErrorKind, chain: &[Source<'_>]) -> &'static str {
+    let class = match kind {
+        ErrorKind::InvalidModel | ErrorKind::Configuration => phase.class(),
+        // Operands of a node on the way are not what the caller passed.
+        ErrorKind::WrongInput if chain.iter().any(|error| names_node(*error)) => phase.class(),
+        ErrorKind::WrongInput => "InputError",
+        ErrorKind::Unsupported => "UnsupportedError",
+        ErrorKind::Limit => "LimitError",
+        ErrorKind::Cancelled => "Cancelled",
+        ErrorKind::Device if matches!(phase, Phase::Run(_)) => "RunError",
+        ErrorKind::Device => "BackendError",
+        ErrorKind::Internal => "InternalError",
     };
-    for error in chain {
-        if let Some(error) = error.downcast_ref::<Error>() {
-            class = match error {
-                Error::Cancelled => return "Cancelled",
-                Error::DeadlineExceeded => return "DeadlineExceeded",
-                Error::Internal(_) => return "InternalError",
-                Error::DeviceLost { .. } | Error::ShutDown { .. } | Error::UnknownBackend { .. } => {
-                    return "BackendError";
-                }
-                Error::UnsupportedOperator { .. } | Error::Unsupported { .. } | Error::Refused { .. } => {
-                    "UnsupportedError"
-                }
-                Error::MissingInput { .. }
-                | Error::UnknownInput { .. }
-                | Error::RepeatedInput { .. }
-                | Error::InputCount { .. }
-                | Error::NotTensor { .. }
-                | Error::Input(_) => return "InputError",
-                Error::UnknownValue { .. } | Error::InsideSubgraph { .. } => return "OutputError",
-                _ => class,
-            };
-        } else if let Some(error) = error.downcast_ref::<IrError>() {
-            class = match error {
-                IrError::Memory { .. } => return "OutOfMemory",
-                IrError::Limit { .. } | IrError::TooLarge { .. } => return "LimitError",
-                IrError::NoFile { .. } => return "FileNotFound",
-                IrError::NotFile { .. } | IrError::File { .. } => return "FileError",
-                _ => class,
-            };
-        } else if let Some(error) = error.downcast_ref::<CpuError>() {
-            class = match error {
-                CpuError::Memory { .. } | CpuError::Limit(_) => return "OutOfMemory",
-                _ => class,
-            };
+    chain.iter().find_map(|error| finer(kind, *error)).unwrap_or(class)
+}
+
+/// Tells whether an error says which node failed.
+fn names_node(error: Source<'_>) -> bool {
+    matches!(error.downcast_ref(), Some(Error::Node { .. } | Error::Nodes { .. }))
+        || matches!(error.downcast_ref(), Some(IrError::Node { .. }))
+}
+
+/// Returns the class for an error that has a class of its own within its kind.
+fn finer(kind: ErrorKind, error: Source<'_>) -> Option<&'static str> {
+    let (of_bb, of_ir) = (error.downcast_ref::<Error>(), error.downcast_ref::<IrError>());
+    match kind {
+        ErrorKind::WrongInput => {
+            let output = matches!(of_bb, Some(Error::UnknownValue { .. } | Error::InsideSubgraph { .. }));
+            output.then_some("OutputError")
         }
+        ErrorKind::Configuration => match (of_bb, of_ir) {
+            (Some(Error::UnknownBackend { .. }), _) => Some("BackendError"),
+            (_, Some(IrError::NoFile { .. } | IrError::ExternalMissing { .. })) => Some("FileNotFound"),
+            (_, Some(IrError::NotFile { .. })) => Some("FileError"),
+            _ => None,
+        },
+        ErrorKind::Limit => {
+            let memory = matches!(of_ir, Some(IrError::Memory { .. }));
+            (memory || error.is::<Pressure>() || error.is::<OutOfMemory>()).then_some("OutOfMemory")
+        }
+        ErrorKind::Cancelled => matches!(of_bb, Some(Error::DeadlineExceeded)).then_some("DeadlineExceeded"),
+        ErrorKind::Device => match (of_bb, of_ir) {
+            (Some(Error::DeviceLost { .. } | Error::ShutDown { .. }), _) => Some("BackendError"),
+            (Some(Error::Write { .. }), _) => Some("FileError"),
+            (_, Some(IrError::File { .. } | IrError::ExternalIo { .. })) => Some("FileError"),
+            _ => None,
+        },
+        ErrorKind::InvalidModel | ErrorKind::Unsupported | ErrorKind::Internal => None,
     }
-    class
 }
 
 /// The details of an error that have fields of their own.
@@ -105,7 +140,7 @@ struct Details {
     expected: Option<String>,
     got: Option<String>,
     file: Option<String>,
-    operands: Vec<Operand>,
+    operands: Vec<OperandInfo>,
     nodes: Vec<(String, String)>,
 }
 
@@ -155,6 +190,7 @@ impl Details {
                 (self.input, self.expected) = (Some(name.clone()), Some(expected.join(", ")));
             }
             Error::RepeatedInput { name } => self.input = Some(name.clone()),
+            Error::Write { path, .. } => self.file = Some(path.display().to_string()),
             Error::Input(mismatch) => {
                 self.input = Some(mismatch.name.clone());
                 self.expected = Some(format!("{}", mismatch.declared));
@@ -166,7 +202,7 @@ impl Details {
     }
 
     fn add_ir(&mut self, error: &IrError) {
-        let known = |shape: &[usize]| Operand {
+        let known = |shape: &[usize]| OperandInfo {
             dtype: None,
             shape: Some(shape.iter().map(|extent| Some(*extent)).collect()),
         };
@@ -183,6 +219,9 @@ impl Details {
             IrError::NoFile { path, .. } | IrError::File { path, .. } | IrError::InFile { path, .. } => {
                 self.file = Some(path.display().to_string());
             }
+            IrError::ExternalMissing { location, .. } | IrError::ExternalIo { location, .. } => {
+                self.file = Some(location.clone());
+            }
             IrError::DataType { expected, got } => {
                 (self.expected, self.got) = (Some(expected.to_string()), Some(got.to_string()));
             }
@@ -195,12 +234,12 @@ impl Details {
     }
 }
 
-fn operand(ty: &bb::ir::graph::ValueType) -> Option<Operand> {
+fn operand(ty: &bb::ir::graph::ValueType) -> Option<OperandInfo> {
     use bb::ir::graph::{Dim, ValueType};
     let ValueType::Tensor { dtype, shape } = ty else { return None };
     let extent = |dim: &Dim| if let Dim::Known(extent) = dim { Some(*extent) } else { None };
     let shape = shape.as_ref().map(|dims| dims.iter().map(extent).collect());
-    Some(Operand { dtype: Some(*dtype), shape })
+    Some(OperandInfo { dtype: Some(*dtype), shape })
 }
 
 /// Writes an error and its causes, each text once.
@@ -214,11 +253,13 @@ fn texts(chain: &[Source<'_>]) -> Vec<String> {
 fn make(
     py: Python<'_>,
     class: &str,
+    kind: ErrorKind,
     message: &str,
     fill: impl FnOnce(&Bound<'_, PyDict>) -> PyResult<()>,
 ) -> PyErr {
     let make = || -> PyResult<PyErr> {
         let fields = PyDict::new(py);
+        fields.set_item("kind", kind.name())?;
         fill(&fields)?;
         let errors = py.import(intern!(py, "bb.errors"))?;
         let error = errors.getattr(intern!(py, "_make"))?.call1((class, message, fields))?;
@@ -228,9 +269,10 @@ fn make(
 }
 
 /// Makes the exception of an error.
-pub(crate) fn raise(py: Python<'_>, phase: Phase, error: &Error, given: Option<&Given<'_>>) -> PyErr {
-    let mut chain = chain(error);
-    let class = class(phase, &chain);
+pub(crate) fn raise(py: Python<'_>, phase: Phase<'_>, error: &Error, given: Option<&Given<'_>>) -> PyErr {
+    let mut chain = chain(error, phase.on());
+    let kind = phase.kind(error);
+    let class = class(phase, kind, &chain);
     if matches!(class, "InputError" | "OutputError" | "Cancelled" | "DeadlineExceeded") {
         // It is the caller who can do something about it, and not the backend, which noticed it.
         while chain.len() > 1
@@ -241,7 +283,7 @@ pub(crate) fn raise(py: Python<'_>, phase: Phase, error: &Error, given: Option<&
     }
     let details = Details::of(&chain, given);
     let texts = texts(&chain);
-    make(py, class, &texts.join(": "), |fields| {
+    make(py, class, kind, &texts.join(": "), |fields| {
         fields.set_item("causes", PyTuple::new(py, texts.iter().skip(1))?)?;
         for (name, value) in [
             ("node", &details.node),
@@ -280,7 +322,7 @@ pub(crate) fn raise(py: Python<'_>, phase: Phase, error: &Error, given: Option<&
 pub(crate) fn raise_load(py: Python<'_>, error: LoadError) -> PyErr {
     match error {
         LoadError::Model(error) => raise(py, Phase::Load, &error, None),
-        LoadError::Asked(problem) => raise_problem(py, problem, None),
+        LoadError::Asked(problem) => raise_problem(py, Phase::Convert, problem, None),
     }
 }
 
@@ -292,17 +334,33 @@ pub(crate) struct Fed<'a> {
 }
 
 /// Makes the exception of an object that does not become an input, or a result that becomes no object.
-pub(crate) fn raise_problem(py: Python<'_>, problem: Problem, fed: Option<&Fed<'_>>) -> PyErr {
-    let (class, cause) = match problem {
-        Problem::Backend(error) => return raise(py, Phase::Run, &error, None),
-        Problem::Python(error) if fed.is_none() => return error,
-        Problem::NoType { .. } => ("MissingPackage", None),
-        Problem::Python(ref error) => ("InputError", Some(error.clone_ref(py))),
-        _ => ("InputError", None),
+///
+/// `phase` is that of the backend's errors.
+pub(crate) fn raise_problem(
+    py: Python<'_>,
+    phase: Phase<'_>,
+    problem: Problem,
+    fed: Option<&Fed<'_>>,
+) -> PyErr {
+    let chain = chain(&problem, None);
+    let (class, kind) = match &problem {
+        Problem::Backend(error) => return raise(py, phase, error, None),
+        Problem::Python(error) if fed.is_none() => return error.clone_ref(py),
+        Problem::NoType { .. } => ("MissingPackage", ErrorKind::Configuration),
+        Problem::Compiled => ("InputError", ErrorKind::Configuration),
+        Problem::Tensor(error) => (class(Phase::Convert, error.kind(), &chain), error.kind()),
+        Problem::ElementType { .. }
+        | Problem::Device(_)
+        | Problem::Text { .. }
+        | Problem::Objects
+        | Problem::Kind { .. }
+        | Problem::Digits { .. }
+        | Problem::Dlpack(_)
+        | Problem::Python(_) => ("InputError", ErrorKind::WrongInput),
     };
-    let why = match &cause {
-        Some(error) => error.to_string(),
-        None => texts(&chain(&problem)).join(": "),
+    let why = match &problem {
+        Problem::Python(error) => error.to_string(),
+        _ => texts(&chain).join(": "),
     };
     let message = match fed {
         Some(fed) => {
@@ -310,7 +368,7 @@ pub(crate) fn raise_problem(py: Python<'_>, problem: Problem, fed: Option<&Fed<'
         }
         None => why,
     };
-    let error = make(py, class, &message, |fields| {
+    let error = make(py, class, kind, &message, |fields| {
         if let Some(fed) = fed {
             fields.set_item("input", fed.name)?;
             fields.set_item("expected", types::name(fed.ty))?;
@@ -318,7 +376,7 @@ pub(crate) fn raise_problem(py: Python<'_>, problem: Problem, fed: Option<&Fed<'
         }
         Ok(())
     });
-    if let Some(cause) = cause {
+    if let Problem::Python(cause) = problem {
         error.set_cause(py, Some(cause));
     }
     error

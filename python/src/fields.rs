@@ -5,7 +5,7 @@ use bb::{DataType, Module};
 use std::collections::HashMap;
 
 /// What is known of an operand.
-pub(crate) struct Operand {
+pub(crate) struct OperandInfo {
     pub(crate) dtype: Option<DataType>,
     /// The extents, with `None` for those that are not known; `None` if the rank is not known.
     pub(crate) shape: Option<Vec<Option<usize>>>,
@@ -19,14 +19,14 @@ pub(crate) struct Given<'a> {
 }
 
 /// A node of a model, and what is known of its operands.
-pub(crate) struct Found {
+pub(crate) struct FoundNode {
     pub(crate) domain: String,
-    pub(crate) operands: Vec<Operand>,
+    pub(crate) operands: Vec<OperandInfo>,
 }
 
 impl Given<'_> {
     /// Finds a node by its label, in the graph or in a subgraph, and says what its operands are in this run.
-    pub(crate) fn node(&self, label: &str, op: &str) -> Option<Found> {
+    pub(crate) fn node(&self, label: &str, op: &str) -> Option<FoundNode> {
         let symbols = self.symbols();
         let mut graphs: Vec<&Graph> = vec![self.module.graph()];
         while let Some(graph) = graphs.pop() {
@@ -34,7 +34,7 @@ impl Given<'_> {
             if let Some(node) = graph.nodes.iter().find(named) {
                 let operands =
                     node.inputs.iter().flatten().map(|value| self.operand(graph, *value, &symbols));
-                return Some(Found { domain: node.domain.clone(), operands: operands.collect() });
+                return Some(FoundNode { domain: node.domain.clone(), operands: operands.collect() });
             }
             graphs.extend(graph.nodes.iter().flat_map(Node::subgraphs));
         }
@@ -58,7 +58,7 @@ impl Given<'_> {
         symbols
     }
 
-    fn operand(&self, graph: &Graph, value: ValueId, symbols: &HashMap<&str, i64>) -> Operand {
+    fn operand(&self, graph: &Graph, value: ValueId, symbols: &HashMap<&str, i64>) -> OperandInfo {
         let name = graph.name_of(value);
         let (mut dtype, mut shape) = (None, None);
         if let Some(ValueType::Tensor { dtype: of, shape: dims }) =
@@ -75,6 +75,6 @@ impl Given<'_> {
         if let Some((_, given)) = self.shapes.iter().find(|(input, _)| input == name) {
             shape = Some(given.iter().map(|extent| Some(*extent)).collect());
         }
-        Operand { dtype, shape }
+        OperandInfo { dtype, shape }
     }
 }

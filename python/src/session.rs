@@ -76,7 +76,7 @@ impl Session {
         let mut within = Limits::default();
         for (name, value) in &limits {
             let set = within.set(name, value);
-            set.map_err(|error| raise_problem(py, Problem::Tensor(error), None))?;
+            set.map_err(|error| raise_problem(py, Phase::Convert, Problem::Tensor(error), None))?;
         }
         let mut open = OpenOptions::default();
         if let Some(threads) = threads {
@@ -155,7 +155,8 @@ impl Session {
                 OnnxValue::Tensor(x) => results::array(py, &opened.handle, x),
                 other => results::object(py, &opened.handle, other),
             };
-            list.append(object.map_err(|problem| raise_problem(py, problem, None))?)?;
+            let failed = |problem| raise_problem(py, Phase::Run(&opened.handle), problem, None);
+            list.append(object.map_err(failed)?)?;
         }
         Ok(list)
     }
@@ -174,7 +175,7 @@ impl Session {
     fn save(&self, py: Python<'_>, path: PathBuf) -> PyResult<()> {
         let opened = self.opened()?;
         let saved = interrupt::detached(py, None, || opened.all.executable.save(&path))?;
-        saved.map_err(|error| raise(py, Phase::Compile, &error, None))
+        saved.map_err(|error| raise(py, Phase::Compile(&opened.handle), &error, None))
     }
 
     /// What the model is, as JSON.
@@ -277,7 +278,7 @@ impl Opened {
         }
         let texts: Vec<&str> = names.iter().map(String::as_str).collect();
         let module = self.module.with_outputs(&texts);
-        let module = module.map_err(|error| raise(py, Phase::Run, &error, None))?;
+        let module = module.map_err(|error| raise(py, Phase::Run(&self.handle), &error, None))?;
         let compiled = Arc::new(Compiled::new(py, &self.handle, &module, &self.options)?);
         let mut others = self.others.lock().unwrap_or_else(PoisonError::into_inner);
         if others.len() >= KEPT {
@@ -302,7 +303,8 @@ impl Opened {
             } else {
                 let value = feeds::value(&object, &port.ty);
                 Some(value.map_err(|problem| {
-                    raise_problem(py, problem, Some(&Fed { name: &port.text, ty: &port.ty, object: &object }))
+                    let fed = Fed { name: &port.text, ty: &port.ty, object: &object };
+                    raise_problem(py, Phase::Run(&self.handle), problem, Some(&fed))
                 })?)
             });
             Ok(true)
@@ -318,7 +320,7 @@ impl Opened {
         } else if feeds.is_instance_of::<PyList>() || feeds.is_instance_of::<PyTuple>() {
             let (got, expected) = (feeds.len()?, compiled.inputs.len());
             if got > expected {
-                return Err(raise(py, Phase::Run, &bb::Error::InputCount { expected, got }, None));
+                return Err(raise(py, Phase::Convert, &bb::Error::InputCount { expected, got }, None));
             }
             for (at, port) in compiled.inputs.iter().enumerate() {
                 take(port, if at < got { Some(feeds.get_item(at)?) } else { None })?;
@@ -371,7 +373,7 @@ impl Opened {
             Some((port.text.clone(), value.as_ref()?.tensor()?.shape().to_vec()))
         };
         let shapes = compiled.inputs.iter().zip(inputs).filter_map(shape).collect();
-        raise(py, Phase::Run, error, Some(&Given { module: &self.module, shapes }))
+        raise(py, Phase::Run(&self.handle), error, Some(&Given { module: &self.module, shapes }))
     }
 }
 
@@ -389,7 +391,7 @@ fn unknown(compiled: &Compiled, dict: &Bound<'_, PyDict>) -> PyResult<PyErr> {
         };
         let name = name.to_cow()?.into_owned();
         if !expected.contains(&name) {
-            return Ok(raise(py, Phase::Run, &bb::Error::UnknownInput { name, expected }, None));
+            return Ok(raise(py, Phase::Convert, &bb::Error::UnknownInput { name, expected }, None));
         }
     }
     Ok(PyTypeError::new_err("the inputs changed while they were read"))

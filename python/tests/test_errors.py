@@ -3,6 +3,7 @@
 import inspect
 import pickle
 import warnings
+from typing import get_args
 
 import numpy as np
 import pytest
@@ -23,12 +24,52 @@ def test_every_class_is_an_error_of_bb():
         assert issubclass(cls, also)
 
 
+KINDS = get_args(bb.errors.ErrorKind)
+
+
+def kind_of(call):
+    """Returns the class and the kind of the error that a call raises."""
+    with pytest.raises(bb.Error) as raised:
+        call()
+    assert raised.value.kind in KINDS
+    return type(raised.value), raised.value.kind
+
+
+def test_the_class_of_an_error_follows_from_its_kind(tmp_path):
+    good = models.unary("Neg", shape=["n", 3])
+    session = bb.Session(good)
+    row = np.ones((1, 3), np.float32)
+    assert kind_of(lambda: bb.Session(b"no model")) == (bb.ModelError, "invalid-model")
+    assert kind_of(lambda: session.run({})) == (bb.InputError, "wrong-input")
+    assert kind_of(lambda: session.run([row, row])) == (bb.InputError, "wrong-input")
+    assert kind_of(lambda: session.run({"x": np.ones(3, np.float32)})) == (bb.InputError, "wrong-input")
+    assert kind_of(lambda: session.run({"x": np.array([object()])})) == (bb.InputError, "wrong-input")
+    assert kind_of(lambda: session.run(["nothing"], {"x": row})) == (bb.OutputError, "wrong-input")
+    assert kind_of(lambda: bb.Session(good, dims={"nothing": 2})) == (bb.InputError, "wrong-input")
+    assert kind_of(lambda: bb.Session(good, limits={"nothing": "2"})) == (bb.InputError, "configuration")
+    assert kind_of(lambda: bb.Session(good, backend="nowhere")) == (bb.BackendError, "configuration")
+    assert kind_of(lambda: bb.Session(tmp_path / "none.onnx")) == (bb.FileNotFound, "configuration")
+    assert kind_of(lambda: bb.Session(tmp_path)) == (bb.FileError, "configuration")
+    assert kind_of(lambda: bb.Session(good, limits={"model_bytes": "3"})) == (bb.LimitError, "limit")
+    small = bb.Session(models.unary("Neg"), memory=1 << 20)
+    assert kind_of(lambda: small.run([np.ones(1 << 20, np.float32)])) == (bb.OutOfMemory, "limit")
+    token = bb.CancelToken()
+    token.cancel()
+    assert kind_of(lambda: session.run({"x": row}, cancel=token)) == (bb.Cancelled, "cancelled")
+    assert kind_of(lambda: session.run({"x": row}, timeout=0)) == (bb.DeadlineExceeded, "cancelled")
+    assert kind_of(lambda: session.save(tmp_path / "none" / "saved")) == (bb.FileError, "device")
+    three = models.tensor_type(models.FLOAT, [3])
+    strange = models.model([models.node("Strange", ["x"], ["y"])], [("x", three)], [("y", three)])
+    assert kind_of(lambda: bb.Session(strange)) == (bb.UnsupportedError, "unsupported")
+
+
 def test_a_node_that_fails_is_named_with_its_operator_and_shapes():
     session = bb.Session(models.product())
     with pytest.raises(bb.RunError) as raised:
         session.run({"a": np.ones((2, 3), np.float32), "b": np.ones((4, 5), np.float32)})
     error = raised.value
     assert (error.node, error.operator, error.domain) == ("product", "MatMul", "")
+    assert error.kind == "wrong-input"
     assert error.shapes == [(2, 3), (4, 5)] and error.dtypes == ["float", "float"]
     assert error.causes and all(cause in str(error) for cause in error.causes)
     # The session goes on.
@@ -154,6 +195,7 @@ def test_errors_survive_pickling():
         bb.Session(models.product()).run({"a": np.ones((2, 3), np.float32), "b": np.ones((4, 5), np.float32)})
     again = pickle.loads(pickle.dumps(raised.value))
     assert type(again) is bb.RunError and str(again) == str(raised.value)
+    assert again.kind == raised.value.kind
     assert (again.node, again.shapes) == ("product", [(2, 3), (4, 5)])
 
 

@@ -184,7 +184,7 @@ async fn over(connection: &Connection, all: &Listening) {
 
 /// Waits until the server ends.
 async fn stop(mut stopping: watch::Receiver<bool>) {
-    // Whoever sends this is gone with the server.
+    // The sender is gone with the server.
     let _gone = stopping.wait_for(|stop| *stop).await;
 }
 

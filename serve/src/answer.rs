@@ -3,7 +3,7 @@
 use crate::budget::Lease;
 use crate::connections::{Connection, InRequest};
 use crate::infer::Shared;
-use crate::log::{Line, LogLines, Noted};
+use crate::log::{LogLines, Noted, RequestLine};
 use crate::metrics::Protocol;
 use crate::refusal::Refusal;
 use crate::{grpc, http};
@@ -55,8 +55,8 @@ pub(crate) struct Answering {
 
 impl Answering {
     /// Begins the line of a request in the log, if there is a log.
-    fn line(&self, request: &Request<Incoming>) -> Option<Line> {
-        Some(Line {
+    fn line(&self, request: &Request<Incoming>) -> Option<RequestLine> {
+        Some(RequestLine {
             to: self.log.clone()?,
             metrics: self.shared.metrics.clone(),
             start: Instant::now(),
@@ -144,7 +144,7 @@ pub(crate) struct AnswerBody {
     /// What is held as long as a byte is left; parts share the memory of all.
     held: Option<HeldAnswer>,
     /// The line in the log, which is written when the answer is taken or nobody takes it any more.
-    line: Option<Line>,
+    line: Option<RequestLine>,
 }
 
 impl AnswerBody {
@@ -153,7 +153,7 @@ impl AnswerBody {
         connection: Arc<Connection>,
         within: InRequest,
         held: Option<HeldAnswer>,
-        line: Option<Line>,
+        line: Option<RequestLine>,
     ) -> AnswerBody {
         static NEXT: AtomicU64 = AtomicU64::new(0);
         let number = NEXT.fetch_add(1, Ordering::Relaxed);

@@ -100,12 +100,12 @@ impl Batching {
     }
 
     /// Tells whether requests of this kind may be joined, as far as that is known.
-    pub(crate) fn may_join(&self, kind: &Kind) -> bool {
+    pub(crate) fn may_join(&self, kind: &BatchKey) -> bool {
         self.is_on() && self.kinds().get(&kind.others) != Some(&Joins::Never)
     }
 
     /// Tells whether requests of this kind are joined. The first time, that takes about as long as planning a run.
-    pub(crate) fn joins(&self, kind: &Kind) -> Joins {
+    pub(crate) fn joins(&self, kind: &BatchKey) -> Joins {
         let kinds = self.kinds();
         if let Some(known) = kinds.get(&kind.others) {
             return *known;
@@ -125,22 +125,22 @@ impl Batching {
     }
 
     /// Remembers that a batch of this kind gave the answers of single runs.
-    pub(crate) fn compared(&self, kind: &Kind) {
+    pub(crate) fn compared(&self, kind: &BatchKey) {
         self.kinds().insert(kind.others.clone(), Joins::Always);
     }
 }
 
 /// What requests that can be joined have in common, and how many rows one has.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Kind {
+pub(crate) struct BatchKey {
     pub(crate) rows: usize,
     /// The extents of each given input after the first.
     others: Vec<Option<Vec<usize>>>,
 }
 
-impl Kind {
+impl BatchKey {
     /// Returns the kind of a request; `None` if it must run alone.
-    pub(crate) fn of(inputs: &[Option<TensorData>], most: usize) -> Option<Kind> {
+    pub(crate) fn of(inputs: &[Option<TensorData>], most: usize) -> Option<BatchKey> {
         let mut given = inputs.iter().flatten().map(|x| x.shape().first().copied());
         let rows = given.next().flatten().filter(|rows| (1..most).contains(rows))?;
         if given.any(|other| other != Some(rows)) {
@@ -148,10 +148,10 @@ impl Kind {
         }
         let others =
             inputs.iter().map(|x| x.as_ref().and_then(|x| x.shape().get(1..)).map(<[usize]>::to_vec));
-        Some(Kind { rows, others: others.collect() })
+        Some(BatchKey { rows, others: others.collect() })
     }
 
-    pub(crate) fn joins(&self, other: &Kind) -> bool {
+    pub(crate) fn joins(&self, other: &BatchKey) -> bool {
         self.others == other.others
     }
 }
@@ -235,7 +235,7 @@ mod tests {
     fn only_equal_extents_after_the_first_are_joined() {
         let kind = |shape: &[usize]| {
             let n = shape.iter().product();
-            Kind::of(&[Some(TensorData::new(shape, &vec![0u8; n]).unwrap())], 8)
+            BatchKey::of(&[Some(TensorData::new(shape, &vec![0u8; n]).unwrap())], 8)
         };
         assert!(kind(&[1, 3]).unwrap().joins(&kind(&[2, 3]).unwrap()));
         assert!(!kind(&[1, 3]).unwrap().joins(&kind(&[1, 4]).unwrap()));

@@ -1,6 +1,6 @@
 //! From a request to an answer, for both protocols.
 
-use crate::batch::Kind;
+use crate::batch::BatchKey;
 use crate::budget::{Budget, Lease};
 use crate::metrics::{Outcomes, Protocol, ServerMetrics};
 use crate::model::Model;
@@ -74,7 +74,7 @@ pub(crate) async fn ask(shared: &Shared, model: &Model, ask: Ask) -> Answer {
     let kind = model
         .batching
         .as_ref()
-        .and_then(|batching| Kind::of(&ask.inputs, batching.rows).filter(|kind| batching.may_join(kind)));
+        .and_then(|batching| BatchKey::of(&ask.inputs, batching.rows).filter(|kind| batching.may_join(kind)));
     let Ask { inputs, wanted, deadline, lease } = ask;
     let job = Job { inputs, wanted, kind, arrived: Instant::now(), deadline, client, answer, lease };
     model.queue.push(job).map_err(|why| match why {

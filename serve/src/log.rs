@@ -85,7 +85,7 @@ impl Noted {
 }
 
 /// A request, until its line is written.
-pub(crate) struct Line {
+pub(crate) struct RequestLine {
     pub(crate) to: LogLines,
     pub(crate) metrics: Arc<ServerMetrics>,
     pub(crate) start: Instant,
@@ -100,7 +100,7 @@ pub(crate) struct Line {
     pub(crate) taken: bool,
 }
 
-impl Drop for Line {
+impl Drop for RequestLine {
     fn drop(&mut self) {
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         let noted = self.noted.0.lock().unwrap_or_else(PoisonError::into_inner);

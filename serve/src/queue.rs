@@ -1,6 +1,6 @@
 //! The bounded queue of a model.
 
-use crate::batch::{Batching, Kind};
+use crate::batch::{BatchKey, Batching};
 use crate::budget::Lease;
 use crate::refusal::Refusal;
 use bb::{CancelToken, TensorData};
@@ -18,7 +18,7 @@ pub(crate) struct Job {
     pub(crate) inputs: Vec<Option<TensorData>>,
     pub(crate) wanted: Vec<usize>,
     /// What a request must have in common with this one to be joined with it; `None` if it runs alone.
-    pub(crate) kind: Option<Kind>,
+    pub(crate) kind: Option<BatchKey>,
     pub(crate) arrived: Instant,
     pub(crate) deadline: Instant,
     pub(crate) client: Arc<Client>,

@@ -1,6 +1,6 @@
 //! Threads that run models.
 
-use crate::batch::{self, Batching, Joins, Kind};
+use crate::batch::{self, BatchKey, Batching, Joins};
 use crate::model::Model;
 use crate::queue::{Answer, Job, RunOf};
 use crate::refusal::Refusal;
@@ -33,7 +33,7 @@ pub(crate) fn work(model: &Model, stop: &CancelToken) {
 
 fn answer(job: Job, with: Answer) {
     let Job { inputs, lease, answer, .. } = job;
-    // Whoever has the answer finds that the request holds nothing any more.
+    // A client that has the answer finds that the request holds nothing any more.
     drop((inputs, lease));
     // Who asked may have gone.
     let _gone = answer.send(with);
@@ -48,7 +48,7 @@ fn run_single(model: &Model, job: Job, stop: &CancelToken) {
 /// Runs jobs together. If their rows are not known to be independent, if that fails or gives something else than single runs, the
 /// jobs run one by one.
 fn run_joined(model: &Model, jobs: Vec<Job>, stop: &CancelToken) {
-    let kind: Option<Kind> = jobs.first().and_then(|job| job.kind.clone());
+    let kind: Option<BatchKey> = jobs.first().and_then(|job| job.kind.clone());
     let joins = kind
         .as_ref()
         .zip(model.batching.as_ref())
@@ -84,7 +84,7 @@ fn run_joined(model: &Model, jobs: Vec<Job>, stop: &CancelToken) {
 }
 
 /// Tells whether requests of a kind are joined. A proof that panics is none.
-fn proven(batching: &Batching, kind: &Kind) -> Joins {
+fn proven(batching: &Batching, kind: &BatchKey) -> Joins {
     catch_unwind(AssertUnwindSafe(|| batching.joins(kind))).unwrap_or(Joins::Never)
 }
 

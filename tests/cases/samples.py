@@ -2,7 +2,7 @@
 
 `python tests/cases/samples.py CASES`, where CASES is the folder with the unpacked cases of this crate; onnx 1.23. A call is
 one of ONNX's cases of that version, the smallest, or of a neighbouring version if ONNX's checker finds the same call valid
-there; what has no case is written out below. A call is a model whose inputs are the operands of the type that
+there; a version without a case is written out below. A call is a model whose inputs are the operands of the type that
 `bb_ir::opset::versions` lists, with elements as defaults, to be cast to each type; everything else is constant. The
 graph's name is the domain, the operator, the version and the element type, `*` for any, with spaces between. Each model
 follows its length, four bytes in little-endian order.

@@ -52,7 +52,7 @@ pub(crate) fn keep(bytes: Bytes) -> u32 {
     BUFFERS.with_borrow_mut(|buffers| buffers.keep(Buffer::Shared(bytes)))
 }
 
-/// Returns the address and the length of a buffer; zeros if there is none of this number.
+/// Returns the address and the length of a buffer; zeros if no buffer has this number.
 pub(crate) fn place(number: u32) -> (usize, usize) {
     BUFFERS.with_borrow(|buffers| match buffers.held.get(&number) {
         Some(Buffer::Open(bytes)) => (bytes.as_ptr().addr(), bytes.len()),
@@ -61,7 +61,7 @@ pub(crate) fn place(number: u32) -> (usize, usize) {
     })
 }
 
-/// Takes a buffer; it is empty if there is none of this number.
+/// Takes a buffer; it is empty if no buffer has this number.
 pub(crate) fn take(number: u32) -> Bytes {
     match BUFFERS.with_borrow_mut(|buffers| buffers.held.remove(&number)) {
         Some(Buffer::Open(bytes)) => bytes.into(),

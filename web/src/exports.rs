@@ -5,9 +5,10 @@
     reason = "exported names are unsafe attributes, since two functions may claim one name"
 )]
 
+use crate::buffers;
+use crate::failure::Failure;
 use crate::magika::Identifier;
 use crate::session::{Checked, Session};
-use crate::{buffers, failure};
 use bytes::Bytes;
 use serde_json::{Value as Json, json};
 use std::cell::RefCell;
@@ -80,7 +81,7 @@ extern "C" fn bb_backends() -> u32 {
 #[unsafe(no_mangle)]
 extern "C" fn bb_open(model: u32, options: u32) -> u32 {
     let (model, options) = (buffers::take(model), buffers::take(options));
-    answer(Session::open(model, &options).map(|session| {
+    answer(Session::open(model, &options).map_err(Failure::of_model).map(|session| {
         SESSIONS.with_borrow_mut(|sessions| {
             let number = sessions.last_key_value().map_or(1, |(last, _)| last.wrapping_add(1));
             let record = session.describe();
@@ -94,7 +95,7 @@ extern "C" fn bb_open(model: u32, options: u32) -> u32 {
 #[unsafe(no_mangle)]
 extern "C" fn bb_inspect(model: u32, options: u32) -> u32 {
     let (model, options) = (buffers::take(model), buffers::take(options));
-    answer(Checked::open(model, &options).map(|checked| checked.describe()))
+    answer(Checked::open(model, &options).map_err(Failure::of_model).map(|checked| checked.describe()))
 }
 
 /// Closes a session.
@@ -127,7 +128,7 @@ extern "C" fn bb_graph(session: u32) -> u32 {
 extern "C" fn bb_magika(config: u32) -> u32 {
     let config = buffers::take(config);
     let identifier = serde_json::from_slice::<crate::magika::Config>(&config).map(Identifier::new);
-    answer(identifier.map_err(|source| failure::Failure::Json { what: "the configuration", source }).map(
+    answer(identifier.map_err(|source| Failure::Json { what: "the configuration", source }).map(
         |identifier| {
             let block_size = identifier.block_size();
             IDENTIFIER.set(Some(identifier));
@@ -142,20 +143,20 @@ extern "C" fn bb_identify(session: u32, first: u32, last: u32) -> u32 {
     let (first, last): (Bytes, Bytes) = (buffers::take(first), buffers::take(last));
     answer(of(session).and_then(|session| {
         IDENTIFIER.with_borrow(|identifier| {
-            let identifier = identifier.as_ref().ok_or(failure::Failure::NoConfiguration)?;
+            let identifier = identifier.as_ref().ok_or(Failure::NoConfiguration)?;
             let guess = identifier.identify(&first, &last, |tokens| session.scores(tokens))?;
             Ok(json!({ "label": guess.label, "score": guess.score }))
         })
     }))
 }
 
-fn of(session: u32) -> Result<Rc<Session>, failure::Failure> {
+fn of(session: u32) -> Result<Rc<Session>, Failure> {
     let found = SESSIONS.with_borrow(|sessions| sessions.get(&session).cloned());
-    found.ok_or(failure::Failure::NoSession { session })
+    found.ok_or(Failure::NoSession { session })
 }
 
 /// Writes an answer to a buffer.
-fn answer(result: Result<Json, failure::Failure>) -> u32 {
+fn answer(result: Result<Json, Failure>) -> u32 {
     let json = match result {
         Ok(value) => json!({ "ok": value }),
         Err(error) => json!({ "error": error.describe() }),

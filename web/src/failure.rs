@@ -1,6 +1,6 @@
-//! Errors, and how JavaScript sees them: a message, its causes, and the node and operator that they concern.
+//! Errors, and how JavaScript sees them: the kind, a message, its causes, and the node and operator that they concern.
 
-use bb::Error;
+use bb::{Error, ErrorKind};
 use bb_cpu::CpuError;
 use bb_ir::Error as IrError;
 use serde_json::{Value as Json, json};
@@ -37,6 +37,10 @@ pub(crate) enum Failure {
     #[error("the options set a limit wrongly")]
     Limit(#[source] IrError),
 
+    /// No input has a dimension of the name that an option fixes.
+    #[error("the options fix a dimension wrongly")]
+    Dims(#[source] IrError),
+
     /// The model is compiled, so that its dimensions are fixed.
     #[error("the model is compiled, so that `dims` cannot fix its dimensions")]
     Compiled,
@@ -60,7 +64,11 @@ pub(crate) enum Failure {
         source: IrError,
     },
 
-    /// The model is not valid, or does not run.
+    /// The model is not valid, or cannot be compiled.
+    #[error(transparent)]
+    Model(Error),
+
+    /// The model does not run.
     #[error(transparent)]
     Bb(#[from] Error),
 }
@@ -88,18 +96,19 @@ fn chain(error: &Failure) -> Vec<Source<'_>> {
     let mut next: Option<Source<'_>> = Some(error);
     while let Some(error) = next {
         all.push(error);
-        let shown: Option<Source<'_>> = if let Some(Failure::Bb(inner)) = error.downcast_ref() {
-            Some(inner)
-        } else if let Some(Error::Ir(inner)) = error.downcast_ref() {
-            Some(inner)
-        } else if let Some(CpuError::Bb(inner)) = error.downcast_ref() {
-            Some(inner)
-        } else {
-            None
-        };
+        let shown: Option<Source<'_>> =
+            if let Some(Failure::Bb(inner) | Failure::Model(inner)) = error.downcast_ref() {
+                Some(inner)
+            } else if let Some(Error::Ir(inner)) = error.downcast_ref() {
+                Some(inner)
+            } else if let Some(CpuError::Bb(inner)) = error.downcast_ref() {
+                Some(inner)
+            } else {
+                None
+            };
         next = shown.or_else(|| error.source());
     }
-    // There is one backend, so that its name says nothing. `Failure::Bb` shows the same text.
+    // There is one backend, so that its name says nothing. `Failure::Bb` and `Failure::Model` show the same text.
     while all.len() > 1
         && all.iter().take(2).any(|error| matches!(error.downcast_ref(), Some(Error::Kernel { .. })))
     {
@@ -109,6 +118,26 @@ fn chain(error: &Failure) -> Vec<Source<'_>> {
 }
 
 impl Failure {
+    /// Makes an error that occurred before any run one of the model.
+    pub(crate) fn of_model(self) -> Failure {
+        match self {
+            Failure::Bb(error) => Failure::Model(error),
+            other => other,
+        }
+    }
+
+    /// Returns what a caller can do about the error.
+    fn kind(&self) -> ErrorKind {
+        match self {
+            Failure::Json { .. } | Failure::NoSession { .. } | Failure::Type { .. } => ErrorKind::WrongInput,
+            Failure::NoConfiguration | Failure::Magika(_) | Failure::Compiled => ErrorKind::Configuration,
+            Failure::Limit(source) | Failure::Dims(source) | Failure::Input { source, .. } => source.kind(),
+            // No input has come yet, so that operands that do not fit are a mistake of the model.
+            Failure::Model(error) => kind(error).of_model(),
+            Failure::Bb(error) => kind(error),
+        }
+    }
+
     /// Describes the error as JSON.
     pub(crate) fn describe(&self) -> Json {
         let mut place = Place::default();
@@ -125,10 +154,15 @@ impl Failure {
         let mut texts: Vec<String> = chain.iter().map(ToString::to_string).collect();
         texts.dedup();
         json!({
-            "message": texts.join(": "), "causes": texts.get(1..).unwrap_or_default(),
+            "kind": self.kind().name(), "message": texts.join(": "), "causes": texts.get(1..).unwrap_or_default(),
             "node": place.node, "operator": place.operator, "domain": place.domain, "input": place.input,
         })
     }
+}
+
+/// Returns the kind of an error of the only backend.
+fn kind(error: &Error) -> ErrorKind {
+    bb::backend("cpu").map_or_else(|_| error.kind(), |on| on.error_kind(error))
 }
 
 impl Place {

@@ -12,7 +12,7 @@ use std::collections::BTreeMap;
 ///
 /// # Errors
 ///
-/// The errors of [`Module::from_bytes_with`] and [`check::fix_dims`]; [`Failure::Compiled`] if the model was compiled, so that its
+/// The errors of [`Module::from_bytes_with`]; [`Failure::Dims`] for those of [`check::fix_dims`]; [`Failure::Compiled`] if the model was compiled, so that its
 /// dimensions cannot change.
 pub(crate) fn load(
     bytes: Bytes,
@@ -30,7 +30,7 @@ pub(crate) fn load(
     }
     let dims: Vec<(String, usize)> = dims.iter().map(|(name, extent)| (name.clone(), *extent)).collect();
     let mut model = check::parse_model(bytes, limits)?;
-    check::fix_dims(&mut model, &dims)?;
+    check::fix_dims(&mut model, &dims).map_err(Failure::Dims)?;
     let options = CheckOptions {
         limits: limits.clone(),
         external_data: external.as_ref(),

@@ -102,6 +102,7 @@ test("errors have a message and say where", () => {
     throw new Error("it ran");
   };
   assert.equal(run({}).input, "input");
+  assert.equal(run({}).kind, "wrong-input");
   assert.match(run({ other: { shape: [1], data: new Float32Array(1) } }).message, /other/);
   const wrong = run({ input: { shape: [1, 4], data: new Float32Array(3) } });
   assert.ok(wrong instanceof BbError);
@@ -113,6 +114,28 @@ test("errors have a message and say where", () => {
   const good = session.run({ input: { shape: [1, 4], data: Float32Array.of(0.57730556, 0.506829, 0.14141674, 0.8114217) } });
   // What ONNX Runtime computes.
   assert.ok(Math.abs(good.variable.data[0] - 0.26850086) < 1e-5);
+});
+
+test("errors have a kind, by which a page decides", () => {
+  const kind = (call) => {
+    try {
+      call();
+    } catch (error) {
+      assert.ok(error instanceof BbError, String(error));
+      return error.kind;
+    }
+    throw new Error("it ran");
+  };
+  const session = open("surfaces_gbr");
+  const input = { shape: [1, 4], data: new Float32Array(4) };
+  assert.equal(kind(() => bb.session(new Uint8Array([1, 2, 3]))), "invalid-model");
+  assert.equal(kind(() => session.run({ input: { ...input, shape: [1, 3] } })), "wrong-input");
+  assert.equal(kind(() => session.run({ input: { shape: [1, 5], data: new Float32Array(5) } })), "wrong-input");
+  assert.equal(kind(() => session.run({ nobody: input })), "wrong-input");
+  assert.equal(kind(() => session.run({ input: { shape: [1, 4] } })), "wrong-input");
+  assert.equal(kind(() => open("magika", { dims: { nobody: 3 } })), "wrong-input");
+  assert.equal(kind(() => open("magika", { limits: { nobody: "3" } })), "configuration");
+  assert.equal(kind(() => open("magika", { limits: { nodes: "3" } })), "limit");
 });
 
 test("every hostile file gets a message, and the next model runs", async () => {

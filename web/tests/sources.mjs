@@ -69,10 +69,10 @@ test("the module comes from a server, whatever type that gives it", async () => 
 });
 
 test("what is not there says so", async () => {
-  const absent = { name: "BbError", message: /absent\.wasm` cannot be fetched: the server answers 404 Not Found/ };
+  const absent = { name: "BbError", kind: "configuration", message: /absent\.wasm` cannot be fetched: the server answers 404 Not Found/ };
   await assert.rejects(load(at("/absent.wasm")), absent);
   await assert.rejects(load(await fetch(at("/absent.wasm"))), absent);
-  await assert.rejects(load("http://127.0.0.1:1/bb.wasm"), { name: "BbError", message: /cannot be fetched/ });
+  await assert.rejects(load("http://127.0.0.1:1/bb.wasm"), { name: "BbError", kind: "device", message: /cannot be fetched/ });
   const bb = await load(wasm);
   await assert.rejects(bb.open(at("/absent.onnx")), { name: "BbError", message: /404/ });
   await assert.rejects(bb.open(at("/page")), BbError);
@@ -124,7 +124,7 @@ test("a worker does what the module does", async () => {
     assert.equal(moved.data.byteLength, 0);
 
     await assert.rejects(session.run({ nobody: x }), { name: "BbError", message: /nobody/ });
-    await assert.rejects(bb.session(new Uint8Array([1, 2, 3])), { name: "BbError" });
+    await assert.rejects(bb.session(new Uint8Array([1, 2, 3])), { name: "BbError", kind: "invalid-model" });
     await assert.rejects(bb.session(() => 1), { name: "BbError", message: /cannot be sent/ });
     await session.free();
     await assert.rejects(session.run({ input: x }), { name: "BbError", message: /freed/ });

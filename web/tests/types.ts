@@ -1,6 +1,6 @@
 // Uses each part of the API, so that the compiler checks its types. It does not run.
 
-import { BbCrash, BbError, load, type Elements, type Result, type Session } from "../bb.js";
+import { BbCrash, BbError, load, type Elements, type ErrorKind, type Result, type Session } from "../bb.js";
 import { start } from "../bb-worker.js";
 
 const bb = await load("bb.wasm");
@@ -15,7 +15,7 @@ try {
   const { label } = await bb.fileTypes(session, "{}").identify(new Blob([]));
   console.log(names, extents, data, native, places, label.length);
 } catch (error) {
-  if (error instanceof BbError) console.log(error.node, error.operator, error.causes.join());
+  if (error instanceof BbError) console.log(error.kind satisfies ErrorKind, error.node, error.operator, error.causes.join());
   if (error instanceof BbCrash && !bb.alive) await bb.restart();
 }
 const { z } = session.run<Result>({});

@@ -9,11 +9,8 @@ pub enum CpuError {
     Bb(#[from] bb::Error),
 
     /// The system could not allocate memory for a result.
-    #[error("no memory for a buffer of {bytes} bytes")]
-    Memory {
-        /// The requested size.
-        bytes: usize,
-    },
+    #[error("the system has no memory for a buffer")]
+    Memory(#[source] bb::services::OutOfMemory),
 
     /// The memory limit is reached.
     #[error("the memory limit is reached")]
@@ -46,6 +43,16 @@ pub enum CpuError {
         #[source]
         source: rayon::ThreadPoolBuildError,
     },
+}
+
+impl CpuError {
+    /// Makes the error for a buffer that the system could not allocate.
+    ///
+    /// Units: bytes.
+    #[cold]
+    pub(crate) fn no_memory(bytes: usize) -> CpuError {
+        CpuError::Memory(bb::services::OutOfMemory::new(bytes as u64))
+    }
 }
 
 impl From<bb::ir::Error> for CpuError {

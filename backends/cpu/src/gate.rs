@@ -11,7 +11,7 @@ const CLOSED: usize = 1 << (usize::BITS - 1);
 /// How often a thread looks whether the threads inside have left before it sleeps.
 const LOOKS: usize = if cfg!(all(test, bb_model)) { 0 } else { 10_000 };
 
-/// Calls `work` on this thread, and on the threads on which `spawn` makes others [`enter`](Entry::enter) before this thread
+/// Calls `work` on this thread, and on the threads on which `spawn` makes others [`enter`](GateEntry::enter) before this thread
 /// is done. `spawn` is called `calls` times.
 ///
 /// When this function returns or unwinds, no call is running. A panic of another thread is continued here.
@@ -19,7 +19,7 @@ pub(crate) fn share(
     calls: usize,
     waiting: &Arc<AtomicUsize>,
     work: &(dyn Fn() + Sync),
-    spawn: impl Fn(Entry),
+    spawn: impl Fn(GateEntry),
 ) {
     let gate = Arc::new(Gate {
         // SAFETY: the types differ only in a lifetime, and a raw pointer promises nothing about lifetimes.
@@ -33,7 +33,7 @@ pub(crate) fn share(
     let closed = Closed(&gate);
     for _ in 0..calls {
         gate.waiting.fetch_add(1, Ordering::Relaxed);
-        spawn(Entry(gate.clone()));
+        spawn(GateEntry(gate.clone()));
     }
     work();
     drop(closed);
@@ -43,9 +43,9 @@ pub(crate) fn share(
 }
 
 /// Lets another thread take part in work once.
-pub(crate) struct Entry(Arc<Gate>);
+pub(crate) struct GateEntry(Arc<Gate>);
 
-impl Entry {
+impl GateEntry {
     /// Does the work, unless the thread that shares it is done.
     pub(crate) fn enter(self) {
         self.0.enter();

@@ -114,7 +114,7 @@ impl Pool {
     /// [`CpuError::Memory`] if the system has no memory; [`CpuError::Limit`] if the pool's limit is reached.
     pub(crate) fn take(self: &Arc<Pool>, bytes: usize) -> Result<Block> {
         if bytes > MOST {
-            return Err(CpuError::Memory { bytes });
+            return Err(CpuError::no_memory(bytes));
         }
         let (class, size) = class(bytes);
         let kept =
@@ -128,7 +128,7 @@ impl Pool {
                 self.reserve(size)?;
                 memory::allocate(size, class).ok_or_else(|| {
                     self.counted.remove(size);
-                    CpuError::Memory { bytes }
+                    CpuError::no_memory(bytes)
                 })?
             }
         };
@@ -215,8 +215,8 @@ impl Block {
 
     /// Tells whether nobody else holds the block, so that its owner may write it again.
     pub(crate) fn is_sole(&self) -> bool {
-        // SAFETY: this owner keeps the block alive. The order is that of the last owner's drop: whoever held the block before
-        // has read it.
+        // SAFETY: this owner keeps the block alive. The order is that of the last owner's drop: the owners that held the block
+        // before have read it.
         unsafe { self.0.as_ref() }.owners.load(Ordering::Acquire) == 1
     }
 }

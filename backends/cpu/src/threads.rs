@@ -3,7 +3,7 @@
 //! The thread that calls a kernel works too, and others join it when they become free. No thread waits for one that
 //! still sleeps, because on common cloud machines waking a thread takes as long as a kernel.
 
-use crate::gate::{self, Entry};
+use crate::gate::{self, GateEntry};
 use crate::level::Forced;
 use crate::sync::{AtomicUsize, Ordering};
 use bb::RunOptions;
@@ -118,7 +118,7 @@ pub(crate) fn share(threads: usize, work: &(dyn Fn() + Sync)) {
         return work();
     }
     let (own, options, level) = (own(), RunOptions::current(), Forced::here());
-    let spawn = |entry: Entry| {
+    let spawn = |entry: GateEntry| {
         // What ends the run ends the work of other threads, too.
         let options = options.clone();
         let call = move || options.within(|| level.within(|| entry.enter()));

@@ -1,7 +1,7 @@
 //! Exchange of host tensors with other libraries by DLPack.
 //!
 //! DLPack is a C structure that NumPy, PyTorch, JAX and others give and take. [`Managed`] owns one: it was made of a
-//! `TensorData`, or came from another library. The structure's deleter is called exactly once, by whoever owns it last.
+//! `TensorData`, or came from another library. The structure's deleter is called exactly once, by its last owner.
 //!
 //! Source: `dlpack.h`, version 1.1, of <https://github.com/dmlc/dlpack>. The structure is `DLManagedTensor`, which every
 //! version of the header has.

@@ -11,7 +11,7 @@ use std::ptr::NonNull;
 #[derive(Debug)]
 pub struct Managed(NonNull<DLManagedTensor>);
 
-// SAFETY: whoever passed the pointer promised that any thread may read and release the tensor; one that this crate made owns
+// SAFETY: the caller that passed the pointer promised that any thread may read and release the tensor; one that this crate made owns
 // its memory, and only reads it.
 unsafe impl Send for Managed {}
 // SAFETY: shared references only read.
@@ -104,7 +104,7 @@ impl Managed {
         NonNull::new(tensor).map(Managed).ok_or(DlpackError::Null("the structure"))
     }
 
-    /// Gives the tensor away: whoever gets the pointer calls the deleter, once.
+    /// Gives the tensor away: the receiver of the pointer calls the deleter, once.
     pub fn into_raw(self) -> *mut DLManagedTensor {
         let pointer = self.0.as_ptr();
         std::mem::forget(self);

@@ -51,7 +51,7 @@ pub struct DLTensor {
 pub struct DLManagedTensor {
     /// The tensor.
     pub dl_tensor: DLTensor,
-    /// Belongs to whoever made the tensor.
+    /// Belongs to the library that made the tensor.
     pub manager_ctx: *mut c_void,
     /// Releases the tensor, including this structure; null if nothing is to be released.
     pub deleter: Option<unsafe extern "C" fn(*mut DLManagedTensor)>,

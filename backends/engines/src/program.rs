@@ -16,7 +16,7 @@ use std::sync::Arc;
 pub struct Program<E: Engine> {
     shared: Arc<Shared<E>>,
     parts: Vec<Part<E>>,
-    /// For each part, the values that nobody reads after it.
+    /// For each part, the values that no later part reads.
     dead: Vec<Vec<ValueId>>,
     inputs: Vec<Port>,
     outputs: Vec<Port>,
@@ -214,7 +214,7 @@ fn culprits<E: Engine>(shared: &Shared<E>, graph: &Graph, piece: &Piece, refusal
     if found.is_empty() { piece.nodes.clone() } else { found }
 }
 
-/// Lists for each part the values that nobody reads after it.
+/// Lists for each part the values that no later part reads.
 fn dead<E: Engine>(graph: &Graph, parts: &[Part<E>]) -> Vec<Vec<ValueId>> {
     let outputs: HashSet<ValueId> = graph.outputs.iter().copied().collect();
     let mut last: HashMap<ValueId, usize> = HashMap::new();

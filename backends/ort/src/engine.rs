@@ -30,10 +30,10 @@ impl OrtEngine {
 
 /// A loaded model, which one thread at a time runs.
 #[derive(Debug)]
-pub struct Session(Mutex<ort::session::Session>);
+pub struct OrtSession(Mutex<ort::session::Session>);
 
 impl Engine for OrtEngine {
-    type Session = Session;
+    type Session = OrtSession;
 
     const NAME: &'static str = "ONNX Runtime";
 
@@ -55,16 +55,16 @@ impl Engine for OrtEngine {
         NEWEST_OPSET
     }
 
-    fn load(&self, model: Vec<u8>, _: &Signature) -> Result<Session, BoxError> {
+    fn load(&self, model: Vec<u8>, _: &Signature) -> Result<OrtSession, BoxError> {
         let builder = ort::session::Session::builder(self.environment)?;
         let builder = builder.with_log_level(LogLevel::Fatal).map_err(ort::Error::<()>::from)?;
         let mut builder = builder.with_intra_op_spinning(false).map_err(ort::Error::<()>::from)?;
-        Ok(Session(Mutex::new(builder.commit_from_memory(&model)?)))
+        Ok(OrtSession(Mutex::new(builder.commit_from_memory(&model)?)))
     }
 
     fn run(
         &self,
-        session: &Session,
+        session: &OrtSession,
         signature: &Signature,
         inputs: &[&TensorData],
     ) -> Result<Vec<TensorData>, BoxError> {

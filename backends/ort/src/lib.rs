@@ -15,7 +15,7 @@ mod gaps;
 pub mod library;
 mod tensors;
 
-pub use engine::{OrtEngine, Session};
+pub use engine::{OrtEngine, OrtSession};
 pub use gaps::GAPS;
 pub use library::{LibraryError, NEEDED};
 

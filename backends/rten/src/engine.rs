@@ -11,14 +11,14 @@ use rten::{Model, ModelOptions, NodeId};
 pub struct RtenEngine;
 
 /// A loaded model.
-pub struct Session {
+pub struct RtenSession {
     model: Model,
     inputs: Vec<NodeId>,
     outputs: Vec<NodeId>,
 }
 
 impl Engine for RtenEngine {
-    type Session = Session;
+    type Session = RtenSession;
 
     const NAME: &'static str = "rten";
 
@@ -40,18 +40,18 @@ impl Engine for RtenEngine {
         i64::MAX
     }
 
-    fn load(&self, model: Vec<u8>, signature: &Signature) -> Result<Session, BoxError> {
+    fn load(&self, model: Vec<u8>, signature: &Signature) -> Result<RtenSession, BoxError> {
         let model = ModelOptions::with_all_ops().load(model)?;
         let ids = |names: &[(String, DataType)]| {
             names.iter().map(|(name, _)| model.node_id(name)).collect::<Result<Vec<_>, _>>()
         };
         let (inputs, outputs) = (ids(&signature.inputs)?, ids(&signature.outputs)?);
-        Ok(Session { model, inputs, outputs })
+        Ok(RtenSession { model, inputs, outputs })
     }
 
     fn run(
         &self,
-        session: &Session,
+        session: &RtenSession,
         signature: &Signature,
         inputs: &[&TensorData],
     ) -> Result<Vec<TensorData>, BoxError> {

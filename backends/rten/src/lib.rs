@@ -15,7 +15,7 @@ mod engine;
 mod gaps;
 mod tensors;
 
-pub use engine::{RtenEngine, Session};
+pub use engine::{RtenEngine, RtenSession};
 pub use gaps::GAPS;
 
 use bb_engines::{Rest, Whole};

@@ -47,7 +47,7 @@ pub(crate) enum Lent<'a> {
 }
 
 impl<'a> Lent<'a> {
-    /// Narrows what has to be.
+    /// Lends a tensor, narrowed if RTen lacks its element type.
     pub(crate) fn new(x: &'a TensorData) -> Result<Lent<'a>, TensorError> {
         match x.dtype() {
             DataType::I64 => {

@@ -148,7 +148,9 @@ impl State {
 /// Makes the error of something that the device refused.
 pub(crate) fn refused(what: &'static str, error: wgpu::Error) -> WgpuError {
     match error {
-        wgpu::Error::OutOfMemory { .. } => WgpuError::Memory { bytes: 0, used: 0 },
+        wgpu::Error::OutOfMemory { .. } => {
+            WgpuError::Memory { used: 0, source: bb::services::OutOfMemory::new(0) }
+        }
         error => WgpuError::Refused { what, source: Box::new(error) },
     }
 }

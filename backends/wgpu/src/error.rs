@@ -1,6 +1,6 @@
 //! Why an operation of this backend failed.
 
-use bb::services::{Pressure, ServiceError};
+use bb::services::{OutOfMemory, Pressure, ServiceError};
 
 /// What failed while the device was asked for something.
 pub type DeviceError = Box<dyn std::error::Error + Send + Sync + 'static>;
@@ -53,12 +53,13 @@ pub enum WgpuError {
     MemoryLimit(#[source] Pressure),
 
     /// The device's memory is used up, or a buffer would be larger than the device allows.
-    #[error("the device has no memory for {bytes} bytes; tensors use {used} bytes")]
+    #[error("the memory of the device is used up: tensors use {used} bytes")]
     Memory {
-        /// The bytes that were asked for.
-        bytes: u64,
         /// The bytes that live tensors hold.
         used: u64,
+        /// The allocation.
+        #[source]
+        source: OutOfMemory,
     },
 
     /// A tensor or a part of one that must be bound at once is larger than a binding of the device.

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 /// Allows features of wgpu that need care, of which this backend uses one: shaders that are passed through.
 pub(crate) fn experimental() -> wgpu::ExperimentalFeatures {
-    // SAFETY: whoever enables the feature `passthrough` takes on that kernels in SPIR-V are valid and stay within their
+    // SAFETY: a program that enables the feature `passthrough` guarantees that kernels in SPIR-V are valid and stay within their
     // bindings.
     unsafe { wgpu::ExperimentalFeatures::enabled() }
 }

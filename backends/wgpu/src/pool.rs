@@ -5,7 +5,7 @@
 //! submitted: see [`Pool::storage`].
 
 use crate::{Result, WgpuError};
-use bb::services::{Pressure, PressureCallback};
+use bb::services::{OutOfMemory, Pressure, PressureCallback};
 use std::cell::Cell;
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -170,7 +170,7 @@ impl Pool {
     pub(crate) fn storage(self: &Arc<Pool>, bytes: u64, upload: Option<u64>) -> Result<Arc<Storage>> {
         let size = rounded(bytes);
         if size > self.greatest {
-            return Err(WgpuError::Memory { bytes, used: self.stats().live_bytes });
+            return Err(WgpuError::Memory { used: self.stats().live_bytes, source: OutOfMemory::new(bytes) });
         }
         let reused = self.take(size, upload);
         let buffer = match reused {
@@ -241,7 +241,7 @@ impl Pool {
             let stats = &mut shelves.stats;
             stats.live_buffers -= 1;
             stats.live_bytes -= size;
-            WgpuError::Memory { bytes, used: stats.live_bytes }
+            WgpuError::Memory { used: stats.live_bytes, source: OutOfMemory::new(bytes) }
         })
     }
 

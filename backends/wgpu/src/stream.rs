@@ -37,7 +37,7 @@ pub(crate) struct Binding {
 }
 
 /// One call of a kernel.
-pub(crate) struct Call<'a> {
+pub(crate) struct KernelCall<'a> {
     pub(crate) op: &'static str,
     pub(crate) key: Key,
     pub(crate) params: &'a Params,
@@ -230,7 +230,7 @@ impl Inner {
 
 impl Gpu {
     /// Records a call of a kernel.
-    pub(crate) fn record(&self, call: &Call<'_>) -> Result<()> {
+    pub(crate) fn record(&self, call: &KernelCall<'_>) -> Result<()> {
         self.check()?;
         bb::RunOptions::check_current()?;
         let most = self.limits.max_compute_workgroups_per_dimension;
@@ -389,7 +389,10 @@ impl Gpu {
         match scope.end() {
             None => Ok(buffer),
             Some(_) if self.lost().is_some() => self.check().map(|()| buffer),
-            Some(_) => Err(WgpuError::Memory { bytes: size, used: self.pool.stats().live_bytes }),
+            Some(_) => Err(WgpuError::Memory {
+                used: self.pool.stats().live_bytes,
+                source: bb::services::OutOfMemory::new(size),
+            }),
         }
     }
 

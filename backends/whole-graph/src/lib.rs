@@ -15,7 +15,7 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
 /// The tensor of the underlying backend.
-pub type Tensor = <Reference as Backend>::Tensor;
+pub type WholeGraphTensor = <Reference as Backend>::Tensor;
 /// The error of the underlying backend.
 pub type Error = <Reference as Backend>::Error;
 
@@ -43,17 +43,17 @@ impl WholeGraph {
     fn run(
         &self,
         graph: &GraphProto,
-        mut inputs: HashMap<String, Tensor>,
+        mut inputs: HashMap<String, WholeGraphTensor>,
         attrs: BackendAttrs<'_>,
-    ) -> Result<HashMap<String, Tensor>, Error> {
+    ) -> Result<HashMap<String, WholeGraphTensor>, Error> {
         let compiled = self.compiled(graph, attrs)?;
-        let taken: Vec<Option<Tensor>> =
+        let taken: Vec<Option<WholeGraphTensor>> =
             compiled.inputs().iter().map(|port| inputs.remove(&port.name)).collect();
         if let Some(name) = inputs.into_keys().min() {
             let expected = compiled.inputs().iter().map(|port| port.name.clone()).collect();
             return Err(bb::Error::UnknownInput { name, expected }.into());
         }
-        let operands: Vec<Option<&Tensor>> = taken.iter().map(Option::as_ref).collect();
+        let operands: Vec<Option<&WholeGraphTensor>> = taken.iter().map(Option::as_ref).collect();
         let results = compiled.run(&self.engine, &operands)?;
         Ok(compiled.outputs().iter().map(|port| port.name.clone()).zip(results).collect())
     }
@@ -82,7 +82,7 @@ impl WholeGraph {
 }
 
 impl Backend for WholeGraph {
-    type Tensor = Tensor;
+    type Tensor = WholeGraphTensor;
     type Error = Error;
 
     bb::forward_to_execute!(Self::run);
@@ -91,7 +91,7 @@ impl Backend for WholeGraph {
         <Reference as Backend>::wrapped(error)
     }
 
-    fn to_host(&self, x: &Tensor) -> Result<bb::TensorData, Error> {
+    fn to_host(&self, x: &WholeGraphTensor) -> Result<bb::TensorData, Error> {
         self.engine.to_host(x)
     }
 }

@@ -18,7 +18,7 @@
 
 use super::{Compact, Reader, Writer};
 use crate::limits::within;
-use crate::tensor::{Check, Refusal};
+use crate::tensor::{Check, ErrorMaker};
 use crate::{ALIGNMENT, DataType, Error, Limits, Shape, TensorData, file, memory};
 use bytes::Bytes;
 use std::io::{self, Write};
@@ -167,7 +167,7 @@ impl Entry {
         let file = elements.clone();
         let check: Check = Box::new(move |_| match crc32fast::hash(&file) {
             got if got == expected => Ok(()),
-            got => Err(Box::new(move || Error::SavedTensor { number, expected, got }) as Refusal),
+            got => Err(Box::new(move || Error::SavedTensor { number, expected, got }) as ErrorMaker),
         });
         TensorData::adopt(self.dtype, &self.shape, elements)?.checked_later(Some(check))
     }

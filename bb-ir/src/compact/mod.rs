@@ -5,7 +5,7 @@
 //! with each version of the format, and a file of another version is refused.
 //!
 //! A reader trusts nothing: an item takes at least a byte of the file, lists grow as their items are read, and nesting is
-//! bounded. What is read is in range for its type; whether it makes sense together is checked by whoever reads it.
+//! bounded. What is read is in range for its type; the caller checks whether it makes sense together.
 
 mod base;
 mod file;

@@ -93,6 +93,7 @@ impl Error {
             | Error::Utf8 { .. }
             | Error::UnknownDataType { .. }
             | Error::Extent { .. }
+            | Error::UnknownDim { .. }
             | Error::Npy { .. }
             | Error::NpyType { .. } => ErrorKind::WrongInput,
             Error::Unsupported { .. } => ErrorKind::Unsupported,
@@ -120,7 +121,6 @@ impl Error {
             | Error::Format { .. }
             | Error::NoGraph
             | Error::Type { .. }
-            | Error::UnknownDim { .. }
             | Error::MissingValue { .. }
             | Error::MissingOutput { .. }
             | Error::DuplicateValue { .. }
@@ -174,8 +174,17 @@ impl Error {
 }
 
 impl ErrorKind {
-    /// Returns the kind of an error that a model causes, of which this is the cause.
-    fn of_model(self) -> ErrorKind {
+    /// Returns the kind of an error of a model, whose cause has this kind: operands in a model that do not fit make the model invalid.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use bb_ir::ErrorKind;
+    /// assert_eq!(ErrorKind::WrongInput.of_model(), ErrorKind::InvalidModel);
+    /// assert_eq!(ErrorKind::Limit.of_model(), ErrorKind::Limit);
+    /// ```
+    #[must_use]
+    pub fn of_model(self) -> ErrorKind {
         if self == ErrorKind::WrongInput { ErrorKind::InvalidModel } else { self }
     }
 }

@@ -1,7 +1,7 @@
 //! What comes out of each primitive: shape rules, one function per family, and element types.
 //!
 //! Every backend calls the functions of its kernels' families, so that all of them accept and refuse
-//! the same operands; [`primitive`] combines the rules for whoever only knows types, as the tracer does.
+//! the same operands; [`primitive`] combines the rules for callers that only know types, such as the tracer.
 //! Extents are concrete but for `symbolic`, which fills in a whole graph's types before inputs arrive.
 //! Nothing here looks at a tensor's elements: indices out of range and
 //! divisions by zero are the kernels' to report.

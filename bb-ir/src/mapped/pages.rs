@@ -12,7 +12,7 @@ static MAPS: Mutex<Vec<Weak<Mmap>>> = Mutex::new(Vec::new());
 /// Maps a whole file that is not empty; returns `None` if the file system cannot map it.
 pub(crate) fn map(file: &File) -> Option<Bytes> {
     // SAFETY: the map is read-only, and the `Bytes` made from it owns it, so the map outlives every view. No
-    // other process may shorten or rewrite the file meanwhile; whoever loads a model with `FileAccess::Map`
+    // other process may shorten or rewrite the file meanwhile; a program that loads a model with `FileAccess::Map`
     // accepts this condition, which its documentation states.
     let map = Arc::new(unsafe { Mmap::map(file) }.ok()?);
     let mut maps = MAPS.lock().unwrap_or_else(PoisonError::into_inner);

@@ -32,7 +32,7 @@ pub fn supported_opsets(domain: &str) -> (i64, i64) {
 
 /// Returns the domain and the version whose operator a node of ONNX's domain calls.
 ///
-/// ONNX Runtime writes some of its own operators into ONNX's domain, where ONNX has none of the name, or has not yet.
+/// ONNX Runtime writes some of its own operators into ONNX's domain, where ONNX has no operator of the name, or has none yet.
 pub(crate) fn home<'d>(domain: &'d str, op_type: &str, opset: i64) -> (&'d str, i64) {
     match op_type {
         "LayerNormalization" | "SimplifiedLayerNormalization"

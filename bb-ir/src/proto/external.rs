@@ -8,7 +8,7 @@
 
 use super::{TensorProto, sha1};
 use crate::file::{self, FileKind};
-use crate::tensor::{Check, Refusal};
+use crate::tensor::{Check, ErrorMaker};
 use crate::{Error, FileAccess, Limits};
 use bytes::Bytes;
 use std::collections::HashMap;
@@ -227,7 +227,7 @@ impl ExternalData {
 
 impl Opened {
     /// Compares the digest of the file with the digest that the model states.
-    fn verify(&self, location: &str, expected: &str) -> Result<(), Refusal> {
+    fn verify(&self, location: &str, expected: &str) -> Result<(), ErrorMaker> {
         let location = cut(location);
         match self.digest() {
             Ok(got) if got.eq_ignore_ascii_case(expected) => Ok(()),

@@ -9,10 +9,10 @@ use bytes::Bytes;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
 
 /// Compares bytes with what is known of them, for example a checksum.
-pub(crate) type Check = Box<dyn Fn(&[u8]) -> Result<(), Refusal> + Send + Sync>;
+pub(crate) type Check = Box<dyn Fn(&[u8]) -> Result<(), ErrorMaker> + Send + Sync>;
 
 /// Makes the error of a check that failed, each time that the bytes are asked for.
-pub(crate) type Refusal = Box<dyn Fn() -> Error + Send + Sync>;
+pub(crate) type ErrorMaker = Box<dyn Fn() -> Error + Send + Sync>;
 
 /// The bytes of a tensor. Clones share what was deferred, so it is done once for all of them.
 #[derive(Clone)]
@@ -29,7 +29,7 @@ pub(super) struct Deferred {
     align: usize,
     check: Option<Check>,
     /// What the check found. It runs once: those who come meanwhile wait, and a failure stays.
-    found: OnceLock<Result<(), Refusal>>,
+    found: OnceLock<Result<(), ErrorMaker>>,
     /// The checked bytes at an aligned place.
     aligned: OnceLock<Bytes>,
     /// An aligned copy that others hold, as [`Elements::lent`] made it.

@@ -11,7 +11,7 @@ mod npy;
 mod packed;
 mod strings;
 
-pub(crate) use elements::{Check, Refusal};
+pub(crate) use elements::{Check, ErrorMaker};
 pub use host_element::HostElement;
 pub use packed::unpack_into;
 pub use strings::{Strings, StringsBuilder};

@@ -9,8 +9,8 @@ use crate::{ALIGNMENT, DataType, Error, Shape, TensorData, element_count, memory
 use bytes::Bytes;
 use std::io::{ErrorKind, Read, Write};
 
-/// The number of bytes that are allocated for elements before any arrive. Then each allocation at most doubles what
-/// has arrived.
+/// The number of bytes that are allocated for elements before any arrive. Then each allocation at most doubles the
+/// bytes that have arrived.
 const FIRST: usize = 1 << 13;
 
 /// A whole frame as it was received, and the type hash that it declares.

@@ -487,7 +487,7 @@ pub enum Error {
         nodes: RefusedList,
     },
 
-    /// No function lowers this operator, and the backend has none of its own.
+    /// No function lowers this operator, and the backend does not run it itself.
     #[error("operator `{op}` of domain `{domain}`, opset {opset}, is not supported", op = shown(.op), domain = shown(.domain))]
     UnsupportedOperator {
         /// The operator.
@@ -565,7 +565,7 @@ pub enum Error {
         linked: Vec<String>,
     },
 
-    /// A backend was asked for by type, and none of that type is at hand.
+    /// A backend was asked for by type, and no backend of that type is at hand.
     #[error(
         "no backend of type `{ty}` is bound here, where {} bound: bind one with `.backend(…)` before `.ready()`",
         are(.bound)
@@ -827,7 +827,7 @@ pub enum Error {
         owner: BackendId,
     },
 
-    /// Whoever was to complete a call dropped the means to do so.
+    /// The backend dropped the handle by which it was to complete a call.
     #[error("the backend dropped its completion handle without a result")]
     Abandoned,
 

@@ -3,7 +3,7 @@
 use crate::sync::{Mutex, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use std::sync::PoisonError;
 
-/// What has been made, and a lock that a thread holds while it makes more.
+/// Values that have been made, and a lock that a thread holds while it makes more.
 ///
 /// Who finds what it looks for never waits for a thread that makes something.
 #[derive(Debug, Default)]
@@ -13,13 +13,13 @@ pub(crate) struct Made<K> {
 }
 
 impl<K> Made<K> {
-    /// Returns what has been made, to read it. The lock must not be held while foreign code runs.
+    /// Returns the values that have been made, to read them. The lock must not be held while foreign code runs.
     pub(crate) fn read(&self) -> RwLockReadGuard<'_, K> {
         // A panic leaves a list or an option as it was before or after the change, so that a poisoned lock is valid.
         self.known.read().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Returns what has been made, to change it. The lock must not be held while foreign code runs.
+    /// Returns the values that have been made, to change them. The lock must not be held while foreign code runs.
     pub(crate) fn write(&self) -> RwLockWriteGuard<'_, K> {
         self.known.write().unwrap_or_else(PoisonError::into_inner)
     }

@@ -170,7 +170,7 @@ const VALUES: [&str; 8] = [
     "value_strings",
 ];
 
-/// The value that an attribute of `Constant` holds; `None` if it is none of those.
+/// The value that an attribute of `Constant` holds; `None` for any other attribute.
 fn held(name: &str, value: &Attribute) -> Option<Result<TensorData, bb_ir::Error>> {
     fn texts(shape: &[usize], all: &[Vec<u8>]) -> Result<TensorData, bb_ir::Error> {
         let text = |bytes: &'_ Vec<u8>| {

@@ -250,7 +250,7 @@ pub(super) fn mean_variance_by_channel<B: Ops + ?Sized>(on: &B, call: &Call<'_, 
     Ok(one(on.sub(x, &moments.mean)?))
 }
 
-/// `LpNormalization`: divides by the norm along `axis`; what has norm 0 stays 0.
+/// `LpNormalization`: divides by the norm along `axis`; elements whose norm is 0 stay 0.
 pub(super) fn lp_normalization<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {
     let axis = [call.int_or("axis", -1)?];
     let p = call.int_or("p", 2)?;

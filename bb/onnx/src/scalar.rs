@@ -274,7 +274,7 @@ fn shrunk<B: Ops + ?Sized>(on: &B, x: &B::Tensor, lambda: f64, bias: f64) -> Res
     let bias = on.scalar_like(x, bias)?;
     let upper = on.greater(x, &on.scalar_like(x, lambda)?)?;
     let inner = on.r#where(&upper, &on.sub(x, &bias)?, &on.scalar_like(x, 0.0)?)?;
-    // No unsigned number is below what is not positive, and none of them is that.
+    // No unsigned number is negative, so that none is below the threshold.
     if x.dtype().is_unsigned_integer() {
         return Ok(inner);
     }

@@ -3,7 +3,7 @@
 use bb_core::operator::Call;
 use bb_core::{Error, NodePart, Tensor};
 
-/// Refuses attributes that are not among `known`; names with two underscores belong to whoever wrote the model.
+/// Refuses attributes that are not among `known`; names with two underscores belong to the program that wrote the model.
 pub(crate) fn only<T>(call: &Call<'_, T>, known: &[&str]) -> Result<(), Error> {
     match call.attribute_names().find(|name| !name.starts_with("__") && !known.contains(name)) {
         Some(name) => Err(call.wrong(name, "is no attribute that the operator is served with")),

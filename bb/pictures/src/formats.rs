@@ -67,7 +67,7 @@ impl Seek for Watched<'_> {
     }
 }
 
-/// Decodes a picture; `None` for what is none of these formats.
+/// Decodes a picture; `None` for a picture of another format.
 pub(super) fn decode(
     file: &[u8],
     pixels: PixelFormat,

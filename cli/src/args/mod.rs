@@ -8,8 +8,10 @@ mod values;
 #[cfg(feature = "serve")]
 pub(crate) use serve::{Serve, Served};
 
-pub(crate) use shared::{Channels, Common, Extents, Inputs, Layout, Model, Picture, Rewriting, Threads};
-pub(crate) use values::{Amount, Dim, Limit, Range, Shape};
+pub(crate) use shared::{
+    Channels, Common, ExtentArgs, Inputs, Layout, ModelArgs, Picture, Rewriting, Threads,
+};
+pub(crate) use values::{Amount, DimArg, Limit, Range, Shape};
 
 use clap::{Args, Parser, Subcommand};
 use std::path::PathBuf;
@@ -91,7 +93,7 @@ pub(crate) enum Command {
 #[derive(Debug, Args)]
 pub(crate) struct Run {
     #[command(flatten)]
-    pub(crate) model: Model,
+    pub(crate) model: ModelArgs,
     #[command(flatten)]
     pub(crate) inputs: Inputs,
     /// Also output this value, by its name in the model
@@ -128,7 +130,7 @@ pub(crate) enum Stage {
 #[derive(Debug, Args)]
 pub(crate) struct Inspect {
     #[command(flatten)]
-    pub(crate) model: Model,
+    pub(crate) model: ModelArgs,
     /// Also print the graph in this form
     #[arg(long, value_enum)]
     pub(crate) stage: Option<Stage>,
@@ -147,7 +149,7 @@ pub(crate) struct Inspect {
     #[arg(long, requires = "graph")]
     pub(crate) whole: bool,
     #[command(flatten)]
-    pub(crate) extents: Extents,
+    pub(crate) extents: ExtentArgs,
     #[command(flatten)]
     pub(crate) common: Common,
 }
@@ -155,7 +157,7 @@ pub(crate) struct Inspect {
 #[derive(Debug, Args)]
 pub(crate) struct Export {
     #[command(flatten)]
-    pub(crate) model: Model,
+    pub(crate) model: ModelArgs,
     /// The file to write. Elements that are stored externally go to a file of this name with `.data` appended
     #[arg(short, long, value_name = "OUT.onnx")]
     pub(crate) output: PathBuf,
@@ -177,7 +179,7 @@ pub(crate) struct Export {
     #[arg(long, value_name = "BYTES", value_parser = values::bytes)]
     pub(crate) external_above: Option<usize>,
     #[command(flatten)]
-    pub(crate) extents: Extents,
+    pub(crate) extents: ExtentArgs,
     /// Print JSON
     #[arg(long)]
     pub(crate) json: bool,
@@ -186,7 +188,7 @@ pub(crate) struct Export {
 #[derive(Debug, Args)]
 pub(crate) struct Compile {
     #[command(flatten)]
-    pub(crate) model: Model,
+    pub(crate) model: ModelArgs,
     /// The file to write
     #[arg(short, long, value_name = "FILE")]
     pub(crate) output: PathBuf,
@@ -213,7 +215,7 @@ pub(crate) struct Coverage {
 #[derive(Debug, Args)]
 pub(crate) struct Compare {
     #[command(flatten)]
-    pub(crate) model: Model,
+    pub(crate) model: ModelArgs,
     /// The reference backend and the backend to compare with it; with --outputs, only the latter
     #[arg(long = "backend", value_name = "NAME")]
     pub(crate) backends: Vec<String>,
@@ -281,7 +283,7 @@ pub(crate) struct Worker {
 #[derive(Debug, Args)]
 pub(crate) struct Bench {
     #[command(flatten)]
-    pub(crate) model: Model,
+    pub(crate) model: ModelArgs,
     #[command(flatten)]
     pub(crate) inputs: Inputs,
     #[command(flatten)]

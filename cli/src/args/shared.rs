@@ -1,6 +1,6 @@
 //! Options that several commands share.
 
-use super::values::{Dim, Limit, Range, Shape};
+use super::values::{DimArg, Limit, Range, Shape};
 use bb::PassSwitches;
 use clap::{Arg, ArgAction, ArgMatches, Args, Command, FromArgMatches};
 use std::ffi::OsString;
@@ -8,7 +8,7 @@ use std::path::PathBuf;
 
 /// A model and its limits.
 #[derive(Debug, Args)]
-pub(crate) struct Model {
+pub(crate) struct ModelArgs {
     /// The model: an .onnx file, or what `bb compile` wrote
     pub(crate) model: PathBuf,
     /// Change a limit, as in --limit nodes=5000000 or --limit tensor_bytes=32G; an unknown name lists all
@@ -81,10 +81,10 @@ impl FromArgMatches for Rewriting {
 
 /// Extents that the model leaves open.
 #[derive(Debug, Default, Args)]
-pub(crate) struct Extents {
+pub(crate) struct ExtentArgs {
     /// The extent of a symbolic dimension, as in --dim batch=8
-    #[arg(long = "dim", value_name = "NAME=N", value_parser = Dim::parse)]
-    pub(crate) dims: Vec<Dim>,
+    #[arg(long = "dim", value_name = "NAME=N", value_parser = DimArg::parse)]
+    pub(crate) dims: Vec<DimArg>,
     /// The shape of an input, as in --shape x=1,3,224,224; `x=` is rank 0
     #[arg(long = "shape", value_name = "INPUT=N,N,…", value_parser = Shape::parse)]
     pub(crate) shapes: Vec<Shape>,
@@ -114,7 +114,7 @@ pub(crate) struct Inputs {
     )]
     pub(crate) ranges: Vec<Range>,
     #[command(flatten)]
-    pub(crate) extents: Extents,
+    pub(crate) extents: ExtentArgs,
     #[command(flatten)]
     pub(crate) picture: Picture,
 }

@@ -4,7 +4,7 @@ use bb_ir::text::sentence;
 
 /// `NAME=N`: the extent of a symbolic dimension.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Dim {
+pub(crate) struct DimArg {
     pub(crate) name: String,
     pub(crate) extent: usize,
 }
@@ -80,10 +80,10 @@ pub(crate) enum ValueError {
     Count { most: usize },
 }
 
-impl Dim {
-    pub(crate) fn parse(text: &str) -> Result<Dim, ValueError> {
+impl DimArg {
+    pub(crate) fn parse(text: &str) -> Result<DimArg, ValueError> {
         let (name, extent) = named(text, "NAME=N, as in batch=8")?;
-        Ok(Dim { name: name.to_owned(), extent: self::extent(extent)? })
+        Ok(DimArg { name: name.to_owned(), extent: self::extent(extent)? })
     }
 }
 
@@ -201,9 +201,9 @@ mod tests {
 
     #[test]
     fn names_may_contain_equals_signs() {
-        assert_eq!(Dim::parse("a=b=3").unwrap(), Dim { name: "a=b".to_owned(), extent: 3 });
+        assert_eq!(DimArg::parse("a=b=3").unwrap(), DimArg { name: "a=b".to_owned(), extent: 3 });
         for wrong in ["batch", "=3", "batch=", "batch=-1", "batch=1.5", "batch=99999999999999999999"] {
-            assert!(Dim::parse(wrong).is_err(), "{wrong}");
+            assert!(DimArg::parse(wrong).is_err(), "{wrong}");
         }
     }
 

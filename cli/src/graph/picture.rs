@@ -62,7 +62,7 @@ impl Picture {
         };
         let domain = if node.domain.is_empty() { String::new() } else { format!(" of {}", node.domain) };
         let mut details = vec![name.to_owned(), format!("{}{domain}, opset {}", node.op_type, node.opset)];
-        details.push(how.map_or_else(|| "nobody reads its results".to_owned(), |how| how.to_string()));
+        details.push(how.map_or_else(|| "its results are not read".to_owned(), |how| how.to_string()));
         for (label, values) in [("reads", &node.inputs), ("gives", &node.outputs)] {
             for &value in values.iter().flatten() {
                 details.push(format!("{label} {} {}", graph.name_of(value), type_of(graph, value)));

@@ -45,10 +45,10 @@ pub(super) struct Extents {
 
 impl Extents {
     /// Reads the options. Refuses names that the model does not have, and contradictions.
-    pub(super) fn new(inputs: Vec<Declared>, options: &args::Extents, strict: bool) -> Result<Extents> {
+    pub(super) fn new(inputs: Vec<Declared>, options: &args::ExtentArgs, strict: bool) -> Result<Extents> {
         let mut extents = Extents { inputs, known: BTreeMap::new(), given: BTreeMap::new(), strict };
         let names = extents.names();
-        for args::Dim { name, extent } in &options.dims {
+        for args::DimArg { name, extent } in &options.dims {
             if !names.contains(name) {
                 return Err(Error::UnknownDim {
                     name: name.clone(),

@@ -199,7 +199,7 @@ fn open_names(extents: &Extents) -> Vec<String> {
 
 /// Returns the shapes of a model's inputs by name, for tracing without running. Extents that the options
 /// leave open are chosen such that inference succeeds, and are printed to standard error.
-pub(crate) fn shapes(module: &Module, options: &args::Extents) -> Result<HashMap<String, Vec<usize>>> {
+pub(crate) fn shapes(module: &Module, options: &args::ExtentArgs) -> Result<HashMap<String, Vec<usize>>> {
     let graph = module.graph();
     let extents = Extents::new(declared(module), options, false)?.with_rank(2);
     let infers = |choose: &dyn Fn(&Open) -> usize| inferred(module, &extents, choose).map(drop);
@@ -227,7 +227,7 @@ pub(crate) fn shapes(module: &Module, options: &args::Extents) -> Result<HashMap
 }
 
 /// Lists the extents of a model's inputs that the options leave open: `NAME` or `INPUT[AXIS]`.
-pub(crate) fn open(module: &Module, options: &args::Extents) -> Result<Vec<String>> {
+pub(crate) fn open(module: &Module, options: &args::ExtentArgs) -> Result<Vec<String>> {
     Ok(open_names(&Extents::new(declared(module), options, false)?))
 }
 
@@ -236,7 +236,7 @@ type Dims = HashMap<String, Vec<Dim>>;
 
 /// Returns the extents of the inputs without defaults by name, and the names of open extents. Nothing is
 /// chosen, so extents may stay open.
-pub(crate) fn dims(module: &Module, options: &args::Extents) -> Result<(Dims, Vec<String>)> {
+pub(crate) fn dims(module: &Module, options: &args::ExtentArgs) -> Result<(Dims, Vec<String>)> {
     let graph = module.graph();
     let has_default = |name: &str| graph.constants.iter().any(|(v, _)| graph.name_of(*v) == name);
     let needed: Vec<Declared> =

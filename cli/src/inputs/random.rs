@@ -3,7 +3,7 @@
 use super::uses::Elements;
 use crate::args::Range;
 use crate::error::{Error, Result};
-use crate::number::{self, Number};
+use crate::number::{self, NumberKind};
 use bb::onnx::OnnxValue;
 use bb::{DataType, Port, TensorData};
 use bb_ir::convert::{Rounding, cast};
@@ -204,9 +204,9 @@ impl Filling<'_> {
 fn bounds(dtype: DataType) -> (i64, i64) {
     let bits = dtype.bits().clamp(1, 64) as u32;
     match number::of(dtype) {
-        Some(Number::Signed) => (i64::MIN >> (64 - bits), i64::MAX >> (64 - bits)),
-        Some(Number::Unsigned) => (0, i64::try_from(u64::MAX >> (64 - bits)).unwrap_or(i64::MAX)),
-        Some(Number::Float) | None => (0, 1),
+        Some(NumberKind::Signed) => (i64::MIN >> (64 - bits), i64::MAX >> (64 - bits)),
+        Some(NumberKind::Unsigned) => (0, i64::try_from(u64::MAX >> (64 - bits)).unwrap_or(i64::MAX)),
+        Some(NumberKind::Float) | None => (0, 1),
     }
 }
 

@@ -18,7 +18,11 @@ pub(super) enum RunCost {
 }
 
 impl RunCost {
-    pub(super) fn of(module: &Module, backend: &BackendHandle, options: &args::Extents) -> Result<RunCost> {
+    pub(super) fn of(
+        module: &Module,
+        backend: &BackendHandle,
+        options: &args::ExtentArgs,
+    ) -> Result<RunCost> {
         let open = inputs::open(module, options)?;
         if !open.is_empty() {
             return Ok(RunCost::Open(open));

@@ -137,7 +137,7 @@ fn a_graph_comes_whole_and_in_the_types_of_the_backend() {
     assert!(seen.iter().all(|seen| !seen.inputs.contains(&I64) && !seen.outputs.contains(&I64)), "{seen:?}");
 }
 
-/// `ready()` says which node may exceed `i32`; whoever accepts that gets the node alone, with exact sums, and the rest whole.
+/// `ready()` says which node may exceed `i32`; a program that accepts this gets the node alone, with exact sums, and the rest whole.
 #[test]
 fn what_may_exceed_is_said_and_called_alone() {
     let graph = bb::trace(&[("x", DataType::I64, &[2])], |on, inputs| {

@@ -1,11 +1,11 @@
 //! The kinds of errors, by which programs that answer others decide.
 #![expect(clippy::unwrap_used, reason = "tests")]
 
+use bb::services::OutOfMemory;
 use bb::{
     BackendHandle, CancelToken, CompileOptions, Error, ErrorKind, Limits, Module, OpenOptions, RunOptions,
     TensorData,
 };
-use bb_cpu as _;
 use bb_tests::model::{model, node};
 
 /// Compiles a model of one node with the inputs `x` and `at`, and runs it.
@@ -46,6 +46,9 @@ fn an_error_has_the_kind_of_its_cause() {
     let many = small.tensor(&[4096], &[1f32; 4096]).unwrap();
     let error = many.add(&many).map(drop).unwrap_err();
     assert_eq!(small.error_kind(&error), ErrorKind::Limit, "{error}");
+
+    let source = Box::new(bb_cpu::CpuError::Memory(OutOfMemory::new(8)));
+    assert_eq!(Error::Kernel { backend: "cpu", op: "add", source }.kind(), ErrorKind::Limit);
 
     let token = CancelToken::new();
     token.cancel();

@@ -205,7 +205,7 @@ fn a_file_for_another_backend_or_version_is_refused_with_what_differs() {
         "the compiled model is for another backend: expected `reference`, got `cpu`"
     );
     assert!(compile(&start("cpu"), module.clone()).is_ok());
-    // Whoever changes the outputs compiles another graph, which any backend may.
+    // Other outputs make another graph, which any backend may compile.
     assert!(compile(&start("reference"), module.with_outputs(&["p"]).unwrap()).is_ok());
     let load = |bytes: &[u8]| {
         fs::write(folder.file(), bytes).unwrap();

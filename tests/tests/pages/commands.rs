@@ -91,7 +91,7 @@ fn commands_agree_on_the_features_of_what_they_share() {
     assert!(differences.is_empty(), "crates that are compiled twice:\n{}", differences.join("\n"));
 }
 
-/// What a user of a model waits for in vain.
+/// A user of a model waits for the build of each crate.
 #[test]
 fn the_main_job_draws_in_nothing_else() {
     let main = runs("README.md").remove(0);

@@ -3,8 +3,10 @@
 mod architecture;
 mod commands;
 mod dependencies;
+mod error_kinds;
 mod guide;
 mod limits;
 mod operators;
 mod recipes;
 mod runtime;
+mod words;

@@ -1,7 +1,7 @@
 """Vectors of every version of every operator, on every element type that its schema allows.
 
 A vector is a version of an operator; its model has a node for each choice of types, named after the parameter and the
-type. `sweep` has the rows. What has no vector, and why, is written to `tests/vectors/make/sweep/missing.txt`.
+type. `sweep` has the rows. Versions without a vector are written, with the reason, to `tests/vectors/make/sweep/missing.txt`.
 """
 import pathlib
 
@@ -87,7 +87,7 @@ class Group:
 
 
 def swept(schema, missing):
-    """Makes the group of a version, and notes what has no vector."""
+    """Makes the group of a version, and notes the types without a vector."""
     group, done = Group(schema), set()
     fill = ROWS.get((schema.domain, schema.name))
     allowed = {c.type_param_str: set(c.allowed_type_strs) for c in schema.type_constraints}

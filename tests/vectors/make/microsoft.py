@@ -241,7 +241,7 @@ for model in list(f.models.values()):
         wide = {name: v.astype(np.float32) if v.dtype == t else v for name, v in given.items()}
         outputs = [o.name for o in graph.output]
         if node.op_type.endswith("LayerNormalization") and not node.op_type.startswith(("Skip", "Embed")):
-            # ONNX Runtime has none of the domain on the CPU.
+            # ONNX Runtime has no such operators of the domain on the CPU.
             x, g, *b = [v.astype(np.float64) for v in given.values()]
             centred = x - x.mean(-1, keepdims=True) if b else x
             expected = [centred / np.sqrt((centred**2).mean(-1, keepdims=True) + 1e-5) * g + (b[0] if b else 0)]

@@ -124,7 +124,7 @@ impl Attention<'_> {
             Some([keys, products, room])
         };
         let Some([packed, products, room]) = parts() else {
-            return Err(CpuError::Memory { bytes: usize::MAX });
+            return Err(CpuError::no_memory(usize::MAX));
         };
         let weight = s.saturating_mul(t).saturating_mul(d.saturating_add(e));
         let shared = Shared(out);

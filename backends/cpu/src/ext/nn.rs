@@ -1,7 +1,7 @@
 //! `Nn`: activations, normalisations of rows, sliding windows, and selecting by indices.
 
 use super::pooling::{self, Pooling};
-use super::recurrent::{self, Kind, Operands};
+use super::recurrent::{self, CellKind, Operands};
 use super::window::Plane;
 use super::{computed, conv, rounded, single, transposed, window};
 use crate::array::Array;
@@ -131,7 +131,7 @@ impl bb::ext::Nn for Cpu {
         options: RnnOptions<'_>,
     ) -> Result<Vec<Array>> {
         let RnnOptions { backwards, functions, parameters, clip } = options;
-        let (kind, cell, bias) = (Kind::Rnn, None, None);
+        let (kind, cell, bias) = (CellKind::Rnn, None, None);
         let operands = Operands {
             kind,
             x,
@@ -164,7 +164,7 @@ impl bb::ext::Nn for Cpu {
         options: GruOptions<'_>,
     ) -> Result<Vec<Array>> {
         let GruOptions { linear, backwards, functions, parameters, clip } = options;
-        let (kind, cell) = (Kind::Gru { linear }, None);
+        let (kind, cell) = (CellKind::Gru { linear }, None);
         let operands = Operands {
             kind,
             x,
@@ -200,7 +200,7 @@ impl bb::ext::Nn for Cpu {
         options: LstmOptions<'_>,
     ) -> Result<Vec<Array>> {
         let LstmOptions { coupled, backwards, functions, parameters, clip } = options;
-        let (kind, bias) = (Kind::Lstm { coupled }, None);
+        let (kind, bias) = (CellKind::Lstm { coupled }, None);
         let operands = Operands {
             kind,
             x,

@@ -1,6 +1,6 @@
 //! Models of work that threads share.
 
-use super::{Entry, share};
+use super::{GateEntry, share};
 use crate::sync::{AtomicUsize, Ordering, thread};
 use loom::cell::UnsafeCell;
 use loom::thread::JoinHandle;
@@ -61,7 +61,7 @@ impl Parts {
 struct Started(RefCell<Vec<JoinHandle<()>>>);
 
 impl Started {
-    fn start(&self, entry: Entry) {
+    fn start(&self, entry: GateEntry) {
         self.0.borrow_mut().push(thread::spawn(move || entry.enter()));
     }
 

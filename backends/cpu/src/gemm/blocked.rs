@@ -7,7 +7,7 @@ use std::cmp;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use super::pack::{Slot, panel, scratch};
-use super::tile::{Args, Compute, Kernels};
+use super::tile::{Args, Compute, TileKernels};
 use super::{Dims, Number, Strided};
 use crate::kernels::Shared;
 use crate::level::level;
@@ -77,7 +77,7 @@ impl<T: Number> Wide<T> {
 ///
 /// Same as for [`gemm`](super::gemm); `start` has `m` elements or is null. Panels are those of `k` rows and `n` columns.
 pub(crate) unsafe fn blocked<T: Number>(
-    kernels: &Kernels<T::Sum>,
+    kernels: &TileKernels<T::Sum>,
     Dims { m, k, n }: Dims,
     c: *mut T::Sum,
     c_row: usize,
@@ -236,7 +236,7 @@ pub(super) struct Right<T> {
 
 /// The product of some rows of the left operand with the right operand.
 pub(super) struct Block<'a, T: 'static> {
-    pub(super) kernels: &'a Kernels<T>,
+    pub(super) kernels: &'a TileKernels<T>,
     pub(super) rows: usize,
     pub(super) depth: usize,
     pub(super) columns: usize,
@@ -303,7 +303,7 @@ impl<T: Compute> Block<'_, T> {
     /// Same as for [`compute`](Self::compute).
     #[inline(always)]
     unsafe fn sweep(&self, left: impl Fn(usize) -> Strided<T>, right: Right<T>, c: *mut T, c_row: usize) {
-        let Kernels { lanes, large, flat, wide, narrow, .. } = *self.kernels;
+        let TileKernels { lanes, large, flat, wide, narrow, .. } = *self.kernels;
         let mut first = 0;
         while first < self.columns {
             let (tiles, vectors) = match self.columns - first {

@@ -1,6 +1,6 @@
 //! Products that read their operands in place: small ones, and those with few rows or columns.
 
-use super::tile::{Args, Compute, Kernels};
+use super::tile::{Args, Compute, TileKernels};
 use super::{Dims, Strided, dot, stream};
 use std::mem::MaybeUninit;
 
@@ -26,7 +26,7 @@ const GROUP: usize = 8;
 ///
 /// Same as for [`gemm`](super::gemm); `b.col` is 1.
 pub(crate) unsafe fn direct<T: Compute>(
-    kernels: &Kernels<T>,
+    kernels: &TileKernels<T>,
     whole: Dims,
     Dims { m, k, n }: Dims,
     c: *mut T,
@@ -58,7 +58,7 @@ pub(crate) unsafe fn direct<T: Compute>(
 ///
 /// Same as for [`direct`], with one row.
 unsafe fn single<T: Compute>(
-    kernels: &Kernels<T>,
+    kernels: &TileKernels<T>,
     k: usize,
     n: usize,
     c: *mut T,
@@ -79,7 +79,7 @@ unsafe fn single<T: Compute>(
                 let stream = if k - from == 1 { one } else { two };
                 // SAFETY: the columns and the one or two rows are in the operands, and there is room for the sums.
                 unsafe {
-                    stream(&stream::Args {
+                    stream(&stream::StreamArgs {
                         n: width,
                         a: a.ptr.offset(from.cast_signed() * a.col),
                         a_col: a.col,
@@ -107,7 +107,7 @@ unsafe fn single<T: Compute>(
 ///
 /// Same as for [`direct`].
 pub(crate) unsafe fn row<T: Compute>(
-    kernels: &Kernels<T>,
+    kernels: &TileKernels<T>,
     whole: Dims,
     dims: Dims,
     c: *mut T,
@@ -125,7 +125,7 @@ pub(crate) unsafe fn row<T: Compute>(
 ///
 /// Same as for [`direct`]; if `accumulate`, `c` is initialised.
 pub(crate) unsafe fn sweep<T: Compute>(
-    kernels: &Kernels<T>,
+    kernels: &TileKernels<T>,
     Dims { m, k, n }: Dims,
     c: *mut T,
     c_row: usize,
@@ -188,7 +188,7 @@ pub(crate) unsafe fn sweep<T: Compute>(
 ///
 /// Same as for [`gemm`](super::gemm); `a.col` and `b.row` are 1.
 pub(crate) unsafe fn dots<T: Compute>(
-    kernels: &Kernels<T>,
+    kernels: &TileKernels<T>,
     _: Dims,
     Dims { m, k, n }: Dims,
     c: *mut T,
@@ -204,7 +204,7 @@ pub(crate) unsafe fn dots<T: Compute>(
             let Some(dots) = (end - top).checked_sub(1).and_then(|i| kernels.dots.get(i)) else { continue };
             // SAFETY: the rows and the columns are in the operands.
             unsafe {
-                dots(&dot::Args {
+                dots(&dot::DotArgs {
                     k,
                     n: columns.min(n - left),
                     a: a.at_row(top).ptr,

@@ -11,7 +11,7 @@ use super::vector::Vector;
 /// The operands and results of the dot products of some rows with `n` columns of `k` elements each; distances are in
 /// elements.
 #[derive(Debug)]
-pub(crate) struct Args<T> {
+pub(crate) struct DotArgs<T> {
     pub(crate) k: usize,
     pub(crate) n: usize,
     pub(crate) a: *const T,
@@ -24,7 +24,7 @@ pub(crate) struct Args<T> {
 }
 
 /// Computes the dot products of a fixed number of rows with all columns.
-pub(crate) type Dots<T> = unsafe fn(&Args<T>);
+pub(crate) type Dots<T> = unsafe fn(&DotArgs<T>);
 
 /// Returns how many columns are processed at once with that many rows. The speed of one row is limited by memory, and
 /// the processor prefetches two streams best.
@@ -37,7 +37,7 @@ pub(crate) const fn columns(rows: usize) -> usize {
 /// The operands cover `ROWS` rows and `n` columns, and `c` has room for their results.
 #[inline(always)]
 pub(crate) unsafe fn dots<V: Vector, const ROWS: usize, const COLUMNS: usize, const RUN: usize>(
-    args: &Args<V::Item>,
+    args: &DotArgs<V::Item>,
 ) {
     let mut j = 0;
     while j < args.n {
@@ -61,10 +61,10 @@ pub(crate) unsafe fn dots<V: Vector, const ROWS: usize, const COLUMNS: usize, co
 /// Same as for [`dots`]; the operands have that many columns from `first` on.
 #[inline(always)]
 unsafe fn group<V: Vector, const ROWS: usize, const COLUMNS: usize, const RUN: usize>(
-    args: &Args<V::Item>,
+    args: &DotArgs<V::Item>,
     first: usize,
 ) {
-    let &Args { k, a, a_row, b_col, c_row, c_col, .. } = args;
+    let &DotArgs { k, a, a_row, b_col, c_row, c_col, .. } = args;
     let lanes = V::LANES;
     // SAFETY: the contract covers each access: the last, partial vector is masked, and a prefetch does not read.
     unsafe {
@@ -121,7 +121,7 @@ unsafe fn group<V: Vector, const ROWS: usize, const COLUMNS: usize, const RUN: u
 /// Same as for [`group`]; `p + n <= k`.
 #[inline(always)]
 unsafe fn part<V: Vector, const ROWS: usize, const COLUMNS: usize, const RUN: usize>(
-    args: &Args<V::Item>,
+    args: &DotArgs<V::Item>,
     b: *const V::Item,
     sums: &mut [[[V; RUN]; COLUMNS]; ROWS],
     p: usize,

@@ -21,7 +21,7 @@ use half::{bf16, f16};
 use self::blocked::Wide;
 pub(crate) use self::blocked::{packed, panel_width};
 use self::pack::{Slot, scratch};
-use self::tile::{Compute, Kernels};
+use self::tile::{Compute, TileKernels};
 use crate::kernels::number::Number;
 use crate::kernels::{Shared, elementwise, transpose, walk};
 use crate::level::level;
@@ -252,7 +252,7 @@ unsafe fn plain<T: Compute>(dims: Dims, c: *mut T, c_row: usize, a: Strided<T>, 
 }
 
 /// Computes a part of a product; the first extents are those of the whole.
-type Skinny<T> = unsafe fn(&Kernels<T>, Dims, Dims, *mut T, [usize; 2], Strided<T>, Strided<T>);
+type Skinny<T> = unsafe fn(&TileKernels<T>, Dims, Dims, *mut T, [usize; 2], Strided<T>, Strided<T>);
 
 /// Computes a small product, or one with few rows or columns. The operands are read in place, except that a right
 /// operand whose rows are not contiguous is copied.
@@ -261,7 +261,7 @@ type Skinny<T> = unsafe fn(&Kernels<T>, Dims, Dims, *mut T, [usize; 2], Strided<
 ///
 /// Same as for [`gemm`].
 unsafe fn small<T: Compute>(
-    kernels: &'static Kernels<T>,
+    kernels: &'static TileKernels<T>,
     dims: Dims,
     c: *mut T,
     c_row: usize,
@@ -315,7 +315,7 @@ unsafe fn skinny<T: Compute>(
     dims: Dims,
     c: *mut T,
     strides: [usize; 2],
-    kernels: &'static Kernels<T>,
+    kernels: &'static TileKernels<T>,
     a: Strided<T>,
     b: Strided<T>,
     f: Skinny<T>,

@@ -2,7 +2,7 @@
 
 use super::blocked::{Block, DEPTH, Right, UNPACKED, Wide, blocked};
 use super::pack::{Slot, panel, scratch};
-use super::tile::{Compute, Kernels};
+use super::tile::{Compute, TileKernels};
 use super::{DEEP_BLOCKED, Dims, Matrix, Number, Strided, panel_width};
 use crate::error::Result;
 use crate::kernels::{Shared, elementwise, walk};
@@ -217,7 +217,7 @@ where
 ///
 /// Same as for [`multiply`].
 unsafe fn thin<T: Number>(
-    kernels: &'static Kernels<T::Sum>,
+    kernels: &'static TileKernels<T::Sum>,
     Dims { m, k, n }: Dims,
     c: *mut T::Sum,
     a: Strided<T>,

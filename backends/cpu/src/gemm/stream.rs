@@ -17,7 +17,7 @@ const NARROW: usize = 2048;
 
 /// The operands of sums of multiples of rows; distances are in elements.
 #[derive(Debug)]
-pub(crate) struct Args<T> {
+pub(crate) struct StreamArgs<T> {
     /// The number of columns.
     pub(crate) n: usize,
     pub(crate) a: *const T,
@@ -30,15 +30,15 @@ pub(crate) struct Args<T> {
 }
 
 /// Computes the sum of multiples of a fixed number of rows.
-pub(crate) type Stream<T> = unsafe fn(&Args<T>);
+pub(crate) type StreamKernel<T> = unsafe fn(&StreamArgs<T>);
 
 /// # Safety
 ///
 /// `a` has `ROWS` elements, `b` has `ROWS` rows of `n` elements, and `c` has `n` elements, which are initialised if
 /// `accumulate`.
 #[inline(always)]
-pub(crate) unsafe fn stream<V: Vector, const ROWS: usize>(args: &Args<V::Item>) {
-    let &Args { n, a, a_col, b, b_row, c, accumulate } = args;
+pub(crate) unsafe fn stream<V: Vector, const ROWS: usize>(args: &StreamArgs<V::Item>) {
+    let &StreamArgs { n, a, a_col, b, b_row, c, accumulate } = args;
     // SAFETY: the contract covers each access: partial vectors are masked, and a prefetch does not read.
     unsafe {
         let mut left = [V::zero(); ROWS];
@@ -76,7 +76,12 @@ pub(crate) unsafe fn stream<V: Vector, const ROWS: usize>(args: &Args<V::Item>) 
 ///
 /// Same as for [`stream`]; `j + n` is at most the number of columns.
 #[inline(always)]
-unsafe fn part<V: Vector, const ROWS: usize>(args: &Args<V::Item>, left: [V; ROWS], j: usize, n: usize) {
+unsafe fn part<V: Vector, const ROWS: usize>(
+    args: &StreamArgs<V::Item>,
+    left: [V; ROWS],
+    j: usize,
+    n: usize,
+) {
     // SAFETY: this function's contract; elements beyond it are masked.
     unsafe {
         let mask = V::mask(n);

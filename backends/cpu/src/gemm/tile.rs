@@ -4,7 +4,7 @@
 use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
 
 use super::dot::{self, Dots};
-use super::stream::{self, Stream};
+use super::stream::{self, StreamKernel};
 use super::vector::{Portable, Vector, baseline};
 use crate::kernels::number::Number;
 use crate::level::Level;
@@ -33,7 +33,7 @@ pub(crate) type Tile<T> = unsafe fn(&Args<T>);
 
 /// The kernels of one element type at one level.
 #[derive(Debug)]
-pub(crate) struct Kernels<T: 'static> {
+pub(crate) struct TileKernels<T: 'static> {
     /// The number of elements of a vector.
     pub(crate) lanes: usize,
     /// The number of vectors in the tiles of large products: 4, or 2 if there are few registers.
@@ -49,7 +49,7 @@ pub(crate) struct Kernels<T: 'static> {
     /// Dot products. Index `i` has the kernel for `i + 1` rows with [`columns`](dot::columns) columns.
     pub(crate) dots: &'static [Dots<T>],
     /// The multiple of one row, and the sum of multiples of two rows.
-    pub(crate) streams: [Stream<T>; 2],
+    pub(crate) streams: [StreamKernel<T>; 2],
 }
 
 /// # Safety
@@ -171,20 +171,20 @@ macro_rules! levels {
 
         $(#[$feature])?
         unsafe fn $dots<V: Vector, const ROWS: usize, const COLUMNS: usize, const RUN: usize>(
-            args: &dot::Args<V::Item>,
+            args: &dot::DotArgs<V::Item>,
         ) {
             // SAFETY: this function has the same contract.
             unsafe { dot::dots::<V, ROWS, COLUMNS, RUN>(args) }
         }
 
         $(#[$feature])?
-        unsafe fn $stream<V: Vector, const ROWS: usize>(args: &stream::Args<V::Item>) {
+        unsafe fn $stream<V: Vector, const ROWS: usize>(args: &stream::StreamArgs<V::Item>) {
             // SAFETY: this function has the same contract.
             unsafe { stream::stream::<V, ROWS>(args) }
         }
 
-        const fn $table<V: Vector>() -> Kernels<V::Item> {
-            Kernels {
+        const fn $table<V: Vector>() -> TileKernels<V::Item> {
+            TileKernels {
                 lanes: V::LANES,
                 large: $large,
                 narrow: &[$($name::<V, $narrow, 1>,)*],
@@ -237,13 +237,13 @@ levels! {
 /// An element type for which there are tile kernels.
 pub(crate) trait Compute: Number<Sum = Self> {
     /// Returns the kernels of an instruction set level that this processor supports.
-    fn kernels(level: Level) -> &'static Kernels<Self>;
+    fn kernels(level: Level) -> &'static TileKernels<Self>;
 }
 
 macro_rules! compute {
     ($($t:ty: $wide:ident $avx512:ident, $narrow:ident $avx2:ty, $base:ident $vector:ty;)*) => {$(
         impl Compute for $t {
-            fn kernels(level: Level) -> &'static Kernels<$t> {
+            fn kernels(level: Level) -> &'static TileKernels<$t> {
                 match level {
                     #[cfg(target_arch = "x86_64")]
                     Level::Avx512 => const { &$wide::<super::vector::$avx512>() },

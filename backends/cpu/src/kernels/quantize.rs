@@ -83,19 +83,19 @@ impl<T: Copy, U, F: Fn(T) -> U> VectorLoop for Each<'_, T, U, F> {
 }
 
 /// A number that is an element of a quantised tensor before it is quantised.
-pub(crate) trait Number: Copy {
+pub(crate) trait Unquantized: Copy {
     /// Returns the nearest `f32`.
     fn float(self) -> f32;
 }
 
-impl Number for f32 {
+impl Unquantized for f32 {
     #[inline(always)]
     fn float(self) -> f32 {
         self
     }
 }
 
-impl Number for i32 {
+impl Unquantized for i32 {
     #[inline(always)]
     fn float(self) -> f32 {
         self as f32
@@ -108,7 +108,7 @@ pub(crate) fn quantize(out: &mut [u8], x: &[f32], scale: f32, target: Target) {
 }
 
 /// Quantises `x * scale / y_scale`.
-pub(crate) fn requantize<T: Number>(out: &mut [u8], x: &[T], scale: f32, y_scale: f32, target: Target) {
+pub(crate) fn requantize<T: Unquantized>(out: &mut [u8], x: &[T], scale: f32, y_scale: f32, target: Target) {
     dispatch(Each { out, x, f: |v: T| target.byte(v.float() * scale / y_scale) });
 }
 
@@ -147,7 +147,7 @@ impl<T: Copy, P: Copy, U, F: Fn(T, P) -> U> VectorLoop for Along<'_, T, P, U, F>
 }
 
 /// Quantises `x * scale / y_scale` with a scale for each element.
-pub(crate) fn requantize_along<T: Number>(
+pub(crate) fn requantize_along<T: Unquantized>(
     out: &mut [u8],
     x: &[T],
     scales: &[f32],

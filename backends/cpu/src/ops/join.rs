@@ -123,7 +123,7 @@ pub(crate) fn gather(pool: &Arc<Pool>, data: &Array, indices: &Array, axis: i64)
 /// Returns the positions that the indices select, in row-major order.
 fn positions(indices: &Array, extent: usize) -> Result<SmallVec<[usize; 16]>> {
     let mut at = SmallVec::new();
-    let none = |_| CpuError::Memory { bytes: indices.len().saturating_mul(size_of::<usize>()) };
+    let none = |_| CpuError::no_memory(indices.len().saturating_mul(size_of::<usize>()));
     at.try_reserve_exact(indices.len()).map_err(none)?;
     let strides = indices.strides();
     let dims =

@@ -34,7 +34,7 @@ pub(crate) fn unsupported(op: &'static str, dtype: DataType) -> CpuError {
 pub(crate) fn room(pool: &Arc<Pool>, dtype: DataType, len: usize) -> Result<Storage> {
     match len.checked_mul(element_size(dtype)) {
         Some(bytes) => Storage::new(pool, bytes),
-        None => Err(CpuError::Memory { bytes: usize::MAX }),
+        None => Err(CpuError::no_memory(usize::MAX)),
     }
 }
 
@@ -58,7 +58,7 @@ pub(crate) fn made(
     fill: impl FnOnce(*mut u8),
 ) -> Result<Array> {
     // The extents may come from several operands, so that their product may be greater than that of each.
-    let Some(len) = count(&shape) else { return Err(CpuError::Memory { bytes: usize::MAX }) };
+    let Some(len) = count(&shape) else { return Err(CpuError::no_memory(usize::MAX)) };
     let mut storage = room(pool, dtype, len)?;
     if len > 0 {
         let room = storage.room();
@@ -104,7 +104,7 @@ pub(crate) fn duplicate(pool: &Arc<Pool>, x: &Array) -> Result<Array> {
 ///
 /// [`CpuError::Memory`] if the system has no room for it.
 pub(crate) fn aligned(pool: &Arc<Pool>, dtype: DataType, shape: &[usize], alignment: usize) -> Result<Array> {
-    let none = || CpuError::Memory { bytes: usize::MAX };
+    let none = || CpuError::no_memory(usize::MAX);
     let len = count(shape).ok_or_else(none)?;
     let bytes = len.checked_mul(element_size(dtype)).ok_or_else(none)?;
     // A block is aligned to its header's size.
@@ -133,7 +133,7 @@ mod tests {
             [(&[1 << 33, 1 << 33][..], false), (&[usize::MAX], false), (&[1 << 33, 1 << 33, 0], true)]
         {
             let made = made(&pool, DataType::U8, Shape::from_slice(shape), |_| ());
-            assert_eq!(matches!(made, Err(CpuError::Memory { .. })), !fits, "{shape:?}");
+            assert_eq!(matches!(made, Err(CpuError::Memory(_))), !fits, "{shape:?}");
         }
     }
 

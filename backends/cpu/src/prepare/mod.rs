@@ -1,5 +1,5 @@
 //! Steps of plans that this backend prepares: kernels that have packed or widened their constants or read their programs, and that write
-//! results where operands were that nobody reads again.
+//! results into the memory of operands that no later step reads.
 //!
 //! [`prepare`] chooses by the operation. A step that no kernel here makes faster is not prepared, and the plan calls the
 //! operation.
@@ -24,7 +24,7 @@ type CpuKernel = Box<dyn Kernel<Cpu>>;
 pub(crate) fn prepare(cpu: &Cpu, step: &PrepareStep<'_, Array>) -> Result<Option<CpuKernel>> {
     match chosen(cpu, step) {
         // The operation itself takes less than the kernel.
-        Err(CpuError::Memory { .. }) => Ok(None),
+        Err(CpuError::Memory(_)) => Ok(None),
         chosen => chosen,
     }
 }

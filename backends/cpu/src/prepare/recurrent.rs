@@ -4,7 +4,7 @@ use super::CpuKernel;
 use crate::array::Array;
 use crate::backend::Cpu;
 use crate::error::Result;
-use crate::ext::recurrent::{self, Kind, Operands, Packed};
+use crate::ext::recurrent::{self, CellKind, Operands, Packed};
 use crate::kernels::recurrent::Functions;
 use bb::ext::{GruOptions, LstmOptions, Nn, NnOp, RnnOptions};
 use bb::ir::op::Param;
@@ -24,17 +24,17 @@ pub(super) fn layer(cpu: &Cpu, step: &PrepareStep<'_, Array>, op: NnOp) -> Resul
         return Ok(None);
     };
     let kind = match op {
-        NnOp::Rnn => Kind::Rnn,
-        NnOp::Gru => Kind::Gru { linear: first },
-        _ => Kind::Lstm { coupled: first },
+        NnOp::Rnn => CellKind::Rnn,
+        NnOp::Gru => CellKind::Gru { linear: first },
+        _ => CellKind::Lstm { coupled: first },
     };
     let Some(weights) = step.constant(1) else { return Ok(None) };
     // Running the step reports wrong functions.
     let Ok(functions) = kind.functions(numbers, parameters) else { return Ok(None) };
     let [scale, zero] = match kind {
-        Kind::Lstm { .. } => [4, 5],
+        CellKind::Lstm { .. } => [4, 5],
         // These have none.
-        Kind::Rnn | Kind::Gru { .. } => [usize::MAX; 2],
+        CellKind::Rnn | CellKind::Gru { .. } => [usize::MAX; 2],
     };
     if [scale, zero].into_iter().any(|at| step.operand(at).is_some() != step.constant(at).is_some()) {
         return Ok(None);
@@ -55,7 +55,7 @@ pub(super) fn layer(cpu: &Cpu, step: &PrepareStep<'_, Array>, op: NnOp) -> Resul
 
 /// A direction of a layer. It reads the weights where the operation's body computes it.
 struct Layer {
-    kind: Kind,
+    kind: CellKind,
     packed: Arc<Packed>,
     functions: Functions,
     /// The functions as the operation's body takes them.
@@ -73,12 +73,12 @@ impl Kernel<Cpu> for Layer {
             (operands.required(op, 0)?, operands.required(op, 1)?, operands.required(op, 2)?);
         let [mut cell, mut scale, mut zero, mut bias, mut peepholes] = [None; 5];
         let lengths = match kind {
-            Kind::Rnn => operands.get(3),
-            Kind::Gru { .. } => {
+            CellKind::Rnn => operands.get(3),
+            CellKind::Gru { .. } => {
                 bias = operands.get(3);
                 operands.get(4)
             }
-            Kind::Lstm { .. } => {
+            CellKind::Lstm { .. } => {
                 cell = Some(operands.required(op, 3)?);
                 [scale, zero] = [operands.get(4), operands.get(5)];
                 peepholes = operands.get(7);
@@ -107,11 +107,11 @@ impl Kernel<Cpu> for Layer {
         }
         let (functions, parameters) = (&self.numbers[..], &self.parameters[..]);
         let results = match (kind, cell) {
-            (Kind::Lstm { coupled }, Some(cell)) => {
+            (CellKind::Lstm { coupled }, Some(cell)) => {
                 let options = LstmOptions { coupled, backwards, functions, parameters, clip };
                 on.body().lstm(x, weights, hidden, cell, scale, zero, lengths, peepholes, options)?
             }
-            (Kind::Gru { linear }, _) => {
+            (CellKind::Gru { linear }, _) => {
                 let options = GruOptions { linear, backwards, functions, parameters, clip };
                 on.body().gru(x, weights, hidden, bias, lengths, options)?
             }

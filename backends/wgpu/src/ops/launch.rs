@@ -5,7 +5,7 @@ use crate::device::Gpu;
 use crate::layout::{Dim, reach};
 use crate::pipelines::Key;
 use crate::pool::Storage;
-use crate::stream::{Binding, Call, Params, WORDS};
+use crate::stream::{Binding, KernelCall, Params, WORDS};
 use crate::wgsl::GROUP;
 use crate::{Result, Tensor, WgpuError};
 use smallvec::SmallVec;
@@ -130,7 +130,13 @@ impl Walk<'_> {
             });
             write_dims(&mut params, 0, rows);
         }
-        gpu.record(&Call { op: self.op, key: self.key.clone(), params: &params, bindings: &bindings, groups })
+        gpu.record(&KernelCall {
+            op: self.op,
+            key: self.key.clone(),
+            params: &params,
+            bindings: &bindings,
+            groups,
+        })
     }
 
     fn halves(&self, gpu: &Gpu, dims: &Dims, starts: [isize; SIDES], bytes: u64) -> Result<()> {

@@ -6,7 +6,7 @@ use super::{own, result};
 use crate::device::Gpu;
 use crate::layout::{Dim, Strides, broadcast, collapsed, reach, row_major};
 use crate::pipelines::Key;
-use crate::stream::Call;
+use crate::stream::KernelCall;
 use crate::wgsl::matmul::{MatMulKey, SIDE};
 use crate::{Result, Tensor, WgpuError};
 use bb::ir::infer;
@@ -119,7 +119,7 @@ impl Product<'_> {
             let groups = [n.div_ceil(tile) as u32, m.div_ceil(tile) as u32, count as u32];
             let bindings = [to.clone(), left.clone(), right.clone()];
             let key = Key::MatMul(key.clone());
-            gpu.record(&Call { op: "matmul", key, params: &params, bindings: &bindings, groups })?;
+            gpu.record(&KernelCall { op: "matmul", key, params: &params, bindings: &bindings, groups })?;
             first += count;
         }
         Ok(())

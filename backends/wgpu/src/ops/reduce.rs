@@ -7,7 +7,7 @@ use crate::device::Gpu;
 use crate::elem::Kind;
 use crate::layout::{Dim, Strides, collapsed, parted, reach};
 use crate::pipelines::Key;
-use crate::stream::{Binding, Call};
+use crate::stream::{Binding, KernelCall};
 use crate::wgsl::GROUP;
 use crate::wgsl::reduce::{Join, ReduceKey};
 use crate::{Result, Tensor, WgpuError};
@@ -115,7 +115,7 @@ impl Job<'_> {
         write_dims(&mut params, kept.len(), gone.iter().rev().map(of));
         let key = Key::Reduce(ReduceKey { join, elem: x.elem(), shared, one });
         let bindings: [Binding; 2] = [output, input];
-        gpu.record(&Call { op, key, params: &params, bindings: &bindings, groups })
+        gpu.record(&KernelCall { op, key, params: &params, bindings: &bindings, groups })
     }
 }
 

@@ -6,7 +6,7 @@ use crate::device::Gpu;
 use crate::elem::Elem;
 use crate::layout::{Dim, Strides, collapsed, reach};
 use crate::pipelines::Key;
-use crate::stream::{Binding, Call};
+use crate::stream::{Binding, KernelCall};
 use crate::wgsl::row::{Row, RowKey};
 use crate::{Result, Tensor, WgpuError};
 use bb::Shape;
@@ -115,6 +115,6 @@ impl Job<'_> {
         let of = |dim: &Dim<2>| [dim.extent as u32, dim.strides[0] as u32, dim.strides[1] as u32, 0];
         write_dims(&mut params, 0, dims.iter().rev().map(of));
         let key = Key::Row(RowKey(self.row));
-        gpu.record(&Call { op, key, params: &params, bindings: &bindings, groups })
+        gpu.record(&KernelCall { op, key, params: &params, bindings: &bindings, groups })
     }
 }

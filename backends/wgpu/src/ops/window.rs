@@ -6,7 +6,7 @@ use super::result;
 use crate::device::Gpu;
 use crate::elem::Elem;
 use crate::pipelines::Key;
-use crate::stream::{Binding, Call, Params};
+use crate::stream::{Binding, KernelCall, Params};
 use crate::wgsl::GROUP;
 use crate::wgsl::conv::ConvKey;
 use crate::wgsl::matmul::SIDE;
@@ -159,7 +159,7 @@ impl Job<'_> {
                 params[3] = own.groups as u32;
                 let groups = [pixels.div_ceil(tile) as u32, filters.div_ceil(tile) as u32, some as u32];
                 let key = Key::Conv(ConvKey { bias, each });
-                gpu.record(&Call { op: own.op, key, params: &params, bindings: &bindings, groups })?;
+                gpu.record(&KernelCall { op: own.op, key, params: &params, bindings: &bindings, groups })?;
                 pair += some;
             }
             return Ok(());
@@ -168,6 +168,6 @@ impl Job<'_> {
         params[0] = (count * to) as u32;
         params[1] = row;
         let key = Key::Window(WindowKey(own.window));
-        gpu.record(&Call { op: own.op, key, params: &params, bindings: &bindings, groups })
+        gpu.record(&KernelCall { op: own.op, key, params: &params, bindings: &bindings, groups })
     }
 }

@@ -1,7 +1,7 @@
 //! What a rule sees: a node, and what is known of its operands.
 //!
-//! A rule says what is sure and nothing else: what it cannot tell, an odd attribute included, it leaves to whoever runs
-//! the node.
+//! A rule says what is sure and nothing else: what it cannot tell, an odd attribute included, it leaves to the function that
+//! runs the node.
 
 use super::contents::{Contents, Given, given};
 use super::rules;

@@ -106,7 +106,7 @@ impl<T, E> Cell<T, E> {
     fn finish(&self, end: State<T, E>) {
         let mut shared = self.lock();
         shared.ended = true;
-        // This is dropped under the lock: whoever notices that it is gone finds the answer complete, and whoever has
+        // This is dropped under the lock: a thread that notices that it is gone finds the answer complete, and a thread that has
         // the answer finds it gone.
         shared.kept.clear();
         match std::mem::replace(&mut shared.state, State::Closed) {

@@ -278,7 +278,7 @@ impl<T> KernelOperands<'_, T> {
     /// Takes an operand out, if the step is the last that reads it in the run and it is neither an input nor a constant nor an
     /// output of the plan, nor another operand of the step as well. Otherwise the operand stays, for [`get`](Self::get).
     ///
-    /// The elements may be shared all the same, with a view of them for example. Whoever writes into them must ask the tensor
+    /// The elements may be shared all the same, with a view of them for example. A kernel that writes into them must ask the tensor
     /// itself whether nobody else holds them.
     #[inline]
     pub fn take(&mut self, index: usize) -> Option<T> {

@@ -1,7 +1,7 @@
 //! What a caller can do about an error of `bb`.
 
 use super::{Error, NarrowError};
-use crate::services::Pressure;
+use crate::services::{OutOfMemory, Pressure};
 use bb_ir::ErrorKind;
 
 type Source<'a> = &'a (dyn std::error::Error + 'static);
@@ -121,7 +121,7 @@ impl Error {
     }
 }
 
-/// Returns the kind of the first cause that is an error of `bb`, or a memory limit. Any other error is a failure of the backend.
+/// Returns the kind of the first cause that is an error of `bb`, or tells that memory does not suffice. Any other error is a failure of the backend.
 fn caused(source: Source<'_>, unwrap: Unwrap<'_>) -> ErrorKind {
     let mut cause = Some(source);
     while let Some(error) = cause {
@@ -134,7 +134,7 @@ fn caused(source: Source<'_>, unwrap: Unwrap<'_>) -> ErrorKind {
         if error.is::<NarrowError>() {
             return ErrorKind::Unsupported;
         }
-        if error.is::<Pressure>() {
+        if error.is::<Pressure>() || error.is::<OutOfMemory>() {
             return ErrorKind::Limit;
         }
         cause = error.source();

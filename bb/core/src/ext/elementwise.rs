@@ -17,7 +17,7 @@ pub fn is_elementwise(spec: &OpSpec) -> bool {
         Family::Quant => QuantOp::from_index(spec.index).is_some_and(quant),
         Family::Llm => LlmOp::from_index(spec.index).is_some_and(llm),
         Family::Image => ImageOp::from_index(spec.index).is_some_and(image),
-        // None of these families, and none of one that is not known.
+        // Operations of other families, and of a family that is not known.
         _ => false,
     }
 }
@@ -214,7 +214,7 @@ mod tests {
             }
             let dtypes = [DataType::F32, DataType::U8, DataType::Bool];
             let shapes: Vec<_> = dtypes.iter().filter_map(|&dtype| shape(spec, &extents, dtype)).collect();
-            assert!(!shapes.is_empty(), "{} takes none of the types", spec.name);
+            assert!(!shapes.is_empty(), "{} takes no type", spec.name);
             assert!(shapes.iter().all(|shape| shape[..] == [2, 3, 4]), "{}: {shapes:?}", spec.name);
             seen += 1;
         }

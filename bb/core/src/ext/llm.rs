@@ -179,7 +179,7 @@ crate::ext::family::family! { [
     /// floats, and are computed in `f64`; `previous` is `i32` or `i64`. Logits of infinity share all probability; those of minus
     /// infinity have none.
     ///
-    /// Errors: a logit is NaN; no token is possible; a token in `previous` is none of the `n`; an option is out of range.
+    /// Errors: a logit is NaN; no token is possible; a token in `previous` is not below `n`; an option is out of range.
     ///
     /// Source: Hugging Face Transformers' `RepetitionPenaltyLogitsProcessor`, `TemperatureLogitsWarper`, `TopKLogitsWarper` and
     /// `TopPLogitsWarper`, in this order; OpenAI's `frequency_penalty` and `presence_penalty`, which vLLM applies behind the first.

@@ -147,7 +147,7 @@ crate::ext::family::family! { [
     /// `ceil(n / block)` along `axis`. `zero` has those of `scale`. Types: `to` is any integer of up to 16 bits, `i32`, or a float of
     /// 4 to 16 bits, and the type of `zero`.
     ///
-    /// Errors: the extents of `scale` are none of these; `block` is negative, or 0 where `scale` has the rank of `x`.
+    /// Errors: `scale` has other extents; `block` is negative, or 0 where `scale` has the rank of `x`.
     ///
     /// Source: ONNX `QuantizeLinear`, opset 25. Halves are rounded to even, as ONNX and PyTorch's `quantize_per_channel` round them.
     Quantize 25 = quantize(x: Tensor, scale: Tensor, zero: Optional; to: Type) with options: QuantizeOptions {

@@ -28,7 +28,7 @@ pub fn exceeding<'t>(
     for (id, step) in trace.steps.iter() {
         let Some((result, told)) = result_of(trace, &ranges, holding, step) else { continue };
         for &value in &step.outputs {
-            // A value that is not in the table is none of the trace's, which its check reports.
+            // A value that is not in the table is not in the trace, which the check of the trace reports.
             let _unknown = ranges.set(value, told.as_ref().ok().copied().or_else(|| held(result)));
         }
         if let Err(error) = told {

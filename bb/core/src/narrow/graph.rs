@@ -4,7 +4,7 @@
 //! [`NarrowTensor`] holds tensors. That is exact only if it is known before the run that every result fits its holder
 //! ([`Foreseen`]), because nobody looks between the nodes of a graph. A step of which that is not known is no part of a graph: it
 //! is called alone, as an operation is, with the ranges of the actual elements. `ready()` names these steps
-//! (`foresee.rs`), unless whoever deploys accepts them.
+//! (`foresee.rs`), unless the deployment accepts them.
 
 use super::range::{Ranged, reach};
 use super::{Holding, NarrowTensor, NarrowedOn, Range};

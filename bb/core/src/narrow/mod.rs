@@ -17,7 +17,7 @@
 //!
 //! A backend that takes whole graphs gets them in its types (`graph.rs`).
 //!
-//! Floats are held in another float only if whoever opens the backend accepts that they are rounded
+//! Floats are held in another float only if the program that opens the backend accepts that they are rounded
 //! ([`OpenOptions::narrow_floats`](crate::OpenOptions::narrow_floats)).
 
 mod backend;

@@ -60,7 +60,7 @@ impl<T> Call<'_, OnnxValue<T>> {
 ///
 /// # Errors
 ///
-/// [`Error::Operator`] if it is not one number, or none of the positions.
+/// [`Error::Operator`] if it is not one number, or the number is not a position.
 pub fn position(op: &str, read: &[i64], positions: usize) -> Result<usize, Error> {
     let wrong =
         |problem| Error::Operator { op: op.to_owned(), part: NodePart::other("the position"), problem };

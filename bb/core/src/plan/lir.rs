@@ -1,6 +1,6 @@
 //! The list of instructions that a plan is: numbered slots, decoded parameters, last uses.
 //!
-//! Made from a trace by [`Plan::new`]; nothing rewrites it afterwards. Steps whose results nobody reads are
+//! Made from a trace by [`Plan::new`]; nothing rewrites it afterwards. Steps whose results are not read are
 //! left out.
 
 use super::params::RuntimeParams;
@@ -53,7 +53,7 @@ pub(crate) struct Instruction {
     /// Those of the parameters that are expressions of the inputs' extents.
     pub(crate) symbolic: Option<Box<RuntimeParams>>,
     pub(crate) inputs: SmallVec<[Operand; 3]>,
-    /// The slots of the results; `None` where nobody reads one.
+    /// The slots of the results; `None` for a result that is not read.
     pub(crate) outputs: SmallVec<[Option<SlotId>; 1]>,
     /// The slots that hold nothing of use once the operands have been read.
     pub(crate) frees: SmallVec<[SlotId; 2]>,

@@ -308,7 +308,7 @@ impl Part {
 }
 
 impl GraphPart {
-    /// Writes a run of steps, which ends before the step `end`, as a graph; `None` if nobody reads what they make.
+    /// Writes a run of steps, which ends before the step `end`, as a graph; `None` if their results are not read.
     fn new(
         Cut { traced, open, foreseen }: Cut<'_>,
         liveness: &Liveness<TraceValue, StepId>,

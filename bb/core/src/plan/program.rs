@@ -50,7 +50,7 @@ pub(crate) struct Program {
     pub(super) outputs: Vec<Port>,
     pub(super) first: Segment,
     pub(super) limits: RunLimits,
-    /// What whoever compiled gives along with every graph.
+    /// What the caller that compiled gives along with every graph.
     pub(super) caller: Option<Arc<Caller>>,
     pool: Mutex<Pool>,
     pub(super) memory: PlanMemory,

@@ -217,7 +217,7 @@ impl Resolved {
     ///
     /// # Errors
     ///
-    /// [`Error::Operator`] if the node has none of the name.
+    /// [`Error::Operator`] if the node has no subgraph of the name.
     pub(crate) fn branch(&self, node: usize, attribute: &str) -> Result<&Graph, Error> {
         match self.node(node)?.attributes.graph(attribute)? {
             Some(branch) => Ok(branch),
@@ -242,7 +242,7 @@ impl Resolved {
     ///
     /// # Errors
     ///
-    /// [`Error::Operator`] if the node has none of the name.
+    /// [`Error::Operator`] if the node has no subgraph of the name.
     pub fn inner(&self, node: usize, attribute: &str) -> Result<&Inner, Error> {
         let found = self.inner.iter().find(|inner| inner.node == node && inner.attribute == attribute);
         found.ok_or_else(|| self.no_subgraph(node, attribute))

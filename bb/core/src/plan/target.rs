@@ -1,7 +1,7 @@
 //! What a program needs of the backend that it is compiled for.
 //!
 //! A [`Program`](super::program::Program) does not name the type of its backend, so that planning, and all of a run but the
-//! loop over instructions, are compiled once. It reaches the backend through a [`Target`], which whoever knows the type
+//! loop over instructions, are compiled once. It reaches the backend through a [`Target`], which the code that knows the type
 //! makes for each call: [`Typed`] for a backend with kernels, [`Untyped`] where the cost of erased tensors does not matter.
 
 use super::Profile;

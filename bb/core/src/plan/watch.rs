@@ -282,7 +282,7 @@ impl Profile {
         Ok(result)
     }
 
-    /// Measures what has no parts to tell of.
+    /// Measures a run without parts of its own.
     pub(crate) fn measure_whole<R, E>(&mut self, run: impl FnOnce() -> Result<R, E>) -> Result<R, E> {
         self.measure(|profile| {
             let begun = Instant::now();

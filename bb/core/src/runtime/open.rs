@@ -80,7 +80,7 @@ impl OpenOptions {
     ///
     /// # Errors
     ///
-    /// [`Error::UnknownOption`] if there is none of this name; [`Error::OptionValue`] if `T` does not hold the value, as `u8` does
+    /// [`Error::UnknownOption`] if no option has this name; [`Error::OptionValue`] if `T` does not hold the value, as `u8` does
     /// not hold 300.
     ///
     /// # Examples

@@ -99,6 +99,26 @@ impl Pressure {
     }
 }
 
+/// An allocation for which the system or a device has no memory.
+///
+/// A backend's error has this among its causes, so that its kind is [`ErrorKind::Limit`](crate::ErrorKind::Limit).
+///
+/// Units: bytes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("no memory for {asked} bytes")]
+#[non_exhaustive]
+pub struct OutOfMemory {
+    /// The bytes of the allocation.
+    pub asked: u64,
+}
+
+impl OutOfMemory {
+    /// Makes the description of an allocation that failed.
+    pub fn new(asked: u64) -> OutOfMemory {
+        OutOfMemory { asked }
+    }
+}
+
 /// A function that is called before a limit fails an allocation. It may drop tensors; then the allocation is tried once more.
 ///
 /// The backend holds none of its locks during the call. The function may call the backend, but an allocation that fails

@@ -30,5 +30,7 @@ pub use kernels::{
     KernelSource, Kernels, LoadedKernel, OutputSpec, UserKernel,
 };
 pub use lifecycle::Lifecycle;
-pub use memory::{ForeignBuffer, Memory, MemoryStatistics, PoolStatistics, Pressure, PressureCallback};
+pub use memory::{
+    ForeignBuffer, Memory, MemoryStatistics, OutOfMemory, PoolStatistics, Pressure, PressureCallback,
+};
 pub use requirements::{Candidate, CandidateList, Doubt, Found, Requirements, Unmet};

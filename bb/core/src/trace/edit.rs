@@ -143,7 +143,7 @@ impl Trace {
         Ok(uses)
     }
 
-    /// Removes the steps whose results nobody reads, and returns how many there were.
+    /// Removes the steps whose results are not read, and returns how many there were.
     ///
     /// # Errors
     ///

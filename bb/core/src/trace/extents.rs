@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 /// Returns the types of a primitive's results, whose extents for the present inputs are `numbers`.
 ///
-/// What the rule asks of the operands' extents is a condition of whoever uses the results' extents. Where it cannot say what
+/// What the rule asks of the operands' extents is a condition of the steps that use the results' extents. Where it cannot say what
 /// the results are, they have the present numbers if the operands' extents are the present ones.
 pub(super) fn results(
     op: Primitive,

@@ -9,11 +9,11 @@ use crate::Error;
 /// Who reads a value last.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum LastRead<S> {
-    /// Nobody reads it.
+    /// No step reads it.
     Never,
     /// This step.
     At(S),
-    /// Whoever runs the steps: the value is returned.
+    /// The caller that runs the steps: the value is returned.
     Returned,
 }
 
@@ -141,7 +141,7 @@ mod tests {
 
     #[test]
     fn a_step_whose_results_only_a_dead_step_reads_is_dead() {
-        // 1 -> 2 -> 3, which nobody reads; 1 -> 0, which is returned.
+        // 1 -> 2 -> 3, which no step reads; 1 -> 0, which is returned.
         let found = liveness(4, &[(&[2], &[1]), (&[3], &[2]), (&[0], &[1])]).unwrap();
         let live: Vec<bool> = (0..3).map(|at| found.is_live(At::at(at)).unwrap()).collect();
         assert_eq!(live, [false, false, true]);

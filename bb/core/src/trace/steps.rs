@@ -20,12 +20,12 @@ indices! {
     pub InputIndex = "input";
     /// A constant that a trace brings along.
     pub ConstantIndex = "constant of the trace";
-    /// The node that a step comes from. Whoever drives the tracer gives these out; they stay with the steps that passes
+    /// The node that a step comes from. The caller of the tracer gives these out; they stay with the steps that passes
     /// move.
     pub OriginId = "origin";
 }
 
-/// A weight that whoever made the trace holds.
+/// A weight that the maker of the trace holds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum WeightId {
     /// A constant of the traced graph, by its position.

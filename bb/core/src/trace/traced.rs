@@ -70,7 +70,7 @@ impl TracedTensor {
         self.0.value
     }
 
-    /// Returns the value for whoever reads it, and requires what must hold for it to be this one.
+    /// Returns the value for its reader, and requires what must hold for it to be this one.
     pub(crate) fn read(&self) -> TraceValue {
         self.0.log.require(&self.0.requires);
         self.0.value

@@ -43,7 +43,7 @@ pub struct Tracer {
     state: Mutex<State>,
     pub(super) log: Arc<Log>,
     recording: Recording,
-    /// Whether parameters may be expressions. If not, whoever asks for extents gets numbers.
+    /// Whether parameters may be expressions. If not, extents are numbers.
     pub(super) symbolic: bool,
     /// The most bytes that one value may have.
     limit: usize,
@@ -132,7 +132,7 @@ impl Tracer {
         self
     }
 
-    /// Lets parameters be expressions, which whoever runs the trace evaluates.
+    /// Lets parameters be expressions, which each run of the trace evaluates.
     pub(crate) fn symbolic(mut self, symbolic: bool) -> Tracer {
         self.symbolic = symbolic;
         self

@@ -16,13 +16,13 @@ pub(crate) fn cast_like(at: At<'_>) -> Option<Types> {
 }
 
 pub(crate) fn dequantize(at: At<'_>) -> Option<Types> {
-    // 0 is as good as left out.
+    // ONNX treats 0 like an absent attribute here.
     let given = at.type_attribute("output_dtype", None);
     at.one(given.or(at.dtype(1)), at.same())
 }
 
 pub(crate) fn quantize(at: At<'_>) -> Option<Types> {
-    // 0 is as good as left out.
+    // ONNX treats 0 like an absent attribute here.
     let given = at.type_attribute("output_dtype", None);
     let zero_point = if at.has(2) { at.dtype(2) } else { Some(DataType::U8) };
     at.one(given.or(zero_point), at.same())

@@ -1,7 +1,7 @@
 //! The rules of operators that tell the types of results before inputs arrive; rows of topics name them.
 //!
-//! A rule says what is sure and nothing else: what it cannot tell, an odd attribute included, it leaves to whoever runs
-//! the node.
+//! A rule says what is sure and nothing else: what it cannot tell, an odd attribute included, it leaves to the function that
+//! runs the node.
 
 pub(crate) mod attention;
 pub(crate) mod collections;

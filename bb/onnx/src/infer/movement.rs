@@ -214,7 +214,7 @@ fn resized(at: At<'_>, x: &[Dim]) -> Option<Vec<Dim>> {
     let axes = at.ints("axes").unwrap_or(&all);
     let from: Vec<Dim> = axes.iter().map(|&a| x.get(axis(a, x.len())?).cloned()).collect::<Option<_>>()?;
     let newer = at.node.op_type == "Resize" && at.node.opset >= 11;
-    // An empty list is as good as none.
+    // ONNX treats an empty list like an absent one here.
     if newer && at.has(3) && at.dims(3) != Some(&[Dim::Known(0)]) {
         let aspect = Aspect::of(at.text("keep_aspect_ratio_policy", "stretch")?)?;
         let sizes = at.extents(3).and_then(|sizes| infer::resized(&from, &sizes, aspect));

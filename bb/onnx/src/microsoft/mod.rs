@@ -156,7 +156,7 @@ pub(super) fn skip_simplified_layer_normalization<B: Ops + ?Sized>(
     Ok(smallvec![Some(y), None, inverse, Some(on.identity(&sum)?)])
 }
 
-/// Refuses to make a mean, which is none of a normalisation by squares.
+/// Refuses to make a mean, because a normalisation by squares has no mean.
 fn no_mean<T>(call: &Call<'_, T>) -> Result<(), Error> {
     if call.wants(1) { Err(call.wrong(NodePart::Output(1), "is not served")) } else { Ok(()) }
 }

@@ -158,7 +158,7 @@ pub(crate) fn conv<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpRes
     let [_, channels, ..] = extents(on, call, x)?;
     let (of_each, groups) = (w.shape().get(1).copied().unwrap_or(0), call.int_or("group", 1)?);
     let by_channel = of_each == 1 && groups > 1 && on.extent(w, 0).is(groups);
-    // What has fewer channels than a block is in none.
+    // A tensor with fewer channels than a block is not blocked.
     let is_blocked = channels.at_least(&Extent::from(block));
     let w = filters(on, call, is_blocked && !by_channel)?;
     let x = if is_blocked { in_order(on, call, x)? } else { x.clone() };

@@ -172,7 +172,7 @@ static KNOWN: HostKernel = HostKernel {
             Some(row) => Err(Error::Operator {
                 op: "OneHotEncoder".to_owned(),
                 part: NodePart::Other(format!("element {row}").into()),
-                problem: "is none of the categories, and `zeros` is 0".to_owned(),
+                problem: "is not one of the categories, and `zeros` is 0".to_owned(),
             }),
         }
     },

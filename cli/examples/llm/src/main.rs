@@ -10,7 +10,7 @@ mod model;
 
 use bb::ext::SampleTokenOptions;
 use bb::{BackendHandle, Error};
-use model::{Model, State};
+use model::{LanguageModel, State};
 use std::io::Write;
 use std::time::Instant;
 
@@ -38,7 +38,11 @@ impl Default for Task {
 }
 
 /// Writes the continuation of a prompt, character by character, and returns how many tokens were made.
-fn generate(model: &Model, task: &Task, to: &mut impl Write) -> Result<usize, Box<dyn std::error::Error>> {
+fn generate(
+    model: &LanguageModel,
+    task: &Task,
+    to: &mut impl Write,
+) -> Result<usize, Box<dyn std::error::Error>> {
     let mut state = State::default();
     let mut logits = model.step(&model::encoded(&task.prompt)?, &mut state)?;
     write!(to, "{}", task.prompt)?;
@@ -80,9 +84,9 @@ fn arguments(mut given: impl Iterator<Item = String>) -> Result<(String, Task), 
 }
 
 /// Loads the model on the backend called `name`.
-fn load(name: &str) -> Result<Model, Error> {
+fn load(name: &str) -> Result<LanguageModel, Error> {
     let on: BackendHandle = bb::backend(name)?;
-    Model::load(&on)
+    LanguageModel::load(&on)
 }
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {

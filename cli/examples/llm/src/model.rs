@@ -44,7 +44,7 @@ struct Layer {
 }
 
 /// The model on a backend.
-pub(crate) struct Model {
+pub(crate) struct LanguageModel {
     on: BackendHandle,
     /// The embeddings as floats, from which rows are taken; as a matrix they give the logits.
     table: Value,
@@ -86,9 +86,9 @@ impl Reader<'_> {
     }
 }
 
-impl Model {
+impl LanguageModel {
     /// Copies the weights to a backend.
-    pub(crate) fn load(on: &BackendHandle) -> Result<Model, Error> {
+    pub(crate) fn load(on: &BackendHandle) -> Result<LanguageModel, Error> {
         let file = TensorData::from_npy(Bytes::from_static(WEIGHTS))?;
         let mut reader = Reader { on, bytes: file.bytes()? };
         let embedding = reader.matrix(VOCABULARY, WIDTH)?;
@@ -110,7 +110,7 @@ impl Model {
         // One zero point for all blocks needs the extents of the scales.
         let middle = middle.expand(embedding.scales.shape())?;
         let table = flat.dequantize(&embedding.scales, Some(&middle), DataType::F32, blocks)?;
-        Ok(Model { on: on.clone(), table, embedding, norm, layers })
+        Ok(LanguageModel { on: on.clone(), table, embedding, norm, layers })
     }
 
     /// Runs the model on the next tokens; returns the logits of the token that follows them, `[VOCABULARY]`.

@@ -144,7 +144,7 @@ pub(crate) fn modified(metadata: &Metadata) -> Option<i128> {
 
 /// What a file is.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) enum Contents {
+pub(crate) enum FileContents {
     Text(String),
     Binary,
     OtherEncoding,
@@ -180,13 +180,13 @@ pub(crate) fn read(path: &str, largest: u64) -> std::io::Result<Option<FileRead>
 }
 
 /// Takes bytes as text. A file with a zero byte in its first part is binary.
-pub(crate) fn text(bytes: Vec<u8>) -> Contents {
+pub(crate) fn text(bytes: Vec<u8>) -> FileContents {
     const LOOKED_AT: usize = 8192;
     if bytes.iter().take(LOOKED_AT).any(|byte| *byte == 0) {
-        return Contents::Binary;
+        return FileContents::Binary;
     }
     match String::from_utf8(bytes) {
-        Ok(text) => Contents::Text(text),
-        Err(_) => Contents::OtherEncoding,
+        Ok(text) => FileContents::Text(text),
+        Err(_) => FileContents::OtherEncoding,
     }
 }

@@ -79,16 +79,16 @@ pub(crate) struct Entry {
 
 /// Where a passage is in its file, in bytes, and on which line it begins.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Place {
+pub(crate) struct PassagePlace {
     pub(crate) start: u64,
     pub(crate) end: u64,
     pub(crate) line: u32,
 }
 
-impl Place {
+impl PassagePlace {
     /// The place of a passage.
-    pub(crate) fn of(passage: &Passage) -> Place {
-        Place { start: passage.start as u64, end: passage.end as u64, line: passage.line }
+    pub(crate) fn of(passage: &Passage) -> PassagePlace {
+        PassagePlace { start: passage.start as u64, end: passage.end as u64, line: passage.line }
     }
 }
 
@@ -99,7 +99,7 @@ pub(crate) struct Index {
     pub(crate) model: [u8; 32],
     /// In ascending order of paths.
     pub(crate) entries: Vec<Entry>,
-    pub(crate) places: Vec<Place>,
+    pub(crate) places: Vec<PassagePlace>,
     vectors: Bytes,
 }
 
@@ -192,7 +192,7 @@ fn read_table(
     table: &[u8],
     files: u64,
     passages: usize,
-) -> std::result::Result<(Vec<Entry>, Vec<Place>), Damage> {
+) -> std::result::Result<(Vec<Entry>, Vec<PassagePlace>), Damage> {
     let wrong = |what| Damage::Table { what };
     let short = || wrong("it ends in the middle of a file");
     let mut cursor = Cursor(table);
@@ -214,7 +214,7 @@ fn read_table(
             if start > end || end > size {
                 return Err(wrong("a passage is not inside its file"));
             }
-            places.push(Place { start, end, line });
+            places.push(PassagePlace { start, end, line });
         }
         let modified = Some(modified).filter(|time| *time != UNKNOWN);
         entries.push(Entry { path: path.to_owned(), size, modified, digest, passages: first..places.len() });
@@ -296,7 +296,7 @@ impl Writer {
     /// # Errors
     ///
     /// [`Error::Io`] if the disk is full, for example.
-    pub(crate) fn add(&mut self, entry: &Entry, places: &[Place], vectors: &[u8]) -> Result<()> {
+    pub(crate) fn add(&mut self, entry: &Entry, places: &[PassagePlace], vectors: &[u8]) -> Result<()> {
         debug_assert_eq!(vectors.len(), places.len() * self.dimensions * 4);
         self.write(vectors)?;
         self.checksum.update(vectors);

@@ -3,7 +3,7 @@
 use crate::embedder::Embedder;
 use crate::error::{Error, Result};
 use crate::files;
-use crate::index::{Entry, Index, Place};
+use crate::index::{Entry, Index, PassagePlace};
 use crate::passages::LENGTH;
 use std::fs::File;
 use std::io::{Read, Seek, SeekFrom};
@@ -48,12 +48,12 @@ pub(crate) fn search(index: &Index, embedder: &Embedder, query: &str, count: usi
     }
     let query = embedder.embed(&[tokens], |_| ())?;
     let mut hits: Vec<Hit> = Vec::new();
-    let mut taken: Vec<(usize, Place)> = Vec::new();
+    let mut taken: Vec<(usize, PassagePlace)> = Vec::new();
     for (passage, similarity) in ranked(index, embedder, &query, count)? {
         let (Some(entry), Some(&place)) = (index.entry_of(passage), index.places.get(passage)) else {
             continue;
         };
-        let overlaps = |(first, other): &(usize, Place)| {
+        let overlaps = |(first, other): &(usize, PassagePlace)| {
             *first == entry.passages.start && other.start < place.end && place.start < other.end
         };
         if taken.iter().any(overlaps) {
@@ -90,7 +90,7 @@ fn blocks(count: usize) -> impl Iterator<Item = Range<usize>> {
 }
 
 /// Reads a passage from its file, if that is the one that was indexed.
-fn snippet(entry: &Entry, place: Place) -> Snippet {
+fn snippet(entry: &Entry, place: PassagePlace) -> Snippet {
     let read = || -> std::io::Result<Option<Vec<u8>>> {
         let mut file = File::open(&entry.path)?;
         let metadata = file.metadata()?;

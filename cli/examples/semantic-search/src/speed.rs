@@ -2,7 +2,7 @@
 
 use crate::embedder::Embedder;
 use crate::error::{Error, Result, io};
-use crate::files::{self, Contents, Rules, Skipped};
+use crate::files::{self, FileContents, Rules, Skipped};
 use crate::passages;
 use std::path::Path;
 use std::process::Command;
@@ -71,7 +71,7 @@ fn texts(embedder: &Embedder, folder: &Path, rules: &Rules, count: usize) -> Res
     let mut texts = Vec::new();
     for file in files::walk(folder, rules, &mut Skipped::default())?.files {
         let read = files::read(&file.path, rules.largest).map_err(io("read", &file.path))?;
-        let Some(Contents::Text(text)) = read.map(|read| files::text(read.bytes)) else { continue };
+        let Some(FileContents::Text(text)) = read.map(|read| files::text(read.bytes)) else { continue };
         let passages = passages::cut(embedder.tokenizer(), &text)?;
         texts.extend(passages.iter().filter_map(|p| text.get(p.start..p.end)).map(str::to_owned));
         if texts.len() >= count {

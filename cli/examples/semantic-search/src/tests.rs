@@ -4,7 +4,7 @@
 use crate::embedder::Embedder;
 use crate::error::Error;
 use crate::files::Rules;
-use crate::index::{Damage, Entry, Index, Place, Writer};
+use crate::index::{Damage, Entry, Index, PassagePlace, Writer};
 use crate::search::{Snippet, search, shown};
 use crate::update::{Options, Summary, update};
 use crate::{package, passages};
@@ -48,7 +48,7 @@ fn written(path: &Path) -> Vec<u8> {
         digest: [3; 32],
         passages: 0..0,
     };
-    let places = [Place { start: 0, end: 40, line: 1 }, Place { start: 30, end: 100, line: 4 }];
+    let places = [PassagePlace { start: 0, end: 40, line: 1 }, PassagePlace { start: 30, end: 100, line: 4 }];
     let vectors: Vec<u8> = [1f32, 0.0, 0.6, 0.8].iter().flat_map(|v| v.to_le_bytes()).collect();
     writer.add(&entry("a/one.txt", Some(-5)), &places, &vectors).unwrap();
     writer.add(&entry("a/two.txt", None), &[], &[]).unwrap();
@@ -92,7 +92,7 @@ fn an_index_with_any_byte_changed_or_missing_is_refused() {
     assert_eq!(Index::read(&Bytes::new()).unwrap_err(), Damage::Magic);
 }
 
-/// Whoever forges an index can make the checksums right, so the contents must not be believed either.
+/// An attacker who forges an index can make the checksums right, so the contents must not be believed either.
 #[test]
 fn a_forged_index_with_right_checksums_is_refused() {
     let bytes = written(&folder("forged").join("index"));
@@ -202,7 +202,7 @@ fn an_update_embeds_only_what_is_new_or_changed() {
     std::fs::write(files.join("latin.txt"), [b'c', 0xe9, b'c']).unwrap();
     write("large.txt", &"much ".repeat(1 << 18));
     std::fs::create_dir(files.join("left-out")).unwrap();
-    write("left-out/secret.txt", "Nobody reads this.");
+    write("left-out/secret.txt", "This is secret.");
     let first = run();
     assert_eq!((first.new, first.embedded, first.files, first.passages), (2, 2, 2, 2), "{first:?}");
     assert_eq!(

@@ -2,8 +2,8 @@
 
 use crate::embedder::Embedder;
 use crate::error::{Error, Result, io};
-use crate::files::{self, Contents, Found, Rules, Skipped, Walked};
-use crate::index::{Entry, Index, Place, Writer};
+use crate::files::{self, FileContents, Found, Rules, Skipped, Walked};
+use crate::index::{Entry, Index, PassagePlace, Writer};
 use crate::package::hex;
 use crate::passages::{self, Passage};
 use sha2::{Digest, Sha256};
@@ -241,12 +241,12 @@ impl Pass<'_> {
             return self.keep(old, Some(modified));
         }
         let text = match files::text(read.bytes) {
-            Contents::Text(text) => text,
-            Contents::Binary => {
+            FileContents::Text(text) => text,
+            FileContents::Binary => {
                 self.sum.skipped.binary += 1;
                 return Ok(());
             }
-            Contents::OtherEncoding => {
+            FileContents::OtherEncoding => {
                 self.sum.skipped.other_encoding += 1;
                 return Ok(());
             }
@@ -281,7 +281,7 @@ impl Pass<'_> {
                     let length = passages.len() * self.embedder.dimensions();
                     let (own, others) = rest.split_at_checked(length).unwrap_or((rest, &[]));
                     rest = others;
-                    let places: Vec<Place> = passages.iter().map(Place::of).collect();
+                    let places: Vec<PassagePlace> = passages.iter().map(PassagePlace::of).collect();
                     let bytes: Vec<u8> = own.iter().flat_map(|number| number.to_le_bytes()).collect();
                     self.writer.add(entry, &places, &bytes)?;
                     self.sum.passages += places.len();

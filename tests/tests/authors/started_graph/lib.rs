@@ -26,8 +26,10 @@ impl StartedGraph {
         _attrs: BackendAttrs<'_>,
     ) -> Result<HashMap<String, Tensor>, Error> {
         // Begin here: compile the graph, or match the operator of each node and compute.
-        let first = graph.node.first().and_then(|node| bb::Primitive::from_name(node.op_type()));
-        Err(Error::NotWritten(first.map_or("a graph without nodes", |operator| operator.spec().name)))
+        let mut operators = graph.node.iter().map(|node| node.op_type());
+        let first = operators.find_map(bb::Primitive::from_name);
+        let name = first.map_or("a graph without nodes", |first| first.spec().name);
+        Err(Error::NotWritten(name))
     }
 }
 

@@ -89,7 +89,7 @@ pub(crate) fn written(
     let apart = match result {
         DataType::F32 => None,
         _ => {
-            let bytes = count.checked_mul(size_of::<f32>()).ok_or(CpuError::Memory { bytes: usize::MAX })?;
+            let bytes = count.checked_mul(size_of::<f32>()).ok_or_else(|| CpuError::no_memory(usize::MAX))?;
             Some(pool.take(bytes)?)
         }
     };
@@ -283,7 +283,7 @@ impl Results<'_> {
         Results { sums, out: std::ptr::null_mut(), epilogue: None }
     }
 
-    /// Says that the sums of some planes and places of a sample are written: whoever wrote them has the program run over them.
+    /// Says that the sums of some planes and places of a sample are written: the thread that wrote them runs the program over them.
     ///
     /// # Safety
     ///

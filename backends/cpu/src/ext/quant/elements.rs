@@ -289,7 +289,7 @@ impl Cpu {
 /// # Safety
 ///
 /// `out` has room for a byte for each element.
-unsafe fn requantize_all<T: quantize::Number + Sync>(
+unsafe fn requantize_all<T: quantize::Unquantized + Sync>(
     repeats: Repeats,
     x: &[T],
     out: *mut u8,

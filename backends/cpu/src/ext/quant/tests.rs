@@ -349,7 +349,7 @@ fn products_of_arrays_equal_the_definition() {
 #[test]
 fn zero_points_are_those_of_one_matrix() {
     let cpu = Cpu::new();
-    // Two left matrices share the right one. A zero point for each row of both is none of the operation.
+    // Two left matrices share the right one. The operation has no zero point for each row of both.
     let (a, b) =
         (of_bytes(&cpu, &[2, 3, 4], &varied(24, 1), false), of_bytes(&cpu, &[4, 5], &varied(20, 2), true));
     let zeros = |n: usize| of_bytes(&cpu, &[n], &varied(n, 3), false);

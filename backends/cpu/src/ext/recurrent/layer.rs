@@ -1,6 +1,6 @@
 //! A direction of a layer: its operands as contiguous arrays of one number type, and its steps.
 
-use super::{Kind, Operands, Packed};
+use super::{CellKind, Operands, Packed};
 use crate::array::Array;
 use crate::backend::Cpu;
 use crate::error::{CpuError, Result};
@@ -51,7 +51,7 @@ enum Matrix {
 
 /// The operands as contiguous arrays of one number type, and their extents.
 struct Layer<T> {
-    kind: Kind,
+    kind: CellKind,
     steps: usize,
     batch: usize,
     h: usize,
@@ -105,8 +105,8 @@ impl<T: Multiply> Layer<T> {
             && o.hidden.shape() == state
             && o.cell.is_none_or(|cell| cell.shape() == state)
             && o.bias.is_none_or(|bias| bias.shape() == [h])
-            && o.cell.is_some() == matches!(o.kind, Kind::Lstm { .. })
-            && (o.bias.is_none() || o.kind == Kind::Gru { linear: true })
+            && o.cell.is_some() == matches!(o.kind, CellKind::Lstm { .. })
+            && (o.bias.is_none() || o.kind == CellKind::Gru { linear: true })
             && o.peepholes.is_none_or(|peepholes| o.cell.is_some() && *peepholes.shape() == [3 * h])
             && o.lengths.is_none_or(|lengths| *lengths.shape() == [batch])
             && ![steps, batch, h].contains(&0);
@@ -228,7 +228,7 @@ impl<T: Multiply> Layer<T> {
             Array::dense(T::DTYPE, Shape::from_slice(shape), shape.iter().product(), storage)
         };
         let mut results = vec![of(&[self.steps, self.batch, self.h], outputs), of(&state, hidden)];
-        if let Kind::Lstm { .. } = self.kind {
+        if let CellKind::Lstm { .. } = self.kind {
             results.push(of(&state, cell));
         }
         Ok(Some(results))
@@ -243,7 +243,7 @@ impl<T: Multiply> Layer<T> {
     unsafe fn step(&self, cpu: &Cpu, at: At<T>, step: usize, room: &mut Option<Room>) -> Result<bool> {
         let (h, gates) = (self.h, self.kind.gates());
         let wide = gates * h;
-        let late = self.kind == Kind::Gru { linear: false };
+        let late = self.kind == CellKind::Gru { linear: false };
         let early = if late { 2 * h } else { wide };
         pace::look();
         // SAFETY: this function's contract. Rows are apart, and each call of the closure has its own.
@@ -277,11 +277,13 @@ impl<T: Multiply> Layer<T> {
                             functions: self.functions,
                         };
                         let cell = match self.kind {
-                            Kind::Rnn => Cell::Rnn,
-                            Kind::Gru { linear: true } => Cell::Gru { bias },
-                            Kind::Gru { .. } if second => Cell::Candidate { late: room(at.late) },
-                            Kind::Gru { .. } => Cell::Reset { scaled: room(at.scaled) },
-                            Kind::Lstm { coupled } => Cell::Lstm { cell: room(at.cell), coupled, peepholes },
+                            CellKind::Rnn => Cell::Rnn,
+                            CellKind::Gru { linear: true } => Cell::Gru { bias },
+                            CellKind::Gru { .. } if second => Cell::Candidate { late: room(at.late) },
+                            CellKind::Gru { .. } => Cell::Reset { scaled: room(at.scaled) },
+                            CellKind::Lstm { coupled } => {
+                                Cell::Lstm { cell: room(at.cell), coupled, peepholes }
+                            }
                         };
                         crate::kernels::recurrent::step(cell, operands);
                     }

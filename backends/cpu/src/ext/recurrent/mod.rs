@@ -17,7 +17,7 @@ use std::sync::Arc;
 
 /// The kind of a cell.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Kind {
+pub(crate) enum CellKind {
     Rnn,
     /// Whether the reset gate scales the product with the state rather than the state.
     Gru {
@@ -29,21 +29,21 @@ pub(crate) enum Kind {
     },
 }
 
-impl Kind {
+impl CellKind {
     const fn gates(self) -> usize {
         match self {
-            Kind::Rnn => 1,
-            Kind::Gru { .. } => 3,
-            Kind::Lstm { .. } => 4,
+            CellKind::Rnn => 1,
+            CellKind::Gru { .. } => 3,
+            CellKind::Lstm { .. } => 4,
         }
     }
 
     /// Returns the name of the operation.
     pub(crate) const fn operation(self) -> &'static str {
         match self {
-            Kind::Rnn => "rnn",
-            Kind::Gru { .. } => "gru",
-            Kind::Lstm { .. } => "lstm",
+            CellKind::Rnn => "rnn",
+            CellKind::Gru { .. } => "gru",
+            CellKind::Lstm { .. } => "lstm",
         }
     }
 
@@ -51,16 +51,16 @@ impl Kind {
     ///
     /// # Errors
     ///
-    /// [`bb::Error::Operator`] if the lists are none of a cell of this kind.
+    /// [`bb::Error::Operator`] if a cell of this kind has no such lists.
     pub(crate) fn functions(self, numbers: &[i64], parameters: &[f64]) -> Result<Functions> {
         let usual = Functions::USUAL;
         if numbers.is_empty() {
             return Ok(usual);
         }
         let defaults: &[&str] = match self {
-            Kind::Rnn => &["Tanh"],
-            Kind::Gru { .. } => &["Sigmoid", "Tanh"],
-            Kind::Lstm { .. } => &["Sigmoid", "Tanh", "Tanh"],
+            CellKind::Rnn => &["Tanh"],
+            CellKind::Gru { .. } => &["Sigmoid", "Tanh"],
+            CellKind::Lstm { .. } => &["Sigmoid", "Tanh", "Tanh"],
         };
         let functions = Activation::decode(self.operation(), defaults, numbers, parameters)?;
         Ok(match functions[..] {
@@ -75,7 +75,7 @@ impl Kind {
 /// What a direction is run over.
 #[derive(Clone, Copy)]
 pub(crate) struct Operands<'a> {
-    pub(crate) kind: Kind,
+    pub(crate) kind: CellKind,
     pub(crate) x: &'a Array,
     pub(crate) weights: &'a Array,
     /// The scale and the zero point of weights that are integers.

@@ -1,6 +1,6 @@
 //! Weights that are packed once for all steps of a layer.
 
-use super::Kind;
+use super::CellKind;
 use crate::array::Array;
 use crate::backend::Cpu;
 use crate::error::Result;
@@ -25,7 +25,7 @@ impl Packed {
     /// [`CpuError::Memory`].
     pub(crate) fn new(
         cpu: &Cpu,
-        kind: Kind,
+        kind: CellKind,
         weights: &Array,
         scale: Option<&Array>,
         zero: Option<&Array>,
@@ -44,7 +44,7 @@ impl Packed {
             return Ok(None);
         }
         let [row, col] = weights.strides()[..] else { return Ok(None) };
-        let late = if kind == (Kind::Gru { linear: false }) { h } else { 0 };
+        let late = if kind == (CellKind::Gru { linear: false }) { h } else { 0 };
         let mut panels = SmallVec::new();
         for (first, n) in [(0, wide - late), (wide - late, late)] {
             if n == 0 {

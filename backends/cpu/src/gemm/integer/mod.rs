@@ -14,7 +14,7 @@ mod tests;
 pub(crate) use left::{Bytes, Ints, Left};
 pub(crate) use pack::{Packed, Right};
 pub(crate) use quads::PANEL;
-use quads::{Args, Kernels, MOST, kernels};
+use quads::{MOST, QuadArgs, QuadKernels, kernels};
 
 use super::Dims;
 use super::pack::{Slot, scratch};
@@ -154,7 +154,7 @@ const PACKED: usize = 1 << 18;
 
 /// The columns of one panel.
 struct Unit<'a> {
-    kernels: &'static Kernels,
+    kernels: &'static QuadKernels,
     k: usize,
     left: &'a Left,
     panel: *const u8,
@@ -176,7 +176,7 @@ impl Unit<'_> {
     ///
     /// The left operand has these rows, which are at most those of a tile, and the panel its columns.
     unsafe fn tile(&self, left: *const u8, rows: usize, room: &mut Room) {
-        let args = Args {
+        let args = QuadArgs {
             quads: self.k.div_ceil(4),
             left,
             left_row: self.left.stride(),

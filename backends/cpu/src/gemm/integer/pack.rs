@@ -4,7 +4,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use super::left::{Bytes, Ints};
-use super::quads::{Kernels, kernels};
+use super::quads::{QuadKernels, kernels};
 use crate::error::Result;
 use crate::gemm::Strided;
 use crate::kernels::dispatch::{VectorLoop, dispatch};
@@ -106,7 +106,7 @@ impl Right<'_> {
     /// The operand has `k` rows and these columns. The room holds the panels.
     pub(super) unsafe fn panels(
         &self,
-        kernels: &Kernels,
+        kernels: &QuadKernels,
         k: usize,
         cols: Range<usize>,
         room: impl FnOnce() -> *mut u8,
@@ -271,7 +271,7 @@ unsafe fn transposed(rows: [*const u8; 4], mask: u32, to: *mut u32) {
 ///
 /// Each of the `k` lines has `cols` bytes, and `to` has room for the panels.
 unsafe fn interleave(
-    kernels: &Kernels,
+    kernels: &QuadKernels,
     k: usize,
     cols: usize,
     bytes: Bytes,
@@ -296,7 +296,7 @@ unsafe fn interleave(
 /// # Safety
 ///
 /// The matrix has `k` rows and `cols` columns, and `to` has room for the panels.
-unsafe fn gather(kernels: &Kernels, k: usize, cols: usize, bytes: Bytes, b: Strided<u8>, to: *mut u8) {
+unsafe fn gather(kernels: &QuadKernels, k: usize, cols: usize, bytes: Bytes, b: Strided<u8>, to: *mut u8) {
     let (width, to) = (kernels.panel(), to.cast::<u32>());
     let mask = u32::from_ne_bytes([bytes.mask(); 4]);
     let whole = if b.row == 1 { k / 4 } else { 0 };

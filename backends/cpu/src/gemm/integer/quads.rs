@@ -220,7 +220,7 @@ mod x86 {
 
 /// The operands of one tile. Distances are in bytes, those of `sums` in elements.
 #[derive(Debug)]
-pub(crate) struct Args {
+pub(crate) struct QuadArgs {
     /// The number of groups of four bytes along the inner dimension.
     pub(crate) quads: usize,
     pub(crate) left: *const u8,
@@ -233,14 +233,14 @@ pub(crate) struct Args {
 }
 
 /// Computes a tile of a fixed number of rows and vectors.
-type Tile = unsafe fn(&Args);
+type Tile = unsafe fn(&QuadArgs);
 
 /// # Safety
 ///
 /// The operands have `quads` groups for `ROWS` rows and `VECTORS` vectors, and `sums` has room for the tile.
 #[inline(always)]
-unsafe fn tile<Q: Quads, const SIGNED: bool, const ROWS: usize, const VECTORS: usize>(args: &Args) {
-    let &Args { quads, left, left_row, right, right_row, sums, sums_row } = args;
+unsafe fn tile<Q: Quads, const SIGNED: bool, const ROWS: usize, const VECTORS: usize>(args: &QuadArgs) {
+    let &QuadArgs { quads, left, left_row, right, right_row, sums, sums_row } = args;
     // SAFETY: the contract covers each access; pointers past the end are never read.
     unsafe {
         let mut totals = [[Q::zero(); VECTORS]; ROWS];
@@ -267,7 +267,7 @@ unsafe fn tile<Q: Quads, const SIGNED: bool, const ROWS: usize, const VECTORS: u
 
 /// The kernels of one instruction set.
 #[derive(Debug)]
-pub(crate) struct Kernels {
+pub(crate) struct QuadKernels {
     /// The number of columns of a vector.
     pub(crate) lanes: usize,
     /// The greatest number of rows and of vectors of a tile.
@@ -278,7 +278,7 @@ pub(crate) struct Kernels {
     tiles: [&'static [&'static [Tile]]; 2],
 }
 
-impl Kernels {
+impl QuadKernels {
     /// Returns the number of columns of a panel.
     pub(crate) const fn panel(&self) -> usize {
         self.lanes * self.vectors
@@ -312,12 +312,12 @@ macro_rules! tiles {
 macro_rules! kernels {
     ($name:ident, $f:ident, $quads:ty, [$($feature:literal)?], $most_rows:literal, $most:literal, $rows:tt, $vectors:tt) => {
         $(#[target_feature(enable = $feature)])?
-        unsafe fn $f<const SIGNED: bool, const ROWS: usize, const VECTORS: usize>(args: &Args) {
+        unsafe fn $f<const SIGNED: bool, const ROWS: usize, const VECTORS: usize>(args: &QuadArgs) {
             // SAFETY: this function has the same contract, and the instruction set.
             unsafe { tile::<$quads, SIGNED, ROWS, VECTORS>(args) }
         }
 
-        static $name: Kernels = Kernels {
+        static $name: QuadKernels = QuadKernels {
             lanes: <$quads>::LANES,
             rows: $most_rows,
             vectors: $most,
@@ -344,7 +344,7 @@ kernels!(NEON, widened, neon::Widened, [], 6, 2, [1 2 3 4 5 6], [1 2]);
 kernels!(I8MM, i8mm, neon::Mixed, ["neon,i8mm"], 6, 4, [1 2 3 4 5 6], [1 2 3 4]);
 
 /// Returns the kernels for this processor.
-pub(crate) fn kernels() -> &'static Kernels {
+pub(crate) fn kernels() -> &'static QuadKernels {
     match level() {
         #[cfg(target_arch = "x86_64")]
         Level::Avx512 if extras() && is_x86_feature_detected!("avx512vnni") => &AVX512,

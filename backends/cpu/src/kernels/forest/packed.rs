@@ -116,7 +116,7 @@ struct Comparison<K> {
 }
 
 impl<K: Key> Comparison<K> {
-    /// Returns the comparison; `None` if the test is none of the order.
+    /// Returns the comparison; `None` if the test does not compare by order.
     #[inline(always)]
     fn of<T: Real<Key = K>>(bits: u8, missing: bool, threshold: T) -> Option<Comparison<K>> {
         let (key, unordered) = (threshold.key(K::GREATEST), threshold.is_nan());
@@ -212,7 +212,7 @@ impl<K: Key> Packed<K> {
         Ok(Some(packed))
     }
 
-    /// Packs an inner node; `None` if its test is none of the order.
+    /// Packs an inner node; `None` if its test does not compare by order.
     fn inner<T: Real<Key = K>>(
         &mut self,
         forest: &Forest<'_, T>,

@@ -314,7 +314,7 @@ const FUSED: [Fused; 12] = {
         // Products whose windows are the operand's elements.
         ONE,
         Fused { xs: &[&[]], program: GATED, ..ONE },
-        // What has the extents of a plane, or of a sample.
+        // Operands with the extents of a plane, or of a sample.
         Fused { xs: &[&[40, 57], &[2, 1, 1, 1], &[1, 70, 1, 57]], ..ONE },
         // Channels with filters of their own: large planes, and small ones, several at a time.
         Fused {

@@ -73,7 +73,7 @@ fn checked<B: Ops + ?Sized>(
         return Ok(());
     }
     let problem = format!(
-        "has the shape {:?}, which is none of scales for {:?} along the axis {axis} in blocks of {block}",
+        "has the shape {:?}, which is no shape of scales for {:?} along the axis {axis} in blocks of {block}",
         scale.shape(),
         x.shape()
     );

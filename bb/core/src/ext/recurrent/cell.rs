@@ -165,7 +165,7 @@ impl<T: Tensor, E> Cell<'_, T, E> {
             // The output gate sees the new cell state.
             Some([_, po, _]) => self.activate(on, 0, &on.add(&output, &on.mul(po, &cell)?)?)?,
         };
-        // ONNX bounds "the input of activations"; runtimes agree that the cell state is none of it.
+        // ONNX bounds "the input of activations"; runtimes agree that the bound does not apply to the cell state.
         let hidden = on.mul(&output, &self.plain(on, 2, &cell)?)?;
         Ok(State { hidden, cell: Some(cell) })
     }

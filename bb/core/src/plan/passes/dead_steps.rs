@@ -1,4 +1,4 @@
-//! Removes the steps whose results nobody reads.
+//! Removes the steps whose results are not read.
 
 use super::{Pass, PassOptions};
 use crate::Error;

@@ -1,4 +1,4 @@
-//! Removes steps that give back their operand: whoever reads the result reads the operand.
+//! Removes steps that return their operand: the readers of the result read the operand.
 //!
 //! Besides `identity` these are casts to the operand's own element type, and transposes that leave every dimension where it
 //! is.

@@ -138,7 +138,7 @@ impl Pattern {
             markers.push(marker);
         }
         let (recorded, result) = self.traced(&operands, &params, settings, options)?;
-        // What has no steps would match everywhere.
+        // A body without steps would match everywhere.
         let has_steps = matches!(recorded.values.get(result).ok()?.source, ValueSource::Step);
         has_steps.then_some(Form { recorded, result, markers })
     }

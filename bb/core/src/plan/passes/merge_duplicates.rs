@@ -1,4 +1,4 @@
-//! Computes once what several steps compute of the same operands: whoever reads the result of a later one reads that of the first.
+//! Computes once what several steps compute of the same operands: the readers of a later result read the first one.
 //!
 //! Exporters write masks, positions and casts anew wherever they are used. What is random, or has no operands, stays: a step
 //! without operands is cheap, or computed when the plan is made.

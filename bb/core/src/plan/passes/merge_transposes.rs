@@ -1,5 +1,5 @@
 //! Lets a transpose of a transpose read the elements where they were before both, with the permutation that the two make
-//! together. If that moves no dimension, whoever reads the result reads the elements from before.
+//! together. If that moves no dimension, the readers of the result read the elements from before.
 
 use super::permutation::{Permutation, Transpose};
 use super::{Pass, PassOptions};
@@ -50,8 +50,8 @@ fn run(trace: &mut Trace, _: PassOptions<'_>) -> Result<usize, Error> {
     Ok(count)
 }
 
-/// Finds the transposes that come behind others. One that only a further transpose reads is left as it is, because nobody
-/// reads it once the further one is merged; so a chain of any length is gone through once.
+/// Finds the transposes that come behind others. One that only a further transpose reads is left as it is, because it is dead
+/// once the further one is merged; so a chain of any length is gone through once.
 fn merged(trace: &Trace) -> Result<Vec<Merged>, Error> {
     let uses = trace.uses()?;
     let mut found = Vec::new();

@@ -23,7 +23,7 @@ macro_rules! passes {
     };
 }
 
-// What nobody reads goes before transposes are moved, because the elements count that their readers need. Before that, passes
+// Dead steps go before transposes are moved, because the elements count that their readers need. Before that, passes
 // replace steps whose operands others may still read.
 passes![
     drop_identities,
@@ -128,7 +128,7 @@ pub(super) fn fuses(natives: &[(Family, OpSet)]) -> bool {
 }
 
 /// Returns the natives that a trace keeps as they are, of those that a backend has. Where `fuse-elementwise` runs, a batch
-/// normalisation is none of them: its body is a product and a sum with a number for each channel, which become lines of the
+/// normalisation is not kept: its body is a product and a sum with a number for each channel, which become lines of the
 /// program that it is next to.
 pub(super) fn kept(mut natives: Vec<(Family, OpSet)>, fuse: bool) -> Vec<(Family, OpSet)> {
     if fuse {
@@ -172,7 +172,7 @@ pub(super) fn rewrite(trace: &mut Trace, options: PassOptions<'_>) -> Result<Vec
 ///
 /// # Errors
 ///
-/// [`Error::UnknownPass`] if there is none of the name; [`Error::Internal`] if a pass is mistaken.
+/// [`Error::UnknownPass`] if no pass has the name; [`Error::Internal`] if a pass is mistaken.
 pub(super) fn rewrite_to(
     trace: &mut Trace,
     options: PassOptions<'_>,

@@ -164,7 +164,7 @@ impl Matching<'_> {
         Ok(same.then_some(x))
     }
 
-    /// Reads a value as a polynomial in `x`; `None` if it is none of this degree.
+    /// Reads a value as a polynomial in `x`; `None` if it is not one of this degree.
     fn polynomial(
         &mut self,
         value: TraceValue,

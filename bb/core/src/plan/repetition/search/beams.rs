@@ -35,7 +35,7 @@ impl Beams {
         Ok(Beams { scores, ended })
     }
 
-    /// Returns the bytes of what has ended.
+    /// Returns the bytes of the sequences that have ended.
     pub(super) fn bytes(&self) -> usize {
         let sequences = self.ended.iter().flat_map(|ended| &ended.sequences);
         sequences.map(|(tokens, _)| size_of_val(tokens.as_slice())).sum()

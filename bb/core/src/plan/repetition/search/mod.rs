@@ -285,7 +285,7 @@ impl<T: Tensor> Found<T> {
             results.push(tensor(numbers(&extents, &all)?)?);
         }
         if how.silence.is_some() {
-            // Nobody reads the results before it that are not there.
+            // The results before it that the model does not have are not read.
             while results.len() < 4 {
                 results.push(tensor(numbers(&[0], &[])?)?);
             }

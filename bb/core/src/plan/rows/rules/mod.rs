@@ -1,7 +1,7 @@
 //! What each class of operations makes of rows: the one place that says so.
 //!
 //! A rule is given where rows are in the operands, and says where they are in the results, or how the operation mixes them. Whether
-//! the results have the extents that this needs is compared by whoever calls (`Spread::fits`), for all rules alike.
+//! the results have the extents that this needs is compared by the caller (`Spread::fits`), for all rules alike.
 
 mod layers;
 mod moves;

@@ -1,0 +1,80 @@
+//! Parts of the messages of errors.
+
+use crate::DataType;
+use crate::text::{MOST_LISTED, sentence, shown};
+use std::path::{Path, PathBuf};
+
+/// Returns a domain as users write it; ONNX's own domain is `ai.onnx`.
+pub(super) fn domain_title(domain: &str) -> &str {
+    if domain.is_empty() { "ai.onnx" } else { domain }
+}
+
+/// Writes a range of counts as text.
+pub(super) fn range(least: usize, most: usize) -> String {
+    match (least, most) {
+        (_, usize::MAX) => format!("at least {least}"),
+        (least, most) if least == most => least.to_string(),
+        (least, most) => format!("{least} to {most}"),
+    }
+}
+
+/// Returns the name of the type with this hash, if it is known.
+pub(super) fn declared(hash: u64) -> String {
+    match crate::type_hash::element_type(hash) {
+        Some(dtype) => format!("`{}`", crate::type_hash::type_name(dtype)),
+        None => format!("a type that is not declared here (hash {hash:#018x})"),
+    }
+}
+
+/// Describes why a tensor is too large.
+pub(super) fn too_large(limit: usize, name: Option<&str>) -> String {
+    if limit >= isize::MAX as usize {
+        return "has more elements than an address can count".to_owned();
+    }
+    format!("is larger than {limit} bytes, the limit{}", name.map(|n| format!(" `{n}`")).unwrap_or_default())
+}
+
+/// Returns text with the name of the limit, if it has one.
+pub(super) fn by_limit(name: Option<&str>) -> String {
+    name.map(|name| format!(" by the limit `{name}`")).unwrap_or_default()
+}
+
+/// Writes a choice of element types as text.
+pub(super) fn alternatives(types: &[DataType]) -> String {
+    match types {
+        [] => "no type".to_owned(),
+        [one] => one.to_string(),
+        [first @ .., last] => {
+            let first: Vec<String> = first.iter().map(DataType::to_string).collect();
+            format!("{} or {last}", first.join(", "))
+        }
+    }
+}
+
+/// Names the folders that were searched, or the data that the caller gave.
+pub(super) fn searched(folders: &[PathBuf]) -> String {
+    if folders.is_empty() { "what was given as external data".to_owned() } else { paths(folders) }
+}
+
+pub(super) fn paths(paths: &[PathBuf]) -> String {
+    let names: Vec<String> =
+        paths.iter().take(MOST_LISTED).map(|path| format!("`{}`", sentence(path.display()))).collect();
+    names.join(", ")
+}
+
+/// Returns text with the first missing folder of a path, if a folder is missing.
+pub(super) fn missing_folder(path: &Path, missing: &Path) -> String {
+    if path == missing {
+        String::new()
+    } else {
+        format!(": there is no folder `{}`", sentence(missing.display()))
+    }
+}
+
+pub(super) fn inside(models: &[PathBuf]) -> String {
+    if models.is_empty() { String::new() } else { format!(", such as {} inside", paths(models)) }
+}
+
+pub(super) fn other_case(similar: &Option<Box<str>>) -> String {
+    similar.as_ref().map(|name| format!("; there is `{}`, in other letters", shown(name))).unwrap_or_default()
+}
