@@ -22,6 +22,9 @@ pub(super) trait Function<T>: Copy {
 
 /// The number of elements that are computed at once. A shorter end is padded to this length.
 const BLOCK: usize = 64;
+/// The number of elements of which it is asked first whether all are near. In short loops, the processor would begin to
+/// compute later.
+const BLOCKS: usize = 4 * BLOCK;
 /// The same number for a few elements.
 const SHORT: usize = 16;
 
@@ -40,25 +43,36 @@ impl<T: Copy + PartialOrd, F: Function<T>> VectorLoop for Apply<'_, T, F> {
         let Some(bounds) = function.bounds() else {
             return each::<FMA, false, T, F>(function, out, x);
         };
-        let (blocks, end) = x.as_chunks::<BLOCK>();
-        let (out, out_end) = out.as_chunks_mut::<BLOCK>();
-        for (out, x) in out.iter_mut().zip(blocks) {
-            block::<FMA, T, F>(function, bounds, out, x);
+        for (out, x) in out.chunks_mut(BLOCKS).zip(x.chunks(BLOCKS)) {
+            if near(bounds, x) {
+                each::<FMA, true, T, F>(function, out, x);
+                continue;
+            }
+            for (out, x) in out.chunks_mut(BLOCK).zip(x.chunks(BLOCK)) {
+                block::<FMA, T, F>(function, bounds, out, x);
+            }
         }
-        block::<FMA, T, F>(function, bounds, out_end, end);
     }
+}
+
+/// Tells whether all arguments are near.
+#[inline(always)]
+fn near<T: Copy + PartialOrd>([low, high]: [T; 2], x: &[T]) -> bool {
+    // Without `all`, which ends early, this is done on vectors. Blocks are unrolled, so that vectors stay as wide as they are.
+    let both = |near: bool, &x: &T| near & (x >= low) & (x <= high);
+    let (blocks, rest) = x.as_chunks::<BLOCK>();
+    blocks.iter().fold(rest.iter().fold(true, both), |near, block| near & block.iter().fold(true, both))
 }
 
 /// Writes the values at `x`, near or not.
 #[inline(always)]
 fn block<const FMA: bool, T: Copy + PartialOrd, F: Function<T>>(
     function: F,
-    [low, high]: [T; 2],
+    bounds: [T; 2],
     out: &mut [T],
     x: &[T],
 ) {
-    // Without `all`, which ends early, this is done on vectors.
-    let near = x.iter().fold(true, |near, &x| near & (x >= low) & (x <= high));
+    let near = near(bounds, x);
     if near || F::APART {
         each::<FMA, true, T, F>(function, out, x);
     } else {
@@ -66,7 +80,7 @@ fn block<const FMA: bool, T: Copy + PartialOrd, F: Function<T>>(
     }
     if F::APART && !near {
         for (out, &x) in out.iter_mut().zip(x) {
-            if !(x >= low && x <= high) {
+            if !self::near(bounds, &[x]) {
                 *out = function.far(x);
             }
         }

@@ -12,7 +12,7 @@ macro_rules! elementary {
     ($module:ident, $t:ident, $unsigned:ident, mantissa $bits:literal, bias $bias:literal,
      magic $magic:literal, exp $low:literal $high:literal, normal $normal:literal, ln2 $ln2_high:expr, $ln2_low:expr,
      silu $silu:literal, tanh $tanh:ident, erf $erf:ident, gelu $gelu:ident $near:expr, $gelu_tanh:ident $near_tanh:expr,
-     taylor [$($taylor:expr),*], atanh [$last:expr, $($atanh:expr),*]) => {
+     reduced [$($reduced:expr),*], atanh [$last:expr, $($atanh:expr),*]) => {
         pub(super) mod $module {
             use super::{Run, Unary, functions, map};
 
@@ -46,13 +46,21 @@ macro_rules! elementary {
                 $t::from_bits((shifted.to_bits() << $bits).wrapping_add($bias << $bits))
             }
 
-            /// Returns `n + MAGIC` and `exp(r) - 1`, where `x + low = n ln 2 + r`; `low` is a small part of the argument.
+            /// Returns `x` times 2 to the power `n`, given `n + MAGIC`. `x` and the product are normal numbers.
+            #[inline(always)]
+            fn scaled(x: $t, shifted: $t) -> $t {
+                // The shift leaves nothing of `MAGIC`, and the rest is added to the exponent.
+                $t::from_bits(x.to_bits().wrapping_add(shifted.to_bits() << $bits))
+            }
+
+            /// Returns `n + MAGIC` and `exp(r) - 1`, where `x + low = n ln 2 + r`; `low` is a small part of the argument. The
+            /// coefficients are those of `(exp(r) - 1 - r) / r^2`.
             #[inline(always)]
             fn reduced<const FMA: bool>(x: $t, low: $t) -> ($t, $t) {
                 let shifted = fma::<FMA>(x, std::$t::consts::LOG2_E, MAGIC);
                 let n = shifted - MAGIC;
                 let r = fma::<FMA>(n, -$ln2_low, fma::<FMA>(n, -$ln2_high, x)) + low;
-                let q = in_pairs::<FMA>(&[$(1.0 / $taylor),*], r);
+                let q = in_pairs::<FMA>(&[$($reduced),*], r);
                 (shifted, fma::<FMA>(r * r, q, r))
             }
 
@@ -96,7 +104,8 @@ macro_rules! elementary {
             #[inline(always)]
             pub(in crate::kernels) fn exp<const FMA: bool, const NEAR: bool>(x: $t) -> $t {
                 if NEAR {
-                    return exponential::<FMA, true>(x, NONE).value();
+                    let (shifted, less_one) = reduced::<FMA>(x, NONE);
+                    return scaled(1.0 + less_one, shifted);
                 }
                 // Comparisons with NaN are false, so NaN stays.
                 let x = if x < $low { $low } else { x };
@@ -266,11 +275,11 @@ macro_rules! elementary {
 
 elementary!(single, f32, u32, mantissa 23, bias 127, magic 12_582_912.0, exp -104.0 89.0, normal 87.0,
     ln2 0.693_145_75, 1.428_606_8e-6, silu -120.0, tanh tanh_f32, erf erf_f32, gelu gelu_f32 Some([-12.0, 12.0]), gelu_tanh_f32 Some([-9.9, 9.9]),
-    taylor [2.0, 6.0, 24.0, 120.0, 720.0, 5040.0], atanh [9.0, 7.0, 5.0, 3.0]);
+    reduced [0.499_999_94, 0.166_665_21, 0.041_668_266, 0.008_368_674, 0.001_382_063_4], atanh [9.0, 7.0, 5.0, 3.0]);
 
 elementary!(double, f64, u64, mantissa 52, bias 1023, magic 6_755_399_441_055_744.0, exp -746.0 710.0, normal 708.0,
     ln2 0.6931471805592082, 7.371002565167799e-13, silu -760.0, tanh tanh_f64, erf erf_f64, gelu gelu_f64 None, gelu_tanh_f64 Some([-21.0, 21.0]),
-    taylor [2.0, 6.0, 24.0, 120.0, 720.0, 5040.0, 40320.0, 362880.0, 3628800.0, 39916800.0, 479001600.0, 6227020800.0], atanh [23.0, 21.0, 19.0, 17.0, 15.0, 13.0, 11.0, 9.0, 7.0, 5.0, 3.0]);
+    reduced [1.0 / 2.0, 1.0 / 6.0, 1.0 / 24.0, 1.0 / 120.0, 1.0 / 720.0, 1.0 / 5040.0, 1.0 / 40320.0, 1.0 / 362880.0, 1.0 / 3628800.0, 1.0 / 39916800.0, 1.0 / 479001600.0, 1.0 / 6227020800.0], atanh [23.0, 21.0, 19.0, 17.0, 15.0, 13.0, 11.0, 9.0, 7.0, 5.0, 3.0]);
 
 /// Evaluates a polynomial, the leading coefficient first.
 #[inline(always)]

@@ -172,17 +172,33 @@ impl VectorLoop for Scaled<'_> {
     #[inline(always)]
     fn run<const FMA: bool>(self) {
         let Scaled { out, x, scale, scales, bias } = self;
-        for (out, &x) in out.iter_mut().zip(x) {
-            *out = x as f32;
+        // Rows of tiles are short, so that loops over lists of any length would take longer than what they compute.
+        let ((out, out_end), (x, x_end)) = (out.as_chunks_mut::<AT_ONCE>(), x.as_chunks::<AT_ONCE>());
+        let whole = x.len() * AT_ONCE;
+        let (mut by, mut plus) =
+            (scales.as_chunks::<AT_ONCE>().0.iter(), bias.as_chunks::<AT_ONCE>().0.iter());
+        for (out, x) in out.iter_mut().zip(x) {
+            let mut v = [0.0; AT_ONCE];
+            v.iter_mut().zip(x).for_each(|(v, &x)| *v = x as f32);
+            match by.next() {
+                Some(by) => v.iter_mut().zip(by).for_each(|(v, &by)| *v *= scale * by),
+                None => v.iter_mut().for_each(|v| *v *= scale),
+            }
+            if let Some(plus) = plus.next() {
+                v.iter_mut().zip(plus).for_each(|(v, &plus)| *v += plus);
+            }
+            *out = v;
         }
-        if scales.is_empty() {
-            out.iter_mut().for_each(|v| *v *= scale);
-        } else {
-            out.iter_mut().zip(scales).for_each(|(v, &by)| *v *= scale * by);
+        let rest = |list: &[f32], i: usize| list.get(whole + i).copied();
+        for (i, (out, &x)) in out_end.iter_mut().zip(x_end).enumerate() {
+            let v = x as f32 * rest(scales, i).map_or(scale, |by| scale * by);
+            *out = rest(bias, i).map_or(v, |plus| v + plus);
         }
-        out.iter_mut().zip(bias).for_each(|(v, &bias)| *v += bias);
     }
 }
+
+/// The number of sums that are scaled at once.
+const AT_ONCE: usize = 16;
 
 /// Scales sums.
 pub(crate) fn scaled(sums: Scaled<'_>) {
@@ -299,4 +315,34 @@ unsafe fn lookup_avx512(out: &mut [u8], x: &[u8], mask: u8, table: &[u8; 256]) {
         }
     }
     entries(out_rest, rest, mask, table);
+}
+
+#[cfg(test)]
+#[expect(clippy::indexing_slicing, reason = "tests")]
+mod tests {
+    use super::*;
+    use crate::level::{at, levels};
+
+    #[test]
+    fn sums_of_any_number_are_scaled_and_biased() {
+        let numbers = |from: f32| (0..50).map(|i| from + 0.37 * i as f32).collect::<Vec<_>>();
+        let (scales, bias) = (numbers(0.5), numbers(-3.0));
+        for n in [0, 1, 15, 16, 17, 31, 32, 48, 50] {
+            let x: Vec<i32> = (0..n).map(|i| 1000 * i - 77).collect();
+            for (scales, bias) in
+                [(&[][..], &[][..]), (&scales[..], &[][..]), (&[][..], &bias[..]), (&scales[..], &bias[..])]
+            {
+                for level in levels() {
+                    let mut out = vec![f32::NAN; x.len()];
+                    at(level, || scaled(Scaled { out: &mut out, x: &x, scale: 0.3, scales, bias }));
+                    for (i, (&got, &x)) in out.iter().zip(&x).enumerate() {
+                        let by = scales.get(i).map_or(0.3, |by| 0.3 * by);
+                        let want = x as f32 * by;
+                        let want = bias.get(i).map_or(want, |bias| want + bias);
+                        assert_eq!(got, want, "{i} of {n} at {level:?}");
+                    }
+                }
+            }
+        }
+    }
 }

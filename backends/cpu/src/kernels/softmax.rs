@@ -2,7 +2,7 @@
 
 use super::dispatch::{VectorLoop, dispatch};
 use super::math::single::{NORMAL, exp, log};
-use super::normalize::{GRAIN, RowFunction, each_row, folded, lanewise, sum};
+use super::normalize::{GRAIN, RowFunction, each_row, folded, lanewise};
 use super::number::Number;
 use super::{Shared, walk};
 use crate::pace::{Pace, STRETCH};
@@ -23,24 +23,51 @@ fn greatest(x: &[f32]) -> f32 {
     folded(lanes, greater)
 }
 
+/// The number of elements of which one decides how all are computed.
+const NEIGHBOURS: usize = 256;
+/// The number of elements whose powers are added in `f32`.
+const BLOCK: usize = 512;
+/// The number of independent partial sums.
+const LANES: usize = 32;
+
 /// Writes `exp(x - most)` for each element; `most` is the greatest that is a number.
 #[inline(always)]
 fn exponentials<const FMA: bool>(out: &mut [f32], x: &[f32], most: f32) {
-    for (out, x) in out.chunks_mut(NEIGHBOURS).zip(x.chunks(NEIGHBOURS)) {
-        let mut near = true;
-        for (out, &x) in out.iter_mut().zip(x) {
-            let below = x - most;
-            near &= below >= -NORMAL;
-            *out = exp::<FMA, true>(below);
-        }
-        if !near {
-            out.iter_mut().zip(x).for_each(|(out, &x)| *out = exp::<FMA, false>(x - most));
-        }
+    // The differences of elements above the bound and `most` are near, also where a difference is rounded. If `most` is
+    // infinite, only differences that are NaN pass as near ones, and NaN stays NaN.
+    let least = if most.abs() < ROUNDED { most - NORMAL } else { most };
+    // Without `all`, which ends early, this is done on vectors.
+    if x.iter().fold(true, |near, &x| near & (x >= least)) {
+        out.iter_mut().zip(x).for_each(|(out, &x)| *out = exp::<FMA, true>(x - most));
+    } else {
+        out.iter_mut().zip(x).for_each(|(out, &x)| *out = exp::<FMA, false>(x - most));
     }
 }
 
-/// The number of elements of which one decides how all are computed.
-const NEIGHBOURS: usize = 128;
+/// Numbers from which on neighbours are so far from each other that a rounded difference may not be near.
+const ROUNDED: f32 = 1e6;
+
+/// Writes `exp(x - most)` for each element, and returns the sum. Neighbours are added as soon as they are computed: the
+/// processor adds them while it computes the next ones.
+#[inline(always)]
+fn summed_exponentials<const FMA: bool>(out: &mut [f32], x: &[f32], most: f32) -> f64 {
+    let mut total = 0.0;
+    for (out, x) in out.chunks_mut(BLOCK).zip(x.chunks(BLOCK)) {
+        let mut lanes = [0.0; LANES];
+        for (out, x) in out.chunks_mut(NEIGHBOURS).zip(x.chunks(NEIGHBOURS)) {
+            exponentials::<FMA>(out, x, most);
+            let (whole, rest) = out.as_chunks::<LANES>();
+            for powers in whole {
+                lanes = lanewise(lanes, powers, |sum, power| sum + power);
+            }
+            for (lane, power) in lanes.iter_mut().zip(rest) {
+                *lane += power;
+            }
+        }
+        total += f64::from(folded(lanes, |a, b| a + b));
+    }
+    total
+}
 
 /// Softmax, or its logarithm if `LOG`.
 #[derive(Debug, Clone, Copy)]
@@ -52,12 +79,12 @@ impl<const LOG: bool> RowFunction for Softmax<LOG> {
         // If an element is NaN, so is its power, the sum, and with it each result.
         let most = greatest(x);
         let mut pace = Pace::new();
+        // The sum is at least 1, as one of the powers is.
+        let mut total = 0.0;
         for (out, x) in out.chunks_mut(STRETCH).zip(x.chunks(STRETCH)) {
             pace.step(x.len());
-            exponentials::<FMA>(out, x, most);
+            total += summed_exponentials::<FMA>(out, x, most);
         }
-        // The sum is at least 1, as one of the powers is.
-        let total = sum(out, |e| e);
         if LOG {
             let log = libm::log(total) as f32;
             for (out, &x) in out.iter_mut().zip(x) {
@@ -177,6 +204,30 @@ mod tests {
                             "{level:?} {cols}: {got} {want}"
                         );
                     }
+                }
+            }
+        }
+    }
+
+    /// Elements far below the greatest one have powers that are subnormal, or 0; great elements have few neighbours.
+    #[test]
+    fn softmax_of_elements_that_are_far_apart() {
+        for (step, offset) in [(1.0, 0.0), (1.0, 999_900.0), (8.0, 1e8), (8.0, -1e8)] {
+            for level in levels() {
+                let x: Vec<f32> = (0..700).map(|i| offset - step * (i % 120) as f32).collect();
+                let mut out = vec![f32::NAN; x.len()];
+                // SAFETY: both have a row of this length.
+                at(level, || unsafe { softmax::<false>([1, x.len()], out.as_mut_ptr(), x.as_ptr()) });
+                let powers: Vec<f64> = x.iter().map(|&x| f64::from(x - offset).exp()).collect();
+                let total: f64 = powers.iter().sum();
+                for ((&got, power), x) in out.iter().zip(powers).zip(x) {
+                    let want = power / total;
+                    // A subnormal number has fewer digits, and so has a product with it.
+                    let least = 2.0 * f64::from(f32::from_bits(1));
+                    assert!(
+                        (f64::from(got) - want).abs() <= 4e-7 * want + least,
+                        "{level:?} {x}: {got} {want}"
+                    );
                 }
             }
         }

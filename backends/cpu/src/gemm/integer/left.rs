@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use super::quads::kernels;
 use crate::error::Result;
 use crate::gemm::Strided;
 use crate::kernels::dispatch::{VectorLoop, dispatch};
@@ -44,7 +45,8 @@ impl std::ops::Deref for Ints {
     }
 }
 
-/// The left operand: rows of bytes, whose number is a multiple of four. Zeros follow the bytes of the matrix.
+/// The left operand: rows of bytes, whose number is a multiple of four. Zeros follow the bytes of the matrix. If the kernels
+/// read widened bytes, each takes 16 bits.
 #[derive(Debug)]
 pub(crate) struct Left {
     ptr: *const u8,
@@ -98,46 +100,68 @@ impl Left {
         bytes: Bytes,
         summed: bool,
     ) -> Result<Left> {
-        let padded = k.next_multiple_of(4);
-        let ones = pool.take(padded)?;
-        // SAFETY: the block has room for `padded` bytes.
-        unsafe {
-            ones.ptr().write_bytes(1, k);
-            ones.ptr().add(k).write_bytes(0, padded - k);
-        }
-        let in_place = padded == k && a.col == 1 && a.row >= 0 && !bytes.flipped;
+        let (quads, widened) = (k.div_ceil(4), kernels().pairs);
+        let size = quads.saturating_mul(if widened { 8 } else { 4 });
+        let in_place = k.is_multiple_of(4) && a.col == 1 && a.row >= 0 && !bytes.flipped && !widened;
         let (ptr, stride, rows) = if in_place {
             (a.ptr, a.row.unsigned_abs(), None)
         } else {
-            let block = pool.take(m.saturating_mul(padded))?;
+            let block = pool.take(m.saturating_mul(size))?;
+            // Bytes of a row that are not contiguous are gathered first.
+            let line = if a.col == 1 { None } else { Some(pool.take(k)?) };
             let mut pace = Pace::new();
             for i in 0..m {
                 pace.step(k);
-                // SAFETY: row `i` is in the operand, and the block has room for each row.
+                // SAFETY: row `i` is in the operand, `line` has room for its bytes, and the block for each row.
                 unsafe {
-                    let (from, to) = (a.at_row(i), block.ptr().add(i * padded));
-                    if from.col == 1 {
-                        let from = std::slice::from_raw_parts(from.ptr, k);
-                        let to = std::slice::from_raw_parts_mut(to, k);
-                        to.iter_mut().zip(from).for_each(|(to, &from)| *to = from ^ bytes.mask());
-                    } else {
-                        for p in 0..k {
-                            to.add(p).write(*from.ptr.offset(p.cast_signed() * from.col) ^ bytes.mask());
-                        }
+                    let (from, to) = (a.at_row(i), block.ptr().add(i * size));
+                    if let Some(line) = &line {
+                        let byte = |p: usize| *from.ptr.offset(p.cast_signed() * from.col);
+                        (0..k).for_each(|p| line.ptr().add(p).write(byte(p)));
                     }
-                    to.add(k).write_bytes(0, padded - k);
+                    let x = line.as_ref().map_or(from.ptr, |line| line.ptr().cast_const());
+                    let x = std::slice::from_raw_parts(x, k);
+                    let (mask, wide) = (bytes.mask(), to.cast::<i16>());
+                    if !widened {
+                        let to = std::slice::from_raw_parts_mut(to, 4 * quads);
+                        dispatch(Copied { x, to, f: |byte: u8| byte ^ mask });
+                    } else if bytes.signed {
+                        let to = std::slice::from_raw_parts_mut(wide, 4 * quads);
+                        dispatch(Copied { x, to, f: |byte: u8| (byte ^ mask).cast_signed().into() });
+                    } else {
+                        let to = std::slice::from_raw_parts_mut(wide, 4 * quads);
+                        dispatch(Copied { x, to, f: |byte: u8| (byte ^ mask).into() });
+                    }
                 }
             }
-            (block.ptr().cast_const(), padded, Some(block))
+            (block.ptr().cast_const(), size, Some(block))
         };
         let sums = if summed {
             Ints::new(pool, m, |i| {
+                let row = ptr.wrapping_add(i * stride);
                 // SAFETY: the rows have been written, or are the operand's own.
-                dispatch(Sum { x: unsafe { std::slice::from_raw_parts(ptr.add(i * stride), k) }, bytes })
+                unsafe {
+                    if widened {
+                        dispatch(Sum(std::slice::from_raw_parts(row.cast::<i16>(), 4 * quads)))
+                    } else if bytes.signed {
+                        dispatch(Sum(std::slice::from_raw_parts(row.cast::<i8>(), k)))
+                    } else {
+                        dispatch(Sum(std::slice::from_raw_parts(row, k)))
+                    }
+                }
             })?
         } else {
             Ints::none()
         };
+        let ones = pool.take(size)?;
+        // SAFETY: the block has room for a row.
+        unsafe {
+            if widened {
+                fill_with_ones::<i16>(k, std::slice::from_raw_parts_mut(ones.ptr().cast(), 4 * quads));
+            } else {
+                fill_with_ones::<u8>(k, std::slice::from_raw_parts_mut(ones.ptr(), 4 * quads));
+            }
+        }
         Ok(Left { ptr, stride, signed: bytes.signed, sums, ones, _rows: rows })
     }
 
@@ -164,21 +188,38 @@ impl Left {
     }
 }
 
-/// The sum of bytes.
-struct Sum<'a> {
-    x: &'a [u8],
-    bytes: Bytes,
+/// Writes ones in place of the `k` bytes of a row, and zeros after them.
+fn fill_with_ones<T: Copy + From<bool>>(k: usize, to: &mut [T]) {
+    to.iter_mut().enumerate().for_each(|(p, to)| *to = T::from(p < k));
 }
 
-impl VectorLoop for Sum<'_> {
+/// Writes the bytes of a row, which a function may flip and widen, and zeros after them.
+struct Copied<'a, T, F> {
+    x: &'a [u8],
+    to: &'a mut [T],
+    f: F,
+}
+
+impl<T: Default, F: Fn(u8) -> T> VectorLoop for Copied<'_, T, F> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run<const FMA: bool>(self) {
+        let Copied { x, to, f } = self;
+        let (row, rest) = to.split_at_mut(x.len());
+        row.iter_mut().zip(x).for_each(|(to, &byte)| *to = f(byte));
+        rest.fill_with(T::default);
+    }
+}
+
+/// The sum of numbers.
+struct Sum<'a, T>(&'a [T]);
+
+impl<T: Copy + Into<i32>> VectorLoop for Sum<'_, T> {
     type Output = i32;
 
     #[inline(always)]
     fn run<const FMA: bool>(self) -> i32 {
-        if self.bytes.signed {
-            self.x.iter().fold(0, |sum: i32, &v| sum.wrapping_add(v.cast_signed().into()))
-        } else {
-            self.x.iter().fold(0, |sum: i32, &v| sum.wrapping_add(v.into()))
-        }
+        self.0.iter().fold(0, |sum: i32, &x| sum.wrapping_add(x.into()))
     }
 }

@@ -1,7 +1,8 @@
 //! Products of matrices of bytes, whose sums are `i32` and wrap.
 //!
 //! Four bytes along the inner dimension are multiplied at once, so the right operand is packed: a panel has, for each
-//! four rows, the four bytes of each of its columns. One operand has unsigned bytes and the other signed ones. A byte of
+//! four rows, the four bytes of each of its columns. Without an instruction for that, two are, and a panel has the first
+//! two bytes of each column before the other two. One operand has unsigned bytes and the other signed ones. A byte of
 //! the other kind is flipped, which moves it by 128, and its zero point with it. Zero points are not subtracted before
 //! the product. Their part is a sum of rows and columns, which is subtracted from the product.
 
@@ -116,10 +117,10 @@ pub(crate) unsafe fn product(
     let kernels = kernels();
     let width = kernels.panel();
     let panels = n.div_ceil(width);
-    let size = k.div_ceil(4) * 4 * width;
+    let size = pack::distance(kernels, k);
     // Some panels are packed together, because their rows follow each other.
     let shares = if threads::count() > 1 { panels.div_ceil(2 * threads::count()) } else { panels };
-    let group = (PACKED / size.max(1)).clamp(1, 8).min(shares);
+    let group = (PACKED / size.max(1)).clamp(1, (TOGETHER / width).max(1)).min(shares);
     // If there are few panels, their rows are shared.
     let parts = if threads::count() > 1 && panels < 8 { (m / 64).clamp(1, 8) } else { 1 };
     let height = m.div_ceil(parts).next_multiple_of(kernels.rows);
@@ -148,6 +149,9 @@ pub(crate) unsafe fn product(
         });
     });
 }
+
+/// The number of columns that are packed together at most.
+const TOGETHER: usize = 384;
 
 /// The number of bytes that are packed together. They stay in the second-level cache.
 const PACKED: usize = 1 << 18;

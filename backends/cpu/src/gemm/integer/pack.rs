@@ -26,7 +26,7 @@ pub(crate) enum Right<'a> {
 #[derive(Debug)]
 pub(crate) struct Packed {
     panels: Block,
-    /// The number of bytes of a panel.
+    /// The number of bytes from a panel to the next one.
     size: usize,
     sums: Ints,
     /// The number of columns of a panel.
@@ -51,7 +51,7 @@ impl Packed {
     pub(crate) unsafe fn new(pool: &Arc<Pool>, [k, n]: [usize; 2], right: &Right<'_>) -> Result<Packed> {
         let kernels = kernels();
         let width = kernels.panel();
-        let size = k.div_ceil(4) * 4 * width;
+        let size = distance(kernels, k);
         let panels = pool.take(size.saturating_mul(n.div_ceil(width)))?;
         let shared = Shared((right, panels.ptr()));
         walk::split(n.div_ceil(width), size, 1 << 18, |from, to| {
@@ -72,10 +72,15 @@ impl Packed {
             let first = panel * width;
             // SAFETY: the panels have been written, and the block has room for the sums of all columns.
             unsafe {
-                let words = panels.ptr().add(panel * size).cast::<u32>();
-                let words = std::slice::from_raw_parts(words, size / 4);
+                let (bytes, size) = (panels.ptr().add(panel * size), k.div_ceil(4) * 4 * width);
                 let sums = std::slice::from_raw_parts_mut(to.add(first), width.min(n - first));
-                dispatch(Columns { words, width, k, signed, sums });
+                if kernels.pairs {
+                    let words = std::slice::from_raw_parts(bytes.cast::<u16>(), size / 2);
+                    dispatch(Columns { words, width, k, signed, sums });
+                } else {
+                    let words = std::slice::from_raw_parts(bytes.cast::<u32>(), size / 4);
+                    dispatch(Columns { words, width, k, signed, sums });
+                }
             }
         }
         let sums = Ints(Some((block, n)));
@@ -87,6 +92,12 @@ impl Packed {
         let sums = self.sums.len();
         self.size * sums.div_ceil(self.width.max(1)) + 4 * sums
     }
+}
+
+/// Returns the number of bytes from a panel to the next one. A line of a cache lies between them, because panels at
+/// multiples of 4096 bytes would compete for the same lines while they are written together.
+pub(super) fn distance(kernels: &QuadKernels, k: usize) -> usize {
+    k.div_ceil(4) * 4 * kernels.panel() + 64
 }
 
 impl Right<'_> {
@@ -142,9 +153,9 @@ impl Right<'_> {
 }
 
 /// The sums of the columns of a panel.
-struct Columns<'a> {
-    /// The panel, four bytes of a column in each word.
-    words: &'a [u32],
+struct Columns<'a, W> {
+    /// The panel, some bytes of a column in each word.
+    words: &'a [W],
     width: usize,
     /// The number of rows. The bytes after them do not count.
     k: usize,
@@ -152,7 +163,7 @@ struct Columns<'a> {
     sums: &'a mut [i32],
 }
 
-impl VectorLoop for Columns<'_> {
+impl<W: Copy + Into<u32>> VectorLoop for Columns<'_, W> {
     type Output = ();
 
     #[inline(always)]
@@ -162,7 +173,7 @@ impl VectorLoop for Columns<'_> {
         let (flip, moved) = if signed { (0x8080_8080, 128 * k.cast_signed() as i32) } else { (0, 0) };
         sums.fill(0i32.wrapping_sub(moved));
         for (p, words) in words.chunks(width).enumerate() {
-            let mask = match k.saturating_sub(4 * p) {
+            let mask = match k.saturating_sub(size_of::<W>() * p).min(size_of::<W>()) {
                 0 => 0,
                 1 => 0xff,
                 2 => 0xffff,
@@ -170,7 +181,7 @@ impl VectorLoop for Columns<'_> {
                 _ => u32::MAX,
             };
             for (sum, &word) in sums.iter_mut().zip(words) {
-                let word = (word ^ flip) & mask;
+                let word = (word.into() ^ flip) & mask;
                 let pairs = (word & 0x00ff_00ff) + (word >> 8 & 0x00ff_00ff);
                 *sum = sum.wrapping_add(((pairs & 0xffff) + (pairs >> 16)).cast_signed());
             }
@@ -178,12 +189,13 @@ impl VectorLoop for Columns<'_> {
     }
 }
 
-/// The rows of panels, with contiguous columns.
-struct Lines<F> {
+/// The rows of panels, with contiguous columns. If `PAIRS`, two bytes of a column lie together, otherwise four.
+struct Lines<F, const PAIRS: bool> {
     k: usize,
     cols: usize,
-    /// The number of columns of a panel.
+    /// The number of columns of a panel, and of words from a panel to the next one.
     width: usize,
+    distance: usize,
     mask: u32,
     line: F,
     to: *mut u32,
@@ -192,75 +204,126 @@ struct Lines<F> {
 /// The number of columns that are taken at once.
 const AT_ONCE: usize = 16;
 
-impl<F: Fn(usize) -> *const u8> VectorLoop for Lines<F> {
+impl<F: Fn(usize) -> *const u8, const PAIRS: bool> VectorLoop for Lines<F, PAIRS> {
     type Output = ();
 
     #[inline(always)]
     fn run<const FMA: bool>(self) {
-        let Lines { k, cols, width, mask, line, to } = self;
-        let size = k.div_ceil(4) * width;
+        let Lines { k, cols, width, distance, mask, line, to } = self;
         for p in (0..k).step_by(4) {
             // The bytes after the last row meet zeros of the left operand.
             let rows = [p, p + 1, p + 2, p + 3].map(|p| line(p.min(k - 1)));
-            for (panel, first) in (0..cols).step_by(width).enumerate() {
-                let to = to.wrapping_add(panel * size + p / 4 * width);
+            let to = to.wrapping_add(p / 4 * width);
+            // Whole panels are the most, and there are many, so that their loop does nothing else.
+            let panels = if width.is_multiple_of(AT_ONCE) { cols / width } else { 0 };
+            for panel in 0..panels {
+                let to = to.wrapping_add(panel * distance);
+                for j in (0..width).step_by(AT_ONCE) {
+                    let columns = panel * width + j;
+                    // SAFETY: the users of this loop promise the columns and the room.
+                    unsafe { transposed::<PAIRS>(rows.map(|row| row.add(columns)), mask, to, j, width) };
+                }
+            }
+            for first in (panels * width..cols).step_by(width) {
+                let to = to.wrapping_add(first / width * distance);
                 let rows = rows.map(|row| row.wrapping_add(first));
                 let cols = width.min(cols - first);
                 let whole = cols / AT_ONCE * AT_ONCE;
                 for j in (0..whole).step_by(AT_ONCE) {
                     // SAFETY: the users of this loop promise the columns and the room.
-                    unsafe { transposed(rows.map(|row| row.add(j)), mask, to.add(j)) };
+                    unsafe { transposed::<PAIRS>(rows.map(|row| row.add(j)), mask, to, j, width) };
                 }
                 for j in whole..cols {
                     // SAFETY: as above.
-                    unsafe { to.add(j).write(u32::from_ne_bytes(rows.map(|row| *row.add(j))) ^ mask) };
+                    unsafe {
+                        let word = u32::from_ne_bytes(rows.map(|row| *row.add(j)));
+                        put::<PAIRS>(to, j, width, word ^ mask);
+                    }
                 }
             }
         }
     }
 }
 
-/// Writes the four bytes of each of some columns.
+/// Writes the four bytes of column `j` to a panel of `width` columns, whose words for these four rows begin at `to`.
 ///
 /// # Safety
 ///
-/// Each row has [`AT_ONCE`] bytes, and `to` has room for as many words.
+/// `to` has room for `width` words, which are more than `j`.
+#[inline(always)]
+unsafe fn put<const PAIRS: bool>(to: *mut u32, j: usize, width: usize, word: u32) {
+    // SAFETY: this function has the same contract.
+    unsafe {
+        if PAIRS {
+            let [a, b, c, d] = word.to_ne_bytes();
+            let to = to.cast::<[u8; 2]>();
+            to.add(j).write([a, b]);
+            to.add(width + j).write([c, d]);
+        } else {
+            to.add(j).write(word);
+        }
+    }
+}
+
+/// Writes the four bytes of columns from `j` on, as [`put`] does.
+///
+/// # Safety
+///
+/// Each row has [`AT_ONCE`] bytes, and `to` has room for `width` words, which are enough for these columns.
 #[cfg(target_arch = "x86_64")]
 #[inline(always)]
-unsafe fn transposed(rows: [*const u8; 4], mask: u32, to: *mut u32) {
+unsafe fn transposed<const PAIRS: bool>(
+    rows: [*const u8; 4],
+    mask: u32,
+    to: *mut u32,
+    j: usize,
+    width: usize,
+) {
     use std::arch::x86_64::*;
     // SAFETY: this function has the same contract, and every processor of the target has the instructions.
     unsafe {
         let [a, b, c, d] = rows.map(|row| _mm_loadu_si128(row.cast()));
         let mask = _mm_set1_epi32(mask.cast_signed());
+        let put = |to: *mut u32, words| _mm_storeu_si128(to.cast(), _mm_xor_si128(words, mask));
         let (ab, cd) = (_mm_unpacklo_epi8(a, b), _mm_unpacklo_epi8(c, d));
         let (ab_high, cd_high) = (_mm_unpackhi_epi8(a, b), _mm_unpackhi_epi8(c, d));
-        let words = [
-            _mm_unpacklo_epi16(ab, cd),
-            _mm_unpackhi_epi16(ab, cd),
-            _mm_unpacklo_epi16(ab_high, cd_high),
-            _mm_unpackhi_epi16(ab_high, cd_high),
-        ];
-        for (i, words) in words.into_iter().enumerate() {
-            _mm_storeu_si128(to.add(4 * i).cast(), _mm_xor_si128(words, mask));
+        if PAIRS {
+            // A vector has the pairs of eight columns, which are as large as four words.
+            let (first, second) = (to.add(j / 2), to.add((width + j) / 2));
+            put(first, ab);
+            put(first.add(4), ab_high);
+            put(second, cd);
+            put(second.add(4), cd_high);
+        } else {
+            let to = to.add(j);
+            put(to, _mm_unpacklo_epi16(ab, cd));
+            put(to.add(4), _mm_unpackhi_epi16(ab, cd));
+            put(to.add(8), _mm_unpacklo_epi16(ab_high, cd_high));
+            put(to.add(12), _mm_unpackhi_epi16(ab_high, cd_high));
         }
     }
 }
 
-/// Writes the four bytes of each of some columns.
+/// Writes the four bytes of columns from `j` on, as [`put`] does.
 ///
 /// # Safety
 ///
-/// Each row has [`AT_ONCE`] bytes, and `to` has room for as many words.
+/// Each row has [`AT_ONCE`] bytes, and `to` has room for `width` words, which are enough for these columns.
 #[cfg(not(target_arch = "x86_64"))]
 #[inline(always)]
-unsafe fn transposed(rows: [*const u8; 4], mask: u32, to: *mut u32) {
+unsafe fn transposed<const PAIRS: bool>(
+    rows: [*const u8; 4],
+    mask: u32,
+    to: *mut u32,
+    j: usize,
+    width: usize,
+) {
     // SAFETY: this function has the same contract.
     unsafe {
         let [a, b, c, d] = rows.map(|row| row.cast::<[u8; AT_ONCE]>().read());
         let all = a.into_iter().zip(b).zip(c.into_iter().zip(d));
-        for (j, ((a, b), (c, d))) in all.enumerate() {
-            to.add(j).write(u32::from_ne_bytes([a, b, c, d]) ^ mask);
+        for (j, ((a, b), (c, d))) in (j..).zip(all) {
+            put::<PAIRS>(to, j, width, u32::from_ne_bytes([a, b, c, d]) ^ mask);
         }
     }
 }
@@ -278,17 +341,26 @@ unsafe fn interleave(
     line: impl Fn(usize) -> *const u8,
     to: *mut u8,
 ) {
-    let (width, to) = (kernels.panel(), to.cast::<u32>());
+    let (width, distance, to) = (kernels.panel(), distance(kernels, k) / 4, to.cast::<u32>());
     let mask = u32::from_ne_bytes([bytes.mask(); 4]);
     let (quads, rest) = (k.div_ceil(4), cols.next_multiple_of(kernels.lanes) - cols);
     if rest > 0 {
         let last = cols / width * width;
         for p in 0..quads {
-            // SAFETY: this function has the same contract.
-            unsafe { to.add(last * quads + p * width + cols - last).write_bytes(0, rest) };
+            let to = to.wrapping_add(last / width * distance + p * width);
+            for j in cols - last..cols - last + rest {
+                // SAFETY: this function has the same contract.
+                unsafe {
+                    if kernels.pairs { put::<true>(to, j, width, 0) } else { put::<false>(to, j, width, 0) }
+                };
+            }
         }
     }
-    dispatch(Lines { k, cols, width, mask, line, to });
+    if kernels.pairs {
+        dispatch(Lines::<_, true> { k, cols, width, distance, mask, line, to });
+    } else {
+        dispatch(Lines::<_, false> { k, cols, width, distance, mask, line, to });
+    }
 }
 
 /// Writes panels of a matrix with any strides.
@@ -297,14 +369,14 @@ unsafe fn interleave(
 ///
 /// The matrix has `k` rows and `cols` columns, and `to` has room for the panels.
 unsafe fn gather(kernels: &QuadKernels, k: usize, cols: usize, bytes: Bytes, b: Strided<u8>, to: *mut u8) {
-    let (width, to) = (kernels.panel(), to.cast::<u32>());
+    let (width, distance, to) = (kernels.panel(), distance(kernels, k) / 4, to.cast::<u32>());
     let mask = u32::from_ne_bytes([bytes.mask(); 4]);
     let whole = if b.row == 1 { k / 4 } else { 0 };
     for j in 0..cols.next_multiple_of(kernels.lanes) {
         // SAFETY: this function has the same contract; columns beyond the matrix are not read.
         unsafe {
             let column = b.ptr.wrapping_offset(j.cast_signed() * b.col);
-            let to = to.add(j / width * width * k.div_ceil(4) + j % width);
+            let to = to.add(j / width * distance);
             for p in 0..k.div_ceil(4) {
                 let word = if j >= cols {
                     0
@@ -317,7 +389,8 @@ unsafe fn gather(kernels: &QuadKernels, k: usize, cols: usize, bytes: Bytes, b: 
                     };
                     u32::from_ne_bytes([byte(0), byte(1), byte(2), byte(3)]) ^ mask
                 };
-                to.add(p * width).write(word);
+                let (to, j) = (to.add(p * width), j % width);
+                if kernels.pairs { put::<true>(to, j, width, word) } else { put::<false>(to, j, width, word) }
             }
         }
     }

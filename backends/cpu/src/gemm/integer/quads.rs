@@ -6,7 +6,7 @@ use crate::level::Level;
 use crate::level::extras;
 use crate::level::level;
 
-/// A vector of `i32`, to each of which products of four bytes are added at once. Sums wrap.
+/// A vector of `i32`, to each of which products of four bytes, or of two, are added at once. Sums wrap.
 ///
 /// One operand has unsigned bytes and the other signed ones: if `SIGNED`, the left one has the signed bytes.
 ///
@@ -14,18 +14,20 @@ use crate::level::level;
 ///
 /// Every function needs the vector's instruction set, and must be inlined into code that is compiled for it.
 trait Quads: Copy {
-    /// Four bytes of the left operand, for every lane.
+    /// Bytes of the left operand, for every lane.
     type Left: Copy;
-    /// Four bytes of the right operand for each lane.
+    /// Bytes of the right operand for each lane.
     type Right: Copy;
     /// The number of lanes.
     const LANES: usize;
+    /// Whether two bytes go to each sum at once instead of four. Those of the left operand are widened to 16 bits before.
+    const PAIRS: bool = false;
 
     /// Returns zeros.
     unsafe fn zero() -> Self;
-    /// Reads four bytes.
+    /// Reads four bytes, or two that are widened.
     unsafe fn left<const SIGNED: bool>(from: *const u8) -> Self::Left;
-    /// Reads four bytes for each lane.
+    /// Reads four bytes for each lane, or two.
     unsafe fn right<const SIGNED: bool>(from: *const u8) -> Self::Right;
     /// Returns `self` plus the products.
     unsafe fn add<const SIGNED: bool>(self, left: Self::Left, right: Self::Right) -> Self;
@@ -152,32 +154,17 @@ mod x86 {
         _mm256_dpbusd_avx_epi32
     );
 
-    /// A vector whose bytes are widened to 16 bits, because sums of products of bytes would saturate. A register has
-    /// the bytes of even positions, and another one those of odd positions.
+    /// A vector whose bytes are widened to 16 bits, because sums of products of bytes would saturate. The bytes of the
+    /// right operand are widened as they are read. Each row of the left operand meets every panel, so that its bytes are
+    /// widened only once.
     #[derive(Clone, Copy)]
     pub(super) struct Wide(__m256i);
 
-    /// Widens the bytes.
-    ///
-    /// # Safety
-    ///
-    /// The processor has AVX2.
-    #[inline(always)]
-    unsafe fn widened<const SIGNED: bool>(bytes: __m256i) -> [__m256i; 2] {
-        // SAFETY: this function has the same contract.
-        unsafe {
-            if SIGNED {
-                [_mm256_srai_epi16::<8>(_mm256_slli_epi16::<8>(bytes)), _mm256_srai_epi16::<8>(bytes)]
-            } else {
-                [_mm256_and_si256(bytes, _mm256_set1_epi16(0xff)), _mm256_srli_epi16::<8>(bytes)]
-            }
-        }
-    }
-
     impl Quads for Wide {
-        type Left = [__m256i; 2];
-        type Right = [__m256i; 2];
+        type Left = __m256i;
+        type Right = __m256i;
         const LANES: usize = 8;
+        const PAIRS: bool = true;
 
         #[inline(always)]
         unsafe fn zero() -> Self {
@@ -185,30 +172,22 @@ mod x86 {
             Self(unsafe { _mm256_setzero_si256() })
         }
         #[inline(always)]
-        unsafe fn left<const SIGNED: bool>(from: *const u8) -> [__m256i; 2] {
-            // SAFETY: the trait's callers promise the instruction set and four bytes.
+        unsafe fn left<const SIGNED: bool>(from: *const u8) -> __m256i {
+            // SAFETY: the trait's callers promise the instruction set and two widened bytes.
+            unsafe { _mm256_set1_epi32(from.cast::<i32>().read_unaligned()) }
+        }
+        #[inline(always)]
+        unsafe fn right<const SIGNED: bool>(from: *const u8) -> __m256i {
+            // SAFETY: the trait's callers promise the instruction set and two bytes for each lane.
             unsafe {
-                let bytes = _mm256_set1_epi32(from.cast::<i32>().read_unaligned());
-                if SIGNED { widened::<true>(bytes) } else { widened::<false>(bytes) }
+                let bytes = _mm_loadu_si128(from.cast());
+                if SIGNED { _mm256_cvtepu8_epi16(bytes) } else { _mm256_cvtepi8_epi16(bytes) }
             }
         }
         #[inline(always)]
-        unsafe fn right<const SIGNED: bool>(from: *const u8) -> [__m256i; 2] {
-            // SAFETY: the trait's callers promise the instruction set and the bytes of a vector.
-            unsafe {
-                let bytes = _mm256_loadu_si256(from.cast());
-                if SIGNED { widened::<false>(bytes) } else { widened::<true>(bytes) }
-            }
-        }
-        #[inline(always)]
-        unsafe fn add<const SIGNED: bool>(self, left: [__m256i; 2], right: [__m256i; 2]) -> Self {
-            let ([left_even, left_odd], [even, odd]) = (left, right);
+        unsafe fn add<const SIGNED: bool>(self, left: __m256i, right: __m256i) -> Self {
             // SAFETY: the trait's callers promise the instruction set.
-            unsafe {
-                let products =
-                    _mm256_add_epi32(_mm256_madd_epi16(left_even, even), _mm256_madd_epi16(left_odd, odd));
-                Self(_mm256_add_epi32(self.0, products))
-            }
+            Self(unsafe { _mm256_add_epi32(self.0, _mm256_madd_epi16(left, right)) })
         }
         #[inline(always)]
         unsafe fn store(self, to: *mut i32) {
@@ -225,7 +204,8 @@ pub(crate) struct QuadArgs {
     pub(crate) quads: usize,
     pub(crate) left: *const u8,
     pub(crate) left_row: usize,
-    /// The panel: for each group of four rows, the four bytes of each column.
+    /// The panel: for each group of four rows, the four bytes of each column; or the first two bytes of each column, and
+    /// then the other two.
     pub(crate) right: *const u8,
     pub(crate) right_row: usize,
     pub(crate) sums: *mut i32,
@@ -241,14 +221,15 @@ type Tile = unsafe fn(&QuadArgs);
 #[inline(always)]
 unsafe fn tile<Q: Quads, const SIGNED: bool, const ROWS: usize, const VECTORS: usize>(args: &QuadArgs) {
     let &QuadArgs { quads, left, left_row, right, right_row, sums, sums_row } = args;
+    let parts = if Q::PAIRS { 2 } else { 1 };
     // SAFETY: the contract covers each access; pointers past the end are never read.
     unsafe {
         let mut totals = [[Q::zero(); VECTORS]; ROWS];
-        for p in 0..quads {
-            let (left, right) = (left.add(4 * p), right.add(p * right_row));
+        for p in 0..parts * quads {
+            let (left, right) = (left.add(4 * p), right.add(p * (right_row / parts)));
             let mut vectors = [Q::right::<SIGNED>(right); VECTORS];
             for (v, vector) in vectors.iter_mut().enumerate().skip(1) {
-                *vector = Q::right::<SIGNED>(right.add(v * Q::LANES * 4));
+                *vector = Q::right::<SIGNED>(right.add(v * Q::LANES * (4 / parts)));
             }
             for (i, totals) in totals.iter_mut().enumerate() {
                 let bytes = Q::left::<SIGNED>(left.add(i * left_row));
@@ -273,6 +254,9 @@ pub(crate) struct QuadKernels {
     /// The greatest number of rows and of vectors of a tile.
     pub(crate) rows: usize,
     pub(crate) vectors: usize,
+    /// Whether two bytes go to each sum at once instead of four. Then the bytes of the left operand are widened to 16 bits,
+    /// and for each group of four rows, a panel has the first two bytes of each column before the other two.
+    pub(crate) pairs: bool,
     /// For each number of vectors, the tiles of each number of rows: with a left operand of unsigned bytes, and of
     /// signed ones.
     tiles: [&'static [&'static [Tile]]; 2],
@@ -321,6 +305,7 @@ macro_rules! kernels {
             lanes: <$quads>::LANES,
             rows: $most_rows,
             vectors: $most,
+            pairs: <$quads>::PAIRS,
             tiles: [tiles!($f, false, $rows, $vectors), tiles!($f, true, $rows, $vectors)],
         };
     };
@@ -329,7 +314,7 @@ macro_rules! kernels {
 #[cfg(not(target_arch = "aarch64"))]
 kernels!(PORTABLE, portable, Lanes, [], 4, 2, [1 2 3 4], [1 2]);
 #[cfg(target_arch = "x86_64")]
-kernels!(AVX2, avx2, x86::Wide, ["avx2,fma,bmi1,bmi2"], 4, 2, [1 2 3 4], [1 2]);
+kernels!(AVX2, avx2, x86::Wide, ["avx2,fma,bmi1,bmi2"], 6, 2, [1 2 3 4 5 6], [1 2]);
 #[cfg(target_arch = "x86_64")]
 kernels!(AVX_VNNI, avx_vnni, x86::Ymm, ["avx2,fma,bmi1,bmi2,avxvnni"], 4, 2, [1 2 3 4], [1 2]);
 #[cfg(target_arch = "x86_64")]

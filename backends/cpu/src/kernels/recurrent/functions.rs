@@ -24,11 +24,14 @@ pub(crate) trait Real:
     const DTYPE: DataType;
     /// The number 1.
     const ONE: Self;
+    /// The greatest absolute value of near arguments.
+    const NEAR: Self;
 
     /// Converts, rounding to nearest.
     fn of(x: f64) -> Self;
     fn abs(self) -> Self;
-    fn sigmoid<const FMA: bool>(self) -> Self;
+    /// Returns the logistic function of an argument that is near if `NEAR`; the value is the same for either.
+    fn sigmoid<const FMA: bool, const NEAR: bool>(self) -> Self;
     fn tanh<const FMA: bool>(self) -> Self;
     /// Returns `exp(x) - 1`.
     fn expm1<const FMA: bool>(self) -> Self;
@@ -41,6 +44,7 @@ macro_rules! reals {
         impl Real for $t {
             const DTYPE: DataType = DataType::$dtype;
             const ONE: Self = 1.0;
+            const NEAR: Self = $module::NORMAL;
 
             #[inline(always)]
             fn of(x: f64) -> Self {
@@ -53,8 +57,8 @@ macro_rules! reals {
             }
 
             #[inline(always)]
-            fn sigmoid<const FMA: bool>(self) -> Self {
-                $module::sigmoid::<FMA, false>(self)
+            fn sigmoid<const FMA: bool, const NEAR: bool>(self) -> Self {
+                $module::sigmoid::<FMA, NEAR>(self)
             }
 
             #[inline(always)]
@@ -123,7 +127,11 @@ pub(super) fn apply<const FMA: bool, T: Real>(function: Activation, block: &mut 
             let [alpha, beta] = [alpha, beta].map(T::of);
             each!(|x| (x * beta).tanh::<FMA>() * alpha);
         }
-        Activation::Sigmoid => each!(|x| x.sigmoid::<FMA>()),
+        // Without `all`, which ends early, this is done on vectors.
+        Activation::Sigmoid if block.iter().fold(true, |near, x| near & (x.abs() <= T::NEAR)) => {
+            each!(|x| x.sigmoid::<FMA, true>());
+        }
+        Activation::Sigmoid => each!(|x| x.sigmoid::<FMA, false>()),
         Activation::Softplus => each!(|x| x.softplus::<FMA>()),
         Activation::Softsign => each!(|x| x / (x.abs() + T::ONE)),
         Activation::Tanh => each!(|x| x.tanh::<FMA>()),
@@ -131,5 +139,46 @@ pub(super) fn apply<const FMA: bool, T: Real>(function: Activation, block: &mut 
             let alpha = T::of(alpha);
             each!(|x| if x >= alpha { x } else { zero });
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::kernels::dispatch::{VectorLoop, dispatch};
+    use crate::level::{at, levels};
+
+    struct Sigmoid<'a>(&'a mut [f32; BLOCK]);
+
+    impl VectorLoop for Sigmoid<'_> {
+        type Output = ();
+
+        #[inline(always)]
+        fn run<const FMA: bool>(self) {
+            apply::<FMA, f32>(Activation::Sigmoid, self.0);
+        }
+    }
+
+    /// A block with an argument that is not near is computed otherwise than one without.
+    #[test]
+    fn gates_of_blocks_with_any_argument_are_logistic() {
+        for first in [0.0, 86.9, -87.5, 88.0, -100.0, -104.5, 1e9, -1e9, f32::INFINITY, f32::NEG_INFINITY] {
+            let x: [f32; BLOCK] = std::array::from_fn(|i| if i == 0 { first } else { 0.7 * i as f32 - 11.0 });
+            for level in levels() {
+                let mut block = x;
+                at(level, || dispatch(Sigmoid(&mut block)));
+                for (got, x) in block.into_iter().zip(x) {
+                    let want = 1.0 / (1.0 + (-f64::from(x)).exp());
+                    let least = f64::from(f32::from_bits(1));
+                    assert!(
+                        (f64::from(got) - want).abs() <= 3e-7 * want + least,
+                        "{level:?} {x}: {got} {want}"
+                    );
+                }
+            }
+        }
+        let mut block = [f32::NAN; BLOCK];
+        dispatch(Sigmoid(&mut block));
+        assert!(block.iter().all(|x| x.is_nan()));
     }
 }
