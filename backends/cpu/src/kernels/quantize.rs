@@ -318,7 +318,6 @@ unsafe fn lookup_avx512(out: &mut [u8], x: &[u8], mask: u8, table: &[u8; 256]) {
 }
 
 #[cfg(test)]
-#[expect(clippy::indexing_slicing, reason = "tests")]
 mod tests {
     use super::*;
     use crate::level::{at, levels};

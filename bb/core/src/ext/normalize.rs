@@ -33,7 +33,7 @@ pub fn log_softmax<B: Ops + ?Sized>(on: &B, x: &B::Tensor, axis: i64) -> Result<
 /// Computes softmax over several axes. The maximum is subtracted first, so that nothing overflows.
 ///
 /// Each step rounds to the type of `x`, also for `f16`, as in the function by which ONNX defines Softmax, whose cases expect these
-/// bits. Sums of more than [`FEW`] terms would lose what they add, or overflow, so they are `f32` and the quotient is rounded once.
+/// bits. Sums of more than `FEW` terms would lose what they add, or overflow, so they are `f32` and the quotient is rounded once.
 pub fn softmax_over<B: Ops + ?Sized>(on: &B, x: &B::Tensor, axes: &[i64]) -> Result<B::Tensor, B::Error> {
     let shares = |x: &B::Tensor| {
         let e = on.exp(&on.sub(x, &on.reduce_max(x, axes, true)?)?)?;
@@ -102,7 +102,7 @@ pub(crate) fn scale<B: Ops + ?Sized>(on: &B, greatest: &B::Tensor) -> Result<B::
     on.r#where(&on.greater(greatest, &great?)?, &down, &rest)
 }
 
-/// Returns the floats `x` times a [`scale`] of all numbers along `axes`, and the scale. The reduced axes stay in the scale, with
+/// Returns the floats `x` times a `scale` of all numbers along `axes`, and the scale. The reduced axes stay in the scale, with
 /// extent 1.
 pub fn in_range<B: Ops + ?Sized>(
     on: &B,

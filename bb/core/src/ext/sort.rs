@@ -43,7 +43,7 @@ pub fn around(shape: &[usize], axis: usize) -> [usize; 3] {
     [before.iter().product(), *extent, after.iter().product()]
 }
 
-/// Returns an integer for each element of a tensor of numbers, in the order of [`by_size`]: sorting is compiled for these alone.
+/// Returns an integer for each element of a tensor of numbers, in the order of `by_size`: sorting is compiled for these alone.
 ///
 /// # Errors
 ///

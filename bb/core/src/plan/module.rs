@@ -326,7 +326,7 @@ pub struct CompileOptions {
     pub fold_bytes: usize,
     /// [`Limits::plan_bytes`](bb_ir::Limits::plan_bytes).
     pub plan_bytes: usize,
-    /// Whether to refuse a graph with nodes that run on the host, as [`Coverage`](crate::coverage::Coverage) counts them.
+    /// Whether to refuse a graph with nodes that run on the host, as `bb::coverage::Coverage` counts them.
     pub refuse_host: bool,
     /// Whether to refuse a graph with nodes that are lowered to several operations rather than native to the backend.
     pub refuse_lowered: bool,

@@ -20,11 +20,7 @@ use std::sync::{Arc, PoisonError};
 /// Every method returns [`Error::NoService`] if the backend does not have the service, and [`Error::Service`] with the
 /// service's own error; a panic becomes [`Error::Panicked`]. The methods that return whether something was done return false if
 /// the backend does not offer it. They take ranges that lie within their tensors, none of which is of strings.
-#[expect(
-    missing_docs,
-    clippy::missing_errors_doc,
-    reason = "as the methods of the same name in `bb::services`"
-)]
+#[expect(missing_docs, reason = "as the methods of the same name in `bb::services`")]
 pub trait OfferedServices: Sealed + Send + Sync {
     fn has(&self, service: Service) -> bool;
     fn memory_statistics(&self) -> Result<MemoryStatistics, Error>;
