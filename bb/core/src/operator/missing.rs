@@ -49,13 +49,21 @@ mod tests {
     /// These tests are linked without ONNX's operators.
     #[test]
     fn without_operators_the_error_says_what_to_write() {
-        let node =
-            NodeProto { op_type: Some("Relu".into()), output: vec!["y".into()], ..NodeProto::default() };
-        let opset = OperatorSetIdProto { version: Some(22), ..OperatorSetIdProto::default() };
+        let node = NodeProto {
+            op_type: Some("Thing".into()),
+            domain: Some("com.example".into()),
+            output: vec!["y".into()],
+            ..NodeProto::default()
+        };
+        let opset = |domain: &str| OperatorSetIdProto {
+            domain: Some(domain.into()),
+            version: Some(22),
+            ..OperatorSetIdProto::default()
+        };
         let graph = GraphProto { node: vec![node], ..GraphProto::default() };
         let model = ModelProto {
             ir_version: Some(10),
-            opset_import: vec![opset],
+            opset_import: vec![opset(""), opset("com.example")],
             graph: Some(graph),
             ..ModelProto::default()
         };
