@@ -88,7 +88,9 @@ impl Vector {
 
     fn outputs(&self, on: &Arc<dyn BackendRuntime>) -> Result<Vec<Output>, Box<dyn Error>> {
         let module = self.module.as_ref().map_err(|e| chain(e))?.clone();
-        let executable = on.clone().compile(module, &CompileOptions::default())?;
+        // What each operator gives is compared, also where a cast behind it shows its result to NumPy.
+        let options = CompileOptions::default().with_widen_halves(false);
+        let executable = on.clone().compile(module, &options)?;
         let mut inputs = Vec::new();
         for port in executable.inputs() {
             let item = item(&self.inputs, &port.name, &port.ty);
