@@ -56,6 +56,7 @@ impl NarrowTensor {
     }
 }
 
+#[diagnostic::do_not_recommend]
 impl Tensor for NarrowTensor {
     fn dtype(&self) -> DataType {
         self.0.dtype
