@@ -55,11 +55,7 @@ mod tests {
             output: vec!["y".into()],
             ..NodeProto::default()
         };
-        let opset = |domain: &str| OperatorSetIdProto {
-            domain: Some(domain.into()),
-            version: Some(22),
-            ..OperatorSetIdProto::default()
-        };
+        let opset = |domain: &str| OperatorSetIdProto { domain: Some(domain.into()), version: Some(22) };
         let graph = GraphProto { node: vec![node], ..GraphProto::default() };
         let model = ModelProto {
             ir_version: Some(10),
