@@ -33,6 +33,7 @@ pub(crate) use one_node::one_node_graph;
 pub(crate) use params::{Recipe, SymbolicParams, SymbolicValue};
 pub(crate) use print::called;
 pub(crate) use proto::{known, value_info};
+pub(crate) use steps::Varying;
 pub use steps::{
     InputIndex, Operation, OriginId, Phase, Step, StepId, StepOrigins, Trace, TraceValue, ValueSource,
     WeightId,

@@ -5,13 +5,12 @@
 //! the type in which its operands are, and so does a product of few rows with a weight, which takes as long as reading the weight.
 
 use super::{cast, cast_as, is_half};
-use crate::ext::{CreateOp, NnOp};
-use crate::trace::{NewStep, NewValue, Operation, Phase, Step, StepId, Trace, TraceEdit, TraceValue, Uses, ValueSource};
+use crate::ext::{CreateOp, NnOp, vendor};
+use crate::trace::{NewStep, NewValue, Operation, Step, StepId, Trace, TraceEdit, TraceValue, ValueSource, Varying};
 use crate::{DataType, Error, Primitive};
 use bb_ir::TensorData;
 use bb_ir::convert::{self, Rounding};
-use bb_ir::op::Param;
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 /// The most rows of a product that is computed with weights of halves.
 const FEW_ROWS: usize = 8;
@@ -24,14 +23,14 @@ pub(super) fn run(trace: &mut Trace) -> Result<usize, Error> {
     if !any {
         return Ok(0);
     }
-    let uses = trace.uses()?;
     let mut makers = HashMap::new();
     let mut steps = Vec::new();
     for (id, step) in trace.steps.iter() {
         makers.extend(step.outputs.iter().map(|&output| (output, id)));
         steps.push(id);
     }
-    let mut widening = Widening { edit: trace.edit(), uses, makers, wide: HashMap::new(), count: 0 };
+    let computed = computed_with(trace, &steps)?;
+    let mut widening = Widening { edit: trace.edit(), computed, makers, wide: HashMap::new(), count: 0 };
     for id in steps {
         widening.step(id)?;
     }
@@ -40,8 +39,36 @@ pub(super) fn run(trace: &mut Trace) -> Result<usize, Error> {
     Ok(count)
 }
 
-/// How many steps that move elements are looked behind.
-const DEPTH: usize = 8;
+/// Finds the values with which a step computes, directly or behind steps that only move elements.
+fn computed_with(trace: &Trace, steps: &[StepId]) -> Result<HashSet<TraceValue>, Error> {
+    let mut computed = HashSet::new();
+    for &id in steps.iter().rev() {
+        let step = trace.steps.get(id)?;
+        let computes = match step.operation {
+            Operation::Host(_) => false,
+            Operation::Row(_) if moves_elements(step) => step.outputs.iter().any(|value| computed.contains(value)),
+            Operation::Row(_) => !streams(trace, step)?,
+        };
+        if computes {
+            computed.extend(step.reads());
+        }
+    }
+    Ok(computed)
+}
+
+/// Tells whether a step multiplies few rows by a weight. Where the number of rows varies, it does not, so that the bits do not depend
+/// on the extents that came first.
+fn streams(trace: &Trace, step: &Step) -> Result<bool, Error> {
+    let (Some(Primitive::MatMul), &[Some(rows), Some(weight)]) =
+        (step.operation.primitive(), step.inputs.as_slice())
+    else {
+        return Ok(false);
+    };
+    let (rows, weight) = (trace.values.get(rows)?, trace.values.get(weight)?);
+    let count: usize = rows.shape.iter().rev().skip(1).product();
+    let weighs = matches!(weight.source, ValueSource::Weight(_));
+    Ok(weighs && rows.varying == Varying::NONE && count <= FEW_ROWS)
+}
 
 /// Tells whether a step of a row only moves elements, or chooses among them.
 fn moves_elements(step: &Step) -> bool {
@@ -59,7 +86,8 @@ fn moves_elements(step: &Step) -> bool {
 
 struct Widening<'t> {
     edit: TraceEdit<'t>,
-    uses: Uses,
+    /// The values with which steps compute.
+    computed: HashSet<TraceValue>,
     /// The steps from before, by what they make.
     makers: HashMap<TraceValue, StepId>,
     /// Halves, and what they are in `f32`.
@@ -74,17 +102,17 @@ impl Widening<'_> {
         for value in step.reads().chain(step.outputs.iter().copied()) {
             halves |= is_half(self.edit.trace(), value)?;
         }
-        if !halves || step.phase == Phase::Once {
+        if !halves {
             return Ok(());
         }
         if step.operation.primitive() == Some(Primitive::Cast) {
             return self.conversion(id, &step);
         }
-        if self.moves(&step) || self.streams(&step)? {
+        if self.moves(&step) || streams(self.edit.trace(), &step)? {
             return Ok(());
         }
         let has_wide = step.reads().any(|value| self.wide.contains_key(&value));
-        if !has_wide && !self.feeds(&step, DEPTH)? {
+        if !has_wide && !step.outputs.iter().any(|value| self.computed.contains(value)) {
             return Ok(());
         }
         self.widen(id, step)
@@ -146,29 +174,6 @@ impl Widening<'_> {
         Ok(())
     }
 
-    /// Tells whether another step computes with a half that a step makes, directly or behind steps that only move elements.
-    fn feeds(&self, step: &Step, depth: usize) -> Result<bool, Error> {
-        for &output in &step.outputs {
-            if !is_half(self.edit.trace(), output)? {
-                continue;
-            }
-            for &reader in self.uses.readers(output)? {
-                let reader = self.edit.trace().steps.get(reader)?;
-                let computes = match reader.operation {
-                    Operation::Host(_) => false,
-                    Operation::Row(_) if moves_elements(reader) => {
-                        depth > 0 && self.feeds(reader, depth - 1)?
-                    }
-                    Operation::Row(_) => !self.streams(reader)?,
-                };
-                if computes {
-                    return Ok(true);
-                }
-            }
-        }
-        Ok(false)
-    }
-
     /// Tells whether a step only moves elements that are not known in `f32`.
     fn moves(&self, step: &Step) -> bool {
         let moves = match step.operation {
@@ -178,22 +183,11 @@ impl Widening<'_> {
         moves && !step.reads().any(|value| self.wide.contains_key(&value))
     }
 
-    /// Tells whether a step multiplies few rows by a weight.
-    fn streams(&self, step: &Step) -> Result<bool, Error> {
-        let (Some(Primitive::MatMul), &[Some(rows), Some(weight)]) =
-            (step.operation.primitive(), step.inputs.as_slice())
-        else {
-            return Ok(false);
-        };
-        let trace = self.edit.trace();
-        let (rows, weight) = (trace.values.get(rows)?, trace.values.get(weight)?);
-        let count: usize = rows.shape.iter().rev().skip(1).product();
-        Ok(matches!(weight.source, ValueSource::Weight(_)) && count <= FEW_ROWS)
-    }
-
     /// Computes a step in `f32`, if that gives `f32` where it gave halves and the same types elsewhere.
     fn widen(&mut self, id: StepId, step: Step) -> Result<(), Error> {
-        if matches!(step.operation, Operation::Host(_)) {
+        let Operation::Row(spec) = step.operation else { return Ok(()) };
+        // An author's kernel may be written for halves alone.
+        if vendor::operation(spec).is_some() {
             return Ok(());
         }
         let mut operands = step.inputs.clone();
@@ -210,18 +204,8 @@ impl Widening<'_> {
             }
             expected.push(info);
         }
-        let Step { operation, params, symbolic, outputs, origins, phase, .. } = step;
-        let params: Box<[Param<'static>]> = params;
-        let tried = Step {
-            operation,
-            params: params.clone(),
-            symbolic: symbolic.clone(),
-            inputs: operands.clone(),
-            outputs: outputs.clone(),
-            origins: origins.clone(),
-            phase,
-        };
-        let fits = match self.edit.trace().results_of(id, &tried) {
+        let wide = Step { inputs: operands, ..step };
+        let fits = match self.edit.trace().results_of(id, &wide) {
             Ok(Some(results)) => {
                 results.len() == expected.len()
                     && results.iter().zip(&expected).all(|((dtype, _), info)| *dtype == info.dtype)
@@ -231,7 +215,8 @@ impl Widening<'_> {
         if !fits {
             return Ok(());
         }
-        let new = NewStep { operation, params, symbolic, inputs: operands, origins, phase };
+        let Step { operation, params, symbolic, inputs, outputs, origins, phase } = wide;
+        let new = NewStep { operation, params, symbolic, inputs, origins, phase };
         let made = self.edit.insert(id, new, expected)?;
         for (&old, new) in outputs.iter().zip(made) {
             if is_half(self.edit.trace(), old)? {
