@@ -164,7 +164,7 @@ macro_rules! by_name {
     ($( $(#[$doc:meta])*
        $name:ident $since:literal = $method:ident
        ( $($input:ident : $kind:ident),* $(; $($param:ident : $pkind:ident $(= $default:expr)?),+)? )
-       -> $output:ident; )*) => {
+       -> $output:ident $({ $($fact:tt)* })?; )*) => {
         /// Returns the cases of a primitive.
         fn primitive(method: &str) -> Option<fn(&Subject<'_>)> {
             $( if method == stringify!($method) { return Some(|on: &Subject<'_>| cases::$method(on)); } )*

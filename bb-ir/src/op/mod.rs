@@ -1,6 +1,7 @@
 //! The tables of operations and the types that describe them.
 
 mod decl;
+mod families;
 mod param;
 mod spec;
 mod table;
@@ -8,7 +9,7 @@ mod word;
 
 pub use decl::{AtomicOpDecl, AtomicOpsetDecl, fingerprint};
 pub use param::{Param, ParamKind, RoundMode, take};
-pub use spec::{Arity, Family, OpSpec, ParamSpec, method_name, same};
+pub use spec::{Arity, Class, Family, OpSpec, ParamSpec, method_name, same};
 pub use word::{AdamEpsilon, Border, Interpolation, Reduction, SamplePadding, ScatterReduction};
 
 crate::for_each_primitive!(crate::op_family,

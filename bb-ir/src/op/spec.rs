@@ -69,6 +69,26 @@ pub enum Arity {
     Tensors,
 }
 
+/// What kind of function an operation is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Class {
+    /// All operands broadcast to the extents of the only result, and each element of the result is a function of the elements in
+    /// its place, and of parameters that name no dimension. So the result has the same bits, whether dimensions are permuted
+    /// before the operation, those of all operands, or after it.
+    Elementwise,
+    /// Moves or selects elements, and computes none.
+    Moves,
+    /// Makes a tensor of parameters; operands only give an element type or extents.
+    Creates,
+    /// Combines the elements along dimensions to one.
+    Reduces,
+    /// Sums products over a dimension of both operands.
+    Contracts,
+    /// None of these.
+    Other,
+}
+
 /// A parameter of an operation.
 #[derive(Debug)]
 pub struct ParamSpec {
@@ -99,6 +119,8 @@ pub struct OpSpec {
     pub params: &'static [ParamSpec],
     /// The result.
     pub output: Arity,
+    /// What kind of function it is.
+    pub class: Class,
 }
 
 impl PartialEq for OpSpec {
@@ -127,7 +149,7 @@ macro_rules! op_family {
        ( $($input:ident : $kind:ident),* $(; $($param:ident : $pkind:ident $(= $default:expr)?),+)? )
        $(with $options:ident : $struct:ident $(<$life:lifetime>)?
          { $( $(#[$odoc:meta])* $option:ident : $okind:ident = $odefault:expr ),+ $(,)? })?
-       -> $output:ident; )* ) => {
+       -> $output:ident $({ $($fact:tt)* })?; )* ) => {
         $(#[$edoc])*
         #[derive(
             ::core::fmt::Debug, ::core::clone::Clone, ::core::marker::Copy, ::core::cmp::PartialEq, ::core::cmp::Eq,
@@ -198,11 +220,24 @@ macro_rules! op_family {
                             }, )+)?
                         ],
                         output: $crate::op::Arity::$output,
+                        class: $crate::op_class!($($($fact)*)?),
                     };
                     SPEC
                 } )* }
             }
         }
+    };
+}
+
+/// The class of a row, which is the first of its facts; rows of vendors have none.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! op_class {
+    () => {
+        $crate::op::Class::Other
+    };
+    ($class:ident $($fact:tt)*) => {
+        $crate::op::Class::$class
     };
 }
 

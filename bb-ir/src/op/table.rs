@@ -1,17 +1,32 @@
 //! The table of the primitives, one row each.
 //!
 //! A row has, in this order: its documentation; the ONNX name and the opset whose semantics it has; the
-//! method; the tensors; after a `;` the parameters, where `= value` is ONNX's default; the result. Every
-//! consumer matches this pattern:
+//! method; the tensors; after a `;` the parameters, where `= value` is ONNX's default; the result; the facts.
+//! Every consumer matches this pattern:
 //!
 //! ```text
 //! $( $(#[$doc:meta])*
 //!    $name:ident $since:literal = $method:ident
 //!    ( $($input:ident : $kind:ident),* $(; $($param:ident : $param_kind:ident $(= $default:expr)?),+)? )
-//!    -> $output:ident; )*
+//!    -> $output:ident $({ $($fact:tt)* })?; )*
 //! ```
 //!
-//! Rows of extension families may have options besides (`bb/core/src/ext/family.rs`).
+//! The facts say what the operation is. Who needs one matches all of them in place of `$($fact:tt)*`:
+//!
+//! ```text
+//! $class:ident $(, cost: $cost:ident)? $(, export: $operator:ident = $form:ident)?
+//! $(, batch: $batch:ident $(($($at:expr),*))?)? $(, derivative: $derivative:ident)?
+//! ```
+//!
+//! - the class ([`Class`](super::Class));
+//! - `cost`: the formula of `bb_core::cost` by this name. Without it, an element-wise operation costs one for each
+//!   element, one that moves elements nothing; every other class needs it;
+//! - `export`: ONNX's operator that a trace may keep, and the function of `bb_core::trace` that writes its attributes;
+//! - `batch`: the rule by which plans find where the rows of a batch are in the result, if the class does not say it;
+//! - `derivative`: the function of `bb_core::gradient` that computes gradients. An operation of a family without one is
+//!   differentiated as its body; the compiler asks for those of primitives in `bb/core/src/gradient/rules.rs`.
+//!
+//! Rows of extension families (`families/`) may have options besides (`bb/core/src/ext/family.rs`).
 //!
 //! `for_each_primitive!(path::to::callback)` expands to the callback with all rows;
 //! `for_each_primitive!(callback, tokens)` puts `[tokens]` before the rows.
@@ -25,21 +40,21 @@ macro_rules! for_each_primitive {
         /// Shapes: NumPy broadcasting. Integers wrap on overflow.
         ///
         /// Source: ONNX `Add`, opset 14.
-        Add 14 = add(a: Tensor, b: Tensor) -> Tensor;
+        Add 14 = add(a: Tensor, b: Tensor) -> Tensor { Elementwise };
 
         /// Subtracts element by element.
         ///
         /// Shapes: NumPy broadcasting. Integers wrap on overflow.
         ///
         /// Source: ONNX `Sub`, opset 14.
-        Sub 14 = sub(a: Tensor, b: Tensor) -> Tensor;
+        Sub 14 = sub(a: Tensor, b: Tensor) -> Tensor { Elementwise };
 
         /// Multiplies element by element.
         ///
         /// Shapes: NumPy broadcasting. Integers wrap on overflow.
         ///
         /// Source: ONNX `Mul`, opset 14.
-        Mul 14 = mul(a: Tensor, b: Tensor) -> Tensor;
+        Mul 14 = mul(a: Tensor, b: Tensor) -> Tensor { Elementwise };
 
         /// Divides element by element; integer quotients are truncated towards zero.
         ///
@@ -48,28 +63,28 @@ macro_rules! for_each_primitive {
         /// Errors: an integer divided by zero.
         ///
         /// Source: ONNX `Div`, opset 14.
-        Div 14 = div(a: Tensor, b: Tensor) -> Tensor;
+        Div 14 = div(a: Tensor, b: Tensor) -> Tensor { Elementwise };
 
         /// Negates each element; the least integer stays unchanged.
         ///
         /// Shapes: any, kept. Types: signed integers and floats.
         ///
         /// Source: ONNX `Neg`, opset 13.
-        Neg 13 = neg(x: Tensor) -> Tensor;
+        Neg 13 = neg(x: Tensor) -> Tensor { Elementwise };
 
         /// Takes the absolute value of each element; the least integer stays unchanged.
         ///
         /// Shapes: any, kept. Types: all numbers.
         ///
         /// Source: ONNX `Abs`, opset 13.
-        Abs 13 = abs(x: Tensor) -> Tensor;
+        Abs 13 = abs(x: Tensor) -> Tensor { Elementwise };
 
         /// Takes the square root of each element; the root of a negative number is NaN.
         ///
         /// Shapes: any, kept. Types: floats.
         ///
         /// Source: ONNX `Sqrt`, opset 13.
-        Sqrt 13 = sqrt(x: Tensor) -> Tensor;
+        Sqrt 13 = sqrt(x: Tensor) -> Tensor { Elementwise };
 
         /// Raises each element of `a` to the power in `b`; the result has the type of `a`.
         ///
@@ -79,21 +94,21 @@ macro_rules! for_each_primitive {
         /// Errors: the integer 0 to a negative power is a division by zero.
         ///
         /// Source: ONNX `Pow`, opset 15.
-        Pow 15 = pow(a: Tensor, b: Tensor) -> Tensor;
+        Pow 15 = pow(a: Tensor, b: Tensor) -> Tensor { Elementwise };
 
         /// Takes the exponential of each element.
         ///
         /// Shapes: any, kept. Types: floats.
         ///
         /// Source: ONNX `Exp`, opset 13.
-        Exp 13 = exp(x: Tensor) -> Tensor;
+        Exp 13 = exp(x: Tensor) -> Tensor { Elementwise };
 
         /// Takes the natural logarithm of each element; the logarithm of a negative number is NaN.
         ///
         /// Shapes: any, kept. Types: floats.
         ///
         /// Source: ONNX `Log`, opset 13.
-        Log 13 = log(x: Tensor) -> Tensor;
+        Log 13 = log(x: Tensor) -> Tensor { Elementwise };
 
         /// Multiplies matrices, batched over the leading dimensions.
         ///
@@ -102,7 +117,7 @@ macro_rules! for_each_primitive {
         /// the result. If `k` is 0, the result is 0. Integers wrap on overflow.
         ///
         /// Source: ONNX `MatMul`, opset 13.
-        MatMul 13 = matmul(a: Tensor, b: Tensor) -> Tensor;
+        MatMul 13 = matmul(a: Tensor, b: Tensor) -> Tensor { Contracts, cost: product, batch: MatMul };
 
         /// Sums over `axes`, or over every axis when `axes` is empty.
         ///
@@ -110,7 +125,7 @@ macro_rules! for_each_primitive {
         /// the shape without the reduced axes. An empty sum is 0. Integers wrap on overflow.
         ///
         /// Source: ONNX `ReduceSum`, opset 13.
-        ReduceSum 13 = reduce_sum(x: Tensor; axes: Ints = &[], keepdims: Bool = true) -> Tensor;
+        ReduceSum 13 = reduce_sum(x: Tensor; axes: Ints = &[], keepdims: Bool = true) -> Tensor { Reduces, cost: reduction, batch: Reduce };
 
         /// Averages over `axes`, or over every axis when `axes` is empty.
         ///
@@ -118,7 +133,7 @@ macro_rules! for_each_primitive {
         /// for floats and an error for integers.
         ///
         /// Source: ONNX `ReduceMean`, opset 18.
-        ReduceMean 18 = reduce_mean(x: Tensor; axes: Ints = &[], keepdims: Bool = true) -> Tensor;
+        ReduceMean 18 = reduce_mean(x: Tensor; axes: Ints = &[], keepdims: Bool = true) -> Tensor { Reduces, cost: mean, batch: Reduce };
 
         /// Takes the maximum over `axes`, or over every axis when `axes` is empty; a NaN makes the result
         /// NaN.
@@ -127,7 +142,7 @@ macro_rules! for_each_primitive {
         /// (minus infinity, false).
         ///
         /// Source: ONNX `ReduceMax`, opset 20.
-        ReduceMax 20 = reduce_max(x: Tensor; axes: Ints = &[], keepdims: Bool = true) -> Tensor;
+        ReduceMax 20 = reduce_max(x: Tensor; axes: Ints = &[], keepdims: Bool = true) -> Tensor { Reduces, cost: reduction, batch: Reduce };
 
         /// Takes the minimum over `axes`, or over every axis when `axes` is empty; a NaN makes the result
         /// NaN.
@@ -136,7 +151,7 @@ macro_rules! for_each_primitive {
         /// (infinity, true).
         ///
         /// Source: ONNX `ReduceMin`, opset 20.
-        ReduceMin 20 = reduce_min(x: Tensor; axes: Ints = &[], keepdims: Bool = true) -> Tensor;
+        ReduceMin 20 = reduce_min(x: Tensor; axes: Ints = &[], keepdims: Bool = true) -> Tensor { Reduces, cost: reduction, batch: Reduce };
 
         /// Changes the shape; the elements keep their row-major order.
         ///
@@ -144,14 +159,14 @@ macro_rules! for_each_primitive {
         /// of `x`. Types: all, including storage types.
         ///
         /// Source: ONNX `Reshape`, opset 25.
-        Reshape 25 = reshape(x: Tensor; shape: Extents) -> Tensor;
+        Reshape 25 = reshape(x: Tensor; shape: Extents) -> Tensor { Moves, cost: view, batch: Reshape };
 
         /// Permutes the dimensions; dimension `i` of the result is dimension `perm[i]` of `x`.
         ///
         /// Shapes: an empty `perm` reverses the dimensions. Types: all, including storage types.
         ///
         /// Source: ONNX `Transpose`, opset 25.
-        Transpose 25 = transpose(x: Tensor; perm: Ints = &[]) -> Tensor;
+        Transpose 25 = transpose(x: Tensor; perm: Ints = &[]) -> Tensor { Moves, batch: Transpose };
 
         /// Joins tensors along `axis`.
         ///
@@ -160,7 +175,7 @@ macro_rules! for_each_primitive {
         /// every operand.
         ///
         /// Source: ONNX `Concat`, opset 13.
-        Concat 13 = concat(xs: Tensors; axis: Int) -> Tensor;
+        Concat 13 = concat(xs: Tensors; axis: Int) -> Tensor { Moves, batch: Concat };
 
         /// Takes every `steps[i]`-th element from `starts[i]` to before `ends[i]` along `axes[i]`.
         ///
@@ -171,21 +186,21 @@ macro_rules! for_each_primitive {
         /// Errors: a step of 0, a repeated axis.
         ///
         /// Source: ONNX `Slice`, opset 13.
-        Slice 13 = slice(x: Tensor; starts: Ints, ends: Ints, axes: Ints = &[], steps: Ints = &[]) -> Tensor;
+        Slice 13 = slice(x: Tensor; starts: Ints, ends: Ints, axes: Ints = &[], steps: Ints = &[]) -> Tensor { Moves, cost: selected, batch: Slice };
 
         /// Splits a tensor along `axis` into parts with the extents `sizes`, in order.
         ///
         /// Shapes: the sum of `sizes` is the extent of `axis`. Types: all, including storage types.
         ///
         /// Source: ONNX `Split`, opset 18.
-        Split 18 = split(x: Tensor; axis: Int, sizes: Extents) -> Tensors;
+        Split 18 = split(x: Tensor; axis: Int, sizes: Extents) -> Tensors { Moves, cost: selected, batch: Split };
 
         /// Removes the dimensions `axes`, or every dimension of extent 1 when `axes` is empty.
         ///
         /// Shapes: the extents of `axes` must be 1. Types: all, including storage types.
         ///
         /// Source: ONNX `Squeeze`, opset 25.
-        Squeeze 25 = squeeze(x: Tensor; axes: Ints = &[]) -> Tensor;
+        Squeeze 25 = squeeze(x: Tensor; axes: Ints = &[]) -> Tensor { Moves, cost: view, batch: Squeeze };
 
         /// Inserts dimensions of extent 1, which become the dimensions `axes` of the result.
         ///
@@ -193,12 +208,12 @@ macro_rules! for_each_primitive {
         /// types.
         ///
         /// Source: ONNX `Unsqueeze`, opset 25.
-        Unsqueeze 25 = unsqueeze(x: Tensor; axes: Ints) -> Tensor;
+        Unsqueeze 25 = unsqueeze(x: Tensor; axes: Ints) -> Tensor { Moves, cost: view, batch: Unsqueeze };
 
         /// Returns the tensor itself. Types: all, including storage types.
         ///
         /// Source: ONNX `Identity`, opset 25.
-        Identity 25 = identity(x: Tensor) -> Tensor;
+        Identity 25 = identity(x: Tensor) -> Tensor { Elementwise, cost: view };
 
         /// Converts each element to the type `to`.
         ///
@@ -209,28 +224,28 @@ macro_rules! for_each_primitive {
         /// parsed and printed as NumPy does.
         ///
         /// Source: ONNX `Cast`, opset 25.
-        Cast 25 = cast(x: Tensor; to: Type, saturate: Bool = true, round_mode: Round = $crate::op::RoundMode::Up) -> Tensor;
+        Cast 25 = cast(x: Tensor; to: Type, saturate: Bool = true, round_mode: Round = $crate::op::RoundMode::Up) -> Tensor { Elementwise, cost: moved };
 
         /// Compares for equality; NaN equals nothing. The result is bool.
         ///
         /// Shapes: NumPy broadcasting. Types: the compute types and strings.
         ///
         /// Source: ONNX `Equal`, opset 19.
-        Equal 19 = equal(a: Tensor, b: Tensor) -> Tensor;
+        Equal 19 = equal(a: Tensor, b: Tensor) -> Tensor { Elementwise };
 
         /// Tells where `a > b`. The result is bool.
         ///
         /// Shapes: NumPy broadcasting. Types: all numbers.
         ///
         /// Source: ONNX `Greater`, opset 13.
-        Greater 13 = greater(a: Tensor, b: Tensor) -> Tensor;
+        Greater 13 = greater(a: Tensor, b: Tensor) -> Tensor { Elementwise };
 
         /// Tells where `a < b`. The result is bool.
         ///
         /// Shapes: NumPy broadcasting. Types: all numbers.
         ///
         /// Source: ONNX `Less`, opset 13.
-        Less 13 = less(a: Tensor, b: Tensor) -> Tensor;
+        Less 13 = less(a: Tensor, b: Tensor) -> Tensor { Elementwise };
 
         /// Takes `x` where `condition` is true and `y` elsewhere.
         ///
@@ -238,12 +253,12 @@ macro_rules! for_each_primitive {
         /// type, including storage types.
         ///
         /// Source: ONNX `Where`, opset 16.
-        Where 16 = r#where(condition: Tensor, x: Tensor, y: Tensor) -> Tensor;
+        Where 16 = r#where(condition: Tensor, x: Tensor, y: Tensor) -> Tensor { Elementwise, cost: moved };
 
         /// Makes a tensor of this backend from a host tensor. Types: all, including storage types.
         ///
         /// Source: ONNX `Constant`, opset 25.
-        Constant 25 = constant(; value: Data) -> Tensor;
+        Constant 25 = constant(; value: Data) -> Tensor { Creates, cost: created, batch: Made };
 
         /// Selects entries of `data` along `axis` by `indices`.
         ///
@@ -254,6 +269,6 @@ macro_rules! for_each_primitive {
         /// Errors: an index out of range.
         ///
         /// Source: ONNX `Gather`, opset 13.
-        Gather 13 = gather(data: Tensor, indices: Tensor; axis: Int = 0) -> Tensor;
+        Gather 13 = gather(data: Tensor, indices: Tensor; axis: Int = 0) -> Tensor { Moves, cost: selected, batch: Gather };
     }};
 }

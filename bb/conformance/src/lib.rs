@@ -92,7 +92,7 @@ macro_rules! __conformance_cases {
     ([$make:expr, $types:expr] $( $(#[$doc:meta])*
        $name:ident $since:literal = $method:ident
        ( $($input:ident : $kind:ident),* $(; $($param:ident : $pkind:ident $(= $default:expr)?),+)? )
-       -> $output:ident; )*) => {
+       -> $output:ident $({ $($fact:tt)* })?; )*) => {
         $(
             #[test]
             fn $method() {

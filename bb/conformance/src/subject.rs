@@ -163,7 +163,7 @@ macro_rules! kept {
     ($( $(#[$doc:meta])*
        $name:ident $since:literal = $method:ident
        ( $($input:ident : $kind:ident),* $(; $($param:ident : $pkind:ident $(= $default:expr)?),+)? )
-       -> $output:ident; )*) => {
+       -> $output:ident $({ $($fact:tt)* })?; )*) => {
         /// The primitives: each call is stored and passed on to the backend.
         #[allow(missing_docs, reason = "the contract documents them")]
         impl Subject<'_> {

@@ -117,7 +117,7 @@ macro_rules! op_call {
        ( $($input:ident : $kind:ident),* $(; $($param:ident : $pkind:ident $(= $default:expr)?),+)? )
        $(with $options:ident : $struct:ident $(<$life:lifetime>)?
          { $( $(#[$odoc:meta])* $option:ident : $okind:ident = $odefault:expr ),+ $(,)? })?
-       -> $output:ident; )*) => {
+       -> $output:ident $({ $($fact:tt)* })?; )*) => {
         /// Calls an operation with its operands and parameters in the order of its row.
         ///
         /// # Errors

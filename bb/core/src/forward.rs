@@ -240,7 +240,7 @@ macro_rules! __forward_all {
     ([$call:path] $( $(#[$doc:meta])*
        $name:ident $since:literal = $method:ident
        ( $($input:ident : $kind:ident),* $(; $($param:ident : $pkind:ident $(= $default:expr)?),+)? )
-       -> $output:ident; )*) => {
+       -> $output:ident $({ $($fact:tt)* })?; )*) => {
         $( $crate::__forward_one!([$call] $name $method ($($input : $kind),*) ($($($param : $pkind),+)?) $output); )*
     };
 }
@@ -267,7 +267,7 @@ macro_rules! forward_method {
     ([$dollar:tt] $( $(#[$doc:meta])*
        $name:ident $since:literal = $method:ident
        ( $($input:ident : $kind:ident),* $(; $($param:ident : $pkind:ident $(= $default:expr)?),+)? )
-       -> $output:ident; )*) => {
+       -> $output:ident $({ $($fact:tt)* })?; )*) => {
         #[doc(hidden)]
         #[macro_export]
         macro_rules! __forward_method {

@@ -41,7 +41,7 @@ macro_rules! stubs {
     ($( $(#[$doc:meta])*
        $name:ident $since:literal = $method:ident
        ( $($input:ident : $kind:ident),* $(; $($param:ident : $pkind:ident $(= $default:expr)?),+)? )
-       -> $output:ident; )*) => {
+       -> $output:ident $({ $($fact:tt)* })?; )*) => {
         /// Returns all of them but `constant`.
         pub(super) fn primitives() -> String {
             [$( stub(

@@ -163,7 +163,7 @@ macro_rules! kernels {
     ($( $(#[$doc:meta])*
        $name:ident $since:literal = $method:ident
        ( $($input:ident : $kind:ident),* $(; $($param:ident : $pkind:ident $(= $default:expr)?),+)? )
-       -> $output:ident; )*) => {
+       -> $output:ident $({ $($fact:tt)* })?; )*) => {
         impl Backend for Both {
             type Tensor = Tensor;
             type Error = Error;

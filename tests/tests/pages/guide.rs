@@ -32,7 +32,7 @@ macro_rules! signatures {
     ($( $(#[$doc:meta])*
        $name:ident $since:literal = $method:ident
        ( $($input:ident : $kind:ident),* $(; $($param:ident : $pkind:ident $(= $default:expr)?),+)? )
-       -> $output:ident; )*) => {
+       -> $output:ident $({ $($fact:tt)* })?; )*) => {
         fn signatures() -> Vec<String> {
             vec![$( line(
                 stringify!($method),

@@ -31,7 +31,7 @@ macro_rules! run {
     ($( $(#[$doc:meta])*
        $name:ident $since:literal = $method:ident
        ( $($input:ident : $kind:ident),* $(; $($param:ident : $pkind:ident $(= $default:expr)?),+)? )
-       -> $output:ident; )*) => {
+       -> $output:ident $({ $($fact:tt)* })?; )*) => {
         /// Runs the case of one primitive.
         ///
         /// # Panics

@@ -36,7 +36,7 @@ macro_rules! contract {
     ($( $(#[$doc:meta])*
        $name:ident $since:literal = $method:ident
        ( $($input:ident : $kind:ident),* $(; $($param:ident : $pkind:ident $(= $default:expr)?),+)? )
-       -> $output:ident; )*) => {
+       -> $output:ident $({ $($fact:tt)* })?; )*) => {
         /// A tensor backend: thirty operations, or one function that runs whole graphs.
         ///
         /// An implementor either writes the operations and inherits the rest, or writes

@@ -10,7 +10,7 @@
 //! with its original. Moving, selecting and converting elements counts 0. So an elementwise operation costs 1
 //! for each element of its result; a sum, maximum or minimum of `n` elements costs `n - 1`, and a mean `n`; a
 //! product of matrices `[m, k]` and `[k, n]` costs `2mnk`, by custom; a convolution costs 2 for each element
-//! of its result and of its filter, including padding. The costs of fused operations are in `families.rs` and
+//! of its result and of its filter, including padding. The costs of fused operations are in `formulas.rs` and
 //! follow from their definitions.
 //!
 //! **Bytes** are those that must be moved at least once: each operand and each result, at the size that its
@@ -18,10 +18,11 @@
 //! elements. Operations that only change the shape (`reshape`, `squeeze`, `unsqueeze`) and `identity` move
 //! nothing. Strings have no fixed size, so operations on them have no byte counts.
 
-mod families;
-mod primitives;
+mod counts;
+mod formulas;
 
-use bb_ir::op::{Family, OpSpec, Param, Primitive};
+use crate::ext::{BitsOp, CreateOp, ImageOp, IndexOp, LlmOp, MlOp, NnOp, QuantOp, ScalarOp, TrainOp};
+use bb_ir::op::{OpSpec, Param, Primitive};
 use bb_ir::{DataType, element_count};
 
 /// The element type and the shape of an operand or a result.
@@ -83,17 +84,61 @@ pub fn of(
     inputs: &[Option<TensorType<'_>>],
     outputs: &[TensorType<'_>],
 ) -> Cost {
+    let formulas = crate::ext::of_family!(op.family, FORMULAS, &[]);
     let call = Call { params, inputs, outputs };
-    match (op.family, Primitive::from_index(op.index)) {
-        (Family::Primitive, Some(primitive)) => primitives::cost(primitive, &call),
-        (family, _) => families::cost(family, op.index, &call),
-    }
+    formulas.get(usize::from(op.index)).map_or(Cost::UNKNOWN, |formula| formula(&call))
 }
 
 /// Returns the cost of a host kernel, of which only the bytes of its operands and results are known.
 pub fn of_host(inputs: &[Option<TensorType<'_>>], outputs: &[TensorType<'_>]) -> Cost {
     Call { params: &[], inputs, outputs }.cost(None, Moves::All)
 }
+
+/// Computes what a call costs.
+type Formula = fn(&Call<'_>) -> Cost;
+
+/// A family whose rows name formulas.
+trait Priced {
+    /// The formulas, in the order of the family's table.
+    const FORMULAS: &'static [Formula];
+}
+
+/// The formula of a row, by the word in it or by its class.
+macro_rules! formula {
+    (Elementwise) => {
+        formulas::one
+    };
+    (Moves) => {
+        formulas::moved
+    };
+    ($class:ident $cost:ident) => {
+        formulas::$cost
+    };
+    ($class:ident) => {
+        compile_error!(
+            "a row of this class needs `cost:`, and `bb/core/src/cost/formulas.rs` a function of that name"
+        )
+    };
+}
+
+macro_rules! priced {
+    ([$trait:ident, $enum:ident] $( $(#[$doc:meta])*
+       $name:ident $since:literal = $method:ident
+       ( $($input:ident : $kind:ident),* $(; $($param:ident : $pkind:ident $(= $default:expr)?),+)? )
+       $(with $options:ident : $struct:ident $(<$life:lifetime>)?
+         { $( $(#[$odoc:meta])* $option:ident : $okind:ident = $odefault:expr ),+ $(,)? })?
+       -> $output:ident {
+           $class:ident $(, cost: $cost:ident)? $(, export: $operator:ident = $form:ident)?
+           $(, batch: $batch:ident $(($($at:expr),*))?)? $(, derivative: $derivative:ident)?
+       }; )*) => {
+        impl Priced for $enum {
+            const FORMULAS: &'static [Formula] = &[$( formula!($class $($cost)?) ),*];
+        }
+    };
+}
+
+bb_ir::for_each_primitive!(priced, Backend, Primitive);
+bb_ir::for_each_family!(priced);
 
 /// A call whose cost is computed.
 struct Call<'a> {
@@ -135,6 +180,21 @@ impl Call<'_> {
     /// Returns the cost of `each` operations for each element of the result.
     fn elementwise(&self, each: u128) -> Cost {
         self.cost(self.output().map(|y| each.saturating_mul(elements(y))), Moves::All)
+    }
+
+    /// Returns the cost of two parts of a computation that moves all operands and results.
+    fn both(&self, one: Option<u128>, other: Option<u128>) -> Cost {
+        self.cost(one.zip(other).map(|(a, b)| a.saturating_add(b)), Moves::All)
+    }
+
+    /// Returns the cost of `times` operations for each element of the first operand.
+    fn for_each_of_first(&self, times: u128) -> Cost {
+        self.cost(self.input(0).map(|x| elements(x).saturating_mul(times)), Moves::All)
+    }
+
+    /// Returns 1 if an operand is given, and 0 if it is omitted.
+    fn given(&self, position: usize) -> u128 {
+        u128::from(self.input(position).is_some())
     }
 
     /// Returns the number of operands.

@@ -6,42 +6,9 @@ use bb_ir::op::{Param, take};
 use bb_ir::pace::{Pace, STRETCH};
 use bb_ir::{TensorData, memory};
 
-crate::ext::family::family! { [
+bb_ir::for_each_bits!(crate::ext::family::family,
     /// Bitwise operations on integers.
-    Bits, BitsOp, bits]
-
-    /// Computes the bitwise AND.
-    ///
-    /// Shapes: NumPy broadcasting. Types: integers.
-    ///
-    /// Source: ONNX `BitwiseAnd`, opset 18.
-    BitwiseAnd 18 = bitwise_and(a: Tensor, b: Tensor) -> Tensor;
-
-    /// Computes the bitwise OR. Shapes and types are those of [`bitwise_and`](Self::bitwise_and). Source: ONNX
-    /// `BitwiseOr`, opset 18.
-    BitwiseOr 18 = bitwise_or(a: Tensor, b: Tensor) -> Tensor;
-
-    /// Computes the bitwise exclusive OR. Shapes and types are those of [`bitwise_and`](Self::bitwise_and). Source:
-    /// ONNX `BitwiseXor`, opset 18.
-    BitwiseXor 18 = bitwise_xor(a: Tensor, b: Tensor) -> Tensor;
-
-    /// Inverts every bit. Types: integers. Source: ONNX `BitwiseNot`, opset 18.
-    BitwiseNot 18 = bitwise_not(x: Tensor) -> Tensor;
-
-    /// Moves the bits of `x` to the left, or else to the right, by as many places as `y` says. A shift by the width or more
-    /// leaves no bit; to the right, it leaves the sign in every bit of a signed number. A negative count is a great one.
-    ///
-    /// Shapes and types are those of [`bitwise_and`](Self::bitwise_and).
-    ///
-    /// Source: ONNX `BitShift`, opset 11.
-    BitShift 11 = bit_shift(x: Tensor, y: Tensor; left: Bool) -> Tensor;
-
-    /// Reinterprets the bits of each element as the element type `to`, which has the same number of bits. Types: all
-    /// but strings.
-    ///
-    /// Source: ONNX `BitCast`, opset 26.
-    BitCast 26 = bit_cast(x: Tensor; to: Type) -> Tensor;
-}
+    Bits, BitsOp, bits);
 
 /// Declares the bodies that combine the bytes of two operands.
 macro_rules! joins {

@@ -242,7 +242,7 @@ macro_rules! forward {
     ($( $(#[$doc:meta])*
        $name:ident $since:literal = $method:ident
        ( $($input:ident : $kind:ident),* $(; $($param:ident : $pkind:ident $(= $default:expr)?),+)? )
-       -> $output:ident; )*) => {
+       -> $output:ident $({ $($fact:tt)* })?; )*) => {
         #[diagnostic::do_not_recommend]
         impl<B: Backend + ?Sized> Backend for Extended<'_, B> {
             type Tensor = B::Tensor;

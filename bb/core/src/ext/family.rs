@@ -43,7 +43,7 @@ macro_rules! __family_options {
        ( $($input:ident : $kind:ident),* $(; $($param:ident : $pkind:ident $(= $default:expr)?),+)? )
        $(with $options:ident : $struct:ident $(<$life:lifetime>)?
          { $( $(#[$odoc:meta])* $option:ident : $okind:ident = $odefault:expr ),+ $(,)? })?
-       -> $output:ident; )*) => {
+       -> $output:ident $({ $($fact:tt)* })?; )*) => {
         $( const _: () = {
             const OPERANDS: &[&str] = &[$(::core::stringify!($input)),*];
             const PARAMS: &[&str] = &[$($(::core::stringify!($param)),+)?];
@@ -100,7 +100,7 @@ macro_rules! family_trait {
        ( $($input:ident : $kind:ident),* $(; $($param:ident : $pkind:ident $(= $default:expr)?),+)? )
        $(with $options:ident : $struct:ident $(<$life:lifetime>)?
          { $( $(#[$odoc:meta])* $option:ident : $okind:ident = $odefault:expr ),+ $(,)? })?
-       -> $output:ident; )*) => {
+       -> $output:ident $({ $($fact:tt)* })?; )*) => {
         $(#[$tdoc])*
         #[diagnostic::on_unimplemented(
             message = "`{Self}` has not adopted this extension family",
@@ -174,7 +174,7 @@ macro_rules! family_extended {
        ( $($input:ident : $kind:ident),* $(; $($param:ident : $pkind:ident $(= $default:expr)?),+)? )
        $(with $options:ident : $struct:ident $(<$life:lifetime>)?
          { $( $(#[$odoc:meta])* $option:ident : $okind:ident = $odefault:expr ),+ $(,)? })?
-       -> $output:ident; )*) => {
+       -> $output:ident $({ $($fact:tt)* })?; )*) => {
         #[diagnostic::do_not_recommend]
         impl<B: crate::Backend + ?Sized> crate::ext::Native<$enum> for crate::ext::Extended<'_, B> {
             const NATIVE: &'static [$enum] = &[];
@@ -204,7 +204,7 @@ macro_rules! family_erased {
        ( $($input:ident : $kind:ident),* $(; $($param:ident : $pkind:ident $(= $default:expr)?),+)? )
        $(with $options:ident : $struct:ident $(<$life:lifetime>)?
          { $( $(#[$odoc:meta])* $option:ident : $okind:ident = $odefault:expr ),+ $(,)? })?
-       -> $output:ident; )*) => {
+       -> $output:ident $({ $($fact:tt)* })?; )*) => {
         #[diagnostic::do_not_recommend]
         impl crate::ext::Native<$enum> for crate::ext::ErasedBackend<'_> {
             const NATIVE: &'static [$enum] = &[];
@@ -237,7 +237,7 @@ macro_rules! family_tracer {
        ( $($input:ident : $kind:ident),* $(; $($param:ident : $pkind:ident $(= $default:expr)?),+)? )
        $(with $options:ident : $struct:ident $(<$life:lifetime>)?
          { $( $(#[$odoc:meta])* $option:ident : $okind:ident = $odefault:expr ),+ $(,)? })?
-       -> $output:ident; )*) => {
+       -> $output:ident $({ $($fact:tt)* })?; )*) => {
         #[diagnostic::do_not_recommend]
         impl crate::ext::Native<$enum> for crate::trace::Tracer {
             const NATIVE: &'static [$enum] = &[];
@@ -276,7 +276,7 @@ macro_rules! family_handle {
        ( $($input:ident : $kind:ident),* $(; $($param:ident : $pkind:ident $(= $default:expr)?),+)? )
        $(with $options:ident : $struct:ident $(<$life:lifetime>)?
          { $( $(#[$odoc:meta])* $option:ident : $okind:ident = $odefault:expr ),+ $(,)? })?
-       -> $output:ident; )*) => {
+       -> $output:ident $({ $($fact:tt)* })?; )*) => {
         #[diagnostic::do_not_recommend]
         impl crate::ext::Native<$enum> for crate::BackendHandle {
             const NATIVE: &'static [$enum] = &[];

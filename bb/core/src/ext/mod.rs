@@ -21,11 +21,12 @@
 mod angle;
 mod batch;
 mod by_name;
+#[cfg(test)]
+mod class_tests;
 mod conv_transpose;
 #[doc(hidden)]
 pub mod cumulate;
 mod deform;
-mod elementwise;
 pub(crate) mod erased;
 mod extended;
 mod extent;
@@ -79,7 +80,6 @@ pub mod window;
 pub use bits::{Bits, BitsOp};
 pub use by_name::operation;
 pub use create::{Create, CreateOp, RandomNormalOptions, RandomUniformOptions};
-pub use elementwise::is_elementwise;
 pub use erased::ErasedBackend;
 pub use erased::{ErasedError, ErasedTensor};
 pub use erased::{Kernels, Owned};
@@ -353,6 +353,28 @@ pub fn integers(x: &TensorData) -> Result<Vec<i64>, bb_ir::Error> {
         got => Err(bb_ir::Error::DataType { expected: DataType::I64, got }),
     }
 }
+
+/// Evaluates to a constant of the operations of a family, which the enums of all families have; to another value for operations of
+/// vendors.
+macro_rules! of_family {
+    ($family:expr, $constant:ident, $vendor:expr) => {
+        match $family {
+            bb_ir::op::Family::Primitive => bb_ir::op::Primitive::$constant,
+            bb_ir::op::Family::Nn => $crate::ext::NnOp::$constant,
+            bb_ir::op::Family::Llm => $crate::ext::LlmOp::$constant,
+            bb_ir::op::Family::Scalar => $crate::ext::ScalarOp::$constant,
+            bb_ir::op::Family::Create => $crate::ext::CreateOp::$constant,
+            bb_ir::op::Family::Index => $crate::ext::IndexOp::$constant,
+            bb_ir::op::Family::Bits => $crate::ext::BitsOp::$constant,
+            bb_ir::op::Family::Image => $crate::ext::ImageOp::$constant,
+            bb_ir::op::Family::Ml => $crate::ext::MlOp::$constant,
+            bb_ir::op::Family::Quant => $crate::ext::QuantOp::$constant,
+            bb_ir::op::Family::Train => $crate::ext::TrainOp::$constant,
+            _ => $vendor,
+        }
+    };
+}
+pub(crate) use of_family;
 
 /// Lists the families, so that an operation can be found by its row.
 macro_rules! families {

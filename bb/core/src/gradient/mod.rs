@@ -7,6 +7,7 @@
 //!
 //! Where a function has no derivative, the rules choose one: `bb/docs/training.md` lists what they choose.
 
+mod derivatives;
 mod families;
 mod rules;
 mod shapes;
@@ -303,10 +304,9 @@ impl<B: Ops + ?Sized> Tape<'_, B> {
             by_results,
             needs,
         };
-        match (step.operation, step.operation.primitive()) {
-            (_, Some(primitive)) => rules::rule(&at, primitive),
-            (Operation::Row(spec), None) => families::rule(&at, spec),
-            (Operation::Host(body), None) => {
+        match step.operation {
+            Operation::Row(spec) => families::rule(&at, spec),
+            Operation::Host(body) => {
                 let reason = "the host computes it";
                 Err(Error::NotDifferentiable { op: body.name, reason }.into())
             }

@@ -39,6 +39,23 @@ impl<'a, B: Ops + ?Sized> At<'a, B> {
         vec![None; self.operands.len()]
     }
 
+    /// The gradient by the first operand, made of the backend, the gradient by the first result, the first operand and the first result.
+    pub(super) fn by_operand(
+        &self,
+        make: impl FnOnce(&B, &B::Tensor, &B::Tensor, &B::Tensor) -> Result<B::Tensor, B::Error>,
+    ) -> Result<Gradients<B>, B::Error> {
+        let Some((g, x, y)) = self.first() else { return Ok(self.none()) };
+        Ok(vec![Some(make(self.on, g, x, y)?)])
+    }
+
+    /// The gradient of a function of one number, made of its slope, for which the backend, the operand and the result are given.
+    pub(super) fn slope(
+        &self,
+        make: impl FnOnce(&B, &B::Tensor, &B::Tensor) -> Result<B::Tensor, B::Error>,
+    ) -> Result<Gradients<B>, B::Error> {
+        self.by_operand(|on, g, x, y| on.mul(g, &make(on, x, y)?))
+    }
+
     /// The gradients by two operands that were broadcast, as far as they are needed.
     pub(super) fn both(
         &self,

@@ -11,7 +11,7 @@ use crate::{
 };
 use bb_ir::convert::{self, Rounding};
 use bb_ir::infer;
-use bb_ir::op::{Param, Primitive};
+use bb_ir::op::{Class, Param, Primitive};
 use bb_ir::{DataType, DataTypes, TensorData};
 use smallvec::SmallVec;
 use std::any::Any;
@@ -53,21 +53,8 @@ type Named = HashMap<String, NarrowTensor>;
 
 /// Tells whether an operation only moves elements, or chooses among them, so that it needs to know nothing of them.
 pub(super) fn only_moves(op: Primitive) -> bool {
-    use Primitive as P;
-    match op {
-        P::Reshape
-        | P::Transpose
-        | P::Concat
-        | P::Slice
-        | P::Split
-        | P::Squeeze
-        | P::Unsqueeze
-        | P::Identity => true,
-        P::Where | P::Gather | P::Constant => true,
-        P::Equal | P::Greater | P::Less | P::Cast => false,
-        P::Add | P::Sub | P::Mul | P::Div | P::Neg | P::Abs | P::Sqrt | P::Pow | P::Exp | P::Log => false,
-        P::MatMul | P::ReduceSum | P::ReduceMean | P::ReduceMax | P::ReduceMin => false,
-    }
+    matches!(op.spec().class, Class::Moves | Class::Creates)
+        || matches!(op, Primitive::Identity | Primitive::Where)
 }
 
 /// The operands of a call that hold what its result is made of: a condition and indices do not.

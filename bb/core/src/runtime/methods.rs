@@ -19,7 +19,7 @@ macro_rules! methods_of {
        ( $($input:ident : $kind:ident),* $(; $($param:ident : $pkind:ident $(= $default:expr)?),+)? )
        $(with $options:ident : $struct:ident $(<$life:lifetime>)?
          { $( $(#[$odoc:meta])* $option:ident : $okind:ident = $odefault:expr ),+ $(,)? })?
-       -> $output:ident; )*) => {
+       -> $output:ident $({ $($fact:tt)* })?; )*) => {
         impl crate::runtime::$type {
             $(
                 $(#[$doc])*
@@ -47,7 +47,7 @@ macro_rules! methods_of_values {
        $name:ident $since:literal = $method:ident ( $($row:tt)* )
        $(with $options:ident : $struct:ident $(<$life:lifetime>)?
          { $( $(#[$odoc:meta])* $option:ident : $okind:ident = $odefault:expr ),+ $(,)? })?
-       -> $output:ident; )*) => {
+       -> $output:ident $({ $($fact:tt)* })?; )*) => {
         impl crate::Value {
             $( crate::runtime::method_of_values!{
                 [$enum $name $output] $(#[$doc])* $method ($($row)*)

@@ -4,9 +4,9 @@
 //! not mean the same for these operands and parameters, and the operation is then lowered.
 
 use super::form::{Call, Form, Operand};
-use crate::ext::{BitsOp, CreateOp, ImageOp, IndexOp, LlmOp, MlOp, NnOp, ScalarOp};
+use crate::ext::{BitsOp, CreateOp, ImageOp, IndexOp, LlmOp, MlOp, NnOp, QuantOp, ScalarOp, TrainOp};
 use bb_ir::convert::{Rounding, cast};
-use bb_ir::op::{Family, OpSpec, Param};
+use bb_ir::op::{OpSpec, Param, Primitive};
 use bb_ir::{Axis, DataType, TensorData};
 use std::borrow::Cow;
 use std::collections::BTreeSet;
@@ -95,149 +95,51 @@ pub(crate) fn form(spec: &OpSpec, call: &Call<'_>) -> Option<Form> {
 /// Adds attributes and inputs to a form that has the operands; the names are those of the parameters.
 type Write = fn(&Call<'_>, Form, &[&'static str]) -> Option<Form>;
 
-/// Returns ONNX's operator for an operation, and what writes it.
-fn row(spec: &OpSpec) -> Option<(&'static str, Write)> {
-    let index = spec.index;
-    Some(match spec.family {
-        Family::Nn => match NnOp::from_index(index)? {
-            NnOp::Relu => ("Relu", same),
-            NnOp::LeakyRelu => ("LeakyRelu", same),
-            NnOp::Elu => ("Elu", same),
-            NnOp::Gelu => ("Gelu", gelu),
-            NnOp::Swish => ("Swish", same),
-            NnOp::HardSigmoid => ("HardSigmoid", same),
-            NnOp::ThresholdedRelu => ("ThresholdedRelu", same),
-            NnOp::Clip => ("Clip", clip),
-            // Their axes are inputs of ONNX's operators.
-            NnOp::ReduceProd | NnOp::CumSum => return None,
-            NnOp::Softmax => ("Softmax", same),
-            NnOp::LogSoftmax => ("LogSoftmax", same),
-            NnOp::LayerNormalization => ("LayerNormalization", layer_normalization),
-            NnOp::BatchNormalization => ("BatchNormalization", batch_normalization),
-            NnOp::Conv => ("Conv", window),
-            NnOp::ConvTranspose => ("ConvTranspose", window),
-            NnOp::MaxPool => ("MaxPool", pool),
-            NnOp::AveragePool => ("AveragePool", pool),
-            NnOp::Pad => ("Pad", pad),
-            NnOp::GatherElements => ("GatherElements", same),
-            NnOp::GatherNd => ("GatherND", with_long_indices),
-            // ONNX has no operator with a program.
-            NnOp::FusedConv => return None,
-            // ONNX's operators project their inputs too.
-            NnOp::Rnn | NnOp::Gru | NnOp::Lstm => return None,
-        },
-        Family::Llm => match LlmOp::from_index(index)? {
-            LlmOp::RmsNormalization => ("RMSNormalization", stashing),
-            // Its angles broadcast, those of ONNX's operator have a shape of their own.
-            LlmOp::Rotate => return None,
-            LlmOp::Attention => ("Attention", attention),
-            // What ONNX has of these is in their bodies, or takes other operands.
-            LlmOp::SkipRmsNorm
-            | LlmOp::SiluMul
-            | LlmOp::Linear
-            | LlmOp::QuantizedLinear
-            | LlmOp::CachedAttention
-            | LlmOp::PagedAttention
-            | LlmOp::KvAppend
-            | LlmOp::SampleToken => return None,
-        },
-        Family::Scalar => match ScalarOp::from_index(index)? {
-            ScalarOp::Maximum => ("Max", same),
-            ScalarOp::Minimum => ("Min", same),
-            ScalarOp::And => ("And", same),
-            ScalarOp::Or => ("Or", same),
-            ScalarOp::Xor => ("Xor", same),
-            ScalarOp::Not => ("Not", same),
-            ScalarOp::GreaterOrEqual => ("GreaterOrEqual", same),
-            ScalarOp::LessOrEqual => ("LessOrEqual", same),
-            ScalarOp::IsNaN => ("IsNaN", same),
-            ScalarOp::IsInf => ("IsInf", is_inf),
-            ScalarOp::Reciprocal => ("Reciprocal", same),
-            ScalarOp::Sign => ("Sign", same),
-            ScalarOp::Floor => ("Floor", same),
-            ScalarOp::Ceil => ("Ceil", same),
-            ScalarOp::Round => ("Round", same),
-            ScalarOp::Modulo => ("Mod", modulo),
-            ScalarOp::Sigmoid => ("Sigmoid", same),
-            ScalarOp::Softplus => ("Softplus", same),
-            ScalarOp::Erf => ("Erf", of_floats),
-            ScalarOp::Sin => ("Sin", same),
-            ScalarOp::Cos => ("Cos", same),
-            ScalarOp::Tan => ("Tan", same),
-            ScalarOp::Asin => ("Asin", same),
-            ScalarOp::Acos => ("Acos", same),
-            ScalarOp::Atan => ("Atan", same),
-            ScalarOp::Sinh => ("Sinh", same),
-            ScalarOp::Cosh => ("Cosh", same),
-            ScalarOp::Tanh => ("Tanh", same),
-            ScalarOp::Asinh => ("Asinh", same),
-            ScalarOp::Acosh => ("Acosh", same),
-            ScalarOp::Atanh => ("Atanh", same),
-            ScalarOp::Fused => return None,
-            ScalarOp::Trunc | ScalarOp::Expm1 | ScalarOp::Log1p => return None,
-        },
-        Family::Create => match CreateOp::from_index(index)? {
-            CreateOp::Full => ("ConstantOfShape", full),
-            CreateOp::Zeros => ("ConstantOfShape", zeros),
-            CreateOp::Ones => ("ConstantOfShape", ones),
-            CreateOp::Expand => ("Expand", expand),
-            CreateOp::RandomUniform => ("RandomUniform", random),
-            CreateOp::RandomNormal => ("RandomNormal", random),
-            // They are constants.
-            CreateOp::ScalarLike | CreateOp::Range | CreateOp::Linspace => return None,
-            // Their bodies are `full`, which is kept, or few primitives.
-            CreateOp::Empty
-            | CreateOp::ZerosLike
-            | CreateOp::OnesLike
-            | CreateOp::FullLike
-            | CreateOp::Eye
-            | CreateOp::Stack
-            | CreateOp::Unstack
-            | CreateOp::PadBatch => return None,
-        },
-        Family::Index => match IndexOp::from_index(index)? {
-            IndexOp::TopK => ("TopK", top_k),
-            IndexOp::ScatterElements => ("ScatterElements", scatter),
-            IndexOp::ScatterNd => ("ScatterND", scatter_nd),
-            IndexOp::ArgMax => ("ArgMax", same),
-            IndexOp::ArgMin => ("ArgMin", same),
-        },
-        Family::Bits => match BitsOp::from_index(index)? {
-            BitsOp::BitwiseAnd => ("BitwiseAnd", same),
-            BitsOp::BitwiseOr => ("BitwiseOr", same),
-            BitsOp::BitwiseXor => ("BitwiseXor", same),
-            BitsOp::BitwiseNot => ("BitwiseNot", same),
-            BitsOp::BitShift => ("BitShift", bit_shift),
-            BitsOp::BitCast => ("BitCast", bit_cast),
-        },
-        Family::Image => match ImageOp::from_index(index)? {
-            ImageOp::GridSample => ("GridSample", grid_sample),
-            ImageOp::DeformConv => ("DeformConv", window),
-            ImageOp::RoiAlign => ("RoiAlign", roi_align),
-            ImageOp::MaxRoiPool => ("MaxRoiPool", max_roi_pool),
-            ImageOp::Dft => ("DFT", dft),
-            // ONNX's operator derives the shape from windows that the operation does not know.
-            ImageOp::MaxUnpool => return None,
-            // ONNX has no filters of images.
-            ImageOp::GaussianBlur
-            | ImageOp::Sobel
-            | ImageOp::Sharpen
-            | ImageOp::Grayscale
-            | ImageOp::Threshold
-            | ImageOp::Brightness
-            | ImageOp::Contrast
-            | ImageOp::Invert => return None,
-        },
-        // Operators of other domains are not exported.
-        Family::Ml => match MlOp::from_index(index)? {
-            MlOp::TreeEnsemble | MlOp::SquaredDistances => return None,
-        },
-        // The scales and zero points of ONNX's operators have other shapes.
-        Family::Quant => return None,
-        // ONNX's losses and optimizers have other operands.
-        Family::Train => return None,
-        _ => return None,
-    })
+/// ONNX's operator for an operation, and what writes it.
+type Row = Option<(&'static str, Write)>;
+
+/// A family whose rows name ONNX's operators.
+trait Exported {
+    /// The operators, in the order of the family's table.
+    const ROWS: &'static [Row];
+}
+
+/// What a row exports, if it says so.
+macro_rules! exported {
+    () => {
+        None
+    };
+    ($operator:ident = $form:ident) => {
+        Some((stringify!($operator), $form))
+    };
+}
+
+macro_rules! exports {
+    ([$trait:ident, $enum:ident] $( $(#[$doc:meta])*
+       $name:ident $since:literal = $method:ident
+       ( $($input:ident : $kind:ident),* $(; $($param:ident : $pkind:ident $(= $default:expr)?),+)? )
+       $(with $options:ident : $struct:ident $(<$life:lifetime>)?
+         { $( $(#[$odoc:meta])* $option:ident : $okind:ident = $odefault:expr ),+ $(,)? })?
+       -> $output:ident {
+           $class:ident $(, cost: $cost:ident)? $(, export: $operator:ident = $form:ident)?
+           $(, batch: $batch:ident $(($($at:expr),*))?)? $(, derivative: $derivative:ident)?
+       }; )*) => {
+        impl Exported for $enum {
+            const ROWS: &'static [Row] = &[$( exported!($($operator = $form)?) ),*];
+        }
+    };
+}
+
+// A trace has primitives as they are.
+impl Exported for Primitive {
+    const ROWS: &'static [Row] = &[];
+}
+
+bb_ir::for_each_family!(exports);
+
+fn row(spec: &OpSpec) -> Row {
+    let rows = crate::ext::of_family!(spec.family, ROWS, &[]);
+    rows.get(usize::from(spec.index)).copied().flatten()
 }
 
 /// Every parameter is the attribute of its name.

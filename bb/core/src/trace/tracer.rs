@@ -634,7 +634,7 @@ macro_rules! record {
     ($( $(#[$doc:meta])*
        $name:ident $since:literal = $method:ident
        ( $($input:ident : $kind:ident),* $(; $($param:ident : $pkind:ident $(= $default:expr)?),+)? )
-       -> $output:ident; )*) => {
+       -> $output:ident $({ $($fact:tt)* })?; )*) => {
         #[diagnostic::do_not_recommend]
         impl Backend for Tracer {
             type Tensor = TracedTensor;

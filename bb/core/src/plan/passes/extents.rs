@@ -4,11 +4,11 @@
 //! plan, because a step that broadcasts takes both. A pass that needs them equal asks here.
 
 use super::permutation::Transpose;
-use crate::ext::{LlmOp, NnOp, is_elementwise};
+use crate::ext::{LlmOp, NnOp};
 use crate::trace::{Operation, Step, SymbolicValue, Table, Trace, TraceValue, ValueSource};
 use crate::{Error, Primitive};
 use bb_ir::graph::DimExpr;
-use bb_ir::op::{Family, Param};
+use bb_ir::op::{Class, Family, Param};
 use smallvec::SmallVec;
 
 /// The extents of a value; `None` for each that is not known.
@@ -69,7 +69,7 @@ fn fixed(number: usize) -> DimExpr {
 fn made(trace: &Trace, known: &Table<TraceValue, Known>, step: &Step) -> Result<Option<Known>, Error> {
     let Operation::Row(spec) = step.operation else { return Ok(None) };
     let of = |value: TraceValue| known.get(value).cloned();
-    if is_elementwise(spec) {
+    if spec.class == Class::Elementwise {
         let mut all = Known::new();
         for value in step.reads() {
             all = broadcast(all, of(value)?);

@@ -9,13 +9,13 @@ use super::quantised::{
     Dequantized, Grid, Quantized, data, insert, like, list, look_up, scalar, step, zero_point,
 };
 use super::{Pass, PassOptions};
-use crate::ext::{QuantOp, is_elementwise};
+use crate::ext::QuantOp;
 use crate::plan::program::Engine;
 use crate::trace::{
     NewStep, NewValue, Operation, Phase, StepId, StepOrigins, Trace, TraceEdit, TraceValue, Uses,
 };
 use crate::{Error, Primitive};
-use bb_ir::op::Param;
+use bb_ir::op::{Class, Param};
 use bb_ir::{TensorData, element_count};
 use std::collections::{BTreeSet, HashMap};
 
@@ -210,7 +210,7 @@ fn can_be_tabulated(trace: &Trace, id: StepId) -> Result<bool, Error> {
     let step = trace.steps.get(id)?;
     let Operation::Row(spec) = step.operation else { return Ok(false) };
     let plain = step.phase == Phase::EachRun && step.symbolic.is_none() && step.outputs.len() == 1;
-    Ok(plain && is_elementwise(spec))
+    Ok(plain && spec.class == Class::Elementwise)
 }
 
 /// Gives a constant of one element no dimensions, so that a table keeps its one.

@@ -1,9 +1,9 @@
 //! The regions of a trace, and what is known of the values at their borders.
 
-use crate::ext::is_elementwise;
 use crate::plan::passes::permutation::Transpose;
 use crate::trace::{Operation, Phase, Step, StepId, Table, TableIndex, Trace, TraceValue, Uses};
 use crate::{Error, Primitive};
+use bb_ir::op::Class;
 use std::collections::{HashMap, HashSet};
 
 /// What a round looks up.
@@ -100,7 +100,7 @@ impl Facts {
             return Ok(None);
         };
         let joins = step.operation.primitive() == Some(Primitive::Concat) && step.symbolic.is_none();
-        if step.phase != Phase::EachRun || *self.constant.get(*result)? || !(joins || is_elementwise(spec)) {
+        if step.phase != Phase::EachRun || *self.constant.get(*result)? || !(joins || spec.class == Class::Elementwise) {
             return Ok(None);
         }
         Ok(Some(trace.values.get(*result)?.shape.len()))

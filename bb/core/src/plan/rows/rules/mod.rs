@@ -1,4 +1,4 @@
-//! What each class of operations makes of rows: the one place that says so.
+//! Where rows are in the results of operations: the rules that rows of operations name (`batch:`).
 //!
 //! A rule is given where rows are in the operands, and says where they are in the results, or how the operation mixes them. Whether
 //! the results have the extents that this needs is compared by the caller (`Spread::fits`), for all rules alike.
@@ -8,7 +8,7 @@ mod moves;
 
 use super::place::{Rows, Spread};
 use crate::ext::{
-    CreateOp, ImageOp, IndexOp, LlmOp, MlOp, NnOp, OpSet, QuantOp, every_operation, is_elementwise,
+    BitsOp, CreateOp, ImageOp, IndexOp, LlmOp, MlOp, NnOp, OpSet, QuantOp, ScalarOp, TrainOp, every_operation,
 };
 use crate::trace::SymbolicParams;
 use bb_ir::op::{Family, OpSpec, Param, Primitive};
@@ -66,9 +66,9 @@ pub(super) struct Call<'a> {
     pub(super) rows: usize,
 }
 
-/// The classes of operations that keep rows apart.
+/// How an operation keeps rows apart.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Class {
+enum BatchRule {
     /// Operands broadcast; each element of the results is made of those in its place. The last dimensions, as many as the number
     /// says, are computed over.
     Broadcast(usize),
@@ -118,7 +118,7 @@ pub(super) fn known() -> Vec<(Family, OpSet)> {
     let mut known = every_operation();
     for (family, set) in &mut known {
         for spec in crate::ext::rows(*family) {
-            if class(spec).is_none() {
+            if rule(spec).is_none() {
                 *set = set.without(spec.index);
             }
         }
@@ -128,161 +128,93 @@ pub(super) fn known() -> Vec<(Family, OpSet)> {
 
 /// Returns where rows are in the results of a step.
 pub(super) fn apply(call: &Call<'_>) -> Found {
-    let class = class(call.spec).ok_or(Mixes::Unknown)?;
+    let rule = rule(call.spec).ok_or(Mixes::Unknown)?;
     // Expressions are of the number of rows, because nothing else is symbolic; extents may be, as the rows in them must be found.
-    let shapes = matches!(class, Class::Reshape | Class::Expand | Class::Filled | Class::Slice);
+    let shapes =
+        matches!(rule, BatchRule::Reshape | BatchRule::Expand | BatchRule::Filled | BatchRule::Slice);
     if call.symbolic.is_some() && !shapes {
         return Err(Mixes::Number);
     }
     let shared = call.operands.iter().flatten().all(|(spread, _)| *spread == Spread::Shared);
-    if shared && !matches!(class, Class::Expand | Class::Filled) {
+    if shared && !matches!(rule, BatchRule::Expand | BatchRule::Filled) {
         // Another part of a shared value for each number of rows is not shared.
-        let follows = call.symbolic.is_some() && class == Class::Slice;
+        let follows = call.symbolic.is_some() && rule == BatchRule::Slice;
         return if follows { Err(Mixes::Number) } else { Ok(smallvec![Spread::Shared]) };
     }
-    match class {
-        Class::Broadcast(last) => moves::broadcast(call, last),
-        Class::Norm(param) => layers::norm(call, param),
-        Class::Over(param) => layers::over(call, param),
-        Class::Reduce => layers::reduce(call),
-        Class::MatMul => layers::matmul(call),
-        Class::MatMulInteger => layers::matmul_integer(call),
-        Class::Reshape => moves::reshape(call),
-        Class::Transpose => moves::transpose(call),
-        Class::Concat => moves::concat(call),
-        Class::Slice => moves::slice(call),
-        Class::Split => moves::split(call),
-        Class::Squeeze => moves::squeeze(call),
-        Class::Unsqueeze => moves::unsqueeze(call),
-        Class::Gather => moves::gather(call),
-        Class::GatherElements => moves::gather_elements(call),
-        Class::GatherNd => moves::gather_nd(call),
-        Class::ScatterElements => moves::scatter_elements(call),
-        Class::ScatterNd => moves::scatter_nd(call),
-        Class::Pad => moves::pad(call),
-        Class::Expand => moves::expand(call),
-        Class::Made => Ok(smallvec![Spread::Shared]),
-        Class::Filled => moves::filled(call),
-        Class::Images => layers::images(call),
-        Class::Pool => layers::pool(call),
-        Class::Recurrent(states) => layers::recurrent(call, states),
-        Class::Scaled => layers::scaled(call),
-        Class::Sampled => layers::sampled(call),
-        Class::Attention => layers::attention(call),
-        Class::Pairs => layers::pairs(call),
+    match rule {
+        BatchRule::Broadcast(last) => moves::broadcast(call, last),
+        BatchRule::Norm(param) => layers::norm(call, param),
+        BatchRule::Over(param) => layers::over(call, param),
+        BatchRule::Reduce => layers::reduce(call),
+        BatchRule::MatMul => layers::matmul(call),
+        BatchRule::MatMulInteger => layers::matmul_integer(call),
+        BatchRule::Reshape => moves::reshape(call),
+        BatchRule::Transpose => moves::transpose(call),
+        BatchRule::Concat => moves::concat(call),
+        BatchRule::Slice => moves::slice(call),
+        BatchRule::Split => moves::split(call),
+        BatchRule::Squeeze => moves::squeeze(call),
+        BatchRule::Unsqueeze => moves::unsqueeze(call),
+        BatchRule::Gather => moves::gather(call),
+        BatchRule::GatherElements => moves::gather_elements(call),
+        BatchRule::GatherNd => moves::gather_nd(call),
+        BatchRule::ScatterElements => moves::scatter_elements(call),
+        BatchRule::ScatterNd => moves::scatter_nd(call),
+        BatchRule::Pad => moves::pad(call),
+        BatchRule::Expand => moves::expand(call),
+        BatchRule::Made => Ok(smallvec![Spread::Shared]),
+        BatchRule::Filled => moves::filled(call),
+        BatchRule::Images => layers::images(call),
+        BatchRule::Pool => layers::pool(call),
+        BatchRule::Recurrent(states) => layers::recurrent(call, states),
+        BatchRule::Scaled => layers::scaled(call),
+        BatchRule::Sampled => layers::sampled(call),
+        BatchRule::Attention => layers::attention(call),
+        BatchRule::Pairs => layers::pairs(call),
     }
 }
 
-fn class(spec: &OpSpec) -> Option<Class> {
-    if is_elementwise(spec) {
-        return Some(Class::Broadcast(0));
-    }
-    match spec.family {
-        Family::Primitive => primitive(Primitive::from_index(spec.index)?),
-        Family::Create => create(CreateOp::from_index(spec.index)?),
-        Family::Nn => nn(NnOp::from_index(spec.index)?),
-        Family::Llm => llm(LlmOp::from_index(spec.index)?),
-        Family::Index => index(IndexOp::from_index(spec.index)?),
-        Family::Ml => Some(match MlOp::from_index(spec.index)? {
-            MlOp::TreeEnsemble => Class::Images,
-            MlOp::SquaredDistances => Class::Pairs,
-        }),
-        Family::Quant => quant(QuantOp::from_index(spec.index)?),
-        Family::Image => (ImageOp::from_index(spec.index)? == ImageOp::GridSample).then_some(Class::Sampled),
-        // Element-wise or without a rule.
-        _ => None,
-    }
+/// A family whose rows name rules.
+trait Batched {
+    /// The rules, in the order of the family's table.
+    const RULES: &'static [Option<BatchRule>];
 }
 
-fn primitive(op: Primitive) -> Option<Class> {
-    Some(match op {
-        Primitive::MatMul => Class::MatMul,
-        Primitive::ReduceSum | Primitive::ReduceMean | Primitive::ReduceMax | Primitive::ReduceMin => {
-            Class::Reduce
+/// The rule of a row, by the word in it or by what kind of function it is.
+macro_rules! batch_rule {
+    (Elementwise) => {
+        Some(BatchRule::Broadcast(0))
+    };
+    ($class:ident) => {
+        None
+    };
+    ($class:ident $batch:ident $($at:tt)?) => {
+        Some(BatchRule::$batch $($at)?)
+    };
+}
+
+macro_rules! batched {
+    ([$trait:ident, $enum:ident] $( $(#[$doc:meta])*
+       $name:ident $since:literal = $method:ident
+       ( $($input:ident : $kind:ident),* $(; $($param:ident : $pkind:ident $(= $default:expr)?),+)? )
+       $(with $options:ident : $struct:ident $(<$life:lifetime>)?
+         { $( $(#[$odoc:meta])* $option:ident : $okind:ident = $odefault:expr ),+ $(,)? })?
+       -> $output:ident {
+           $class:ident $(, cost: $cost:ident)? $(, export: $operator:ident = $form:ident)?
+           $(, batch: $batch:ident $(($($at:expr),*))?)? $(, derivative: $derivative:ident)?
+       }; )*) => {
+        impl Batched for $enum {
+            const RULES: &'static [Option<BatchRule>] = &[$( batch_rule!($class $($batch $(($($at),*))?)?) ),*];
         }
-        Primitive::Reshape => Class::Reshape,
-        Primitive::Transpose => Class::Transpose,
-        Primitive::Concat => Class::Concat,
-        Primitive::Slice => Class::Slice,
-        Primitive::Split => Class::Split,
-        Primitive::Squeeze => Class::Squeeze,
-        Primitive::Unsqueeze => Class::Unsqueeze,
-        Primitive::Constant => Class::Made,
-        Primitive::Gather => Class::Gather,
-        // The others are element-wise.
-        _ => return None,
-    })
+    };
 }
 
-fn create(op: CreateOp) -> Option<Class> {
-    Some(match op {
-        CreateOp::ScalarLike => Class::Made,
-        CreateOp::Full
-        | CreateOp::Zeros
-        | CreateOp::Ones
-        | CreateOp::ZerosLike
-        | CreateOp::OnesLike
-        | CreateOp::FullLike => Class::Filled,
-        CreateOp::Expand => Class::Expand,
-        // What they make depends on positions, or on chance.
-        CreateOp::Empty
-        | CreateOp::Eye
-        | CreateOp::Linspace
-        | CreateOp::PadBatch
-        | CreateOp::Stack
-        | CreateOp::Unstack
-        | CreateOp::Range
-        | CreateOp::RandomUniform
-        | CreateOp::RandomNormal => return None,
-    })
-}
+bb_ir::for_each_primitive!(batched, Backend, Primitive);
+bb_ir::for_each_family!(batched);
 
-fn nn(op: NnOp) -> Option<Class> {
-    Some(match op {
-        NnOp::ReduceProd => Class::Reduce,
-        NnOp::Softmax | NnOp::LogSoftmax | NnOp::CumSum => Class::Over(0),
-        NnOp::LayerNormalization => Class::Norm(0),
-        NnOp::BatchNormalization | NnOp::Conv | NnOp::ConvTranspose => Class::Images,
-        NnOp::MaxPool | NnOp::AveragePool => Class::Pool,
-        NnOp::Rnn => Class::Recurrent(&[2, 3]),
-        NnOp::Gru => Class::Recurrent(&[2, 4]),
-        NnOp::Lstm => Class::Recurrent(&[2, 3, 6]),
-        NnOp::Pad => Class::Pad,
-        NnOp::GatherElements => Class::GatherElements,
-        NnOp::GatherNd => Class::GatherNd,
-        // Bodies that take extents as numbers, and what passes alone make; the others are element-wise.
-        _ => return None,
-    })
-}
-
-fn llm(op: LlmOp) -> Option<Class> {
-    Some(match op {
-        LlmOp::RmsNormalization => Class::Norm(0),
-        // The angles are of the last dimension.
-        LlmOp::Rotate => Class::Broadcast(1),
-        LlmOp::Attention => Class::Attention,
-        _ => return None,
-    })
-}
-
-fn index(op: IndexOp) -> Option<Class> {
-    Some(match op {
-        IndexOp::ArgMax | IndexOp::ArgMin => Class::Over(0),
-        // Behind how many, the dimension is the first option.
-        IndexOp::TopK => Class::Over(1),
-        IndexOp::ScatterElements => Class::ScatterElements,
-        IndexOp::ScatterNd => Class::ScatterNd,
-    })
-}
-
-fn quant(op: QuantOp) -> Option<Class> {
-    Some(match op {
-        QuantOp::MatMulInteger => Class::MatMulInteger,
-        QuantOp::ConvInteger | QuantOp::QLinearConv => Class::Images,
-        QuantOp::Quantize | QuantOp::Dequantize => Class::Scaled,
-        // Dynamic quantisation computes over all elements; the others become what they are made of.
-        _ => return None,
-    })
+fn rule(spec: &OpSpec) -> Option<BatchRule> {
+    let rules = crate::ext::of_family!(spec.family, RULES, &[]);
+    rules.get(usize::from(spec.index)).copied().flatten()
 }
 
 impl<'a> Call<'a> {

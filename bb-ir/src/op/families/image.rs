@@ -1,0 +1,161 @@
+//! The rows of the family `Image`.
+
+/// Expands a callback macro with one row per operation of the family `Image`; see the module `bb_ir::op::table`.
+#[macro_export]
+macro_rules! for_each_image {
+    ($($callback:ident)::+ $(, $($extra:tt)*)?) => { $($callback)::+! { $([$($extra)*])?
+        /// Samples images between their elements, at positions from -1 to 1.
+        ///
+        /// Shapes: `x: [n, c, d…]`, `grid: [n, o…, r]`, to `[n, c, o…]`. The last dimension of `grid` has one number for
+        /// each of the `r` spatial dimensions, the innermost dimension first.
+        ///
+        /// Source: ONNX `GridSample`, opset 22.
+        GridSample 22 = grid_sample(x: Tensor, grid: Tensor) with options: GridSampleOptions {
+            /// How values between elements are interpolated.
+            mode: Interpolation = Interpolation::Linear,
+            /// The values outside `x`.
+            padding: SamplePadding = SamplePadding::Zeros,
+            /// Whether -1 and 1 are the centres of the outermost elements. Otherwise they are the outer edges.
+            align_corners: Bool = false,
+        } -> Tensor { Other, cost: uncounted, export: GridSample = grid_sample, batch: Sampled };
+
+        /// Correlates with filters. `offset` shifts the position at which each filter element reads, and `mask` weights the
+        /// value that it reads.
+        ///
+        /// Shapes: `x: [n, c, s…]`, `w: [m, c / group, k…]`, `offset: [n, offset_group * k * r, o…]`, `bias: [m]`,
+        /// `mask: [n, offset_group * k, o…]`, to `[n, m, o…]`.
+        ///
+        /// Source: ONNX `DeformConv`, opset 22.
+        DeformConv 22 = deform_conv(x: Tensor, w: Tensor, offset: Tensor, bias: Optional, mask: Optional) with options: DeformConvOptions<'a> {
+            /// As [`ConvOptions::strides`](super::ConvOptions::strides).
+            strides: Ints = &[],
+            /// As [`ConvOptions::pads`](super::ConvOptions::pads).
+            pads: Ints = &[],
+            /// As [`ConvOptions::dilations`](super::ConvOptions::dilations).
+            dilations: Ints = &[],
+            /// As [`ConvOptions::group`](super::ConvOptions::group).
+            group: Int = 1,
+            /// The number of groups of channels that share offsets and masks.
+            offset_group: Int = 1,
+        } -> Tensor { Contracts, cost: uncounted, export: DeformConv = window };
+
+        /// Pools regions from samples that are interpolated between the elements.
+        ///
+        /// Shapes: `x: [n, c, h, w]`, `rois: [r, 4]` as `x, y, x, y`, `images: [r]`, to `[r, c, bins…]`.
+        ///
+        /// Source: ONNX `RoiAlign`, opset 22.
+        RoiAlign 22 = roi_align(x: Tensor, rois: Tensor, images: Tensor) with options: RoiAlignOptions<'a> {
+            /// The number of bins of a region along each spatial dimension.
+            bins: Extents = &[1, 1],
+            /// The number of samples of a bin along each dimension; if it is 0, one for each element that the bin spans.
+            ratio: Int = 0,
+            /// The factor of the positions in `rois`.
+            scale: Float = 1.0,
+            /// What is then subtracted from the positions: 0.5 or 0.
+            shift: Float = 0.5,
+            /// Whether a bin gives its greatest sample. Otherwise it gives the mean.
+            max: Bool = false,
+        } -> Tensor { Other, cost: uncounted, export: RoiAlign = roi_align };
+
+        /// Computes the greatest element of each bin of regions.
+        ///
+        /// Shapes: `x: [n, c, h, w]`, `rois: [r, 5]` as `image, x, y, x, y`, to `[r, c, bins…]`.
+        ///
+        /// Source: ONNX `MaxRoiPool`, opset 22.
+        MaxRoiPool 22 = max_roi_pool(x: Tensor, rois: Tensor; bins: Extents, scale: Float = 1.0) -> Tensor { Other, cost: uncounted, export: MaxRoiPool = max_roi_pool };
+
+        /// Writes elements to the positions that `indices` gives, in a tensor of zeros of the shape `shape`.
+        ///
+        /// Source: ONNX `MaxUnpool`, opset 22.
+        MaxUnpool 22 = max_unpool(x: Tensor, indices: Tensor; shape: Extents) -> Tensor { Other, cost: uncounted };
+
+        /// Computes Fourier transforms of `length` numbers along the last dimension but one. The last extent tells whether
+        /// the numbers are real (1) or complex (2).
+        ///
+        /// The inverse divides by the length. `onesided` leaves out the frequencies that mirror the others: in the result,
+        /// or in the operand of an inverse, whose result is then real.
+        ///
+        /// Source: ONNX `DFT`, opset 20.
+        Dft 20 = dft(x: Tensor; length: Int, inverse: Bool = false, onesided: Bool = false) -> Tensor { Other, cost: uncounted, export: DFT = dft };
+
+        /// Averages the surroundings of each element, weighted by a Gaussian function of their distance.
+        ///
+        /// Shapes: the last two dimensions of `x` are those of the image. Types: floats, and `u8`, which is computed in `f32` and
+        /// rounded to the nearest integer, halves to even. 16-bit floats are computed in `f32`.
+        ///
+        /// `sigma` is the standard deviation, in elements. The weights reach `ceil(3 * sigma)` elements far along each dimension and
+        /// add up to 1. `border` says what lies outside of the image, as the modes of [`Nn::pad`](crate::ext::Nn::pad) of these names.
+        ///
+        /// Errors: `sigma` is negative, not finite or above 10000.
+        ///
+        /// Source: `scipy.ndimage.gaussian_filter`, whose radius is `int(4 * sigma + 0.5)` by default, and whose `mirror` is `reflect`
+        /// here, as in NumPy; torchvision's `gaussian_blur`, which takes the size from the caller.
+        GaussianBlur 1 = gaussian_blur(x: Tensor; sigma: Float, border: Border) -> Tensor { Other, cost: gaussian_blur };
+
+        /// Computes the derivative of images along their width (`x`) or height (`y`), or the length of both (`magnitude`).
+        ///
+        /// The derivative is the correlation with `[-1, 0, 1]` along the dimension and with `[1, 2, 1]` along the other.
+        ///
+        /// Shapes and types: those of [`gaussian_blur`](Self::gaussian_blur). Integers are limited to the range of the type.
+        ///
+        /// Source: OpenCV's `Sobel`. `skimage.filters.sobel` divides the derivatives by 4 and the length by the root of 2.
+        Sobel 1 = sobel(x: Tensor) with options: SobelOptions<'a> {
+            /// What is computed: `x`, `y` or `magnitude`.
+            direction: Text = "magnitude",
+            /// As in [`gaussian_blur`](Image::gaussian_blur).
+            border: Border = Border::Reflect,
+        } -> Tensor { Other, cost: sobel };
+
+        /// Computes `x + amount * (x - blurred)`, where `blurred` is the [`gaussian_blur`](Self::gaussian_blur) of `x`.
+        ///
+        /// Shapes, types and errors: those of `gaussian_blur`. Floats are not limited; integers are limited to the range of the type.
+        ///
+        /// Source: `skimage.filters.unsharp_mask`, which limits floats too unless `preserve_range`. Pillow's `SHARPEN` is a filter of
+        /// nine fixed weights instead.
+        Sharpen 1 = sharpen(x: Tensor) with options: SharpenOptions {
+            /// How much of the difference is added.
+            amount: Float = 1.0,
+            /// As in [`gaussian_blur`](Image::gaussian_blur).
+            sigma: Float = 1.0,
+            /// As in [`gaussian_blur`](Image::gaussian_blur).
+            border: Border = Border::Reflect,
+        } -> Tensor { Other, cost: sharpen };
+
+        /// Computes the luminance of red, green and blue, which follow each other along `axis`.
+        ///
+        /// Shapes: that of `x`, with 1 along `axis` in place of 3. Types: those of [`gaussian_blur`](Self::gaussian_blur).
+        ///
+        /// `standard` is `bt601`, with the weights 0.299, 0.587 and 0.114, or `bt709`, with 0.2126, 0.7152 and 0.0722.
+        ///
+        /// Source: ITU-R BT.601, as Pillow, OpenCV and torchvision have it; ITU-R BT.709, as `skimage.color.rgb2gray` has it. Both to
+        /// four digits at most.
+        Grayscale 1 = grayscale(x: Tensor; axis: Int, standard: Text) -> Tensor { Other, cost: grayscale };
+
+        /// Returns the greatest value where `x` exceeds `value`, and 0 elsewhere, also for NaN. The greatest value is 1 for floats and
+        /// 255 for `u8`.
+        ///
+        /// Types: floats and `u8`.
+        ///
+        /// Source: OpenCV's `threshold` with `THRESH_BINARY`. Pillow and scikit-image leave the comparison to NumPy.
+        Threshold 1 = threshold(x: Tensor; value: Float) -> Tensor { Elementwise };
+
+        /// Multiplies by `factor`, and limits to the range from 0 to 1, or to 255 for `u8`.
+        ///
+        /// Types: floats and `u8`, which is rounded to the nearest integer, halves to even.
+        ///
+        /// Source: torchvision's `adjust_brightness`, which rounds towards zero. OpenCV and GIMP add instead.
+        Brightness 1 = brightness(x: Tensor; factor: Float) -> Tensor { Elementwise, cost: brightness };
+
+        /// Multiplies the distance from the mean luminance of each image by `factor`, and limits as [`brightness`](Self::brightness) does.
+        ///
+        /// Shapes: `x: [.., c, h, w]` with 1 channel, or 3 for red, green and blue; or `[h, w]`. Types: those of `brightness`.
+        ///
+        /// Source: torchvision's `adjust_contrast`. OpenCV and GIMP take the distance from a fixed grey instead.
+        Contrast 1 = contrast(x: Tensor; factor: Float) -> Tensor { Other, cost: contrast };
+
+        /// Computes `1 - x`, or `255 - x` for `u8`.
+        ///
+        /// Source: torchvision's `invert`.
+        Invert 1 = invert(x: Tensor) -> Tensor { Elementwise };
+    } };
+}

@@ -1,0 +1,261 @@
+//! The rows of the family `Nn`.
+
+/// Expands a callback macro with one row per operation of the family `Nn`; see the module `bb_ir::op::table`.
+#[macro_export]
+macro_rules! for_each_nn {
+    ($($callback:ident)::+ $(, $($extra:tt)*)?) => { $($callback)::+! { $([$($extra)*])?
+        /// Computes `max(x, 0)`. NaN stays NaN.
+        ///
+        /// Source: ONNX `Relu`, opset 14.
+        Relu 14 = relu(x: Tensor) -> Tensor { Elementwise, export: Relu = same, derivative: relu };
+
+        /// Computes `x` where `x` is positive, and `alpha * x` elsewhere.
+        ///
+        /// Source: ONNX `LeakyRelu`, opset 16.
+        LeakyRelu 16 = leaky_relu(x: Tensor; alpha: Float = 0.01) -> Tensor { Elementwise, export: LeakyRelu = same };
+
+        /// Computes `x` where `x` is positive, and `alpha * (exp(x) - 1)` elsewhere.
+        ///
+        /// Source: ONNX `Elu`, opset 22.
+        Elu 22 = elu(x: Tensor; alpha: Float = 1.0) -> Tensor { Elementwise, export: Elu = same, derivative: elu };
+
+        /// Multiplies `x` by the cumulative distribution function of the standard normal distribution at `x`. If `tanh`,
+        /// this function is approximated by the hyperbolic tangent.
+        ///
+        /// Source: ONNX `Gelu`, opset 20.
+        Gelu 20 = gelu(x: Tensor; tanh: Bool = false) -> Tensor { Elementwise, export: Gelu = gelu };
+
+        /// Computes `x / (1 + exp(-alpha * x))`.
+        ///
+        /// Source: ONNX `Swish`, opset 24.
+        Swish 24 = swish(x: Tensor; alpha: Float = 1.0) -> Tensor { Elementwise, export: Swish = same };
+
+        /// Computes `alpha * x + beta`, limited to the range from 0 to 1.
+        ///
+        /// Source: ONNX `HardSigmoid`, opset 22.
+        HardSigmoid 22 = hard_sigmoid(x: Tensor; alpha: Float = 0.2, beta: Float = 0.5) -> Tensor { Elementwise, export: HardSigmoid = same };
+
+        /// Returns `x` where it is greater than `alpha`, and 0 elsewhere.
+        ///
+        /// Source: ONNX `ThresholdedRelu`, opset 22.
+        ThresholdedRelu 22 = thresholded_relu(x: Tensor; alpha: Float = 1.0) -> Tensor { Elementwise, export: ThresholdedRelu = same };
+
+        /// Limits `x` to the range from `min` to `max`, each of which may be left out. If `min` exceeds `max`, the result
+        /// is `max`.
+        ///
+        /// Source: ONNX `Clip`, opset 13.
+        Clip 13 = clip(x: Tensor, min: Optional, max: Optional) -> Tensor { Elementwise, cost: clip, export: Clip = clip };
+
+        /// Multiplies the elements along `axes`, or all if `axes` is empty. The product of no elements is 1; integers wrap.
+        ///
+        /// Shapes: those of `reduce_sum`.
+        ///
+        /// Source: ONNX `ReduceProd`, opset 18.
+        ReduceProd 18 = reduce_prod(x: Tensor; axes: Ints, keepdims: Bool) -> Tensor { Reduces, cost: reduction, batch: Reduce };
+
+        /// Adds to each element all before it along `axis`, or all behind it if `reverse`. If `exclusive`, the element itself is left
+        /// out; the sum of no elements is 0. Integers wrap.
+        ///
+        /// Source: ONNX `CumSum`, opset 14.
+        CumSum 14 = cum_sum(x: Tensor; axis: Int, exclusive: Bool = false, reverse: Bool = false) -> Tensor { Other, cost: one, batch: Over(0) };
+
+        /// Normalises `exp(x)` so that it sums to 1 along `axis`.
+        ///
+        /// Source: ONNX `Softmax`, opset 13.
+        Softmax 13 = softmax(x: Tensor; axis: Int = -1) -> Tensor { Other, cost: softmax, export: Softmax = same, batch: Over(0), derivative: softmax };
+
+        /// Computes the logarithm of [`softmax`](Self::softmax).
+        ///
+        /// Source: ONNX `LogSoftmax`, opset 13.
+        LogSoftmax 13 = log_softmax(x: Tensor; axis: Int = -1) -> Tensor { Other, cost: log_softmax, export: LogSoftmax = same, batch: Over(0), derivative: log_softmax };
+
+        /// Normalises to mean 0 and variance 1 over the dimensions from `axis` on, multiplies by `scale` and adds `bias`.
+        ///
+        /// Shapes: `scale` and `bias` broadcast to `x`.
+        ///
+        /// Source: ONNX `LayerNormalization`, opset 17.
+        LayerNormalization 17 = layer_normalization(x: Tensor, scale: Tensor, bias: Optional) with options: LayerNormalizationOptions {
+            /// The first dimension that is normalised. If it is negative, it counts from the end.
+            axis: Int = -1,
+            /// What is added to the variance, so that its root is not zero.
+            epsilon: Float = 1e-5,
+        } -> Tensor { Other, cost: layer_normalization, export: LayerNormalization = layer_normalization, batch: Norm(0) };
+
+        /// Normalises each channel by a given mean and variance, multiplies by `scale` and adds `bias`.
+        ///
+        /// Shapes: `x: [n, c, …]`, the other operands `[c]`.
+        ///
+        /// Source: ONNX `BatchNormalization`, opset 15.
+        BatchNormalization 15 = batch_normalization(x: Tensor, scale: Tensor, bias: Tensor, mean: Tensor, variance: Tensor; epsilon: Float = 1e-5) -> Tensor { Other, cost: batch_normalization, export: BatchNormalization = batch_normalization, batch: Images };
+
+        /// Correlates with filters (convolution).
+        ///
+        /// Shapes: `x: [n, c, s…]`, `w: [m, c / group, k…]`, `bias: [m]`, to `[n, m, o…]`.
+        ///
+        /// Source: ONNX `Conv`, opset 22.
+        Conv 22 = conv(x: Tensor, w: Tensor, bias: Optional) with options: ConvOptions<'a> {
+            /// The distance between windows along each spatial dimension; empty for 1 along each.
+            strides: Ints = &[],
+            /// The padding: first at the starts of all spatial dimensions, then at their ends; empty for none. A negative
+            /// number removes elements.
+            pads: Ints = &[],
+            /// The distance between the elements of a window along each spatial dimension; empty for 1 along each.
+            dilations: Ints = &[],
+            /// The number of groups. The filters of a group read the channels of that group alone.
+            group: Int = 1,
+        } -> Tensor { Contracts, cost: conv, export: Conv = window, batch: Images };
+
+        /// Computes [`conv`](Self::conv), and a program of element-wise functions of the result and `xs`, as
+        /// [`Scalar::fused`](super::Scalar::fused) does. The result of the convolution is the program's first tensor.
+        ///
+        /// Plans contain it in place of a convolution whose result such a program alone reads, where a backend has it natively.
+        ///
+        /// Shapes: those of `conv`, and `xs` that broadcast with its result.
+        ///
+        /// Errors: those of `conv` and of `Scalar::fused`.
+        FusedConv 1 = fused_conv(x: Tensor, w: Tensor, bias: Optional, xs: Tensors; program: Ints) with options: FusedConvOptions<'a> {
+            /// As [`ConvOptions::strides`].
+            strides: Ints = &[],
+            /// As [`ConvOptions::pads`].
+            pads: Ints = &[],
+            /// As [`ConvOptions::dilations`].
+            dilations: Ints = &[],
+            /// As [`ConvOptions::group`].
+            group: Int = 1,
+        } -> Tensor { Contracts, cost: fused_conv };
+
+        /// Computes the transposed convolution: as a linear map, the transpose of [`conv`](Self::conv).
+        ///
+        /// Shapes: `x: [n, c, s…]`, `w: [c, m / group, k…]`, `bias: [m]`, to `[n, m, o…]`.
+        ///
+        /// Source: ONNX `ConvTranspose`, opset 22.
+        ConvTranspose 22 = conv_transpose(x: Tensor, w: Tensor, bias: Optional) with options: ConvTransposeOptions<'a> {
+            /// The distance, in the result, between the windows of neighbours in `x`, along each spatial dimension; empty for
+            /// 1 along each.
+            strides: Ints = &[],
+            /// What is removed from the result: first at the starts of all spatial dimensions, then at their ends; empty for
+            /// nothing. A negative number enlarges the result.
+            pads: Ints = &[],
+            /// As [`ConvOptions::dilations`].
+            dilations: Ints = &[],
+            /// What is added to the result's extents at the ends of the spatial dimensions; empty for nothing.
+            output_padding: Ints = &[],
+            /// As [`ConvOptions::group`].
+            group: Int = 1,
+        } -> Tensor { Contracts, cost: conv_transpose, export: ConvTranspose = window, batch: Images };
+
+        /// Runs a recurrent layer over time, in one direction. Each state is `f(x + h w)`, where `x` is the step's projected
+        /// input and `h` the state before.
+        ///
+        /// Shapes: `x: [s, n, h]`, `weights: [h, h]`, `hidden: [n, h]`, `lengths: [n]`, to the states of all steps, `[s, n, h]`,
+        /// and the last one, `[n, h]`. A step beyond the length of its sequence keeps the state and yields 0. The projected input
+        /// has every bias. Types: floats, all alike; the lengths are integers.
+        ///
+        /// Source: ONNX `RNN`, opset 22.
+        Rnn 22 = rnn(x: Tensor, weights: Tensor, hidden: Tensor, lengths: Optional) with options: RnnOptions<'a> {
+            /// Whether the last step comes first.
+            backwards: Bool = false,
+            /// The function, as [`Activation::decode`](super::Activation::decode) reads it; empty for `tanh`.
+            functions: Ints = &[],
+            /// Two parameters of each listed function.
+            parameters: Floats = &[],
+            /// The bound of the sums that functions are applied to.
+            clip: OptFloat = None,
+        } -> Tensors { Other, cost: rnn, batch: Recurrent(&[2, 3]) };
+
+        /// Runs gated recurrent units over time, in one direction. The gates are update, reset and candidate, in this order.
+        ///
+        /// Shapes, types and lengths are those of [`rnn`](Self::rnn), with three gates: `x: [s, n, 3 h]`, `weights: [h, 3 h]`.
+        /// `bias: [h]` is the recurrence bias of the candidate if `linear`; `x` has every other.
+        ///
+        /// Source: ONNX `GRU`, opset 22.
+        Gru 22 = gru(x: Tensor, weights: Tensor, hidden: Tensor, bias: Optional, lengths: Optional) with options: GruOptions<'a> {
+            /// Whether the reset gate scales the product with the state. Otherwise it scales the state.
+            linear: Bool = false,
+            /// As [`RnnOptions::backwards`].
+            backwards: Bool = false,
+            /// As [`RnnOptions::functions`]: those of the gates and of the candidate; empty for the sigmoid and `tanh`.
+            functions: Ints = &[],
+            /// As [`RnnOptions::parameters`].
+            parameters: Floats = &[],
+            /// As [`RnnOptions::clip`].
+            clip: OptFloat = None,
+        } -> Tensors { Other, cost: gru, batch: Recurrent(&[2, 4]) };
+
+        /// Runs long short-term memory over time, in one direction. The gates are input, output, forget and candidate, in this
+        /// order.
+        ///
+        /// Shapes, types and lengths are those of [`rnn`](Self::rnn), with four gates: `x: [s, n, 4 h]`, `weights: [h, 4 h]`,
+        /// `cell: [n, h]`. The last cell state is the third result. If there is a `scale`, the weights are integers with the zero
+        /// point `zero`, and the state is multiplied with them by [`dynamic_matmul`](crate::ext::Quant::dynamic_matmul).
+        /// `peepholes: [3 h]` are weights of the cell state in the sums of the input, output and forget gates, in this order; the
+        /// output gate sees the new cell state.
+        ///
+        /// Source: ONNX `LSTM`, opset 22.
+        Lstm 22 = lstm(x: Tensor, weights: Tensor, hidden: Tensor, cell: Tensor, scale: Optional, zero: Optional, lengths: Optional, peepholes: Optional) with options: LstmOptions<'a> {
+            /// Whether the forget gate is what the input gate leaves.
+            coupled: Bool = false,
+            /// As [`RnnOptions::backwards`].
+            backwards: Bool = false,
+            /// As [`RnnOptions::functions`]: those of the gates, of the candidate and of the new cell state; empty for the
+            /// sigmoid, `tanh` and `tanh`.
+            functions: Ints = &[],
+            /// As [`RnnOptions::parameters`].
+            parameters: Floats = &[],
+            /// As [`RnnOptions::clip`].
+            clip: OptFloat = None,
+        } -> Tensors { Other, cost: lstm, batch: Recurrent(&[2, 3, 6]) };
+
+        /// Computes the maximum of each window. Padding is never the maximum.
+        ///
+        /// Shapes: those of [`conv`](Self::conv) with windows of the extents `kernel`.
+        ///
+        /// Source: ONNX `MaxPool`, opset 22.
+        MaxPool 22 = max_pool(x: Tensor; kernel: Ints) with options: MaxPoolOptions<'a> {
+            /// As [`ConvOptions::strides`].
+            strides: Ints = &[],
+            /// As [`ConvOptions::pads`].
+            pads: Ints = &[],
+            /// As [`ConvOptions::dilations`].
+            dilations: Ints = &[],
+            /// Whether a window may begin in `x` and end beyond the padding.
+            ceil: Bool = false,
+        } -> Tensor { Other, cost: max_pool, export: MaxPool = pool, batch: Pool };
+
+        /// Computes the mean of each window.
+        ///
+        /// Shapes: those of [`max_pool`](Self::max_pool).
+        ///
+        /// Source: ONNX `AveragePool`, opset 22.
+        AveragePool 22 = average_pool(x: Tensor; kernel: Ints) with options: AveragePoolOptions<'a> {
+            /// As [`ConvOptions::strides`].
+            strides: Ints = &[],
+            /// As [`ConvOptions::pads`].
+            pads: Ints = &[],
+            /// As [`ConvOptions::dilations`].
+            dilations: Ints = &[],
+            /// As [`MaxPoolOptions::ceil`].
+            ceil: Bool = false,
+            /// Whether the elements of the padding count in the mean, as zeros.
+            count_pad: Bool = false,
+        } -> Tensor { Other, cost: average_pool, export: AveragePool = pool, batch: Pool };
+
+        /// Adds padding: `pads` has first the starts of all dimensions, then their ends. Negative numbers remove elements.
+        ///
+        /// `mode` says what the padding is. Constant padding is the scalar `value`, or 0 if it is left out. Types: all.
+        ///
+        /// Source: ONNX `Pad`, opset 25.
+        Pad 25 = pad(x: Tensor, value: Optional; pads: Ints, mode: Border) -> Tensor { Moves, export: Pad = pad, batch: Pad };
+
+        /// Selects one element of `data` for each index. The element's position is that of the index, except along `axis`,
+        /// where the index gives it.
+        ///
+        /// Source: ONNX `GatherElements`, opset 13.
+        GatherElements 13 = gather_elements(data: Tensor, indices: Tensor; axis: Int = 0) -> Tensor { Moves, cost: selected, export: GatherElements = same, batch: GatherElements };
+
+        /// Selects the slice of `data` that each tuple of indices gives. The last dimension of `indices` holds the tuples.
+        ///
+        /// Source: ONNX `GatherND`, opset 13.
+        GatherNd 13 = gather_nd(data: Tensor, indices: Tensor; batch_dims: Int = 0) -> Tensor { Moves, cost: selected, export: GatherND = with_long_indices, batch: GatherNd };
+    } };
+}

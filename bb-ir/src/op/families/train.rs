@@ -1,0 +1,130 @@
+//! The rows of the family `Train`.
+
+/// Expands a callback macro with one row per operation of the family `Train`; see the module `bb_ir::op::table`.
+#[macro_export]
+macro_rules! for_each_train {
+    ($($callback:ident)::+ $(, $($extra:tt)*)?) => { $($callback)::+! { $([$($extra)*])?
+        /// Computes the cross entropy of scores and labels: the negative logarithm of the probability that a softmax gives the label.
+        ///
+        /// Shapes: `x: [n, c, …]` has a score for each of `c` classes, `labels: [n, …]` are integers from 0 to `c - 1`, and
+        /// `weights: [c]` multiply the losses of each class. The result has rank 0, or the shape of `labels` for the
+        /// reduction `none`. Types: floats.
+        ///
+        /// The reduction `mean` divides by the sum of the weights of the labels, as in ONNX and in PyTorch; without labels
+        /// that count it is NaN.
+        ///
+        /// Errors: a label is out of range and not ignored; the shapes do not fit.
+        ///
+        /// Source: ONNX `SoftmaxCrossEntropyLoss`, opset 13; PyTorch `cross_entropy`, whose `ignore_index` is -100 if it
+        /// is not given.
+        CrossEntropy 13 = cross_entropy(x: Tensor, labels: Tensor, weights: Optional) with options: CrossEntropyOptions {
+            /// How the losses become the result.
+            reduction: Reduction = Reduction::Mean,
+            /// The label that has no loss and does not count.
+            ignored: OptInt = None,
+        } -> Tensor { Other, cost: cross_entropy };
+
+        /// Computes [`cross_entropy`](Self::cross_entropy), and the probabilities that the softmax gives the classes. The results are the
+        /// loss, and the probabilities in the shape and type of `x`.
+        ///
+        /// Shapes, types, reductions and errors are those of `cross_entropy`.
+        ///
+        /// Source: ONNX `SoftmaxCrossEntropyLoss`, opset 13, whose second output is the logarithm of the probabilities.
+        CrossEntropyWithProbabilities 13 = cross_entropy_with_probabilities(x: Tensor, labels: Tensor, weights: Optional) with options: CrossEntropyWithProbabilitiesOptions {
+            /// How the losses become the result.
+            reduction: Reduction = Reduction::Mean,
+            /// The label that has no loss and does not count.
+            ignored: OptInt = None,
+        } -> Tensors { Other, cost: cross_entropy_with_probabilities };
+
+        /// Computes the loss of logarithms of probabilities: the negative logarithm at the label.
+        ///
+        /// Shapes, types, reductions and errors are those of [`cross_entropy`](Self::cross_entropy).
+        ///
+        /// Source: ONNX `NegativeLogLikelihoodLoss`, opset 22.
+        NegativeLogLikelihood 22 = negative_log_likelihood(x: Tensor, labels: Tensor, weights: Optional) with options: NegativeLogLikelihoodOptions {
+            /// How the losses become the result.
+            reduction: Reduction = Reduction::Mean,
+            /// The label that has no loss and does not count.
+            ignored: OptInt = None,
+        } -> Tensor { Other, cost: moved };
+
+        /// Computes the cross entropy of scores and probabilities: the sum over the classes of the negative logarithm of
+        /// what a softmax gives, times the probability, times the weight of the class.
+        ///
+        /// Shapes: `x` and `targets` are `[n, c, …]`, `weights: [c]`. The result has rank 0, or the shape `[n, …]` for the reduction
+        /// `none`. Types: floats. The reduction `mean` divides by the number of losses, whatever the weights are.
+        ///
+        /// Source: PyTorch `cross_entropy` with probabilities as targets; ONNX has no such operator.
+        CrossEntropyOfProbabilities 1 = cross_entropy_of_probabilities(x: Tensor, targets: Tensor, weights: Optional) with options: CrossEntropyOfProbabilitiesOptions {
+            /// How the losses become the result.
+            reduction: Reduction = Reduction::Mean,
+            /// The share of each target that all classes get equally.
+            smoothing: Float = 0.0,
+        } -> Tensor { Other, cost: cross_entropy_of_probabilities };
+
+        /// Moves `x` along an average of its gradients, divided by the root of an average of their squares.
+        ///
+        /// Shapes: `x`, `gradient`, `mean` and `squares` have one shape; `rate` and `count` have one element. Types: floats;
+        /// `count` any number. `count` is the number of updates, this one included; at 0 the averages are used as they are, as in ONNX.
+        /// The results are the moved `x`, `mean` and `squares`.
+        ///
+        /// `epsilon_at` says where ε is added ([`AdamEpsilon`]). PyTorch's defaults are [`AdamEpsilon::PyTorch`] there, an `epsilon` of 1e-8, and
+        /// the defaults of the other options.
+        ///
+        /// Source: ONNX `Adam`, opset 1 of `ai.onnx.preview.training`; PyTorch `Adam`.
+        Adam 1 = adam(x: Tensor, gradient: Tensor, mean: Tensor, squares: Tensor, rate: Tensor, count: Tensor) with options: AdamOptions {
+            /// The share of the old average of gradients: ONNX's `alpha`, PyTorch's β₁.
+            decay: Float = 0.9,
+            /// The share of the old average of squares: ONNX's `beta`, PyTorch's β₂.
+            decay_squares: Float = 0.999,
+            /// What is added to the root. PyTorch's default is 1e-8.
+            epsilon: Float = 1e-6,
+            /// Where ε is added.
+            epsilon_at: AdamEpsilon = AdamEpsilon::Onnx,
+            /// The share of `x` that is added to the gradient: ONNX's `norm_coefficient`, PyTorch's `weight_decay`.
+            penalty: Float = 0.0,
+            /// The share of the moved `x` that is taken away: ONNX's `norm_coefficient_post`.
+            shrink: Float = 0.0,
+        } -> Tensors { Other, cost: adam };
+
+        /// Moves `x` along its gradient, divided by the root of the sum of all squared gradients.
+        ///
+        /// Shapes and types are those of [`adam`](Self::adam). `count` is the number of updates before this one. The results are the
+        /// moved `x` and `squares`. ONNX and PyTorch compute the same; PyTorch's default for `epsilon` is 1e-10.
+        ///
+        /// Source: ONNX `Adagrad`, opset 1 of `ai.onnx.preview.training`; PyTorch `Adagrad`.
+        Adagrad 1 = adagrad(x: Tensor, gradient: Tensor, squares: Tensor, rate: Tensor, count: Tensor) with options: AdagradOptions {
+            /// How much the rate falls: it is divided by `1 + decay * count`. PyTorch's `lr_decay`.
+            decay: Float = 0.0,
+            /// What is added to the root.
+            epsilon: Float = 1e-6,
+            /// The share of `x` that is added to the gradient: ONNX's `norm_coefficient`, PyTorch's `weight_decay`.
+            penalty: Float = 0.0,
+        } -> Tensors { Other, cost: adagrad };
+
+        /// Moves `x` along the sum of its gradients, of which old ones count less and less.
+        ///
+        /// Shapes and types are those of [`adam`](Self::adam). `count` is the number of updates before this one; at 0 the
+        /// whole gradient counts, whatever `share` is. The results are the moved `x` and `speed`.
+        ///
+        /// Source: ONNX `Momentum`, opset 1 of `ai.onnx.preview.training`; PyTorch `SGD` with `momentum`.
+        Momentum 1 = momentum(x: Tensor, gradient: Tensor, speed: Tensor, rate: Tensor, count: Tensor) with options: MomentumOptions {
+            /// The share of the old speed: ONNX's `alpha`, PyTorch's `momentum`.
+            decay: Float = 0.9,
+            /// The share of the gradient that adds to the speed: ONNX's `beta`; PyTorch calls `1 - share` `dampening`.
+            share: Float = 1.0,
+            /// Whether `x` moves along the gradient and the decayed speed, after Nesterov.
+            nesterov: Bool = false,
+            /// The share of `x` that is added to the gradient: ONNX's `norm_coefficient`, PyTorch's `weight_decay`.
+            penalty: Float = 0.0,
+        } -> Tensors { Other, cost: momentum };
+
+        /// Moves `x` against its gradient: `x - rate * (gradient + penalty * x)`.
+        ///
+        /// Shapes: `x` and `gradient` have one shape; `rate` has one element. Types: floats.
+        ///
+        /// Source: PyTorch `SGD` without momentum; ONNX has no such operator.
+        Sgd 1 = sgd(x: Tensor, gradient: Tensor, rate: Tensor; penalty: Float = 0.0) -> Tensor { Other, cost: sgd };
+    } };
+}

@@ -1,0 +1,63 @@
+//! The classes that rows name, beside what operations do to extents.
+
+#![expect(clippy::unwrap_used, reason = "tests")]
+
+use super::every_operation;
+use crate::trace::{InputIndex, TableIndex, TracedTensor, Tracer, Varies};
+use crate::{DataType, Tensor};
+use bb_ir::op::{Arity, Class, Family, OpSpec, Param, ParamKind};
+
+/// Makes a parameter that any operation takes of its kind.
+fn param(kind: ParamKind) -> Param<'static> {
+    match kind {
+        ParamKind::Type => Param::Type(DataType::F32),
+        // A program that adds two tensors.
+        ParamKind::Ints => Param::Ints(vec![0, 0, 1].into()),
+        ParamKind::Float => Param::Float(0.5),
+        ParamKind::Bool => Param::Bool(true),
+        other => panic!("no element-wise operation has required parameters of the kind {other:?}"),
+    }
+}
+
+/// Traces an operation on operands of these extents; `None` if it does not take the element types.
+fn shape(spec: &'static OpSpec, extents: &[&[usize]], dtype: DataType) -> Option<Vec<usize>> {
+    let on = Tracer::default();
+    let own = |at: usize| match (spec.name, at) {
+        ("Where", 0) => DataType::Bool,
+        ("QLinearAdd" | "QLinearMul", 1 | 4 | 6) => DataType::F32,
+        ("QLinearAdd" | "QLinearMul", _) => DataType::U8,
+        _ => dtype,
+    };
+    let input = |(at, shape): (usize, &&[usize])| {
+        on.input(InputIndex::at(at), "x", own(at), shape, &Varies::Everything, None)
+    };
+    let operands: Vec<TracedTensor> = extents.iter().enumerate().map(input).collect();
+    let operands: Vec<Option<&TracedTensor>> = operands.iter().map(Some).collect();
+    let params: Vec<Param<'static>> =
+        spec.params.iter().map(|p| p.default.map_or_else(|| param(p.kind), |default| default())).collect();
+    let results = crate::ext::call(&on, spec, &operands, &params).ok()?;
+    Some(results.iter().map(|x| x.shape().to_vec()).next().unwrap())
+}
+
+#[test]
+fn an_element_wise_operation_broadcasts_its_operands_and_keeps_their_dimensions() {
+    let mut seen = 0;
+    let families = every_operation().into_iter().map(|(family, _)| family).chain([Family::Primitive]);
+    for spec in families.flat_map(crate::ext::rows).filter(|spec| spec.class == Class::Elementwise) {
+        let count = spec.inputs.iter().map(|(_, arity)| if *arity == Arity::Tensors { 2 } else { 1 }).sum();
+        // Scales and zero points of these have one element.
+        let single = ["QLinearAdd", "QLinearMul"].contains(&spec.name);
+        let full: &[usize] = if count == 1 || single { &[2, 3, 4] } else { &[2, 1, 4] };
+        let mut extents = vec![full];
+        for at in 1..count {
+            let one: &[usize] = if single && at != 3 { &[1, 1, 1] } else { &[1, 3, 1] };
+            extents.push(one);
+        }
+        let dtypes = [DataType::F32, DataType::U8, DataType::Bool];
+        let shapes: Vec<_> = dtypes.iter().filter_map(|&dtype| shape(spec, &extents, dtype)).collect();
+        assert!(!shapes.is_empty(), "{} takes no type", spec.name);
+        assert!(shapes.iter().all(|shape| shape[..] == [2, 3, 4]), "{}: {shapes:?}", spec.name);
+        seen += 1;
+    }
+    assert!(seen > crate::ext::ScalarOp::ALL.len(), "{seen}");
+}
