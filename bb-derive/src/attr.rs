@@ -7,7 +7,7 @@ use quote::quote;
 use syn::ext::IdentExt;
 use syn::parse::ParseStream;
 use syn::spanned::Spanned;
-use syn::{Attribute, LitStr, Meta, Path, PathArguments, Token, Type, TypePath, parenthesized};
+use syn::{Attribute, LitStr, Member, Meta, Path, PathArguments, Token, Type, TypePath, parenthesized};
 
 /// An option: not given, given with a valid value, or given with a wrong value that was reported.
 pub(crate) enum Given<T> {
@@ -41,18 +41,29 @@ pub(crate) struct Options {
     pub(crate) extensions: Given<Vec<Ident>>,
     pub(crate) vendors: Given<Vec<Path>>,
     pub(crate) instances: Given<Vec<Named>>,
+    pub(crate) delegate: Given<Member>,
 }
 
 /// The options that every constructor may take.
 const COMMON: [&str; 3] = ["device", "threads", "memory"];
 
 /// The names of the options.
-const NAMES: [&str; 10] =
-    ["name", "version", "crate", "new", "open", "options", "devices", "extensions", "vendors", "instances"];
+const NAMES: [&str; 11] = [
+    "name",
+    "version",
+    "crate",
+    "new",
+    "open",
+    "options",
+    "devices",
+    "extensions",
+    "vendors",
+    "instances",
+    "delegate",
+];
 
 /// The names of the options, for messages.
-const EXPECTED: &str =
-    "`name`, `version`, `crate`, `new`, `open`, `options`, `devices`, `extensions`, `vendors` or `instances`";
+const EXPECTED: &str = "`name`, `version`, `crate`, `new`, `open`, `options`, `devices`, `extensions`, `vendors`, `instances` or `delegate`";
 
 impl Options {
     /// Parses every `#[bb(…)]` among the attributes and reports all parts that are not valid.
@@ -68,6 +79,7 @@ impl Options {
             extensions: Given::No,
             vendors: Given::No,
             instances: Given::No,
+            delegate: Given::No,
         };
         let mut seen = Vec::new();
         for attr in attrs.iter().filter(|a| a.path().is_ident("bb")) {
@@ -123,6 +135,7 @@ impl Options {
                     list(input, &key, "(\"my-f32\" = My<f32>, \"my-f64\" = My<f64>)", instance, ctxt);
                 given(&mut self.instances, duplicate, parsed);
             }
+            "delegate" => given(&mut self.delegate, duplicate, value(input, &key, "inner", member, ctxt)),
             _ => {
                 let nearest = did_you_mean(&option, NAMES);
                 ctxt.error(&key, format_args!("unknown option `{option}`{nearest}; expected {EXPECTED}"));
@@ -244,6 +257,12 @@ fn function(input: ParseStream<'_>, wrong: &str) -> syn::Result<TypePath> {
         }
     }
     Ok(path)
+}
+
+fn member(input: ParseStream<'_>) -> syn::Result<Member> {
+    input
+        .parse()
+        .map_err(|error| syn::Error::new(error.span(), "expected the field that holds the inner backend"))
 }
 
 fn family(input: ParseStream<'_>) -> syn::Result<Ident> {

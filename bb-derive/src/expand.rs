@@ -2,11 +2,11 @@
 
 use crate::attr::OpenOption;
 use crate::ctxt::Ctxt;
-use crate::model::{Backend, Instance, New};
+use crate::model::{Backend, Inner, Instance, New};
 use proc_macro2::{Span, TokenStream};
 use quote::{ToTokens, quote, quote_spanned};
 use syn::spanned::Spanned;
-use syn::{DeriveInput, Path};
+use syn::{DeriveInput, Path, parse_quote};
 
 /// Expands `#[derive(bb::Backend)]` to the mistakes and, as far as the input is valid, the registration.
 pub(crate) fn derive(input: &DeriveInput) -> TokenStream {
@@ -19,19 +19,82 @@ pub(crate) fn derive(input: &DeriveInput) -> TokenStream {
 
 fn backend(model: &Backend<'_>) -> TokenStream {
     let registrations = model.instances.iter().map(|of| instance(model, of));
+    let layer = model.inner.as_ref().map(|inner| layer(model, inner));
     quote! {
         const _: () = {
             #(#registrations)*
+            #layer
         };
+    }
+}
+
+/// Renders a layer: what it stands on, the families that it adopts itself, and the contract by the methods of `bb::Layer`.
+fn layer(model: &Backend<'_>, Inner { field, ty, generics }: &Inner<'_>) -> TokenStream {
+    let at = model.ident.span();
+    let private = private(model, at);
+    let bb = located(&model.bb, at);
+    let (version, ident, tables) = (version(model), model.ident, tables(model));
+    let mut generics = (*generics).clone();
+    // A generic inner backend is one by this bound; a concrete one must be one, which is said at its type.
+    let inner = self::private(model, ty.span());
+    generics.make_where_clause().predicates.push(parse_quote!(#ty: #inner::InnerBackend));
+    let mut layered = generics.clone();
+    {
+        let (_, arguments, _) = generics.split_for_impl();
+        layered.make_where_clause().predicates.push(parse_quote!(#ident #arguments: #private::Layer));
+    }
+    let (params, arguments, bounds) = generics.split_for_impl();
+    let (_, _, layered) = layered.split_for_impl();
+    let sets = tables.iter().map(
+        |table| quote!({ let table: #private::FamilyTable<Self> = #table; (table.family(), table.native()) }),
+    );
+    quote_spanned! {at=>
+        #[automatically_derived]
+        impl #params #private::Delegate for #ident #arguments #bounds {
+            type Inner = #ty;
+            const VERSION: &'static #private::str = #version;
+            const NATIVES: &'static [(#private::Family, #private::OpSet)] = &[#(#sets),*];
+
+            fn inner(&self) -> &Self::Inner {
+                &self.#field
+            }
+        }
+
+        #[automatically_derived]
+        impl #params #private::InnerBackend for #ident #arguments #layered {
+            fn natives(&self) -> #private::Vec<(#private::Family, #private::OpSet)> {
+                #private::layer::layer_natives(self)
+            }
+
+            fn native(
+                &self,
+                spec: &'static #bb::ir::op::OpSpec,
+                inputs: &[#private::Option<&<Self as #bb::Backend>::Tensor>],
+                params: &[#bb::ir::op::Param<'_>],
+            ) -> #private::Result<#bb::Outputs<<Self as #bb::Backend>::Tensor>, <Self as #bb::Backend>::Error> {
+                #private::layer::layer_native(self, &[#(#tables),*], spec, inputs, params)
+            }
+
+            fn version(&self) -> &'static #private::str {
+                #private::layer::layer_version(self)
+            }
+        }
+
+        #bb::__layer! { impl #params #bb::Backend for #ident #arguments #layered }
+    }
+}
+
+fn version(model: &Backend<'_>) -> TokenStream {
+    let private = private(model, Span::call_site());
+    match &model.version {
+        Some(version) => quote!(#version),
+        None => quote!(#private::env!("CARGO_PKG_VERSION")),
     }
 }
 
 fn instance(model: &Backend<'_>, Instance { name, ty, spelled }: &Instance) -> TokenStream {
     let private = private(model, Span::call_site());
-    let version = match &model.version {
-        Some(version) => quote!(#version),
-        None => quote!(#private::env!("CARGO_PKG_VERSION")),
-    };
+    let version = version(model);
     let create = create(model);
     let families = families(model);
     let options = options(model);
@@ -43,6 +106,7 @@ fn instance(model: &Backend<'_>, Instance { name, ty, spelled }: &Instance) -> T
     let declared = quote_spanned!(at=> #here::Declared for #ty);
     let registration = quote_spanned!(at=> #here::Registration::of::<#ty>());
     let bb = located(&model.bb, at);
+    let inner = quote_spanned!(at=> #bb::__inner_backend! { #ty });
     let named = model.all_families.then(|| quote_spanned!(at=> #bb::__families_named! { #ty }));
     quote! {
         #[automatically_derived]
@@ -62,6 +126,7 @@ fn instance(model: &Backend<'_>, Instance { name, ty, spelled }: &Instance) -> T
 
             #devices
         }
+        #inner
         #private::inventory::submit! { #registration }
         #named
     }
@@ -70,6 +135,16 @@ fn instance(model: &Backend<'_>, Instance { name, ty, spelled }: &Instance) -> T
 /// Renders the families; `None` if there are none, because the trait's default is an empty list.
 fn families(model: &Backend<'_>) -> Option<TokenStream> {
     let private = private(model, Span::call_site());
+    let tables = tables(model);
+    (!tables.is_empty()).then(|| {
+        quote! {
+            const FAMILIES: &'static [#private::FamilyTable<Self>] = &[#(#tables),*];
+        }
+    })
+}
+
+/// Renders the tables of the families and of the vendors' operations.
+fn tables(model: &Backend<'_>) -> Vec<TokenStream> {
     let tables = model.families.iter().map(|family| {
         let bb = located(&model.bb, family.span());
         quote_spanned!(family.span()=> #bb::__family!(table #family))
@@ -79,12 +154,7 @@ fn families(model: &Backend<'_>) -> Option<TokenStream> {
         let at = vendor.span();
         quote_spanned!(at=> #vendor::<Self>())
     });
-    let tables: Vec<TokenStream> = tables.chain(vendors).collect();
-    (!tables.is_empty()).then(|| {
-        quote! {
-            const FAMILIES: &'static [#private::FamilyTable<Self>] = &[#(#tables),*];
-        }
-    })
+    tables.chain(vendors).collect()
 }
 
 /// Renders the options of the constructor; `None` if there are none, because the trait's default is an empty

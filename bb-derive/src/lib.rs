@@ -35,6 +35,7 @@ use syn::{DeriveInput, parse_macro_input};
 /// | `vendors(acme::Acme)` | the traits of vendors' operations (`bb::vendor!`) that the type implements | none |
 /// | `instances("f32" = My<f32>, "f64" = My<f64>)` | the instances of a generic type and their names | |
 /// | `crate = path` | the path of `bb`, if it was renamed | `::bb` |
+/// | `delegate = field` | the struct is a layer on the backend in this field: see `#[bb::layer]` | |
 ///
 /// # Examples
 ///
@@ -72,6 +73,31 @@ pub fn derive_backend(input: TokenStream) -> TokenStream {
 #[proc_macro_attribute]
 pub fn native(options: TokenStream, item: TokenStream) -> TokenStream {
     native::native(options.into(), item.into()).into()
+}
+
+/// Marks the `impl` of `bb::Layer` for a struct whose derive has `delegate = field`.
+///
+/// A layer is a backend that is made of another: methods that the `impl` does not write are those of the inner backend. Rust cannot tell
+/// which methods are written; this attribute sees them, so that plans keep the inner backend's kernels of all other operations. An empty
+/// `impl` passes everything on. If `bb` was renamed and the trait is imported, write `#[layer(crate = path)]`.
+///
+/// # Examples
+///
+/// ```text
+/// #[derive(bb::Backend)]
+/// #[bb(delegate = inner)]
+/// struct Checked<B> { inner: B }
+///
+/// #[bb::layer]
+/// impl<B: bb::InnerBackend> bb::Layer for Checked<B> {
+///     fn matmul(&self, a: &B::Tensor, b: &B::Tensor) -> Result<B::Tensor, B::Error> {
+///         self.inner.matmul(a, b)
+///     }
+/// }
+/// ```
+#[proc_macro_attribute]
+pub fn layer(options: TokenStream, item: TokenStream) -> TokenStream {
+    native::layer(options.into(), item.into()).into()
 }
 
 /// Puts code at the place of the tokens in its first brackets, so that what is wrong with the code is reported there. Macros of `bb`

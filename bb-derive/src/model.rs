@@ -8,8 +8,8 @@ use crate::ctxt::Ctxt;
 use proc_macro2::{Ident, TokenStream};
 use quote::ToTokens;
 use syn::{
-    Attribute, Data, DeriveInput, Fields, GenericParam, LitStr, Path, PathSegment, Type, TypePath,
-    parse_quote,
+    Attribute, Data, DeriveInput, Fields, GenericParam, Generics, LitStr, Member, Path, PathSegment, Type,
+    TypePath, parse_quote,
 };
 
 /// A type to register.
@@ -26,6 +26,15 @@ pub(crate) struct Backend<'a> {
     /// Whether `families` has every family that the derive names; false if some of them were wrong.
     pub(crate) all_families: bool,
     pub(crate) instances: Vec<Instance>,
+    /// The backend that a layer stands on.
+    pub(crate) inner: Option<Inner<'a>>,
+}
+
+/// The field that holds the inner backend of a layer.
+pub(crate) struct Inner<'a> {
+    pub(crate) field: Member,
+    pub(crate) ty: &'a Type,
+    pub(crate) generics: &'a Generics,
 }
 
 /// How a backend is constructed.
@@ -53,6 +62,10 @@ impl<'a> Backend<'a> {
     pub(crate) fn from_input(input: &'a DeriveInput, ctxt: &mut Ctxt) -> Backend<'a> {
         let options = Options::parse(&input.attrs, ctxt);
         misplaced(&input.data, ctxt);
+        let is_layer = !matches!(options.delegate, Given::No);
+        if is_layer {
+            unregistered(&options, ctxt);
+        }
         let version = match options.version {
             Given::Yes(version) if version.value().is_empty() => {
                 ctxt.error(version, "the version is empty: write `version = \"1.2.0\"`, or leave it out");
@@ -76,7 +89,12 @@ impl<'a> Backend<'a> {
             Given::Yes(vendors) => each_once(vendors, Path::to_token_stream, ctxt),
             Given::No | Given::Wrong => Vec::new(),
         };
-        let instances = instances(input, options.name, options.instances, ctxt);
+        let inner = match options.delegate {
+            Given::Yes(field) => inner(input, field, ctxt),
+            Given::No | Given::Wrong => None,
+        };
+        let instances =
+            if is_layer { Vec::new() } else { instances(input, options.name, options.instances, ctxt) };
         Backend {
             ident: &input.ident,
             bb,
@@ -88,7 +106,48 @@ impl<'a> Backend<'a> {
             vendors,
             all_families,
             instances,
+            inner,
         }
+    }
+}
+
+/// Finds the field that holds the inner backend.
+fn inner<'a>(input: &'a DeriveInput, field: Member, ctxt: &mut Ctxt) -> Option<Inner<'a>> {
+    let Data::Struct(data) = &input.data else {
+        ctxt.error(&field, "a layer is a struct: only a struct has a field that holds the inner backend");
+        return None;
+    };
+    let found = data.fields.members().zip(&data.fields).find(|(member, _)| *member == field);
+    let Some((_, found)) = found else {
+        let names: Vec<String> =
+            data.fields.members().map(|member| format!("`{}`", member.to_token_stream())).collect();
+        let fields =
+            if names.is_empty() { "it has none".to_owned() } else { format!("it has {}", names.join(", ")) };
+        let message = format!("`{}` has no field `{}`; {fields}", input.ident, field.to_token_stream());
+        ctxt.error(&field, message);
+        return None;
+    };
+    Some(Inner { field, ty: &found.ty, generics: &input.generics })
+}
+
+/// Reports options of a layer that say how a backend is registered.
+fn unregistered(options: &Options, ctxt: &mut Ctxt) {
+    let message = "a layer is not registered as a backend: remove this; to give it a name, implement \
+                   `bb::RegisteredLayer` and submit a `bb::LayerRegistration`";
+    if let Given::Yes(name) = &options.name {
+        ctxt.error(name, message);
+    }
+    if let Given::Yes(new) = &options.new {
+        ctxt.error(new, message);
+    }
+    if let Given::Yes(open) = &options.open {
+        ctxt.error(open, message);
+    }
+    if let Given::Yes(devices) = &options.devices {
+        ctxt.error(devices, message);
+    }
+    if let Given::Yes(instances) = &options.instances {
+        instances.iter().take(1).for_each(|instance| ctxt.error(&instance.name, message));
     }
 }
 

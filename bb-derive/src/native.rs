@@ -96,6 +96,49 @@ fn render_vendor(item: &Impl, bb: &Path, operations: &Path, methods: &[Method]) 
     }
 }
 
+/// Expands `#[bb::layer]`: lists the methods that the `impl` of `bb::Layer` contains.
+pub(crate) fn layer(options: TokenStream, item: TokenStream) -> TokenStream {
+    let mut ctxt = Ctxt::default();
+    let options = Options::parse.parse2(options).unwrap_or_else(|error| {
+        ctxt.push(error);
+        Options::default()
+    });
+    let rendered = Impl::parse.parse2(item.clone()).and_then(|parsed| {
+        if parsed.of.segments.last().is_none_or(|last| last.ident != "Layer") {
+            return Err(syn::Error::new_spanned(
+                &parsed.of,
+                "`#[bb::layer]` belongs on an `impl bb::Layer for MyLayer { … }`",
+            ));
+        }
+        let methods = methods(&parsed, &mut ctxt);
+        let mut path = parsed.of.clone();
+        path.segments.pop();
+        path.segments.pop_punct();
+        let bb =
+            options.bb.unwrap_or_else(|| if path.segments.is_empty() { parse_quote!(::bb) } else { path });
+        let Impl { attributes, generics, on, bounds, .. } = &parsed;
+        let bb = expand::located(&bb, parsed.of.span());
+        let conditions = attributes.iter().filter(|attribute| attribute.path().is_ident("cfg"));
+        let names = methods.iter().map(|Method { conditions, name }| {
+            let method = name.unraw().to_string();
+            quote!(#(#conditions)* #method)
+        });
+        Ok(quote_spanned! {parsed.of.span()=>
+            #(#conditions)*
+            #[automatically_derived]
+            impl #generics #bb::__private::WrittenMethods for #on #bounds {
+                const METHODS: &'static [&'static #bb::__private::str] = &[#(#names),*];
+            }
+        })
+    });
+    let written = rendered.unwrap_or_else(|error| {
+        ctxt.push(error);
+        TokenStream::new()
+    });
+    let mistakes = ctxt.into_compile_error();
+    quote!(#mistakes #item #written)
+}
+
 /// The options of the attribute.
 #[derive(Default)]
 struct Options {

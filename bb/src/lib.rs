@@ -25,17 +25,18 @@ pub use bb_conformance as conformance;
 pub use bb_core::{
     Backend, BackendAttrs, BackendError, BackendHandle, BackendId, BackendRuntime, Backends, BoxError,
     BufferMismatch, BufferProblem, CancelToken, Capabilities, CheckedGraph, CompileOptions, Completer,
-    CompletionHandle, Condition, ContractResponse, DataType, DataTypes, Declared, Device, DispatchResult,
-    Element, ErasedExecutable, Error, ErrorKind, Executable, FileAccess, Gradient, GraphIdentity, GraphProto,
-    HostElement, InputMismatch, InputProblem, InputSpec, Internal, Kernel, KernelOperand, KernelOperands,
-    Later, Limits, LinkedBackend, LinkedBackends, Module, NarrowError, NodePart, Number, OpenOption,
-    OpenOptions, OptionDefault, Outputs, OwnOption, PassCount, PassSwitch, PassSwitches, PlanConditions,
-    Port, PrepareOperand, PrepareStep, Primitive, Problem, ProblemList, Registration, Registry,
-    RegistryBuilder, ResultBuffer, RoundMode, RowInput, RowProof, RunOptions, Runtime, Shape, SlotValue,
-    State, Status, Tensor, TensorData, TraceFault, TypedBackend, Uncovered, Value, backend, backend_with,
-    backends, bf16, call_primitive, check_threads, compile_whole_graph, f16, forward_to_call,
-    forward_to_execute, gradient, gradient_with_seed, limit_process_plans, most_threads, native, operation,
-    pass_names, supports_device,
+    CompletionHandle, Condition, ContractResponse, DataType, DataTypes, Declared, Delegate, Device,
+    DispatchResult, Element, Erased, ErasedExecutable, Error, ErrorKind, Executable, FileAccess, Gradient,
+    GraphIdentity, GraphProto, HostElement, InnerBackend, InputMismatch, InputProblem, InputSpec, Internal,
+    Kernel, KernelOperand, KernelOperands, Later, Layer, LayerCall, LayerRegistration, Limits, LinkedBackend,
+    LinkedBackends, Module, NarrowError, NodePart, Number, OpenOption, OpenOptions, OptionDefault, Outputs,
+    OwnOption, PassCount, PassSwitch, PassSwitches, PlanConditions, Port, PrepareOperand, PrepareStep,
+    Primitive, Problem, ProblemList, RegisteredLayer, Registration, Registry, RegistryBuilder, ResultBuffer,
+    RoundMode, RowInput, RowProof, RunOptions, Runtime, Shape, SlotValue, State, Status, Tensor, TensorData,
+    TraceFault, TypedBackend, Uncovered, Value, backend, backend_with, backends, bf16, call_primitive,
+    check_threads, compile_whole_graph, f16, forward_to_call, forward_to_execute, gradient,
+    gradient_with_seed, layer, limit_process_plans, most_threads, native, operation, pass_names,
+    supports_device,
 };
 #[doc(inline)]
 pub use bb_core::{cost, export, ext, ir, number, profile, services, trace};
@@ -60,8 +61,9 @@ pub use bb_core::vendor;
 pub use bb_core::{
     __call_method, __erased_input, __erased_output, __erased_param, __families_named, __family,
     __family_item, __family_options, __forward_all, __forward_execute, __forward_method, __forward_one,
-    __forwarded_input, __forwarded_output, __given_param, __input_type, __list_operands, __list_params,
-    __open_option, __option_default, __options_struct, __output_type, __pass_operand, __private,
-    __push_operand, __take_operand, __take_param, __unwrap_output, __vendor_function, __vendor_made_of,
-    __vendor_named, __vendor_on, __vendor_patterns, __vendor_rows, __vendor_traced, __wrap_output,
+    __forwarded_input, __forwarded_output, __given_param, __inner_backend, __input_type, __layer,
+    __layer_backend, __list_operands, __list_params, __open_option, __option_default, __options_struct,
+    __output_type, __pass_operand, __private, __push_operand, __take_operand, __take_param, __unwrap_output,
+    __vendor_function, __vendor_made_of, __vendor_named, __vendor_on, __vendor_patterns, __vendor_rows,
+    __vendor_traced, __wrap_output,
 };

@@ -15,18 +15,28 @@ pub use crate::runtime::{
     BackendRuntime, Created, Declared, Device, Listed, OpenOptions, Registration, Start,
 };
 pub use crate::{Backend, BoxError, OpenOption};
+pub use std::boxed::Box;
+pub use std::option::Option;
 pub use std::primitive::{bool, str};
 pub use std::result::Result;
 pub use std::sync::Arc;
 pub use std::vec::Vec;
 pub use std::{concat, env, module_path};
 
+pub use crate::ext::OpSet;
+pub use crate::layer::{
+    self, Delegate, InnerBackend, Layer, LayerError, LayerTensor, Written as WrittenMethods,
+};
 pub use crate::trace::Tracer;
+
+/// The inputs or outputs of a graph, by name.
+pub type Named<T> = std::collections::HashMap<String, T>;
 
 use crate::Outputs;
 use crate::ext::{Extended, Native};
 use crate::runtime::Identity;
-use bb_ir::op::{Family, OpSpec, Param};
+pub use bb_ir::op::Family;
+use bb_ir::op::{OpSpec, Param};
 use std::marker::PhantomData;
 
 /// Tells at compile time whether a backend implements a family; `Operation` is the family's enum of
@@ -133,6 +143,42 @@ pub fn start<B: Declared>(backend: B, how: Start) -> Arc<dyn BackendRuntime> {
     crate::runtime::start(backend, identity, B::FAMILIES, how.narrow_floats)
 }
 
+/// Lets layers stand on a declared backend.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! __inner_backend {
+    ($backend:ty) => {
+        #[automatically_derived]
+        impl $crate::__private::InnerBackend for $backend {
+            fn natives(&self) -> $crate::__private::Vec<($crate::ir::op::Family, $crate::ext::OpSet)> {
+                $crate::__private::natives(<Self as $crate::__private::Declared>::FAMILIES)
+            }
+
+            fn native(
+                &self,
+                spec: &'static $crate::ir::op::OpSpec,
+                inputs: &[::core::option::Option<&<Self as $crate::Backend>::Tensor>],
+                params: &[$crate::ir::op::Param<'_>],
+            ) -> $crate::__private::Result<
+                $crate::Outputs<<Self as $crate::Backend>::Tensor>,
+                <Self as $crate::Backend>::Error,
+            > {
+                let tables = <Self as $crate::__private::Declared>::FAMILIES;
+                $crate::__private::vendor_call(self, spec, tables, inputs, params)
+            }
+
+            fn version(&self) -> &'static $crate::__private::str {
+                <Self as $crate::__private::Declared>::VERSION
+            }
+        }
+    };
+}
+
+/// Returns the native operations of tables.
+pub fn natives<B: Backend>(tables: &[FamilyTable<B>]) -> Vec<(Family, crate::ext::OpSet)> {
+    tables.iter().map(|table| (table.family(), table.native())).collect()
+}
+
 /// Makes a backend with `Default`.
 ///
 /// # Errors
@@ -181,17 +227,17 @@ pub trait VendorOp: 'static {
 
 /// Tells at compile time whether the derive of a backend names a vendor's family.
 #[derive(Debug)]
-pub struct Named<B, Operation>(PhantomData<(B, Operation)>);
+pub struct NamedVendor<B, Operation>(PhantomData<(B, Operation)>);
 
-impl<B: Declared, Operation: VendorOp> Named<B, Operation> {
+impl<B: Declared, Operation: VendorOp> NamedVendor<B, Operation> {
     /// Whether the derive names the family.
     pub const NAMED: bool = names_family::<B>(Operation::FAMILY);
 }
 
-/// The answer if [`Named`] itself has no constant: nothing registers the type, so nothing has to name the family.
+/// The answer if [`NamedVendor`] itself has no constant: nothing registers the type, so nothing has to name the family.
 pub trait NotRegistered {
     /// Nothing is wrong.
     const NAMED: bool = true;
 }
 
-impl<B, Operation> NotRegistered for Named<B, Operation> {}
+impl<B, Operation> NotRegistered for NamedVendor<B, Operation> {}

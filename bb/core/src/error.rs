@@ -26,6 +26,7 @@ pub use trace_fault::TraceFault;
 
 use crate::services::{BufferFault, CandidateList, DifferenceList, Pressure, Service, ServiceError};
 pub use bb_ir::BoxError;
+use bb_ir::ErrorKind;
 use bb_ir::text::{listed, sentence, shown};
 
 /// Why a graph, a call or a backend could not do what was asked.
@@ -545,6 +546,30 @@ pub enum Error {
         linked: Vec<String>,
     },
 
+    /// No layer of this name is linked into the program.
+    #[error("no layer is called `{name}`{}; {}", did_you_mean(.nearest), linked_layers(.linked), name = shown(.name))]
+    UnknownLayer {
+        /// The name asked for.
+        name: String,
+        /// The name of a linked one that is most like it, if one is alike.
+        nearest: Option<String>,
+        /// The names of those that are linked.
+        linked: Vec<String>,
+    },
+
+    /// A layer refused a call, or found its result wrong.
+    #[error("layer `{layer}` in `{op}`: {source}")]
+    Layer {
+        /// The layer's name.
+        layer: &'static str,
+        /// The operation.
+        op: &'static str,
+        /// What a caller can do about it.
+        kind: ErrorKind,
+        /// What the layer says.
+        source: BoxError,
+    },
+
     /// A backend that is linked into the program was named where it is not bound.
     #[error(
         "backend `{name}` is linked, but not bound here, where {} bound: write `.backend(bb::backend(\"{name}\")?)` \
@@ -972,6 +997,16 @@ impl Error {
         None
     }
 
+    /// Returns the error of a layer: its name, the operation, what a caller can do about it, and what is wrong.
+    pub fn layer(
+        layer: &'static str,
+        op: &'static str,
+        kind: ErrorKind,
+        source: impl Into<BoxError>,
+    ) -> Error {
+        Error::Layer { layer, op, kind, source: source.into() }
+    }
+
     /// The error that no family has a row.
     pub(crate) fn unknown_row(op: &bb_ir::op::OpSpec) -> Error {
         Error::UnknownIndex { family: op.family.name(), index: op.index }
@@ -1006,6 +1041,14 @@ fn linked_backends(linked: &[String]) -> String {
     match linked {
         [] => format!("none is linked; {cure}"),
         _ => format!("linked: {}; {cure}", quoted(linked)),
+    }
+}
+
+/// Says which layers are linked, and what links those of `bb`.
+fn linked_layers(linked: &[String]) -> String {
+    match linked {
+        [] => "none is linked: write `use bb_layers as _;`".to_owned(),
+        _ => format!("linked: {}", quoted(linked)),
     }
 }
 

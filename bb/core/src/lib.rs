@@ -22,6 +22,8 @@ mod forward;
 #[doc(hidden)]
 pub mod gradient;
 pub mod ir;
+#[doc(hidden)]
+pub mod layer;
 mod made;
 #[doc(hidden)]
 pub mod narrow;
@@ -38,7 +40,7 @@ mod sync;
 pub mod trace;
 mod wire;
 
-pub use bb_derive::{Backend, native};
+pub use bb_derive::{Backend, layer, native};
 pub use bb_ir::{
     DataType, DataTypes, Element, ErrorKind, FileAccess, HostElement, Limits, Shape, TensorData, bf16, f16,
     op::{Primitive, RoundMode},
@@ -54,6 +56,8 @@ pub use error::{
     BackendId, BoxError, BufferMismatch, BufferProblem, Error, InputMismatch, InputProblem, Internal,
     NarrowError, NodePart, OpenOption, OptionDefault, OwnOption, Problem, ProblemList, TraceFault, Uncovered,
 };
+
+pub use layer::{Delegate, Erased, InnerBackend, Layer, LayerCall, LayerRegistration, RegisteredLayer};
 
 pub use export::trace;
 pub use ext::operation;

@@ -8,6 +8,7 @@ mod carriers;
 mod declining;
 mod graphs;
 mod kinds;
+mod layers;
 mod messages;
 mod opening;
 mod own_options;

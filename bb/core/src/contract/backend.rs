@@ -211,6 +211,14 @@ macro_rules! contract {
                 None
             }
 
+            /// Tells whether the backend passes graphs on, unchanged, to the one at this address, of the type with this name. Layers
+            /// write this, so that the inner backend uses the plans of the runtime that runs the layer.
+            #[doc(hidden)]
+            fn stands_on(&self, backend: *const (), ty: &str) -> bool {
+                let _alone = (backend, ty);
+                false
+            }
+
             /// Returns the service that compiles kernels of users, if the backend has one.
             fn kernels(&self) -> Option<&dyn Kernels<Self::Tensor>> {
                 None

@@ -90,6 +90,14 @@ impl<'a, T: Tensor> PrepareStep<'a, T> {
         Some(PrepareStep { spec: self.spec, params: self.params, operands })
     }
 
+    /// Notes that what was asked of another step's operands was asked of these.
+    pub(crate) fn note_asked_of<U>(&self, other: &PrepareStep<'_, U>) {
+        for (own, asked) in self.operands.iter().flatten().zip(other.operands.iter().flatten()) {
+            own.asked_extents.set(own.asked_extents.get() || asked.asked_extents.get());
+            own.asked_last_use.set(own.asked_last_use.get() || asked.asked_last_use.get());
+        }
+    }
+
     /// Returns what somebody asked of the operands.
     pub(crate) fn asked(&self) -> SmallVec<[Option<AskedOperand>; 4]> {
         self.operands.iter().map(|operand| operand.as_ref().map(PrepareOperand::asked)).collect()

@@ -30,6 +30,7 @@ impl Error {
     pub(crate) fn kind_by(&self, unwrap: Unwrap<'_>) -> ErrorKind {
         match self {
             Error::Ir(error) => error.kind(),
+            Error::Layer { kind, .. } => *kind,
             Error::Kernel { source, .. } => caused(source.as_ref(), unwrap),
             Error::Node { source, .. }
             | Error::Operands { source, .. }
@@ -80,6 +81,7 @@ impl Error {
             | Error::VendorTwice { .. }
             | Error::NotKept { .. }
             | Error::UnknownBackend { .. }
+            | Error::UnknownLayer { .. }
             | Error::NotBound { .. }
             | Error::NoBackend { .. }
             | Error::UnknownBackendType { .. }

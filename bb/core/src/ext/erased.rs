@@ -6,8 +6,12 @@
 //! their type.
 
 use super::{FamilyTable, OpSet};
+use crate::layer::ErasedKernel;
 use crate::narrow::{self, NarrowTensor};
-use crate::{Backend, BackendAttrs, BoxError, Error, Outputs, Tensor, services};
+use crate::{
+    Backend, BackendAttrs, BoxError, Error, Kernel, KernelOperand, KernelOperands, Outputs, PrepareStep,
+    Tensor, services,
+};
 use bb_ir::op::{Family, OpSpec, Param, Primitive};
 use bb_ir::proto::GraphProto;
 use bb_ir::{DataType, DataTypes, TensorData};
@@ -31,6 +35,9 @@ pub(crate) trait AnyTensor: Any + Send + Sync {
 
     /// Returns the shape, outermost extent first.
     fn shape(&self) -> &[usize];
+
+    /// Returns the tensor in its allocation.
+    fn into_any(self: Arc<Self>) -> Arc<dyn Any + Send + Sync>;
 }
 
 impl<T: Tensor> AnyTensor for T {
@@ -40,6 +47,10 @@ impl<T: Tensor> AnyTensor for T {
 
     fn shape(&self) -> &[usize] {
         Tensor::shape(self)
+    }
+
+    fn into_any(self: Arc<Self>) -> Arc<dyn Any + Send + Sync> {
+        self
     }
 }
 
@@ -52,6 +63,12 @@ impl ErasedTensor {
     /// Returns what is known of any tensor.
     pub(crate) fn any(&self) -> &dyn AnyTensor {
         &*self.0
+    }
+
+    /// Returns the tensor itself if it is of the type; nothing is copied if nobody else holds it.
+    fn into_typed<T: Tensor>(self) -> Option<T> {
+        let own = self.0.into_any().downcast::<T>().ok()?;
+        Some(Arc::try_unwrap(own).unwrap_or_else(|shared| (*shared).clone()))
     }
 
     /// Returns the tensor if it is of the type.
@@ -152,6 +169,22 @@ pub trait Kernels: Send + Sync {
     /// Tells whether the backend takes whole graphs.
     fn runs_whole_graphs(&self) -> bool {
         false
+    }
+
+    /// Prepares a step of a plan ([`Backend::prepare`]).
+    fn prepare(&self, step: &PrepareStep<'_, ErasedTensor>) -> Result<Option<ErasedKernel>, ErasedError> {
+        let _unprepared = step;
+        Ok(None)
+    }
+
+    /// Runs a kernel that [`prepare`](Self::prepare) returned.
+    fn run_prepared(
+        &self,
+        kernel: &(dyn Any + Send + Sync),
+        operands: &mut KernelOperands<'_, ErasedTensor>,
+    ) -> Result<Outputs<ErasedTensor>, ErasedError> {
+        let _unprepared = (kernel, operands);
+        Err(Error::excluded("a backend that prepares kernels").into())
     }
 
     /// Runs a graph of primitives whole.
@@ -379,6 +412,45 @@ impl<B: Backend> Kernels for Owned<B> {
         self.borrowed().execute(graph, inputs, attrs)
     }
 
+    fn prepare(&self, step: &PrepareStep<'_, ErasedTensor>) -> Result<Option<ErasedKernel>, ErasedError> {
+        let typed = step.with_constants(ErasedTensor::get::<B::Tensor>);
+        let typed = typed.ok_or_else(|| foreign("constant", 0))?;
+        let kernel = self.backend.prepare(&typed).map_err(own::<B>)?;
+        step.note_asked_of(&typed);
+        Ok(kernel.map(|kernel| ErasedKernel {
+            bytes: kernel.bytes(),
+            reads: (0..typed.operands().len()).map(|operand| kernel.reads(operand)).collect(),
+            kernel: Box::new(kernel),
+        }))
+    }
+
+    fn run_prepared(
+        &self,
+        kernel: &(dyn Any + Send + Sync),
+        operands: &mut KernelOperands<'_, ErasedTensor>,
+    ) -> Result<Outputs<ErasedTensor>, ErasedError> {
+        let Some(kernel) = kernel.downcast_ref::<Box<dyn Kernel<B>>>() else {
+            return Err(Error::excluded("a kernel of the backend that runs it").into());
+        };
+        // What the kernel may take is taken out, so that the kernel holds it alone.
+        let taken: SmallVec<[Option<B::Tensor>; 4]> = (0..operands.len())
+            .map(|index| match operands.take(index) {
+                Some(x) => x.into_typed().map(Some).ok_or_else(|| foreign("kernel", index)),
+                None => Ok(None),
+            })
+            .collect::<Result<_, Error>>()?;
+        let mut typed: SmallVec<[KernelOperand<'_, B::Tensor>; 4]> = SmallVec::with_capacity(taken.len());
+        for (index, taken) in taken.into_iter().enumerate() {
+            typed.push(match (taken, operands.get(index)) {
+                (Some(x), _) => KernelOperand::Owned(x),
+                (None, Some(x)) => KernelOperand::Shared(x.get().ok_or_else(|| foreign("kernel", index))?),
+                (None, None) => KernelOperand::Absent,
+            });
+        }
+        let results = kernel.run(&self.backend, &mut KernelOperands::from(typed)).map_err(own::<B>)?;
+        Ok(results.into_iter().map(ErasedTensor::new).collect())
+    }
+
     fn device_info(&self) -> services::DeviceInfo {
         self.backend.device_info()
     }
@@ -504,6 +576,21 @@ fn typed<B: Backend + ?Sized>(
         typed.push(result.ok_or_else(|| foreign(op, index))?.clone());
     }
     Ok(typed)
+}
+
+/// Runs the body of an operation on a backend whose type is erased.
+///
+/// # Errors
+///
+/// The body's own errors, and the backend's.
+pub(crate) fn erased_body(
+    on: &dyn Kernels,
+    op: &'static OpSpec,
+    inputs: &[Option<&ErasedTensor>],
+    params: &[Param<'_>],
+) -> Result<Outputs<ErasedTensor>, ErasedError> {
+    let inputs: Erased = inputs.iter().map(|x| x.cloned()).collect();
+    call_erased(on, op, &inputs, params)
 }
 
 /// Runs the body of an operation. This is the part of [`run_body`] that is compiled once.

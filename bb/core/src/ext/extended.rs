@@ -17,7 +17,7 @@ type CallByRow<B> = fn(
 ) -> Result<Outputs<<B as Backend>::Tensor>, <B as Backend>::Error>;
 
 /// A set of operations of one family, stored as bits by table index.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub struct OpSet([u64; 4]);
 
 impl OpSet {
@@ -42,6 +42,15 @@ impl OpSet {
     pub(crate) fn without(mut self, index: u16) -> OpSet {
         if let Some(word) = self.0.get_mut(usize::from(index) / 64) {
             *word &= !(1 << (index % 64));
+        }
+        self
+    }
+
+    /// Returns the set with the operations of another.
+    #[must_use]
+    pub(crate) fn union(mut self, other: OpSet) -> OpSet {
+        for (word, more) in self.0.iter_mut().zip(other.0) {
+            *word |= more;
         }
         self
     }
@@ -230,7 +239,7 @@ impl<B: Backend + ?Sized> Extended<'_, B> {
 }
 
 /// Returns the table of the operation's family if the backend declares the operation native.
-pub(super) fn native_in<'t, B: Backend + ?Sized>(
+pub(crate) fn native_in<'t, B: Backend + ?Sized>(
     tables: &'t [FamilyTable<B>],
     op: &OpSpec,
 ) -> Option<&'t FamilyTable<B>> {

@@ -84,6 +84,7 @@ pub use erased::ErasedBackend;
 pub use erased::{ErasedError, ErasedTensor};
 pub use erased::{Kernels, Owned};
 pub use erased::{WithFamilies, boxed, foreign, own};
+pub(crate) use extended::native_in;
 pub use extended::{Extended, FamilyTable, Native, OpSet};
 pub use extent::{Extent, Extents, product};
 pub(crate) use extent::{negative, numbers};

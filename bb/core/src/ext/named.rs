@@ -90,7 +90,7 @@ macro_rules! __vendor_named {
             #[allow(unused_imports, reason = "a backend that a derive registers does not need it")]
             use $crate::__private::NotRegistered as _;
             ::core::assert!(
-                $crate::__private::Named::<$backend, $operations>::NAMED,
+                $crate::__private::NamedVendor::<$backend, $operations>::NAMED,
                 "the operations of a vendor are implemented but not adopted, so that no plan would call them: name their trait \
                  in `#[bb(vendors(…))]`"
             );

@@ -4,6 +4,7 @@
 //! Nothing here runs a backend; a record can only construct one.
 
 use crate::OpenOption;
+use crate::layer::{Erased, InnerBackend};
 use crate::runtime::{BackendRuntime, Device, OpenOptions, Runtime, Start};
 use crate::{Backend, BoxError, Error, ext::FamilyTable};
 use std::sync::Arc;
@@ -110,6 +111,8 @@ pub struct Registration {
     pub options: &'static [OpenOption],
     /// Constructs the backend and starts it.
     pub open: fn(&OpenOptions) -> Result<Arc<dyn BackendRuntime>, Error>,
+    /// Constructs the backend, for layers to stand on.
+    pub erased: fn(&OpenOptions) -> Result<Erased, Error>,
     /// Whether the backend lists its devices. If it does not, it takes any name of a device, if it takes one.
     pub lists_devices: bool,
     /// Lists the devices of the backend, sorted by name.
@@ -118,13 +121,14 @@ pub struct Registration {
 
 impl Registration {
     /// Makes the record of a backend.
-    pub const fn of<B: Declared>() -> Registration {
+    pub const fn of<B: Declared + InnerBackend>() -> Registration {
         Registration {
             name: B::NAME,
             version: B::VERSION,
             path: B::PATH,
             options: B::OPTIONS,
             open: Runtime::<B>::open_with,
+            erased: |options| Ok(Erased::new(Runtime::<B>::constructed(options)?)),
             lists_devices: B::LISTS_DEVICES,
             devices: super::open::devices::<B>,
         }

@@ -27,6 +27,23 @@ impl BackendHandle {
         BackendHandle { runtime, owner }
     }
 
+    /// Starts a backend or a layer under a name, outside of the registry.
+    ///
+    /// If it lacks element types, all of them work as far as that is exact.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # fn run<B: bb::InnerBackend>(layer: B) -> Result<(), bb::Error> {
+    /// let counted = bb::BackendHandle::start("counted", layer);
+    /// let x = counted.tensor(&[2], &[1f32, 2.0])?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn start<B: crate::InnerBackend>(name: &'static str, backend: B) -> BackendHandle {
+        BackendHandle::new(crate::layer::start(name, backend, false))
+    }
+
     /// Returns the interface that the engine uses.
     pub fn runtime(&self) -> &Arc<dyn BackendRuntime> {
         &self.runtime

@@ -49,9 +49,12 @@ pub use value::Value;
 pub use answers::Question;
 pub use ask::{Tried, ones};
 pub use bridge::catch;
+pub(crate) use bridge::construct;
 pub use methods::CallsRows;
 pub(crate) use methods::{
     erased_input, erased_methods, erased_output, erased_param, given_param, method_of_values, methods_of,
     methods_of_values,
 };
+pub(crate) use named::{split as split_options, stack as split_name};
+pub(crate) use open::{checked as checked_options, interned};
 pub(crate) use start::{Identity, start};

@@ -12,7 +12,7 @@ use std::num::NonZeroUsize;
 ///
 /// [`Error::OptionForm`] if what is in parentheses is not `NAME=VALUE, …`; [`Error::OptionValue`];
 /// [`Error::TwoDevices`] and [`Error::OptionTwice`] if name and options disagree.
-pub(super) fn split<'a>(name: &'a str, options: &OpenOptions) -> Result<(&'a str, OpenOptions), Error> {
+pub(crate) fn split<'a>(name: &'a str, options: &OpenOptions) -> Result<(&'a str, OpenOptions), Error> {
     let mut all = options.clone();
     let (place, given) = parts(name);
     if let Some(given) = given {
@@ -44,10 +44,33 @@ fn parts(name: &str) -> (&str, Option<&str>) {
     }
 }
 
+/// Splits a name at each `+` outside of parentheses: layers, the outermost first, and the backend that they stand on.
+pub(crate) fn stack(name: &str) -> Vec<&str> {
+    let mut depth = 0usize;
+    let split = |c: char| {
+        match c {
+            '(' => depth += 1,
+            ')' => depth = depth.saturating_sub(1),
+            _ => {}
+        }
+        c == '+' && depth == 0
+    };
+    name.split(split).map(str::trim).collect()
+}
+
 /// Returns the name of the backend in a name with a device or options.
 pub(super) fn backend_of(name: &str) -> &str {
     let place = parts(name).0;
     place.split(':').next().unwrap_or(place)
+}
+
+/// Parses a number of bytes: a number, or a number and one of `K`, `M`, `G` and `T`, which stand for 2¹⁰, 2²⁰, 2³⁰ and 2⁴⁰.
+fn bytes(text: &str) -> Option<u64> {
+    let (number, shift) = match text.strip_suffix(['K', 'M', 'G', 'T']) {
+        Some(number) => (number, 10 * ("KMGT".find(text.chars().next_back()?)? as u32 + 1)),
+        None => (text, 0),
+    };
+    number.parse::<u64>().ok()?.checked_mul(1 << shift)
 }
 
 /// Sets an option that a name has.
@@ -81,7 +104,8 @@ fn set(all: &mut OpenOptions, name: &str, key: &str, value: Option<&str>) -> Res
             all.threads = Some(threads);
         }
         Some(OpenOption::Memory) => {
-            let bytes: u64 = value.parse().map_err(|_| wrong("a number of bytes"))?;
+            let bytes =
+                bytes(value).ok_or_else(|| wrong("a number of bytes, such as `1073741824` or `1G`"))?;
             twice(all.memory.is_some_and(|other| other != bytes))?;
             all.memory = Some(bytes);
         }

@@ -318,6 +318,20 @@ pub(super) fn complete(takes: &[OpenOption], options: &OpenOptions) -> OpenOptio
     all
 }
 
+/// Returns all options of a layer, if it accepts those that are given.
+///
+/// # Errors
+///
+/// [`Error::OpenOption`], [`Error::UnknownOption`], [`Error::OptionValue`].
+pub(crate) fn checked(
+    layer: &'static str,
+    takes: &'static [OpenOption],
+    options: &OpenOptions,
+) -> Result<OpenOptions, Error> {
+    taken(layer, takes, options)?;
+    Ok(complete(takes, options))
+}
+
 /// Checks that a backend accepts the options and has the device.
 ///
 /// # Errors
@@ -343,9 +357,12 @@ pub(super) fn check<B: Declared>(options: &OpenOptions) -> Result<(), Error> {
 /// The name lives as long as the program, so that errors and values can refer to it without an allocation.
 /// Each name is leaked once.
 pub(super) fn instance_name(backend: &'static str, device: Option<&str>) -> &'static str {
+    device.map_or(backend, |device| interned(format!("{backend}:{device}")))
+}
+
+/// Returns a text that lives as long as the program. Each is leaked once.
+pub(crate) fn interned(name: String) -> &'static str {
     static NAMES: Mutex<BTreeSet<&'static str>> = Mutex::new(BTreeSet::new());
-    let Some(device) = device else { return backend };
-    let name = format!("{backend}:{device}");
     let mut names = NAMES.lock().unwrap_or_else(PoisonError::into_inner);
     if let Some(known) = names.get(name.as_str()) {
         return known;

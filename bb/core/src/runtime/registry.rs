@@ -7,6 +7,7 @@ use super::opening::{self, Place};
 use super::{BackendHandle, BackendRuntime, Declared, Device, OpenOptions, Registration, State, named, open};
 use crate::Error;
 use crate::OpenOption;
+use crate::layer::{Erased, InnerBackend, LayerRegistration, Stacked, is_stack};
 use crate::sync::RwLock;
 use std::sync::{Arc, LazyLock, PoisonError};
 
@@ -14,6 +15,8 @@ use std::sync::{Arc, LazyLock, PoisonError};
 #[derive(Debug)]
 pub struct Registry {
     slots: Vec<Slot>,
+    /// The backends with layers on them.
+    stacked: Stacked,
     duplicate: Option<[Registration; 2]>,
 }
 
@@ -84,7 +87,7 @@ pub struct RegistryBuilder {
 impl RegistryBuilder {
     /// Adds a declared backend, which is opened on first use.
     #[must_use]
-    pub fn declared<B: Declared>(self) -> Self {
+    pub fn declared<B: Declared + InnerBackend>(self) -> Self {
         self.registration(Registration::of::<B>())
     }
 
@@ -105,6 +108,7 @@ impl RegistryBuilder {
             path: handle.runtime().path(),
             options: &[],
             open: |_| Err(Error::Abandoned),
+            erased: |_| Err(Error::Abandoned),
             lists_devices: false,
             devices: || Ok(Vec::new()),
         };
@@ -128,7 +132,7 @@ impl RegistryBuilder {
         slots.sort_by_key(|slot| (slot.registration.name, slot.registration.path, slot.registration.version));
         let duplicate = slots.iter().zip(slots.iter().skip(1)).map(|(a, b)| [a.registration, b.registration]);
         let duplicate = duplicate.into_iter().find(|[a, b]| a.name == b.name);
-        Registry { slots, duplicate }
+        Registry { slots, stacked: Stacked::default(), duplicate }
     }
 }
 
@@ -156,6 +160,8 @@ impl Registry {
     ///
     /// The name may hold options in parentheses: `chip(tile=64, narrow_floats)`.
     ///
+    /// Layers stand before the backend, the outermost first, each with its own options: `metrics+limit(memory=1G)+cpu`.
+    ///
     /// `gpu:1` is the device `1` of the backend `gpu`, by its name or, if no device has this name, by its position in the list of
     /// devices, from 0; each device has its own instance. An instance that was shut down, or whose device is lost, is replaced by
     /// a new one. If another thread is opening the
@@ -169,7 +175,7 @@ impl Registry {
     ///
     /// [`Error::DuplicateBackend`] if any two backends have the same name; [`Error::UnknownBackend`] with the
     /// linked names; [`Error::UnknownDevice`] with the devices that the backend lists; [`Error::OpenOption`]
-    /// if it does not distinguish devices; [`Error::UnknownOption`] and [`Error::OptionValue`] for options in the name;
+    /// if it does not distinguish devices; [`Error::UnknownLayer`] with the linked layers; [`Error::UnknownOption`] and [`Error::OptionValue`] for options in the name;
     /// [`Error::Unavailable`] if the constructor fails (the next call
     /// tries again); [`Error::OpenCycle`] if the caller is the constructor of this backend, or of one that this backend
     /// opens.
@@ -189,11 +195,23 @@ impl Registry {
         if let Some(slot) = self.slot(name) {
             return slot.open(options);
         }
+        if is_stack(name) {
+            return self.stacked.open(name, options, is_usable, |name, options| self.inner(name, options));
+        }
         let (backend, options) = named::split(name, options)?;
         match self.slot(backend) {
             Some(slot) => slot.open(&options),
             None => Err(unknown(name, self.entries().map(|entry| entry.name))),
         }
+    }
+
+    /// Constructs a backend for layers to stand on.
+    fn inner(&self, name: &str, options: &OpenOptions) -> Result<Erased, Error> {
+        let (backend, options) = named::split(name, options)?;
+        let linked = || self.entries().map(|entry| entry.name);
+        let slot = self.slot(backend).ok_or_else(|| unknown(name, linked()))?;
+        open::taken(slot.registration.name, slot.registration.options, &options)?;
+        (slot.registration.erased)(&slot.resolved(&options))
     }
 
     /// Tells whether [`backend`](Self::backend) would find a backend of this name, and of the device behind a colon. It opens
@@ -212,6 +230,13 @@ impl Registry {
         }
         if self.slot(name).is_some() {
             return true;
+        }
+        if let [layers @ .., backend] = &*named::stack(name)
+            && !layers.is_empty()
+        {
+            let known =
+                |layer: &&str| LayerRegistration::all().iter().any(|of| of.name == named::backend_of(layer));
+            return layers.iter().all(|layer| known(&layer)) && self.supports_device(backend);
         }
         let Some((backend, device)) = name.split_once(':') else { return false };
         let Some(Slot { registration, .. }) = self.slot(backend) else { return false };

@@ -66,6 +66,13 @@ impl<B: Declared> Runtime<B> {
         Runtime::<B>::open_with(&OpenOptions::default())
     }
 
+    /// Constructs a backend with options.
+    pub(crate) fn constructed(options: &OpenOptions) -> Result<B, Error> {
+        open::check::<B>(options)?;
+        let options = &open::complete(B::OPTIONS, options);
+        bridge::construct(B::NAME, || B::create(options))
+    }
+
     /// Constructs a backend with options and starts it.
     ///
     /// # Errors
@@ -73,9 +80,7 @@ impl<B: Declared> Runtime<B> {
     /// The errors of [`open`](Self::open); [`Error::OpenOption`] if the backend does not accept one of the options;
     /// [`Error::UnknownDevice`] if it lists its devices and the requested one is not among them.
     pub fn open_with(options: &OpenOptions) -> Result<Arc<dyn BackendRuntime>, Error> {
-        open::check::<B>(options)?;
-        let options = &open::complete(B::OPTIONS, options);
-        let backend = bridge::construct(B::NAME, || B::create(options))?;
+        let backend = Runtime::<B>::constructed(options)?;
         if options.narrow_floats && backend.types().is_all() {
             let option = OpenOption::NarrowFloats;
             return Err(Error::OpenOption { backend: B::NAME, option, takes: B::OPTIONS });
@@ -307,7 +312,8 @@ impl<B: Backend + 'static> Runtime<B> {
 
 impl<B: Backend + 'static> KeepsPlans<B::Tensor, B::Error> for Runtime<B> {
     fn are_of(&self, backend: *const (), ty: &str) -> bool {
-        std::ptr::eq(std::ptr::from_ref(&self.backend).cast(), backend) && ty == std::any::type_name::<B>()
+        (std::ptr::eq(std::ptr::from_ref(&self.backend).cast(), backend) && ty == std::any::type_name::<B>())
+            || self.backend.stands_on(backend, ty)
     }
 
     fn run(

@@ -1,0 +1,155 @@
+//! The call of an operation that a layer passes on.
+
+use super::{Delegate, InnerBackend, Layer, LayerError, LayerTensor};
+use crate::{Kernel, KernelOperands, Outputs};
+use bb_ir::op::{Family, OpSpec, Param, Primitive};
+
+/// A call of an operation, for [`Layer::operation`]: its row, operands and parameters, and what runs it on the inner backend.
+pub struct LayerCall<'a, L: Delegate> {
+    on: &'a L,
+    spec: &'static OpSpec,
+    params: &'a [Param<'a>],
+    call: &'a mut dyn Call<L>,
+}
+
+/// A call by its way to the inner backend.
+trait Call<L: Delegate> {
+    fn operand(&self, index: usize) -> Option<&LayerTensor<L>>;
+
+    fn operands(&self) -> usize;
+
+    fn is_prepared(&self) -> bool;
+
+    fn run(
+        &mut self,
+        on: &L::Inner,
+        spec: &'static OpSpec,
+        params: &[Param<'_>],
+    ) -> Result<Outputs<LayerTensor<L>>, LayerError<L>>;
+}
+
+impl<L: Delegate> LayerCall<'_, L> {
+    /// Returns the row of the operation.
+    pub fn spec(&self) -> &'static OpSpec {
+        self.spec
+    }
+
+    /// Returns the parameters, in the order of the row.
+    pub fn params(&self) -> &[Param<'_>] {
+        self.params
+    }
+
+    /// Returns the number of operands, those that are left out included.
+    pub fn operands(&self) -> usize {
+        self.call.operands()
+    }
+
+    /// Returns an operand; `None` if it is left out, or a constant that a prepared kernel has packed.
+    ///
+    /// A clone of an operand that a prepared kernel may overwrite makes the kernel allocate a result instead.
+    pub fn operand(&self, index: usize) -> Option<&LayerTensor<L>> {
+        self.call.operand(index)
+    }
+
+    /// Tells whether a kernel that the inner backend prepared runs, instead of the operation's method.
+    pub fn is_prepared(&self) -> bool {
+        self.call.is_prepared()
+    }
+
+    /// Calls the inner backend.
+    ///
+    /// # Errors
+    ///
+    /// Those of the inner backend.
+    pub fn run(self) -> Result<Outputs<LayerTensor<L>>, LayerError<L>> {
+        self.call.run(self.on.inner(), self.spec, self.params)
+    }
+}
+
+impl<L: Delegate> std::fmt::Debug for LayerCall<'_, L> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("LayerCall")
+            .field("operation", &self.spec.method)
+            .field("params", &self.params)
+            .finish()
+    }
+}
+
+/// A call with operands in a list.
+struct Listed<'a, T>(&'a [Option<&'a T>]);
+
+impl<L: Delegate> Call<L> for Listed<'_, LayerTensor<L>> {
+    fn operand(&self, index: usize) -> Option<&LayerTensor<L>> {
+        self.0.get(index).copied().flatten()
+    }
+
+    fn operands(&self) -> usize {
+        self.0.len()
+    }
+
+    fn is_prepared(&self) -> bool {
+        false
+    }
+
+    fn run(
+        &mut self,
+        on: &L::Inner,
+        spec: &'static OpSpec,
+        params: &[Param<'_>],
+    ) -> Result<Outputs<LayerTensor<L>>, LayerError<L>> {
+        match (spec.family, Primitive::from_index(spec.index)) {
+            (Family::Primitive, Some(op)) => crate::call::call_primitive(on, op, self.0, params),
+            _ => on.native(spec, self.0, params),
+        }
+    }
+}
+
+/// A call of a kernel that the inner backend prepared.
+struct Ready<'a, 'k, L: Delegate> {
+    kernel: &'a dyn Kernel<L::Inner>,
+    operands: &'a mut KernelOperands<'k, LayerTensor<L>>,
+}
+
+impl<L: Delegate> Call<L> for Ready<'_, '_, L> {
+    fn operand(&self, index: usize) -> Option<&LayerTensor<L>> {
+        self.operands.get(index)
+    }
+
+    fn operands(&self) -> usize {
+        self.operands.len()
+    }
+
+    fn is_prepared(&self) -> bool {
+        true
+    }
+
+    fn run(
+        &mut self,
+        on: &L::Inner,
+        _spec: &'static OpSpec,
+        _params: &[Param<'_>],
+    ) -> Result<Outputs<LayerTensor<L>>, LayerError<L>> {
+        self.kernel.run(on, self.operands)
+    }
+}
+
+/// Has a layer do an operation.
+pub(super) fn operation<L: Layer>(
+    on: &L,
+    spec: &'static OpSpec,
+    inputs: &[Option<&LayerTensor<L>>],
+    params: &[Param<'_>],
+) -> Result<Outputs<LayerTensor<L>>, LayerError<L>> {
+    on.operation(LayerCall { on, spec, params, call: &mut Listed(inputs) })
+}
+
+/// Has a layer do a prepared step.
+pub(super) fn prepared<L: Layer>(
+    on: &L,
+    spec: &'static OpSpec,
+    params: &[Param<'_>],
+    kernel: &dyn Kernel<L::Inner>,
+    operands: &mut KernelOperands<'_, LayerTensor<L>>,
+) -> Result<Outputs<LayerTensor<L>>, LayerError<L>> {
+    on.operation(LayerCall { on, spec, params, call: &mut Ready::<L> { kernel, operands } })
+}

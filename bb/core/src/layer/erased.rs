@@ -1,0 +1,272 @@
+//! A backend of any type behind one type, for layers that are chosen at run time.
+
+use super::InnerBackend;
+use crate::ext::{ErasedError, ErasedTensor, Kernels, OpSet};
+use crate::plan::{CompileOptions, Module};
+use crate::{
+    Backend, BackendAttrs, Error, Executable, Kernel, KernelOperands, Outputs, PrepareStep, services,
+};
+use bb_ir::op::{Family, OpSpec, Param, Primitive};
+use bb_ir::proto::GraphProto;
+use bb_ir::{DataTypes, TensorData};
+use smallvec::SmallVec;
+use std::any::Any;
+use std::collections::HashMap;
+use std::sync::Arc;
+
+/// A backend whose type is erased: layers that stand on it are compiled once, for all backends.
+///
+/// A call costs an indirect call, and an allocation for each result. Prepared kernels, native operations, element types and services
+/// are those of the backend.
+#[derive(Clone)]
+pub struct Erased {
+    kernels: Arc<dyn Kernels>,
+    version: &'static str,
+}
+
+impl Erased {
+    /// Erases the type of a backend or a layer.
+    pub fn new<B: InnerBackend>(backend: B) -> Erased {
+        let version = backend.version();
+        let tables = super::natives::kept_tables::<B>(&backend.natives());
+        Erased { kernels: Arc::new(crate::ext::Owned { backend, tables }), version }
+    }
+
+    /// Wraps a layer on an erased backend. Its tensors are erased, so that no further allocation is needed.
+    pub(super) fn of_layer<L>(layer: L) -> Erased
+    where
+        L: InnerBackend + Backend<Tensor = ErasedTensor, Error = ErasedError>,
+    {
+        let version = layer.version();
+        Erased { kernels: Arc::new(Bare(layer)), version }
+    }
+
+    fn apply(
+        &self,
+        op: Primitive,
+        inputs: &[Option<&ErasedTensor>],
+        params: &[Param<'_>],
+    ) -> Result<Outputs<ErasedTensor>, ErasedError> {
+        self.kernels.primitive(op, inputs, params)
+    }
+}
+
+impl std::fmt::Debug for Erased {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Erased({})", self.version)
+    }
+}
+
+#[diagnostic::do_not_recommend]
+impl Backend for Erased {
+    type Tensor = ErasedTensor;
+    type Error = ErasedError;
+
+    crate::forward_to_call!(Self::apply);
+
+    fn types(&self) -> DataTypes {
+        self.kernels.types()
+    }
+
+    fn runs_whole_graphs(&self) -> bool {
+        self.kernels.runs_whole_graphs()
+    }
+
+    fn wrapped(error: &ErasedError) -> Option<&Error> {
+        match error {
+            ErasedError::Bb(error) => Some(error),
+            ErasedError::Backend(_) => None,
+        }
+    }
+
+    fn to_host(&self, x: &ErasedTensor) -> Result<TensorData, ErasedError> {
+        self.kernels.to_host(x)
+    }
+
+    fn execute(
+        &self,
+        graph: &GraphProto,
+        inputs: HashMap<String, ErasedTensor>,
+        attrs: BackendAttrs<'_>,
+    ) -> Result<HashMap<String, ErasedTensor>, ErasedError> {
+        match self.kernels.runs_whole_graphs() {
+            true => self.kernels.execute(graph, inputs, attrs),
+            false => crate::plan::execute(self, graph, inputs, attrs),
+        }
+    }
+
+    fn compile(
+        &self,
+        module: Module,
+        options: &CompileOptions,
+    ) -> Result<Box<dyn Executable<Self>>, ErasedError> {
+        match self.kernels.runs_whole_graphs() {
+            true => crate::plan::compile_whole_graph(self, module, options),
+            false => crate::plan::compile(self, module, options),
+        }
+    }
+
+    fn prepare(
+        &self,
+        step: &PrepareStep<'_, ErasedTensor>,
+    ) -> Result<Option<Box<dyn Kernel<Self>>>, ErasedError> {
+        let kernel = self.kernels.prepare(step)?;
+        Ok(kernel.map(|kernel| Box::new(kernel) as Box<dyn Kernel<Self>>))
+    }
+
+    fn device_info(&self) -> services::DeviceInfo {
+        self.kernels.device_info()
+    }
+
+    fn lifecycle(&self) -> Option<&dyn services::Lifecycle> {
+        self.kernels.lifecycle()
+    }
+
+    fn memory(&self) -> Option<&dyn services::Memory<ErasedTensor>> {
+        self.kernels.memory()
+    }
+
+    fn kernels(&self) -> Option<&dyn services::Kernels<ErasedTensor>> {
+        self.kernels.user_kernels()
+    }
+}
+
+impl InnerBackend for Erased {
+    fn natives(&self) -> Vec<(Family, OpSet)> {
+        self.kernels.natives()
+    }
+
+    fn native(
+        &self,
+        spec: &'static OpSpec,
+        inputs: &[Option<&ErasedTensor>],
+        params: &[Param<'_>],
+    ) -> Result<Outputs<ErasedTensor>, ErasedError> {
+        match self.kernels.native(spec, inputs, params) {
+            Some(outputs) => outputs,
+            None => crate::ext::erased::erased_body(&*self.kernels, spec, inputs, params),
+        }
+    }
+
+    fn version(&self) -> &'static str {
+        self.version
+    }
+}
+
+/// A kernel that a backend whose type is erased prepared.
+pub struct ErasedKernel {
+    /// The kernel, as the backend knows it.
+    pub(crate) kernel: Box<dyn Any + Send + Sync>,
+    pub(crate) bytes: usize,
+    pub(crate) reads: SmallVec<[bool; 4]>,
+}
+
+impl Kernel<Erased> for ErasedKernel {
+    fn run(
+        &self,
+        on: &Erased,
+        operands: &mut KernelOperands<'_, ErasedTensor>,
+    ) -> Result<Outputs<ErasedTensor>, ErasedError> {
+        on.kernels.run_prepared(&*self.kernel, operands)
+    }
+
+    fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    fn reads(&self, operand: usize) -> bool {
+        self.reads.get(operand).copied().unwrap_or(true)
+    }
+}
+
+/// A layer on an erased backend as the kernels of another erased backend: its tensors are erased as they are.
+pub(crate) struct Bare<L>(L);
+
+impl<L> Kernels for Bare<L>
+where
+    L: InnerBackend + Backend<Tensor = ErasedTensor, Error = ErasedError>,
+{
+    fn primitive(
+        &self,
+        op: Primitive,
+        inputs: &[Option<&ErasedTensor>],
+        params: &[Param<'_>],
+    ) -> Result<Outputs<ErasedTensor>, ErasedError> {
+        crate::call::call_primitive(&self.0, op, inputs, params)
+    }
+
+    fn native(
+        &self,
+        op: &'static OpSpec,
+        inputs: &[Option<&ErasedTensor>],
+        params: &[Param<'_>],
+    ) -> Option<Result<Outputs<ErasedTensor>, ErasedError>> {
+        let is_native = |(family, set): &(Family, OpSet)| *family == op.family && set.contains(op.index);
+        self.0.natives().iter().any(is_native).then(|| self.0.native(op, inputs, params))
+    }
+
+    fn to_host(&self, x: &ErasedTensor) -> Result<TensorData, ErasedError> {
+        self.0.to_host(x)
+    }
+
+    fn types(&self) -> DataTypes {
+        self.0.types()
+    }
+
+    fn refuses_types(&self) -> bool {
+        !self.0.types().is_all()
+    }
+
+    fn natives(&self) -> Vec<(Family, OpSet)> {
+        self.0.natives()
+    }
+
+    fn runs_whole_graphs(&self) -> bool {
+        self.0.runs_whole_graphs()
+    }
+
+    fn execute(
+        &self,
+        graph: &GraphProto,
+        inputs: HashMap<String, ErasedTensor>,
+        attrs: BackendAttrs<'_>,
+    ) -> Result<HashMap<String, ErasedTensor>, ErasedError> {
+        self.0.execute(graph, inputs, attrs)
+    }
+
+    fn prepare(&self, step: &PrepareStep<'_, ErasedTensor>) -> Result<Option<ErasedKernel>, ErasedError> {
+        let Some(kernel) = self.0.prepare(step)? else { return Ok(None) };
+        Ok(Some(ErasedKernel {
+            bytes: kernel.bytes(),
+            reads: (0..step.operands().len()).map(|operand| kernel.reads(operand)).collect(),
+            kernel: Box::new(kernel),
+        }))
+    }
+
+    fn run_prepared(
+        &self,
+        kernel: &(dyn Any + Send + Sync),
+        operands: &mut KernelOperands<'_, ErasedTensor>,
+    ) -> Result<Outputs<ErasedTensor>, ErasedError> {
+        match kernel.downcast_ref::<Box<dyn Kernel<L>>>() {
+            Some(kernel) => kernel.run(&self.0, operands),
+            None => Err(Error::excluded("a kernel of the layer that runs it").into()),
+        }
+    }
+
+    fn device_info(&self) -> services::DeviceInfo {
+        self.0.device_info()
+    }
+
+    fn lifecycle(&self) -> Option<&dyn services::Lifecycle> {
+        self.0.lifecycle()
+    }
+
+    fn memory(&self) -> Option<&dyn services::Memory<ErasedTensor>> {
+        self.0.memory()
+    }
+
+    fn user_kernels(&self) -> Option<&dyn services::Kernels<ErasedTensor>> {
+        self.0.kernels()
+    }
+}

@@ -1,0 +1,457 @@
+//! Layers: backends that are made of another backend.
+//!
+//! A layer holds a backend, changes what some operations do, and passes on the rest. It is a backend itself: whatever takes one takes a
+//! layer, and layers stand on layers. The derive with `#[bb(delegate = field)]` says which field holds the inner backend
+//! ([`Delegate`]), and the author writes the methods that differ in an `impl` of [`Layer`] under `#[bb::layer]`.
+//!
+//! Tensors and errors are those of the inner backend, so that nothing is wrapped and no result is allocated. A method that is not
+//! written is a direct call of the inner backend's. If no operation is written, graphs are compiled by the inner backend, too:
+//! a layer that only passes on costs nothing in a plan. Otherwise plans call the layer, and keep the inner backend's prepared
+//! kernels of all operations that are not written.
+
+mod call;
+mod erased;
+mod natives;
+mod passed;
+mod prepared;
+mod stack;
+
+pub use call::LayerCall;
+pub use erased::Erased;
+pub use erased::ErasedKernel;
+pub(crate) use natives::start;
+pub use natives::{InnerBackend, layer_native, layer_natives, layer_version};
+pub use stack::{LayerRegistration, RegisteredLayer};
+pub(crate) use stack::{Stacked, is_stack};
+
+use crate::ext::OpSet;
+use crate::plan::{CompileOptions, Module};
+use crate::services::{DeviceInfo, Kernels, Lifecycle, Memory};
+use crate::{
+    Backend, BackendAttrs, CompletionHandle, ContractResponse, Executable, Kernel, Outputs, PrepareStep,
+};
+use bb_ir::TensorData;
+use bb_ir::op::{Family, OpSpec, Primitive};
+use bb_ir::proto::GraphProto;
+use prepared::PreparedLayer;
+use std::collections::HashMap;
+use std::sync::Arc;
+
+/// The tensors of a layer, which are those of its inner backend.
+pub type LayerTensor<L> = <<L as Delegate>::Inner as Backend>::Tensor;
+
+/// The error of a layer, which is that of its inner backend.
+pub type LayerError<L> = <<L as Delegate>::Inner as Backend>::Error;
+
+/// Tensors by name.
+type Named<T> = HashMap<String, T>;
+
+/// A type that holds a backend. `#[bb(delegate = field)]` of the derive writes this.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` does not say which backend it stands on",
+    label = "this layer names no field",
+    note = "write `#[derive(bb::Backend)]` with `#[bb(delegate = field)]`, where the field holds the inner backend"
+)]
+pub trait Delegate: Send + Sync + Sized + 'static {
+    /// The inner backend.
+    type Inner: InnerBackend;
+
+    /// The version of the layer.
+    const VERSION: &'static str;
+
+    /// The operations of families that the layer writes itself (`extensions(…)` of the derive).
+    const NATIVES: &'static [(Family, OpSet)];
+
+    /// Returns the inner backend.
+    fn inner(&self) -> &Self::Inner;
+}
+
+/// Lists the methods that an `impl` of [`Layer`] contains. `#[bb::layer]` writes this.
+#[diagnostic::on_unimplemented(
+    message = "`bb::Layer` is implemented for `{Self}` without `#[bb::layer]`",
+    label = "write `#[bb::layer]` above this `impl`",
+    note = "`#[bb::layer]` records which methods are written; plans call the inner backend for all others"
+)]
+pub trait Written {
+    /// The names of the methods.
+    const METHODS: &'static [&'static str];
+}
+
+/// Tells whether a list has a name; also in constants.
+const fn has(mut list: &[&str], name: &str) -> bool {
+    while let [first, rest @ ..] = list {
+        if bb_ir::op::same(first, name) {
+            return true;
+        }
+        list = rest;
+    }
+    false
+}
+
+/// Tells whether a layer writes an operation, a primitive or the hook that all operations go through.
+const fn writes_operations<L: Layer>() -> bool {
+    let mut methods = L::METHODS;
+    while let [first, rest @ ..] = methods {
+        if Primitive::from_method(first).is_some() || bb_ir::op::same(first, "operation") {
+            return true;
+        }
+        methods = rest;
+    }
+    !L::NATIVES.is_empty()
+}
+
+/// Tells whether a layer passes graphs on as they are.
+pub const fn passes_graphs<L: Layer>() -> bool {
+    !writes_operations::<L>() && !has(L::METHODS, "execute") && !has(L::METHODS, "compile")
+}
+
+/// Tells whether a layer writes the operation, so that no prepared kernel of the inner backend may run in its place.
+fn writes<L: Layer>(spec: &OpSpec) -> bool {
+    let native = |(family, set): &(Family, OpSet)| *family == spec.family && set.contains(spec.index);
+    (spec.family == Family::Primitive && has(L::METHODS, spec.method)) || L::NATIVES.iter().any(native)
+}
+
+/// Tells whether a layer takes whole graphs: if its inner backend does, and the layer writes no operation.
+pub fn runs_whole_graphs<L: Layer>(on: &L) -> bool {
+    !const { writes_operations::<L>() } && on.inner().runs_whole_graphs()
+}
+
+/// Prepares a step of a plan for a layer: keeps the inner backend's kernel, unless the layer writes the operation.
+///
+/// # Errors
+///
+/// Those of the inner backend.
+pub fn prepare<L: Layer>(
+    on: &L,
+    step: &PrepareStep<'_, LayerTensor<L>>,
+) -> Result<Option<Box<dyn Kernel<L>>>, LayerError<L>> {
+    if writes::<L>(step.spec()) {
+        return Ok(None);
+    }
+    let kernel = on.inner().prepare(step)?;
+    Ok(kernel.map(|kernel| PreparedLayer::<L>::boxed(kernel, step.spec(), step.params())))
+}
+
+/// Tells whether a layer passes graphs on, unchanged, to the backend at this address, of the type with this name.
+pub fn stands_on<L: Layer>(on: &L, backend: *const (), ty: &str) -> bool {
+    let inner = on.inner();
+    let is_inner =
+        std::ptr::eq(std::ptr::from_ref(inner).cast(), backend) && ty == std::any::type_name::<L::Inner>();
+    // What a layer does to graphs, plans of the inner backend alone would not do.
+    let passes = const { passes_graphs::<L>() && !has(L::METHODS, "dispatch") };
+    passes && (is_inner || inner.stands_on(backend, ty))
+}
+
+/// Tells whether all operations of a layer go through [`Layer::operation`].
+pub(crate) const fn observes<L: Layer>() -> bool {
+    has(L::METHODS, "operation")
+}
+
+/// The Rust type of an operand of each kind.
+macro_rules! layer_input {
+    (Tensor) => { &LayerTensor<Self> };
+    (Optional) => { Option<&LayerTensor<Self>> };
+    (Tensors) => { &[&LayerTensor<Self>] };
+}
+
+/// The Rust type of a result of each kind.
+macro_rules! layer_output {
+    (Tensor) => { LayerTensor<Self> };
+    (Tensors) => { Vec<LayerTensor<Self>> };
+}
+
+macro_rules! layers {
+    ($( $(#[$doc:meta])*
+       $name:ident $since:literal = $method:ident
+       ( $($input:ident : $kind:ident),* $(; $($param:ident : $pkind:ident $(= $default:expr)?),+)? )
+       -> $output:ident $({ $($fact:tt)* })?; )*) => {
+        /// A backend that is made of another: each method that is not written calls that of the inner backend.
+        ///
+        /// Write the `impl` under `#[bb::layer]`, and reach the inner backend by the field of your struct. Every layer is a
+        /// [`Backend`], whose methods call those of this trait. Both traits have methods of the same names; import neither, or
+        /// call a layer by `bb::Backend::add(&layer, …)`.
+        ///
+        /// # Examples
+        ///
+        /// ```
+        /// /// Refuses products of more than a number of elements.
+        /// #[derive(bb::Backend)]
+        /// #[bb(delegate = inner)]
+        /// struct Small<B> {
+        ///     inner: B,
+        ///     most: usize,
+        /// }
+        ///
+        /// #[bb::layer]
+        /// impl<B: bb::InnerBackend> bb::Layer for Small<B> {
+        ///     fn matmul(&self, a: &B::Tensor, b: &B::Tensor) -> Result<B::Tensor, B::Error> {
+        ///         let elements: usize = bb::Tensor::shape(b).iter().product();
+        ///         if elements > self.most {
+        ///             let refused = format!("at most {} elements", self.most);
+        ///             return Err(bb::Error::layer("small", "matmul", bb::ErrorKind::Limit, refused).into());
+        ///         }
+        ///         self.inner.matmul(a, b)
+        ///     }
+        /// }
+        /// ```
+        #[diagnostic::on_unimplemented(
+            message = "`{Self}` is no layer: `bb::Layer` is not implemented for it",
+            label = "this type has no `impl bb::Layer`",
+            note = "write `#[bb::layer] impl bb::Layer for {Self} {{ … }}` with the methods that differ; it may be empty"
+        )]
+        pub trait Layer:
+            Delegate + Written + InnerBackend + Backend<Tensor = LayerTensor<Self>, Error = LayerError<Self>>
+        {
+            /// Does what every operation goes through, if this method is written: each primitive that is not written itself, each
+            /// native operation of the inner backend, and each prepared kernel. [`LayerCall::run`] calls the inner backend.
+            ///
+            /// # Errors
+            ///
+            /// Those of the inner backend, and the layer's own, as an error of `bb`.
+            fn operation(&self, call: LayerCall<'_, Self>) -> Result<Outputs<LayerTensor<Self>>, LayerError<Self>> {
+                call.run()
+            }
+
+            $(
+                $(#[$doc])*
+                #[allow(clippy::too_many_arguments, reason = "a method has as many arguments as its row")]
+                fn $method(&self $(, $input: layer_input!($kind))* $($(, $param: bb_ir::param_type!($pkind))+)?)
+                    -> Result<layer_output!($output), LayerError<Self>> {
+                    if const { observes::<Self>() } {
+                        let outputs = call::operation(
+                            self,
+                            Primitive::$name.spec(),
+                            &crate::call::list_operands!($($kind $input),*),
+                            &crate::call::list_params!($($($pkind $param),+)?),
+                        )?;
+                        return crate::call::unwrap_output!($output, stringify!($method), outputs);
+                    }
+                    self.inner().$method($($input,)* $($($param,)+)?)
+                }
+            )*
+
+            /// As [`Backend::types`].
+            fn types(&self) -> bb_ir::DataTypes {
+                self.inner().types()
+            }
+
+            /// As [`Backend::to_host`].
+            ///
+            /// # Errors
+            ///
+            /// Those of the inner backend.
+            fn to_host(&self, x: &LayerTensor<Self>) -> Result<TensorData, LayerError<Self>> {
+                self.inner().to_host(x)
+            }
+
+            /// As [`Backend::read_into`].
+            ///
+            /// # Errors
+            ///
+            /// Those of the inner backend.
+            fn read_into(&self, x: &LayerTensor<Self>, into: &mut [u8]) -> Result<(), LayerError<Self>> {
+                self.inner().read_into(x, into)
+            }
+
+            /// As [`Backend::execute`]. The default gives the graph to an inner backend that runs whole graphs, if no operation is
+            /// written; otherwise the plan that [`compile`](Self::compile) made runs.
+            ///
+            /// # Errors
+            ///
+            /// Those of the inner backend.
+            fn execute(
+                &self,
+                graph: &GraphProto,
+                inputs: Named<LayerTensor<Self>>,
+                attrs: BackendAttrs<'_>,
+            ) -> Result<Named<LayerTensor<Self>>, LayerError<Self>> {
+                if !const { writes_operations::<Self>() } && self.inner().runs_whole_graphs() {
+                    return self.inner().execute(graph, inputs, attrs);
+                }
+                crate::plan::execute(self, graph, inputs, attrs)
+            }
+
+            /// As [`Backend::dispatch`]. The default lets the inner backend answer, now or later, if neither an operation nor
+            /// [`execute`](Self::execute) is written.
+            fn dispatch(
+                &self,
+                graph: Arc<GraphProto>,
+                inputs: Named<LayerTensor<Self>>,
+                attrs: BackendAttrs<'_>,
+                completion: CompletionHandle<Named<LayerTensor<Self>>, LayerError<Self>>,
+            ) -> ContractResponse<Named<LayerTensor<Self>>, LayerError<Self>> {
+                match const { passes_graphs::<Self>() } {
+                    true => self.inner().dispatch(graph, inputs, attrs, completion),
+                    false => ContractResponse::Now(Layer::execute(self, &graph, inputs, attrs)),
+                }
+            }
+
+            /// As [`Backend::compile`]. The default has the inner backend compile, if no operation is written; otherwise it plans
+            /// for the layer.
+            ///
+            /// # Errors
+            ///
+            /// Those of the inner backend.
+            fn compile(
+                &self,
+                module: Module,
+                options: &CompileOptions,
+            ) -> Result<Box<dyn Executable<Self>>, LayerError<Self>> {
+                match const { writes_operations::<Self>() } {
+                    true => crate::plan::compile(self, module, options),
+                    false => passed::compile(self, module, options),
+                }
+            }
+
+            /// As [`Backend::materialize_from_wire`].
+            ///
+            /// # Errors
+            ///
+            /// Those of the inner backend.
+            fn materialize_from_wire(&self, type_hash: u64, bytes: Vec<u8>) -> Result<LayerTensor<Self>, LayerError<Self>> {
+                if const { writes_operations::<Self>() } {
+                    return Backend::constant(self, &crate::wire::decode(type_hash, bytes)?);
+                }
+                self.inner().materialize_from_wire(type_hash, bytes)
+            }
+
+            /// As [`Backend::device_info`].
+            fn device_info(&self) -> DeviceInfo {
+                self.inner().device_info()
+            }
+
+            /// As [`Backend::lifecycle`].
+            fn lifecycle(&self) -> Option<&dyn Lifecycle> {
+                self.inner().lifecycle()
+            }
+
+            /// As [`Backend::memory`].
+            fn memory(&self) -> Option<&dyn Memory<LayerTensor<Self>>> {
+                self.inner().memory()
+            }
+
+            /// As [`Backend::kernels`].
+            fn kernels(&self) -> Option<&dyn Kernels<LayerTensor<Self>>> {
+                self.inner().kernels()
+            }
+        }
+    };
+}
+
+bb_ir::for_each_primitive!(layers);
+
+/// Implements the contract for a layer. The derive expands to this, with the head of the `impl`.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! __layer {
+    ($($head:tt)*) => { $crate::__private::for_each_primitive!($crate::__layer_backend, [$($head)*]); };
+}
+
+/// Expands to an `impl` of the contract by the methods of [`Layer`].
+#[doc(hidden)]
+#[macro_export]
+macro_rules! __layer_backend {
+    ([[$($head:tt)*]] $( $(#[$doc:meta])*
+       $name:ident $since:literal = $method:ident
+       ( $($input:ident : $kind:ident),* $(; $($param:ident : $pkind:ident $(= $default:expr)?),+)? )
+       -> $output:ident $({ $($fact:tt)* })?; )*) => {
+        #[automatically_derived]
+        $($head)* {
+            type Tensor = $crate::__private::LayerTensor<Self>;
+            type Error = $crate::__private::LayerError<Self>;
+
+            $(
+                #[inline]
+                fn $method(&self $(, $input: $crate::__input_type!($kind))* $($(, $param: $crate::__private::ir::param_type!($pkind))+)?)
+                    -> $crate::__private::Result<$crate::__output_type!($output), Self::Error> {
+                    $crate::Layer::$method(self, $($input,)* $($($param,)+)?)
+                }
+            )*
+
+            fn types(&self) -> $crate::__private::ir::DataTypes {
+                $crate::Layer::types(self)
+            }
+
+            fn runs_whole_graphs(&self) -> $crate::__private::bool {
+                $crate::__private::layer::runs_whole_graphs(self)
+            }
+
+            fn wrapped(error: &Self::Error) -> ::core::option::Option<&$crate::Error> {
+                <<Self as $crate::Delegate>::Inner as $crate::Backend>::wrapped(error)
+            }
+
+            fn to_host(&self, x: &Self::Tensor) -> $crate::__private::Result<$crate::TensorData, Self::Error> {
+                $crate::Layer::to_host(self, x)
+            }
+
+            fn read_into(&self, x: &Self::Tensor, into: &mut [u8]) -> $crate::__private::Result<(), Self::Error> {
+                $crate::Layer::read_into(self, x, into)
+            }
+
+            fn execute(
+                &self,
+                graph: &$crate::GraphProto,
+                inputs: $crate::__private::Named<Self::Tensor>,
+                attrs: $crate::BackendAttrs<'_>,
+            ) -> $crate::__private::Result<$crate::__private::Named<Self::Tensor>, Self::Error> {
+                $crate::Layer::execute(self, graph, inputs, attrs)
+            }
+
+            fn dispatch(
+                &self,
+                graph: $crate::__private::Arc<$crate::GraphProto>,
+                inputs: $crate::__private::Named<Self::Tensor>,
+                attrs: $crate::BackendAttrs<'_>,
+                completion: $crate::CompletionHandle<$crate::__private::Named<Self::Tensor>, Self::Error>,
+            ) -> $crate::ContractResponse<$crate::__private::Named<Self::Tensor>, Self::Error> {
+                $crate::Layer::dispatch(self, graph, inputs, attrs, completion)
+            }
+
+            fn compile(
+                &self,
+                module: $crate::Module,
+                options: &$crate::CompileOptions,
+            ) -> $crate::__private::Result<$crate::__private::Box<dyn $crate::Executable<Self>>, Self::Error> {
+                $crate::Layer::compile(self, module, options)
+            }
+
+            fn prepare(
+                &self,
+                step: &$crate::PrepareStep<'_, Self::Tensor>,
+            ) -> $crate::__private::Result<
+                ::core::option::Option<$crate::__private::Box<dyn $crate::Kernel<Self>>>,
+                Self::Error,
+            > {
+                $crate::__private::layer::prepare(self, step)
+            }
+
+            fn materialize_from_wire(
+                &self,
+                type_hash: u64,
+                bytes: $crate::__private::Vec<u8>,
+            ) -> $crate::__private::Result<Self::Tensor, Self::Error> {
+                $crate::Layer::materialize_from_wire(self, type_hash, bytes)
+            }
+
+            fn device_info(&self) -> $crate::services::DeviceInfo {
+                $crate::Layer::device_info(self)
+            }
+
+            fn lifecycle(&self) -> ::core::option::Option<&dyn $crate::services::Lifecycle> {
+                $crate::Layer::lifecycle(self)
+            }
+
+            fn memory(&self) -> ::core::option::Option<&dyn $crate::services::Memory<Self::Tensor>> {
+                $crate::Layer::memory(self)
+            }
+
+            fn kernels(&self) -> ::core::option::Option<&dyn $crate::services::Kernels<Self::Tensor>> {
+                $crate::Layer::kernels(self)
+            }
+
+            fn stands_on(&self, backend: *const (), ty: &$crate::__private::str) -> $crate::__private::bool {
+                $crate::__private::layer::stands_on(self, backend, ty)
+            }
+        }
+    };
+}

@@ -1,0 +1,107 @@
+//! The native operations of backends that layers may stand on.
+
+use super::{Delegate, Layer, LayerError, LayerTensor, call, observes};
+use crate::ext::{FamilyTable, OpSet};
+use crate::runtime::{BackendRuntime, Identity, interned};
+use crate::{Backend, Outputs};
+use bb_ir::op::{Family, OpSpec, Param};
+use std::any::{Any, TypeId};
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// A backend that a layer may stand on: one that says which operations of families it has natively.
+///
+/// The derive writes this for backends, and every layer has it.
+#[diagnostic::on_unimplemented(
+    message = "no layer can stand on `{Self}`: `bb::InnerBackend` is not implemented for it",
+    label = "this is not a backend with `#[derive(bb::Backend)]`, nor a layer",
+    note = "write `#[derive(bb::Backend)]` on the backend, or `B: bb::InnerBackend` in the bounds of a generic layer"
+)]
+pub trait InnerBackend: Backend + Sized + 'static {
+    /// Returns the native operations of each family.
+    fn natives(&self) -> Vec<(Family, OpSet)>;
+
+    /// Calls an operation of a family: the native one, or its body.
+    ///
+    /// # Errors
+    ///
+    /// The operation's own errors.
+    fn native(
+        &self,
+        spec: &'static OpSpec,
+        inputs: &[Option<&Self::Tensor>],
+        params: &[Param<'_>],
+    ) -> Result<Outputs<Self::Tensor>, Self::Error>;
+
+    /// Returns the version: that of the backend, and those of the layers on it.
+    fn version(&self) -> &'static str;
+}
+
+/// Returns the natives of a layer: those of the inner backend, and those that the layer writes.
+pub fn layer_natives<L: Layer>(on: &L) -> Vec<(Family, OpSet)> {
+    let mut all = on.inner().natives();
+    for &(family, own) in L::NATIVES {
+        match all.iter_mut().find(|(known, _)| *known == family) {
+            Some((_, set)) => *set = set.union(own),
+            None => all.push((family, own)),
+        }
+    }
+    all
+}
+
+/// Calls an operation of a family on a layer, whose own families have these tables.
+///
+/// # Errors
+///
+/// The operation's own errors.
+pub fn layer_native<L: Layer>(
+    on: &L,
+    own: &[FamilyTable<L>],
+    spec: &'static OpSpec,
+    inputs: &[Option<&LayerTensor<L>>],
+    params: &[Param<'_>],
+) -> Result<Outputs<LayerTensor<L>>, LayerError<L>> {
+    if let Some(table) = crate::ext::native_in(own, spec) {
+        return table.call(on, spec, inputs, params);
+    }
+    match const { observes::<L>() } {
+        true => call::operation(on, spec, inputs, params),
+        false => on.inner().native(spec, inputs, params),
+    }
+}
+
+/// Returns the versions of a layer and of what it stands on.
+pub fn layer_version<L: Layer>(on: &L) -> &'static str {
+    interned(format!("{} on {}", <L as Delegate>::VERSION, on.inner().version()))
+}
+
+/// Returns tables by which a runtime and plans call natives. Those of each type of backend and set of natives are made once and live as
+/// long as the program, because a runtime refers to them.
+pub(super) fn kept_tables<B: InnerBackend>(natives: &[(Family, OpSet)]) -> &'static [FamilyTable<B>] {
+    type Key = (TypeId, Vec<(Family, OpSet)>);
+    static KEPT: Mutex<Option<HashMap<Key, &'static (dyn Any + Send + Sync)>>> = Mutex::new(None);
+    let mut kept = KEPT.lock().unwrap_or_else(PoisonError::into_inner);
+    let made =
+        kept.get_or_insert_default().entry((TypeId::of::<B>(), natives.to_vec())).or_insert_with(|| {
+            let table = |&(family, native): &(Family, OpSet)| {
+                FamilyTable::new(family, native, |on: &B, spec, inputs, params| {
+                    on.native(spec, inputs, params)
+                })
+            };
+            let tables: &'static [FamilyTable<B>] =
+                Box::leak(natives.iter().map(table).collect::<Vec<_>>().into_boxed_slice());
+            Box::leak(Box::new(tables))
+        });
+    made.downcast_ref::<&'static [FamilyTable<B>]>().copied().unwrap_or_default()
+}
+
+/// Starts a backend or a layer under a name. If the backend lacks element types, all of them work as far as that is exact.
+pub(crate) fn start<B: InnerBackend>(
+    name: &'static str,
+    backend: B,
+    floats: bool,
+) -> Arc<dyn BackendRuntime> {
+    let identity = Identity { name, version: backend.version(), path: std::any::type_name::<B>() };
+    let tables = kept_tables::<B>(&backend.natives());
+    crate::runtime::start(backend, identity, tables, floats)
+}

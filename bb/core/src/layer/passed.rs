@@ -1,0 +1,93 @@
+//! Graphs that the inner backend compiles for a layer that writes no operation.
+
+use super::{InnerBackend, Layer, LayerError, LayerTensor, natives};
+use crate::contract::OnnxValue;
+use crate::plan::{CompileOptions, Module, Profile};
+use crate::{Executable, Port, ResultBuffer, RunOptions};
+use std::collections::HashMap;
+
+/// A graph that the inner backend compiled.
+struct Passed<L: Layer>(Box<dyn Executable<L::Inner>>);
+
+/// Has the inner backend compile, with the families that it adopted.
+pub(super) fn compile<L: Layer>(
+    on: &L,
+    module: Module,
+    options: &CompileOptions,
+) -> Result<Box<dyn Executable<L>>, LayerError<L>> {
+    let inner = on.inner();
+    let options = options.clone().with_families(natives::kept_tables::<L::Inner>(&inner.natives()));
+    Ok(Box::new(Passed::<L>(crate::Backend::compile(inner, module, &options)?)))
+}
+
+type Items<T> = Vec<OnnxValue<T>>;
+
+impl<L: Layer> Executable<L> for Passed<L> {
+    fn inputs(&self) -> &[Port] {
+        self.0.inputs()
+    }
+
+    fn outputs(&self) -> &[Port] {
+        self.0.outputs()
+    }
+
+    fn run(&self, on: &L, inputs: &[Option<&LayerTensor<L>>]) -> Result<Vec<LayerTensor<L>>, LayerError<L>> {
+        self.0.run(on.inner(), inputs)
+    }
+
+    fn run_with(
+        &self,
+        on: &L,
+        inputs: &[Option<&LayerTensor<L>>],
+        options: &RunOptions,
+    ) -> Result<Vec<LayerTensor<L>>, LayerError<L>> {
+        self.0.run_with(on.inner(), inputs, options)
+    }
+
+    fn run_named(
+        &self,
+        on: &L,
+        inputs: &[(&str, &LayerTensor<L>)],
+    ) -> Result<HashMap<String, LayerTensor<L>>, LayerError<L>> {
+        self.0.run_named(on.inner(), inputs)
+    }
+
+    fn run_into(
+        &self,
+        on: &L,
+        inputs: &[Option<&LayerTensor<L>>],
+        outputs: &mut [Option<&mut ResultBuffer<'_>>],
+    ) -> Result<(), LayerError<L>> {
+        self.0.run_into(on.inner(), inputs, outputs)
+    }
+
+    fn run_named_into(
+        &self,
+        on: &L,
+        inputs: &[(&str, &LayerTensor<L>)],
+        outputs: &mut [(&str, &mut ResultBuffer<'_>)],
+    ) -> Result<(), LayerError<L>> {
+        self.0.run_named_into(on.inner(), inputs, outputs)
+    }
+
+    fn compiled_module(&self) -> Result<Option<Module>, LayerError<L>> {
+        self.0.compiled_module()
+    }
+
+    fn run_items(
+        &self,
+        on: &L,
+        inputs: &[Option<OnnxValue<&LayerTensor<L>>>],
+    ) -> Result<Items<LayerTensor<L>>, LayerError<L>> {
+        self.0.run_items(on.inner(), inputs)
+    }
+
+    fn run_profiled(
+        &self,
+        on: &L,
+        inputs: &[Option<OnnxValue<&LayerTensor<L>>>],
+        profile: &mut Profile,
+    ) -> Result<Items<LayerTensor<L>>, LayerError<L>> {
+        self.0.run_profiled(on.inner(), inputs, profile)
+    }
+}

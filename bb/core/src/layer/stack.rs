@@ -1,0 +1,128 @@
+//! Layers by name: `metrics+limit(memory=1G)+cpu` is a backend with two layers on it.
+//!
+//! A crate submits a [`LayerRegistration`] to `inventory`, as backends are registered. Each layer of a name stands on what is right
+//! of it, by [`Erased`], so that it is compiled once.
+
+use super::{Erased, InnerBackend, Layer};
+use crate::ext::{ErasedError, ErasedTensor};
+use crate::runtime::{OpenOptions, interned, split_name, split_options};
+use crate::{Backend, BackendHandle, BoxError, Error, OpenOption};
+use std::sync::{Mutex, PoisonError};
+
+/// A layer that has a name, for [`LayerRegistration::of`].
+pub trait RegisteredLayer: Layer<Inner = Erased> + Sized {
+    /// The name, of lower-case letters, digits and `-`.
+    const NAME: &'static str;
+
+    /// What the layer does, in one sentence.
+    const ABOUT: &'static str;
+
+    /// The options that the layer accepts; others are refused.
+    const OPTIONS: &'static [OpenOption] = &[];
+
+    /// Puts the layer on a backend.
+    ///
+    /// # Errors
+    ///
+    /// The layer's own, if an option is invalid.
+    fn on(inner: Erased, options: &OpenOptions) -> Result<Self, BoxError>;
+}
+
+/// The record of a layer that is linked into the program.
+#[derive(Debug, Clone, Copy)]
+pub struct LayerRegistration {
+    /// The name.
+    pub name: &'static str,
+    /// What the layer does, in one sentence.
+    pub about: &'static str,
+    /// The options that it accepts.
+    pub options: &'static [OpenOption],
+    on: fn(Erased, &OpenOptions) -> Result<Erased, BoxError>,
+}
+
+inventory::collect!(LayerRegistration);
+
+impl LayerRegistration {
+    /// Makes the record of a layer, for `inventory::submit!`.
+    pub const fn of<L>() -> LayerRegistration
+    where
+        L: RegisteredLayer + InnerBackend + Backend<Tensor = ErasedTensor, Error = ErasedError>,
+    {
+        LayerRegistration {
+            name: L::NAME,
+            about: L::ABOUT,
+            options: L::OPTIONS,
+            on: |inner, options| Ok(Erased::of_layer(L::on(inner, options)?)),
+        }
+    }
+
+    /// Lists the layers that are linked, by name.
+    pub fn all() -> Vec<&'static LayerRegistration> {
+        let mut all: Vec<_> = inventory::iter::<LayerRegistration>.into_iter().collect();
+        all.sort_by_key(|layer| layer.name);
+        all
+    }
+}
+
+/// Tells whether a name has layers in it.
+pub(crate) fn is_stack(name: &str) -> bool {
+    split_name(name).len() > 1
+}
+
+/// The stacks that were opened; callers who give the same name and options share an instance.
+#[derive(Debug, Default)]
+pub(crate) struct Stacked(Mutex<Vec<(String, OpenOptions, BackendHandle)>>);
+
+impl Stacked {
+    /// Returns the stack of a name, whose backend `open` opens.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::UnknownLayer`]; the errors of options; [`Error::Unavailable`] with a layer's own error.
+    pub(crate) fn open(
+        &self,
+        name: &str,
+        options: &OpenOptions,
+        is_usable: impl Fn(&BackendHandle) -> bool,
+        open: impl FnOnce(&str, &OpenOptions) -> Result<Erased, Error>,
+    ) -> Result<BackendHandle, Error> {
+        let key = |(known, with, handle): &(String, OpenOptions, BackendHandle)| {
+            known == name && with == options && is_usable(handle)
+        };
+        let mut opened = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some((_, _, handle)) = opened.iter().find(|entry| key(entry)) {
+            return Ok(handle.clone());
+        }
+        let mut parts = split_name(name);
+        let backend = parts.pop().unwrap_or_default();
+        let mut stack = open(backend, options)?;
+        for part in parts.into_iter().rev() {
+            stack = on(stack, part)?;
+        }
+        if options.narrow_floats && stack.types().is_all() {
+            let option = OpenOption::NarrowFloats;
+            return Err(Error::OpenOption { backend: interned(name.to_owned()), option, takes: &[] });
+        }
+        let handle =
+            BackendHandle::new(super::start(interned(name.to_owned()), stack, options.narrow_floats));
+        opened.retain(|(known, with, _)| known != name || with != options);
+        opened.push((name.to_owned(), options.clone(), handle.clone()));
+        Ok(handle)
+    }
+}
+
+/// Puts the layer that a part of a name says on a backend.
+fn on(inner: Erased, part: &str) -> Result<Erased, Error> {
+    let (name, given) = split_options(part, &OpenOptions::default())?;
+    let all = LayerRegistration::all();
+    let Some(layer) = all.iter().find(|layer| layer.name == name) else {
+        let linked = || all.iter().map(|layer| layer.name);
+        return Err(Error::UnknownLayer {
+            name: name.to_owned(),
+            nearest: bb_ir::nearest(name, linked()).map(str::to_owned),
+            linked: linked().map(str::to_owned).collect(),
+        });
+    };
+    let options = crate::runtime::checked_options(layer.name, layer.options, &given)?;
+    crate::runtime::construct(layer.name, || (layer.on)(inner, &options))
+}
