@@ -106,7 +106,6 @@ fn instance(model: &Backend<'_>, Instance { name, ty, spelled }: &Instance) -> T
     let declared = quote_spanned!(at=> #here::Declared for #ty);
     let registration = quote_spanned!(at=> #here::Registration::of::<#ty>());
     let bb = located(&model.bb, at);
-    let inner = quote_spanned!(at=> #bb::__inner_backend! { #ty });
     let named = model.all_families.then(|| quote_spanned!(at=> #bb::__families_named! { #ty }));
     quote! {
         #[automatically_derived]
@@ -126,7 +125,6 @@ fn instance(model: &Backend<'_>, Instance { name, ty, spelled }: &Instance) -> T
 
             #devices
         }
-        #inner
         #private::inventory::submit! { #registration }
         #named
     }

@@ -42,7 +42,7 @@ pub(crate) fn native(options: TokenStream, item: TokenStream) -> TokenStream {
     });
     let rendered = Impl::parse.parse2(item.clone()).and_then(|parsed| {
         let family = parsed.family()?;
-        let methods = methods(&parsed, &mut ctxt);
+        let methods = methods(&parsed, "#[bb::native]", &mut ctxt);
         let bb = options.bb.unwrap_or_else(|| parsed.bb());
         Ok(match &options.operations {
             Some(operations) => render_vendor(&parsed, &bb, operations, &methods),
@@ -110,7 +110,7 @@ pub(crate) fn layer(options: TokenStream, item: TokenStream) -> TokenStream {
                 "`#[bb::layer]` belongs on an `impl bb::Layer for MyLayer { … }`",
             ));
         }
-        let methods = methods(&parsed, &mut ctxt);
+        let methods = methods(&parsed, "#[bb::layer]", &mut ctxt);
         let mut path = parsed.of.clone();
         path.segments.pop();
         path.segments.pop_punct();
@@ -227,7 +227,7 @@ impl Impl {
 }
 
 /// Finds the methods: each `fn` outside of brackets, followed by a name.
-fn methods(item: &Impl, ctxt: &mut Ctxt) -> Vec<Method> {
+fn methods(item: &Impl, attribute: &str, ctxt: &mut Ctxt) -> Vec<Method> {
     let mut methods = Vec::new();
     let mut conditions = Vec::new();
     let mut tokens = item.body.clone().into_iter().peekable();
@@ -242,7 +242,7 @@ fn methods(item: &Impl, ctxt: &mut Ctxt) -> Vec<Method> {
             (TokenTree::Punct(bang), Some(TokenTree::Group(_))) if bang.as_char() == '!' => {
                 ctxt.error(
                     token,
-                    "`#[bb::native]` cannot see what a macro will write: write the methods out",
+                    format_args!("`{attribute}` cannot see what a macro will write: write the methods out"),
                 );
             }
             (TokenTree::Ident(keyword), Some(TokenTree::Ident(name))) if keyword == "fn" => {

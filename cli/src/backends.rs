@@ -38,10 +38,6 @@ pub(crate) fn backends(options: &args::Backends) -> Result<ExitCode> {
         let floats = lacks.then_some(bb::OpenOption::NarrowFloats);
         let takes: Vec<bb::OpenOption> = backend.options.iter().copied().chain(floats).collect();
         let names: Vec<&str> = takes.iter().map(|option| option.name()).collect();
-        let told = |option: &bb::OpenOption| match option.own() {
-            Some(own) => format!("{}={}  {} ({})", own.name, own.default, own.about, own.default.type_name()),
-            None => option.name().to_owned(),
-        };
         let own = takes.iter().filter_map(|option| option.own()).map(|own| {
             serde_json::json!({
                 "name": own.name, "type": own.default.type_name(), "default": own.default.to_string(), "about": own.about,
@@ -63,7 +59,7 @@ pub(crate) fn backends(options: &args::Backends) -> Result<ExitCode> {
             backend.version.to_owned(),
             opsets.join("\n"),
             types,
-            takes.iter().map(told).collect::<Vec<_>>().join("\n"),
+            takes.iter().map(crate::layers::option).collect::<Vec<_>>().join("\n"),
             devices.join("\n"),
             status,
         ]);
@@ -72,6 +68,7 @@ pub(crate) fn backends(options: &args::Backends) -> Result<ExitCode> {
         out::json(&records)?;
     } else {
         out::line(table)?;
+        out::line(crate::layers::table())?;
     }
     Ok(ExitCode::SUCCESS)
 }

@@ -37,6 +37,7 @@ mod export;
 mod graph;
 mod inputs;
 mod inspect;
+mod layers;
 mod new;
 mod npz;
 mod number;
@@ -75,7 +76,7 @@ use bb_whole_graph as _;
 /// nothing else: anything that it prints would be taken for an answer.
 pub fn main() -> ExitCode {
     let result = match Arguments::try_parse() {
-        Ok(arguments) => run(&arguments.command),
+        Ok(arguments) => run(&arguments.command).inspect(|_| layers::report()),
         Err(error) => out::usage(&error),
     };
     let result = result.and_then(|code| out::flush().map(|()| code));

@@ -54,6 +54,11 @@ impl Writer {
         &self.bytes
     }
 
+    /// Returns the tensors that what was written refers to, in the order of their numbers.
+    pub fn tensors(&self) -> &[TensorData] {
+        &self.tensors
+    }
+
     /// Returns the number of a tensor in the table.
     fn number_of(&mut self, x: &TensorData) -> usize {
         let key = (x.identity(), x.dtype(), x.shape().to_vec());

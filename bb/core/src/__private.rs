@@ -143,42 +143,6 @@ pub fn start<B: Declared>(backend: B, how: Start) -> Arc<dyn BackendRuntime> {
     crate::runtime::start(backend, identity, B::FAMILIES, how.narrow_floats)
 }
 
-/// Lets layers stand on a declared backend.
-#[doc(hidden)]
-#[macro_export]
-macro_rules! __inner_backend {
-    ($backend:ty) => {
-        #[automatically_derived]
-        impl $crate::__private::InnerBackend for $backend {
-            fn natives(&self) -> $crate::__private::Vec<($crate::ir::op::Family, $crate::ext::OpSet)> {
-                $crate::__private::natives(<Self as $crate::__private::Declared>::FAMILIES)
-            }
-
-            fn native(
-                &self,
-                spec: &'static $crate::ir::op::OpSpec,
-                inputs: &[::core::option::Option<&<Self as $crate::Backend>::Tensor>],
-                params: &[$crate::ir::op::Param<'_>],
-            ) -> $crate::__private::Result<
-                $crate::Outputs<<Self as $crate::Backend>::Tensor>,
-                <Self as $crate::Backend>::Error,
-            > {
-                let tables = <Self as $crate::__private::Declared>::FAMILIES;
-                $crate::__private::vendor_call(self, spec, tables, inputs, params)
-            }
-
-            fn version(&self) -> &'static $crate::__private::str {
-                <Self as $crate::__private::Declared>::VERSION
-            }
-        }
-    };
-}
-
-/// Returns the native operations of tables.
-pub fn natives<B: Backend>(tables: &[FamilyTable<B>]) -> Vec<(Family, crate::ext::OpSet)> {
-    tables.iter().map(|table| (table.family(), table.native())).collect()
-}
-
 /// Makes a backend with `Default`.
 ///
 /// # Errors

@@ -558,7 +558,7 @@ pub enum Error {
     },
 
     /// A layer refused a call, or found its result wrong.
-    #[error("layer `{layer}` in `{op}`: {source}")]
+    #[error("layer `{layer}` failed in `{op}`")]
     Layer {
         /// The layer's name.
         layer: &'static str,

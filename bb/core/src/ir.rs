@@ -49,7 +49,9 @@ pub mod pace {
 
 /// Operations as data: their rows and their parameters.
 pub mod op {
-    pub use bb_ir::op::{Arity, AtomicOpDecl, AtomicOpsetDecl, Family, OpSpec, Param, ParamKind, ParamSpec};
+    pub use bb_ir::op::{
+        Arity, AtomicOpDecl, AtomicOpsetDecl, Class, Family, OpSpec, Param, ParamKind, ParamSpec,
+    };
 }
 
 /// What ONNX's schemas say of operators and their versions.

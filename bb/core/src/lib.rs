@@ -57,7 +57,7 @@ pub use error::{
     NarrowError, NodePart, OpenOption, OptionDefault, OwnOption, Problem, ProblemList, TraceFault, Uncovered,
 };
 
-pub use layer::{Delegate, Erased, InnerBackend, Layer, LayerCall, LayerRegistration, RegisteredLayer};
+pub use layer::{Delegate, Erased, InnerBackend, Layer, LayerCall};
 
 pub use export::trace;
 pub use ext::operation;
@@ -69,9 +69,9 @@ pub use plan::{
 };
 pub use runtime::{
     BackendHandle, BackendRuntime, Backends, Capabilities, CheckedGraph, Declared, Device, DispatchResult,
-    ErasedExecutable, LinkedBackend, LinkedBackends, OpenOptions, Registration, Registry, RegistryBuilder,
-    Runtime, State, Status, TypedBackend, Value, backend, backend_with, backends, check_threads,
-    most_threads, supports_device,
+    ErasedExecutable, LayerRegistration, LinkedBackend, LinkedBackends, OpenOptions, RegisteredLayer,
+    Registration, Registry, RegistryBuilder, Runtime, State, Status, TypedBackend, Value, backend,
+    backend_with, backends, check_threads, most_threads, supports_device,
 };
 
 #[doc(hidden)]

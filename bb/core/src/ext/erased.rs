@@ -6,7 +6,6 @@
 //! their type.
 
 use super::{FamilyTable, OpSet};
-use crate::layer::ErasedKernel;
 use crate::narrow::{self, NarrowTensor};
 use crate::{
     Backend, BackendAttrs, BoxError, Error, Kernel, KernelOperand, KernelOperands, Outputs, PrepareStep,
@@ -129,6 +128,14 @@ impl ErasedError {
             },
         }
     }
+}
+
+/// A kernel that a backend whose type is erased prepared.
+pub struct ErasedKernel {
+    /// The kernel, as the backend knows it.
+    pub(crate) kernel: Box<dyn Any + Send + Sync>,
+    pub(crate) bytes: usize,
+    pub(crate) reads: SmallVec<[bool; 4]>,
 }
 
 /// The calls that a backend with an erased type supports.

@@ -82,7 +82,7 @@ pub use by_name::operation;
 pub use create::{Create, CreateOp, RandomNormalOptions, RandomUniformOptions};
 pub use erased::ErasedBackend;
 pub use erased::{ErasedError, ErasedTensor};
-pub use erased::{Kernels, Owned};
+pub use erased::{ErasedKernel, Kernels, Owned};
 pub use erased::{WithFamilies, boxed, foreign, own};
 pub(crate) use extended::native_in;
 pub use extended::{Extended, FamilyTable, Native, OpSet};
@@ -403,7 +403,7 @@ macro_rules! families {
         }
 
         /// Returns the rows of a family.
-        pub(crate) fn rows(family: Family) -> Vec<&'static OpSpec> {
+        pub fn rows(family: Family) -> Vec<&'static OpSpec> {
             match family {
                 $( Family::$trait => $enum::ALL.iter().map(|op| op.spec()).collect(), )*
                 Family::Primitive => Primitive::ALL.iter().map(|op| op.spec()).collect(),

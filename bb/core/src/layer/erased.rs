@@ -1,7 +1,7 @@
 //! A backend of any type behind one type, for layers that are chosen at run time.
 
 use super::InnerBackend;
-use crate::ext::{ErasedError, ErasedTensor, Kernels, OpSet};
+use crate::ext::{ErasedError, ErasedKernel, ErasedTensor, Kernels, OpSet};
 use crate::plan::{CompileOptions, Module};
 use crate::{
     Backend, BackendAttrs, Error, Executable, Kernel, KernelOperands, Outputs, PrepareStep, services,
@@ -9,7 +9,6 @@ use crate::{
 use bb_ir::op::{Family, OpSpec, Param, Primitive};
 use bb_ir::proto::GraphProto;
 use bb_ir::{DataTypes, TensorData};
-use smallvec::SmallVec;
 use std::any::Any;
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -33,7 +32,7 @@ impl Erased {
     }
 
     /// Wraps a layer on an erased backend. Its tensors are erased, so that no further allocation is needed.
-    pub(super) fn of_layer<L>(layer: L) -> Erased
+    pub(crate) fn of_layer<L>(layer: L) -> Erased
     where
         L: InnerBackend + Backend<Tensor = ErasedTensor, Error = ErasedError>,
     {
@@ -151,14 +150,6 @@ impl InnerBackend for Erased {
     fn version(&self) -> &'static str {
         self.version
     }
-}
-
-/// A kernel that a backend whose type is erased prepared.
-pub struct ErasedKernel {
-    /// The kernel, as the backend knows it.
-    pub(crate) kernel: Box<dyn Any + Send + Sync>,
-    pub(crate) bytes: usize,
-    pub(crate) reads: SmallVec<[bool; 4]>,
 }
 
 impl Kernel<Erased> for ErasedKernel {

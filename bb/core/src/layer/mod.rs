@@ -14,15 +14,16 @@ mod erased;
 mod natives;
 mod passed;
 mod prepared;
-mod stack;
 
 pub use call::LayerCall;
 pub use erased::Erased;
-pub use erased::ErasedKernel;
-pub(crate) use natives::start;
 pub use natives::{InnerBackend, layer_native, layer_natives, layer_version};
-pub use stack::{LayerRegistration, RegisteredLayer};
-pub(crate) use stack::{Stacked, is_stack};
+pub(crate) use natives::{interned, kept_tables};
+
+#[doc(hidden)]
+pub use crate::ext::rows;
+#[doc(hidden)]
+pub use crate::trace::result_types;
 
 use crate::ext::OpSet;
 use crate::plan::{CompileOptions, Module};
@@ -125,7 +126,7 @@ pub fn prepare<L: Layer>(
     on: &L,
     step: &PrepareStep<'_, LayerTensor<L>>,
 ) -> Result<Option<Box<dyn Kernel<L>>>, LayerError<L>> {
-    if writes::<L>(step.spec()) {
+    if writes::<L>(step.spec()) || !on.keeps_prepared() {
         return Ok(None);
     }
     let kernel = on.inner().prepare(step)?;
@@ -210,6 +211,12 @@ macro_rules! layers {
             /// Those of the inner backend, and the layer's own, as an error of `bb`.
             fn operation(&self, call: LayerCall<'_, Self>) -> Result<Outputs<LayerTensor<Self>>, LayerError<Self>> {
                 call.run()
+            }
+
+            /// Tells whether plans keep the kernels that the inner backend prepares. They do by default. A layer that needs all operands
+            /// of each operation returns false: a kernel has packed some.
+            fn keeps_prepared(&self) -> bool {
+                true
             }
 
             $(

@@ -2,16 +2,16 @@
 
 use super::{Delegate, Layer, LayerError, LayerTensor, call, observes};
 use crate::ext::{FamilyTable, OpSet};
-use crate::runtime::{BackendRuntime, Identity, interned};
 use crate::{Backend, Outputs};
 use bb_ir::op::{Family, OpSpec, Param};
 use std::any::{Any, TypeId};
+use std::collections::BTreeSet;
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Mutex, PoisonError};
 
 /// A backend that a layer may stand on: one that says which operations of families it has natively.
 ///
-/// The derive writes this for backends, and every layer has it.
+/// Every backend with `#[derive(bb::Backend)]` is one, and every layer.
 #[diagnostic::on_unimplemented(
     message = "no layer can stand on `{Self}`: `bb::InnerBackend` is not implemented for it",
     label = "this is not a backend with `#[derive(bb::Backend)]`, nor a layer",
@@ -77,7 +77,7 @@ pub fn layer_version<L: Layer>(on: &L) -> &'static str {
 
 /// Returns tables by which a runtime and plans call natives. Those of each type of backend and set of natives are made once and live as
 /// long as the program, because a runtime refers to them.
-pub(super) fn kept_tables<B: InnerBackend>(natives: &[(Family, OpSet)]) -> &'static [FamilyTable<B>] {
+pub(crate) fn kept_tables<B: InnerBackend>(natives: &[(Family, OpSet)]) -> &'static [FamilyTable<B>] {
     type Key = (TypeId, Vec<(Family, OpSet)>);
     static KEPT: Mutex<Option<HashMap<Key, &'static (dyn Any + Send + Sync)>>> = Mutex::new(None);
     let mut kept = KEPT.lock().unwrap_or_else(PoisonError::into_inner);
@@ -95,13 +95,14 @@ pub(super) fn kept_tables<B: InnerBackend>(natives: &[(Family, OpSet)]) -> &'sta
     made.downcast_ref::<&'static [FamilyTable<B>]>().copied().unwrap_or_default()
 }
 
-/// Starts a backend or a layer under a name. If the backend lacks element types, all of them work as far as that is exact.
-pub(crate) fn start<B: InnerBackend>(
-    name: &'static str,
-    backend: B,
-    floats: bool,
-) -> Arc<dyn BackendRuntime> {
-    let identity = Identity { name, version: backend.version(), path: std::any::type_name::<B>() };
-    let tables = kept_tables::<B>(&backend.natives());
-    crate::runtime::start(backend, identity, tables, floats)
+/// Returns a text that lives as long as the program. Each is leaked once.
+pub(crate) fn interned(name: String) -> &'static str {
+    static NAMES: Mutex<BTreeSet<&'static str>> = Mutex::new(BTreeSet::new());
+    let mut names = NAMES.lock().unwrap_or_else(PoisonError::into_inner);
+    if let Some(known) = names.get(name.as_str()) {
+        return known;
+    }
+    let name: &'static str = Box::leak(name.into_boxed_str());
+    names.insert(name);
+    name
 }

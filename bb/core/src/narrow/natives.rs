@@ -2,7 +2,6 @@
 
 use super::{NarrowTensor, NarrowedOn, Range};
 use crate::ext::{ErasedError, ErasedTensor, Extended, ImageOp, IndexOp, NnOp};
-use crate::trace::{InputIndex, TableIndex, TracedTensor, Tracer, Varies};
 use crate::{Outputs, Tensor};
 use bb_ir::DataType;
 use bb_ir::op::{Family, OpSpec, Param};
@@ -33,14 +32,9 @@ impl Declared {
         if let Some(types) = known.get(&call) {
             return Some(types.clone());
         }
-        let on = Tracer::default();
-        let traced = |(at, x): (usize, &Option<&NarrowTensor>)| {
-            x.map(|x| on.input(InputIndex::at(at), "", x.dtype(), x.shape(), &Varies::Nothing, None))
-        };
-        let operands: Vec<Option<TracedTensor>> = inputs.iter().enumerate().map(traced).collect();
-        let operands: Vec<Option<&TracedTensor>> = operands.iter().map(Option::as_ref).collect();
-        let results = crate::ext::call(&on, spec, &operands, params).ok()?;
-        let types: SmallVec<[DataType; 2]> = results.iter().map(Tensor::dtype).collect();
+        let operands = inputs.iter().map(|x| x.map(|x| (x.dtype(), x.shape())));
+        let results = crate::trace::result_types(spec, operands, params)?;
+        let types: SmallVec<[DataType; 2]> = results.into_iter().map(|(dtype, _)| dtype).collect();
         known.insert(call, types.clone());
         Some(types)
     }

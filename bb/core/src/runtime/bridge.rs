@@ -203,7 +203,7 @@ fn message(payload: Box<dyn std::any::Any + Send>) -> String {
 /// # Errors
 ///
 /// [`Error::Unavailable`] if it fails or panics.
-pub(crate) fn construct<R>(
+pub(super) fn construct<R>(
     backend: &'static str,
     create: impl FnOnce() -> Result<R, crate::BoxError>,
 ) -> Result<R, Error> {

@@ -4,9 +4,11 @@
 //! Nothing here runs a backend; a record can only construct one.
 
 use crate::OpenOption;
+use crate::ext::{Extended, OpSet};
 use crate::layer::{Erased, InnerBackend};
 use crate::runtime::{BackendRuntime, Device, OpenOptions, Runtime, Start};
-use crate::{Backend, BoxError, Error, ext::FamilyTable};
+use crate::{Backend, BoxError, Error, Outputs, ext::FamilyTable};
+use bb_ir::op::{Family, OpSpec, Param};
 use std::sync::Arc;
 
 /// A declared backend; the derive implements this trait.
@@ -49,6 +51,26 @@ pub trait Declared: Backend + Sized + 'static {
     /// The backend's own error, for instance if a driver does not answer.
     fn devices() -> Result<Vec<Device>, BoxError> {
         Ok(Vec::new())
+    }
+}
+
+#[diagnostic::do_not_recommend]
+impl<B: Declared> InnerBackend for B {
+    fn natives(&self) -> Vec<(Family, OpSet)> {
+        B::FAMILIES.iter().map(|table| (table.family(), table.native())).collect()
+    }
+
+    fn native(
+        &self,
+        spec: &'static OpSpec,
+        inputs: &[Option<&B::Tensor>],
+        params: &[Param<'_>],
+    ) -> Result<Outputs<B::Tensor>, B::Error> {
+        Extended::new(self, B::FAMILIES).call(spec, inputs, params)
+    }
+
+    fn version(&self) -> &'static str {
+        B::VERSION
     }
 }
 
@@ -115,13 +137,15 @@ pub struct Registration {
     pub erased: fn(&OpenOptions) -> Result<Erased, Error>,
     /// Whether the backend lists its devices. If it does not, it takes any name of a device, if it takes one.
     pub lists_devices: bool,
+    /// Whether the backend is in lists. One that only its options make a backend, as a recording does, is found by name alone.
+    pub listed: bool,
     /// Lists the devices of the backend, sorted by name.
     pub devices: fn() -> Result<Vec<Device>, Error>,
 }
 
 impl Registration {
     /// Makes the record of a backend.
-    pub const fn of<B: Declared + InnerBackend>() -> Registration {
+    pub const fn of<B: Declared>() -> Registration {
         Registration {
             name: B::NAME,
             version: B::VERSION,
@@ -130,6 +154,7 @@ impl Registration {
             open: Runtime::<B>::open_with,
             erased: |options| Ok(Erased::new(Runtime::<B>::constructed(options)?)),
             lists_devices: B::LISTS_DEVICES,
+            listed: true,
             devices: super::open::devices::<B>,
         }
     }

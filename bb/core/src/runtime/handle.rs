@@ -41,7 +41,7 @@ impl BackendHandle {
     /// # }
     /// ```
     pub fn start<B: crate::InnerBackend>(name: &'static str, backend: B) -> BackendHandle {
-        BackendHandle::new(crate::layer::start(name, backend, false))
+        BackendHandle::new(super::start::start_inner(name, backend, false))
     }
 
     /// Returns the interface that the engine uses.

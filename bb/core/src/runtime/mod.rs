@@ -25,6 +25,7 @@ mod operators;
 mod plans;
 mod registry;
 mod running;
+mod stack;
 mod start;
 mod status;
 mod value;
@@ -43,18 +44,16 @@ pub use registry::{
     supports_device,
 };
 pub use running::Runtime;
+pub use stack::{LayerRegistration, RegisteredLayer};
 pub use status::{Capabilities, State, Status};
 pub use value::Value;
 
 pub use answers::Question;
 pub use ask::{Tried, ones};
 pub use bridge::catch;
-pub(crate) use bridge::construct;
 pub use methods::CallsRows;
 pub(crate) use methods::{
     erased_input, erased_methods, erased_output, erased_param, given_param, method_of_values, methods_of,
     methods_of_values,
 };
-pub(crate) use named::{split as split_options, stack as split_name};
-pub(crate) use open::{checked as checked_options, interned};
 pub(crate) use start::{Identity, start};

@@ -45,7 +45,9 @@ fn registry() -> Registry {
         path: "",
         options: &[],
         open,
+        erased: |_| Err(crate::Error::Abandoned),
         lists_devices: false,
+        listed: true,
         devices: || Ok(Vec::new()),
     };
     Registry::builder()

@@ -12,7 +12,7 @@ use std::num::NonZeroUsize;
 ///
 /// [`Error::OptionForm`] if what is in parentheses is not `NAME=VALUE, …`; [`Error::OptionValue`];
 /// [`Error::TwoDevices`] and [`Error::OptionTwice`] if name and options disagree.
-pub(crate) fn split<'a>(name: &'a str, options: &OpenOptions) -> Result<(&'a str, OpenOptions), Error> {
+pub(super) fn split<'a>(name: &'a str, options: &OpenOptions) -> Result<(&'a str, OpenOptions), Error> {
     let mut all = options.clone();
     let (place, given) = parts(name);
     if let Some(given) = given {
@@ -45,7 +45,7 @@ fn parts(name: &str) -> (&str, Option<&str>) {
 }
 
 /// Splits a name at each `+` outside of parentheses: layers, the outermost first, and the backend that they stand on.
-pub(crate) fn stack(name: &str) -> Vec<&str> {
+pub(super) fn stack(name: &str) -> Vec<&str> {
     let mut depth = 0usize;
     let split = |c: char| {
         match c {

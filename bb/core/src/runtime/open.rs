@@ -6,9 +6,8 @@
 use super::{Declared, bridge};
 use crate::error::OptionDefault;
 use crate::{BoxError, Error, OpenOption};
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::num::NonZeroUsize;
-use std::sync::{Mutex, PoisonError};
 
 /// The options with which a backend is opened. If an option is `None`, the backend decides.
 ///
@@ -323,7 +322,7 @@ pub(super) fn complete(takes: &[OpenOption], options: &OpenOptions) -> OpenOptio
 /// # Errors
 ///
 /// [`Error::OpenOption`], [`Error::UnknownOption`], [`Error::OptionValue`].
-pub(crate) fn checked(
+pub(super) fn checked(
     layer: &'static str,
     takes: &'static [OpenOption],
     options: &OpenOptions,
@@ -357,19 +356,7 @@ pub(super) fn check<B: Declared>(options: &OpenOptions) -> Result<(), Error> {
 /// The name lives as long as the program, so that errors and values can refer to it without an allocation.
 /// Each name is leaked once.
 pub(super) fn instance_name(backend: &'static str, device: Option<&str>) -> &'static str {
-    device.map_or(backend, |device| interned(format!("{backend}:{device}")))
-}
-
-/// Returns a text that lives as long as the program. Each is leaked once.
-pub(crate) fn interned(name: String) -> &'static str {
-    static NAMES: Mutex<BTreeSet<&'static str>> = Mutex::new(BTreeSet::new());
-    let mut names = NAMES.lock().unwrap_or_else(PoisonError::into_inner);
-    if let Some(known) = names.get(name.as_str()) {
-        return known;
-    }
-    let name: &'static str = Box::leak(name.into_boxed_str());
-    names.insert(name);
-    name
+    device.map_or(backend, |device| crate::layer::interned(format!("{backend}:{device}")))
 }
 
 #[cfg(test)]

@@ -4,10 +4,11 @@
 //! fails with an error that names both paths: a silent choice would make the result depend on the linker.
 
 use super::opening::{self, Place};
+use super::stack::{LayerRegistration, Stacked, is_stack};
 use super::{BackendHandle, BackendRuntime, Declared, Device, OpenOptions, Registration, State, named, open};
 use crate::Error;
 use crate::OpenOption;
-use crate::layer::{Erased, InnerBackend, LayerRegistration, Stacked, is_stack};
+use crate::layer::Erased;
 use crate::sync::RwLock;
 use std::sync::{Arc, LazyLock, PoisonError};
 
@@ -87,7 +88,7 @@ pub struct RegistryBuilder {
 impl RegistryBuilder {
     /// Adds a declared backend, which is opened on first use.
     #[must_use]
-    pub fn declared<B: Declared + InnerBackend>(self) -> Self {
+    pub fn declared<B: Declared>(self) -> Self {
         self.registration(Registration::of::<B>())
     }
 
@@ -110,6 +111,7 @@ impl RegistryBuilder {
             open: |_| Err(Error::Abandoned),
             erased: |_| Err(Error::Abandoned),
             lists_devices: false,
+            listed: true,
             devices: || Ok(Vec::new()),
         };
         self.running.push((registration, handle));
@@ -153,7 +155,7 @@ impl Registry {
 
     /// Iterates over the records, sorted by name.
     pub fn entries(&self) -> impl Iterator<Item = &Registration> + Clone {
-        self.slots.iter().map(|slot| &slot.registration)
+        self.slots.iter().map(|slot| &slot.registration).filter(|registration| registration.listed)
     }
 
     /// Returns the backend called `name`. The first call opens it.
@@ -270,7 +272,7 @@ impl Registry {
             let backend = slot.open(&OpenOptions::default());
             LinkedBackend { name, version, path, options, devices: devices(), backend }
         };
-        Ok(LinkedBackends(self.slots.iter().map(list).collect()))
+        Ok(LinkedBackends(self.slots.iter().filter(|slot| slot.registration.listed).map(list).collect()))
     }
 
     fn check(&self) -> Result<(), Error> {

@@ -3,6 +3,7 @@
 use super::{BackendRuntime, Runtime};
 use crate::Backend;
 use crate::ext::{FamilyTable, OpSet, Owned, narrowed_tables};
+use crate::layer::{InnerBackend, kept_tables as tables_of};
 use crate::narrow::Narrowed;
 use bb_ir::op::Family;
 use std::collections::BTreeMap;
@@ -31,6 +32,17 @@ pub(crate) fn start<B: Backend + 'static>(
     let natives: Vec<_> = families.iter().map(|table| (table.family(), table.native())).collect();
     let owned = Arc::new(Owned { backend, tables: families });
     started(Narrowed::new(owned.clone(), owned, floats), identity, &natives)
+}
+
+/// Starts a backend or a layer under a name. If the backend lacks element types, all of them work as far as that is exact.
+pub(crate) fn start_inner<B: InnerBackend>(
+    name: &'static str,
+    backend: B,
+    floats: bool,
+) -> Arc<dyn BackendRuntime> {
+    let identity = Identity { name, version: backend.version(), path: std::any::type_name::<B>() };
+    let tables = tables_of::<B>(&backend.natives());
+    start(backend, identity, tables, floats)
 }
 
 /// The part of [`start`] that is compiled once.

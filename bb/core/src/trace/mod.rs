@@ -43,4 +43,6 @@ pub(crate) use table::{Table, TableIndex, held, indices};
 pub use traced::TracedTensor;
 pub use tracer::Tracer;
 pub use tracer::Varies;
+#[doc(hidden)]
+pub use tracer::result_types;
 pub(crate) use write::{Target, Weight, to_graph, write};

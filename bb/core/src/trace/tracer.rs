@@ -629,6 +629,25 @@ fn step(
     }
 }
 
+/// Returns the element types and extents of the results of an operation, as its body has them; `None` if only running the body gives
+/// them.
+pub fn result_types<'a>(
+    spec: &'static OpSpec,
+    operands: impl Iterator<Item = Option<(DataType, &'a [usize])>>,
+    params: &[Param<'_>],
+) -> Option<Vec<(DataType, Vec<usize>)>> {
+    let on = Tracer::default();
+    let traced = |(at, x): (usize, Option<(DataType, &[usize])>)| {
+        x.map(|(dtype, shape)| {
+            on.input(<InputIndex as super::TableIndex>::at(at), "", dtype, shape, &Varies::Nothing, None)
+        })
+    };
+    let operands: Vec<Option<TracedTensor>> = operands.enumerate().map(traced).collect();
+    let operands: Vec<Option<&TracedTensor>> = operands.iter().map(Option::as_ref).collect();
+    let results = crate::ext::call(&on, spec, &operands, params).ok()?;
+    Some(results.iter().map(|y| (y.dtype(), y.shape().to_vec())).collect())
+}
+
 /// Writes the primitives, all but `constant`, which records no step.
 macro_rules! record {
     ($( $(#[$doc:meta])*

@@ -3,10 +3,10 @@
 //! A crate submits a [`LayerRegistration`] to `inventory`, as backends are registered. Each layer of a name stands on what is right
 //! of it, by [`Erased`], so that it is compiled once.
 
-use super::{Erased, InnerBackend, Layer};
+use super::{BackendHandle, OpenOptions, bridge, named, open, start::start_inner};
 use crate::ext::{ErasedError, ErasedTensor};
-use crate::runtime::{OpenOptions, interned, split_name, split_options};
-use crate::{Backend, BackendHandle, BoxError, Error, OpenOption};
+use crate::layer::{Erased, InnerBackend, Layer, interned};
+use crate::{Backend, BoxError, Error, OpenOption};
 use std::sync::{Mutex, PoisonError};
 
 /// A layer that has a name, for [`LayerRegistration::of`].
@@ -66,7 +66,7 @@ impl LayerRegistration {
 
 /// Tells whether a name has layers in it.
 pub(crate) fn is_stack(name: &str) -> bool {
-    split_name(name).len() > 1
+    named::stack(name).len() > 1
 }
 
 /// The stacks that were opened; callers who give the same name and options share an instance.
@@ -93,7 +93,7 @@ impl Stacked {
         if let Some((_, _, handle)) = opened.iter().find(|entry| key(entry)) {
             return Ok(handle.clone());
         }
-        let mut parts = split_name(name);
+        let mut parts = named::stack(name);
         let backend = parts.pop().unwrap_or_default();
         let mut stack = open(backend, options)?;
         for part in parts.into_iter().rev() {
@@ -103,8 +103,7 @@ impl Stacked {
             let option = OpenOption::NarrowFloats;
             return Err(Error::OpenOption { backend: interned(name.to_owned()), option, takes: &[] });
         }
-        let handle =
-            BackendHandle::new(super::start(interned(name.to_owned()), stack, options.narrow_floats));
+        let handle = BackendHandle::new(start_inner(interned(name.to_owned()), stack, options.narrow_floats));
         opened.retain(|(known, with, _)| known != name || with != options);
         opened.push((name.to_owned(), options.clone(), handle.clone()));
         Ok(handle)
@@ -113,7 +112,7 @@ impl Stacked {
 
 /// Puts the layer that a part of a name says on a backend.
 fn on(inner: Erased, part: &str) -> Result<Erased, Error> {
-    let (name, given) = split_options(part, &OpenOptions::default())?;
+    let (name, given) = named::split(part, &OpenOptions::default())?;
     let all = LayerRegistration::all();
     let Some(layer) = all.iter().find(|layer| layer.name == name) else {
         let linked = || all.iter().map(|layer| layer.name);
@@ -123,6 +122,6 @@ fn on(inner: Erased, part: &str) -> Result<Erased, Error> {
             linked: linked().map(str::to_owned).collect(),
         });
     };
-    let options = crate::runtime::checked_options(layer.name, layer.options, &given)?;
-    crate::runtime::construct(layer.name, || (layer.on)(inner, &options))
+    let options = open::checked(layer.name, layer.options, &given)?;
+    bridge::construct(layer.name, || (layer.on)(inner, &options))
 }

@@ -1,0 +1,169 @@
+//! The layer `check`: results beside the rules of operations.
+
+use bb::ir::op::OpSpec;
+use bb::{
+    BoxError, DataType, Erased, Error, ErrorKind, InnerBackend, LayerCall, OpenOption, OpenOptions,
+    OptionDefault, Outputs, OwnOption, Tensor, TensorData,
+};
+
+/// A result breaks a rule.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum CheckError {
+    /// There are more or fewer results.
+    #[error("expected {expected} results, got {got}")]
+    Count {
+        /// How many the operation has.
+        expected: usize,
+        /// How many came.
+        got: usize,
+    },
+    /// A result has another element type or other extents.
+    #[error("result {index}: expected {expected_type}{expected_shape:?}, got {got_type}{got_shape:?}")]
+    Type {
+        /// The position of the result.
+        index: usize,
+        /// The element type by the rule.
+        expected_type: DataType,
+        /// The extents by the rule.
+        expected_shape: Vec<usize>,
+        /// The element type that came.
+        got_type: DataType,
+        /// The extents that came.
+        got_shape: Vec<usize>,
+    },
+    /// A result has a NaN or an infinity, and no operand has one.
+    #[error("result {index} has {value} at element {at}, and all operands are finite")]
+    NotFinite {
+        /// The position of the result.
+        index: usize,
+        /// The position of the element, in row-major order.
+        at: usize,
+        /// What it is: `NaN`, `inf` or `-inf`.
+        value: &'static str,
+    },
+}
+
+/// Compares results with the rules of operations: their number, element types and extents, and that no NaN and no infinity comes out
+/// where none went in.
+///
+/// For the latter each operand and result is copied to the host. Operations are called by their methods, because a prepared kernel
+/// has packed some operands.
+#[derive(bb::Backend)]
+#[bb(delegate = inner, crate = bb)]
+pub struct Check<B> {
+    inner: B,
+    values: bool,
+}
+
+impl<B> Check<B> {
+    /// Checks what a backend does. With `values`, elements are looked at, too.
+    pub fn new(inner: B, values: bool) -> Check<B> {
+        Check { inner, values }
+    }
+}
+
+impl<B: InnerBackend> Check<B> {
+    /// Tells whether all elements of a tensor are finite.
+    fn first_not_finite(&self, x: &B::Tensor) -> Result<Option<(usize, &'static str)>, B::Error> {
+        if !x.dtype().is_float() {
+            return Ok(None);
+        }
+        Ok(first_not_finite(&self.inner.to_host(x)?)?)
+    }
+}
+
+#[bb::layer]
+impl<B: InnerBackend> bb::Layer for Check<B> {
+    fn keeps_prepared(&self) -> bool {
+        false
+    }
+
+    fn operation(&self, call: LayerCall<'_, Self>) -> Result<Outputs<B::Tensor>, B::Error> {
+        let spec = call.spec();
+        let operands: Vec<Option<B::Tensor>> =
+            (0..call.operands()).map(|index| call.operand(index).cloned()).collect();
+        let types = operands.iter().map(|x| x.as_ref().map(|x| (x.dtype(), x.shape())));
+        let expected = bb::layer::result_types(spec, types, call.params());
+        let results = call.run()?;
+        if let Some(expected) = expected {
+            compare::<B>(spec, &expected, &results)?;
+        }
+        // What is made of parameters alone may hold any number.
+        let computes = spec.class != bb::ir::op::Class::Creates;
+        if self.values && computes && all_finite(self, &operands)? {
+            for (index, y) in results.iter().enumerate() {
+                if let Some((at, value)) = self.first_not_finite(y)? {
+                    return Err(wrong(spec, CheckError::NotFinite { index, at, value }).into());
+                }
+            }
+        }
+        Ok(results)
+    }
+}
+
+fn wrong(spec: &OpSpec, error: CheckError) -> Error {
+    Error::layer("check", spec.method, ErrorKind::Device, error)
+}
+
+fn all_finite<B: InnerBackend>(on: &Check<B>, operands: &[Option<B::Tensor>]) -> Result<bool, B::Error> {
+    for x in operands.iter().flatten() {
+        if on.first_not_finite(x)?.is_some() {
+            return Ok(false);
+        }
+    }
+    Ok(true)
+}
+
+/// Compares results with what the rule says.
+fn compare<B: InnerBackend>(
+    spec: &'static OpSpec,
+    expected: &[(DataType, Vec<usize>)],
+    results: &[B::Tensor],
+) -> Result<(), Error> {
+    if expected.len() != results.len() {
+        return Err(wrong(spec, CheckError::Count { expected: expected.len(), got: results.len() }));
+    }
+    for (index, ((dtype, shape), y)) in expected.iter().zip(results).enumerate() {
+        if *dtype != y.dtype() || shape != y.shape() {
+            let error = CheckError::Type {
+                index,
+                expected_type: *dtype,
+                expected_shape: shape.clone(),
+                got_type: y.dtype(),
+                got_shape: y.shape().to_vec(),
+            };
+            return Err(wrong(spec, error));
+        }
+    }
+    Ok(())
+}
+
+/// Returns the first element that is not finite, and what it is.
+fn first_not_finite(x: &TensorData) -> Result<Option<(usize, &'static str)>, Error> {
+    let floats = bb_ir::convert::cast(x, DataType::F64, bb_ir::convert::Rounding::default())?;
+    let name = |x: f64| match x {
+        x if x.is_nan() => "NaN",
+        x if x > 0.0 => "inf",
+        _ => "-inf",
+    };
+    let elements = floats.as_slice::<f64>()?;
+    Ok(elements.iter().position(|x| !x.is_finite()).and_then(|at| Some((at, name(*elements.get(at)?)))))
+}
+
+impl bb::RegisteredLayer for Check<Erased> {
+    const NAME: &'static str = "check";
+    const ABOUT: &'static str =
+        "compares the types and extents of results with the rules, and finds the first NaN or infinity";
+    const OPTIONS: &'static [OpenOption] = &[OpenOption::Own(OwnOption::new(
+        "values",
+        OptionDefault::Bool(true),
+        "whether elements are looked at",
+    ))];
+
+    fn on(inner: Erased, options: &OpenOptions) -> Result<Self, BoxError> {
+        Ok(Check::new(inner, options.own("values")?))
+    }
+}
+
+inventory::submit! { bb::LayerRegistration::of::<Check<Erased>>() }

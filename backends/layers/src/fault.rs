@@ -1,0 +1,227 @@
+//! The layer `fault`: failures on purpose.
+
+use bb::services::{Lifecycle, ServiceError};
+use bb::{
+    BoxError, Erased, Error, ErrorKind, InnerBackend, LayerCall, OpenOption, OpenOptions, OptionDefault,
+    Outputs, OwnOption, Tensor,
+};
+use std::str::FromStr;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Duration;
+
+/// What a [`Fault`] does to an operation.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[non_exhaustive]
+pub enum FaultKind {
+    /// It fails.
+    #[default]
+    Error,
+    /// It takes longer.
+    Delay,
+    /// Its first result gets one more dimension.
+    Shape,
+    /// It panics.
+    Panic,
+    /// The device is lost: this operation and all later ones fail.
+    Loss,
+}
+
+impl FromStr for FaultKind {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<FaultKind, String> {
+        Ok(match text {
+            "error" => FaultKind::Error,
+            "delay" => FaultKind::Delay,
+            "shape" => FaultKind::Shape,
+            "panic" => FaultKind::Panic,
+            "loss" => FaultKind::Loss,
+            _ => {
+                return Err(format!(
+                    "`{text}` is no kind of fault: write `error`, `delay`, `shape`, `panic` or `loss`"
+                ));
+            }
+        })
+    }
+}
+
+/// Which operations a [`Fault`] disturbs, and how.
+#[derive(Debug, Clone, PartialEq, Default)]
+#[non_exhaustive]
+pub struct FaultOptions {
+    /// What happens.
+    pub kind: FaultKind,
+    /// The share of operations that are disturbed, from 0 to 1.
+    pub rate: f64,
+    /// The number of the operation that is disturbed, counted from 1.
+    pub at: Option<u64>,
+    /// The seed of the random choice: with the same seed, the same calls are disturbed.
+    pub seed: u64,
+    /// The name of the operation; `None` for all.
+    pub op: Option<String>,
+    /// How long a [`FaultKind::Delay`] takes.
+    pub delay: Duration,
+}
+
+impl FaultOptions {
+    /// Disturbs the operation with a number, counted from 1.
+    pub fn at(kind: FaultKind, number: u64) -> FaultOptions {
+        FaultOptions { kind, at: Some(number), ..FaultOptions::default() }
+    }
+
+    /// Disturbs a share of the operations, which are chosen by a seed.
+    pub fn rate(kind: FaultKind, rate: f64, seed: u64) -> FaultOptions {
+        FaultOptions { kind, rate, seed, ..FaultOptions::default() }
+    }
+
+    /// Returns the options for one operation alone, by its name, such as `matmul`.
+    #[must_use]
+    pub fn with_op(self, op: impl Into<String>) -> FaultOptions {
+        FaultOptions { op: Some(op.into()), ..self }
+    }
+}
+
+/// The error that a [`Fault`] injects.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("an injected fault: operation {number}")]
+pub struct InjectedFault {
+    /// The number of the operation, counted from 1 among those that may be disturbed.
+    pub number: u64,
+}
+
+/// Disturbs operations, by their number or at random.
+#[derive(bb::Backend)]
+#[bb(delegate = inner, crate = bb)]
+pub struct Fault<B> {
+    inner: B,
+    options: FaultOptions,
+    calls: AtomicU64,
+    device: Device,
+}
+
+/// The device that may be lost.
+struct Device {
+    lost: AtomicBool,
+}
+
+impl Lifecycle for Device {
+    fn synchronize(&self) -> Result<(), ServiceError> {
+        match self.lost() {
+            Some(reason) => Err(ServiceError::Lost { reason }),
+            None => Ok(()),
+        }
+    }
+
+    fn lost(&self) -> Option<String> {
+        self.lost.load(Ordering::Relaxed).then(|| "an injected loss".to_owned())
+    }
+}
+
+impl<B> Fault<B> {
+    /// Disturbs what a backend does.
+    pub fn new(inner: B, options: FaultOptions) -> Fault<B> {
+        Fault { inner, options, calls: AtomicU64::new(0), device: Device { lost: AtomicBool::new(false) } }
+    }
+
+    /// Counts an operation, and returns its number if it is to be disturbed.
+    fn strikes(&self, op: &str) -> Option<u64> {
+        if self.options.op.as_deref().is_some_and(|only| only != op) {
+            return None;
+        }
+        let number = self.calls.fetch_add(1, Ordering::Relaxed) + 1;
+        let share = (mixed(self.options.seed ^ number) >> 11) as f64 / (1u64 << 53) as f64;
+        (self.options.at == Some(number) || share < self.options.rate).then_some(number)
+    }
+}
+
+/// Mixes the bits of a number.
+///
+/// Source: Steele, Lea and Flood, "Fast splittable pseudorandom number generators", the finalizer of SplitMix64.
+fn mixed(seed: u64) -> u64 {
+    let z = seed.wrapping_add(0x9e37_79b9_7f4a_7c15);
+    let z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    let z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    z ^ (z >> 31)
+}
+
+#[bb::layer]
+impl<B: InnerBackend> bb::Layer for Fault<B> {
+    fn operation(&self, call: LayerCall<'_, Self>) -> Result<Outputs<B::Tensor>, B::Error> {
+        let op = call.spec().method;
+        let failed = |number| Error::layer("fault", op, ErrorKind::Device, InjectedFault { number });
+        if self.device.lost.load(Ordering::Relaxed) {
+            return Err(failed(self.calls.load(Ordering::Relaxed)).into());
+        }
+        let Some(number) = self.strikes(op) else { return call.run() };
+        match self.options.kind {
+            FaultKind::Error => Err(failed(number).into()),
+            FaultKind::Loss => {
+                self.device.lost.store(true, Ordering::Relaxed);
+                Err(failed(number).into())
+            }
+            FaultKind::Delay => {
+                std::thread::sleep(self.options.delay);
+                call.run()
+            }
+            FaultKind::Panic => panic!("an injected panic: operation {number}, `{op}`"),
+            FaultKind::Shape => {
+                let mut results = call.run()?;
+                if let Some(first) = results.first_mut() {
+                    let shape: Vec<usize> = std::iter::once(1).chain(first.shape().iter().copied()).collect();
+                    *first = self.inner.reshape(first, &shape)?;
+                }
+                Ok(results)
+            }
+        }
+    }
+
+    fn lifecycle(&self) -> Option<&dyn Lifecycle> {
+        match self.options.kind {
+            FaultKind::Loss => Some(&self.device),
+            _ => self.inner.lifecycle(),
+        }
+    }
+}
+
+impl bb::RegisteredLayer for Fault<Erased> {
+    const NAME: &'static str = "fault";
+    const ABOUT: &'static str = "injects errors, delays, wrong extents, panics and the loss of the device";
+    const OPTIONS: &'static [OpenOption] = &[
+        OpenOption::Own(OwnOption::new(
+            "kind",
+            OptionDefault::Text("error"),
+            "`error`, `delay`, `shape`, `panic` or `loss`",
+        )),
+        OpenOption::Own(OwnOption::new(
+            "rate",
+            OptionDefault::float(0.0),
+            "the share of operations, from 0 to 1",
+        )),
+        OpenOption::Own(OwnOption::new(
+            "at",
+            OptionDefault::Count(0),
+            "the number of the operation, from 1; 0 for none",
+        )),
+        OpenOption::Own(OwnOption::new("seed", OptionDefault::Count(0), "the seed of the random choice")),
+        OpenOption::Own(OwnOption::new("op", OptionDefault::Text(""), "the operation; all without it")),
+        OpenOption::Own(OwnOption::new("seconds", OptionDefault::float(0.1), "how long a delay takes")),
+    ];
+
+    fn on(inner: Erased, options: &OpenOptions) -> Result<Self, BoxError> {
+        let rate: f64 = options.own("rate")?;
+        if !(0.0..=1.0).contains(&rate) {
+            return Err(format!("`rate` is from 0 to 1, not {rate}").into());
+        }
+        let options = FaultOptions {
+            kind: options.own::<String>("kind")?.parse()?,
+            rate,
+            at: Some(options.own("at")?).filter(|at| *at > 0),
+            seed: options.own("seed")?,
+            op: Some(options.own::<String>("op")?).filter(|op| !op.is_empty()),
+            delay: Duration::try_from_secs_f64(options.own("seconds")?)?,
+        };
+        Ok(Fault::new(inner, options))
+    }
+}
+
+inventory::submit! { bb::LayerRegistration::of::<Fault<Erased>>() }

@@ -1,0 +1,47 @@
+//! Layers for backends: what a backend does is logged, measured, limited, checked, disturbed, recorded and replayed.
+//!
+//! Each layer is a struct on any backend, and has a name, so that `metrics+limit(calls=1000)+cpu` is a backend wherever a name of one is
+//! taken. A program that names this crate has all of them: `use bb_layers as _;`.
+//!
+//! | name | what it does | options |
+//! |---|---|---|
+//! | `log` | writes a line for each operation | `to`: a file; the default is standard error |
+//! | `metrics` | counts calls, elements and bytes, and measures time, by operation | |
+//! | `limit` | refuses operations beyond a limit | `calls`, `seconds`, `result`: bytes of one result; `memory`: bytes in use |
+//! | `check` | compares the types and extents of results with the rules, and finds the first NaN or infinity | `values` |
+//! | `fault` | injects errors, delays, wrong extents, panics and the loss of the device | `kind`, `rate`, `at`, `seed`, `op`, `seconds` |
+//! | `record` | writes every operation, its operands and its results to a file | `to` |
+//!
+//! `replay(from=FILE)` is a backend that answers from such a file, and says which call differs.
+#![forbid(unsafe_code)]
+
+extern crate bb_core as bb;
+
+mod check;
+mod fault;
+mod limit;
+mod log;
+mod metrics;
+mod record;
+mod recording;
+mod replay;
+#[cfg(feature = "tracing")]
+mod spans;
+
+pub use check::{Check, CheckError};
+pub use fault::{Fault, FaultKind, FaultOptions, InjectedFault};
+pub use limit::{Limit, LimitError, Limits};
+pub use log::Log;
+pub use metrics::{Metrics, MetricsTable, OperationMetrics, all_metrics};
+pub use record::{Record, RecordError};
+pub use replay::{Replay, ReplayError, ReplayTensor};
+#[cfg(feature = "tracing")]
+pub use spans::Spans;
+
+use bb::Tensor;
+
+/// Returns the bytes of a tensor on the host, at the size of its elements; 0 for strings, whose size is not known.
+fn bytes_of(x: &impl Tensor) -> u64 {
+    let elements = bb_ir::element_count(x.shape()).unwrap_or(usize::MAX);
+    x.dtype().bytes_for(elements).map_or(0, |bytes| bytes as u64)
+}

@@ -1,0 +1,161 @@
+//! The layer `limit`: refuses operations beyond a limit.
+
+use crate::bytes_of;
+use bb::{
+    BoxError, Erased, Error, ErrorKind, InnerBackend, LayerCall, OpenOption, OpenOptions, OptionDefault,
+    Outputs, OwnOption,
+};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+/// The limits of a [`Limit`]; `None` stands for no limit.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[non_exhaustive]
+pub struct Limits {
+    /// The greatest number of operations.
+    pub calls: Option<u64>,
+    /// The greatest time that operations take together.
+    pub time: Option<Duration>,
+    /// The greatest number of bytes of one result.
+    pub result: Option<u64>,
+}
+
+impl Limits {
+    /// Returns the limits with a number of operations.
+    #[must_use]
+    pub fn with_calls(self, calls: u64) -> Limits {
+        Limits { calls: Some(calls), ..self }
+    }
+
+    /// Returns the limits with a time for all operations together.
+    #[must_use]
+    pub fn with_time(self, time: Duration) -> Limits {
+        Limits { time: Some(time), ..self }
+    }
+
+    /// Returns the limits with a size of results.
+    ///
+    /// Units: bytes.
+    #[must_use]
+    pub fn with_result(self, bytes: u64) -> Limits {
+        Limits { result: Some(bytes), ..self }
+    }
+}
+
+/// An operation exceeded a limit.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum LimitError {
+    /// There were as many operations as are allowed.
+    #[error("the limit of {limit} operations is reached")]
+    Calls {
+        /// The limit.
+        limit: u64,
+    },
+    /// Operations took as long as is allowed.
+    #[error("operations took {took:?} together; the limit is {limit:?}")]
+    Time {
+        /// The limit.
+        limit: Duration,
+        /// How long they took.
+        took: Duration,
+    },
+    /// A result is larger than is allowed.
+    #[error("a result has {got} bytes; the limit is {limit}")]
+    Result {
+        /// The limit, in bytes.
+        limit: u64,
+        /// The bytes of the result.
+        got: u64,
+    },
+}
+
+/// Refuses operations beyond limits: a number of operations, their time, the size of a result.
+///
+/// The time is looked at before and not within an operation. The size of a result is that of its elements on the host.
+#[derive(bb::Backend)]
+#[bb(delegate = inner, crate = bb)]
+pub struct Limit<B> {
+    inner: B,
+    limits: Limits,
+    calls: AtomicU64,
+    nanoseconds: AtomicU64,
+}
+
+impl<B> Limit<B> {
+    /// Limits what a backend does.
+    pub fn new(inner: B, limits: Limits) -> Limit<B> {
+        Limit { inner, limits, calls: AtomicU64::new(0), nanoseconds: AtomicU64::new(0) }
+    }
+
+    /// Looks whether one more operation is allowed.
+    fn begin(&self) -> Result<(), LimitError> {
+        let calls = self.calls.fetch_add(1, Ordering::Relaxed);
+        if let Some(limit) = self.limits.calls.filter(|limit| calls >= *limit) {
+            return Err(LimitError::Calls { limit });
+        }
+        let took = Duration::from_nanos(self.nanoseconds.load(Ordering::Relaxed));
+        match self.limits.time.filter(|limit| took >= *limit) {
+            Some(limit) => Err(LimitError::Time { limit, took }),
+            None => Ok(()),
+        }
+    }
+}
+
+#[bb::layer]
+impl<B: InnerBackend> bb::Layer for Limit<B> {
+    fn operation(&self, call: LayerCall<'_, Self>) -> Result<Outputs<B::Tensor>, B::Error> {
+        let op = call.spec().method;
+        let refused = |error: LimitError| Error::layer("limit", op, ErrorKind::Limit, error);
+        self.begin().map_err(refused)?;
+        let start = Instant::now();
+        let results = call.run()?;
+        let took = u64::try_from(start.elapsed().as_nanos()).unwrap_or(u64::MAX);
+        self.nanoseconds.fetch_add(took, Ordering::Relaxed);
+        if let Some(limit) = self.limits.result
+            && let Some(got) = results.iter().map(bytes_of).find(|bytes| *bytes > limit)
+        {
+            return Err(refused(LimitError::Result { limit, got }).into());
+        }
+        Ok(results)
+    }
+}
+
+impl bb::RegisteredLayer for Limit<Erased> {
+    const NAME: &'static str = "limit";
+    const ABOUT: &'static str = "refuses operations beyond a limit";
+    const OPTIONS: &'static [OpenOption] = &[
+        OpenOption::Memory,
+        OpenOption::Own(OwnOption::new("calls", OptionDefault::Count(0), "operations; 0 for no limit")),
+        OpenOption::Own(OwnOption::new(
+            "seconds",
+            OptionDefault::float(0.0),
+            "time of all operations; 0 for no limit",
+        )),
+        OpenOption::Own(OwnOption::new(
+            "result",
+            OptionDefault::Count(0),
+            "bytes of one result; 0 for no limit",
+        )),
+    ];
+
+    /// `memory` limits the service of memory of the backend, which must have one.
+    fn on(inner: Erased, options: &OpenOptions) -> Result<Self, BoxError> {
+        if let Some(bytes) = options.memory {
+            let memory = bb::Backend::memory(&inner)
+                .ok_or("the backend has no service of memory that could be limited")?;
+            memory.set_limit(Some(bytes))?;
+        }
+        let given = |name: &str| Ok::<_, Error>(Some(options.own::<u64>(name)?).filter(|limit| *limit > 0));
+        let seconds: f64 = options.own("seconds")?;
+        let time = Duration::try_from_secs_f64(seconds)?;
+        let limits = Limits {
+            calls: given("calls")?,
+            result: given("result")?,
+            time: Some(time).filter(|t| !t.is_zero()),
+        };
+        Ok(Limit::new(inner, limits))
+    }
+}
+
+inventory::submit! { bb::LayerRegistration::of::<Limit<Erased>>() }

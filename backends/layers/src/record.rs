@@ -1,0 +1,120 @@
+//! The layer `record`: every operation, its operands and results, in a file.
+
+use crate::recording::{Entry, Header, Operand, Outcome, WriteEntries};
+use bb::Primitive;
+use bb::ir::op::OpSpec;
+use bb::{
+    BoxError, Erased, Error, ErrorKind, InnerBackend, LayerCall, OpenOption, OpenOptions, OptionDefault,
+    Outputs, OwnOption,
+};
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
+use std::time::Instant;
+
+/// A recording could not be written.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum RecordError {
+    /// The file cannot be written.
+    #[error("cannot write the recording `{}`", path.display())]
+    Write {
+        /// The file.
+        path: PathBuf,
+        /// The reason.
+        source: std::io::Error,
+    },
+    /// A tensor has no form in the file.
+    #[error(transparent)]
+    Ir(#[from] bb_ir::Error),
+}
+
+/// Writes every operation to a file, from which [`Replay`](crate::Replay) answers: the operation, its parameters, the element types,
+/// extents and a hash of its operands, its results or its error, and its time.
+///
+/// Each result is copied to the host, and each operand, for its hash. Operations are called by their methods, because a prepared kernel
+/// has packed some operands. The file is complete after each operation.
+#[derive(bb::Backend)]
+#[bb(delegate = inner, crate = bb)]
+pub struct Record<B> {
+    inner: B,
+    to: Mutex<WriteEntries>,
+    path: PathBuf,
+}
+
+impl<B: InnerBackend> Record<B> {
+    /// Records what a backend does.
+    ///
+    /// # Errors
+    ///
+    /// [`RecordError::Write`].
+    pub fn new(inner: B, path: &Path) -> Result<Record<B>, RecordError> {
+        let header = Header::of(&inner);
+        let to = WriteEntries::create(path, &header)?;
+        Ok(Record { inner, to: Mutex::new(to), path: path.to_path_buf() })
+    }
+
+    /// Copies operands to the host and describes them.
+    fn described(&self, call: &LayerCall<'_, Self>) -> Result<Vec<Option<Operand>>, B::Error> {
+        let mut operands = Vec::with_capacity(call.operands());
+        for index in 0..call.operands() {
+            operands.push(match call.operand(index) {
+                Some(x) => Some(Operand::of(&self.inner.to_host(x)?).map_err(Error::from)?),
+                None => None,
+            });
+        }
+        Ok(operands)
+    }
+
+    /// Writes an operation.
+    fn write(&self, entry: &Entry, op: &'static str) -> Result<(), Error> {
+        let mut to = self.to.lock().unwrap_or_else(PoisonError::into_inner);
+        to.entry(entry, &self.path).map_err(|error| Error::layer("record", op, ErrorKind::Device, error))
+    }
+}
+
+/// Tells whether an operation is that of constants, whose elements are its parameter.
+pub(crate) fn is_constant(spec: &OpSpec) -> bool {
+    spec == Primitive::Constant.spec()
+}
+
+#[bb::layer]
+impl<B: InnerBackend> bb::Layer for Record<B> {
+    fn keeps_prepared(&self) -> bool {
+        false
+    }
+
+    fn operation(&self, call: LayerCall<'_, Self>) -> Result<Outputs<B::Tensor>, B::Error> {
+        let spec = call.spec();
+        let mut entry = Entry::of(spec, self.described(&call)?, call.params()).map_err(Error::from)?;
+        let start = Instant::now();
+        let outcome = call.run();
+        entry.microseconds = u64::try_from(start.elapsed().as_micros()).unwrap_or(u64::MAX);
+        entry.outcome = match &outcome {
+            // The elements of a constant are those that the caller brings.
+            Ok(_) if is_constant(spec) => Outcome::Results(Vec::new()),
+            Ok(results) => {
+                let mut host = Vec::with_capacity(results.len());
+                for y in results {
+                    host.push(self.inner.to_host(y)?);
+                }
+                Outcome::Results(host)
+            }
+            Err(error) => Outcome::Failed(error.to_string()),
+        };
+        self.write(&entry, spec.method)?;
+        outcome
+    }
+}
+
+impl bb::RegisteredLayer for Record<Erased> {
+    const NAME: &'static str = "record";
+    const ABOUT: &'static str = "writes every operation, its operands and its results to a file";
+    const OPTIONS: &'static [OpenOption] =
+        &[OpenOption::Own(OwnOption::new("to", OptionDefault::Text("bb.recording"), "the file"))];
+
+    fn on(inner: Erased, options: &OpenOptions) -> Result<Self, BoxError> {
+        Ok(Record::new(inner, options.own::<PathBuf>("to")?.as_path())?)
+    }
+}
+
+inventory::submit! { bb::LayerRegistration::of::<Record<Erased>>() }

@@ -1,0 +1,254 @@
+//! The file of a recording: a header, and an entry for each operation.
+//!
+//! Integers are little-endian. An entry is the length of its form, the number of its tensors, the form
+//! ([`Compact`]) and the tensors as frames of the wire.
+
+use crate::record::{RecordError, is_constant};
+use crate::replay::ReplayError;
+use bb::ir::op::{Family, OpSpec, Param};
+use bb::{DataType, InnerBackend, TensorData};
+use bb_ir::compact::{Compact, Reader, Writer};
+use bb_ir::wire::{self, Checksum};
+use std::fs::File;
+use std::io::{BufReader, BufWriter, Read, Write};
+use std::path::Path;
+
+/// The first bytes of a recording; the last is the version of its form.
+const MAGIC: [u8; 8] = *b"bbrecor\x01";
+
+/// What was recorded: versions, and what plans depend on.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Header {
+    /// The version of `bb`.
+    pub(crate) bb: String,
+    /// The version of the backend.
+    pub(crate) backend: String,
+    pub(crate) types: Vec<DataType>,
+    pub(crate) natives: Vec<Native>,
+}
+
+/// A native operation, by its family and method.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Native {
+    pub(crate) family: String,
+    pub(crate) method: String,
+}
+
+bb_ir::__compact!(struct Header { bb, backend, types, natives });
+bb_ir::__compact!(struct Native { family, method });
+
+/// A recorded operation.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Entry {
+    pub(crate) family: String,
+    pub(crate) method: String,
+    pub(crate) operands: Vec<Option<Operand>>,
+    pub(crate) params: Vec<Param<'static>>,
+    pub(crate) outcome: Outcome,
+    pub(crate) microseconds: u64,
+}
+
+/// An operand, by what tells it apart.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Operand {
+    pub(crate) dtype: DataType,
+    pub(crate) shape: Vec<usize>,
+    pub(crate) hash: u64,
+}
+
+/// What an operation returned.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) enum Outcome {
+    Results(Vec<TensorData>),
+    Failed(String),
+}
+
+bb_ir::__compact!(struct Entry { family, method, operands, params, outcome, microseconds });
+bb_ir::__compact!(struct Operand { dtype, shape, hash });
+bb_ir::__compact!(enum Outcome: "an outcome" { 0 => Results(v), 1 => Failed(v) });
+
+impl Header {
+    pub(crate) fn of<B: InnerBackend>(on: &B) -> Header {
+        let natives = on.natives().into_iter().flat_map(|(family, set)| {
+            let rows = bb::layer::rows(family).into_iter().filter(move |spec| set.contains(spec.index));
+            rows.map(|spec| Native { family: spec.family.name().to_owned(), method: spec.method.to_owned() })
+        });
+        Header {
+            bb: env!("CARGO_PKG_VERSION").to_owned(),
+            backend: on.version().to_owned(),
+            types: on.types().iter().collect(),
+            natives: natives.collect(),
+        }
+    }
+}
+
+impl Operand {
+    pub(crate) fn of(x: &TensorData) -> Result<Operand, bb_ir::Error> {
+        let mut hash = Fnv::new();
+        match x.dtype() {
+            DataType::String => x.iter_str().for_each(|text| {
+                hash.bytes(&(text.len() as u64).to_le_bytes());
+                hash.bytes(text.as_bytes());
+            }),
+            _ => hash.bytes(x.bytes()?),
+        }
+        Ok(Operand { dtype: x.dtype(), shape: x.shape().to_vec(), hash: hash.0 })
+    }
+}
+
+/// The hash FNV-1a of 64 bits.
+///
+/// Source: Fowler, Noll and Vo, "The FNV Non-Cryptographic Hash Algorithm".
+struct Fnv(u64);
+
+impl Fnv {
+    fn new() -> Fnv {
+        Fnv(0xcbf2_9ce4_8422_2325)
+    }
+
+    fn bytes(&mut self, bytes: &[u8]) {
+        self.0 =
+            bytes.iter().fold(self.0, |hash, byte| (hash ^ u64::from(*byte)).wrapping_mul(0x100_0000_01b3));
+    }
+}
+
+impl Entry {
+    /// Describes a call. The elements of a constant are described as an operand is, and not kept.
+    pub(crate) fn of(
+        spec: &OpSpec,
+        operands: Vec<Option<Operand>>,
+        params: &[Param<'_>],
+    ) -> Result<Entry, bb_ir::Error> {
+        let (operands, params) = match params {
+            [Param::Data(data)] if is_constant(spec) => (vec![Some(Operand::of(data)?)], Vec::new()),
+            _ => (operands, params.iter().cloned().map(Param::into_owned).collect()),
+        };
+        Ok(Entry {
+            family: spec.family.name().to_owned(),
+            method: spec.method.to_owned(),
+            operands,
+            params,
+            outcome: Outcome::Results(Vec::new()),
+            microseconds: 0,
+        })
+    }
+
+    /// Tells whether another call is the same.
+    pub(crate) fn is_call(&self, other: &Entry) -> bool {
+        self.family == other.family
+            && self.method == other.method
+            && self.operands == other.operands
+            && self.params == other.params
+    }
+}
+
+impl std::fmt::Display for Entry {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{}(", self.method)?;
+        for (index, operand) in self.operands.iter().enumerate() {
+            f.write_str(if index == 0 { "" } else { ", " })?;
+            match operand {
+                Some(Operand { dtype, shape, hash }) => write!(f, "{dtype}{shape:?} #{hash:016x}")?,
+                None => f.write_str("-")?,
+            }
+        }
+        for param in &self.params {
+            write!(f, "; {param:?}")?;
+        }
+        f.write_str(")")
+    }
+}
+
+/// Writes a recording.
+pub(crate) struct WriteEntries(BufWriter<File>);
+
+impl WriteEntries {
+    pub(crate) fn create(path: &Path, header: &Header) -> Result<WriteEntries, RecordError> {
+        let failed = |source| RecordError::Write { path: path.to_path_buf(), source };
+        let mut to = BufWriter::new(File::create(path).map_err(failed)?);
+        to.write_all(&MAGIC).map_err(failed)?;
+        let mut entries = WriteEntries(to);
+        entries.form(header, path)?;
+        Ok(entries)
+    }
+
+    pub(crate) fn entry(&mut self, entry: &Entry, path: &Path) -> Result<(), RecordError> {
+        self.form(entry, path)
+    }
+
+    fn form(&mut self, value: &impl Compact, path: &Path) -> Result<(), RecordError> {
+        let failed = |source| RecordError::Write { path: path.to_path_buf(), source };
+        let mut form = Writer::default();
+        value.write(&mut form);
+        let lengths = [form.as_bytes().len() as u64, form.tensors().len() as u64];
+        for length in lengths {
+            self.0.write_all(&length.to_le_bytes()).map_err(failed)?;
+        }
+        self.0.write_all(form.as_bytes()).map_err(failed)?;
+        for x in form.tensors() {
+            wire::write(&mut self.0, x, Checksum::All)?;
+        }
+        self.0.flush().map_err(failed)
+    }
+}
+
+/// Reads a recording within limits: a length in the file allocates no more than the file has bytes.
+pub(crate) fn read(path: &Path, limits: &bb::Limits) -> Result<(Header, Vec<Entry>), ReplayError> {
+    let failed = |source| ReplayError::Read { path: path.to_path_buf(), source };
+    let file = File::open(path).map_err(failed)?;
+    let size = file.metadata().map_err(failed)?.len();
+    let mut from = BufReader::new(file);
+    let mut magic = [0; 8];
+    from.read_exact(&mut magic).map_err(failed)?;
+    if magic != MAGIC {
+        return Err(ReplayError::Form { path: path.to_path_buf() });
+    }
+    let header: Header =
+        form(&mut from, size, limits, path)?.ok_or_else(|| ReplayError::Form { path: path.to_path_buf() })?;
+    let mut entries = Vec::new();
+    while let Some(entry) = form(&mut from, size, limits, path)? {
+        entries.push(entry);
+    }
+    Ok((header, entries))
+}
+
+/// Reads a form; `None` at the end of the file.
+fn form<T: Compact>(
+    from: &mut BufReader<File>,
+    size: u64,
+    limits: &bb::Limits,
+    path: &Path,
+) -> Result<Option<T>, ReplayError> {
+    let failed = |source| ReplayError::Read { path: path.to_path_buf(), source };
+    let damaged = || ReplayError::Form { path: path.to_path_buf() };
+    let mut lengths = [[0u8; 8]; 2];
+    let first = from.read(&mut lengths[0]).map_err(failed)?;
+    if first == 0 {
+        return Ok(None);
+    }
+    from.read_exact(lengths[0].get_mut(first..).unwrap_or_default()).map_err(failed)?;
+    from.read_exact(&mut lengths[1]).map_err(failed)?;
+    let [bytes, tensors] = lengths.map(u64::from_le_bytes);
+    if bytes > size || tensors > size {
+        return Err(damaged());
+    }
+    let mut form = Vec::new();
+    from.take(bytes).read_to_end(&mut form).map_err(failed)?;
+    let mut read = Vec::new();
+    for _ in 0..tensors {
+        let limit = usize::try_from(size).unwrap_or(usize::MAX);
+        read.push(wire::read(from, limit)?.ok_or_else(damaged)?);
+    }
+    let mut reader = Reader::new(&form, &read, limits);
+    let value = T::read(&mut reader)?;
+    if reader.position() != form.len() {
+        return Err(damaged());
+    }
+    Ok(Some(value))
+}
+
+/// Returns the row of an operation, by its family and method.
+pub(crate) fn native(of: &Native) -> Option<(Family, u16)> {
+    let spec = bb::operation(&of.method).ok().filter(|spec| spec.family.name() == of.family)?;
+    Some((spec.family, spec.index))
+}

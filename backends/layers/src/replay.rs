@@ -1,0 +1,226 @@
+//! The backend `replay`: it answers from a recording.
+
+use crate::record::is_constant;
+use crate::recording::{self, Entry, Header, Outcome};
+use bb::Primitive;
+use bb::ext::OpSet;
+use bb::ir::op::{Family, OpSpec, Param};
+use bb::{
+    Backend, BackendHandle, DataType, DataTypes, Erased, Error, ErrorKind, InnerBackend, OpenOption,
+    OpenOptions, OptionDefault, Outputs, OwnOption, Registration, Tensor, TensorData,
+};
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
+
+/// A recording cannot be replayed.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ReplayError {
+    /// The file cannot be read.
+    #[error("cannot read the recording `{}`", path.display())]
+    Read {
+        /// The file.
+        path: PathBuf,
+        /// The reason.
+        source: std::io::Error,
+    },
+    /// The file is no recording, or is damaged.
+    #[error("`{}` is no recording, or it is damaged", path.display())]
+    Form {
+        /// The file.
+        path: PathBuf,
+    },
+    /// Another version of `bb` recorded it.
+    #[error("the recording is of version {got} of `bb`, and this is {expected}: record it again")]
+    Version {
+        /// The version of this program.
+        expected: String,
+        /// The version that recorded.
+        got: String,
+    },
+    /// The recording has no such call among those that are left.
+    #[error("call {number} differs: expected {expected}, got {got}")]
+    Differs {
+        /// The number of the first recorded call that was not made, counted from 1.
+        number: usize,
+        /// That call.
+        expected: String,
+        /// The call that came.
+        got: String,
+    },
+    /// All recorded calls were made.
+    #[error("the recording has {calls} calls; one more came: {got}")]
+    Ended {
+        /// How many there are.
+        calls: usize,
+        /// The call that came.
+        got: String,
+    },
+    /// The call failed when it was recorded.
+    #[error("{message}")]
+    Failed {
+        /// What was said then.
+        message: String,
+    },
+    /// A tensor of the file is damaged.
+    #[error(transparent)]
+    Ir(#[from] bb_ir::Error),
+}
+
+/// A tensor of a replay: its elements are on the host.
+#[derive(Debug, Clone)]
+pub struct ReplayTensor(TensorData);
+
+impl Tensor for ReplayTensor {
+    fn dtype(&self) -> DataType {
+        self.0.dtype()
+    }
+
+    fn shape(&self) -> &[usize] {
+        self.0.shape()
+    }
+}
+
+/// Answers from a recording that the layer `record` wrote.
+///
+/// Calls may come in another order, as those of several threads do; each recorded call answers once.
+#[derive(Debug)]
+pub struct Replay {
+    header: Header,
+    entries: Mutex<Vec<(Entry, bool)>>,
+}
+
+impl Replay {
+    /// Reads a recording.
+    ///
+    /// # Errors
+    ///
+    /// [`ReplayError::Read`], [`ReplayError::Form`], [`ReplayError::Version`].
+    pub fn open(path: &Path) -> Result<Replay, ReplayError> {
+        let (header, entries) = recording::read(path, &bb::Limits::default())?;
+        let expected = env!("CARGO_PKG_VERSION");
+        if header.bb != expected {
+            return Err(ReplayError::Version { expected: expected.to_owned(), got: header.bb });
+        }
+        let entries = entries.into_iter().map(|entry| (entry, false)).collect();
+        Ok(Replay { header, entries: Mutex::new(entries) })
+    }
+
+    /// Returns how many recorded calls have not been made.
+    pub fn left(&self) -> usize {
+        let entries = self.entries.lock().unwrap_or_else(PoisonError::into_inner);
+        entries.iter().filter(|(_, made)| !made).count()
+    }
+
+    fn answer(
+        &self,
+        spec: &'static OpSpec,
+        inputs: &[Option<&ReplayTensor>],
+        params: &[Param<'_>],
+    ) -> Result<Outputs<ReplayTensor>, Error> {
+        let mut operands = Vec::with_capacity(inputs.len());
+        for x in inputs {
+            operands.push(x.map(|x| recording::Operand::of(&x.0)).transpose()?);
+        }
+        let call = Entry::of(spec, operands, params)?;
+        let mut entries = self.entries.lock().unwrap_or_else(PoisonError::into_inner);
+        let failed = |kind, error: ReplayError| Error::layer("replay", spec.method, kind, error);
+        let found = entries.iter_mut().find(|(entry, made)| !made && entry.is_call(&call));
+        let Some((entry, made)) = found else {
+            let calls = entries.len();
+            let next = entries.iter().enumerate().find(|(_, (_, made))| !made);
+            let error = match next {
+                Some((index, (expected, _))) => ReplayError::Differs {
+                    number: index + 1,
+                    expected: expected.to_string(),
+                    got: call.to_string(),
+                },
+                None => ReplayError::Ended { calls, got: call.to_string() },
+            };
+            return Err(failed(ErrorKind::WrongInput, error));
+        };
+        *made = true;
+        match (&entry.outcome, params) {
+            (Outcome::Failed(message), _) => {
+                Err(failed(ErrorKind::Device, ReplayError::Failed { message: message.clone() }))
+            }
+            (Outcome::Results(_), [Param::Data(data)]) if is_constant(spec) => {
+                Ok(Outputs::from_iter([ReplayTensor(data.as_ref().clone())]))
+            }
+            (Outcome::Results(results), _) => Ok(results.iter().cloned().map(ReplayTensor).collect()),
+        }
+    }
+
+    fn primitive(
+        &self,
+        op: Primitive,
+        inputs: &[Option<&ReplayTensor>],
+        params: &[Param<'_>],
+    ) -> Result<Outputs<ReplayTensor>, Error> {
+        self.answer(op.spec(), inputs, params)
+    }
+}
+
+impl Backend for Replay {
+    type Tensor = ReplayTensor;
+    type Error = Error;
+
+    bb::forward_to_call!(Self::primitive);
+
+    fn types(&self) -> DataTypes {
+        self.header.types.iter().copied().collect()
+    }
+
+    fn wrapped(error: &Error) -> Option<&Error> {
+        Some(error)
+    }
+
+    fn to_host(&self, x: &ReplayTensor) -> Result<TensorData, Error> {
+        Ok(x.0.clone())
+    }
+}
+
+impl InnerBackend for Replay {
+    fn natives(&self) -> Vec<(Family, OpSet)> {
+        let mut all: Vec<(Family, OpSet)> = Vec::new();
+        for (family, index) in self.header.natives.iter().filter_map(recording::native) {
+            match all.iter_mut().find(|(known, _)| *known == family) {
+                Some((_, set)) => *set = set.with(index),
+                None => all.push((family, OpSet::default().with(index))),
+            }
+        }
+        all
+    }
+
+    fn native(
+        &self,
+        spec: &'static OpSpec,
+        inputs: &[Option<&ReplayTensor>],
+        params: &[Param<'_>],
+    ) -> Result<Outputs<ReplayTensor>, Error> {
+        self.answer(spec, inputs, params)
+    }
+
+    fn version(&self) -> &'static str {
+        env!("CARGO_PKG_VERSION")
+    }
+}
+
+fn opened(options: &OpenOptions) -> Result<Replay, Error> {
+    let path: PathBuf = options.own("from")?;
+    Replay::open(&path).map_err(|error| Error::Unavailable { backend: "replay", source: error.into() })
+}
+
+inventory::submit! {
+    Registration {
+        name: "replay",
+        version: env!("CARGO_PKG_VERSION"),
+        path: "bb_layers::Replay",
+        options: &[OpenOption::Own(OwnOption::new("from", OptionDefault::Text("bb.recording"), "the recording"))],
+        open: |options| Ok(BackendHandle::start("replay", opened(options)?).runtime().clone()),
+        erased: |options| Ok(Erased::new(opened(options)?)),
+        lists_devices: false,
+        listed: false,
+        devices: || Ok(Vec::new()),
+    }
+}

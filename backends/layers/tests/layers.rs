@@ -1,0 +1,216 @@
+//! Tests of each layer: what it sees, what it refuses, and that failures arrive as errors and leave nothing behind.
+
+#![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "tests")]
+
+use bb::{BackendHandle, CompileOptions, Error, ErrorKind, Module, Primitive, Value};
+use bb_cpu::Cpu;
+use bb_layers::{Fault, FaultKind, FaultOptions, Limit, Limits, Log, Metrics};
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+/// `softmax(x w)` with a constant weight.
+fn module() -> Module {
+    let trace = bb::export::ModelTrace::new(&[("x", bb::DataType::F32, &[2, 3])], |on, inputs| {
+        use bb::Backend as _;
+        use bb::ext::Nn as _;
+        let weight: Vec<f32> = (0..12).map(|i| i as f32 - 5.0).collect();
+        let weight = on.constant(&bb::TensorData::new(&[3, 4], &weight)?)?;
+        Ok(vec![on.softmax(&on.matmul(&inputs[0], &weight)?, -1)?])
+    });
+    let options =
+        bb::export::ExportOptions::default().opset(bb::ir::opset::NEWEST).keep(bb::export::Keep::All);
+    trace.unwrap().module(&options).unwrap()
+}
+
+fn run(on: &BackendHandle, x: &[f32]) -> Result<Vec<f32>, Error> {
+    let program = on.compile(module(), &CompileOptions::default())?;
+    let x = on.tensor(&[2, 3], x)?;
+    let results = program.run(&[Some(&x)])?;
+    Ok(on.to_host(&results[0])?.as_slice::<f32>()?.to_vec())
+}
+
+const X: [f32; 6] = [0.1, 0.2, 0.3, -1.0, 0.5, 0.25];
+
+fn negated(on: &BackendHandle, x: &Value) -> Result<Value, Error> {
+    Ok(on.call(Primitive::Neg.spec(), &[Some(x)], &[])?.remove(0))
+}
+
+fn scratch(name: &str) -> PathBuf {
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("layers");
+    std::fs::create_dir_all(&folder).unwrap();
+    folder.join(name)
+}
+
+#[test]
+fn metrics_count_what_ran() {
+    let layer = Metrics::new(Cpu::new());
+    let table = layer.table();
+    let on = BackendHandle::start("measured", layer);
+    let x = on.tensor(&[2, 3], &X).unwrap();
+    table.reset();
+    let _ = negated(&on, &negated(&on, &x).unwrap()).unwrap();
+    let neg = table.snapshot()["neg"];
+    // Two operands and two results of six floats.
+    assert_eq!((neg.calls, neg.failed, neg.elements, neg.bytes), (2, 0, 12, 4 * 6 * 4));
+}
+
+#[test]
+fn a_log_has_a_line_for_each_operation() {
+    #[derive(Clone, Default)]
+    struct Lines(Arc<Mutex<Vec<u8>>>);
+    impl std::io::Write for Lines {
+        fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+            self.0.lock().unwrap().extend_from_slice(bytes);
+            Ok(bytes.len())
+        }
+        fn flush(&mut self) -> std::io::Result<()> {
+            Ok(())
+        }
+    }
+    let lines = Lines::default();
+    let on = BackendHandle::start("logged", Log::new(Cpu::new(), lines.clone()));
+    let x = on.tensor(&[2], &[1f32, 2.0]).unwrap();
+    let _ = negated(&on, &x).unwrap();
+    let text = String::from_utf8(lines.0.lock().unwrap().clone()).unwrap();
+    let last = text.lines().last().unwrap();
+    assert!(last.starts_with("neg(f32[2]) -> f32[2] in "), "{text}");
+}
+
+#[test]
+fn limits_refuse_and_say_what() {
+    let on = BackendHandle::start("limited", Limit::new(Cpu::new(), Limits::default().with_calls(2)));
+    let x = on.tensor(&[2], &[1f32, 2.0]).unwrap();
+    let y = negated(&on, &x).unwrap();
+    let error = negated(&on, &y).unwrap_err();
+    assert_eq!(on.error_kind(&error), ErrorKind::Limit);
+    assert!(bb_core::error::causes(&error).contains("the limit of 2 operations is reached"), "{error:?}");
+    let large = BackendHandle::start("large", Limit::new(Cpu::new(), Limits::default().with_result(8)));
+    assert!(large.tensor(&[2], &[1f32, 2.0]).is_ok());
+    assert_eq!(large.error_kind(&large.tensor(&[3], &[1f32; 3]).unwrap_err()), ErrorKind::Limit);
+    let late = Limits::default().with_time(Duration::from_nanos(1));
+    let late = BackendHandle::start("late", Limit::new(Cpu::new(), late));
+    let x = late.tensor(&[2], &[1f32, 2.0]).unwrap();
+    assert_eq!(late.error_kind(&negated(&late, &x).unwrap_err()), ErrorKind::Limit);
+}
+
+#[test]
+fn faults_arrive_as_errors_of_their_node_and_change_no_later_answer() {
+    let expected = run(&BackendHandle::start("plain", Cpu::new()), &X).unwrap();
+    for kind in [FaultKind::Error, FaultKind::Panic] {
+        // Whatever operation it hits, while the plan is made or later.
+        for number in 1..8 {
+            let on = BackendHandle::start("faulty", Fault::new(Cpu::new(), FaultOptions::at(kind, number)));
+            let mut failures = 0;
+            for _ in 0..3 {
+                match run(&on, &X) {
+                    Ok(result) => assert_eq!(result, expected),
+                    Err(_) => failures += 1,
+                }
+            }
+            assert!(failures <= 1, "{kind:?} at {number}: {failures}");
+        }
+    }
+    let product = FaultOptions::at(FaultKind::Error, 1).with_op("matmul");
+    let on = BackendHandle::start("faulty", Fault::new(Cpu::new(), product));
+    let error = run(&on, &X).unwrap_err();
+    let text = bb_core::error::causes(&error);
+    assert!(text.contains("MatMul") && text.contains("layer `fault` failed in `matmul`"), "{text}");
+}
+
+#[test]
+fn a_lost_device_stays_lost() {
+    let on = BackendHandle::start("lost", Fault::new(Cpu::new(), FaultOptions::at(FaultKind::Loss, 2)));
+    let x = on.tensor(&[2], &[1f32, 2.0]).unwrap();
+    assert!(matches!(negated(&on, &x), Err(Error::DeviceLost { .. })));
+    assert!(matches!(negated(&on, &x), Err(Error::DeviceLost { .. })));
+}
+
+#[test]
+fn check_finds_wrong_extents_and_the_first_nan() {
+    let wrong = Fault::new(Cpu::new(), FaultOptions::at(FaultKind::Shape, 1).with_op("neg"));
+    let on = BackendHandle::start("checked", bb_layers::Check::new(wrong, true));
+    let x = on.tensor(&[2], &[1f32, 2.0]).unwrap();
+    let text = bb_core::error::causes(&negated(&on, &x).unwrap_err());
+    assert!(text.contains("result 0: expected f32[2], got f32[1, 2]"), "{text}");
+    let negative = on.tensor(&[3], &[1f32, -1.0, 4.0]).unwrap();
+    let text = bb_core::error::causes(&on.call(Primitive::Sqrt.spec(), &[Some(&negative)], &[]).unwrap_err());
+    assert!(text.contains("NaN at element 1"), "{text}");
+    let nan = on.tensor(&[1], &[f32::NAN]).unwrap();
+    assert!(on.call(Primitive::Sqrt.spec(), &[Some(&nan)], &[]).is_ok());
+}
+
+#[test]
+fn names_put_layers_on_backends() {
+    let on = bb::backend("metrics+limit(calls=1000, memory=1G)+cpu(threads=1)").unwrap();
+    assert!(bb::supports_device("metrics+cpu") && !bb::supports_device("metric+cpu"));
+    let expected = run(&BackendHandle::start("plain", Cpu::new()), &X).unwrap();
+    assert_eq!(run(&on, &X).unwrap(), expected);
+    let again = bb::backend("metrics+limit(calls=1000, memory=1G)+cpu(threads=1)").unwrap();
+    assert_eq!(again.owner(), on.owner());
+    let counted: u64 =
+        bb_layers::all_metrics().iter().flat_map(|table| table.snapshot()).map(|(_, row)| row.calls).sum();
+    assert!(counted > 0);
+    let error = bb::backend("metric+cpu").unwrap_err();
+    assert!(
+        matches!(&error, Error::UnknownLayer { nearest: Some(name), .. } if name == "metrics"),
+        "{error}"
+    );
+    assert!(matches!(bb::backend("metrics+gpx"), Err(Error::UnknownBackend { .. })));
+    assert!(matches!(bb::backend("limit(call=3)+cpu"), Err(Error::UnknownOption { .. })));
+    assert!(matches!(bb::backend("fault(rate=2)+cpu"), Err(Error::Unavailable { .. })));
+}
+
+#[test]
+fn a_recording_replays_and_says_which_call_differs() {
+    let path = scratch("model.recording");
+    let name = format!("record(to={})+cpu", path.display());
+    let expected = {
+        let on = bb::backend(&name).unwrap();
+        run(&on, &X).unwrap()
+    };
+    let replay = || BackendHandle::start("replayed", bb_layers::Replay::open(&path).unwrap());
+    assert_eq!(run(&replay(), &X).unwrap(), expected);
+    let other = [9.0, 0.2, 0.3, -1.0, 0.5, 0.25];
+    let text = bb_core::error::causes(&run(&replay(), &other).unwrap_err());
+    assert!(text.contains("differs: expected"), "{text}");
+    let by_name = bb::backend(&format!("replay(from={})", path.display())).unwrap();
+    assert_eq!(run(&by_name, &X).unwrap(), expected);
+}
+
+#[test]
+fn a_hostile_recording_is_an_error() {
+    let path = scratch("hostile.recording");
+    let on = bb::backend(&format!("record(to={})+cpu", path.display())).unwrap();
+    run(&on, &X).unwrap();
+    let whole = std::fs::read(&path).unwrap();
+    let damaged = scratch("damaged.recording");
+    for cut in 0..whole.len() {
+        std::fs::write(&damaged, &whole[..cut]).unwrap();
+        // A file that ends behind an entry is a shorter recording.
+        let _no_panic = bb_layers::Replay::open(&damaged);
+    }
+    for at in 0..whole.len().min(2000) {
+        let mut bytes = whole.clone();
+        bytes[at] ^= 0xff;
+        std::fs::write(&damaged, &bytes).unwrap();
+        let _no_panic = bb_layers::Replay::open(&damaged);
+    }
+    assert!(bb_layers::Replay::open(&scratch("missing.recording")).is_err());
+    std::fs::write(&damaged, b"bbrecor\x01\xff\xff\xff\xff\xff\xff\xff\xff\0\0\0\0\0\0\0\0").unwrap();
+    assert!(bb_layers::Replay::open(&damaged).is_err());
+}
+
+#[test]
+fn a_recording_of_another_version_is_refused() {
+    let path = scratch("version.recording");
+    let on = bb::backend(&format!("record(to={})+cpu", path.display())).unwrap();
+    run(&on, &X).unwrap();
+    let mut bytes = std::fs::read(&path).unwrap();
+    let version = env!("CARGO_PKG_VERSION").as_bytes();
+    let at = bytes.windows(version.len()).position(|window| window == version).unwrap();
+    bytes[at] = b'9';
+    std::fs::write(&path, &bytes).unwrap();
+    let error = bb_layers::Replay::open(&path).unwrap_err();
+    assert!(matches!(error, bb_layers::ReplayError::Version { .. }), "{error}");
+}

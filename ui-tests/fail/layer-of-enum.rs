@@ -1,0 +1,7 @@
+#[derive(bb::Backend)]
+#[bb(delegate = inner)]
+enum Quiet {
+    One(bb::Erased),
+}
+
+fn main() {}
