@@ -338,6 +338,7 @@ impl<T: Compute> Block<'_, T> {
                                 true => self.start,
                                 false => self.start.wrapping_add(from + top),
                             },
+                            panel: right.panel,
                         });
                     }
                 }
