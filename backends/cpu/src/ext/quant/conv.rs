@@ -12,6 +12,7 @@ use crate::ext::dense_f32;
 use crate::ext::window::{Line, Plane};
 use crate::gemm::integer::{self, Bytes, Ints, Left, PANEL, Right, Sums};
 use crate::gemm::{Dims, Strided};
+use crate::kernels::dispatch::{VectorLoop, dispatch};
 use crate::kernels::quantize::{self, Target};
 use crate::kernels::{Shared, walk};
 use crate::ops::{dense, made};
@@ -191,15 +192,82 @@ impl Plan {
                 Some(room) => room.div_ceil(stride).clamp(first, width),
                 None => first,
             };
-            to.write_bytes(padding, first);
+            fill_few(to, padding, first);
             let from = from.wrapping_add(start + first * stride).wrapping_sub(before);
             let (to, n) = (to.add(first), end - first);
             match stride {
-                1 => to.copy_from_nonoverlapping(from, n),
-                2 => every(from, 2, to, n),
+                1 => copy_few(from, to, n),
+                2 if n > 0 => dispatch(Alternate {
+                    from: std::slice::from_raw_parts(from, 2 * n - 1),
+                    to: std::slice::from_raw_parts_mut(to, n),
+                }),
                 _ => every(from, stride, to, n),
             }
-            to.add(n).write_bytes(padding, width - end);
+            fill_few(to.add(n), padding, width - end);
+        }
+    }
+}
+
+/// Copies bytes, which are so few that a call of the C library would take longer than the copy itself.
+///
+/// # Safety
+///
+/// `from` has `n` bytes, and `to` room for them. They do not overlap.
+#[inline(always)]
+unsafe fn copy_few(from: *const u8, to: *mut u8, n: usize) {
+    /// Copies parts of the same length, the last of which may overlap the one before it.
+    macro_rules! parts {
+        ($length:literal) => {{
+            for at in (0..n - $length).step_by($length) {
+                to.add(at).copy_from_nonoverlapping(from.add(at), $length);
+            }
+            to.add(n - $length).copy_from_nonoverlapping(from.add(n - $length), $length);
+        }};
+    }
+    // SAFETY: this function has the same contract.
+    unsafe {
+        match n {
+            16.. => parts!(16),
+            4.. => parts!(4),
+            _ => (0..n).for_each(|i| to.add(i).write(*from.add(i))),
+        }
+    }
+}
+
+/// Fills bytes, of which there is often one.
+///
+/// # Safety
+///
+/// `to` has room for `n` bytes.
+#[inline(always)]
+unsafe fn fill_few(to: *mut u8, byte: u8, n: usize) {
+    // SAFETY: this function has the same contract.
+    unsafe {
+        match n {
+            0 => {}
+            1 => to.write(byte),
+            _ => to.write_bytes(byte, n),
+        }
+    }
+}
+
+/// Copies every other byte.
+struct Alternate<'a> {
+    from: &'a [u8],
+    to: &'a mut [u8],
+}
+
+impl VectorLoop for Alternate<'_> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run<const FMA: bool>(self) {
+        let Alternate { from, to } = self;
+        // What follows the last byte may not be there.
+        let (pairs, last) = from.as_chunks::<2>();
+        to.iter_mut().zip(pairs).for_each(|(to, &[byte, _])| *to = byte);
+        if let ([last], Some(to)) = (last, to.last_mut()) {
+            *to = *last;
         }
     }
 }
@@ -226,36 +294,59 @@ pub(super) struct Segment {
     pub(super) len: usize,
 }
 
+/// Rows of sums, one for each filter from `filter` on.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Rows<'a> {
+    pub(super) filter: usize,
+    /// Where the plane of the first filter begins in the result, and the number of its elements.
+    pub(super) plane: usize,
+    pub(super) size: usize,
+    pub(super) sums: &'a [i32],
+    /// The distance between rows, and the number of sums of each.
+    pub(super) stride: usize,
+    pub(super) width: usize,
+    /// Which of the sums of each row are written; the others are of windows beyond the ends of rows.
+    pub(super) segments: &'a [Segment],
+}
+
 /// Where the sums of windows go.
 pub(super) trait Finish: Sync {
-    /// Takes sums of filter `filter`. Those of the segments are written to the plane that begins at `plane` in the
-    /// result; the others are of windows beyond the ends of rows.
+    /// Takes rows of sums.
     ///
     /// # Safety
     ///
-    /// The result has the segments, and no other call writes them. They are among the sums.
-    unsafe fn row(&self, filter: usize, plane: usize, sums: &[i32], segments: &[Segment]);
+    /// The result has the segments in the plane of each filter, and no other call writes them. They are among the sums.
+    unsafe fn rows(&self, rows: Rows<'_>);
 }
 
-/// Hands the rows of a tile to `finish`.
+/// Hands a tile to `finish`.
 fn finish_tile(plan: &Plan, first: usize, base: usize, sums: &Sums<'_>, finish: &dyn Finish) {
     let results = plan.plane.sizes().1;
     let (width, out) = if plan.direct { (results, results) } else { (plan.cols.extent, plan.plane.cols.out) };
-    let mut segments: SmallVec<[Segment; 16]> = SmallVec::new();
+    let mut segments: SmallVec<[Segment; PANEL]> = SmallVec::new();
     let mut from = 0;
+    let (mut y, mut x) = (sums.col / width, sums.col % width);
     while from < sums.cols {
-        let (y, x) = ((sums.col + from) / width, (sums.col + from) % width);
         let len = (width - x).min(sums.cols - from);
         let written = len.min(out.saturating_sub(x));
         if written > 0 {
             segments.push(Segment { from, to: y * out + x, len: written });
         }
         from += len;
+        (y, x) = (y + 1, 0);
     }
-    for (f, row) in sums.whole_rows() {
-        let filter = first + f;
-        // SAFETY: these windows are in the plane of the filter, and each is handed out once.
-        unsafe { finish.row(filter, base + filter * results, row, &segments) };
+    let filter = first + sums.row;
+    // SAFETY: these windows are in the planes of the filters, and each is handed out once.
+    unsafe {
+        finish.rows(Rows {
+            filter,
+            plane: base + filter * results,
+            size: results,
+            sums: sums.all,
+            stride: sums.stride,
+            width: sums.width(),
+            segments: &segments,
+        });
     }
 }
 
@@ -340,11 +431,14 @@ fn copied(plan: &Plan, from: *const u8, copy: Option<&Block>, x_zero: i32) -> *c
 struct Plain(Shared<*mut i32>);
 
 impl Finish for Plain {
-    unsafe fn row(&self, _: usize, plane: usize, sums: &[i32], segments: &[Segment]) {
-        for &Segment { from, to, len } in segments {
-            // SAFETY: this function has the same contract.
-            unsafe {
-                self.0.get().add(plane + to).copy_from_nonoverlapping(sums.as_ptr().add(from), len);
+    unsafe fn rows(&self, rows: Rows<'_>) {
+        for (i, sums) in rows.sums.chunks(rows.stride.max(1)).enumerate() {
+            for &Segment { from, to, len } in rows.segments {
+                // SAFETY: this function has the same contract.
+                unsafe {
+                    let to = self.0.get().add(rows.plane + i * rows.size + to);
+                    to.copy_from_nonoverlapping(sums.as_ptr().add(from), len);
+                }
             }
         }
     }
@@ -359,19 +453,31 @@ struct Requantized<'a> {
 }
 
 impl Finish for Requantized<'_> {
-    unsafe fn row(&self, filter: usize, plane: usize, sums: &[i32], segments: &[Segment]) {
-        let at = if self.scales.len() == 1 { 0 } else { filter };
-        let scale = self.scales.get(at).copied().unwrap_or(1.0);
-        let mut bytes = [0; PANEL];
-        let Some(bytes) = bytes.get_mut(..sums.len()) else { return };
-        // Whole vectors are quantised, also of sums that are not written.
-        quantize::requantize(bytes, sums, scale, self.y_scale, self.target);
-        for &Segment { from, to, len } in segments {
-            // SAFETY: this function has the same contract.
-            unsafe {
-                self.out.get().add(plane + to).copy_from_nonoverlapping(bytes.as_ptr().add(from), len);
+    unsafe fn rows(&self, rows: Rows<'_>) {
+        let scale = |i: usize| {
+            let at = if self.scales.len() == 1 { 0 } else { rows.filter + i };
+            self.scales.get(at).copied().unwrap_or(1.0)
+        };
+        let put = |i: usize, bytes: &[u8; PANEL]| {
+            for &Segment { from, to, len } in rows.segments {
+                // SAFETY: this function has the same contract.
+                unsafe {
+                    let to = self.out.get().add(rows.plane + i * rows.size + to);
+                    copy_few(bytes.as_ptr().add(from), to, len);
+                }
             }
-        }
+        };
+        let Rows { sums, stride, width, .. } = rows;
+        // Whole vectors are quantised, also of sums that are not written.
+        quantize::rows(quantize::Rows {
+            sums,
+            stride,
+            width,
+            scale,
+            y_scale: self.y_scale,
+            target: self.target,
+            put,
+        });
     }
 }
 
