@@ -6,6 +6,8 @@
 //! the other kind is flipped, which moves it by 128, and its zero point with it. Zero points are not subtracted before
 //! the product. Their part is a sum of rows and columns, which is subtracted from the product.
 
+#[cfg(target_arch = "x86_64")]
+mod in_place;
 mod left;
 mod pack;
 mod quads;
@@ -112,6 +114,14 @@ pub(crate) unsafe fn product(
     let Dims { m, k, n } = dims;
     if m == 0 || n == 0 {
         return;
+    }
+    #[cfg(target_arch = "x86_64")]
+    if let &Right::Strided(b, bytes) = right
+        && in_place::suits(dims, b)
+        && let Some(kernels) = in_place::kernels()
+    {
+        // SAFETY: this function has the same contract.
+        return unsafe { in_place::product(kernels, dims, left, (b, bytes), zeros, finish) };
     }
     let kernels = kernels();
     let width = kernels.panel();
