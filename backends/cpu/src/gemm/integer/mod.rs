@@ -127,13 +127,13 @@ pub(crate) unsafe fn product(
     let width = kernels.panel();
     let panels = n.div_ceil(width);
     let size = pack::distance(kernels, k);
+    let shares = if threads::count() > 1 { panels.div_ceil(2 * threads::count()) } else { panels };
     // The sums of narrow panels are finished together, because each call takes its time, and few sums do not fill vectors.
-    let together = (PANEL / width).max(1);
+    let together = (PANEL / width).clamp(1, shares);
     let wide = together * width;
     // Some panels are packed together, because their rows follow each other.
-    let shares = if threads::count() > 1 { panels.div_ceil(2 * threads::count()) } else { panels };
-    let group = (PACKED / size.max(1)).clamp(1, (TOGETHER / width).max(1));
-    let group = (group.next_multiple_of(together)).min(shares.next_multiple_of(together)).min(panels);
+    let group = (PACKED / size.max(1)).clamp(1, (TOGETHER / width).max(1)).min(shares);
+    let group = group.next_multiple_of(together).min(panels);
     // If there are few panels, their rows are shared.
     let parts = if threads::count() > 1 && panels < 8 { (m / 64).clamp(1, 8) } else { 1 };
     let height = m.div_ceil(parts).next_multiple_of(kernels.rows);
