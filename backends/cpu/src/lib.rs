@@ -38,6 +38,7 @@ extern crate bb_core as bb;
 
 mod array;
 mod backend;
+mod caches;
 mod error;
 #[expect(unsafe_code, reason = "operations hand pointers of checked extents to kernels")]
 mod ext;

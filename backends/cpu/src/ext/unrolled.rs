@@ -5,6 +5,7 @@ use super::conv::{Plan, with_buffers};
 use super::fused::Results;
 use super::sliding::Padded;
 use super::window::Plane;
+use crate::caches::second_level;
 use crate::error::Result;
 use crate::gemm::vector::{Vector, baseline};
 use crate::gemm::{self, Dims, Strided};
@@ -26,7 +27,7 @@ const TAPS: usize = 512;
 /// The number of rows of unrolled windows that are multiplied at once, if a channel has fewer.
 const DEPTH: usize = 512;
 
-/// The number of elements of windows that are unrolled at once. They stay in the second-level cache.
+/// The greatest number of elements of windows that are unrolled at once.
 const UNROLLED: usize = 1 << 17;
 
 /// The greatest number of windows that are unrolled at once.
@@ -97,7 +98,9 @@ impl<'a> Unrolled<'a> {
         // All passes have nearly the same depth.
         let channels = depth.div_ceil(depth.div_ceil(channels));
         let width = gemm::panel_width::<f32>();
-        let windows = (UNROLLED / (channels * terms / depth)).clamp(width, WINDOWS) / width * width;
+        // They stay in the second-level cache, of which they take a half.
+        let unrolled = UNROLLED.min(second_level() / (2 * size_of::<f32>()));
+        let windows = (unrolled / (channels * terms / depth)).clamp(width, WINDOWS) / width * width;
         Some(Unrolled { plan, padded, row, size, taps, channels, windows })
     }
 

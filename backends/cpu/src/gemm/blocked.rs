@@ -9,6 +9,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use super::pack::{Slot, panel, scratch};
 use super::tile::{Args, Compute, TileKernels};
 use super::{Dims, Number, Strided};
+use crate::caches::second_level;
 use crate::kernels::Shared;
 use crate::level::level;
 use crate::{pace, threads};
@@ -16,8 +17,10 @@ use crate::{pace, threads};
 /// The greatest number of rows of a right panel. It is large because each further pass reads and writes the result
 /// again, and the rows of the result tend to compete for the same lines of the first-level cache.
 pub(super) const DEPTH: usize = 1024;
-/// The number of rows of the left operand that stay in the second-level cache.
+/// The greatest number of rows of a block of the left operand, and the part of the second-level cache that a block of [`DEPTH`] columns
+/// may take: so much that the panels which go by leave it there.
 const ROWS: usize = 96;
+const PART: [usize; 2] = [3, 8];
 /// The number of columns of the right operand that are packed at once. With `DEPTH` rows, they take about the size of a
 /// second-level cache.
 const COLUMNS: usize = 256;
@@ -25,6 +28,12 @@ const COLUMNS: usize = 256;
 pub(super) const UNPACKED: usize = 256 * 512;
 /// The number of multiplications below which a second thread costs more than it saves.
 const GRAIN: usize = 1 << 19;
+
+/// Returns the number of rows of the left operand that stay in the second-level cache.
+fn rows<T>() -> usize {
+    let [part, whole] = PART;
+    (second_level() / whole * part / (DEPTH * size_of::<T>()).max(1)).clamp(ROWS / 4, ROWS)
+}
 
 /// The lines of a first-level cache that have the same place, and the number of places.
 const WAYS: usize = 8;
@@ -101,7 +110,8 @@ pub(crate) unsafe fn blocked<T: Number>(
             let depth = end - from;
             // Blocks that threads share have few rows and nearly equal heights, so that no thread waits long for the
             // last one. Otherwise a block consists of whole slices.
-            let (most, step) = if threads > 1 { (ROWS / 2, 1) } else { (ROWS, kernels.wide.len().max(1)) };
+            let most = rows::<T::Sum>();
+            let (most, step) = if threads > 1 { (most / 2, 1) } else { (most, kernels.wide.len().max(1)) };
             let blocks = m.div_ceil(most);
             let edge = |block: usize| m.min(m.div_ceil(step) * block / blocks * step);
             // If there are few blocks, they are also divided by panels.
@@ -193,7 +203,7 @@ pub(crate) unsafe fn packed<T: Compute>(
 ) {
     let kernels = T::kernels(level());
     let width = panel_width::<T>();
-    let blocks = m.div_ceil(ROWS);
+    let blocks = m.div_ceil(rows::<T>());
     for i in 0..blocks {
         pace::look();
         let (top, bottom) = (m * i / blocks, m * (i + 1) / blocks);
@@ -338,6 +348,7 @@ impl<T: Compute> Block<'_, T> {
                                 true => self.start,
                                 false => self.start.wrapping_add(from + top),
                             },
+                            panel: right.panel,
                         });
                     }
                 }

@@ -163,6 +163,7 @@ pub(crate) unsafe fn sweep<T: Compute>(
             c_row,
             accumulate,
             start: std::ptr::null(),
+            panel: 0,
         };
         // The tiles have nearly equal heights, so that each is high enough to hide the latency of its sums.
         let blocks = m.div_ceil(tiles.len().max(1));

@@ -2,7 +2,7 @@
 
 use super::blocked::{Block, DEPTH, Right, UNPACKED, Wide, blocked};
 use super::pack::{Slot, panel, scratch};
-use super::tile::{Compute, TileKernels};
+use super::tile::{Args, Compute, TileKernels};
 use super::{DEEP_BLOCKED, Dims, Matrix, Number, Strided, panel_width};
 use crate::error::Result;
 use crate::kernels::{Shared, elementwise, walk};
@@ -229,10 +229,39 @@ unsafe fn thin<T: Number>(
     // If a panel is read by several tiles, one after another, a part of it stays in the first-level cache meanwhile.
     let tiles = if kernels.large == 4 { kernels.flat } else { kernels.wide };
     let passes = k.div_ceil(if m > tiles.len() { CACHED } else { DEPTH });
+    let in_place = a.col == 1 && size_of::<T>() == size_of::<T::Sum>();
     let shared = Shared((c, a, panels));
     walk::split(n.div_ceil(width), k * width * m.div_ceil(2), 1 << 17, |from, to| {
         let (c, a, panels) = shared.get();
-        for j in from..to {
+        let mut first = from;
+        // The sums of few rows with one panel are too few to hide the latency of each, so that several panels are read at once.
+        if let Some(&(some, tile)) = kernels.across.get(m - 1).filter(|_| in_place) {
+            while first + some <= to && (first + some) * width <= n {
+                for pass in 0..passes {
+                    let (top, end) = (k * pass / passes, k * (pass + 1) / passes);
+                    // SAFETY: the pass and these panels are in the operands, and no other call writes their columns of the result.
+                    // The left operand has the type of the sums.
+                    unsafe {
+                        tile(&Args {
+                            k: end - top,
+                            a: a.ptr.offset(top.cast_signed() * a.col).cast(),
+                            a_row: a.row,
+                            a_col: a.col,
+                            b: panels.add((first * k + top) * width),
+                            b_row: width.cast_signed(),
+                            last: kernels.lanes,
+                            c: c.add(first * width),
+                            c_row: n,
+                            accumulate: pass > 0,
+                            start: std::ptr::null(),
+                            panel: width * k,
+                        });
+                    }
+                }
+                first += some;
+            }
+        }
+        for j in first..to {
             let columns = width.min(n - j * width);
             for pass in 0..passes {
                 let (top, end) = (k * pass / passes, k * (pass + 1) / passes);

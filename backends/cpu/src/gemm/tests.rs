@@ -1,9 +1,13 @@
 #![expect(clippy::indexing_slicing, reason = "tests")]
 
+use bb::DataType;
 use half::{bf16, f16};
 
+use super::panels::Panels;
 use super::{Compute, Dims, Number, Strided, batched, multiply};
+use crate::caches::simulated;
 use crate::level::{at, levels};
+use crate::pool::Pool;
 use crate::threads::as_if;
 
 /// Returns small integers. Every type computes the sums of their products exactly.
@@ -207,6 +211,68 @@ fn neither_threads_nor_addresses_change_a_bit() {
                         bits(1, shift) == expected,
                         "{dims:?} {forms:?} {level:?}: {shift} elements further"
                     );
+                }
+            }
+        }
+    }
+}
+
+/// The size of the second-level cache decides how many rows are in a block, and never the order of a sum.
+#[test]
+fn products_do_not_depend_on_caches() {
+    let fraction = |n: usize, seed: u64| {
+        numbers(n, seed)
+            .iter()
+            .enumerate()
+            .map(|(i, &v)| v as f32 / 3.0 + i as f32 * 1e-4)
+            .collect::<Vec<_>>()
+    };
+    let [m, k, n] = [150, 1100, 130];
+    let (a, b) = (fraction(m * k, 1), fraction(k * n, 2));
+    // Operands by rows are read in place, and those by columns are packed.
+    for (a_row, a_col) in [(k as isize, 1), (1, m as isize)] {
+        let a = Strided { ptr: a.as_ptr(), row: a_row, col: a_col };
+        let b = Strided { ptr: b.as_ptr(), row: 1, col: k as isize };
+        for level in levels() {
+            let product = || {
+                let mut c = vec![0f32; m * n];
+                // SAFETY: the operands and the result have these extents.
+                at(level, || unsafe { multiply(Dims { m, k, n }, c.as_mut_ptr(), n, a, b) });
+                c.into_iter().map(f32::to_bits).collect::<Vec<_>>()
+            };
+            let expected = product();
+            for size in [1 << 18, 3 << 18, 1 << 22] {
+                assert_eq!(simulated(size, product), expected, "{size} bytes at {level:?}");
+            }
+        }
+    }
+}
+
+/// Few rows are multiplied with several panels at once, and with one where no more are left.
+#[test]
+fn products_with_panels_equal_the_definition() {
+    let pool = Pool::new(1 << 20, None);
+    for k in [5, 37, 1100] {
+        for n in [16, 40, 64, 100, 200] {
+            let (x, y) = (numbers(8 * k, 1), numbers(k * n, 2));
+            let [a, b] = [&x, &y].map(|x| x.iter().map(|&v| v as f32).collect::<Vec<_>>());
+            // By columns, so that the operand is packed whatever its size.
+            let moved: Vec<f32> = (0..k * n).map(|i| b[i % k * n + i / k]).collect();
+            let right = Strided { ptr: moved.as_ptr(), row: 1, col: k as isize };
+            for level in levels() {
+                // SAFETY: the operand has these extents.
+                let panels = at(level, || unsafe { Panels::new(&pool, DataType::F32, [k, n], right.cast()) });
+                let Ok(Some(panels)) = panels else { continue };
+                for m in 1..=8 {
+                    let mut c = vec![f32::NAN; m * n];
+                    let left = Strided::dense(a.as_ptr(), k).cast();
+                    // SAFETY: the operands and the result have these extents.
+                    at(level, || unsafe { panels.products(1, m, left, c.as_mut_ptr().cast(), &|_| 0) });
+                    for (at, &got) in c.iter().enumerate() {
+                        let (i, j) = (at / n, at % n);
+                        let want: i64 = (0..k).map(|p| x[i * k + p] * y[p * n + j]).sum();
+                        assert_eq!(got, want as f32, "{m}x{k}x{n} at {level:?}");
+                    }
                 }
             }
         }

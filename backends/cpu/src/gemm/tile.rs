@@ -26,6 +26,8 @@ pub(crate) struct Args<T> {
     pub(crate) accumulate: bool,
     /// What the sums of each row start with, or null.
     pub(crate) start: *const T,
+    /// The distance from one panel to the next, for tiles of several panels.
+    pub(crate) panel: usize,
 }
 
 /// Computes a tile of a fixed number of rows and vectors.
@@ -46,6 +48,9 @@ pub(crate) struct TileKernels<T: 'static> {
     pub(crate) flat: &'static [Tile<T>],
     /// Tiles eight vectors wide.
     pub(crate) broad: &'static [Tile<T>],
+    /// Tiles of several whole panels, and their number. Index `i` has the tile of `i + 1` rows. The sums of one panel are so few
+    /// there that each would wait for the one before it.
+    pub(crate) across: &'static [(usize, Tile<T>)],
     /// Dot products. Index `i` has the kernel for `i + 1` rows with [`columns`](dot::columns) columns.
     pub(crate) dots: &'static [Dots<T>],
     /// The multiple of one row, and the sum of multiples of two rows.
@@ -159,10 +164,91 @@ unsafe fn products<
     }
 }
 
+/// Computes a tile of several whole panels of `VECTORS` vectors each. Every element is the same sum as in a tile of one panel.
+///
+/// # Safety
+///
+/// The operands cover the tile: `ROWS` rows, and `PANELS` panels.
+#[cfg(any(
+    target_arch = "x86_64",
+    target_arch = "aarch64",
+    all(target_arch = "wasm32", target_feature = "simd128")
+))]
+#[inline(always)]
+unsafe fn across<V: Vector, const ROWS: usize, const PANELS: usize, const VECTORS: usize>(
+    args: &Args<V::Item>,
+) {
+    /// The number of products that follow each other if the elements of a row of the left operand are contiguous.
+    const STEPS: usize = 4;
+    let &Args { k, mut a, a_row, a_col, mut b, b_row, panel, c, c_row, accumulate, .. } = args;
+    // SAFETY: the contract covers each access; pointers past the end are never read.
+    unsafe {
+        let mut sums = [[[V::zero(); VECTORS]; PANELS]; ROWS];
+        // A closure might be compiled on its own, without the instruction set.
+        macro_rules! step {
+            ($at:expr) => {
+                let mut left = [V::zero(); ROWS];
+                for (i, left) in left.iter_mut().enumerate() {
+                    *left = V::splat(a.offset(i.cast_signed() * a_row).add($at));
+                }
+                for q in 0..PANELS {
+                    for v in 0..VECTORS {
+                        let right = V::load(b.add(q * panel + v * V::LANES));
+                        for (sums, &left) in sums.iter_mut().zip(&left) {
+                            if let Some(sum) = sums.get_mut(q).and_then(|sums| sums.get_mut(v)) {
+                                *sum = sum.mul_add(left, right);
+                            }
+                        }
+                    }
+                }
+                b = b.wrapping_offset(b_row);
+            };
+        }
+        let mut done = 0;
+        while a_col == 1 && done + STEPS <= k {
+            for at in 0..STEPS {
+                step!(at);
+            }
+            a = a.wrapping_add(STEPS);
+            done += STEPS;
+        }
+        for _ in done..k {
+            step!(0);
+            a = a.wrapping_offset(a_col);
+        }
+        for (i, sums) in sums.into_iter().enumerate() {
+            for (v, sum) in sums.into_iter().flatten().enumerate() {
+                let to = c.add(i * c_row + v * V::LANES);
+                let sum = if accumulate { sum.add(V::load(to)) } else { sum };
+                sum.store(to);
+            }
+        }
+    }
+}
+
+/// # Safety
+///
+/// As for [`across`], and the processor has the instructions.
+#[cfg(target_arch = "x86_64")]
+#[target_feature(enable = "avx2,fma")]
+unsafe fn across_avx2<V: Vector, const ROWS: usize, const PANELS: usize>(args: &Args<V::Item>) {
+    // SAFETY: this function has the same contract.
+    unsafe { across::<V, ROWS, PANELS, 2>(args) }
+}
+
+/// # Safety
+///
+/// As for [`across`].
+#[cfg(any(target_arch = "aarch64", all(target_arch = "wasm32", target_feature = "simd128")))]
+unsafe fn across_base<V: Vector, const ROWS: usize, const PANELS: usize>(args: &Args<V::Item>) {
+    // SAFETY: this function has the same contract.
+    unsafe { across::<V, ROWS, PANELS, 2>(args) }
+}
+
 macro_rules! levels {
     ($($name:ident, $dots:ident, $stream:ident, $table:ident, $(#[$feature:meta])? $large:literal
        [$($narrow:literal)*], [$($wide:literal)*], [$($flat:literal)*], [$($broad:literal)*],
-       [$($more:literal)*];)*) => {$(
+       [$($more:literal)*] $(, $across:ident [$($few:literal by $panels:literal)*])?;)*) => {$(
         $(#[$feature])?
         unsafe fn $name<V: Vector, const ROWS: usize, const VECTORS: usize>(args: &Args<V::Item>) {
             // SAFETY: this function has the same contract.
@@ -191,6 +277,7 @@ macro_rules! levels {
                 wide: &[$($name::<V, $wide, 2>,)*],
                 flat: &[$($name::<V, $flat, 4>,)*],
                 broad: &[$($name::<V, $broad, 8>,)*],
+                across: &[$($(($panels, $across::<V, $few, $panels>),)*)?],
                 dots: &[
                     $dots::<V, 1, { dot::columns(1) }, 4>,
                     $dots::<V, 2, { dot::columns(2) }, 2>,
@@ -209,13 +296,13 @@ levels! {
 // Tiles for the 32 registers of a processor of ARM, each of half a vector.
 #[cfg(target_arch = "aarch64")]
 levels! {
-    tile_neon, dots_neon, stream_neon, base, 2 [1 2 3 4 5 6], [1 2 3 4 5 6], [1 2 3], [1], [];
+    tile_neon, dots_neon, stream_neon, base, 2 [1 2 3 4 5 6], [1 2 3 4 5 6], [1 2 3], [1], [], across_base [1 by 4 2 by 2 3 by 2];
 }
 
 // A tile of large products is 5 rows of 2 registers. With a product on the way and the operands, that is what 16 registers hold.
 #[cfg(all(target_arch = "wasm32", target_feature = "simd128"))]
 levels! {
-    tile_simd128, dots_simd128, stream_simd128, base, 2 [1 2 3 4 5], [1 2 3 4 5], [1 2], [1], [];
+    tile_simd128, dots_simd128, stream_simd128, base, 2 [1 2 3 4 5], [1 2 3 4 5], [1 2], [1], [], across_base [1 by 4 2 by 2];
 }
 
 #[cfg(not(any(target_arch = "aarch64", all(target_arch = "wasm32", target_feature = "simd128"))))]
@@ -224,7 +311,7 @@ use portable as base;
 #[cfg(target_arch = "x86_64")]
 levels! {
     tile_avx2, dots_avx2, stream_avx2, avx2, #[target_feature(enable = "avx2,fma")]
-        2 [1 2 3 4 5 6], [1 2 3 4 5 6], [1 2 3], [1], [];
+        2 [1 2 3 4 5 6], [1 2 3 4 5 6], [1 2 3], [1], [], across_avx2 [1 by 4 2 by 2 3 by 2];
     tile_avx512, dots_avx512, stream_avx512, avx512, #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl")]
         4 [1 2 3 4 5 6 7 8 9 10 11 12], [1 2 3 4 5 6 7 8 9 10 11 12], [1 2 3 4 5 6], [1 2 3], [3 4];
     // Multiplying integers takes several times as long as loading them, so small tiles are enough to keep the processor

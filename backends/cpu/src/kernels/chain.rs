@@ -1,10 +1,13 @@
 //! Chains of element-wise functions of `f32`. A few vectors of elements stay in registers from the first function to the last,
 //! so that memory is read for operands and written for results alone.
 
+mod usual;
+
 use super::lanes::{Baseline, Lanes};
 #[cfg(target_arch = "x86_64")]
 use crate::level::Level;
 use crate::level::level;
+use usual::Usual;
 
 /// The most places of a program: its tensors, and registers for what is read later.
 pub(crate) const PLACES: usize = 16;
@@ -84,6 +87,9 @@ impl Place {
 pub(crate) unsafe fn run(lines: &[Line], places: &[Place; PLACES], out: *mut f32, n: usize) {
     // SAFETY: this function has the same contract; `level` returns only what the processor has.
     unsafe {
+        if let Some(usual) = Usual::of(lines, places) {
+            return usual.run(out, n);
+        }
         match level() {
             #[cfg(target_arch = "x86_64")]
             Level::Avx512 => x86::avx512(lines, places, out, n),

@@ -112,6 +112,56 @@ pub(crate) fn requantize<T: Unquantized>(out: &mut [u8], x: &[T], scale: f32, y_
     dispatch(Each { out, x, f: |v: T| target.byte(v.float() * scale / y_scale) });
 }
 
+/// Rows of sums that are quantised together, because a call for each takes as long as its few sums.
+pub(crate) struct Rows<'a, S, P> {
+    pub(crate) sums: &'a [i32],
+    /// The distance between rows, and the number of sums of each that are quantised, which is at most `N`.
+    pub(crate) stride: usize,
+    pub(crate) width: usize,
+    /// The scale of each row, by which its sums are multiplied before they are divided by `y_scale`.
+    pub(crate) scale: S,
+    pub(crate) y_scale: f32,
+    pub(crate) target: Target,
+    /// Takes the bytes of each row, those after the last sum without meaning.
+    pub(crate) put: P,
+}
+
+/// The loop over [`Rows`] of at most `N` sums.
+struct EachRow<'a, S, P, const N: usize>(Rows<'a, S, P>);
+
+impl<S: Fn(usize) -> f32, P: Fn(usize, &[u8; N]), const N: usize> VectorLoop for EachRow<'_, S, P, N> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run<const FMA: bool>(self) {
+        let Rows { sums, stride, width, scale, y_scale, target, put } = self.0;
+        let mut bytes = [[0; N]; GROUP];
+        for (group, sums) in sums.chunks(GROUP * stride.max(1)).enumerate() {
+            let first = group * GROUP;
+            for ((i, bytes), sums) in (first..).zip(&mut bytes).zip(sums.chunks(stride.max(1))) {
+                let scale = scale(i);
+                // The compiler would compute parts of a length that it knows element by element.
+                for (to, &x) in bytes.iter_mut().zip(sums.get(..width).unwrap_or_default()) {
+                    *to = target.byte(x.float() * scale / y_scale);
+                }
+            }
+            // A load that meets parts of several stores waits until these have reached the cache, so that rows are taken when all
+            // of the group are written.
+            for ((i, bytes), _) in (first..).zip(&bytes).zip(sums.chunks(stride.max(1))) {
+                put(i, bytes);
+            }
+        }
+    }
+}
+
+/// The number of rows that are quantised before the first of them is taken.
+const GROUP: usize = 8;
+
+/// Quantises rows of at most `N` sums.
+pub(crate) fn rows<const N: usize>(rows: Rows<'_, impl Fn(usize) -> f32, impl Fn(usize, &[u8; N])>) {
+    dispatch(EachRow(rows));
+}
+
 /// Writes whole numbers as integers, `plus` greater; the sums wrap.
 ///
 /// # Safety

@@ -4,6 +4,7 @@
 //! which belong to one weight are contiguous over all windows of a plane. A few windows beyond the end of each row are
 //! computed as well, and not written.
 
+use super::copies::{copy_few, every, fill_few};
 use super::{Zeros, depthwise, numbers, scalar, signed, zero_scalar};
 use crate::array::Array;
 use crate::backend::Cpu;
@@ -191,29 +192,15 @@ impl Plan {
                 Some(room) => room.div_ceil(stride).clamp(first, width),
                 None => first,
             };
-            to.write_bytes(padding, first);
+            fill_few(to, padding, first);
             let from = from.wrapping_add(start + first * stride).wrapping_sub(before);
             let (to, n) = (to.add(first), end - first);
             match stride {
-                1 => to.copy_from_nonoverlapping(from, n),
-                2 => every(from, 2, to, n),
+                1 => copy_few(from, to, n),
                 _ => every(from, stride, to, n),
             }
-            to.add(n).write_bytes(padding, width - end);
+            fill_few(to.add(n), padding, width - end);
         }
-    }
-}
-
-/// Copies `n` bytes that are `stride` apart.
-///
-/// # Safety
-///
-/// `from` has the bytes, and `to` room for them.
-#[inline(always)]
-unsafe fn every(from: *const u8, stride: usize, to: *mut u8, n: usize) {
-    for i in 0..n {
-        // SAFETY: this function has the same contract.
-        unsafe { to.add(i).write(*from.add(i * stride)) };
     }
 }
 
@@ -226,36 +213,59 @@ pub(super) struct Segment {
     pub(super) len: usize,
 }
 
+/// Rows of sums, one for each filter from `filter` on.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Rows<'a> {
+    pub(super) filter: usize,
+    /// Where the plane of the first filter begins in the result, and the number of its elements.
+    pub(super) plane: usize,
+    pub(super) size: usize,
+    pub(super) sums: &'a [i32],
+    /// The distance between rows, and the number of sums of each.
+    pub(super) stride: usize,
+    pub(super) width: usize,
+    /// Which of the sums of each row are written; the others are of windows beyond the ends of rows.
+    pub(super) segments: &'a [Segment],
+}
+
 /// Where the sums of windows go.
 pub(super) trait Finish: Sync {
-    /// Takes sums of filter `filter`. Those of the segments are written to the plane that begins at `plane` in the
-    /// result; the others are of windows beyond the ends of rows.
+    /// Takes rows of sums.
     ///
     /// # Safety
     ///
-    /// The result has the segments, and no other call writes them. They are among the sums.
-    unsafe fn row(&self, filter: usize, plane: usize, sums: &[i32], segments: &[Segment]);
+    /// The result has the segments in the plane of each filter, and no other call writes them. They are among the sums.
+    unsafe fn rows(&self, rows: Rows<'_>);
 }
 
-/// Hands the rows of a tile to `finish`.
+/// Hands a tile to `finish`.
 fn finish_tile(plan: &Plan, first: usize, base: usize, sums: &Sums<'_>, finish: &dyn Finish) {
     let results = plan.plane.sizes().1;
     let (width, out) = if plan.direct { (results, results) } else { (plan.cols.extent, plan.plane.cols.out) };
-    let mut segments: SmallVec<[Segment; 16]> = SmallVec::new();
+    let mut segments: SmallVec<[Segment; PANEL]> = SmallVec::new();
     let mut from = 0;
+    let (mut y, mut x) = (sums.col / width, sums.col % width);
     while from < sums.cols {
-        let (y, x) = ((sums.col + from) / width, (sums.col + from) % width);
         let len = (width - x).min(sums.cols - from);
         let written = len.min(out.saturating_sub(x));
         if written > 0 {
             segments.push(Segment { from, to: y * out + x, len: written });
         }
         from += len;
+        (y, x) = (y + 1, 0);
     }
-    for (f, row) in sums.whole_rows() {
-        let filter = first + f;
-        // SAFETY: these windows are in the plane of the filter, and each is handed out once.
-        unsafe { finish.row(filter, base + filter * results, row, &segments) };
+    let filter = first + sums.row;
+    // SAFETY: these windows are in the planes of the filters, and each is handed out once.
+    unsafe {
+        finish.rows(Rows {
+            filter,
+            plane: base + filter * results,
+            size: results,
+            sums: sums.all,
+            stride: sums.stride,
+            width: sums.width(),
+            segments: &segments,
+        });
     }
 }
 
@@ -340,11 +350,14 @@ fn copied(plan: &Plan, from: *const u8, copy: Option<&Block>, x_zero: i32) -> *c
 struct Plain(Shared<*mut i32>);
 
 impl Finish for Plain {
-    unsafe fn row(&self, _: usize, plane: usize, sums: &[i32], segments: &[Segment]) {
-        for &Segment { from, to, len } in segments {
-            // SAFETY: this function has the same contract.
-            unsafe {
-                self.0.get().add(plane + to).copy_from_nonoverlapping(sums.as_ptr().add(from), len);
+    unsafe fn rows(&self, rows: Rows<'_>) {
+        for (i, sums) in rows.sums.chunks(rows.stride.max(1)).enumerate() {
+            for &Segment { from, to, len } in rows.segments {
+                // SAFETY: this function has the same contract.
+                unsafe {
+                    let to = self.0.get().add(rows.plane + i * rows.size + to);
+                    to.copy_from_nonoverlapping(sums.as_ptr().add(from), len);
+                }
             }
         }
     }
@@ -359,19 +372,31 @@ struct Requantized<'a> {
 }
 
 impl Finish for Requantized<'_> {
-    unsafe fn row(&self, filter: usize, plane: usize, sums: &[i32], segments: &[Segment]) {
-        let at = if self.scales.len() == 1 { 0 } else { filter };
-        let scale = self.scales.get(at).copied().unwrap_or(1.0);
-        let mut bytes = [0; PANEL];
-        let Some(bytes) = bytes.get_mut(..sums.len()) else { return };
-        // Whole vectors are quantised, also of sums that are not written.
-        quantize::requantize(bytes, sums, scale, self.y_scale, self.target);
-        for &Segment { from, to, len } in segments {
-            // SAFETY: this function has the same contract.
-            unsafe {
-                self.out.get().add(plane + to).copy_from_nonoverlapping(bytes.as_ptr().add(from), len);
+    unsafe fn rows(&self, rows: Rows<'_>) {
+        let scale = |i: usize| {
+            let at = if self.scales.len() == 1 { 0 } else { rows.filter + i };
+            self.scales.get(at).copied().unwrap_or(1.0)
+        };
+        let put = |i: usize, bytes: &[u8; PANEL]| {
+            for &Segment { from, to, len } in rows.segments {
+                // SAFETY: this function has the same contract.
+                unsafe {
+                    let to = self.out.get().add(rows.plane + i * rows.size + to);
+                    copy_few(bytes.as_ptr().add(from), to, len);
+                }
             }
-        }
+        };
+        let Rows { sums, stride, width, .. } = rows;
+        // Whole vectors are quantised, also of sums that are not written.
+        quantize::rows(quantize::Rows {
+            sums,
+            stride,
+            width,
+            scale,
+            y_scale: self.y_scale,
+            target: self.target,
+            put,
+        });
     }
 }
 

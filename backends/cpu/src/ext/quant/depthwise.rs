@@ -3,7 +3,7 @@
 //! Products of integers need several numbers in a row to be fast, and a filter of one channel has few. Its sums are exact in
 //! `f32`, because they are less than 2^24; so each channel is widened, and windows slide over it as over any floats.
 
-use super::conv::{Finish, Operands, Plan, Segment};
+use super::conv::{Finish, Operands, Plan, Rows, Segment};
 use super::{Zeros, bytes, number, signed, zero_scalar};
 use crate::error::{CpuError, Result};
 use crate::ext::conv::{self, with_buffers};
@@ -78,8 +78,12 @@ pub(super) fn convolve(pool: &Arc<Pool>, plan: &Plan, o: &Operands<'_>, finish: 
                         // SAFETY: the sums are less than 2^24.
                         unsafe { whole(integers, sums, plus) };
                         let segment = Segment { from: 0, to: part * PANEL, len: sums.len() };
+                        let (stride, width, segments) = (sums.len(), sums.len(), &[segment]);
+                        let sums = &*integers;
                         // SAFETY: the result has this part of the filter's plane, and no other call writes it.
-                        unsafe { finish.row(filter, plane, integers, &[segment]) };
+                        unsafe {
+                            finish.rows(Rows { filter, plane, size: results, sums, stride, width, segments });
+                        }
                     }
                 }
             }

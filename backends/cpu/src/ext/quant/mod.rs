@@ -1,6 +1,7 @@
 //! `Quant`: integers of eight bits, for which there are kernels; other types run the bodies.
 
 mod conv;
+mod copies;
 mod depthwise;
 mod elements;
 pub(crate) mod n_bits;

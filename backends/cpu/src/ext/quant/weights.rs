@@ -5,10 +5,11 @@ use super::{Zeros, dense_f32, numbers, scalar, signed};
 use crate::array::Array;
 use crate::backend::Cpu;
 use crate::error::Result;
-use crate::gemm::integer::{self, Bytes, Left, Packed, Right, Sums};
+use crate::gemm::integer::{self, Bytes, Few, Left, Packed, Right, Sums};
 use crate::gemm::{Dims, Strided};
 use crate::kernels::Shared;
 use crate::kernels::quantize::{self, Scaled, Target};
+use bb::ir::memory;
 use bb::{DataType, Tensor};
 
 /// A packed matrix, `[k, n]`, with its scales and zero points.
@@ -24,6 +25,19 @@ pub(crate) struct Weights {
 /// What products with weights need again and again.
 pub(in crate::ext) struct Room {
     bytes: Vec<u8>,
+    zeros: Zeros,
+    few: Option<FewRows>,
+}
+
+/// What products of few rows need besides.
+struct FewRows {
+    left: Left,
+    sums: Vec<i32>,
+    /// For each column, what is subtracted for each unit of a row's zero point.
+    below: Vec<i32>,
+    /// For each row, its zero point, and what is added to its sums.
+    rows: Vec<i32>,
+    added: Vec<i32>,
 }
 
 impl Weights {
@@ -58,13 +72,38 @@ impl Weights {
     }
 
     /// Makes room for products with `m` rows.
-    pub(in crate::ext) fn room(&self, m: usize) -> Result<Room> {
-        let [k, _] = self.dims;
-        Ok(Room { bytes: bb::ir::memory::filled("dynamic_matmul", 0, m.saturating_mul(k))? })
+    pub(in crate::ext) fn room(&self, cpu: &Cpu, m: usize) -> Result<Room> {
+        const OP: &str = "dynamic_matmul";
+        let ([k, n], pool) = (self.dims, cpu.pool());
+        let zeros = Zeros::read(pool, self.zero.as_ref(), n, self.bytes.shift())?;
+        let zeros = zeros.unwrap_or(Zeros::One(self.bytes.shift()));
+        let bytes = memory::filled(OP, 0, m.saturating_mul(k))?;
+        let few = if m <= Few::most() {
+            let depth = i32::try_from(k).unwrap_or(i32::MAX);
+            let below = self.packed.sums().iter().enumerate().map(|(j, &sum)| match &zeros {
+                // A single zero point is part of what is added to all sums of a row.
+                Zeros::One(_) => sum,
+                list @ Zeros::List(_) => sum.wrapping_sub(depth.wrapping_mul(list.at(j))),
+            });
+            // SAFETY: the bytes have `m` rows of `k`, and are kept together with what reads them.
+            let left = unsafe {
+                Left::new(pool, [m, k], Strided::dense(bytes.as_ptr(), k), UNSIGNED, !zeros.none())?
+            };
+            Some(FewRows {
+                left,
+                sums: memory::filled(OP, 0, m * Few::stride(n))?,
+                below: memory::collected(OP, below)?,
+                rows: memory::filled(OP, 0, m)?,
+                added: memory::filled(OP, 0, m)?,
+            })
+        } else {
+            None
+        };
+        Ok(Room { bytes, zeros, few })
     }
 
-    /// Multiplies the rows of `x`, quantised by their range, and scales the products. The result is false if an element
-    /// is not finite; nothing is computed then.
+    /// Multiplies the rows of `x`, of which the room was made for as many, quantised by their range, and scales the products. The
+    /// result is false if an element is not finite; nothing is computed then.
     pub(in crate::ext) fn multiply(
         &self,
         cpu: &Cpu,
@@ -76,16 +115,26 @@ impl Weights {
         let m = x.len() / k;
         let Some((step, point)) = quantize::range(x) else { return Ok(false) };
         quantize::quantize(&mut room.bytes, x, quantize::divisor(step), Target::new(false, point.into()));
-        let zeros = Zeros::read(pool, self.zero.as_ref(), n, self.bytes.shift())?;
-        let zeros = zeros.unwrap_or(Zeros::One(self.bytes.shift()));
-        let dims = Dims { m, k, n };
-        let bytes = Bytes { signed: false, flipped: false };
+        let a = Strided::dense(room.bytes.as_ptr(), k);
         let scales = self.scales.as_ref().map_or(&[][..], numbers);
         let scale = step * self.scale.unwrap_or(1.0);
+        let point = i32::from(point);
+        if let Some(few) = &mut room.few {
+            // SAFETY: the room has `m` rows of `k` bytes, and lives as long as the operand.
+            unsafe { few.left.read(a) };
+            self.few_rows(few, [m, k, n], point, &room.zeros);
+            for (out, x) in out.chunks_exact_mut(n).zip(few.sums.chunks_exact(Few::stride(n))) {
+                let x = x.get(..n).unwrap_or_default();
+                quantize::scaled(Scaled { out, x, scale, scales, bias: &[] });
+            }
+            return Ok(true);
+        }
+        let dims = Dims { m, k, n };
+        let zeros = Zeros::read(pool, self.zero.as_ref(), n, self.bytes.shift())?;
+        let zeros = zeros.unwrap_or(Zeros::One(self.bytes.shift()));
         // SAFETY: the room has `m` rows of `k` bytes, and lives as long as the operand.
-        let left =
-            unsafe { Left::new(pool, [m, k], Strided::dense(room.bytes.as_ptr(), k), bytes, !zeros.none())? };
-        let corrections = Corrections::new(pool, dims, &left, Zeros::One(point.into()), zeros)?;
+        let left = unsafe { Left::new(pool, [m, k], a, UNSIGNED, !zeros.none())? };
+        let corrections = Corrections::new(pool, dims, &left, Zeros::One(point), zeros)?;
         let to = Shared(out.as_mut_ptr());
         let finish = |sums: &Sums<'_>| {
             let scales = scales.get(sums.col..).unwrap_or_default();
@@ -99,4 +148,32 @@ impl Weights {
         unsafe { integer::product(dims, &left, &Right::Packed(&self.packed), &corrections.zeros(), &finish) };
         Ok(true)
     }
+
+    /// Computes the sums of few rows, whose zero point is `point`.
+    fn few_rows(&self, few: &mut FewRows, [m, k, n]: [usize; 3], point: i32, zeros: &Zeros) {
+        let FewRows { left, sums, below, rows, added } = few;
+        let product = Few { rows: m, cols: n, left, right: &self.packed };
+        // SAFETY: the operands have these extents, and the room was made for as many rows of sums.
+        unsafe { product.sums(k, sums.as_mut_ptr()) };
+        let mut of = integer::Zeros::default();
+        if point != 0 {
+            rows.fill(point);
+            of.rows = rows;
+        }
+        match zeros {
+            Zeros::One(0) => {}
+            &Zeros::One(zero) => {
+                let depth = i32::try_from(k).unwrap_or(i32::MAX);
+                for (added, &sum) in added.iter_mut().zip(left.sums()) {
+                    *added = zero.wrapping_mul(depth.wrapping_mul(point).wrapping_sub(sum));
+                }
+                of.added = added;
+            }
+            Zeros::List(list) => of.cols = list,
+        }
+        product.correct(sums, &of, below);
+    }
 }
+
+/// How rows are quantised.
+const UNSIGNED: Bytes = Bytes { signed: false, flipped: false };

@@ -202,7 +202,7 @@ impl<T: Multiply> Layer<T> {
         };
         let done = pool.run(|| {
             let mut room = match self.packed() {
-                Some(Packed::Bytes(weights)) => Some(weights.room(self.batch)?),
+                Some(Packed::Bytes(weights)) => Some(weights.room(cpu, self.batch)?),
                 _ => None,
             };
             // SAFETY: all rooms are new and hold what their names say; the operands are contiguous and have these extents.

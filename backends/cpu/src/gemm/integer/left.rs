@@ -27,6 +27,14 @@ impl Ints {
         Ok(Ints(Some((block, n))))
     }
 
+    /// Replaces the numbers of the list.
+    fn rewrite(&mut self, f: impl FnMut(usize) -> i32) {
+        let Some((block, n)) = &self.0 else { return };
+        let to = block.ptr().cast::<i32>();
+        // SAFETY: the block has room for `n` aligned numbers, and nothing else refers to it.
+        (0..*n).map(f).enumerate().for_each(|(i, v)| unsafe { to.add(i).write(v) });
+    }
+
     /// Makes a list without numbers.
     pub(crate) const fn none() -> Ints {
         Ints(None)
@@ -51,11 +59,16 @@ impl std::ops::Deref for Ints {
 pub(crate) struct Left {
     ptr: *const u8,
     stride: usize,
-    signed: bool,
+    /// The numbers of rows and columns.
+    extents: [usize; 2],
+    bytes: Bytes,
+    /// The sums of the rows, if they were asked for.
     sums: Ints,
     ones: Block,
+    /// Room for a row whose bytes are not contiguous.
+    line: Option<Block>,
     /// What owns the rows, unless they are read in place.
-    _rows: Option<Block>,
+    rows: Option<Block>,
 }
 
 /// What is done to the bytes of an operand.
@@ -103,23 +116,46 @@ impl Left {
         let (quads, widened) = (k.div_ceil(4), kernels().pairs);
         let size = quads.saturating_mul(if widened { 8 } else { 4 });
         let in_place = k.is_multiple_of(4) && a.col == 1 && a.row >= 0 && !bytes.flipped && !widened;
-        let (ptr, stride, rows) = if in_place {
-            (a.ptr, a.row.unsigned_abs(), None)
-        } else {
-            let block = pool.take(m.saturating_mul(size))?;
-            // Bytes of a row that are not contiguous are gathered first.
-            let line = if a.col == 1 { None } else { Some(pool.take(k)?) };
+        let rows = if in_place { None } else { Some(pool.take(m.saturating_mul(size))?) };
+        // Bytes of a row that are not contiguous are gathered first.
+        let line = if in_place || a.col == 1 { None } else { Some(pool.take(k)?) };
+        let ones = pool.take(size)?;
+        // SAFETY: the block has room for a row.
+        unsafe {
+            if widened {
+                fill_with_ones::<i16>(k, std::slice::from_raw_parts_mut(ones.ptr().cast(), 4 * quads));
+            } else {
+                fill_with_ones::<u8>(k, std::slice::from_raw_parts_mut(ones.ptr(), 4 * quads));
+            }
+        }
+        let sums = if summed { Ints::new(pool, m, |_| 0)? } else { Ints::none() };
+        let mut left = Left { ptr: a.ptr, stride: size, extents: [m, k], bytes, sums, ones, line, rows };
+        // SAFETY: this function has the same contract.
+        unsafe { left.read(a) };
+        Ok(left)
+    }
+
+    /// Reads another matrix with the same extents, and with strides as the first one's.
+    ///
+    /// # Safety
+    ///
+    /// `a` has these extents, as long as the result is used.
+    pub(crate) unsafe fn read(&mut self, a: Strided<u8>) {
+        let ([m, k], bytes) = (self.extents, self.bytes);
+        let (quads, widened) = (k.div_ceil(4), kernels().pairs);
+        if let Some(block) = &self.rows {
+            let size = self.stride;
             let mut pace = Pace::new();
             for i in 0..m {
                 pace.step(k);
                 // SAFETY: row `i` is in the operand, `line` has room for its bytes, and the block for each row.
                 unsafe {
                     let (from, to) = (a.at_row(i), block.ptr().add(i * size));
-                    if let Some(line) = &line {
+                    if let Some(line) = &self.line {
                         let byte = |p: usize| *from.ptr.offset(p.cast_signed() * from.col);
                         (0..k).for_each(|p| line.ptr().add(p).write(byte(p)));
                     }
-                    let x = line.as_ref().map_or(from.ptr, |line| line.ptr().cast_const());
+                    let x = self.line.as_ref().map_or(from.ptr, |line| line.ptr().cast_const());
                     let x = std::slice::from_raw_parts(x, k);
                     let (mask, wide) = (bytes.mask(), to.cast::<i16>());
                     if !widened {
@@ -134,35 +170,24 @@ impl Left {
                     }
                 }
             }
-            (block.ptr().cast_const(), size, Some(block))
-        };
-        let sums = if summed {
-            Ints::new(pool, m, |i| {
-                let row = ptr.wrapping_add(i * stride);
-                // SAFETY: the rows have been written, or are the operand's own.
-                unsafe {
-                    if widened {
-                        dispatch(Sum(std::slice::from_raw_parts(row.cast::<i16>(), 4 * quads)))
-                    } else if bytes.signed {
-                        dispatch(Sum(std::slice::from_raw_parts(row.cast::<i8>(), k)))
-                    } else {
-                        dispatch(Sum(std::slice::from_raw_parts(row, k)))
-                    }
-                }
-            })?
+            self.ptr = block.ptr();
         } else {
-            Ints::none()
-        };
-        let ones = pool.take(size)?;
-        // SAFETY: the block has room for a row.
-        unsafe {
-            if widened {
-                fill_with_ones::<i16>(k, std::slice::from_raw_parts_mut(ones.ptr().cast(), 4 * quads));
-            } else {
-                fill_with_ones::<u8>(k, std::slice::from_raw_parts_mut(ones.ptr(), 4 * quads));
-            }
+            (self.ptr, self.stride) = (a.ptr, a.row.unsigned_abs());
         }
-        Ok(Left { ptr, stride, signed: bytes.signed, sums, ones, _rows: rows })
+        let (ptr, stride) = (self.ptr, self.stride);
+        self.sums.rewrite(|i| {
+            let row = ptr.wrapping_add(i * stride);
+            // SAFETY: the rows have been written, or are the operand's own.
+            unsafe {
+                if widened {
+                    dispatch(Sum(std::slice::from_raw_parts(row.cast::<i16>(), 4 * quads)))
+                } else if bytes.signed {
+                    dispatch(Sum(std::slice::from_raw_parts(row.cast::<i8>(), k)))
+                } else {
+                    dispatch(Sum(std::slice::from_raw_parts(row, k)))
+                }
+            }
+        });
     }
 
     pub(super) fn row(&self, i: usize) -> *const u8 {
@@ -179,7 +204,7 @@ impl Left {
     }
 
     pub(super) fn signed(&self) -> bool {
-        self.signed
+        self.bytes.signed
     }
 
     /// Returns the sums of the rows.

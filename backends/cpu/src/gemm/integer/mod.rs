@@ -6,6 +6,8 @@
 //! the other kind is flipped, which moves it by 128, and its zero point with it. Zero points are not subtracted before
 //! the product. Their part is a sum of rows and columns, which is subtracted from the product.
 
+#[cfg(target_arch = "x86_64")]
+mod in_place;
 mod left;
 mod pack;
 mod quads;
@@ -40,14 +42,13 @@ pub(crate) struct Sums<'a> {
 impl Sums<'_> {
     /// Returns the rows, each with its index.
     pub(crate) fn rows(&self) -> impl Iterator<Item = (usize, &[i32])> {
-        self.whole_rows().filter_map(|(i, row)| Some((i, row.get(..self.cols)?)))
+        let rows = self.all.chunks(self.stride.max(1)).filter_map(|row| row.get(..self.cols));
+        (self.row..).zip(rows)
     }
 
-    /// Returns the rows with all sums of their last vector, which may be more than there are columns.
-    pub(crate) fn whole_rows(&self) -> impl Iterator<Item = (usize, &[i32])> {
-        let width = self.cols.next_multiple_of(16).min(self.stride);
-        let rows = self.all.chunks(self.stride.max(1)).filter_map(move |row| row.get(..width));
-        (self.row..).zip(rows)
+    /// Returns the number of sums of a row with all of its last vector, which may be more than there are columns.
+    pub(crate) fn width(&self) -> usize {
+        self.cols.next_multiple_of(16).min(self.stride)
     }
 }
 
@@ -114,13 +115,25 @@ pub(crate) unsafe fn product(
     if m == 0 || n == 0 {
         return;
     }
+    #[cfg(target_arch = "x86_64")]
+    if let &Right::Strided(b, bytes) = right
+        && in_place::suits(dims, b)
+        && let Some(kernels) = in_place::kernels()
+    {
+        // SAFETY: this function has the same contract.
+        return unsafe { in_place::product(kernels, dims, left, (b, bytes), zeros, finish) };
+    }
     let kernels = kernels();
     let width = kernels.panel();
     let panels = n.div_ceil(width);
     let size = pack::distance(kernels, k);
-    // Some panels are packed together, because their rows follow each other.
     let shares = if threads::count() > 1 { panels.div_ceil(2 * threads::count()) } else { panels };
+    // The sums of narrow panels are finished together, because each call takes its time, and few sums do not fill vectors.
+    let together = (PANEL / width).clamp(1, shares);
+    let wide = together * width;
+    // Some panels are packed together, because their rows follow each other.
     let group = (PACKED / size.max(1)).clamp(1, (TOGETHER / width).max(1)).min(shares);
+    let group = group.next_multiple_of(together).min(panels);
     // If there are few panels, their rows are shared.
     let parts = if threads::count() > 1 && panels < 8 { (m / 64).clamp(1, 8) } else { 1 };
     let height = m.div_ceil(parts).next_multiple_of(kernels.rows);
@@ -138,10 +151,10 @@ pub(crate) unsafe fn product(
                 // SAFETY: this function's contract; the room is that of a group of panels.
                 unsafe {
                     let packed = right.panels(kernels, k, cols.clone(), || room.room(group * size));
-                    for (i, col) in cols.clone().step_by(width).enumerate() {
-                        let panel = packed.add(i * size);
-                        let (known, cols) = (right.sums(col), width.min(cols.end - col));
-                        let unit = Unit { kernels, k, left, panel, known, zeros, col, cols };
+                    for (i, col) in cols.clone().step_by(wide).enumerate() {
+                        let panel = packed.add(i * together * size);
+                        let (known, cols) = (right.sums(col), wide.min(cols.end - col));
+                        let unit = Unit { kernels, k, left, panel, size, known, zeros, col, cols };
                         unit.run(rows.clone(), &mut tile, finish);
                     }
                 }
@@ -150,18 +163,88 @@ pub(crate) unsafe fn product(
     });
 }
 
+/// A product of few rows with a packed operand, whose sums are written one row after another.
+#[derive(Debug)]
+pub(crate) struct Few<'a> {
+    /// The number of rows, which is at most [`most`](Few::most), and the number of columns.
+    pub(crate) rows: usize,
+    pub(crate) cols: usize,
+    pub(crate) left: &'a Left,
+    pub(crate) right: &'a Packed,
+}
+
+impl Few<'_> {
+    /// Returns the greatest number of rows.
+    pub(crate) fn most() -> usize {
+        kernels().rows
+    }
+
+    /// Returns the distance between rows of sums of so many columns.
+    pub(crate) fn stride(cols: usize) -> usize {
+        cols.next_multiple_of(kernels().panel())
+    }
+
+    /// Writes the sums, and numbers without meaning between the rows.
+    ///
+    /// # Safety
+    ///
+    /// The operands have these extents and the inner dimension `k`. `sums` has room for the rows.
+    pub(crate) unsafe fn sums(&self, k: usize, sums: *mut i32) {
+        let &Few { rows, cols, left, right } = self;
+        let (kernels, stride) = (kernels(), Few::stride(cols));
+        let width = kernels.panel();
+        let shared = Shared((left, right, sums));
+        walk::split(cols.div_ceil(width), rows * width * (k / 4 + 1), 1 << 18, |from, to| {
+            let (left, right, sums) = shared.get();
+            for panel in from..to {
+                let col = panel * width;
+                let args = QuadArgs {
+                    quads: k.div_ceil(4),
+                    left: left.row(0),
+                    left_row: left.stride(),
+                    right: right.panel(panel),
+                    right_row: width * 4,
+                    sums: sums.wrapping_add(col),
+                    sums_row: stride,
+                };
+                if let Some(tile) = kernels.tile(left.signed(), rows, width.min(cols - col)) {
+                    // SAFETY: this function's contract; no other call writes the panel's columns of the sums.
+                    unsafe { tile(&args) };
+                }
+            }
+        });
+    }
+
+    /// Corrects sums by the zero points. For each column, `below` has what is subtracted for each unit of a row's zero point.
+    pub(crate) fn correct(&self, sums: &mut [i32], zeros: &Zeros<'_>, below: &[i32]) {
+        if !(zeros.added.is_empty() && zeros.rows.is_empty() && zeros.cols.is_empty()) {
+            dispatch(Correct {
+                all: sums,
+                stride: Few::stride(self.cols),
+                row: 0,
+                zeros,
+                sums: self.left.sums(),
+                below,
+                cols: zeros.cols,
+            });
+        }
+    }
+}
+
 /// The number of columns that are packed together at most.
 const TOGETHER: usize = 384;
 
 /// The number of bytes that are packed together. They stay in the second-level cache.
 const PACKED: usize = 1 << 18;
 
-/// The columns of one panel.
+/// The columns of some panels.
 struct Unit<'a> {
     kernels: &'static QuadKernels,
     k: usize,
     left: &'a Left,
+    /// The first panel, and the distance to the next one.
     panel: *const u8,
+    size: usize,
     /// The sums of the columns from `col` on, if they are known.
     known: Option<&'a [i32]>,
     zeros: &'a Zeros<'a>,
@@ -174,32 +257,40 @@ struct Unit<'a> {
 struct Room([i32; MOST]);
 
 impl Unit<'_> {
-    /// Computes the sums of `rows` rows from row `i` on.
+    /// Returns the distance between rows of sums.
+    fn stride(&self) -> usize {
+        self.cols.next_multiple_of(self.kernels.panel())
+    }
+
+    /// Computes the sums of `rows` rows.
     ///
     /// # Safety
     ///
-    /// The left operand has these rows, which are at most those of a tile, and the panel its columns.
+    /// The left operand has these rows, which are at most those of a tile, and the panels their columns.
     unsafe fn tile(&self, left: *const u8, rows: usize, room: &mut Room) {
-        let args = QuadArgs {
-            quads: self.k.div_ceil(4),
-            left,
-            left_row: self.left.stride(),
-            right: self.panel,
-            right_row: self.kernels.panel() * 4,
-            sums: room.0.as_mut_ptr(),
-            sums_row: self.kernels.panel(),
-        };
-        if let Some(tile) = self.kernels.tile(self.left.signed(), rows, self.cols) {
-            // SAFETY: the caller promises the operands, and the room holds the largest tile of any kernel.
-            unsafe { tile(&args) };
+        let width = self.kernels.panel();
+        for (i, first) in (0..self.cols).step_by(width).enumerate() {
+            let args = QuadArgs {
+                quads: self.k.div_ceil(4),
+                left,
+                left_row: self.left.stride(),
+                right: self.panel.wrapping_add(i * self.size),
+                right_row: width * 4,
+                sums: room.0.as_mut_ptr().wrapping_add(first),
+                sums_row: self.stride(),
+            };
+            if let Some(tile) = self.kernels.tile(self.left.signed(), rows, width.min(self.cols - first)) {
+                // SAFETY: the caller promises the operands, and the room holds the largest tile of any kernel.
+                unsafe { tile(&args) };
+            }
         }
     }
 
     /// # Safety
     ///
-    /// The operands have these rows and the panel's columns.
+    /// The operands have these rows and the panels' columns.
     unsafe fn run(&self, rows: std::ops::Range<usize>, room: &mut Room, finish: &(dyn Fn(&Sums<'_>) + Sync)) {
-        let stride = self.kernels.panel();
+        let stride = self.stride();
         let mut room_below = [0; PANEL];
         let cols = self.zeros.cols.get(self.col..).unwrap_or_default();
         let cols = cols.get(..self.cols).unwrap_or_default();

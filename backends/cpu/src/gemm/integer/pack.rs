@@ -87,6 +87,16 @@ impl Packed {
         Ok(Packed { panels, size, sums, width })
     }
 
+    /// Returns a panel.
+    pub(super) fn panel(&self, i: usize) -> *const u8 {
+        self.panels.ptr().wrapping_add(i * self.size)
+    }
+
+    /// Returns the sums of the columns.
+    pub(crate) fn sums(&self) -> &[i32] {
+        &self.sums
+    }
+
     /// Returns the bytes that the operand takes.
     pub(crate) fn bytes(&self) -> usize {
         let sums = self.sums.len();

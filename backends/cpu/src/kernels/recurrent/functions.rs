@@ -24,12 +24,12 @@ pub(crate) trait Real:
     const DTYPE: DataType;
     /// The number 1.
     const ONE: Self;
-    /// The greatest absolute value of near arguments.
-    const NEAR: Self;
 
     /// Converts, rounding to nearest.
     fn of(x: f64) -> Self;
     fn abs(self) -> Self;
+    /// Tells whether all arguments are near.
+    fn near(block: &[Self; BLOCK]) -> bool;
     /// Returns the logistic function of an argument that is near if `NEAR`; the value is the same for either.
     fn sigmoid<const FMA: bool, const NEAR: bool>(self) -> Self;
     fn tanh<const FMA: bool>(self) -> Self;
@@ -44,7 +44,6 @@ macro_rules! reals {
         impl Real for $t {
             const DTYPE: DataType = DataType::$dtype;
             const ONE: Self = 1.0;
-            const NEAR: Self = $module::NORMAL;
 
             #[inline(always)]
             fn of(x: f64) -> Self {
@@ -54,6 +53,14 @@ macro_rules! reals {
             #[inline(always)]
             fn abs(self) -> Self {
                 self.abs()
+            }
+
+            #[inline(always)]
+            fn near(block: &[$t; BLOCK]) -> bool {
+                // Bits of absolute values are in the order of the values, and those of NaN are greater. Vectors have a maximum of
+                // integers, but comparisons would be combined one by one.
+                let bits = |x: &$t| x.abs().to_bits();
+                block.iter().fold(0, |most, x| bits(x).max(most)) <= $module::NORMAL.to_bits()
             }
 
             #[inline(always)]
@@ -127,10 +134,7 @@ pub(super) fn apply<const FMA: bool, T: Real>(function: Activation, block: &mut 
             let [alpha, beta] = [alpha, beta].map(T::of);
             each!(|x| (x * beta).tanh::<FMA>() * alpha);
         }
-        // Without `all`, which ends early, this is done on vectors.
-        Activation::Sigmoid if block.iter().fold(true, |near, x| near & (x.abs() <= T::NEAR)) => {
-            each!(|x| x.sigmoid::<FMA, true>());
-        }
+        Activation::Sigmoid if T::near(block) => each!(|x| x.sigmoid::<FMA, true>()),
         Activation::Sigmoid => each!(|x| x.sigmoid::<FMA, false>()),
         Activation::Softplus => each!(|x| x.softplus::<FMA>()),
         Activation::Softsign => each!(|x| x / (x.abs() + T::ONE)),

@@ -138,12 +138,12 @@ impl<T: Real> VectorLoop for Loop<'_, T> {
 
     #[inline(always)]
     fn run<const FMA: bool>(self) {
-        // The compiler keeps blocks in registers if it knows the functions.
-        if T::DTYPE == DataType::F32 && self.step.functions == Functions::USUAL {
-            self.blocks::<FMA>(Functions::USUAL);
+        // The compiler keeps blocks in registers if it knows the functions, and that nothing bounds their arguments.
+        if T::DTYPE == DataType::F32 && self.step.functions == Functions::USUAL && self.step.clip.is_none() {
+            self.blocks::<FMA, false>(Functions::USUAL);
         } else {
             let functions = self.step.functions;
-            self.blocks::<FMA>(functions);
+            self.blocks::<FMA, true>(functions);
         }
     }
 }
@@ -151,14 +151,16 @@ impl<T: Real> VectorLoop for Loop<'_, T> {
 impl<T: Real> Loop<'_, T> {
     #[inline(always)]
     #[expect(clippy::indexing_slicing, reason = "all blocks have `BLOCK` elements")]
-    fn blocks<const FMA: bool>(self, functions: Functions) {
+    fn blocks<const FMA: bool, const CLIP: bool>(self, functions: Functions) {
         let Loop { cell, step: Step { x, product, hidden, clip, .. } } = self;
         let n = hidden.len();
         // The sums of the gates and of the candidate, which become what the functions make of them.
         macro_rules! ended {
             ($function:ident, $block:expr) => {{
                 let mut block = $block;
-                bound(&mut block, clip);
+                if CLIP {
+                    bound(&mut block, clip);
+                }
                 apply::<FMA, T>(functions.$function, &mut block);
                 block
             }};

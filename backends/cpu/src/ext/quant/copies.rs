@@ -1,0 +1,87 @@
+//! Copies of rows of bytes that are short or have gaps.
+
+use crate::kernels::dispatch::{VectorLoop, dispatch};
+
+/// Copies bytes, which are so few that a call of the C library would take longer than the copy itself.
+///
+/// # Safety
+///
+/// `from` has `n` bytes, and `to` room for them. They do not overlap.
+#[inline(always)]
+pub(super) unsafe fn copy_few(from: *const u8, to: *mut u8, n: usize) {
+    /// Copies parts of the same length, the last of which may overlap the one before it.
+    macro_rules! parts {
+        ($length:literal) => {{
+            for at in (0..n - $length).step_by($length) {
+                to.add(at).copy_from_nonoverlapping(from.add(at), $length);
+            }
+            to.add(n - $length).copy_from_nonoverlapping(from.add(n - $length), $length);
+        }};
+    }
+    // SAFETY: this function has the same contract.
+    unsafe {
+        match n {
+            16.. => parts!(16),
+            4.. => parts!(4),
+            _ => (0..n).for_each(|i| to.add(i).write(*from.add(i))),
+        }
+    }
+}
+
+/// Fills bytes, of which there is often one.
+///
+/// # Safety
+///
+/// `to` has room for `n` bytes.
+#[inline(always)]
+pub(super) unsafe fn fill_few(to: *mut u8, byte: u8, n: usize) {
+    // SAFETY: this function has the same contract.
+    unsafe {
+        match n {
+            0 => {}
+            1 => to.write(byte),
+            _ => to.write_bytes(byte, n),
+        }
+    }
+}
+
+/// Copies every other byte.
+struct Alternate<'a> {
+    from: &'a [u8],
+    to: &'a mut [u8],
+}
+
+impl VectorLoop for Alternate<'_> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run<const FMA: bool>(self) {
+        let Alternate { from, to } = self;
+        // What follows the last byte may not be there.
+        let (pairs, last) = from.as_chunks::<2>();
+        to.iter_mut().zip(pairs).for_each(|(to, &[byte, _])| *to = byte);
+        if let ([last], Some(to)) = (last, to.last_mut()) {
+            *to = *last;
+        }
+    }
+}
+
+/// Copies `n` bytes that are `stride` apart.
+///
+/// # Safety
+///
+/// `from` has the bytes, and `to` room for them.
+pub(super) unsafe fn every(from: *const u8, stride: usize, to: *mut u8, n: usize) {
+    // SAFETY: this function has the same contract.
+    unsafe {
+        if stride == 2 && n > 0 {
+            return dispatch(Alternate {
+                from: std::slice::from_raw_parts(from, 2 * n - 1),
+                to: std::slice::from_raw_parts_mut(to, n),
+            });
+        }
+        for i in 0..n {
+            to.add(i).write(*from.add(i * stride));
+        }
+    }
+}

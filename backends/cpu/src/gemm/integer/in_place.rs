@@ -1,0 +1,244 @@
+//! Products of few rows with a right operand that is read where it is, because packing it would take longer than the product.
+
+use super::left::{Bytes, Left};
+use super::quads::MOST;
+use super::{Correct, Room, Sums, Zeros};
+use crate::gemm::{Dims, Strided};
+use crate::kernels::dispatch::dispatch;
+use crate::kernels::{Shared, walk};
+use crate::level::{Level, extras, level};
+
+/// The greatest number of rows of a product.
+const ROWS: usize = 4;
+
+/// The rows of a tile: those of a product, and one of ones, whose sums are those of the columns.
+const WITH_ONES: usize = ROWS + 1;
+
+/// The greatest number of columns of a tile.
+const COLUMNS: usize = 64;
+
+const _: () = assert!(WITH_ONES * COLUMNS <= MOST);
+
+/// The operands of a tile; distances are in bytes, and that of `sums` in elements.
+#[derive(Debug)]
+struct Args {
+    k: usize,
+    /// The rows of the left operand, as [`Left`] has them.
+    left: [*const u8; WITH_ONES],
+    right: *const u8,
+    right_row: isize,
+    /// What the bytes of the right operand are combined with, so that they have the other sign.
+    mask: u8,
+    sums: *mut i32,
+    sums_row: usize,
+}
+
+/// Computes a tile of a fixed number of rows.
+type Tile = unsafe fn(&Args);
+
+/// The kernels of one instruction set, for left operands of unsigned bytes and of signed ones. Index `i` has the tile of `i + 1`
+/// rows, and its number of columns.
+#[derive(Debug)]
+pub(super) struct Kernels([[(Tile, usize); WITH_ONES]; 2]);
+
+/// Returns the kernels for this processor, which read left operands as those for packed operands do; `None` if it has none.
+pub(super) fn kernels() -> Option<&'static Kernels> {
+    if level() == Level::Avx512 && extras() && is_x86_feature_detected!("avx512vnni") {
+        return Some(&x86::AVX512);
+    }
+    super::quads::kernels().pairs.then_some(&x86::AVX2)
+}
+
+/// Tells whether a product of these extents is computed in place: its columns fill a tile.
+pub(super) fn suits(Dims { m, k, n }: Dims, b: Strided<u8>) -> bool {
+    m <= ROWS && k > 0 && n >= COLUMNS && b.col == 1
+}
+
+/// Computes a product like [`product`](super::product).
+///
+/// # Safety
+///
+/// Same as for [`product`](super::product), for extents that [suit](suits).
+pub(super) unsafe fn product(
+    kernels: &'static Kernels,
+    Dims { m, k, n }: Dims,
+    left: &Left,
+    (b, bytes): (Strided<u8>, Bytes),
+    zeros: &Zeros<'_>,
+    finish: &(dyn Fn(&Sums<'_>) + Sync),
+) {
+    let summed = !zeros.rows.is_empty();
+    let of_sign = kernels.0.get(usize::from(left.signed()));
+    let Some(&(tile, stride)) = of_sign.and_then(|all| all.get(m - usize::from(!summed))) else { return };
+    let mut rows = [left.ones(); WITH_ONES];
+    rows.iter_mut().take(m).enumerate().for_each(|(i, row)| *row = left.row(i));
+    let shared = Shared((rows, left, b, zeros));
+    walk::split(n.div_ceil(stride), m * stride * (k / 4 + 1), 1 << 18, |from, to| {
+        let (rows, left, b, zeros) = shared.get();
+        let mut room = Room([0; MOST]);
+        for col in (from * stride..n.min(to * stride)).step_by(stride) {
+            // The last columns are those of a whole tile, of which the first ones may have been computed before.
+            let first = col.min(n - stride);
+            // SAFETY: these columns are in the operand, and the room holds the largest tile.
+            unsafe {
+                tile(&Args {
+                    k,
+                    left: rows,
+                    right: b.ptr.add(first),
+                    right_row: b.row,
+                    mask: bytes.mask(),
+                    sums: room.0.as_mut_ptr(),
+                    sums_row: stride,
+                });
+            }
+            let (all, ones) = room.0.split_at_mut(m * stride);
+            let cols = zeros.cols.get(first..).unwrap_or_default();
+            let cols = cols.get(..stride).unwrap_or_default();
+            let below = ones.get_mut(..if summed { stride } else { 0 }).unwrap_or_default();
+            let depth = i32::try_from(k).unwrap_or(i32::MAX);
+            for (below, &zero) in below.iter_mut().zip(cols) {
+                *below = below.wrapping_sub(depth.wrapping_mul(zero));
+            }
+            if !(zeros.added.is_empty() && !summed && cols.is_empty()) {
+                dispatch(Correct { all, stride, row: 0, zeros, sums: left.sums(), below, cols });
+            }
+            let all = all.get(col - first..).unwrap_or_default();
+            finish(&Sums { row: 0, col, cols: stride - (col - first), stride, all });
+        }
+    });
+}
+
+mod x86 {
+    use std::arch::x86_64::*;
+
+    use super::{Args, COLUMNS, Kernels};
+
+    impl Args {
+        /// Returns row `p` of the right operand. The last one stands for those after it, which meet zeros of the left operand.
+        #[inline(always)]
+        fn row(&self, p: usize) -> *const u8 {
+            self.right.wrapping_offset(p.min(self.k - 1).cast_signed() * self.right_row)
+        }
+    }
+
+    pub(super) static AVX512: Kernels = Kernels([
+        [
+            (avx512::<false, 1>, COLUMNS),
+            (avx512::<false, 2>, COLUMNS),
+            (avx512::<false, 3>, COLUMNS),
+            (avx512::<false, 4>, COLUMNS),
+            (avx512::<false, 5>, COLUMNS),
+        ],
+        [
+            (avx512::<true, 1>, COLUMNS),
+            (avx512::<true, 2>, COLUMNS),
+            (avx512::<true, 3>, COLUMNS),
+            (avx512::<true, 4>, COLUMNS),
+            (avx512::<true, 5>, COLUMNS),
+        ],
+    ]);
+
+    pub(super) static AVX2: Kernels = Kernels([
+        [
+            (avx2::<false, 1, 4>, 64),
+            (avx2::<false, 2, 2>, 32),
+            (avx2::<false, 3, 1>, 16),
+            (avx2::<false, 4, 1>, 16),
+            (avx2::<false, 5, 1>, 16),
+        ],
+        [
+            (avx2::<true, 1, 4>, 64),
+            (avx2::<true, 2, 2>, 32),
+            (avx2::<true, 3, 1>, 16),
+            (avx2::<true, 4, 1>, 16),
+            (avx2::<true, 5, 1>, 16),
+        ],
+    ]);
+
+    /// # Safety
+    ///
+    /// The processor has the instructions. The left operand has `ROWS` rows, whose number of bytes is a multiple of four, and the
+    /// right one 64 columns. `sums` has room for 64 sums of each row.
+    #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512vnni,avx2,fma,bmi1,bmi2")]
+    unsafe fn avx512<const SIGNED: bool, const ROWS: usize>(args: &Args) {
+        // SAFETY: this function's contract.
+        unsafe {
+            let flip = _mm512_set1_epi8(args.mask.cast_signed());
+            let mut totals = [[_mm512_setzero_si512(); 4]; ROWS];
+            for p in 0..args.k.div_ceil(4) {
+                let mut rows = [flip; 4];
+                for (i, row) in rows.iter_mut().enumerate() {
+                    let bytes = _mm512_loadu_si512(args.row(4 * p + i).cast());
+                    *row = _mm512_xor_si512(bytes, flip);
+                }
+                let [a, b, c, d] = rows;
+                let (ab, cd) = (_mm512_unpacklo_epi8(a, b), _mm512_unpacklo_epi8(c, d));
+                let (ab_high, cd_high) = (_mm512_unpackhi_epi8(a, b), _mm512_unpackhi_epi8(c, d));
+                // Each quarter of a vector has four columns in a row.
+                let quads = [
+                    _mm512_unpacklo_epi16(ab, cd),
+                    _mm512_unpackhi_epi16(ab, cd),
+                    _mm512_unpacklo_epi16(ab_high, cd_high),
+                    _mm512_unpackhi_epi16(ab_high, cd_high),
+                ];
+                for (totals, &left) in totals.iter_mut().zip(&args.left) {
+                    let left = _mm512_set1_epi32(left.add(4 * p).cast::<i32>().read_unaligned());
+                    for (total, quads) in totals.iter_mut().zip(quads) {
+                        let (unsigned, signed) = if SIGNED { (quads, left) } else { (left, quads) };
+                        *total = _mm512_dpbusd_epi32(*total, unsigned, signed);
+                    }
+                }
+            }
+            for (i, totals) in totals.into_iter().enumerate() {
+                for (j, total) in totals.into_iter().enumerate() {
+                    let to = args.sums.add(i * args.sums_row + 4 * j);
+                    _mm_storeu_si128(to.cast(), _mm512_extracti32x4_epi32::<0>(total));
+                    _mm_storeu_si128(to.add(16).cast(), _mm512_extracti32x4_epi32::<1>(total));
+                    _mm_storeu_si128(to.add(32).cast(), _mm512_extracti32x4_epi32::<2>(total));
+                    _mm_storeu_si128(to.add(48).cast(), _mm512_extracti32x4_epi32::<3>(total));
+                }
+            }
+        }
+    }
+
+    /// # Safety
+    ///
+    /// The processor has the instructions. The left operand has `ROWS` rows, whose bytes are widened to 16 bits and whose number of
+    /// bytes is a multiple of four, and the right one 16 columns for each of `BLOCKS`. `sums` has room for as many sums of
+    /// each row.
+    #[target_feature(enable = "avx2,fma,bmi1,bmi2")]
+    unsafe fn avx2<const SIGNED: bool, const ROWS: usize, const BLOCKS: usize>(args: &Args) {
+        // SAFETY: this function's contract.
+        unsafe {
+            let flip = _mm_set1_epi8(args.mask.cast_signed());
+            let mut totals = [[[_mm256_setzero_si256(); 2]; BLOCKS]; ROWS];
+            for p in 0..args.k.div_ceil(4) * 2 {
+                let (first, second) = (args.row(2 * p), args.row(2 * p + 1));
+                for block in 0..BLOCKS {
+                    let at = 16 * block;
+                    let a = _mm_xor_si128(_mm_loadu_si128(first.wrapping_add(at).cast()), flip);
+                    let b = _mm_xor_si128(_mm_loadu_si128(second.wrapping_add(at).cast()), flip);
+                    let (low, high) = (_mm_unpacklo_epi8(a, b), _mm_unpackhi_epi8(a, b));
+                    let pairs = if SIGNED {
+                        [_mm256_cvtepu8_epi16(low), _mm256_cvtepu8_epi16(high)]
+                    } else {
+                        [_mm256_cvtepi8_epi16(low), _mm256_cvtepi8_epi16(high)]
+                    };
+                    for (totals, &left) in totals.iter_mut().zip(&args.left) {
+                        let left = _mm256_set1_epi32(left.add(4 * p).cast::<i32>().read_unaligned());
+                        if let Some(totals) = totals.get_mut(block) {
+                            for (total, pairs) in totals.iter_mut().zip(pairs) {
+                                *total = _mm256_add_epi32(*total, _mm256_madd_epi16(left, pairs));
+                            }
+                        }
+                    }
+                }
+            }
+            for (i, totals) in totals.into_iter().enumerate() {
+                for (j, total) in totals.into_iter().flatten().enumerate() {
+                    _mm256_storeu_si256(args.sums.add(i * args.sums_row + 8 * j).cast(), total);
+                }
+            }
+        }
+    }
+}
