@@ -60,7 +60,41 @@ fn main() {
         );
     }
 
+    layers(&a, &b);
     planning(&cpu);
+}
+
+/// Passes everything on.
+#[derive(bb::Backend)]
+#[bb(delegate = inner)]
+struct Passing<B> {
+    inner: B,
+}
+
+#[bb::layer]
+impl<B: bb::InnerBackend> bb::Layer for Passing<B> {}
+
+/// Measures what layers add to a call.
+fn layers(a: &<Cpu as Backend>::Tensor, b: &<Cpu as Backend>::Tensor) {
+    let cpu = Cpu::new();
+    let passing = Passing { inner: Passing { inner: Passing { inner: Cpu::new() } } };
+    let metrics = bb_layers::Metrics::new(Cpu::new());
+    let times = compare(
+        "add through layers",
+        vec![
+            subject("no layer", || cpu.add(a, b)),
+            subject("three that pass on", || passing.add(a, b)),
+            subject("metrics", || metrics.add(a, b)),
+        ],
+    );
+    if let [plain, passed, measured] = times[..] {
+        let nanoseconds = |time: f64| (time - plain) * 1e9;
+        println!(
+            "  three layers that pass on: {:.1} ns; metrics: {:.1} ns",
+            nanoseconds(passed),
+            nanoseconds(measured)
+        );
+    }
 }
 
 /// Runs a decoder whose cache grows, as generating text does: one plan serves all lengths.

@@ -57,6 +57,7 @@ use std::process::ExitCode;
 // Links the backends, and what decodes pictures and matches patterns, although nothing names them.
 #[cfg(feature = "cpu")]
 use bb_cpu as _;
+use bb_layers as _;
 #[cfg(feature = "ort")]
 use bb_ort as _;
 use bb_patterns as _;

@@ -21,6 +21,7 @@ mod session;
 mod types;
 
 use bb_cpu as _;
+use bb_layers as _;
 #[cfg(feature = "reference")]
 use bb_reference as _;
 #[cfg(feature = "wgpu")]

@@ -26,6 +26,11 @@ pub struct Programs;
 #[doc = include_str!("../../bb/docs/training.md")]
 pub struct Training;
 
+/// The programs in the page about layers, which run as tests.
+#[cfg(doctest)]
+#[doc = include_str!("../../bb/docs/composing.md")]
+pub struct Composing;
+
 /// The programs in the page about services, which run as tests.
 #[cfg(doctest)]
 #[doc = include_str!("../../bb/docs/services.md")]
