@@ -1,6 +1,6 @@
 //! The layer `record`: every operation, its operands and results, in a file.
 
-use crate::recording::{Entry, Header, Operand, Outcome, WriteEntries};
+use crate::recording::{Header, Outcome, RecordedCall, RecordedOperand, WriteEntries};
 use bb::Primitive;
 use bb::ir::op::OpSpec;
 use bb::{
@@ -54,11 +54,11 @@ impl<B: InnerBackend> Record<B> {
     }
 
     /// Copies operands to the host and describes them.
-    fn described(&self, call: &LayerCall<'_, Self>) -> Result<Vec<Option<Operand>>, B::Error> {
+    fn described(&self, call: &LayerCall<'_, Self>) -> Result<Vec<Option<RecordedOperand>>, B::Error> {
         let mut operands = Vec::with_capacity(call.operands());
         for index in 0..call.operands() {
             operands.push(match call.operand(index) {
-                Some(x) => Some(Operand::of(&self.inner.to_host(x)?).map_err(Error::from)?),
+                Some(x) => Some(RecordedOperand::of(&self.inner.to_host(x)?).map_err(Error::from)?),
                 None => None,
             });
         }
@@ -66,7 +66,7 @@ impl<B: InnerBackend> Record<B> {
     }
 
     /// Writes an operation.
-    fn write(&self, entry: &Entry, op: &'static str) -> Result<(), Error> {
+    fn write(&self, entry: &RecordedCall, op: &'static str) -> Result<(), Error> {
         let mut to = self.to.lock().unwrap_or_else(PoisonError::into_inner);
         to.entry(entry, &self.path).map_err(|error| Error::layer("record", op, ErrorKind::Device, error))
     }
@@ -85,7 +85,7 @@ impl<B: InnerBackend> bb::Layer for Record<B> {
 
     fn operation(&self, call: LayerCall<'_, Self>) -> Result<Outputs<B::Tensor>, B::Error> {
         let spec = call.spec();
-        let mut entry = Entry::of(spec, self.described(&call)?, call.params()).map_err(Error::from)?;
+        let mut entry = RecordedCall::of(spec, self.described(&call)?, call.params()).map_err(Error::from)?;
         let start = Instant::now();
         let outcome = call.run();
         entry.microseconds = u64::try_from(start.elapsed().as_micros()).unwrap_or(u64::MAX);

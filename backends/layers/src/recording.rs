@@ -39,10 +39,10 @@ bb_ir::__compact!(struct Native { family, method });
 
 /// A recorded operation.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) struct Entry {
+pub(crate) struct RecordedCall {
     pub(crate) family: String,
     pub(crate) method: String,
-    pub(crate) operands: Vec<Option<Operand>>,
+    pub(crate) operands: Vec<Option<RecordedOperand>>,
     pub(crate) params: Vec<Param<'static>>,
     pub(crate) outcome: Outcome,
     pub(crate) microseconds: u64,
@@ -50,7 +50,7 @@ pub(crate) struct Entry {
 
 /// An operand, by what tells it apart.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Operand {
+pub(crate) struct RecordedOperand {
     pub(crate) dtype: DataType,
     pub(crate) shape: Vec<usize>,
     pub(crate) hash: u64,
@@ -63,8 +63,8 @@ pub(crate) enum Outcome {
     Failed(String),
 }
 
-bb_ir::__compact!(struct Entry { family, method, operands, params, outcome, microseconds });
-bb_ir::__compact!(struct Operand { dtype, shape, hash });
+bb_ir::__compact!(struct RecordedCall { family, method, operands, params, outcome, microseconds });
+bb_ir::__compact!(struct RecordedOperand { dtype, shape, hash });
 bb_ir::__compact!(enum Outcome: "an outcome" { 0 => Results(v), 1 => Failed(v) });
 
 impl Header {
@@ -82,8 +82,8 @@ impl Header {
     }
 }
 
-impl Operand {
-    pub(crate) fn of(x: &TensorData) -> Result<Operand, bb_ir::Error> {
+impl RecordedOperand {
+    pub(crate) fn of(x: &TensorData) -> Result<RecordedOperand, bb_ir::Error> {
         let mut hash = Fnv::new();
         match x.dtype() {
             DataType::String => x.iter_str().for_each(|text| {
@@ -92,7 +92,7 @@ impl Operand {
             }),
             _ => hash.bytes(x.bytes()?),
         }
-        Ok(Operand { dtype: x.dtype(), shape: x.shape().to_vec(), hash: hash.0 })
+        Ok(RecordedOperand { dtype: x.dtype(), shape: x.shape().to_vec(), hash: hash.0 })
     }
 }
 
@@ -112,18 +112,18 @@ impl Fnv {
     }
 }
 
-impl Entry {
+impl RecordedCall {
     /// Describes a call. The elements of a constant are described as an operand is, and not kept.
     pub(crate) fn of(
         spec: &OpSpec,
-        operands: Vec<Option<Operand>>,
+        operands: Vec<Option<RecordedOperand>>,
         params: &[Param<'_>],
-    ) -> Result<Entry, bb_ir::Error> {
+    ) -> Result<RecordedCall, bb_ir::Error> {
         let (operands, params) = match params {
-            [Param::Data(data)] if is_constant(spec) => (vec![Some(Operand::of(data)?)], Vec::new()),
+            [Param::Data(data)] if is_constant(spec) => (vec![Some(RecordedOperand::of(data)?)], Vec::new()),
             _ => (operands, params.iter().cloned().map(Param::into_owned).collect()),
         };
-        Ok(Entry {
+        Ok(RecordedCall {
             family: spec.family.name().to_owned(),
             method: spec.method.to_owned(),
             operands,
@@ -134,7 +134,7 @@ impl Entry {
     }
 
     /// Tells whether another call is the same.
-    pub(crate) fn is_call(&self, other: &Entry) -> bool {
+    pub(crate) fn is_call(&self, other: &RecordedCall) -> bool {
         self.family == other.family
             && self.method == other.method
             && self.operands == other.operands
@@ -142,13 +142,13 @@ impl Entry {
     }
 }
 
-impl std::fmt::Display for Entry {
+impl std::fmt::Display for RecordedCall {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "{}(", self.method)?;
         for (index, operand) in self.operands.iter().enumerate() {
             f.write_str(if index == 0 { "" } else { ", " })?;
             match operand {
-                Some(Operand { dtype, shape, hash }) => write!(f, "{dtype}{shape:?} #{hash:016x}")?,
+                Some(RecordedOperand { dtype, shape, hash }) => write!(f, "{dtype}{shape:?} #{hash:016x}")?,
                 None => f.write_str("-")?,
             }
         }
@@ -172,7 +172,7 @@ impl WriteEntries {
         Ok(entries)
     }
 
-    pub(crate) fn entry(&mut self, entry: &Entry, path: &Path) -> Result<(), RecordError> {
+    pub(crate) fn entry(&mut self, entry: &RecordedCall, path: &Path) -> Result<(), RecordError> {
         self.form(entry, path)
     }
 
@@ -193,7 +193,7 @@ impl WriteEntries {
 }
 
 /// Reads a recording within limits: a length in the file allocates no more than the file has bytes.
-pub(crate) fn read(path: &Path, limits: &bb::Limits) -> Result<(Header, Vec<Entry>), ReplayError> {
+pub(crate) fn read(path: &Path, limits: &bb::Limits) -> Result<(Header, Vec<RecordedCall>), ReplayError> {
     let failed = |source| ReplayError::Read { path: path.to_path_buf(), source };
     let file = File::open(path).map_err(failed)?;
     let size = file.metadata().map_err(failed)?.len();

@@ -1,7 +1,7 @@
 //! The backend `replay`: it answers from a recording.
 
 use crate::record::is_constant;
-use crate::recording::{self, Entry, Header, Outcome};
+use crate::recording::{self, Header, Outcome, RecordedCall};
 use bb::Primitive;
 use bb::ext::OpSet;
 use bb::ir::op::{Family, OpSpec, Param};
@@ -87,7 +87,7 @@ impl Tensor for ReplayTensor {
 #[derive(Debug)]
 pub struct Replay {
     header: Header,
-    entries: Mutex<Vec<(Entry, bool)>>,
+    entries: Mutex<Vec<(RecordedCall, bool)>>,
 }
 
 impl Replay {
@@ -120,9 +120,9 @@ impl Replay {
     ) -> Result<Outputs<ReplayTensor>, Error> {
         let mut operands = Vec::with_capacity(inputs.len());
         for x in inputs {
-            operands.push(x.map(|x| recording::Operand::of(&x.0)).transpose()?);
+            operands.push(x.map(|x| recording::RecordedOperand::of(&x.0)).transpose()?);
         }
-        let call = Entry::of(spec, operands, params)?;
+        let call = RecordedCall::of(spec, operands, params)?;
         let mut entries = self.entries.lock().unwrap_or_else(PoisonError::into_inner);
         let failed = |kind, error: ReplayError| Error::layer("replay", spec.method, kind, error);
         let found = entries.iter_mut().find(|(entry, made)| !made && entry.is_call(&call));
