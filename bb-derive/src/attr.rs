@@ -29,6 +29,14 @@ pub(crate) struct OpenOption {
     pub(crate) own: Option<TokenStream>,
 }
 
+/// What a backend passes everything on to.
+pub(crate) enum Delegate {
+    /// The backend in a field of the struct.
+    Field(Member),
+    /// The backend in the enum's variant, by the option's name.
+    Variants(Ident),
+}
+
 /// The options in `#[bb(…)]`.
 pub(crate) struct Options {
     pub(crate) name: Given<LitStr>,
@@ -41,7 +49,7 @@ pub(crate) struct Options {
     pub(crate) extensions: Given<Vec<Ident>>,
     pub(crate) vendors: Given<Vec<Path>>,
     pub(crate) instances: Given<Vec<Named>>,
-    pub(crate) delegate: Given<Member>,
+    pub(crate) delegate: Given<Delegate>,
 }
 
 /// The options that every constructor may take.
@@ -135,7 +143,13 @@ impl Options {
                     list(input, &key, "(\"my-f32\" = My<f32>, \"my-f64\" = My<f64>)", instance, ctxt);
                 given(&mut self.instances, duplicate, parsed);
             }
-            "delegate" => given(&mut self.delegate, duplicate, value(input, &key, "inner", member, ctxt)),
+            "delegate" if input.is_empty() || input.peek(Token![,]) => {
+                given(&mut self.delegate, duplicate, Some(Delegate::Variants(key.clone())));
+            }
+            "delegate" => {
+                let field = value(input, &key, "inner", member, ctxt).map(Delegate::Field);
+                given(&mut self.delegate, duplicate, field);
+            }
             _ => {
                 let nearest = did_you_mean(&option, NAMES);
                 ctxt.error(&key, format_args!("unknown option `{option}`{nearest}; expected {EXPECTED}"));

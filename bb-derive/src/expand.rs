@@ -2,9 +2,10 @@
 
 use crate::attr::OpenOption;
 use crate::ctxt::Ctxt;
-use crate::model::{Backend, Inner, Instance, New};
-use proc_macro2::{Span, TokenStream};
+use crate::model::{Backend, Inner, Instance, New, Variants};
+use proc_macro2::{Ident, Span, TokenStream};
 use quote::{ToTokens, quote, quote_spanned};
+use syn::ext::IdentExt;
 use syn::spanned::Spanned;
 use syn::{DeriveInput, Path, parse_quote};
 
@@ -20,11 +21,26 @@ pub(crate) fn derive(input: &DeriveInput) -> TokenStream {
 fn backend(model: &Backend<'_>) -> TokenStream {
     let registrations = model.instances.iter().map(|of| instance(model, of));
     let layer = model.inner.as_ref().map(|inner| layer(model, inner));
+    let either = model.variants.as_ref().map(|variants| either(model, variants));
     quote! {
+        #either
         const _: () = {
             #(#registrations)*
             #layer
         };
+    }
+}
+
+/// Renders an enum of backends: its tensor, its error, and the contract by the backend of the variant.
+fn either(model: &Backend<'_>, Variants { visibility, variants }: &Variants<'_>) -> TokenStream {
+    let at = model.ident.span();
+    let bb = located(&model.bb, at);
+    let ident = model.ident;
+    let name = |what: &str| Ident::new(&format!("{}{what}", ident.unraw()), at);
+    let (tensor, error, compiled) = (name("Tensor"), name("Error"), name("Compiled"));
+    let variants = variants.iter().map(|(variant, ty)| quote!(#variant(#ty)));
+    quote_spanned! {at=>
+        #bb::__either! { [#visibility #ident, #tensor, #error, #compiled] #(#variants),* }
     }
 }
 

@@ -36,6 +36,7 @@ use syn::{DeriveInput, parse_macro_input};
 /// | `instances("f32" = My<f32>, "f64" = My<f64>)` | the instances of a generic type and their names | |
 /// | `crate = path` | the path of `bb`, if it was renamed | `::bb` |
 /// | `delegate = field` | the struct is a layer on the backend in this field: see `#[bb::layer]` | |
+/// | `delegate` | each variant of the enum holds a backend, and a value of the enum is the backend of its variant | |
 ///
 /// # Examples
 ///

@@ -3,13 +3,13 @@
 //! A mistake does not stop the analysis. The valid parts are still rendered, so that rustc reports in the
 //! same build the mistakes that only rustc can find.
 
-use crate::attr::{Given, Named, OpenOption, Options};
+use crate::attr::{Delegate, Given, Named, OpenOption, Options};
 use crate::ctxt::Ctxt;
 use proc_macro2::{Ident, TokenStream};
 use quote::ToTokens;
 use syn::{
     Attribute, Data, DeriveInput, Fields, GenericParam, Generics, LitStr, Member, Path, PathSegment, Type,
-    TypePath, parse_quote,
+    TypePath, Visibility, parse_quote,
 };
 
 /// A type to register.
@@ -28,6 +28,14 @@ pub(crate) struct Backend<'a> {
     pub(crate) instances: Vec<Instance>,
     /// The backend that a layer stands on.
     pub(crate) inner: Option<Inner<'a>>,
+    /// The backends that an enum stands for.
+    pub(crate) variants: Option<Variants<'a>>,
+}
+
+/// The variants of an enum of backends.
+pub(crate) struct Variants<'a> {
+    pub(crate) visibility: &'a Visibility,
+    pub(crate) variants: Vec<(&'a Ident, &'a Type)>,
 }
 
 /// The field that holds the inner backend of a layer.
@@ -89,9 +97,10 @@ impl<'a> Backend<'a> {
             Given::Yes(vendors) => each_once(vendors, Path::to_token_stream, ctxt),
             Given::No | Given::Wrong => Vec::new(),
         };
-        let inner = match options.delegate {
-            Given::Yes(field) => inner(input, field, ctxt),
-            Given::No | Given::Wrong => None,
+        let (inner, variants) = match options.delegate {
+            Given::Yes(Delegate::Field(field)) => (inner(input, field, ctxt), None),
+            Given::Yes(Delegate::Variants(key)) => (None, variants(input, &key, ctxt)),
+            Given::No | Given::Wrong => (None, None),
         };
         let instances =
             if is_layer { Vec::new() } else { instances(input, options.name, options.instances, ctxt) };
@@ -107,8 +116,39 @@ impl<'a> Backend<'a> {
             all_families,
             instances,
             inner,
+            variants,
         }
     }
+}
+
+/// Finds the backends that the variants of an enum hold.
+fn variants<'a>(input: &'a DeriveInput, key: &Ident, ctxt: &mut Ctxt) -> Option<Variants<'a>> {
+    let Data::Enum(data) = &input.data else {
+        ctxt.error(key, "name the field that holds the inner backend: write `delegate = inner`");
+        return None;
+    };
+    if !input.generics.params.is_empty() {
+        ctxt.error(&input.generics, "an enum of backends is not generic: name the backends in its variants");
+        return None;
+    }
+    let mut found = Vec::new();
+    for variant in &data.variants {
+        match &variant.fields {
+            Fields::Unnamed(fields) if fields.unnamed.len() == 1 => {
+                found.extend(fields.unnamed.iter().map(|field| (&variant.ident, &field.ty)));
+            }
+            _ => {
+                let message = format!("each variant holds one backend: write `{}(MyBackend)`", variant.ident);
+                ctxt.error(&variant.ident, message);
+                return None;
+            }
+        }
+    }
+    if found.is_empty() {
+        ctxt.error(&input.ident, "an enum of backends has variants: write `Cpu(MyBackend)`");
+        return None;
+    }
+    Some(Variants { visibility: &input.vis, variants: found })
 }
 
 /// Finds the field that holds the inner backend.

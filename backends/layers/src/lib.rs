@@ -12,16 +12,18 @@
 //! | `fault` | injects errors, delays, wrong extents, panics and the loss of the device | `kind`, `rate`, `at`, `seed`, `op`, `seconds` |
 //! | `record` | writes every operation, its operands and its results to a file | `to` |
 //!
-//! `replay(from=FILE)` is a backend that answers from such a file, and says which call differs.
+//! `replay(from=FILE)` is a backend that answers from such a file, and says which call differs. A [`Mock`] answers as a script says.
 #![forbid(unsafe_code)]
 
 extern crate bb_core as bb;
 
 mod check;
 mod fault;
+mod host;
 mod limit;
 mod log;
 mod metrics;
+mod mock;
 mod record;
 mod recording;
 mod replay;
@@ -30,11 +32,13 @@ mod spans;
 
 pub use check::{Check, CheckError};
 pub use fault::{Fault, FaultKind, FaultOptions, InjectedFault};
+pub use host::HostTensor;
 pub use limit::{Limit, LimitError, Limits};
 pub use log::Log;
 pub use metrics::{Metrics, MetricsTable, OperationMetrics, all_metrics};
+pub use mock::{Expectation, Mock, MockError, Script};
 pub use record::{Record, RecordError};
-pub use replay::{Replay, ReplayError, ReplayTensor};
+pub use replay::{Replay, ReplayError};
 #[cfg(feature = "tracing")]
 pub use spans::Spans;
 

@@ -1,13 +1,14 @@
 //! The backend `replay`: it answers from a recording.
 
+use crate::HostTensor;
 use crate::record::is_constant;
 use crate::recording::{self, Header, Outcome, RecordedCall};
 use bb::Primitive;
 use bb::ext::OpSet;
 use bb::ir::op::{Family, OpSpec, Param};
 use bb::{
-    Backend, BackendHandle, DataType, DataTypes, Erased, Error, ErrorKind, InnerBackend, OpenOption,
-    OpenOptions, OptionDefault, Outputs, OwnOption, Registration, Tensor, TensorData,
+    Backend, BackendHandle, DataTypes, Erased, Error, ErrorKind, InnerBackend, OpenOption, OpenOptions,
+    OptionDefault, Outputs, OwnOption, Registration, TensorData,
 };
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
@@ -67,20 +68,6 @@ pub enum ReplayError {
     Ir(#[from] bb_ir::Error),
 }
 
-/// A tensor of a replay: its elements are on the host.
-#[derive(Debug, Clone)]
-pub struct ReplayTensor(TensorData);
-
-impl Tensor for ReplayTensor {
-    fn dtype(&self) -> DataType {
-        self.0.dtype()
-    }
-
-    fn shape(&self) -> &[usize] {
-        self.0.shape()
-    }
-}
-
 /// Answers from a recording that the layer `record` wrote.
 ///
 /// Calls may come in another order, as those of several threads do; each recorded call answers once.
@@ -115,9 +102,9 @@ impl Replay {
     fn answer(
         &self,
         spec: &'static OpSpec,
-        inputs: &[Option<&ReplayTensor>],
+        inputs: &[Option<&HostTensor>],
         params: &[Param<'_>],
-    ) -> Result<Outputs<ReplayTensor>, Error> {
+    ) -> Result<Outputs<HostTensor>, Error> {
         let mut operands = Vec::with_capacity(inputs.len());
         for x in inputs {
             operands.push(x.map(|x| recording::RecordedOperand::of(&x.0)).transpose()?);
@@ -145,24 +132,24 @@ impl Replay {
                 Err(failed(ErrorKind::Device, ReplayError::Failed { message: message.clone() }))
             }
             (Outcome::Results(_), [Param::Data(data)]) if is_constant(spec) => {
-                Ok(Outputs::from_iter([ReplayTensor(data.as_ref().clone())]))
+                Ok(Outputs::from_iter([HostTensor(data.as_ref().clone())]))
             }
-            (Outcome::Results(results), _) => Ok(results.iter().cloned().map(ReplayTensor).collect()),
+            (Outcome::Results(results), _) => Ok(results.iter().cloned().map(HostTensor).collect()),
         }
     }
 
     fn primitive(
         &self,
         op: Primitive,
-        inputs: &[Option<&ReplayTensor>],
+        inputs: &[Option<&HostTensor>],
         params: &[Param<'_>],
-    ) -> Result<Outputs<ReplayTensor>, Error> {
+    ) -> Result<Outputs<HostTensor>, Error> {
         self.answer(op.spec(), inputs, params)
     }
 }
 
 impl Backend for Replay {
-    type Tensor = ReplayTensor;
+    type Tensor = HostTensor;
     type Error = Error;
 
     bb::forward_to_call!(Self::primitive);
@@ -175,7 +162,7 @@ impl Backend for Replay {
         Some(error)
     }
 
-    fn to_host(&self, x: &ReplayTensor) -> Result<TensorData, Error> {
+    fn to_host(&self, x: &HostTensor) -> Result<TensorData, Error> {
         Ok(x.0.clone())
     }
 }
@@ -195,9 +182,9 @@ impl InnerBackend for Replay {
     fn native(
         &self,
         spec: &'static OpSpec,
-        inputs: &[Option<&ReplayTensor>],
+        inputs: &[Option<&HostTensor>],
         params: &[Param<'_>],
-    ) -> Result<Outputs<ReplayTensor>, Error> {
+    ) -> Result<Outputs<HostTensor>, Error> {
         self.answer(spec, inputs, params)
     }
 

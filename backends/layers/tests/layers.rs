@@ -214,3 +214,28 @@ fn a_recording_of_another_version_is_refused() {
     let error = bb_layers::Replay::open(&path).unwrap_err();
     assert!(matches!(error, bb_layers::ReplayError::Version { .. }), "{error}");
 }
+
+#[test]
+fn a_mock_answers_as_its_script_says() {
+    let y = bb::TensorData::new(&[1], &[7f32]).unwrap();
+    let mock = bb_layers::Mock::new()
+        .expect(Primitive::Neg.spec())
+        .with(|operands, _| operands[0].unwrap().as_slice::<f32>().unwrap() == [1.0])
+        .times(2)
+        .returns([y])
+        .expect(Primitive::Exp.spec())
+        .fails("out of paper");
+    let script = mock.script();
+    let on = mock.start("mock");
+    let [one, two] = [1f32, 2.0].map(|x| on.tensor(&[1], &[x]).unwrap());
+    let say = |error: Error| bb_core::error::causes(&error);
+    assert!(say(negated(&on, &two).unwrap_err()).contains("the operands or parameters of `neg`"));
+    assert!(say(one.exp().unwrap_err()).contains("expected a call of `neg`, got `exp`"));
+    // Calls that were refused are still expected.
+    for left in [3, 2] {
+        assert_eq!(script.left(), left);
+        assert_eq!(on.to_host(&negated(&on, &one).unwrap()).unwrap().as_slice::<f32>().unwrap(), [7.0]);
+    }
+    assert!(say(one.exp().unwrap_err()).contains("out of paper"));
+    assert!(say(one.exp().unwrap_err()).contains("the script has ended"));
+}

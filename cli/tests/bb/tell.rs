@@ -19,6 +19,34 @@ fn backends_lists_those_of_the_workspace() {
 }
 
 #[test]
+fn layers_are_listed_and_stand_before_the_name_of_a_backend() {
+    let ended = bb(&["backends"]);
+    assert!(
+        ["metrics", "limit", "check", "fault", "record", "log"].iter().all(|name| ended.out.contains(name)),
+        "{}",
+        ended.out
+    );
+    let folder = folder("layers");
+    let path = write(&folder, "model.onnx", &two_nodes());
+    let plain = bb(&["run", &path, "--random", "1", "--json"]);
+    let layered =
+        bb(&["run", &path, "--random", "1", "--json", "--backend", "metrics+check+limit(calls=1000)+cpu"]);
+    assert_eq!((layered.code(), &layered.out), (0, &plain.out), "{}", layered.err);
+    assert!(layered.err.contains("OPERATION") && layered.err.contains("fused"), "{}", layered.err);
+    let recording = folder.join("run.recording");
+    let to = format!("record(to={})+cpu", recording.display());
+    assert_eq!(bb(&["run", &path, "--random", "1", "--backend", &to]).code(), 0);
+    let from = format!("replay(from={})", recording.display());
+    assert_eq!(bb(&["run", &path, "--random", "1", "--json", "--backend", &from]).out, plain.out);
+    let other = bb(&["run", &path, "--random", "2", "--backend", &from]);
+    assert!(other.code() != 0 && other.err.contains("differs: expected"), "{}", other.err);
+    let refused = bb(&["run", &path, "--random", "1", "--backend", "limit(calls=1)+cpu"]);
+    assert!(refused.err.contains("the limit of 1 operations is reached"), "{}", refused.err);
+    let unknown = bb(&["run", &path, "--random", "1", "--backend", "metric+cpu"]);
+    assert!(unknown.err.contains("no layer is called `metric`; did you mean `metrics`?"), "{}", unknown.err);
+}
+
+#[test]
 fn inspect_says_what_runs_each_node() {
     let folder = folder("inspect");
     let path = write(&folder, "model.onnx", &two_nodes());

@@ -151,3 +151,47 @@ fn layers_stand_on_erased_backends() {
     assert_eq!(run(&on, &CompileOptions::default()), expected());
     assert!(counts[1].load(Ordering::Relaxed) >= 2, "kernels are prepared through erased types");
 }
+
+/// One of two backends, chosen at run time.
+#[derive(bb::Backend)]
+#[bb(delegate)]
+enum Either {
+    Fast(Cpu),
+    Plain(bb_reference::Reference),
+}
+
+#[test]
+fn an_enum_of_backends_is_the_backend_of_its_variant() {
+    for (name, either) in
+        [("fast", Either::Fast(Cpu::default())), ("plain", Either::Plain(bb_reference::Reference))]
+    {
+        let natives = either.natives();
+        let on = BackendHandle::start(name, either);
+        assert_eq!(run(&on, &CompileOptions::default()), expected());
+        assert_eq!(natives.is_empty(), name == "plain");
+        let x = on.tensor(&[2], &[1i64, -2]).unwrap();
+        let y = on.call(Primitive::Neg.spec(), &[Some(&x)], &[]).unwrap();
+        assert_eq!(on.to_host(&y[0]).unwrap().as_slice::<i64>().unwrap(), [-1, 2]);
+        let error =
+            on.call(Primitive::MatMul.spec(), &[Some(&x), Some(&on.tensor(&[3], &[1i64; 3]).unwrap())], &[]);
+        assert!(error.is_err());
+    }
+}
+
+#[test]
+fn tensors_of_two_variants_do_not_mix() {
+    use bb::Backend;
+    let (fast, plain) = (Either::Fast(Cpu::default()), Either::Plain(bb_reference::Reference));
+    let one = bb::TensorData::new(&[1], &[1f32]).unwrap();
+    let (a, b) = (fast.constant(&one).unwrap(), plain.constant(&one).unwrap());
+    let Err(error) = fast.add(&a, &b) else { panic!("they were mixed") };
+    let error = Either::wrapped(&error).unwrap();
+    assert!(matches!(error, bb::Error::Operand { op: "add", index: 1, .. }), "{error}");
+    assert!(plain.to_host(&a).is_err());
+    // A layer stands on it as on any other.
+    let layered = Passing { inner: fast };
+    assert_eq!(
+        layered.to_host(&Backend::neg(&layered, &a).unwrap()).unwrap().as_slice::<f32>().unwrap(),
+        [-1.0]
+    );
+}

@@ -10,6 +10,7 @@
 //! kernels of all operations that are not written.
 
 mod call;
+pub mod either;
 mod erased;
 mod natives;
 mod passed;
@@ -110,6 +111,11 @@ pub const fn passes_graphs<L: Layer>() -> bool {
 fn writes<L: Layer>(spec: &OpSpec) -> bool {
     let native = |(family, set): &(Family, OpSet)| *family == spec.family && set.contains(spec.index);
     (spec.family == Family::Primitive && has(L::METHODS, spec.method)) || L::NATIVES.iter().any(native)
+}
+
+/// Returns the options of a compilation with the natives of a backend.
+pub fn with_natives<B: InnerBackend>(on: &B, options: &CompileOptions) -> CompileOptions {
+    options.clone().with_families(natives::kept_tables::<B>(&on.natives()))
 }
 
 /// Tells whether a layer takes whole graphs: if its inner backend does, and the layer writes no operation.

@@ -1,6 +1,6 @@
 //! Graphs that the inner backend compiles for a layer that writes no operation.
 
-use super::{InnerBackend, Layer, LayerError, LayerTensor, natives};
+use super::{Layer, LayerError, LayerTensor};
 use crate::contract::OnnxValue;
 use crate::plan::{CompileOptions, Module, Profile};
 use crate::{Executable, Port, ResultBuffer, RunOptions};
@@ -16,7 +16,7 @@ pub(super) fn compile<L: Layer>(
     options: &CompileOptions,
 ) -> Result<Box<dyn Executable<L>>, LayerError<L>> {
     let inner = on.inner();
-    let options = options.clone().with_families(natives::kept_tables::<L::Inner>(&inner.natives()));
+    let options = super::with_natives(inner, options);
     Ok(Box::new(Passed::<L>(crate::Backend::compile(inner, module, &options)?)))
 }
 
