@@ -61,3 +61,13 @@ fn native_methods() {
 fn vendors() {
     compare("vendors");
 }
+
+#[test]
+fn a_layer() {
+    compare("layer");
+}
+
+#[test]
+fn an_enum_of_backends() {
+    compare("either");
+}

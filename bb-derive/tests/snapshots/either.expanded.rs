@@ -1,0 +1,4 @@
+::bb::__either! {
+    [pub Any, AnyTensor, AnyError, AnyCompiled] Fast(Cpu), Plain(reference::Reference)
+}
+const _: () = {};

@@ -1,0 +1,5 @@
+#[bb(delegate)]
+pub enum Any {
+    Fast(Cpu),
+    Plain(reference::Reference),
+}

@@ -1,0 +1,4 @@
+#[bb(delegate = inner, extensions(Nn))]
+struct Checked<B> {
+    inner: B,
+}
