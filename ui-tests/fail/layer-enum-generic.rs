@@ -1,0 +1,7 @@
+#[derive(bb::Backend)]
+#[bb(delegate)]
+enum Either<B> {
+    One(B),
+}
+
+fn main() {}

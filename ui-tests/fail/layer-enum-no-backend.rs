@@ -1,0 +1,7 @@
+#[derive(bb::Backend)]
+#[bb(delegate)]
+enum Either {
+    One(String),
+}
+
+fn main() {}

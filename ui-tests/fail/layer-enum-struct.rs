@@ -1,0 +1,7 @@
+#[derive(bb::Backend)]
+#[bb(delegate)]
+struct Quiet {
+    inner: bb::Erased,
+}
+
+fn main() {}
