@@ -173,7 +173,7 @@ fn inner<'a>(input: &'a DeriveInput, field: Member, ctxt: &mut Ctxt) -> Option<I
 /// Reports options of a layer that say how a backend is registered.
 fn unregistered(options: &Options, ctxt: &mut Ctxt) {
     let message = "a layer is not registered as a backend: remove this; to give it a name, implement \
-                   `bb::RegisteredLayer` and submit a `bb::LayerRegistration`";
+                   `bb::RegisteredLayer` and write `bb::register_layer!`";
     if let Given::Yes(name) = &options.name {
         ctxt.error(name, message);
     }

@@ -36,7 +36,7 @@ pub use bb_core::{
     TraceFault, TypedBackend, Uncovered, Value, backend, backend_with, backends, bf16, call_primitive,
     check_threads, compile_whole_graph, f16, forward_to_call, forward_to_execute, gradient,
     gradient_with_seed, layer, limit_process_plans, most_threads, native, operation, pass_names,
-    supports_device,
+    register_layer, supports_device,
 };
 #[doc(inline)]
 pub use bb_core::{cost, export, ext, ir, number, profile, services, trace};

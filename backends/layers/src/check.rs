@@ -166,4 +166,4 @@ impl bb::RegisteredLayer for Check<Erased> {
     }
 }
 
-inventory::submit! { bb::LayerRegistration::of::<Check<Erased>>() }
+bb::register_layer!(Check<Erased>);

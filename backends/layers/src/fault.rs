@@ -224,4 +224,4 @@ impl bb::RegisteredLayer for Fault<Erased> {
     }
 }
 
-inventory::submit! { bb::LayerRegistration::of::<Fault<Erased>>() }
+bb::register_layer!(Fault<Erased>);

@@ -158,4 +158,4 @@ impl bb::RegisteredLayer for Limit<Erased> {
     }
 }
 
-inventory::submit! { bb::LayerRegistration::of::<Limit<Erased>>() }
+bb::register_layer!(Limit<Erased>);

@@ -88,4 +88,4 @@ impl bb::RegisteredLayer for Log<Erased> {
     }
 }
 
-inventory::submit! { bb::LayerRegistration::of::<Log<Erased>>() }
+bb::register_layer!(Log<Erased>);

@@ -108,4 +108,4 @@ impl bb::RegisteredLayer for Metrics<Erased> {
     }
 }
 
-inventory::submit! { bb::LayerRegistration::of::<Metrics<Erased>>() }
+bb::register_layer!(Metrics<Erased>);

@@ -117,4 +117,4 @@ impl bb::RegisteredLayer for Record<Erased> {
     }
 }
 
-inventory::submit! { bb::LayerRegistration::of::<Record<Erased>>() }
+bb::register_layer!(Record<Erased>);

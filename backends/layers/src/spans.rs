@@ -38,4 +38,4 @@ impl bb::RegisteredLayer for Spans<Erased> {
     }
 }
 
-inventory::submit! { bb::LayerRegistration::of::<Spans<Erased>>() }
+bb::register_layer!(Spans<Erased>);

@@ -195,3 +195,66 @@ fn tensors_of_two_variants_do_not_mix() {
         [-1.0]
     );
 }
+
+impl bb::RegisteredLayer for Passing<Erased> {
+    const NAME: &'static str = "passing";
+    const ABOUT: &'static str = "passes everything on";
+
+    fn on(inner: Erased, _options: &bb::OpenOptions) -> Result<Self, bb::BoxError> {
+        Ok(Passing { inner })
+    }
+}
+
+bb::register_layer!(Passing<Erased>);
+
+/// A backend whose constructor opens a layer on the backend itself.
+#[derive(bb::Backend)]
+#[bb(name = "ouroboros", new = Ouroboros::new)]
+struct Ouroboros;
+
+impl Ouroboros {
+    fn new() -> Result<Ouroboros, bb::Error> {
+        bb::backend("passing+ouroboros")?;
+        Ok(Ouroboros)
+    }
+
+    fn call(
+        &self,
+        op: Primitive,
+        inputs: &[Option<&bb_reference::Tensor>],
+        params: &[Param<'_>],
+    ) -> Result<Outputs<bb_reference::Tensor>, bb_reference::Error> {
+        bb::call_primitive(&bb_reference::Reference, op, inputs, params)
+    }
+}
+
+impl bb::Backend for Ouroboros {
+    type Tensor = bb_reference::Tensor;
+    type Error = bb_reference::Error;
+
+    bb::forward_to_call!(Self::call);
+
+    fn to_host(&self, x: &bb_reference::Tensor) -> Result<bb::TensorData, bb_reference::Error> {
+        bb_reference::Reference.to_host(x)
+    }
+}
+
+#[test]
+fn a_constructor_that_opens_a_layer_on_itself_is_an_error() {
+    for name in ["passing+ouroboros", "passing+passing+ouroboros", "ouroboros"] {
+        let Err(error) = bb::backend(name) else { panic!("it was opened") };
+        let chain = std::iter::successors(Some(&error as &dyn std::error::Error), |error| error.source());
+        let told: Vec<String> = chain.map(ToString::to_string).collect();
+        assert!(told.iter().any(|text| text.contains("ouroboros")), "{told:?}");
+    }
+}
+
+#[test]
+fn threads_that_open_the_same_stack_get_one_instance() {
+    let open = || bb::backend("passing+passing+cpu(threads=2)").unwrap().owner();
+    let owners: Vec<_> = std::thread::scope(|scope| {
+        let threads: Vec<_> = (0..8).map(|_| scope.spawn(open)).collect();
+        threads.into_iter().map(|thread| thread.join().unwrap()).collect()
+    });
+    assert!(owners.windows(2).all(|pair| pair[0] == pair[1]), "{owners:?}");
+}

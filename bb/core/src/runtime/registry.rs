@@ -213,7 +213,15 @@ impl Registry {
         let linked = || self.entries().map(|entry| entry.name);
         let slot = self.slot(backend).ok_or_else(|| unknown(name, linked()))?;
         open::taken(slot.registration.name, slot.registration.options, &options)?;
-        (slot.registration.erased)(&slot.resolved(&options))
+        let options = slot.resolved(&options);
+        // So that a constructor that opens a layer on its own backend is an error, and no endless recursion.
+        let place = slot.place(&options);
+        let _opening = loop {
+            if let Some(begun) = opening::begin(&place)? {
+                break begun;
+            }
+        };
+        (slot.registration.erased)(&options)
     }
 
     /// Tells whether [`backend`](Self::backend) would find a backend of this name, and of the device behind a colon. It opens
@@ -291,6 +299,12 @@ impl Registry {
 }
 
 impl Slot {
+    /// Says what is opened.
+    fn place(&self, options: &OpenOptions) -> Place {
+        let entry = std::ptr::from_ref(self).addr();
+        Place { entry, backend: self.registration.name, options: options.clone() }
+    }
+
     fn opened(&self, options: &OpenOptions) -> Option<BackendHandle> {
         let opened = self.opened.read().unwrap_or_else(PoisonError::into_inner);
         opened
@@ -309,7 +323,7 @@ impl Slot {
         if let Some(handle) = self.opened(options) {
             return Ok(handle);
         }
-        let place = Place { entry: std::ptr::from_ref(self).addr(), backend: name, options: options.clone() };
+        let place = self.place(options);
         let _opening = loop {
             let begun = opening::begin(&place)?;
             if let Some(handle) = self.opened(options) {

@@ -1,6 +1,6 @@
 //! Layers by name: `metrics+limit(memory=1G)+cpu` is a backend with two layers on it.
 //!
-//! A crate submits a [`LayerRegistration`] to `inventory`, as backends are registered. Each layer of a name stands on what is right
+//! A crate registers a layer by `bb::register_layer!`, as backends are registered. Each layer of a name stands on what is right
 //! of it, by [`Erased`], so that it is compiled once.
 
 use super::{BackendHandle, OpenOptions, bridge, named, open, start::start_inner};
@@ -42,8 +42,22 @@ pub struct LayerRegistration {
 
 inventory::collect!(LayerRegistration);
 
+/// Registers a layer that implements [`RegisteredLayer`](crate::RegisteredLayer), so that names of backends may have it.
+///
+/// # Examples
+///
+/// ```text
+/// bb::register_layer!(MyLayer<bb::Erased>);
+/// ```
+#[macro_export]
+macro_rules! register_layer {
+    ($layer:ty) => {
+        $crate::__private::inventory::submit! { $crate::LayerRegistration::of::<$layer>() }
+    };
+}
+
 impl LayerRegistration {
-    /// Makes the record of a layer, for `inventory::submit!`.
+    /// Makes the record of a layer, for [`register_layer!`](crate::register_layer).
     pub const fn of<L>() -> LayerRegistration
     where
         L: RegisteredLayer + InnerBackend + Backend<Tensor = ErasedTensor, Error = ErasedError>,
@@ -71,7 +85,21 @@ pub(crate) fn is_stack(name: &str) -> bool {
 
 /// The stacks that were opened; callers who give the same name and options share an instance.
 #[derive(Debug, Default)]
-pub(crate) struct Stacked(Mutex<Vec<(String, OpenOptions, BackendHandle)>>);
+pub(crate) struct Stacked(Mutex<Vec<Opened>>);
+
+/// An instance, and how it was opened.
+type Opened = (String, OpenOptions, BackendHandle);
+
+/// Returns the instance of a name and options that accepts calls.
+fn found(
+    opened: &[Opened],
+    name: &str,
+    options: &OpenOptions,
+    is_usable: &impl Fn(&BackendHandle) -> bool,
+) -> Option<BackendHandle> {
+    let found = opened.iter().find(|(known, with, on)| known == name && with == options && is_usable(on));
+    found.map(|(_, _, handle)| handle.clone())
+}
 
 impl Stacked {
     /// Returns the stack of a name, whose backend `open` opens.
@@ -86,13 +114,11 @@ impl Stacked {
         is_usable: impl Fn(&BackendHandle) -> bool,
         open: impl FnOnce(&str, &OpenOptions) -> Result<Erased, Error>,
     ) -> Result<BackendHandle, Error> {
-        let key = |(known, with, handle): &(String, OpenOptions, BackendHandle)| {
-            known == name && with == options && is_usable(handle)
-        };
-        let mut opened = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some((_, _, handle)) = opened.iter().find(|entry| key(entry)) {
-            return Ok(handle.clone());
+        let opened = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(handle) = found(&opened, name, options, &is_usable) {
+            return Ok(handle);
         }
+        drop(opened);
         let mut parts = named::stack(name);
         let backend = parts.pop().unwrap_or_default();
         let mut stack = open(backend, options)?;
@@ -104,8 +130,18 @@ impl Stacked {
             return Err(Error::OpenOption { backend: interned(name.to_owned()), option, takes: &[] });
         }
         let handle = BackendHandle::new(start_inner(interned(name.to_owned()), stack, options.narrow_floats));
-        opened.retain(|(known, with, _)| known != name || with != options);
+        // The lock was not held while the backend was constructed, because a constructor may open other stacks. If another thread opened
+        // the same one meanwhile, that one stays.
+        let mut opened = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(other) = found(&opened, name, options, &is_usable) {
+            return Ok(other);
+        }
+        let unusable: Vec<_> =
+            opened.extract_if(.., |(known, with, _)| known == name && with == options).collect();
         opened.push((name.to_owned(), options.clone(), handle.clone()));
+        drop(opened);
+        // The code of an instance that was shut down runs after the lock is released.
+        drop(unusable);
         Ok(handle)
     }
 }
