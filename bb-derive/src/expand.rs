@@ -55,9 +55,11 @@ fn layer(model: &Backend<'_>, Inner { field, ty, generics }: &Inner<'_>) -> Toke
     let inner = self::private(model, ty.span());
     generics.make_where_clause().predicates.push(parse_quote!(#ty: #inner::InnerBackend));
     let mut layered = generics.clone();
+    // Of a type without parameters rustc would take what the bound says of the tensors for another answer than that of the `impl`.
+    let layer = Ident::new(if generics.params.is_empty() { "IsLayer" } else { "Layer" }, at);
     {
         let (_, arguments, _) = generics.split_for_impl();
-        layered.make_where_clause().predicates.push(parse_quote!(#ident #arguments: #private::Layer));
+        layered.make_where_clause().predicates.push(parse_quote!(#ident #arguments: #private::#layer));
     }
     let (params, arguments, bounds) = generics.split_for_impl();
     let (_, _, layered) = layered.split_for_impl();

@@ -1,7 +1,7 @@
 #[derive(bb::Backend)]
 #[bb(delegate = inner)]
-struct Quiet {
-    inner: bb::Erased,
+struct Quiet<B> {
+    inner: B,
 }
 
 fn main() {}

@@ -258,3 +258,19 @@ fn threads_that_open_the_same_stack_get_one_instance() {
     });
     assert!(owners.windows(2).all(|pair| pair[0] == pair[1]), "{owners:?}");
 }
+
+/// A layer on a backend that it names.
+#[derive(bb::Backend)]
+#[bb(delegate = on)]
+struct Concrete {
+    on: Passing<Cpu>,
+}
+
+#[bb::layer]
+impl bb::Layer for Concrete {}
+
+#[test]
+fn a_layer_may_name_the_backend_that_it_stands_on() {
+    let on = BackendHandle::start("concrete", Concrete { on: Passing { inner: Cpu::new() } });
+    assert_eq!(run(&on, &CompileOptions::default()), expected());
+}

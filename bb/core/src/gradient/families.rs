@@ -28,13 +28,11 @@ impl Differentiable for Primitive {
     }
 }
 
-/// The set with an operation, if its row names a derivative.
+/// Adds an operation to a set, if its row names a derivative.
 macro_rules! with_derivative {
-    ($set:expr, $index:expr) => {
-        $set
-    };
-    ($set:expr, $index:expr, $derivative:ident) => {
-        $set.with($index)
+    ($set:ident, $index:expr) => {};
+    ($set:ident, $index:expr, $derivative:ident) => {
+        $set = $set.with($index);
     };
 }
 
@@ -60,8 +58,9 @@ macro_rules! differentiable {
        }; )*) => {
         impl Differentiable for $enum {
             const KNOWN: OpSet = {
-                let known = OpSet::NONE;
-                $( let known = with_derivative!(known, $enum::$name as u16 $(, $derivative)?); )*
+                #[allow(unused_mut, reason = "the rows of some families name no derivatives")]
+                let mut known = OpSet::NONE;
+                $( with_derivative!(known, $enum::$name as u16 $(, $derivative)?); )*
                 known
             };
 

@@ -68,6 +68,17 @@ pub trait Delegate: Send + Sync + Sized + 'static {
     fn inner(&self) -> &Self::Inner;
 }
 
+/// A type that implements [`Layer`].
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is no layer: `bb::Layer` is not implemented for it",
+    label = "this type has no `impl bb::Layer`",
+    note = "write `#[bb::layer] impl bb::Layer for {Self} {{ … }}` with the methods that differ; it may be empty"
+)]
+pub trait IsLayer {}
+
+#[diagnostic::do_not_recommend]
+impl<L: Layer> IsLayer for L {}
+
 /// Lists the methods that an `impl` of [`Layer`] contains. `#[bb::layer]` writes this.
 #[diagnostic::on_unimplemented(
     message = "`bb::Layer` is implemented for `{Self}` without `#[bb::layer]`",

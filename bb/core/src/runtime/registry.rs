@@ -246,7 +246,7 @@ impl Registry {
         {
             let known =
                 |layer: &&str| LayerRegistration::all().iter().any(|of| of.name == named::backend_of(layer));
-            return layers.iter().all(|layer| known(&layer)) && self.supports_device(backend);
+            return layers.iter().all(known) && self.supports_device(backend);
         }
         let Some((backend, device)) = name.split_once(':') else { return false };
         let Some(Slot { registration, .. }) = self.slot(backend) else { return false };

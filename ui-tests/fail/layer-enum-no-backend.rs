@@ -1,7 +1,0 @@
-#[derive(bb::Backend)]
-#[bb(delegate)]
-enum Either {
-    One(String),
-}
-
-fn main() {}
