@@ -4,4 +4,10 @@ struct Quiet<B> {
     inner: B,
 }
 
-fn main() {}
+fn start(inner: bb::Erased) -> bb::BackendHandle {
+    bb::BackendHandle::start("quiet", Quiet { inner })
+}
+
+fn main() {
+    let _ = start;
+}

@@ -1,6 +1,6 @@
 //! Tests of layers: backends that are made of a backend.
 
-#![expect(clippy::unwrap_used, reason = "tests")]
+#![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "tests")]
 
 use bb::ext::NnOp;
 use bb::ir::op::Param;

@@ -15,7 +15,7 @@ use std::sync::{Mutex, PoisonError};
 #[diagnostic::on_unimplemented(
     message = "no layer can stand on `{Self}`: `bb::InnerBackend` is not implemented for it",
     label = "this is not a backend with `#[derive(bb::Backend)]`, nor a layer",
-    note = "write `#[derive(bb::Backend)]` on the backend, or `B: bb::InnerBackend` in the bounds of a generic layer"
+    note = "write `#[derive(bb::Backend)]` on a backend, `#[bb::layer] impl bb::Layer` for a layer, and `B: bb::InnerBackend` in the bounds of a generic one"
 )]
 pub trait InnerBackend: Backend + Sized + 'static {
     /// Returns the native operations of each family.
