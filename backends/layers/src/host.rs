@@ -1,5 +1,7 @@
 //! Tensors of backends that compute nothing: their elements are on the host.
 
+use bb::ext::OpSet;
+use bb::ir::op::Family;
 use bb::{DataType, Tensor, TensorData};
 
 /// A tensor whose elements are on the host.
@@ -13,5 +15,13 @@ impl Tensor for HostTensor {
 
     fn shape(&self) -> &[usize] {
         self.0.shape()
+    }
+}
+
+/// Adds an operation to native operations by family.
+pub(crate) fn add_native(natives: &mut Vec<(Family, OpSet)>, family: Family, index: u16) {
+    match natives.iter_mut().find(|(known, _)| *known == family) {
+        Some((_, set)) => *set = set.with(index),
+        None => natives.push((family, OpSet::default().with(index))),
     }
 }

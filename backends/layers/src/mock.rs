@@ -1,6 +1,6 @@
 //! A backend of scripted answers, with which components are tested.
 
-use crate::HostTensor;
+use crate::host::{self, HostTensor};
 use bb::ext::OpSet;
 use bb::ir::op::{Family, OpSpec, Param};
 use bb::{Backend, BackendHandle, Error, ErrorKind, InnerBackend, Outputs, Primitive, TensorData};
@@ -197,10 +197,7 @@ impl Expectation {
     fn answered(self, answer: Result<Vec<TensorData>, String>) -> Mock {
         let Expectation { mut mock, spec, accepts, times } = self;
         if spec.family != Family::Primitive {
-            match mock.natives.iter_mut().find(|(family, _)| *family == spec.family) {
-                Some((_, set)) => *set = set.with(spec.index),
-                None => mock.natives.push((spec.family, OpSet::default().with(spec.index))),
-            }
+            host::add_native(&mut mock.natives, spec.family, spec.index);
         }
         let expected = Expected { spec, accepts, times, answer };
         mock.script.0.lock().unwrap_or_else(PoisonError::into_inner).push_back(expected);

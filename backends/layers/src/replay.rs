@@ -1,6 +1,6 @@
 //! The backend `replay`: it answers from a recording.
 
-use crate::HostTensor;
+use crate::host::{self, HostTensor};
 use crate::record::is_constant;
 use crate::recording::{self, Header, Outcome, RecordedCall};
 use bb::Primitive;
@@ -74,7 +74,28 @@ pub enum ReplayError {
 #[derive(Debug)]
 pub struct Replay {
     header: Header,
-    entries: Mutex<Vec<(RecordedCall, bool)>>,
+    calls: Mutex<Calls>,
+}
+
+/// The recorded calls, and whether each was made.
+#[derive(Debug)]
+struct Calls {
+    all: Vec<(RecordedCall, bool)>,
+    /// The position of the first that was not made.
+    next: usize,
+}
+
+impl Calls {
+    /// Finds the first call that was not made and is the same as this one, and marks it as made.
+    fn make(&mut self, call: &RecordedCall) -> Option<&RecordedCall> {
+        let left = self.all.iter().enumerate().skip(self.next);
+        let (at, _) = left.filter(|(_, (_, made))| !made).find(|(_, (entry, _))| entry.is_call(call))?;
+        self.all.get_mut(at)?.1 = true;
+        while self.all.get(self.next).is_some_and(|(_, made)| *made) {
+            self.next += 1;
+        }
+        self.all.get(at).map(|(entry, _)| entry)
+    }
 }
 
 impl Replay {
@@ -90,13 +111,13 @@ impl Replay {
             return Err(ReplayError::Version { expected: expected.to_owned(), got: header.bb });
         }
         let entries = entries.into_iter().map(|entry| (entry, false)).collect();
-        Ok(Replay { header, entries: Mutex::new(entries) })
+        Ok(Replay { header, calls: Mutex::new(Calls { all: entries, next: 0 }) })
     }
 
     /// Returns how many recorded calls have not been made.
     pub fn left(&self) -> usize {
-        let entries = self.entries.lock().unwrap_or_else(PoisonError::into_inner);
-        entries.iter().filter(|(_, made)| !made).count()
+        let calls = self.calls.lock().unwrap_or_else(PoisonError::into_inner);
+        calls.all.iter().filter(|(_, made)| !made).count()
     }
 
     fn answer(
@@ -110,23 +131,17 @@ impl Replay {
             operands.push(x.map(|x| recording::RecordedOperand::of(&x.0)).transpose()?);
         }
         let call = RecordedCall::of(spec, operands, params)?;
-        let mut entries = self.entries.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut calls = self.calls.lock().unwrap_or_else(PoisonError::into_inner);
         let failed = |kind, error: ReplayError| Error::layer("replay", spec.method, kind, error);
-        let found = entries.iter_mut().find(|(entry, made)| !made && entry.is_call(&call));
-        let Some((entry, made)) = found else {
-            let calls = entries.len();
-            let next = entries.iter().enumerate().find(|(_, (_, made))| !made);
-            let error = match next {
-                Some((index, (expected, _))) => ReplayError::Differs {
-                    number: index + 1,
-                    expected: expected.to_string(),
-                    got: call.to_string(),
-                },
-                None => ReplayError::Ended { calls, got: call.to_string() },
+        let (number, recorded) = (calls.next + 1, calls.all.len());
+        let Some(entry) = calls.make(&call) else {
+            let got = call.to_string();
+            let error = match calls.all.get(calls.next) {
+                Some((expected, _)) => ReplayError::Differs { number, expected: expected.to_string(), got },
+                None => ReplayError::Ended { calls: recorded, got },
             };
             return Err(failed(ErrorKind::WrongInput, error));
         };
-        *made = true;
         match (&entry.outcome, params) {
             (Outcome::Failed(message), _) => {
                 Err(failed(ErrorKind::Device, ReplayError::Failed { message: message.clone() }))
@@ -169,12 +184,9 @@ impl Backend for Replay {
 
 impl InnerBackend for Replay {
     fn natives(&self) -> Vec<(Family, OpSet)> {
-        let mut all: Vec<(Family, OpSet)> = Vec::new();
+        let mut all = Vec::new();
         for (family, index) in self.header.natives.iter().filter_map(recording::native) {
-            match all.iter_mut().find(|(known, _)| *known == family) {
-                Some((_, set)) => *set = set.with(index),
-                None => all.push((family, OpSet::default().with(index))),
-            }
+            host::add_native(&mut all, family, index);
         }
         all
     }

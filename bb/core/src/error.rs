@@ -557,6 +557,13 @@ pub enum Error {
         linked: Vec<String>,
     },
 
+    /// Two linked layers have the same name.
+    #[error("two linked layers are called `{name}`: rename one, or leave one out")]
+    DuplicateLayer {
+        /// The name.
+        name: &'static str,
+    },
+
     /// A layer refused a call, or found its result wrong.
     #[error("layer `{layer}` failed in `{op}`")]
     Layer {

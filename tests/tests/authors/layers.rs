@@ -274,3 +274,87 @@ fn a_layer_may_name_the_backend_that_it_stands_on() {
     let on = BackendHandle::start("concrete", Concrete { on: Passing { inner: Cpu::new() } });
     assert_eq!(run(&on, &CompileOptions::default()), expected());
 }
+
+/// Counts the steps that plans ask to be prepared.
+#[derive(Default, bb::Backend)]
+#[bb(name = "asked")]
+struct Asked(Arc<AtomicUsize>);
+
+impl Asked {
+    fn call(
+        &self,
+        op: Primitive,
+        inputs: &[Option<&bb_reference::Tensor>],
+        params: &[Param<'_>],
+    ) -> Result<Outputs<bb_reference::Tensor>, bb_reference::Error> {
+        bb::call_primitive(&bb_reference::Reference, op, inputs, params)
+    }
+}
+
+impl bb::Backend for Asked {
+    type Tensor = bb_reference::Tensor;
+    type Error = bb_reference::Error;
+
+    bb::forward_to_call!(Self::call);
+
+    fn to_host(&self, x: &bb_reference::Tensor) -> Result<bb::TensorData, bb_reference::Error> {
+        bb_reference::Reference.to_host(x)
+    }
+
+    fn prepare(
+        &self,
+        _step: &bb::PrepareStep<'_, bb_reference::Tensor>,
+    ) -> Result<Option<Box<dyn bb::Kernel<Self>>>, bb_reference::Error> {
+        self.0.fetch_add(1, Ordering::Relaxed);
+        Ok(None)
+    }
+}
+
+#[test]
+fn graphs_that_pass_through_layers_are_planned_once() {
+    let asked = Arc::<AtomicUsize>::default();
+    let on = BackendHandle::start("once", Passing { inner: Passing { inner: Asked(asked.clone()) } });
+    let graph = bb::trace(&[("x", bb::DataType::F32, &[2])], |on, inputs| {
+        Ok(vec![bb::Backend::neg(on, &inputs[0])?])
+    })
+    .unwrap();
+    let input = graph.input[0].name().to_owned();
+    let graph = bb::CheckedGraph::new(Module::from_graph(&graph, &[], &[]).unwrap()).unwrap();
+    for _ in 0..3 {
+        let x = on.tensor(&[2], &[1f32, -2.0]).unwrap();
+        let inputs = [(input.clone(), x)].into();
+        let answer = on.runtime().clone().dispatch_checked(&graph, inputs, bb::BackendAttrs::default());
+        let bb::ContractResponse::Now(results) = answer else { panic!("it answers now") };
+        let results = results.unwrap();
+        let y = results.values().next().unwrap();
+        assert_eq!(on.to_host(y).unwrap().as_slice::<f32>().unwrap(), [-1.0, 2.0]);
+    }
+    assert_eq!(asked.load(Ordering::Relaxed), 1, "one step of one plan");
+}
+
+/// Has the name of another layer.
+#[derive(bb::Backend)]
+#[bb(delegate = inner)]
+struct Namesake {
+    inner: Erased,
+}
+
+#[bb::layer]
+impl bb::Layer for Namesake {}
+
+impl bb::RegisteredLayer for Namesake {
+    const NAME: &'static str = "twice";
+    const ABOUT: &'static str = "passes everything on";
+
+    fn on(inner: Erased, _options: &bb::OpenOptions) -> Result<Self, bb::BoxError> {
+        Ok(Namesake { inner })
+    }
+}
+
+bb::register_layer!(Namesake);
+bb::register_layer!(Namesake);
+
+#[test]
+fn two_layers_of_one_name_are_an_error() {
+    assert!(matches!(bb::backend("twice+cpu"), Err(bb::Error::DuplicateLayer { name: "twice" })));
+}

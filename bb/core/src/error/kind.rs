@@ -82,6 +82,7 @@ impl Error {
             | Error::NotKept { .. }
             | Error::UnknownBackend { .. }
             | Error::UnknownLayer { .. }
+            | Error::DuplicateLayer { .. }
             | Error::NotBound { .. }
             | Error::NoBackend { .. }
             | Error::UnknownBackendType { .. }

@@ -1,7 +1,7 @@
 //! A backend of any type behind one type, for layers that are chosen at run time.
 
 use super::InnerBackend;
-use crate::ext::{ErasedError, ErasedKernel, ErasedTensor, Kernels, OpSet};
+use crate::ext::{ErasedBackend, ErasedError, ErasedKernel, ErasedTensor, Kernels, OpSet};
 use crate::plan::{CompileOptions, Module};
 use crate::{
     Backend, BackendAttrs, Error, Executable, Kernel, KernelOperands, Outputs, PrepareStep, services,
@@ -37,7 +37,7 @@ impl Erased {
         L: InnerBackend + Backend<Tensor = ErasedTensor, Error = ErasedError>,
     {
         let version = layer.version();
-        Erased { kernels: Arc::new(Bare(layer)), version }
+        Erased { kernels: Arc::new(Bare { natives: layer.natives(), layer }), version }
     }
 
     fn apply(
@@ -72,10 +72,7 @@ impl Backend for Erased {
     }
 
     fn wrapped(error: &ErasedError) -> Option<&Error> {
-        match error {
-            ErasedError::Bb(error) => Some(error),
-            ErasedError::Backend(_) => None,
-        }
+        <ErasedBackend<'_> as Backend>::wrapped(error)
     }
 
     fn to_host(&self, x: &ErasedTensor) -> Result<TensorData, ErasedError> {
@@ -171,7 +168,11 @@ impl Kernel<Erased> for ErasedKernel {
 }
 
 /// A layer on an erased backend as the kernels of another erased backend: its tensors are erased as they are.
-pub(crate) struct Bare<L>(L);
+struct Bare<L> {
+    layer: L,
+    /// Its natives, which each call of one asks for.
+    natives: Vec<(Family, OpSet)>,
+}
 
 impl<L> Kernels for Bare<L>
 where
@@ -183,7 +184,7 @@ where
         inputs: &[Option<&ErasedTensor>],
         params: &[Param<'_>],
     ) -> Result<Outputs<ErasedTensor>, ErasedError> {
-        crate::call::call_primitive(&self.0, op, inputs, params)
+        crate::call::call_primitive(&self.layer, op, inputs, params)
     }
 
     fn native(
@@ -193,27 +194,27 @@ where
         params: &[Param<'_>],
     ) -> Option<Result<Outputs<ErasedTensor>, ErasedError>> {
         let is_native = |(family, set): &(Family, OpSet)| *family == op.family && set.contains(op.index);
-        self.0.natives().iter().any(is_native).then(|| self.0.native(op, inputs, params))
+        self.natives.iter().any(is_native).then(|| self.layer.native(op, inputs, params))
     }
 
     fn to_host(&self, x: &ErasedTensor) -> Result<TensorData, ErasedError> {
-        self.0.to_host(x)
+        self.layer.to_host(x)
     }
 
     fn types(&self) -> DataTypes {
-        self.0.types()
+        self.layer.types()
     }
 
     fn refuses_types(&self) -> bool {
-        !self.0.types().is_all()
+        !self.layer.types().is_all()
     }
 
     fn natives(&self) -> Vec<(Family, OpSet)> {
-        self.0.natives()
+        self.natives.clone()
     }
 
     fn runs_whole_graphs(&self) -> bool {
-        self.0.runs_whole_graphs()
+        self.layer.runs_whole_graphs()
     }
 
     fn execute(
@@ -222,11 +223,11 @@ where
         inputs: HashMap<String, ErasedTensor>,
         attrs: BackendAttrs<'_>,
     ) -> Result<HashMap<String, ErasedTensor>, ErasedError> {
-        self.0.execute(graph, inputs, attrs)
+        self.layer.execute(graph, inputs, attrs)
     }
 
     fn prepare(&self, step: &PrepareStep<'_, ErasedTensor>) -> Result<Option<ErasedKernel>, ErasedError> {
-        let Some(kernel) = self.0.prepare(step)? else { return Ok(None) };
+        let Some(kernel) = self.layer.prepare(step)? else { return Ok(None) };
         Ok(Some(ErasedKernel {
             bytes: kernel.bytes(),
             reads: (0..step.operands().len()).map(|operand| kernel.reads(operand)).collect(),
@@ -240,24 +241,24 @@ where
         operands: &mut KernelOperands<'_, ErasedTensor>,
     ) -> Result<Outputs<ErasedTensor>, ErasedError> {
         match kernel.downcast_ref::<Box<dyn Kernel<L>>>() {
-            Some(kernel) => kernel.run(&self.0, operands),
+            Some(kernel) => kernel.run(&self.layer, operands),
             None => Err(Error::excluded("a kernel of the layer that runs it").into()),
         }
     }
 
     fn device_info(&self) -> services::DeviceInfo {
-        self.0.device_info()
+        self.layer.device_info()
     }
 
     fn lifecycle(&self) -> Option<&dyn services::Lifecycle> {
-        self.0.lifecycle()
+        self.layer.lifecycle()
     }
 
     fn memory(&self) -> Option<&dyn services::Memory<ErasedTensor>> {
-        self.0.memory()
+        self.layer.memory()
     }
 
     fn user_kernels(&self) -> Option<&dyn services::Kernels<ErasedTensor>> {
-        self.0.kernels()
+        self.layer.kernels()
     }
 }

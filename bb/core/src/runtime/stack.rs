@@ -106,7 +106,7 @@ impl Stacked {
     ///
     /// # Errors
     ///
-    /// [`Error::UnknownLayer`]; the errors of options; [`Error::Unavailable`] with a layer's own error.
+    /// [`Error::UnknownLayer`], [`Error::DuplicateLayer`]; the errors of options; [`Error::Unavailable`] with a layer's own error.
     pub(crate) fn open(
         &self,
         name: &str,
@@ -150,7 +150,8 @@ impl Stacked {
 fn on(inner: Erased, part: &str) -> Result<Erased, Error> {
     let (name, given) = named::split(part, &OpenOptions::default())?;
     let all = LayerRegistration::all();
-    let Some(layer) = all.iter().find(|layer| layer.name == name) else {
+    let mut found = all.iter().filter(|layer| layer.name == name);
+    let Some(layer) = found.next() else {
         let linked = || all.iter().map(|layer| layer.name);
         return Err(Error::UnknownLayer {
             name: name.to_owned(),
@@ -158,6 +159,9 @@ fn on(inner: Erased, part: &str) -> Result<Erased, Error> {
             linked: linked().map(str::to_owned).collect(),
         });
     };
+    if found.next().is_some() {
+        return Err(Error::DuplicateLayer { name: layer.name });
+    }
     let options = open::checked(layer.name, layer.options, &given)?;
     bridge::construct(layer.name, || (layer.on)(inner, &options))
 }
