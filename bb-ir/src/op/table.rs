@@ -11,7 +11,7 @@
 //!    -> $output:ident $({ $($fact:tt)* })?; )*
 //! ```
 //!
-//! The facts say what the operation is. Who needs one matches all of them in place of `$($fact:tt)*`:
+//! The facts say what the operation is. Who needs one expands `for_each_table_of_facts!`, and matches all of them:
 //!
 //! ```text
 //! $class:ident $(, cost: $cost:ident)? $(, export: $operator:ident = $form:ident)?

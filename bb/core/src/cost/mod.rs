@@ -122,23 +122,17 @@ macro_rules! formula {
 }
 
 macro_rules! priced {
-    ([$trait:ident, $enum:ident] $( $(#[$doc:meta])*
-       $name:ident $since:literal = $method:ident
-       ( $($input:ident : $kind:ident),* $(; $($param:ident : $pkind:ident $(= $default:expr)?),+)? )
-       $(with $options:ident : $struct:ident $(<$life:lifetime>)?
-         { $( $(#[$odoc:meta])* $option:ident : $okind:ident = $odefault:expr ),+ $(,)? })?
-       -> $output:ident {
+    ([$trait:ident, $enum:ident] $( $name:ident {
            $class:ident $(, cost: $cost:ident)? $(, export: $operator:ident = $form:ident)?
            $(, batch: $batch:ident $(($($at:expr),*))?)? $(, derivative: $derivative:ident)?
-       }; )*) => {
+       } )*) => {
         impl Priced for $enum {
             const FORMULAS: &'static [Formula] = &[$( formula!($class $($cost)?) ),*];
         }
     };
 }
 
-bb_ir::for_each_primitive!(priced, Backend, Primitive);
-bb_ir::for_each_family!(priced);
+bb_ir::for_each_table_of_facts!(priced);
 
 /// A call whose cost is computed.
 struct Call<'a> {

@@ -47,15 +47,10 @@ macro_rules! gradients {
 }
 
 macro_rules! differentiable {
-    ([$trait:ident, $enum:ident] $( $(#[$doc:meta])*
-       $name:ident $since:literal = $method:ident
-       ( $($input:ident : $kind:ident),* $(; $($param:ident : $pkind:ident $(= $default:expr)?),+)? )
-       $(with $options:ident : $struct:ident $(<$life:lifetime>)?
-         { $( $(#[$odoc:meta])* $option:ident : $okind:ident = $odefault:expr ),+ $(,)? })?
-       -> $output:ident {
+    ([$trait:ident, $enum:ident] $( $name:ident {
            $class:ident $(, cost: $cost:ident)? $(, export: $operator:ident = $form:ident)?
            $(, batch: $batch:ident $(($($at:expr),*))?)? $(, derivative: $derivative:ident)?
-       }; )*) => {
+       } )*) => {
         impl Differentiable for $enum {
             const KNOWN: OpSet = {
                 #[allow(unused_mut, reason = "the rows of some families name no derivatives")]
@@ -72,7 +67,7 @@ macro_rules! differentiable {
     };
 }
 
-bb_ir::for_each_family!(differentiable);
+bb_ir::for_each_family!(bb_ir::facts_of_rows, differentiable);
 
 /// The operations of families that have derivatives, as natives of a tracer.
 pub(super) fn with_rules() -> Vec<(Family, OpSet)> {

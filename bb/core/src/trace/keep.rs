@@ -115,15 +115,10 @@ macro_rules! exported {
 }
 
 macro_rules! exports {
-    ([$trait:ident, $enum:ident] $( $(#[$doc:meta])*
-       $name:ident $since:literal = $method:ident
-       ( $($input:ident : $kind:ident),* $(; $($param:ident : $pkind:ident $(= $default:expr)?),+)? )
-       $(with $options:ident : $struct:ident $(<$life:lifetime>)?
-         { $( $(#[$odoc:meta])* $option:ident : $okind:ident = $odefault:expr ),+ $(,)? })?
-       -> $output:ident {
+    ([$trait:ident, $enum:ident] $( $name:ident {
            $class:ident $(, cost: $cost:ident)? $(, export: $operator:ident = $form:ident)?
            $(, batch: $batch:ident $(($($at:expr),*))?)? $(, derivative: $derivative:ident)?
-       }; )*) => {
+       } )*) => {
         impl Exported for $enum {
             const ROWS: &'static [Row] = &[$( exported!($($operator = $form)?) ),*];
         }
@@ -135,7 +130,7 @@ impl Exported for Primitive {
     const ROWS: &'static [Row] = &[];
 }
 
-bb_ir::for_each_family!(exports);
+bb_ir::for_each_family!(bb_ir::facts_of_rows, exports);
 
 fn row(spec: &OpSpec) -> Row {
     let rows = crate::ext::of_family!(spec.family, ROWS, &[]);

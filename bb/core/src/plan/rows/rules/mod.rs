@@ -194,23 +194,17 @@ macro_rules! batch_rule {
 }
 
 macro_rules! batched {
-    ([$trait:ident, $enum:ident] $( $(#[$doc:meta])*
-       $name:ident $since:literal = $method:ident
-       ( $($input:ident : $kind:ident),* $(; $($param:ident : $pkind:ident $(= $default:expr)?),+)? )
-       $(with $options:ident : $struct:ident $(<$life:lifetime>)?
-         { $( $(#[$odoc:meta])* $option:ident : $okind:ident = $odefault:expr ),+ $(,)? })?
-       -> $output:ident {
+    ([$trait:ident, $enum:ident] $( $name:ident {
            $class:ident $(, cost: $cost:ident)? $(, export: $operator:ident = $form:ident)?
            $(, batch: $batch:ident $(($($at:expr),*))?)? $(, derivative: $derivative:ident)?
-       }; )*) => {
+       } )*) => {
         impl Batched for $enum {
             const RULES: &'static [Option<BatchRule>] = &[$( batch_rule!($class $($batch $(($($at),*))?)?) ),*];
         }
     };
 }
 
-bb_ir::for_each_primitive!(batched, Backend, Primitive);
-bb_ir::for_each_family!(batched);
+bb_ir::for_each_table_of_facts!(batched);
 
 fn rule(spec: &OpSpec) -> Option<BatchRule> {
     let rules = crate::ext::of_family!(spec.family, RULES, &[]);
