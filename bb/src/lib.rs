@@ -16,7 +16,11 @@ use bb_pictures as _;
 
 mod conformance_macro;
 pub mod coverage;
+mod cut;
 pub mod deployment;
+mod first_of;
+mod look;
+mod placement;
 
 #[cfg(feature = "case-folders")]
 #[doc(inline)]
@@ -24,19 +28,19 @@ pub use bb_conformance as conformance;
 #[doc(inline)]
 pub use bb_core::{
     Backend, BackendAttrs, BackendError, BackendHandle, BackendId, BackendRuntime, Backends, BoxError,
-    BufferMismatch, BufferProblem, CancelToken, Capabilities, CheckedGraph, CompileOptions, Completer,
-    CompletionHandle, Condition, ContractResponse, DataType, DataTypes, Declared, Delegate, Device,
-    DispatchResult, Element, Erased, ErasedExecutable, Error, ErrorKind, Executable, FileAccess, Gradient,
-    GraphIdentity, GraphProto, HostElement, InnerBackend, InputMismatch, InputProblem, InputSpec, Internal,
-    Kernel, KernelOperand, KernelOperands, Later, Layer, LayerCall, LayerRegistration, Limits, LinkedBackend,
-    LinkedBackends, Module, NarrowError, NodePart, Number, OpenOption, OpenOptions, OptionDefault, Outputs,
-    OwnOption, PassCount, PassSwitch, PassSwitches, PlanConditions, Port, PrepareOperand, PrepareStep,
-    Primitive, Problem, ProblemList, RegisteredLayer, Registration, Registry, RegistryBuilder, ResultBuffer,
-    RoundMode, RowInput, RowProof, RunOptions, Runtime, Shape, SlotValue, State, Status, Tensor, TensorData,
-    TraceFault, TypedBackend, Uncovered, Value, backend, backend_with, backends, bf16, call_primitive,
-    check_threads, compile_whole_graph, f16, forward_to_call, forward_to_execute, gradient,
-    gradient_with_seed, layer, limit_process_plans, most_threads, native, operation, pass_names,
-    register_layer, supports_device,
+    BufferMismatch, BufferProblem, CancelToken, Capabilities, CheckedGraph, CombinedRegistration,
+    CompileOptions, Completer, CompletionHandle, Condition, ContractResponse, DataType, DataTypes, Declared,
+    Delegate, Device, DispatchResult, Element, Erased, ErasedExecutable, Error, ErrorKind, Executable,
+    FileAccess, Gradient, GraphIdentity, GraphProto, HostElement, InnerBackend, InputMismatch, InputProblem,
+    InputSpec, Internal, Kernel, KernelOperand, KernelOperands, Later, Layer, LayerCall, LayerRegistration,
+    Limits, LinkedBackend, LinkedBackends, Module, NarrowError, NodePart, Number, OpenOption, OpenOptions,
+    OptionDefault, Outputs, OwnOption, PassCount, PassSwitch, PassSwitches, PlanConditions, Port,
+    PrepareOperand, PrepareStep, Primitive, Problem, ProblemList, RegisteredLayer, Registration, Registry,
+    RegistryBuilder, ResultBuffer, RoundMode, RowInput, RowProof, RunOptions, Runtime, Shape, SlotValue,
+    State, Status, Tensor, TensorData, TraceFault, TypedBackend, Uncovered, Value, backend, backend_with,
+    backends, bf16, call_primitive, check_threads, compile_whole_graph, f16, forward_to_call,
+    forward_to_execute, gradient, gradient_with_seed, layer, limit_process_plans, most_threads, native,
+    operation, pass_names, register_layer, supports_device,
 };
 #[doc(inline)]
 pub use bb_core::{cost, export, ext, ir, number, profile, services, trace};
@@ -44,6 +48,7 @@ pub use bb_core::{cost, export, ext, ir, number, profile, services, trace};
 pub use bb_onnx as onnx;
 pub use deployment::component::{Component, Ctx};
 pub use deployment::models::Deployment;
+pub use first_of::{Fallback, FirstOf, PlacedTensor, Transfers, first_of};
 
 // What macros of authors expand to.
 #[cfg(feature = "conformance")]

@@ -69,6 +69,7 @@ pub(crate) fn backends(options: &args::Backends) -> Result<ExitCode> {
     } else {
         out::line(table)?;
         out::line(crate::layers::table())?;
+        out::line(crate::layers::combined())?;
     }
     Ok(ExitCode::SUCCESS)
 }

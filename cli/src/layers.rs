@@ -41,3 +41,12 @@ pub(crate) fn table() -> render::Table {
     }
     table
 }
+
+/// Lists what makes one backend of several.
+pub(crate) fn combined() -> render::Table {
+    let mut table = render::table(["SEVERAL", "WHAT IT DOES"]);
+    for combined in bb::CombinedRegistration::all() {
+        table.add_lines([format!("{}(…, …)", combined.name), combined.about.to_owned()]);
+    }
+    table
+}

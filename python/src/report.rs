@@ -96,7 +96,7 @@ pub(crate) fn coverage(handle: &BackendHandle, module: &Module) -> String {
             let (runs, operations) = how(node.how);
             json!({
                 "node": node.node, "operator": node.op, "domain": domain(&node.domain), "opset": node.opset,
-                "runs": runs, "operations": operations, "types_checked": node.checked,
+                "backend": node.backend, "runs": runs, "operations": operations, "types_checked": node.checked,
                 "missing": node.missing.iter().map(ToString::to_string).collect::<Vec<_>>(),
             })
         })

@@ -564,6 +564,26 @@ pub enum Error {
         name: &'static str,
     },
 
+    /// A backend that is made of several was given none.
+    #[error("`{name}` names no backends; write them in the parentheses, as in `{name}(gpu, cpu)`", name = shown(.name))]
+    NoMembers {
+        /// The name before the parentheses.
+        name: String,
+    },
+
+    /// A backend that is made of several has none of a name.
+    #[error("`{name}` is none of the backends of `{of}`{}; they are: {}", did_you_mean(.nearest), listed(.members), name = shown(.name))]
+    NotMember {
+        /// The name asked for.
+        name: String,
+        /// What is made of several.
+        of: &'static str,
+        /// The name of the one that is most like it, if one is alike.
+        nearest: Option<String>,
+        /// The names of the backends.
+        members: Vec<String>,
+    },
+
     /// A layer refused a call, or found its result wrong.
     #[error("layer `{layer}` failed in `{op}`")]
     Layer {

@@ -1,18 +1,15 @@
 //! Finds out, before anything runs, how each node of a graph runs on a backend.
 
-mod begin;
-mod look;
 mod matrix;
 mod samples;
 
 use crate::NarrowError;
 pub use bb_core::error::{How, Missing, MissingList, NodeInfo, Refusal, RefusedList, RefusedNode, Why};
-pub(crate) use look::Part;
 pub use matrix::{Matrix, Refused, RefusedBy, Row};
 
-use crate::{BackendRuntime, Module};
+use crate::look::{Looked, Part, look};
+use crate::{BackendHandle, BackendRuntime, FirstOf, Module};
 use bb_core::error::name;
-use bb_core::plan::{carriers, how};
 use bb_ir::graph::Graph;
 use std::sync::Arc;
 
@@ -28,6 +25,9 @@ pub struct NodeCoverage {
     pub domain: String,
     /// The opset that the model imports.
     pub opset: i64,
+    /// The name of the backend that runs it: of the one that was asked, or, if that one is a [`FirstOf`](crate::FirstOf), of the one of the
+    /// several.
+    pub backend: &'static str,
     /// What runs it.
     pub how: How,
     /// Why the node cannot run. For a node with subgraphs, why nodes inside them cannot run. Empty if it can
@@ -57,18 +57,24 @@ impl Coverage {
     /// everything before the node is known. Unknown extents are made up to find the element types.
     pub fn of(module: &Module, on: &Arc<dyn BackendRuntime>) -> Coverage {
         let graph = module.graph();
-        let part = Part { has: &|_| true, inputs: &graph.inputs, outputs: &graph.outputs };
+        let handle = BackendHandle::new(on.clone());
+        let placed = FirstOf::of(&handle).map(|several| several.placed(module));
+        let looked = placed.unwrap_or_else(|| {
+            let part = Part { has: &|_| true, inputs: &graph.inputs, outputs: &graph.outputs };
+            look(module, &part, on).into_iter().map(|looked| (on.name(), looked)).collect()
+        });
         let nodes = graph
             .nodes
             .iter()
-            .zip(look(module, &part, on))
+            .zip(looked)
             .zip(used(graph))
             .filter(|(_, used)| *used)
-            .map(|((node, Looked { how, missing, checked, exceeding }), _)| NodeCoverage {
+            .map(|((node, (backend, Looked { how, missing, checked, exceeding })), _)| NodeCoverage {
                 node: name(graph, node),
                 op: node.op_type.clone(),
                 domain: node.domain.clone(),
                 opset: node.opset,
+                backend,
                 how,
                 missing,
                 checked,
@@ -114,50 +120,6 @@ impl std::fmt::Display for Coverage {
             open => write!(f, "; of {open}, not all element types are known before inputs arrive"),
         }
     }
-}
-
-/// The findings about a node on a backend.
-pub(crate) struct Looked {
-    pub(crate) how: How,
-    pub(crate) missing: Vec<Missing>,
-    pub(crate) checked: bool,
-    pub(crate) exceeding: Vec<NarrowError>,
-}
-
-/// Finds out what runs each node of a part of a graph on a backend.
-pub(crate) fn look(module: &Module, part: &Part<'_>, on: &Arc<dyn BackendRuntime>) -> Vec<Looked> {
-    let natives = on.capabilities().families;
-    let seen = look::look(&module.shared(), part, &**on);
-    let nodes = module.graph().nodes.iter().enumerate().zip(seen);
-    nodes
-        .map(|((at, node), seen)| match carriers::body(node).filter(|_| (part.has)(at)) {
-            Some(body) => carried(body, on),
-            None => Looked {
-                how: if seen.wrong.is_empty() { how(node, &natives, seen.steps) } else { How::Unsupported },
-                missing: seen.wrong,
-                checked: !seen.unchecked,
-                exceeding: seen.exceeding,
-            },
-        })
-        .collect()
-}
-
-/// Finds out what runs the body of a carrier, which is looked at on its own.
-fn carried(body: &Graph, on: &Arc<dyn BackendRuntime>) -> Looked {
-    let module = Module::of_part(carriers::standalone(body));
-    let graph = module.graph();
-    let part = Part { has: &|_| true, inputs: &graph.inputs, outputs: &graph.outputs };
-    let mut all = Looked { how: How::Unsupported, missing: Vec::new(), checked: true, exceeding: Vec::new() };
-    let mut steps = Some(0usize);
-    for looked in look(&module, &part, on) {
-        all.missing.extend(looked.missing);
-        all.exceeding.extend(looked.exceeding);
-        all.checked &= looked.checked;
-        let own = if let How::Lowered(count) = looked.how { count } else { Some(1) };
-        steps = steps.zip(own).map(|(all, own)| all + own);
-    }
-    all.how = if all.missing.is_empty() { How::Lowered(steps) } else { How::Unsupported };
-    all
 }
 
 /// Returns for each node whether the outputs need it.

@@ -2,7 +2,8 @@
 //!
 //! `tests/cases/samples.py` writes them to `samples.bin`; it documents their origin and their format.
 
-use super::{How, Missing, Part, Refusal, RefusedBy, Why, look};
+use super::{How, Missing, Refusal, RefusedBy, Why};
+use crate::look::{Part, look};
 use crate::{BackendRuntime, CompileOptions, DataType, Error, Module, TensorData, Value};
 use bb_ir::check::{self, CheckOptions};
 use bb_ir::convert::{Rounding, cast};

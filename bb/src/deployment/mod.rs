@@ -7,16 +7,15 @@
 
 mod builder;
 pub(crate) mod component;
-mod cut;
 pub(crate) mod models;
 mod ready;
-mod report;
 mod rule;
 mod run;
 mod subgraph;
+mod target;
 mod unused;
 
+pub use crate::placement::{Executor, NodePlacement, PlacedPart, Placement, Side, Transfer};
 pub use builder::{DeploymentBuilder, ModelSource};
 pub use models::Model;
-pub use report::{Executor, NodePlacement, Placement, Side, Transfer};
 pub use subgraph::BackendSubgraph;

@@ -1,12 +1,14 @@
 //! Checks everything that was bound and makes a deployment of it. Reports what runs where, what would fail, and what
 //! would have no effect.
 
-use super::cut::{self, Target};
 use super::models::Deployment;
-use super::report::{Executor, NodePlacement, Placement, Side, Transfer};
 use super::run::{Program, Step};
+use super::target::{self, Target};
 use super::{BackendSubgraph, DeploymentBuilder};
-use crate::coverage::{self, How, Missing, NodeInfo, Part, Why};
+use crate::coverage::{How, Missing, NodeInfo, Why};
+use crate::cut;
+use crate::look::{Part, look};
+use crate::placement::{Executor, NodePlacement, Placement, Side};
 use crate::{BackendHandle, CheckedGraph, Error, Module};
 use bb_core::error::{Problem, ProblemList, Uncovered};
 use bb_core::plan::carriers;
@@ -18,7 +20,7 @@ use std::sync::Arc;
 pub(super) struct Loaded {
     name: String,
     pub(super) module: Module,
-    parts: Vec<cut::Part>,
+    parts: Vec<target::Part>,
     placement: Placement,
 }
 
@@ -158,13 +160,12 @@ impl DeploymentBuilder {
                 problems.push(Problem::UnknownBackend { by, source: Box::new(source) });
             }
         }
-        let parts = cut::cut(graph, &targets);
+        let parts = cut::cut(graph, &targets, Target::is_alone);
         let misplaced = self.only_tensors_leave(name, graph, &parts)?.into_iter();
         problems.extend(
             misplaced.map(|leaves| Problem::Model { model: name.to_owned(), source: Box::new(leaves) }),
         );
-        let mut placement = Placement { parts: parts.len(), ..Placement::default() };
-        placement.transfers = self.transfers(graph, &parts)?;
+        let mut placement = Placement::of_parts(graph, &parts, |part| self.side(graph, part));
         let mut placed: Vec<Option<NodePlacement>> = vec![None; graph.nodes.len()];
         for part in &parts {
             let (Target::Backend(at) | Target::Carrier(at)) = part.target else {
@@ -181,7 +182,7 @@ impl DeploymentBuilder {
             let nodes: HashSet<usize> = part.nodes.iter().copied().collect();
             let has = |at: usize| nodes.contains(&at);
             let part = Part { has: &has, inputs: &part.inputs, outputs: &part.outputs };
-            for (at, looked) in coverage::look(&module, &part, backend.runtime()).into_iter().enumerate() {
+            for (at, looked) in look(&module, &part, backend.runtime()).into_iter().enumerate() {
                 let (Some(node), true) = (graph.nodes.get(at), nodes.contains(&at)) else { continue };
                 let mut missing = looked.missing;
                 self.bound_inside(graph, node, effects, &mut missing);
@@ -288,6 +289,18 @@ impl DeploymentBuilder {
         }
     }
 
+    fn side(&self, graph: &Graph, part: &target::Part) -> Side {
+        let first = || part.nodes.first().and_then(|at| graph.nodes.get(*at));
+        match part.target {
+            Target::Backend(at) | Target::Carrier(at) => {
+                Side::Backend(self.backend_at(at).map_or_else(|_| String::new(), |on| on.name().to_owned()))
+            }
+            Target::Component(_) => {
+                Side::Component(first().map_or_else(String::new, |node| bb_core::error::name(graph, node)))
+            }
+        }
+    }
+
     fn backend_at(&self, at: usize) -> Result<&BackendHandle, Error> {
         self.backends.iter().nth(at).map_or_else(|| self.backends.default_backend(), Ok)
     }
@@ -324,7 +337,7 @@ impl DeploymentBuilder {
 
     /// Prepares the body of a carrier: the backend gets it with the attributes and metadata of the node, and those that accompany
     /// every part.
-    fn carrier(&self, graph: &Graph, part: &cut::Part, backend: &BackendHandle) -> Result<Step, Error> {
+    fn carrier(&self, graph: &Graph, part: &target::Part, backend: &BackendHandle) -> Result<Step, Error> {
         let node = part.nodes.first().and_then(|at| graph.nodes.get(*at));
         let (Some(node), Some(body)) = (node, node.and_then(carriers::body)) else {
             return Err(Error::excluded("a part of one carrier"));
@@ -355,7 +368,7 @@ impl DeploymentBuilder {
         &self,
         model: &str,
         graph: &Graph,
-        parts: &[cut::Part],
+        parts: &[target::Part],
     ) -> Result<Vec<Error>, Error> {
         const CALLER: &str = "the caller";
         let mut made_by: HashMap<ValueId, String> = HashMap::new();
@@ -381,33 +394,6 @@ impl DeploymentBuilder {
         }
         found.extend(graph.outputs.iter().filter_map(|value| leaves(value, made_by.get(value), CALLER)));
         Ok(found)
-    }
-
-    /// Lists the values that one backend or component produces and another reads.
-    fn transfers(&self, graph: &Graph, parts: &[cut::Part]) -> Result<Vec<Transfer>, Error> {
-        let mut made_by: HashMap<ValueId, Side> = HashMap::new();
-        let mut listed = HashSet::new();
-        let mut transfers = Vec::new();
-        for part in parts {
-            let node = || part.nodes.first().and_then(|at| graph.nodes.get(*at));
-            let to = match part.target {
-                Target::Backend(at) | Target::Carrier(at) => {
-                    Side::Backend(self.backend_at(at)?.name().to_owned())
-                }
-                Target::Component(_) => {
-                    Side::Component(node().map_or_else(String::new, |node| bb_core::error::name(graph, node)))
-                }
-            };
-            for value in &part.inputs {
-                let Some(from) = made_by.get(value).filter(|from| **from != to) else { continue };
-                if listed.insert((*value, to.clone())) {
-                    let value = graph.name_of(*value).to_owned();
-                    transfers.push(Transfer { value, from: from.clone(), to: to.clone() });
-                }
-            }
-            made_by.extend(part.outputs.iter().map(|value| (*value, to.clone())));
-        }
-        Ok(transfers)
     }
 }
 

@@ -2,8 +2,8 @@
 
 use super::BackendSubgraph;
 use super::component::{Component, Ctx};
-use super::cut::Part;
-use super::report::Placement;
+use super::target::Part;
+use crate::placement::Placement;
 use crate::{Backends, ContractResponse, Error, InputSpec, Module, RunOptions, Value};
 use bb_ir::TensorData;
 use bb_ir::graph::{Graph, ValueId};

@@ -5,9 +5,10 @@ mod model;
 
 use crate::error::Result;
 use crate::{args, graph, inputs, out, render, session, warnings};
-use bb::Module;
 use bb::coverage::{Coverage, How};
+use bb::deployment::{Placement, Side};
 use bb::ext::OpSet;
+use bb::{BackendHandle, FirstOf, Module};
 use bb_ir::graph::ValueId;
 use bb_ir::op::Family;
 use cost::RunCost;
@@ -33,6 +34,9 @@ pub(crate) fn inspect(options: &args::Inspect) -> Result<ExitCode> {
             fields.insert("rows".to_owned(), rows.clone().into());
             fields.insert("model".to_owned(), facts.json());
             fields.insert("cost".to_owned(), cost.json());
+            if let Some(several) = FirstOf::of(&handle) {
+                fields.insert("placement".to_owned(), placement_json(&several.placement(&module)));
+            }
         }
         out::json(&record)?;
         return Ok(ExitCode::SUCCESS);
@@ -60,17 +64,10 @@ pub(crate) fn inspect(options: &args::Inspect) -> Result<ExitCode> {
 "
     ))?;
     warnings::print(&module)?;
-    let mut operators: BTreeMap<(String, String, i64, String), usize> = BTreeMap::new();
-    for node in &coverage.nodes {
-        let key = (node.domain.clone(), node.op.clone(), node.opset, node.how.to_string());
-        *operators.entry(key).or_default() += 1;
+    out::line(format_args!("{}\n", operators(&coverage, &handle)))?;
+    if let Some(several) = FirstOf::of(&handle) {
+        out::line(format_args!("{}\n", parts(&several.placement(&module))))?;
     }
-    let mut table = render::table(["OPERATOR", "DOMAIN", "OPSET", "NODES", handle.name()]);
-    for ((domain, op, opset, how), count) in operators {
-        let domain = if domain.is_empty() { "ai.onnx".to_owned() } else { domain };
-        table.add_row([op, domain, opset.to_string(), count.to_string(), how]);
-    }
-    out::line(format_args!("{table}\n"))?;
     out::line(&coverage)?;
     let missing = coverage.missing();
     if !missing.0.is_empty() {
@@ -85,6 +82,52 @@ pub(crate) fn inspect(options: &args::Inspect) -> Result<ExitCode> {
     }
     let unsupported = coverage.nodes.iter().any(|node| node.how == How::Unsupported);
     Ok(if unsupported { ExitCode::FAILURE } else { ExitCode::SUCCESS })
+}
+
+/// Counts the nodes of each operator by what runs them; if the backend is made of several, also by backend.
+fn operators(coverage: &Coverage, handle: &BackendHandle) -> render::Table {
+    let mut operators: BTreeMap<(&str, &str, i64, &str, String), usize> = BTreeMap::new();
+    for node in &coverage.nodes {
+        let domain = if node.domain.is_empty() { "ai.onnx" } else { &node.domain };
+        let key = (domain, node.op.as_str(), node.opset, node.backend, node.how.to_string());
+        *operators.entry(key).or_default() += 1;
+    }
+    if FirstOf::of(handle).is_none() {
+        let mut table = render::table(["OPERATOR", "DOMAIN", "OPSET", "NODES", handle.name()]);
+        for ((domain, op, opset, _, how), count) in operators {
+            table.add_row([op, domain, &opset.to_string(), &count.to_string(), &how]);
+        }
+        return table;
+    }
+    let mut table = render::table(["OPERATOR", "DOMAIN", "OPSET", "NODES", "BACKEND", "RUNS"]);
+    for ((domain, op, opset, backend, how), count) in operators {
+        table.add_row([op, domain, &opset.to_string(), &count.to_string(), backend, &how]);
+    }
+    table
+}
+
+/// Lists the parts of a model that several backends run, and what each reads of the others.
+fn parts(placement: &Placement) -> render::Table {
+    let mut table = render::table(["PART", "BACKEND", "NODES", "FROM", "TO", "READS FROM OTHERS"]);
+    for (at, part) in placement.parts.iter().enumerate() {
+        let backend = match &part.side {
+            Side::Backend(name) => name.clone(),
+            other => other.to_string(),
+        };
+        let moved =
+            |value: &&String| placement.transfers.iter().any(|t| t.value == **value && t.to == part.side);
+        let reads: Vec<&str> = part.inputs.iter().filter(moved).map(String::as_str).collect();
+        let end = |node: Option<&String>| node.map_or_else(String::new, |node| render::plain(node));
+        table.add_row([
+            (at + 1).to_string(),
+            backend,
+            part.nodes.len().to_string(),
+            end(part.nodes.first()),
+            end(part.nodes.last()),
+            render::plain(&reads.join(", ")),
+        ]);
+    }
+    table
 }
 
 /// The numbers of rows for which independence is proven.
@@ -125,6 +168,24 @@ fn type_of(module: &Module, value: ValueId) -> String {
     module.graph().values.get(value.index()).map_or_else(|| "?".to_owned(), |v| render::ty(&v.named()))
 }
 
+fn placement_json(placement: &Placement) -> serde_json::Value {
+    let side = |side: &Side| match side {
+        Side::Backend(name) => name.clone(),
+        other => other.to_string(),
+    };
+    let parts = placement.parts.iter().map(|part| {
+        serde_json::json!({
+            "backend": side(&part.side), "nodes": part.nodes, "inputs": part.inputs, "outputs": part.outputs,
+        })
+    });
+    let transfers = placement.transfers.iter().map(|transfer| {
+        serde_json::json!({ "value": transfer.value, "from": side(&transfer.from), "to": side(&transfer.to) })
+    });
+    serde_json::json!({
+        "parts": parts.collect::<Vec<_>>(), "transfers": transfers.collect::<Vec<_>>(),
+    })
+}
+
 fn json(module: &Module, coverage: &Coverage) -> serde_json::Value {
     let graph = module.graph();
     let ports = |values: &[ValueId]| -> Vec<serde_json::Value> {
@@ -138,7 +199,8 @@ fn json(module: &Module, coverage: &Coverage) -> serde_json::Value {
         .iter()
         .map(|n| {
             serde_json::json!({
-                "node": n.node, "operator": n.op, "domain": n.domain, "opset": n.opset, "runs": n.how.to_string(),
+                "node": n.node, "operator": n.op, "domain": n.domain, "opset": n.opset, "backend": n.backend,
+                "runs": n.how.to_string(),
                 "types_checked": n.checked,
                 "missing": n.missing.iter().map(ToString::to_string).collect::<Vec<_>>(),
             })

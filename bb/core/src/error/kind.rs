@@ -82,6 +82,8 @@ impl Error {
             | Error::NotKept { .. }
             | Error::UnknownBackend { .. }
             | Error::UnknownLayer { .. }
+            | Error::NoMembers { .. }
+            | Error::NotMember { .. }
             | Error::DuplicateLayer { .. }
             | Error::NotBound { .. }
             | Error::NoBackend { .. }

@@ -48,7 +48,7 @@ impl OpSet {
 
     /// Returns the set with the operations of another.
     #[must_use]
-    pub(crate) fn union(mut self, other: OpSet) -> OpSet {
+    pub fn union(mut self, other: OpSet) -> OpSet {
         for (word, more) in self.0.iter_mut().zip(other.0) {
             *word |= more;
         }

@@ -46,16 +46,34 @@ fn parts(name: &str) -> (&str, Option<&str>) {
 
 /// Splits a name at each `+` outside of parentheses: layers, the outermost first, and the backend that they stand on.
 pub(super) fn stack(name: &str) -> Vec<&str> {
+    outside(name, '+').map(str::trim).collect()
+}
+
+/// Splits at a character outside of parentheses.
+fn outside(text: &str, at: char) -> impl Iterator<Item = &str> {
     let mut depth = 0usize;
-    let split = |c: char| {
+    text.split(move |c: char| {
         match c {
             '(' => depth += 1,
             ')' => depth = depth.saturating_sub(1),
             _ => {}
         }
-        c == '+' && depth == 0
-    };
-    name.split(split).map(str::trim).collect()
+        c == at && depth == 0
+    })
+}
+
+/// Returns what stands in the parentheses of a name: names of backends, and names with values.
+pub(super) fn members(name: &str) -> (Vec<&str>, Vec<(&str, &str)>) {
+    let (mut backends, mut entries) = (Vec::new(), Vec::new());
+    let given = parts(name).1.unwrap_or_default();
+    for entry in outside(given, ',').map(str::trim).filter(|entry| !entry.is_empty()) {
+        let key = outside(entry, '=').next().unwrap_or_default();
+        match entry.get(key.len()..).and_then(|rest| rest.strip_prefix('=')) {
+            Some(value) => entries.push((key.trim(), value.trim())),
+            None => backends.push(entry),
+        }
+    }
+    (backends, entries)
 }
 
 /// Returns the name of the backend in a name with a device or options.
@@ -142,6 +160,15 @@ mod tests {
         assert_eq!(all, expected.with_narrow_floats().with_own("about", "x=y"));
         assert_eq!(of("chip()").unwrap(), ("chip".to_owned(), OpenOptions::default()));
         assert_eq!((backend_of("chip:1(tile=2)"), backend_of("chip(a:b=1)")), ("chip", "chip"));
+    }
+
+    #[test]
+    fn a_name_holds_other_names() {
+        let (backends, entries) =
+            members("first_of(gpu:1, limit(memory=1G)+cpu, first_of(a,b), Softmax = cpu)");
+        assert_eq!(backends, ["gpu:1", "limit(memory=1G)+cpu", "first_of(a,b)"]);
+        assert_eq!(entries, [("Softmax", "cpu")]);
+        assert_eq!(members("first_of"), (vec![], vec![]));
     }
 
     #[test]

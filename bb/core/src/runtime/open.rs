@@ -106,6 +106,17 @@ impl OpenOptions {
         })
     }
 
+    /// Returns those of the options that a backend takes; without those that a backend declares itself.
+    pub(super) fn kept(&self, takes: &[OpenOption]) -> OpenOptions {
+        let has = |option| takes.contains(&option);
+        OpenOptions {
+            device: self.device.clone().filter(|_| has(OpenOption::Device)),
+            threads: self.threads.filter(|_| has(OpenOption::Threads)),
+            memory: self.memory.filter(|_| has(OpenOption::Memory)),
+            ..OpenOptions::default()
+        }
+    }
+
     /// Iterates over the options that are set, without those that the backend declares itself.
     pub fn given(&self) -> impl Iterator<Item = OpenOption> {
         let device = self.device.is_some().then_some(OpenOption::Device);

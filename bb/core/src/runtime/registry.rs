@@ -3,6 +3,7 @@
 //! They are sorted, because the link order is undefined. If two backends have the same name, every lookup
 //! fails with an error that names both paths: a silent choice would make the result depend on the linker.
 
+use super::combined::{self, CombinedRegistration};
 use super::opening::{self, Place};
 use super::stack::{LayerRegistration, Stacked, is_stack};
 use super::{BackendHandle, BackendRuntime, Declared, Device, OpenOptions, Registration, State, named, open};
@@ -163,6 +164,7 @@ impl Registry {
     /// The name may hold options in parentheses: `chip(tile=64, narrow_floats)`.
     ///
     /// Layers stand before the backend, the outermost first, each with its own options: `metrics+limit(memory=1G)+cpu`.
+    /// `first_of(gpu, cpu)` is made of several backends: each operation runs on the one that suits it.
     ///
     /// `gpu:1` is the device `1` of the backend `gpu`, by its name or, if no device has this name, by its position in the list of
     /// devices, from 0; each device has its own instance. An instance that was shut down, or whose device is lost, is replaced by
@@ -198,7 +200,10 @@ impl Registry {
             return slot.open(options);
         }
         if is_stack(name) {
-            return self.stacked.open(name, options, is_usable, |name, options| self.inner(name, options));
+            return self.stacked.open(name, options, |name, options| self.inner(name, options));
+        }
+        if let Some(combined) = CombinedRegistration::of_name(name) {
+            return combined.open(self, &self.stacked, name, options);
         }
         let (backend, options) = named::split(name, options)?;
         match self.slot(backend) {
@@ -209,6 +214,9 @@ impl Registry {
 
     /// Constructs a backend for layers to stand on.
     fn inner(&self, name: &str, options: &OpenOptions) -> Result<Erased, Error> {
+        if let Some(combined) = CombinedRegistration::of_name(name) {
+            return combined.erased(self, name, options);
+        }
         let (backend, options) = named::split(name, options)?;
         let linked = || self.entries().map(|entry| entry.name);
         let slot = self.slot(backend).ok_or_else(|| unknown(name, linked()))?;
@@ -222,6 +230,12 @@ impl Registry {
             }
         };
         (slot.registration.erased)(&options)
+    }
+
+    /// Returns the options that the backend takes on which the layers of a name stand.
+    pub(super) fn takes(&self, name: &str) -> &'static [OpenOption] {
+        let backend = named::stack(name).pop().unwrap_or_default();
+        self.slot(named::backend_of(backend)).map_or(&[], |slot| slot.registration.options)
     }
 
     /// Tells whether [`backend`](Self::backend) would find a backend of this name, and of the device behind a colon. It opens
@@ -247,6 +261,9 @@ impl Registry {
             let known =
                 |layer: &&str| LayerRegistration::all().iter().any(|of| of.name == named::backend_of(layer));
             return layers.iter().all(known) && self.supports_device(backend);
+        }
+        if CombinedRegistration::of_name(name).is_some() {
+            return combined::supported(self, name);
         }
         let Some((backend, device)) = name.split_once(':') else { return false };
         let Some(Slot { registration, .. }) = self.slot(backend) else { return false };
@@ -369,7 +386,7 @@ pub(super) fn unknown(name: &str, linked: impl Iterator<Item = &'static str> + C
 }
 
 /// Tells whether an instance accepts calls.
-fn is_usable(handle: &BackendHandle) -> bool {
+pub(super) fn is_usable(handle: &BackendHandle) -> bool {
     handle.runtime().state() != State::ShutDown && !handle.runtime().is_lost()
 }
 

@@ -3,7 +3,7 @@
 //! A crate registers a layer by `bb::register_layer!`, as backends are registered. Each layer of a name stands on what is right
 //! of it, by [`Erased`], so that it is compiled once.
 
-use super::{BackendHandle, OpenOptions, bridge, named, open, start::start_inner};
+use super::{BackendHandle, OpenOptions, bridge, named, open, registry, start::start_inner};
 use crate::ext::{ErasedError, ErasedTensor};
 use crate::layer::{Erased, InnerBackend, Layer, interned};
 use crate::{Backend, BoxError, Error, OpenOption};
@@ -91,13 +91,9 @@ pub(crate) struct Stacked(Mutex<Vec<Opened>>);
 type Opened = (String, OpenOptions, BackendHandle);
 
 /// Returns the instance of a name and options that accepts calls.
-fn found(
-    opened: &[Opened],
-    name: &str,
-    options: &OpenOptions,
-    is_usable: &impl Fn(&BackendHandle) -> bool,
-) -> Option<BackendHandle> {
-    let found = opened.iter().find(|(known, with, on)| known == name && with == options && is_usable(on));
+fn found(opened: &[Opened], name: &str, options: &OpenOptions) -> Option<BackendHandle> {
+    let found =
+        opened.iter().find(|(known, with, on)| known == name && with == options && registry::is_usable(on));
     found.map(|(_, _, handle)| handle.clone())
 }
 
@@ -111,29 +107,45 @@ impl Stacked {
         &self,
         name: &str,
         options: &OpenOptions,
-        is_usable: impl Fn(&BackendHandle) -> bool,
         open: impl FnOnce(&str, &OpenOptions) -> Result<Erased, Error>,
     ) -> Result<BackendHandle, Error> {
+        self.kept(name, options, || {
+            let mut parts = named::stack(name);
+            let backend = parts.pop().unwrap_or_default();
+            let mut stack = open(backend, options)?;
+            for part in parts.into_iter().rev() {
+                stack = on(stack, part)?;
+            }
+            if options.narrow_floats && stack.types().is_all() {
+                let option = OpenOption::NarrowFloats;
+                return Err(Error::OpenOption { backend: interned(name.to_owned()), option, takes: &[] });
+            }
+            let name = interned(name.to_owned());
+            Ok(BackendHandle::new(start_inner(name, stack, options.narrow_floats)))
+        })
+    }
+
+    /// Returns the instance of a name and options that is kept, or the one that `make` makes.
+    ///
+    /// # Errors
+    ///
+    /// Those of `make`.
+    pub(super) fn kept(
+        &self,
+        name: &str,
+        options: &OpenOptions,
+        make: impl FnOnce() -> Result<BackendHandle, Error>,
+    ) -> Result<BackendHandle, Error> {
         let opened = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(handle) = found(&opened, name, options, &is_usable) {
+        if let Some(handle) = found(&opened, name, options) {
             return Ok(handle);
         }
         drop(opened);
-        let mut parts = named::stack(name);
-        let backend = parts.pop().unwrap_or_default();
-        let mut stack = open(backend, options)?;
-        for part in parts.into_iter().rev() {
-            stack = on(stack, part)?;
-        }
-        if options.narrow_floats && stack.types().is_all() {
-            let option = OpenOption::NarrowFloats;
-            return Err(Error::OpenOption { backend: interned(name.to_owned()), option, takes: &[] });
-        }
-        let handle = BackendHandle::new(start_inner(interned(name.to_owned()), stack, options.narrow_floats));
+        let handle = make()?;
         // The lock was not held while the backend was constructed, because a constructor may open other stacks. If another thread opened
         // the same one meanwhile, that one stays.
         let mut opened = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(other) = found(&opened, name, options, &is_usable) {
+        if let Some(other) = found(&opened, name, options) {
             return Ok(other);
         }
         let unusable: Vec<_> =

@@ -1,7 +1,9 @@
-//! Which backend or component runs each node of a model, and which values are transferred between them. This is known
-//! before anything runs.
+//! Which backend or component runs each node of a model, and which values are transferred between them, before anything runs.
 
-use crate::coverage::{How, NodeInfo};
+use crate::cut::Part;
+use bb_core::error::{How, NodeInfo, name};
+use bb_ir::graph::{Graph, ValueId};
+use std::collections::{HashMap, HashSet};
 use std::fmt;
 
 /// The backend or component that runs a node.
@@ -74,6 +76,53 @@ pub struct Placement {
     pub nodes: Vec<NodePlacement>,
     /// The values that are transferred.
     pub transfers: Vec<Transfer>,
-    /// The number of parts into which the model is cut.
-    pub parts: usize,
+    /// The parts into which the model is cut, in the order in which they run.
+    pub parts: Vec<PlacedPart>,
+}
+
+/// Nodes that run together.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct PlacedPart {
+    /// What runs them.
+    pub side: Side,
+    /// The names of the nodes.
+    pub nodes: Vec<String>,
+    /// The names of the values that they read from outside, weights left out.
+    pub inputs: Vec<String>,
+    /// The names of the values that others read.
+    pub outputs: Vec<String>,
+}
+
+impl Placement {
+    /// Lists the parts of a graph, and the values that one side makes and another reads.
+    pub(crate) fn of_parts<T>(
+        graph: &Graph,
+        parts: &[Part<T>],
+        side: impl Fn(&Part<T>) -> Side,
+    ) -> Placement {
+        let named = |values: &[ValueId]| values.iter().map(|v| graph.name_of(*v).to_owned()).collect();
+        let mut placement = Placement::default();
+        let mut made_by: HashMap<ValueId, Side> = HashMap::new();
+        let mut listed = HashSet::new();
+        for part in parts {
+            let to = side(part);
+            for value in &part.inputs {
+                let Some(from) = made_by.get(value).filter(|from| **from != to) else { continue };
+                if listed.insert((*value, to.clone())) {
+                    let value = graph.name_of(*value).to_owned();
+                    placement.transfers.push(Transfer { value, from: from.clone(), to: to.clone() });
+                }
+            }
+            made_by.extend(part.outputs.iter().map(|value| (*value, to.clone())));
+            let nodes = part.nodes.iter().filter_map(|&at| graph.nodes.get(at));
+            placement.parts.push(PlacedPart {
+                side: to,
+                nodes: nodes.map(|node| name(graph, node)).collect(),
+                inputs: named(&part.inputs),
+                outputs: named(&part.outputs),
+            });
+        }
+        placement
+    }
 }

@@ -5,12 +5,11 @@
 //! cannot be traced without values, it is skipped, and tracing continues after it with the inferred types of
 //! its results. Bodies and branches that cannot be traced in place are traced separately.
 
-use super::Refusal;
 use super::begin::{Begin, results};
-use super::{Missing, NodeInfo, Why};
 use crate::BackendRuntime;
 use crate::NarrowError;
 use bb_core::contract::OnnxValue;
+use bb_core::error::{Missing, NodeInfo, Refusal, Why};
 use bb_core::narrow::exceeding;
 use bb_core::plan::{Code, Explored, Resolved, SegmentInput, SegmentTrace, Settings, Start, Stop, explore};
 use bb_core::runtime::{Question, Tried, ones};

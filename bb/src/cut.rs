@@ -1,7 +1,8 @@
-//! Cuts a graph into parts. Each part runs on one backend or is one component.
+//! Cuts a graph into parts by what runs each node, its target: a backend or a component.
 //!
-//! A part is convex: no path leaves it and comes back. It can therefore be dispatched as a whole. Parts are maximal: no
-//! two parts of one backend could be merged. They are listed in an order in which they can run.
+//! A part is convex: no path leaves it and comes back. It can therefore be dispatched as a whole. Parts are as large as can be if they
+//! are merged; otherwise those of different targets that could run at the same time stay apart. They are listed in an order in which they
+//! can run.
 #![expect(
     clippy::indexing_slicing,
     reason = "nodes and values of a checked graph are numbered in range, groups by us"
@@ -9,44 +10,58 @@
 
 use bb_ir::graph::{Graph, ValueId};
 use std::collections::{BTreeSet, HashMap, HashSet};
-
-/// The backend or the component that runs a node, by number.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub(super) enum Target {
-    Backend(usize),
-    /// A node that carries a graph, which goes to the backend as a whole.
-    Carrier(usize),
-    Component(usize),
-}
+use std::hash::Hash;
 
 /// Nodes that run together, in the graph's order, with the values that they read from outside and those that others
 /// read from them.
 #[derive(Debug)]
-pub(super) struct Part {
-    pub(super) target: Target,
-    pub(super) nodes: Vec<usize>,
-    pub(super) inputs: Vec<ValueId>,
-    pub(super) outputs: Vec<ValueId>,
+pub(crate) struct Part<T> {
+    pub(crate) target: T,
+    pub(crate) nodes: Vec<usize>,
+    /// Values that are constants of the graph, and no inputs of it, are not among them.
+    pub(crate) inputs: Vec<ValueId>,
+    pub(crate) outputs: Vec<ValueId>,
 }
 
 /// The greatest number of groups for which every pair is tried for merging.
 const MERGED: usize = 128;
 
 /// Groups of nodes, and which groups read from which.
-struct Groups {
-    target: Vec<Target>,
+struct Groups<T> {
+    target: Vec<T>,
+    /// Of each group, whether it stays a part of its own.
+    alone: Vec<bool>,
     nodes: Vec<Vec<usize>>,
     next: Vec<BTreeSet<usize>>,
 }
 
-/// Cuts a graph into parts. `targets` has the target of each node.
-pub(super) fn cut(graph: &Graph, targets: &[Target]) -> Vec<Part> {
+/// Cuts a graph into parts that are merged. `targets` has the target of each node; each node of a target that is `alone` is a part of
+/// its own.
+pub(crate) fn cut<T: Copy + Eq + Hash>(
+    graph: &Graph,
+    targets: &[T],
+    alone: impl Fn(&T) -> bool,
+) -> Vec<Part<T>> {
+    cut_by(graph, targets, alone, true)
+}
+
+/// Cuts a graph into parts that are not merged.
+pub(crate) fn cut_apart<T: Copy + Eq + Hash>(graph: &Graph, targets: &[T]) -> Vec<Part<T>> {
+    cut_by(graph, targets, |_| false, false)
+}
+
+fn cut_by<T: Copy + Eq + Hash>(
+    graph: &Graph,
+    targets: &[T],
+    alone: impl Fn(&T) -> bool,
+    merges: bool,
+) -> Vec<Part<T>> {
     let mut producer: HashMap<ValueId, usize> = HashMap::new();
     for (at, node) in graph.nodes.iter().enumerate() {
         producer.extend(node.outputs.iter().flatten().map(|value| (*value, at)));
     }
-    let mut groups = by_depth(graph, targets, &producer);
-    if groups.nodes.len() <= MERGED {
+    let mut groups = by_depth(graph, targets, &alone, &producer);
+    if merges && groups.nodes.len() <= MERGED {
         groups.merge();
     }
     let mut group_of = vec![0; graph.nodes.len()];
@@ -60,14 +75,18 @@ pub(super) fn cut(graph: &Graph, targets: &[Target]) -> Vec<Part> {
 /// to the node.
 ///
 /// An edge from one group to another always leads to a greater depth, so no path comes back.
-fn by_depth(graph: &Graph, targets: &[Target], producer: &HashMap<ValueId, usize>) -> Groups {
-    let mut groups = Groups { target: Vec::new(), nodes: Vec::new(), next: Vec::new() };
-    let mut known: HashMap<(Target, usize), usize> = HashMap::new();
+fn by_depth<T: Copy + Eq + Hash>(
+    graph: &Graph,
+    targets: &[T],
+    alone: &impl Fn(&T) -> bool,
+    producer: &HashMap<ValueId, usize>,
+) -> Groups<T> {
+    let mut groups = Groups { target: Vec::new(), alone: Vec::new(), nodes: Vec::new(), next: Vec::new() };
+    let mut known: HashMap<(T, usize), usize> = HashMap::new();
     let mut placed: Vec<(usize, usize)> = Vec::with_capacity(graph.nodes.len());
     for (at, node) in graph.nodes.iter().enumerate() {
         let target = targets[at];
-        // Each node of a component, and each carrier, is a part of its own.
-        let alone = !matches!(target, Target::Backend(_));
+        let alone = alone(&target);
         let before: Vec<usize> = node.reads().filter_map(|value| producer.get(&value).copied()).collect();
         let step = |&p: &usize| placed[p].0 + usize::from(alone || targets[p] != target);
         let depth = before.iter().map(step).max().unwrap_or(0);
@@ -75,6 +94,7 @@ fn by_depth(graph: &Graph, targets: &[Target], producer: &HashMap<ValueId, usize
             Some(&group) if !alone => group,
             _ => {
                 groups.target.push(target);
+                groups.alone.push(alone);
                 groups.nodes.push(Vec::new());
                 groups.next.push(BTreeSet::new());
                 groups.nodes.len() - 1
@@ -92,14 +112,14 @@ fn by_depth(graph: &Graph, targets: &[Target], producer: &HashMap<ValueId, usize
     groups
 }
 
-impl Groups {
+impl<T: Copy + Eq> Groups<T> {
     /// Merges pairs of groups of one backend until every remaining pair is separated by a path through a third group.
     fn merge(&mut self) {
         let mut a = 0;
         while a < self.nodes.len() {
             let mergeable = |b: &usize| {
                 self.target[*b] == self.target[a]
-                    && matches!(self.target[a], Target::Backend(_))
+                    && !self.alone[a]
                     && !self.detour(a, *b)
                     && !self.detour(*b, a)
             };
@@ -134,6 +154,7 @@ impl Groups {
         self.nodes[a].extend(nodes);
         self.nodes[a].sort_unstable();
         self.target.remove(b);
+        self.alone.remove(b);
         let next = self.next.remove(b);
         self.next[a].extend(next);
         let renumber = |g: &usize| match *g {
@@ -167,13 +188,13 @@ impl Groups {
 }
 
 /// Finds the values that a group reads from outside, and those that others read from it.
-fn part(
+fn part<T: Copy>(
     graph: &Graph,
-    groups: &Groups,
+    groups: &Groups<T>,
     group: usize,
     group_of: &[usize],
     producer: &HashMap<ValueId, usize>,
-) -> Part {
+) -> Part<T> {
     let fixed: HashSet<ValueId> = graph.constants.iter().map(|(value, _)| *value).collect();
     let given: HashSet<ValueId> = graph.inputs.iter().copied().collect();
     let mut inputs = Vec::new();
@@ -198,9 +219,19 @@ fn part(
 
 #[cfg(test)]
 mod tests {
-    use super::Target::{Backend, Component};
+    use self::Target::{Backend, Component};
     use super::*;
     use bb_ir::graph::Node;
+
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+    enum Target {
+        Backend(usize),
+        Component(usize),
+    }
+
+    fn alone(target: &Target) -> bool {
+        matches!(target, Component(_))
+    }
 
     /// Makes a graph of nodes, each of which reads the results of the given earlier nodes, or the graph's input if
     /// there are none.
@@ -223,7 +254,7 @@ mod tests {
     }
 
     fn nodes(graph: &Graph, targets: &[Target]) -> Vec<Vec<usize>> {
-        cut(graph, targets).into_iter().map(|part| part.nodes).collect()
+        cut(graph, targets, alone).into_iter().map(|part| part.nodes).collect()
     }
 
     #[test]
@@ -254,7 +285,7 @@ mod tests {
     #[test]
     fn inputs_and_outputs_are_what_crosses() {
         let g = graph(&[&[], &[0], &[0, 1]]);
-        let parts = cut(&g, &[Backend(0), Backend(1), Backend(1)]);
+        let parts = cut(&g, &[Backend(0), Backend(1), Backend(1)], alone);
         let crossing: Vec<_> = parts.iter().map(|p| (p.inputs.clone(), p.outputs.clone())).collect();
         assert_eq!(crossing, [(vec![ValueId(0)], vec![ValueId(1)]), (vec![ValueId(1)], vec![ValueId(3)]),]);
     }

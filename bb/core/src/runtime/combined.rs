@@ -1,0 +1,117 @@
+//! Backends by name that are made of several others: `first_of(gpu, cpu)`.
+
+use super::stack::Stacked;
+use super::{BackendHandle, OpenOptions, Registry, named, start::start_inner};
+use crate::layer::{Erased, InnerBackend, interned};
+use crate::{Error, OpenOption};
+
+/// A backend that is made of several others, by name.
+pub trait Combined: InnerBackend {
+    /// The name before the parentheses.
+    const NAME: &'static str;
+
+    /// What it makes of the others, in one sentence.
+    const ABOUT: &'static str;
+
+    /// Makes it of running backends and of what else stands in the parentheses: names and values.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::UnknownOption`] and [`Error::OptionValue`]; its own.
+    fn of(backends: Vec<BackendHandle>, entries: &[(&str, &str)]) -> Result<Self, Error>;
+}
+
+/// The record of a [`Combined`].
+#[derive(Debug, Clone, Copy)]
+pub struct CombinedRegistration {
+    /// The name before the parentheses.
+    pub name: &'static str,
+    /// What it makes of the others, in one sentence.
+    pub about: &'static str,
+    start: fn(&'static str, Members<'_>) -> Result<BackendHandle, Error>,
+    erased: fn(Members<'_>) -> Result<Erased, Error>,
+}
+
+inventory::collect!(CombinedRegistration);
+
+/// What stands in the parentheses.
+struct Members<'a> {
+    backends: Vec<BackendHandle>,
+    entries: Vec<(&'a str, &'a str)>,
+}
+
+impl CombinedRegistration {
+    /// Makes the record of a type.
+    pub const fn of<C: Combined>() -> CombinedRegistration {
+        CombinedRegistration {
+            name: C::NAME,
+            about: C::ABOUT,
+            start: |name, of| {
+                Ok(BackendHandle::new(start_inner(name, C::of(of.backends, &of.entries)?, false)))
+            },
+            erased: |of| Ok(Erased::new(C::of(of.backends, &of.entries)?)),
+        }
+    }
+
+    /// Lists those that are linked, by name.
+    pub fn all() -> Vec<&'static CombinedRegistration> {
+        let mut all: Vec<_> = inventory::iter::<CombinedRegistration>.into_iter().collect();
+        all.sort_by_key(|combined| combined.name);
+        all
+    }
+
+    /// Finds the one that a name begins with.
+    pub(super) fn of_name(name: &str) -> Option<&'static CombinedRegistration> {
+        let (first, _) = name.strip_suffix(')')?.split_once('(')?;
+        inventory::iter::<CombinedRegistration>.into_iter().find(|combined| combined.name == first.trim())
+    }
+
+    /// Opens the backends that a name says, and starts what is made of them. Those who give the same name and options share it.
+    pub(super) fn open(
+        &self,
+        registry: &Registry,
+        stacked: &Stacked,
+        name: &str,
+        options: &OpenOptions,
+    ) -> Result<BackendHandle, Error> {
+        stacked.kept(name, options, || {
+            let name = interned(name.to_owned());
+            (self.start)(name, members(registry, name, options)?)
+        })
+    }
+
+    /// Opens the backends that a name says, for layers to stand on what is made of them.
+    pub(super) fn erased(
+        &self,
+        registry: &Registry,
+        name: &str,
+        options: &OpenOptions,
+    ) -> Result<Erased, Error> {
+        (self.erased)(members(registry, interned(name.to_owned()), options)?)
+    }
+}
+
+/// Tells whether a registry has all backends that a name says.
+pub(super) fn supported(registry: &Registry, name: &str) -> bool {
+    let (backends, _) = named::members(name);
+    !backends.is_empty() && backends.iter().all(|backend| registry.supports_device(backend))
+}
+
+/// Opens the backends that a name says. Each gets those of the options that it takes.
+fn members<'a>(registry: &Registry, name: &'static str, options: &OpenOptions) -> Result<Members<'a>, Error> {
+    let (names, entries) = named::members(name);
+    let mut taken: Vec<OpenOption> = Vec::new();
+    let mut backends = Vec::with_capacity(names.len());
+    for member in names {
+        let given = match CombinedRegistration::of_name(member) {
+            Some(_) => options.clone(),
+            None => options.kept(registry.takes(member)),
+        };
+        taken.extend(given.given());
+        backends.push(registry.backend_with(member, &given)?);
+    }
+    match options.given().find(|option| !taken.contains(option)) {
+        Some(option) => Err(Error::OpenOption { backend: name, option, takes: &[] }),
+        None => Ok(Members { backends, entries }),
+    }
+}

@@ -1,0 +1,20 @@
+//! What runs a node of a deployment, by number.
+
+/// The backend or the component that runs a node.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(super) enum Target {
+    Backend(usize),
+    /// A node that carries a graph, which goes to the backend as a whole.
+    Carrier(usize),
+    Component(usize),
+}
+
+impl Target {
+    /// Tells whether each node is a part of its own: each node of a component, and each carrier.
+    pub(super) fn is_alone(&self) -> bool {
+        !matches!(self, Target::Backend(_))
+    }
+}
+
+/// Nodes that run together.
+pub(super) type Part = crate::cut::Part<Target>;

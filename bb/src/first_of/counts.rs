@@ -1,0 +1,33 @@
+//! Counts of what moves from one backend to another.
+
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+/// What moved from one backend to another so far.
+///
+/// A tensor that comes from the host is not counted: each backend that reads it would have to get it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[non_exhaustive]
+pub struct Transfers {
+    /// How many tensors.
+    pub values: u64,
+    /// How many bytes they have, as on the host.
+    pub bytes: u64,
+}
+
+/// Counters that threads share.
+#[derive(Debug, Default)]
+pub(super) struct Counters {
+    values: AtomicU64,
+    bytes: AtomicU64,
+}
+
+impl Counters {
+    pub(super) fn moved(&self, bytes: usize) {
+        self.values.fetch_add(1, Relaxed);
+        self.bytes.fetch_add(bytes as u64, Relaxed);
+    }
+
+    pub(super) fn read(&self) -> Transfers {
+        Transfers { values: self.values.load(Relaxed), bytes: self.bytes.load(Relaxed) }
+    }
+}

@@ -1,0 +1,209 @@
+//! A backend that is the first of several: each operation runs on the backend that has it.
+
+mod backend;
+mod counts;
+mod named;
+mod place;
+mod program;
+mod route;
+mod tensor;
+mod weigh;
+
+pub use counts::Transfers;
+pub use tensor::PlacedTensor;
+
+use crate::look::Looked;
+use crate::placement::{Executor, NodePlacement, Placement, Side};
+use crate::{BackendHandle, Error, ErrorKind, Module, Runtime};
+use bb_core::error::NodeInfo;
+use bb_ir::graph::{Graph, Node};
+use counts::Counters;
+use place::{Barred, Candidates};
+use std::sync::Arc;
+
+/// Makes a backend of several running ones, the preferred one first.
+///
+/// # Errors
+///
+/// Those of [`FirstOf::new`].
+///
+/// # Examples
+///
+/// ```no_run
+/// # fn main() -> Result<(), bb::Error> {
+/// let both = bb::first_of([bb::backend("gpu")?, bb::backend("cpu")?])?;
+/// let both = bb::BackendHandle::start("both", both.with_pin("Softmax", "cpu")?);
+/// let model = both.compile(bb::Module::load("model.onnx")?, &bb::CompileOptions::default())?;
+/// # Ok(())
+/// # }
+/// ```
+pub fn first_of(backends: impl IntoIterator<Item = BackendHandle>) -> Result<FirstOf, Error> {
+    FirstOf::new(backends)
+}
+
+/// A backend that is made of several: each node of a graph runs on the one that suits it best.
+///
+/// Before anything runs, each node is placed on the first backend that has it natively with its element types; where none has, on the first
+/// that runs it at all. Each backend counts as twice as fast as the next one in the list. A part of a graph moves to another backend as a whole where
+/// that costs less than its transfers do, so that neighbours stay together. Weights go to the backend that reads them, once. Two
+/// parts that do not depend on each other run at the same time.
+///
+/// Single operations run where most of their operands lie, if that backend supports them.
+///
+/// By name, in the command line, Python and the service: `first_of(gpu, cpu)`, `first_of(gpu, cpu, Softmax=cpu, fallback=lost)`.
+///
+/// A layer on top that writes operations gets each of them alone, and nothing is placed beforehand: put such layers below,
+/// `first_of(metrics+gpu, metrics+cpu)`.
+#[derive(Debug, Clone)]
+pub struct FirstOf {
+    settings: Arc<Settings>,
+    counters: Arc<Counters>,
+}
+
+#[derive(Debug, Clone)]
+struct Settings {
+    backends: Vec<BackendHandle>,
+    /// Names of nodes or operators, and the number of the backend that runs them.
+    pins: Vec<(String, usize)>,
+    fallback: Fallback,
+}
+
+/// What happens if a backend fails in the middle of a graph.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[non_exhaustive]
+pub enum Fallback {
+    /// The run fails.
+    #[default]
+    Never,
+    /// If the device is lost, the graph runs on the other backends, from its inputs on; so do later runs.
+    WhenLost,
+    /// If a part fails, another backend runs it; if the device is lost, the others run the whole graph.
+    WhenFailed,
+}
+
+impl FirstOf {
+    /// Makes a backend of several running ones, the preferred one first.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::NoMembers`] if there is none; [`Error::DuplicateBackend`] if two have the same name.
+    pub fn new(backends: impl IntoIterator<Item = BackendHandle>) -> Result<FirstOf, Error> {
+        let backends: Vec<BackendHandle> = backends.into_iter().collect();
+        if backends.is_empty() {
+            return Err(Error::NoMembers { name: named::NAME.to_owned() });
+        }
+        for (at, backend) in backends.iter().enumerate() {
+            let path = |of: &BackendHandle| of.runtime().path().to_owned();
+            if let Some(first) = backends.iter().take(at).find(|first| first.name() == backend.name()) {
+                let (name, first, second) = (backend.name().to_owned(), path(first), path(backend));
+                return Err(Error::DuplicateBackend { name, first, second });
+            }
+        }
+        let settings = Settings { backends, pins: Vec::new(), fallback: Fallback::default() };
+        Ok(FirstOf { settings: Arc::new(settings), counters: Arc::default() })
+    }
+
+    /// Returns the same with a node or all nodes of an operator on one of the backends. A node without a name is called like its first
+    /// result. What is given first counts.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::NotMember`] if none of the backends has this name.
+    pub fn with_pin(mut self, node_or_operator: impl Into<String>, backend: &str) -> Result<FirstOf, Error> {
+        let place = self.backends().iter().position(|known| known.name() == backend);
+        let names = || self.backends().iter().map(BackendHandle::name);
+        let backend = place.ok_or_else(|| Error::NotMember {
+            name: backend.to_owned(),
+            of: named::NAME,
+            nearest: bb_ir::nearest(backend, names()).map(str::to_owned),
+            members: names().map(str::to_owned).collect(),
+        })?;
+        Arc::make_mut(&mut self.settings).pins.push((node_or_operator.into(), backend));
+        Ok(self)
+    }
+
+    /// Returns the same with what happens if a backend fails in the middle of a graph.
+    #[must_use]
+    pub fn with_fallback(mut self, fallback: Fallback) -> FirstOf {
+        Arc::make_mut(&mut self.settings).fallback = fallback;
+        self
+    }
+
+    /// Returns the several backends of a running one, if it was started from them.
+    pub fn of(handle: &BackendHandle) -> Option<&FirstOf> {
+        let any: &dyn std::any::Any = &**handle.runtime();
+        any.downcast_ref::<Runtime<FirstOf>>().map(Runtime::backend)
+    }
+
+    /// Returns the backends, the preferred one first.
+    pub fn backends(&self) -> &[BackendHandle] {
+        &self.settings.backends
+    }
+
+    /// Returns what moved from one backend to another so far.
+    pub fn transfers(&self) -> Transfers {
+        self.counters.read()
+    }
+
+    /// Returns which backend would run each node of a graph, and which values would move.
+    pub fn placement(&self, module: &Module) -> Placement {
+        let graph = module.graph();
+        let candidates = Candidates::of(module, self);
+        let of = candidates.place(graph, &Barred::none(self.backends().len()));
+        let parts = candidates.parts(graph, &of);
+        let side = |at: usize| self.backend(at).map_or("", BackendHandle::name).to_owned();
+        let mut placement = Placement::of_parts(graph, &parts, |part| Side::Backend(side(part.target)));
+        for (at, (node, &backend)) in graph.nodes.iter().zip(&of).enumerate() {
+            let Some(looked) = candidates.looked.get(backend).and_then(|nodes| nodes.get(at)) else {
+                continue;
+            };
+            let executor = Executor::Backend { name: side(backend), how: looked.how };
+            placement.nodes.push(NodePlacement {
+                node: NodeInfo::of(graph, node),
+                executor,
+                checked: looked.checked,
+            });
+        }
+        placement
+    }
+
+    /// Returns for each node of a graph the name of the backend that would run it, and what was found out there.
+    pub(crate) fn placed(&self, module: &Module) -> Vec<(&'static str, Looked)> {
+        let candidates = Candidates::of(module, self);
+        let of = candidates.place(module.graph(), &Barred::none(self.backends().len()));
+        let mut looked: Vec<_> = candidates.looked.into_iter().map(Vec::into_iter).collect();
+        let placed = of.into_iter().filter_map(|backend| {
+            // What each backend makes of the node.
+            let mut each: Vec<Looked> = looked.iter_mut().filter_map(Iterator::next).collect();
+            let name = self.backend(backend)?.name();
+            (backend < each.len()).then(|| (name, each.swap_remove(backend)))
+        });
+        placed.collect()
+    }
+
+    fn backend(&self, at: usize) -> Option<&BackendHandle> {
+        self.settings.backends.get(at)
+    }
+
+    fn fallback(&self) -> Fallback {
+        self.settings.fallback
+    }
+
+    fn counters(&self) -> &Counters {
+        &self.counters
+    }
+
+    /// Returns what a caller can do about an error of one of the backends.
+    fn kind_of(&self, backend: usize, error: &Error) -> ErrorKind {
+        self.backend(backend).map_or(ErrorKind::Internal, |backend| backend.error_kind(error))
+    }
+
+    /// Returns the backend to which a node is pinned.
+    fn pin_of(&self, graph: &Graph, node: &Node) -> Option<usize> {
+        let pins = &self.settings.pins;
+        let is_of = |(name, _): &&(String, usize)| {
+            node.op_type == *name || (!pins.is_empty() && bb_core::error::name(graph, node) == *name)
+        };
+        pins.iter().find(is_of).map(|(_, backend)| *backend)
+    }
+}

@@ -1,0 +1,42 @@
+//! The first of several backends by name: `first_of(gpu, cpu, Softmax=cpu, fallback=lost)`.
+
+use super::{Fallback, FirstOf};
+use crate::{BackendHandle, CombinedRegistration, Error};
+use bb_core::__private::inventory;
+use bb_core::Combined;
+
+/// The name before the parentheses.
+pub(super) const NAME: &str = "first_of";
+
+inventory::submit! { CombinedRegistration::of::<FirstOf>() }
+
+impl Combined for FirstOf {
+    const NAME: &'static str = NAME;
+
+    const ABOUT: &'static str =
+        "runs each operation on the backend that suits it, the first of those in parentheses if several do";
+
+    fn of(backends: Vec<BackendHandle>, entries: &[(&str, &str)]) -> Result<FirstOf, Error> {
+        let mut made = FirstOf::new(backends)?;
+        for &(key, value) in entries {
+            made = match key {
+                "fallback" => made.with_fallback(fallback(value)?),
+                pinned => made.with_pin(pinned, value)?,
+            };
+        }
+        Ok(made)
+    }
+}
+
+fn fallback(value: &str) -> Result<Fallback, Error> {
+    match value {
+        "never" => Ok(Fallback::Never),
+        "lost" => Ok(Fallback::WhenLost),
+        "failed" => Ok(Fallback::WhenFailed),
+        _ => Err(Error::OptionValue {
+            option: "fallback".to_owned(),
+            expected: "`never`, `lost` or `failed`",
+            got: value.to_owned(),
+        }),
+    }
+}

@@ -1,0 +1,52 @@
+//! Single operations: each runs on one of the backends.
+
+use super::FirstOf;
+use super::tensor::PlacedTensor;
+use crate::{BackendHandle, Error, Outputs, Tensor};
+use bb_core::runtime::Question;
+use bb_ir::op::{Family, OpSpec, Param};
+
+impl FirstOf {
+    /// Calls an operation of any family, on the backend where most of its operands lie, if that one supports it; else on the first
+    /// that does.
+    pub(super) fn call(
+        &self,
+        op: &'static OpSpec,
+        inputs: &[Option<&PlacedTensor>],
+        params: &[Param<'_>],
+    ) -> Result<Outputs<PlacedTensor>, Error> {
+        let on = self.chosen(op, inputs, params).ok_or(Error::Abandoned)?;
+        let here = |x: &Option<&PlacedTensor>| x.map(|x| x.on(on, self.counters())).transpose();
+        let values = inputs.iter().map(here).collect::<Result<Outputs<_>, Error>>()?;
+        let operands: Outputs<Option<&crate::Value>> = values.iter().map(Option::as_ref).collect();
+        let results = on.call(op, &operands, params)?;
+        Ok(results.into_iter().map(PlacedTensor::of_value).collect())
+    }
+
+    fn chosen(
+        &self,
+        op: &'static OpSpec,
+        inputs: &[Option<&PlacedTensor>],
+        params: &[Param<'_>],
+    ) -> Option<&BackendHandle> {
+        let question = || Question::call(op, inputs.iter().map(|x| x.map(Tensor::dtype)), params);
+        let supports =
+            |on: &&BackendHandle| question().refused(&**on.runtime(), |asked| asked.sample()).is_none();
+        let is_native = |on: &&BackendHandle| {
+            op.family == Family::Primitive || on.runtime().capabilities().is_native(op.family, op.index)
+        };
+        let bytes = |on: &BackendHandle| -> usize {
+            inputs.iter().flatten().filter(|x| x.lies_on(on)).map(|x| x.byte_len()).sum()
+        };
+        let mut ordered: Outputs<(usize, &BackendHandle)> =
+            self.backends().iter().map(|on| (bytes(on), on)).collect();
+        // Where they lie equally, the earlier one stays first.
+        ordered.sort_by_key(|(bytes, _)| std::cmp::Reverse(*bytes));
+        let all = || ordered.iter().map(|(_, on)| *on).filter(|on| !on.runtime().is_lost());
+        all()
+            .filter(is_native)
+            .find(supports)
+            .or_else(|| all().find(supports))
+            .or_else(|| self.backends().last())
+    }
+}

@@ -1,0 +1,108 @@
+//! Tensors that lie on one of several backends, or on several of them.
+
+use super::counts::Counters;
+use crate::{BackendHandle, DataType, Error, Shape, TensorData, Value};
+use smallvec::SmallVec;
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// A tensor of [`FirstOf`](crate::FirstOf).
+///
+/// It lies where it was made. When an operation on another backend reads it, it is copied there, once, and lies on both until it is
+/// dropped. What comes from the host stays there, too, so that it outlives a device.
+#[derive(Clone)]
+pub struct PlacedTensor(Arc<Places>);
+
+struct Places {
+    dtype: DataType,
+    shape: Shape,
+    copies: Mutex<Copies>,
+}
+
+/// Where a tensor lies. At least one of the two is there.
+#[derive(Default)]
+struct Copies {
+    host: Option<TensorData>,
+    on: SmallVec<[Value; 1]>,
+}
+
+impl Copies {
+    /// Reads the elements: on the host, or from the first backend that still answers.
+    fn read(&self) -> Result<TensorData, Error> {
+        if let Some(host) = &self.host {
+            return Ok(host.clone());
+        }
+        let mut failed = Error::Abandoned;
+        for value in &self.on {
+            match value.to_host(usize::MAX) {
+                Ok(host) => return Ok(host),
+                Err(error) => failed = error,
+            }
+        }
+        Err(failed)
+    }
+}
+
+impl PlacedTensor {
+    pub(super) fn of_host(data: TensorData) -> PlacedTensor {
+        let (dtype, shape) = (data.dtype(), data.shape().into());
+        let copies = Copies { host: Some(data), on: SmallVec::new() };
+        PlacedTensor(Arc::new(Places { dtype, shape, copies: Mutex::new(copies) }))
+    }
+
+    pub(super) fn of_value(value: Value) -> PlacedTensor {
+        let (dtype, shape) = (value.dtype(), value.shape().into());
+        let copies = Copies { host: None, on: SmallVec::from_buf([value]) };
+        PlacedTensor(Arc::new(Places { dtype, shape, copies: Mutex::new(copies) }))
+    }
+
+    /// Returns the tensor on a backend, to which it is copied unless it lies there.
+    ///
+    /// # Errors
+    ///
+    /// Those of the backend that has the elements, and of the one that gets them.
+    pub(super) fn on(&self, backend: &BackendHandle, counters: &Counters) -> Result<Value, Error> {
+        // The lock is held while the elements move, so that two operations do not move them twice.
+        let mut copies = self.0.copies.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(value) = copies.on.iter().find(|value| value.owner() == backend.owner()) {
+            return Ok(value.clone());
+        }
+        let host = copies.read()?;
+        let value = backend.runtime().constant(&host)?;
+        if copies.host.is_none() {
+            counters.moved(host.byte_len());
+        }
+        copies.on.push(value.clone());
+        Ok(value)
+    }
+
+    /// Tells whether the tensor lies on a backend.
+    pub(super) fn lies_on(&self, backend: &BackendHandle) -> bool {
+        let copies = self.0.copies.lock().unwrap_or_else(PoisonError::into_inner);
+        copies.on.iter().any(|value| value.owner() == backend.owner())
+    }
+
+    pub(super) fn to_host(&self) -> Result<TensorData, Error> {
+        self.0.copies.lock().unwrap_or_else(PoisonError::into_inner).read()
+    }
+
+    pub(super) fn byte_len(&self) -> usize {
+        let elements = bb_ir::element_count(&self.0.shape);
+        elements.and_then(|elements| self.0.dtype.bytes_for(elements)).unwrap_or(0)
+    }
+}
+
+impl crate::Tensor for PlacedTensor {
+    fn dtype(&self) -> DataType {
+        self.0.dtype
+    }
+
+    fn shape(&self) -> &[usize] {
+        &self.0.shape
+    }
+}
+
+impl std::fmt::Debug for PlacedTensor {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "PlacedTensor({}{:?})", self.0.dtype, self.0.shape)
+    }
+}

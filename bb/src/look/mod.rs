@@ -1,0 +1,57 @@
+//! Looks at a graph for a backend before anything runs: what each node becomes, and what the backend refuses of it.
+
+mod begin;
+mod traced;
+
+pub(crate) use traced::Part;
+
+use crate::NarrowError;
+use crate::{BackendRuntime, Module};
+use bb_core::error::{How, Missing};
+use bb_core::plan::{carriers, how};
+use bb_ir::graph::Graph;
+use std::sync::Arc;
+
+/// The findings about a node on a backend.
+pub(crate) struct Looked {
+    pub(crate) how: How,
+    pub(crate) missing: Vec<Missing>,
+    pub(crate) checked: bool,
+    pub(crate) exceeding: Vec<NarrowError>,
+}
+
+/// Finds out what runs each node of a part of a graph on a backend.
+pub(crate) fn look(module: &Module, part: &Part<'_>, on: &Arc<dyn BackendRuntime>) -> Vec<Looked> {
+    let natives = on.capabilities().families;
+    let seen = traced::look(&module.shared(), part, &**on);
+    let nodes = module.graph().nodes.iter().enumerate().zip(seen);
+    nodes
+        .map(|((at, node), seen)| match carriers::body(node).filter(|_| (part.has)(at)) {
+            Some(body) => carried(body, on),
+            None => Looked {
+                how: if seen.wrong.is_empty() { how(node, &natives, seen.steps) } else { How::Unsupported },
+                missing: seen.wrong,
+                checked: !seen.unchecked,
+                exceeding: seen.exceeding,
+            },
+        })
+        .collect()
+}
+
+/// Finds out what runs the body of a carrier, which is looked at on its own.
+fn carried(body: &Graph, on: &Arc<dyn BackendRuntime>) -> Looked {
+    let module = Module::of_part(carriers::standalone(body));
+    let graph = module.graph();
+    let part = Part { has: &|_| true, inputs: &graph.inputs, outputs: &graph.outputs };
+    let mut all = Looked { how: How::Unsupported, missing: Vec::new(), checked: true, exceeding: Vec::new() };
+    let mut steps = Some(0usize);
+    for looked in look(&module, &part, on) {
+        all.missing.extend(looked.missing);
+        all.exceeding.extend(looked.exceeding);
+        all.checked &= looked.checked;
+        let own = if let How::Lowered(count) = looked.how { count } else { Some(1) };
+        steps = steps.zip(own).map(|(all, own)| all + own);
+    }
+    all.how = if all.missing.is_empty() { How::Lowered(steps) } else { How::Unsupported };
+    all
+}

@@ -1,0 +1,404 @@
+//! Tests of backends that are made of several.
+
+#![expect(clippy::unwrap_used, clippy::indexing_slicing, clippy::panic, reason = "tests")]
+
+use bb::deployment::{Executor, Placement, Side};
+use bb::ext::NnOp;
+use bb::ir::op::Param;
+use bb::{
+    Backend, BackendHandle, CompileOptions, DataType, Error, ErrorKind, Fallback, FirstOf, Module, Outputs,
+    Primitive, TensorData, first_of,
+};
+use bb_cpu::Cpu;
+use bb_reference::Reference;
+use bb_tests::device::Device;
+use bb_tests::few::Few;
+use bb_tests::lossy::Lossy;
+use bb_tests::model::{model, named, node};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Barrier};
+use std::time::Duration;
+
+/// The reference backend without one operation; it counts the others.
+#[derive(bb::Backend)]
+#[bb(name = "without", new = Without::nothing)]
+struct Without {
+    op: Option<Primitive>,
+    calls: Arc<AtomicUsize>,
+}
+
+impl Without {
+    fn nothing() -> Without {
+        Without { op: None, calls: Arc::default() }
+    }
+
+    fn call(
+        &self,
+        op: Primitive,
+        inputs: &[Option<&<Reference as Backend>::Tensor>],
+        params: &[Param<'_>],
+    ) -> Result<Outputs<<Reference as Backend>::Tensor>, bb_reference::Error> {
+        if self.op == Some(op) {
+            let dtype = inputs.iter().flatten().next().map_or(DataType::F32, |x| bb::Tensor::dtype(*x));
+            return Err(bb::ir::Error::Unsupported { op: op.spec().method, dtype }.into());
+        }
+        if op != Primitive::Constant {
+            self.calls.fetch_add(1, Ordering::Relaxed);
+        }
+        bb::call_primitive(&Reference, op, inputs, params)
+    }
+}
+
+impl Backend for Without {
+    type Tensor = <Reference as Backend>::Tensor;
+    type Error = bb_reference::Error;
+
+    bb::forward_to_call!(Self::call);
+
+    fn to_host(&self, x: &Self::Tensor) -> Result<TensorData, bb_reference::Error> {
+        Reference.to_host(x)
+    }
+}
+
+/// The message of an error with its causes.
+fn causes(error: &Error) -> String {
+    let mut text = error.to_string();
+    let mut cause = std::error::Error::source(error);
+    while let Some(error) = cause {
+        text = format!("{text}: {error}");
+        cause = error.source();
+    }
+    text
+}
+
+fn handle(backend: FirstOf) -> BackendHandle {
+    BackendHandle::start("several", backend)
+}
+
+fn without(op: Primitive) -> (BackendHandle, Arc<AtomicUsize>) {
+    let calls = Arc::<AtomicUsize>::default();
+    (BackendHandle::start("first", Without { op: Some(op), calls: calls.clone() }), calls)
+}
+
+fn cpu() -> BackendHandle {
+    BackendHandle::start("cpu", Cpu::default())
+}
+
+/// `exp(x · x) · x`, with extents at which a product costs more than a transfer.
+fn products() -> Module {
+    let nodes = vec![
+        named("before", node("MatMul", &["x", "x"], &["a"])),
+        named("middle", node("Exp", &["a"], &["b"])),
+        named("after", node("MatMul", &["b", "x"], &["y"])),
+    ];
+    Module::from_bytes(model(&[("x", &[128, 128])], nodes, &[("y", &[128, 128])])).unwrap()
+}
+
+/// The same for 1/128 in each element: the sum of 128 products of 1/128² is 1/128.
+fn run_products(on: &BackendHandle) -> Vec<f32> {
+    let compiled = on.compile(products(), &CompileOptions::default()).unwrap();
+    let x = on.tensor(&[128, 128], &[1f32 / 128.0; 128 * 128]).unwrap();
+    let y = compiled.run(&[Some(&x)]).unwrap();
+    on.to_host(&y[0]).unwrap().as_slice::<f32>().unwrap().to_vec()
+}
+
+fn assert_products(got: &[f32]) {
+    let expected = (1.0f64 / 128.0).exp() as f32;
+    assert_eq!(got.len(), 128 * 128);
+    assert!(got.iter().all(|y| (y - expected).abs() < 1e-5), "{} instead of {expected}", got[0]);
+}
+
+fn names(placement: &Placement) -> Vec<&str> {
+    let name = |executor| match executor {
+        &Executor::Backend { ref name, .. } => name.as_str(),
+        _ => panic!("no component is bound"),
+    };
+    placement.nodes.iter().map(|node| name(&node.executor)).collect()
+}
+
+#[test]
+fn what_the_first_lacks_runs_on_the_next_and_transfers_are_those_of_the_placement() {
+    let (first, calls) = without(Primitive::Exp);
+    let both = first_of([first, cpu()]).unwrap();
+    let placement = both.placement(&products());
+    assert_eq!(names(&placement), ["first", "cpu", "first"]);
+    let moves: Vec<_> = placement.transfers.iter().map(|t| (t.value.as_str(), &t.from, &t.to)).collect();
+    let side = |name: &str| Side::Backend(name.to_owned());
+    assert_eq!(moves, [("a", &side("first"), &side("cpu")), ("b", &side("cpu"), &side("first"))]);
+    let parts: Vec<_> = placement.parts.iter().map(|part| (&part.side, part.nodes.join(" "))).collect();
+    let [first_side, cpu_side] = [side("first"), side("cpu")];
+    let expected = [(&first_side, "before"), (&cpu_side, "middle"), (&first_side, "after")];
+    assert_eq!(parts, expected.map(|(side, nodes)| (side, nodes.to_owned())));
+    let on = handle(both.clone());
+    // Operations are tried on one element.
+    calls.store(0, Ordering::Relaxed);
+    for run in 1..=3u64 {
+        assert_products(&run_products(&on));
+        assert_eq!(both.transfers().values, run * placement.transfers.len() as u64);
+        assert_eq!(both.transfers().bytes, run * 2 * 4 * 128 * 128);
+    }
+    assert_eq!(calls.load(Ordering::Relaxed), 6, "two products in each run");
+    // The coverage says which backend.
+    let coverage = bb::coverage::Coverage::of(&products(), on.runtime());
+    let backends: Vec<_> = coverage.nodes.iter().map(|node| node.backend).collect();
+    assert_eq!(backends, ["first", "cpu", "first"]);
+    assert!(coverage.missing().0.is_empty());
+}
+
+#[test]
+fn small_neighbours_stay_together() {
+    let chain = ["Neg", "Exp", "Abs", "Sqrt"];
+    let nodes = (0..chain.len()).map(|at| {
+        let [from, to] = [at, at + 1].map(|at| format!("v{at}"));
+        node(chain[at], &[&from], &[&to])
+    });
+    let small = Module::from_bytes(model(&[("v0", &[4])], nodes.collect(), &[("v4", &[4])])).unwrap();
+    // Two transfers cost more than that the other backend is slower.
+    let both = first_of([without(Primitive::Exp).0, cpu()]).unwrap();
+    assert_eq!(names(&both.placement(&small)), ["cpu"; 4]);
+    // All of it runs on the first if that one lacks nothing.
+    let both = first_of([without(Primitive::Concat).0, cpu()]).unwrap();
+    assert_eq!(names(&both.placement(&small)), ["first"; 4]);
+}
+
+#[test]
+fn nodes_and_operators_are_pinned() {
+    let pinned = |pins: &[(&str, &str)]| {
+        let both = first_of([without(Primitive::Exp).0, cpu()]).unwrap();
+        pins.iter().fold(both, |both, (name, on)| both.with_pin(*name, on).unwrap())
+    };
+    assert_eq!(names(&pinned(&[("before", "cpu")]).placement(&products())), ["cpu", "cpu", "first"]);
+    let all = pinned(&[("after", "first"), ("MatMul", "cpu")]);
+    assert_eq!(names(&all.placement(&products())), ["cpu", "cpu", "first"]);
+    assert_products(&run_products(&handle(all)));
+    let unknown = first_of([cpu()]).unwrap().with_pin("Exp", "cpo").unwrap_err();
+    assert_eq!(
+        unknown.to_string(),
+        "`cpo` is none of the backends of `first_of`; did you mean `cpu`?; they are: [\"cpu\"]"
+    );
+}
+
+/// What is pinned to a backend that lacks it fails there, with the node's name.
+#[test]
+fn a_pin_to_a_backend_that_lacks_the_operation_is_an_error_of_the_node() {
+    let both = first_of([without(Primitive::Exp).0, cpu()]).unwrap().with_pin("middle", "first").unwrap();
+    let on = handle(both);
+    let x = on.tensor(&[128, 128], &[0f32; 128 * 128]).unwrap();
+    let failed = on
+        .compile(products(), &CompileOptions::default())
+        .and_then(|compiled| compiled.run(&[Some(&x)]).map(drop))
+        .unwrap_err();
+    let text = causes(&failed);
+    assert!(text.contains("middle") && text.contains("exp"), "{text}");
+}
+
+#[test]
+fn the_device_that_is_lost_in_a_run_is_replaced_if_that_is_allowed() {
+    for (fallback, survives) in
+        [(Fallback::Never, false), (Fallback::WhenLost, true), (Fallback::WhenFailed, true)]
+    {
+        let lossy = Lossy::start().unwrap();
+        let board = lossy.board().clone();
+        let first = BackendHandle::start("lossy", lossy);
+        let both = first_of([first, cpu()]).unwrap().with_fallback(fallback);
+        assert_eq!(names(&both.placement(&products())), ["lossy"; 3]);
+        let on = handle(both);
+        let compiled = on.compile(products(), &CompileOptions::default()).unwrap();
+        let x = on.tensor(&[128, 128], &[1f32 / 128.0; 128 * 128]).unwrap();
+        assert!(compiled.run(&[Some(&x)]).is_ok());
+        board.lose("it fell off the bus");
+        for _ in 0..2 {
+            match compiled.run(&[Some(&x)]) {
+                Ok(y) => {
+                    assert!(survives);
+                    assert_products(on.to_host(&y[0]).unwrap().as_slice::<f32>().unwrap());
+                }
+                Err(error) => {
+                    assert!(!survives, "{}", causes(&error));
+                    assert_eq!(on.error_kind(&error), ErrorKind::Device);
+                }
+            }
+        }
+        // Single operations go to what is left.
+        let sum = on.call(Primitive::Neg.spec(), &[Some(&on.tensor(&[1], &[2f32]).unwrap())], &[]).unwrap();
+        assert_eq!(on.to_host(&sum[0]).unwrap().as_slice::<f32>().unwrap(), [-2.0]);
+    }
+}
+
+/// Products meet here: each waits until the other has begun.
+#[derive(bb::Backend)]
+#[bb(name = "meeting", new = Meeting::alone)]
+struct Meeting(Arc<Barrier>);
+
+impl Meeting {
+    fn alone() -> Meeting {
+        Meeting(Arc::new(Barrier::new(1)))
+    }
+
+    fn call(
+        &self,
+        op: Primitive,
+        inputs: &[Option<&<Reference as Backend>::Tensor>],
+        params: &[Param<'_>],
+    ) -> Result<Outputs<<Reference as Backend>::Tensor>, bb_reference::Error> {
+        if op == Primitive::MatMul && bb::Tensor::shape(inputs[0].unwrap()).len() == 2 {
+            let elements = bb::Tensor::shape(inputs[0].unwrap()).iter().product::<usize>();
+            if elements > 1 {
+                self.0.wait();
+                return Ok(Outputs::from_buf([inputs[0].unwrap().clone()]));
+            }
+        }
+        bb::call_primitive(&Reference, op, inputs, params)
+    }
+}
+
+impl Backend for Meeting {
+    type Tensor = <Reference as Backend>::Tensor;
+    type Error = bb_reference::Error;
+
+    bb::forward_to_call!(Self::call);
+
+    fn to_host(&self, x: &Self::Tensor) -> Result<TensorData, bb_reference::Error> {
+        Reference.to_host(x)
+    }
+}
+
+#[test]
+fn parts_that_do_not_depend_on_each_other_run_at_the_same_time() {
+    let extents = [1024i64, 1024];
+    let nodes = vec![
+        named("left", node("MatMul", &["x", "x"], &["a"])),
+        named("right", node("MatMul", &["x", "x"], &["b"])),
+        named("end", node("Add", &["a", "b"], &["y"])),
+    ];
+    let two = Module::from_bytes(model(&[("x", &extents)], nodes, &[("y", &extents)])).unwrap();
+    let barrier = Arc::new(Barrier::new(2));
+    let meeting = |name| BackendHandle::start(name, Meeting(barrier.clone()));
+    let both = first_of([meeting("one"), meeting("other")]).unwrap();
+    let both = both.with_pin("left", "one").unwrap().with_pin("right", "other").unwrap();
+    let on = handle(both);
+    let compiled = on.compile(two, &CompileOptions::default()).unwrap();
+    let x = on.tensor(&[1024, 1024], &vec![1f32; 1 << 20]).unwrap();
+    // A run that did one after the other would wait for ever.
+    let options =
+        bb::RunOptions::default().with_deadline(std::time::Instant::now() + Duration::from_secs(60));
+    let y = compiled.run_with(&[Some(&x)], &options).unwrap();
+    assert_eq!(on.to_host(&y[0]).unwrap().as_slice::<f32>().unwrap()[0], 2.0);
+}
+
+#[test]
+fn single_operations_run_where_their_operands_lie() {
+    let (first, calls) = without(Primitive::Exp);
+    let both = first_of([first.clone(), cpu()]).unwrap();
+    let on = handle(both.clone());
+    let x = on.tensor(&[2], &[1f32, -2.0]).unwrap();
+    let neg = || on.call(Primitive::Neg.spec(), &[Some(&x)], &[]).unwrap().remove(0);
+    // Each operation is tried once.
+    let _ = neg();
+    calls.store(0, Ordering::Relaxed);
+    let negative = &neg();
+    assert_eq!((calls.load(Ordering::Relaxed), both.transfers().values), (1, 0));
+    // What the first lacks moves, once.
+    let exp = &on.call(Primitive::Exp.spec(), &[Some(negative)], &[]).unwrap()[0];
+    let again = &on.call(Primitive::Exp.spec(), &[Some(negative)], &[]).unwrap()[0];
+    assert_eq!((calls.load(Ordering::Relaxed), both.transfers().values), (1, 1));
+    let got = on.to_host(exp).unwrap();
+    assert_eq!(got.as_slice::<f32>().unwrap(), on.to_host(again).unwrap().as_slice::<f32>().unwrap());
+    let error = got.as_slice::<f32>().unwrap()[1] - 2f32.exp();
+    assert!(error.abs() < 1e-5);
+    // The CPU backend has softmax natively, the first one only its body.
+    let soft = &on.call(NnOp::Softmax.spec(), &[Some(&x)], &[Param::Int(0)]).unwrap()[0];
+    assert_eq!(soft.shape(), [2]);
+    assert_eq!(calls.load(Ordering::Relaxed), 1);
+}
+
+#[test]
+fn sequences_pass_between_backends() {
+    let nodes = vec![
+        named("make", node("SequenceConstruct", &["x", "x"], &["s"])),
+        named("take", node("SequenceLength", &["s"], &["n"])),
+        named("exp", node("Exp", &["x"], &["y"])),
+    ];
+    let module = bb_tests::model::typed(
+        model(&[("x", &[2])], nodes, &[("n", &[]), ("y", &[2])]),
+        &[("n", DataType::I64)],
+    );
+    let both = first_of([without(Primitive::Exp).0, cpu()]).unwrap();
+    let both = both.with_pin("make", "first").unwrap().with_pin("take", "cpu").unwrap();
+    let on = handle(both);
+    let compiled = on.compile(Module::from_bytes(module).unwrap(), &CompileOptions::default()).unwrap();
+    let results = compiled.run(&[Some(&on.tensor(&[2], &[0f32, 0.0]).unwrap())]).unwrap();
+    assert_eq!(on.to_host(&results[0]).unwrap().as_slice::<i64>().unwrap(), [2]);
+    assert_eq!(on.to_host(&results[1]).unwrap().as_slice::<f32>().unwrap(), [1.0, 1.0]);
+}
+
+/// A backend of whole graphs that answers later, and one with few types, are members like others.
+#[test]
+fn members_of_all_kinds_give_the_same_results() {
+    let device = BackendHandle::start("device", Device::start().unwrap());
+    let few = BackendHandle::start("few", OnFew);
+    for on in [
+        first_of([device, cpu()]).unwrap().with_pin("middle", "cpu").unwrap(),
+        first_of([few, cpu()]).unwrap().with_pin("middle", "few").unwrap(),
+        first_of([handle(first_of([cpu()]).unwrap()), BackendHandle::start("reference", Reference)]).unwrap(),
+    ] {
+        assert_products(&run_products(&handle(on)));
+    }
+}
+
+/// The least set of types.
+#[derive(Default, bb::Backend)]
+#[bb(name = "on-few")]
+struct OnFew;
+
+impl Backend for OnFew {
+    type Tensor = <Reference as Backend>::Tensor;
+    type Error = bb_reference::Error;
+
+    bb::forward_to_call!(OnFew::call);
+
+    fn types(&self) -> bb::DataTypes {
+        Few::least().types()
+    }
+
+    fn to_host(&self, x: &Self::Tensor) -> Result<TensorData, bb_reference::Error> {
+        Reference.to_host(x)
+    }
+}
+
+impl OnFew {
+    fn call(
+        &self,
+        op: Primitive,
+        inputs: &[Option<&<Reference as Backend>::Tensor>],
+        params: &[Param<'_>],
+    ) -> Result<Outputs<<Reference as Backend>::Tensor>, bb_reference::Error> {
+        bb::call_primitive(&Few::least(), op, inputs, params)
+    }
+}
+
+#[test]
+fn names_open_several() {
+    let on = bb::backend("first_of(reference, limit(memory=1G)+cpu, MatMul=reference, fallback=lost)");
+    // No layer is linked into this program.
+    assert!(matches!(on, Err(Error::UnknownLayer { .. })));
+    let on = bb::backend("first_of(without, cpu, MatMul=without, fallback=lost)").unwrap();
+    let same = bb::backend("first_of(without, cpu, MatMul=without, fallback=lost)").unwrap();
+    assert_eq!(on.owner(), same.owner());
+    assert_products(&run_products(&on));
+    let threads = bb::OpenOptions::default().with_threads(std::num::NonZeroUsize::MIN);
+    assert!(bb::backend_with("first_of(without, cpu)", &threads).is_ok());
+    let refused = bb::backend_with("first_of(without)", &threads).unwrap_err();
+    assert!(matches!(refused, Error::OpenOption { .. }), "{refused}");
+    let said = |name: &str| bb::backend(name).unwrap_err().to_string();
+    assert_eq!(
+        said("first_of()"),
+        "`first_of` names no backends; write them in the parentheses, as in `first_of(gpu, cpu)`"
+    );
+    assert!(said("first_of(cpu, cpv)").contains("cpv"));
+    assert!(said("first_of(cpu, cpu)").contains("cpu"));
+    assert!(said("first_of(cpu, fallback=always)").contains("`never`, `lost` or `failed`"));
+    assert!(said("first_of(cpu, Exp=gpu)").contains("gpu"));
+    assert!(bb::supports_device("first_of(without, cpu)"));
+    assert!(!bb::supports_device("first_of(without, tpu)"));
+}
