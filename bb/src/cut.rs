@@ -14,7 +14,7 @@ use std::hash::Hash;
 
 /// Nodes that run together, in the graph's order, with the values that they read from outside and those that others
 /// read from them.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(crate) struct Part<T> {
     pub(crate) target: T,
     pub(crate) nodes: Vec<usize>,

@@ -48,7 +48,7 @@ pub use bb_core::{cost, export, ext, ir, number, profile, services, trace};
 pub use bb_onnx as onnx;
 pub use deployment::component::{Component, Ctx};
 pub use deployment::models::Deployment;
-pub use first_of::{Fallback, FirstOf, PlacedTensor, Transfers, first_of};
+pub use first_of::{Fallback, FirstOf, FirstOfError, PlacedTensor, Transfers, first_of};
 
 // What macros of authors expand to.
 #[cfg(feature = "conformance")]

@@ -8,7 +8,17 @@
 #[macro_export]
 macro_rules! implement_backend {
     ($backend:ty) => {
-        impl $crate::bb::Backend for $backend {
+        $crate::implement_backend!(@ [] $backend, false);
+
+        impl $backend {
+            /// Returns what the engine did so far.
+            pub fn counts(&self) -> $crate::Counts {
+                self.whole.counts()
+            }
+        }
+    };
+    (@ [$($bounds:tt)*] $backend:ty, $whole_graphs:expr) => {
+        impl $($bounds)* $crate::bb::Backend for $backend {
             type Tensor = $crate::Host;
             type Error = $crate::EngineError;
 
@@ -30,6 +40,19 @@ macro_rules! implement_backend {
                 error.wrapped()
             }
 
+            // An engine that is one of several is not tried: it says itself what it declines.
+            fn runs_whole_graphs(&self) -> ::core::primitive::bool {
+                $whole_graphs
+            }
+
+            fn declines(
+                &self,
+                graph: &$crate::bb::ir::graph::Graph,
+                node: &$crate::bb::ir::graph::Node,
+            ) -> ::core::option::Option<::std::string::String> {
+                self.whole.declines(graph, node)
+            }
+
             fn to_host(
                 &self,
                 x: &$crate::Host,
@@ -49,7 +72,7 @@ macro_rules! implement_backend {
             }
         }
 
-        impl $backend {
+        impl $($bounds)* $backend {
             fn run(
                 &self,
                 graph: &$crate::bb::GraphProto,
@@ -60,11 +83,6 @@ macro_rules! implement_backend {
                 $crate::EngineError,
             > {
                 self.whole.run(self, graph, inputs, attrs)
-            }
-
-            /// Returns what the engine did so far.
-            pub fn counts(&self) -> $crate::Counts {
-                self.whole.counts()
             }
         }
     };

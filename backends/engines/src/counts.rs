@@ -25,8 +25,6 @@ pub(crate) struct Counters {
     loaded: AtomicUsize,
     alive: AtomicUsize,
     runs: AtomicUsize,
-    rest: AtomicUsize,
-    failed: AtomicUsize,
 }
 
 impl Counters {
@@ -35,21 +33,13 @@ impl Counters {
             loaded: self.loaded.load(Relaxed),
             alive: self.alive.load(Relaxed),
             runs: self.runs.load(Relaxed),
-            rest: self.rest.load(Relaxed),
-            failed: self.failed.load(Relaxed),
+            rest: 0,
+            failed: 0,
         }
     }
 
     pub(crate) fn ran(&self) {
         self.runs.fetch_add(1, Relaxed);
-    }
-
-    pub(crate) fn rested(&self) {
-        self.rest.fetch_add(1, Relaxed);
-    }
-
-    pub(crate) fn failed(&self) {
-        self.failed.fetch_add(1, Relaxed);
     }
 }
 

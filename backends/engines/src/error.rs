@@ -1,7 +1,7 @@
 //! Errors of backends over engines.
 
 use crate::Reason;
-use bb::{BackendHandle, BoxError, DataType};
+use bb::{BackendHandle, BoxError, DataType, FirstOfError};
 use bb_ir::text::shown;
 
 /// Why a graph was not run.
@@ -44,9 +44,9 @@ pub enum EngineError {
         expected: &'static str,
     },
 
-    /// What runs beside the engine failed.
+    /// The engine failed together with what runs beside it.
     #[error(transparent)]
-    Rest(Box<RestError>),
+    Several(Box<FirstOfError>),
 
     /// The engine failed while it ran.
     #[error("`{engine}` failed")]
@@ -70,52 +70,18 @@ pub enum EngineError {
 }
 
 impl EngineError {
+    /// Wraps the error of a backend.
+    pub(crate) fn of(error: bb::Error, on: &BackendHandle) -> EngineError {
+        EngineError::Several(Box::new(FirstOfError::of(on, error)))
+    }
+
     /// Returns the error of `bb` that this one wraps, if it wraps one.
     pub fn wrapped(&self) -> Option<&bb::Error> {
         match self {
             EngineError::Graph(error) => Some(error),
-            EngineError::Rest(error) => Some(error.cause()),
+            EngineError::Several(error) => Some(error.cause()),
             _ => None,
         }
-    }
-}
-
-/// The error of a backend that runs what the engine does not.
-#[derive(Debug)]
-pub struct RestError {
-    error: bb::Error,
-    on: BackendHandle,
-}
-
-// It says what the error says, and has its causes; the backend is there to ask it about them.
-impl std::fmt::Display for RestError {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        std::fmt::Display::fmt(&self.error, f)
-    }
-}
-
-impl std::error::Error for RestError {
-    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
-        std::error::Error::source(&self.error)
-    }
-}
-
-impl RestError {
-    /// Wraps the error of a run on a backend.
-    pub(crate) fn new(error: bb::Error, on: &BackendHandle) -> RestError {
-        RestError { error, on: on.clone() }
-    }
-
-    /// Returns the innermost error of `bb`: that of the operands, if the backend's error wraps one.
-    fn cause(&self) -> &bb::Error {
-        let mut cause: Option<&(dyn std::error::Error + 'static)> = Some(&self.error);
-        let mut innermost = &self.error;
-        while let Some(error) = cause {
-            innermost =
-                error.downcast_ref().or_else(|| self.on.runtime().wrapped(error)).unwrap_or(innermost);
-            cause = error.source();
-        }
-        innermost
     }
 }
 

@@ -9,25 +9,26 @@
 //! memory of the host, and are lent to the engine.
 #![forbid(unsafe_code)]
 
+mod alone;
 mod backend_macro;
 mod cache;
 mod counts;
-mod cut;
 mod engine;
 mod error;
 mod gap;
 mod host;
 mod message;
-mod part;
 mod program;
 #[cfg(feature = "report")]
 pub mod report;
 mod rest;
+mod several;
+mod shared;
 mod whole;
 
 pub use counts::Counts;
 pub use engine::{Engine, Signature};
-pub use error::{EngineError, Refusal, RestError};
+pub use error::{EngineError, Refusal};
 pub use gap::{Gap, Reason, When};
 pub use host::Host;
 pub use program::Program;

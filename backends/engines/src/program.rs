@@ -1,235 +1,183 @@
-//! A model that is ready to run: its parts in order.
+//! A model that an engine has loaded.
 
-use crate::cut::{Piece, cut};
-use crate::engine::Engine;
-use crate::error::{EngineError, Refusal};
+use crate::counts::Counted;
+use crate::engine::{Engine, Signature};
+use crate::error::{EngineError, Refusal, contained};
 use crate::host::Host;
-use crate::part::{How, Part, Shared};
-use crate::rest::Rest;
+use crate::message::{message, signature};
+use crate::several::{complete, tensors};
+use crate::shared::Shared;
 use bb::onnx::OnnxValue;
-use bb::{Backend, CompileOptions, Executable, InputSpec, Module, Port, RunOptions, TensorData};
+use bb::{Backend, Executable, InputSpec, Module, Port, TensorData};
 use bb_ir::graph::{Graph, ValueId, ValueType};
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
-/// A model that was loaded into an engine, all of it or in parts.
+/// A model that an engine has loaded as one session.
 pub struct Program<E: Engine> {
     shared: Arc<Shared<E>>,
-    parts: Vec<Part<E>>,
-    /// For each part, the values that no later part reads.
-    dead: Vec<Vec<ValueId>>,
+    /// `None` if the model has no nodes.
+    session: Option<Counted<E::Session>>,
+    signature: Signature,
     inputs: Vec<Port>,
     outputs: Vec<Port>,
     declared: InputSpec,
-    /// The numbers of the inputs and outputs.
-    given: Vec<ValueId>,
-    wanted: Vec<ValueId>,
-    /// Constants that are outputs, or the defaults of inputs.
-    constants: Vec<(ValueId, TensorData)>,
-    values: usize,
+    /// For each input of the session, which input of the model it is.
+    given: Vec<usize>,
+    /// The defaults of inputs.
+    defaults: Vec<Option<TensorData>>,
+    results: Vec<Source>,
+}
+
+/// Where an output comes from.
+enum Source {
+    /// A result of the session.
+    Session(usize),
+    /// An input of the model.
+    Input(usize),
+    Constant(TensorData),
 }
 
 impl<E: Engine> Program<E> {
-    /// Cuts a model into parts, and loads those of the engine.
-    pub(crate) fn new(
-        shared: &Arc<Shared<E>>,
-        module: &Module,
-        options: &CompileOptions,
-    ) -> Result<Program<E>, EngineError> {
+    /// Loads a model.
+    pub(crate) fn new(shared: &Arc<Shared<E>>, module: &Module) -> Result<Program<E>, EngineError> {
         let graph = module.graph();
-        let parts = parts(shared, graph, options)?;
+        for (at, node) in graph.nodes.iter().enumerate() {
+            if let Some(refusal) = shared.refusal(graph, node) {
+                return Err(refused::<E>(graph, at, refusal));
+            }
+        }
+        let reads: HashSet<ValueId> = graph.nodes.iter().flat_map(|node| node.reads()).collect();
+        let made: HashSet<ValueId> =
+            graph.nodes.iter().flat_map(|node| node.outputs.iter().flatten().copied()).collect();
+        let given: Vec<usize> = (0..graph.inputs.len())
+            .filter(|&at| graph.inputs.get(at).is_some_and(|v| reads.contains(v)))
+            .collect();
+        let inputs: Vec<ValueId> = given.iter().filter_map(|&at| graph.inputs.get(at).copied()).collect();
+        let mut wanted: Vec<ValueId> = graph.outputs.iter().copied().filter(|v| made.contains(v)).collect();
+        wanted.sort_unstable();
+        wanted.dedup();
+        let nodes: Vec<usize> = (0..graph.nodes.len()).collect();
+        let part = graph.part(&nodes, &inputs, &wanted);
+        let loaded = load(shared, &part).map_err(|refusal| refused::<E>(graph, 0, refusal))?;
+        let constants: HashMap<ValueId, &TensorData> =
+            graph.constants.iter().map(|(value, data)| (*value, data)).collect();
         let ty = |value: &ValueId| graph.values.get(value.index()).map_or(ValueType::Unknown, |v| v.named());
-        let is_constant = |value: &ValueId| graph.constants.iter().any(|(constant, _)| constant == value);
         let port = |value: &ValueId| Port {
             name: graph.name_of(*value).to_owned(),
             ty: ty(value),
-            optional: is_constant(value),
+            optional: constants.contains_key(value),
         };
-        let kept: HashSet<ValueId> = graph.inputs.iter().chain(&graph.outputs).copied().collect();
-        let constants = graph.constants.iter().filter(|(value, _)| kept.contains(value));
+        let source = |value: &ValueId| {
+            let position = |of: &[ValueId]| of.iter().position(|known| known == value);
+            if let Some(at) = position(&wanted) {
+                return Ok(Source::Session(at));
+            }
+            if let Some(at) = position(&graph.inputs) {
+                return Ok(Source::Input(at));
+            }
+            match constants.get(value) {
+                Some(data) => Ok(Source::Constant((*data).clone())),
+                None => Err(bb::Error::MissingOutput { name: graph.name_of(*value).to_owned() }),
+            }
+        };
+        let (session, signature) = match loaded {
+            Some((session, signature)) => (Some(session), signature),
+            None => (None, Signature { inputs: Vec::new(), outputs: Vec::new() }),
+        };
         Ok(Program {
-            dead: dead(graph, &parts),
-            parts,
+            shared: shared.clone(),
+            session,
+            signature,
             inputs: graph.inputs.iter().map(port).collect(),
             outputs: graph.outputs.iter().map(port).collect(),
             declared: InputSpec::new(graph),
-            given: graph.inputs.clone(),
-            wanted: graph.outputs.clone(),
-            constants: constants.cloned().collect(),
-            values: graph.values.len(),
-            shared: shared.clone(),
+            given,
+            defaults: graph.inputs.iter().map(|value| constants.get(value).map(|x| (*x).clone())).collect(),
+            results: graph.outputs.iter().map(source).collect::<Result<_, _>>()?,
         })
     }
 
-    /// Returns the number of parts that the engine runs, and of those that it does not.
-    pub fn parts(&self) -> (usize, usize) {
-        let own = self.parts.iter().filter(|part| matches!(part.how, How::Engine(_))).count();
-        (own, self.parts.len() - own)
-    }
-
-    /// Returns the error for the first input that is omitted and has no default.
-    fn complete<T>(&self, inputs: &[Option<T>]) -> Result<(), EngineError> {
-        let lacking = self.inputs.iter().zip(inputs).find(|(port, given)| given.is_none() && !port.optional);
-        let Some((port, _)) = lacking else { return Ok(()) };
-        let expected = self.inputs.iter().filter(|port| !port.optional).map(|port| port.name.clone());
-        Err(bb::Error::MissingInput { name: port.name.clone(), expected: expected.collect() }.into())
-    }
-
-    fn run_all(
-        &self,
-        inputs: Vec<Option<OnnxValue<TensorData>>>,
-    ) -> Result<Vec<OnnxValue<TensorData>>, EngineError> {
-        let mut slots: Vec<Option<OnnxValue<TensorData>>> = vec![None; self.values];
-        let mut set = |value: ValueId, item| {
-            if let Some(slot) = slots.get_mut(value.index()) {
-                *slot = Some(item);
+    fn run_all(&self, inputs: &[Option<OnnxValue<&Host>>]) -> Result<Vec<OnnxValue<Host>>, EngineError> {
+        self.declared.check_items(inputs)?;
+        complete(&self.inputs, inputs)?;
+        let item = |at: usize| match inputs.get(at).and_then(Option::as_ref) {
+            Some(item) => Some(item.map(&mut |x: &&Host| (*x).clone())),
+            None => {
+                let default = self.defaults.get(at).and_then(Option::as_ref)?;
+                Some(OnnxValue::Tensor(Host::from(default.clone())))
             }
         };
-        for (value, data) in &self.constants {
-            set(*value, OnnxValue::Tensor(data.clone()));
-        }
-        for (value, item) in self.given.iter().zip(inputs) {
-            if let Some(item) = item {
-                set(*value, item);
-            }
-        }
-        for (part, dead) in self.parts.iter().zip(&self.dead) {
-            RunOptions::check_current()?;
-            let read = |value: &ValueId| slots.get(value.index()).and_then(Option::as_ref);
-            let operands: Vec<_> = part.inputs.iter().map(read).collect();
-            let results = part.run(&self.shared, &operands)?;
-            for (value, item) in part.outputs.iter().zip(results) {
-                if let Some(slot) = slots.get_mut(value.index()) {
-                    *slot = Some(item);
+        let mut operands = Vec::with_capacity(self.given.len());
+        for (&at, (name, dtype)) in self.given.iter().zip(&self.signature.inputs) {
+            match item(at) {
+                Some(OnnxValue::Tensor(x)) if x.data().dtype() == *dtype => {
+                    x.data().prepare().map_err(bb::Error::from)?;
+                    operands.push(x.into_data());
                 }
-            }
-            for value in dead {
-                if let Some(slot) = slots.get_mut(value.index()) {
-                    *slot = None;
+                // What was inferred of a value was wrong.
+                Some(_) => return Err(EngineError::State { expected: "a tensor of the known type" }),
+                None => {
+                    let expected = self.inputs.iter().map(|port| port.name.clone()).collect();
+                    return Err(bb::Error::MissingInput { name: name.clone(), expected }.into());
                 }
             }
         }
-        let mut results = Vec::with_capacity(self.wanted.len());
-        for (value, port) in self.wanted.iter().zip(&self.outputs) {
-            match slots.get(value.index()).and_then(Option::as_ref) {
-                Some(item) => results.push(item.clone()),
-                None => return Err(bb::Error::MissingOutput { name: port.name.clone() }.into()),
+        let made = match &self.session {
+            Some(session) => self.session_run(session, &operands.iter().collect::<Vec<_>>())?,
+            None => Vec::new(),
+        };
+        let missing = |port: &Port| bb::Error::MissingOutput { name: port.name.clone() };
+        let result = |(source, port): (&Source, &Port)| match source {
+            Source::Session(at) => {
+                let data = made.get(*at).cloned().ok_or_else(|| missing(port))?;
+                Ok(OnnxValue::Tensor(Host::from(data)))
             }
-        }
-        Ok(results)
+            Source::Input(at) => item(*at).ok_or_else(|| missing(port).into()),
+            Source::Constant(data) => Ok(OnnxValue::Tensor(Host::from(data.clone()))),
+        };
+        self.results.iter().zip(&self.outputs).map(result).collect()
     }
-}
 
-/// Cuts and loads until everything has a place.
-fn parts<E: Engine>(
-    shared: &Shared<E>,
-    graph: &Graph,
-    options: &CompileOptions,
-) -> Result<Vec<Part<E>>, EngineError> {
-    let mut own = Vec::with_capacity(graph.nodes.len());
-    for (at, node) in graph.nodes.iter().enumerate() {
-        let refusal = shared.refusal(graph, node);
-        own.push(refusal.is_none());
-        if let Some(refusal) = refusal {
-            refused::<E>(shared, graph, at, refusal)?;
-        }
-    }
-    loop {
-        let pieces = cut(graph, &own);
-        let mut parts = Vec::with_capacity(pieces.len());
-        let mut again = false;
-        for piece in pieces {
-            let part = graph.part(&piece.nodes, &piece.inputs, &piece.outputs);
-            let how = if piece.own {
-                match shared.load(&part, shared.resting(&part, options)) {
-                    Ok(own) => How::Engine(Box::new(own)),
-                    Err(refusal) => {
-                        for at in culprits(shared, graph, &piece, &refusal) {
-                            if let Some(own) = own.get_mut(at) {
-                                *own = false;
-                            }
-                            again = true;
-                        }
-                        let first = piece.nodes.first().copied().unwrap_or(0);
-                        refused::<E>(shared, graph, first, refusal)?;
-                        // What is loaded of the others would have to be loaded again.
-                        break;
-                    }
-                }
-            } else {
-                let resting = shared.resting(&part, options);
-                How::Rest(Box::new(resting.ok_or(EngineError::State { expected: "a backend for the rest" })?))
-            };
-            parts.push(Part { inputs: piece.inputs, outputs: piece.outputs, how });
-        }
-        if !again {
-            return Ok(parts);
+    fn session_run(
+        &self,
+        session: &E::Session,
+        inputs: &[&TensorData],
+    ) -> Result<Vec<TensorData>, EngineError> {
+        self.shared.counters.ran();
+        let run = || self.shared.engine.run(session, &self.signature, inputs);
+        let results = contained(run).map_err(|source| EngineError::Run { engine: E::NAME, source })?;
+        let (expected, got) = (self.signature.outputs.len(), results.len());
+        match expected == got {
+            true => Ok(results),
+            false => Err(EngineError::Results { engine: E::NAME, expected, got }),
         }
     }
 }
 
-/// Returns the error of a node that the engine does not run, if nothing else does.
-fn refused<E: Engine>(
-    shared: &Shared<E>,
-    graph: &Graph,
-    at: usize,
-    source: Refusal,
-) -> Result<(), EngineError> {
-    if matches!(shared.rest, Rest::On(_)) {
-        return Ok(());
+/// A session and what goes in and out of it.
+type Loaded<E> = (Counted<<E as Engine>::Session>, Signature);
+
+/// Loads a graph; `None` if it has no nodes.
+fn load<E: Engine>(shared: &Shared<E>, graph: &Graph) -> Result<Option<Loaded<E>>, Refusal> {
+    if graph.nodes.is_empty() {
+        return Ok(None);
     }
+    let signature = signature(graph, |dtype| shared.engine.passes(dtype))?;
+    let message = message(graph, shared.engine.newest_opset())?;
+    let session = contained(|| shared.engine.load(message, &signature)).map_err(Refusal::Load)?;
+    Ok(Some((Counted::new(session, &shared.counters), signature)))
+}
+
+/// Returns the error of a node that the engine does not run.
+fn refused<E: Engine>(graph: &Graph, at: usize, source: Refusal) -> EngineError {
     let node = graph.nodes.get(at);
-    Err(EngineError::Refused {
+    EngineError::Refused {
         engine: E::NAME,
         node: node.map(|node| graph.label_of(node).to_owned()).unwrap_or_default(),
         op: node.map(|node| node.op_type.clone()).unwrap_or_default(),
         source,
-    })
-}
-
-/// Finds the nodes because of which the engine did not load a piece: those that it does not load alone, or all of the piece.
-fn culprits<E: Engine>(shared: &Shared<E>, graph: &Graph, piece: &Piece, refusal: &Refusal) -> Vec<usize> {
-    let of_value = match refusal {
-        Refusal::Type { value, .. } | Refusal::NotTensor { value } => Some(value.as_str()),
-        Refusal::Gap { .. } | Refusal::Load(_) | Refusal::Opset { .. } | Refusal::Weight(_) => None,
-    };
-    let alone = |at: &usize| {
-        let Some(node) = graph.nodes.get(*at) else { return false };
-        if let Some(name) = of_value {
-            let results = node.outputs.iter().flatten().copied();
-            return node.reads().chain(results).any(|value| graph.name_of(value) == name);
-        }
-        let constants: HashSet<ValueId> = graph.constants.iter().map(|(value, _)| *value).collect();
-        let mut inputs: Vec<ValueId> = node.reads().filter(|value| !constants.contains(value)).collect();
-        inputs.sort_unstable();
-        inputs.dedup();
-        let outputs: Vec<ValueId> = node.outputs.iter().flatten().copied().collect();
-        // A value that is no tensor may exist within a part.
-        matches!(
-            shared.load(&graph.part(&[*at], &inputs, &outputs), None),
-            Err(Refusal::Load(_) | Refusal::Opset { .. } | Refusal::Weight(_))
-        )
-    };
-    let found: Vec<usize> = piece.nodes.iter().copied().filter(alone).collect();
-    if found.is_empty() { piece.nodes.clone() } else { found }
-}
-
-/// Lists for each part the values that no later part reads.
-fn dead<E: Engine>(graph: &Graph, parts: &[Part<E>]) -> Vec<Vec<ValueId>> {
-    let outputs: HashSet<ValueId> = graph.outputs.iter().copied().collect();
-    let mut last: HashMap<ValueId, usize> = HashMap::new();
-    for (at, part) in parts.iter().enumerate() {
-        last.extend(part.inputs.iter().chain(&part.outputs).map(|value| (*value, at)));
     }
-    let mut dead = vec![Vec::new(); parts.len()];
-    for (value, at) in last {
-        if !outputs.contains(&value)
-            && let Some(dead) = dead.get_mut(at)
-        {
-            dead.push(value);
-        }
-    }
-    dead
 }
 
 impl<E, B> Executable<B> for Program<E>
@@ -246,19 +194,8 @@ where
     }
 
     fn run(&self, _: &B, inputs: &[Option<&Host>]) -> Result<Vec<Host>, EngineError> {
-        self.declared.check(inputs)?;
-        self.complete(inputs)?;
-        let tensors = inputs.iter().map(|x| x.map(|x| OnnxValue::Tensor(x.data().clone()))).collect();
-        let mut results = Vec::with_capacity(self.outputs.len());
-        for (item, port) in self.run_all(tensors)?.into_iter().zip(&self.outputs) {
-            match item {
-                OnnxValue::Tensor(x) => results.push(Host::from(x)),
-                other => {
-                    return Err(bb::Error::NotTensor { name: port.name.clone(), got: other.kind() }.into());
-                }
-            }
-        }
-        Ok(results)
+        let items: Vec<_> = inputs.iter().map(|x| x.map(OnnxValue::Tensor)).collect();
+        tensors(&self.outputs, self.run_all(&items)?)
     }
 
     fn run_items(
@@ -266,11 +203,6 @@ where
         _: &B,
         inputs: &[Option<OnnxValue<&Host>>],
     ) -> Result<Vec<OnnxValue<Host>>, EngineError> {
-        self.declared.check_items(inputs)?;
-        self.complete(inputs)?;
-        let host = |item: &OnnxValue<&Host>| item.map(&mut |x: &&Host| x.data().clone());
-        let items = inputs.iter().map(|item| item.as_ref().map(host)).collect();
-        let results = self.run_all(items)?;
-        Ok(results.into_iter().map(|item| item.map(&mut |x: &TensorData| Host::from(x.clone()))).collect())
+        self.run_all(inputs)
     }
 }

@@ -1,30 +1,57 @@
 //! A backend over an engine.
 
+use crate::alone::Alone;
 use crate::cache::Cache;
 use crate::counts::{Counters, Counts};
 use crate::engine::Engine;
 use crate::error::EngineError;
 use crate::host::Host;
-use crate::part::Shared;
 use crate::program::Program;
 use crate::rest::Rest;
-use bb::{Backend, BackendAttrs, CompileOptions, Executable, GraphProto, Limits, Module, Primitive};
+use crate::several::Several;
+use crate::shared::Shared;
+use bb::ir::graph::{Graph, Node};
+use bb::{
+    Backend, BackendAttrs, BackendHandle, CompileOptions, Executable, Fallback, FirstOf, GraphProto, Limits,
+    Module, Primitive,
+};
 use std::collections::HashMap;
 use std::sync::Arc;
 
 /// What a backend over an engine consists of: the engine, what runs the rest, and the models that were loaded.
 pub struct Whole<E: Engine> {
     shared: Arc<Shared<E>>,
-    loaded: Cache<Program<E>>,
+    how: How,
+    loaded: Cache<Loaded<E>>,
+}
+
+/// What happens to models.
+enum How {
+    /// The engine runs them, or they are refused.
+    Alone,
+    /// The engine runs their primitives.
+    Primitives,
+    /// The engine runs what it can, and another backend the rest.
+    Several(BackendHandle),
+}
+
+/// A model that is ready to run.
+enum Loaded<E: Engine> {
+    Alone(Program<E>),
+    Several(Several),
 }
 
 impl<E: Engine> Whole<E> {
     /// Makes one.
     pub fn new(engine: E, rest: Rest) -> Whole<E> {
-        Whole {
-            shared: Arc::new(Shared { engine, rest, counters: Arc::new(Counters::default()) }),
-            loaded: Cache::default(),
-        }
+        let has_table = !matches!(rest, Rest::Nothing);
+        let shared = Arc::new(Shared { engine, has_table, counters: Arc::new(Counters::default()) });
+        let how = match rest {
+            Rest::Refuse | Rest::Nothing => How::Alone,
+            Rest::Primitives => How::Primitives,
+            Rest::On(rest) => several(&shared, rest).map_or(How::Alone, How::Several),
+        };
+        Whole { shared, how, loaded: Cache::default() }
     }
 
     /// Returns the engine.
@@ -34,16 +61,31 @@ impl<E: Engine> Whole<E> {
 
     /// Returns what the engine did so far.
     pub fn counts(&self) -> Counts {
-        self.shared.counters.read()
+        let mut counts = self.shared.counters.read();
+        if let How::Several(on) = &self.how
+            && let Some(several) = FirstOf::of(on)
+        {
+            let count = |n: u64| usize::try_from(n).unwrap_or(usize::MAX);
+            counts.rest = several.parts().get(1).copied().map_or(0, count);
+            counts.failed = count(several.fallbacks());
+        }
+        counts
+    }
+
+    /// Returns why the engine does not run a node, if nothing else does.
+    pub fn declines(&self, graph: &Graph, node: &Node) -> Option<String> {
+        match self.how {
+            How::Alone => self.shared.refusal(graph, node).map(|refusal| refusal.to_string()),
+            How::Primitives | How::Several(_) => None,
+        }
     }
 
     /// Loads a model.
-    ///
-    /// # Errors
-    ///
-    /// [`EngineError::Refused`] if the engine cannot run a node and nothing else does.
-    pub fn load(&self, module: &Module, options: &CompileOptions) -> Result<Program<E>, EngineError> {
-        Program::new(&self.shared, module, options)
+    fn load(&self, module: Module, options: &CompileOptions) -> Result<Loaded<E>, EngineError> {
+        match &self.how {
+            How::Several(on) => Several::new(on, module, options).map(Loaded::Several),
+            How::Alone | How::Primitives => Program::new(&self.shared, &module).map(Loaded::Alone),
+        }
     }
 
     /// Runs a graph, which is loaded unless it was loaded before.
@@ -61,7 +103,7 @@ impl<E: Engine> Whole<E> {
     where
         B: Backend<Tensor = Host, Error = EngineError> + 'static,
     {
-        if matches!(self.shared.rest, Rest::Primitives) && !primitive(graph) {
+        if matches!(self.how, How::Primitives) && !primitive(graph) {
             let lowered = bb::compile_whole_graph::<B>(on, attrs.module(graph)?, &CompileOptions::default())?;
             return named(on, &*lowered, inputs);
         }
@@ -70,9 +112,12 @@ impl<E: Engine> Whole<E> {
             // The caller has already limited the graph's values. Its limits are not known here.
             let unbounded = Limits { value_bytes: usize::MAX, iterations: usize::MAX, ..Limits::default() };
             let options = CompileOptions::default().within(&unbounded);
-            self.load(&module, &options.with_node(attrs.attributes, attrs.metadata))
+            self.load(module, &options.with_node(attrs.attributes, attrs.metadata))
         })?;
-        named(on, &*program, inputs)
+        match &*program {
+            Loaded::Alone(program) => named(on, program, inputs),
+            Loaded::Several(several) => named(on, several, inputs),
+        }
     }
 
     /// Compiles a module for the backend `on`.
@@ -89,11 +134,22 @@ impl<E: Engine> Whole<E> {
     where
         B: Backend<Tensor = Host, Error = EngineError> + 'static,
     {
-        match self.shared.rest {
-            Rest::Primitives => bb::compile_whole_graph(on, module, options),
-            Rest::On(_) | Rest::Refuse | Rest::Nothing => Ok(Box::new(self.load(&module, options)?)),
+        if matches!(self.how, How::Primitives) {
+            return bb::compile_whole_graph(on, module, options);
         }
+        Ok(match self.load(module, options)? {
+            Loaded::Alone(program) => Box::new(program),
+            Loaded::Several(several) => Box::new(several),
+        })
     }
+}
+
+/// Makes one backend of an engine and what runs the rest; the engine runs all that it can.
+fn several<E: Engine>(shared: &Arc<Shared<E>>, rest: BackendHandle) -> Option<BackendHandle> {
+    let whole = Whole { shared: shared.clone(), how: How::Alone, loaded: Cache::default() };
+    let engine = BackendHandle::start("engine", Alone { whole });
+    let several = FirstOf::new([engine, rest]).ok()?;
+    Some(BackendHandle::start(E::NAME, several.with_order().with_fallback(Fallback::WhenFailed)))
 }
 
 /// Runs a loaded model with tensors by name.

@@ -1,8 +1,8 @@
 //! The first of several backends as a backend.
 
-use super::FirstOf;
 use super::program::Program;
 use super::tensor::PlacedTensor;
+use super::{FirstOf, FirstOfError};
 use crate::services::{DeviceInfo, Lifecycle, ServiceError};
 use crate::{
     Backend, BackendAttrs, CompileOptions, Error, Executable, GraphProto, InnerBackend, Module, Outputs,
@@ -20,7 +20,7 @@ impl FirstOf {
         op: Primitive,
         inputs: &[Option<&PlacedTensor>],
         params: &[Param<'_>],
-    ) -> Result<Outputs<PlacedTensor>, Error> {
+    ) -> Result<Outputs<PlacedTensor>, FirstOfError> {
         if let (Primitive::Constant, [Param::Data(data)]) = (op, params) {
             // The first operation that reads it decides where it lies.
             return Ok(Outputs::from_buf([PlacedTensor::of_host(data.clone().into_owned())]));
@@ -31,19 +31,24 @@ impl FirstOf {
 
 impl Backend for FirstOf {
     type Tensor = PlacedTensor;
-    type Error = Error;
+    type Error = FirstOfError;
 
     forward_to_call!(Self::primitive);
 
-    fn wrapped(error: &Error) -> Option<&Error> {
-        Some(error)
+    fn wrapped(error: &FirstOfError) -> Option<&Error> {
+        Some(error.cause())
     }
 
-    fn to_host(&self, x: &PlacedTensor) -> Result<TensorData, Error> {
-        x.to_host()
+    fn to_host(&self, x: &PlacedTensor) -> Result<TensorData, FirstOfError> {
+        Ok(x.to_host()?)
     }
 
-    fn execute(&self, graph: &GraphProto, inputs: Named, attrs: BackendAttrs<'_>) -> Result<Named, Error> {
+    fn execute(
+        &self,
+        graph: &GraphProto,
+        inputs: Named,
+        attrs: BackendAttrs<'_>,
+    ) -> Result<Named, FirstOfError> {
         match kept(self, graph, inputs, attrs) {
             Ok(ran) => ran,
             Err(inputs) => {
@@ -58,7 +63,7 @@ impl Backend for FirstOf {
         &self,
         module: Module,
         options: &CompileOptions,
-    ) -> Result<Box<dyn Executable<FirstOf>>, Error> {
+    ) -> Result<Box<dyn Executable<FirstOf>>, FirstOfError> {
         Ok(Box::new(Program::new(self, module, options)?))
     }
 
@@ -108,7 +113,7 @@ impl InnerBackend for FirstOf {
         spec: &'static OpSpec,
         inputs: &[Option<&PlacedTensor>],
         params: &[Param<'_>],
-    ) -> Result<Outputs<PlacedTensor>, Error> {
+    ) -> Result<Outputs<PlacedTensor>, FirstOfError> {
         self.call(spec, inputs, params)
     }
 

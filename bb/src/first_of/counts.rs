@@ -15,13 +15,39 @@ pub struct Transfers {
 }
 
 /// Counters that threads share.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Counters {
     values: AtomicU64,
     bytes: AtomicU64,
+    fallbacks: AtomicU64,
+    /// The parts that each backend ran.
+    parts: Box<[AtomicU64]>,
 }
 
 impl Counters {
+    pub(super) fn of(backends: usize) -> Counters {
+        let [values, bytes, fallbacks] = Default::default();
+        Counters { values, bytes, fallbacks, parts: (0..backends).map(|_| AtomicU64::new(0)).collect() }
+    }
+
+    pub(super) fn ran(&self, backend: usize) {
+        if let Some(count) = self.parts.get(backend) {
+            count.fetch_add(1, Relaxed);
+        }
+    }
+
+    pub(super) fn parts(&self) -> Vec<u64> {
+        self.parts.iter().map(|count| count.load(Relaxed)).collect()
+    }
+
+    pub(super) fn fell_back(&self) {
+        self.fallbacks.fetch_add(1, Relaxed);
+    }
+
+    pub(super) fn fallbacks(&self) -> u64 {
+        self.fallbacks.load(Relaxed)
+    }
+
     pub(super) fn moved(&self, bytes: usize) {
         self.values.fetch_add(1, Relaxed);
         self.bytes.fetch_add(bytes as u64, Relaxed);

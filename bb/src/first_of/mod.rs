@@ -2,6 +2,7 @@
 
 mod backend;
 mod counts;
+mod error;
 mod named;
 mod place;
 mod program;
@@ -10,11 +11,12 @@ mod tensor;
 mod weigh;
 
 pub use counts::Transfers;
+pub use error::FirstOfError;
 pub use tensor::PlacedTensor;
 
 use crate::look::Looked;
 use crate::placement::{Executor, NodePlacement, Placement, Side};
-use crate::{BackendHandle, Error, ErrorKind, Module, Runtime};
+use crate::{BackendHandle, Error, Module, Runtime};
 use bb_core::error::NodeInfo;
 use bb_ir::graph::{Graph, Node};
 use counts::Counters;
@@ -66,6 +68,7 @@ struct Settings {
     /// Names of nodes or operators, and the number of the backend that runs them.
     pins: Vec<(String, usize)>,
     fallback: Fallback,
+    by_order: bool,
 }
 
 /// What happens if a backend fails in the middle of a graph.
@@ -77,7 +80,7 @@ pub enum Fallback {
     Never,
     /// If the device is lost, the graph runs on the other backends, from its inputs on; so do later runs.
     WhenLost,
-    /// If a part fails, another backend runs it; if the device is lost, the others run the whole graph.
+    /// As [`WhenLost`](Self::WhenLost); and if a part fails for another reason that is not its caller's, another backend runs it.
     WhenFailed,
 }
 
@@ -99,8 +102,10 @@ impl FirstOf {
                 return Err(Error::DuplicateBackend { name, first, second });
             }
         }
-        let settings = Settings { backends, pins: Vec::new(), fallback: Fallback::default() };
-        Ok(FirstOf { settings: Arc::new(settings), counters: Arc::default() })
+        let counters = Arc::new(Counters::of(backends.len()));
+        let settings =
+            Settings { backends, pins: Vec::new(), fallback: Fallback::default(), by_order: false };
+        Ok(FirstOf { settings: Arc::new(settings), counters })
     }
 
     /// Returns the same with a node or all nodes of an operator on one of the backends. A node without a name is called like its first
@@ -129,6 +134,13 @@ impl FirstOf {
         self
     }
 
+    /// Returns the same with nodes placed by the order of the backends alone: each on the first that runs it, whatever the transfers cost.
+    #[must_use]
+    pub fn with_order(mut self) -> FirstOf {
+        Arc::make_mut(&mut self.settings).by_order = true;
+        self
+    }
+
     /// Returns the several backends of a running one, if it was started from them.
     pub fn of(handle: &BackendHandle) -> Option<&FirstOf> {
         let any: &dyn std::any::Any = &**handle.runtime();
@@ -143,6 +155,16 @@ impl FirstOf {
     /// Returns what moved from one backend to another so far.
     pub fn transfers(&self) -> Transfers {
         self.counters.read()
+    }
+
+    /// Returns how many parts of graphs each backend ran so far.
+    pub fn parts(&self) -> Vec<u64> {
+        self.counters.parts()
+    }
+
+    /// Returns how often another backend ran what failed.
+    pub fn fallbacks(&self) -> u64 {
+        self.counters.fallbacks()
     }
 
     /// Returns which backend would run each node of a graph, and which values would move.
@@ -189,13 +211,12 @@ impl FirstOf {
         self.settings.fallback
     }
 
-    fn counters(&self) -> &Counters {
-        &self.counters
+    fn is_by_order(&self) -> bool {
+        self.settings.by_order
     }
 
-    /// Returns what a caller can do about an error of one of the backends.
-    fn kind_of(&self, backend: usize, error: &Error) -> ErrorKind {
-        self.backend(backend).map_or(ErrorKind::Internal, |backend| backend.error_kind(error))
+    fn counters(&self) -> &Counters {
+        &self.counters
     }
 
     /// Returns the backend to which a node is pinned.

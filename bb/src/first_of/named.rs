@@ -1,4 +1,4 @@
-//! The first of several backends by name: `first_of(gpu, cpu, Softmax=cpu, fallback=lost)`.
+//! The first of several backends by name: `first_of(gpu, cpu, Softmax=cpu, fallback=lost, place=cost)`.
 
 use super::{Fallback, FirstOf};
 use crate::{BackendHandle, CombinedRegistration, Error};
@@ -21,10 +21,21 @@ impl Combined for FirstOf {
         for &(key, value) in entries {
             made = match key {
                 "fallback" => made.with_fallback(fallback(value)?),
+                "place" if is_order(value)? => made.with_order(),
+                "place" => made,
                 pinned => made.with_pin(pinned, value)?,
             };
         }
         Ok(made)
+    }
+}
+
+fn is_order(value: &str) -> Result<bool, Error> {
+    let (option, got) = (|| "place".to_owned(), || value.to_owned());
+    match value {
+        "order" => Ok(true),
+        "cost" => Ok(false),
+        _ => Err(Error::OptionValue { option: option(), expected: "`cost` or `order`", got: got() }),
     }
 }
 

@@ -24,6 +24,8 @@ pub(super) struct Candidates {
     /// For each backend, what was found out of each node.
     pub(super) looked: Vec<Vec<Looked>>,
     weights: Weights,
+    /// Whether costs do not count.
+    by_order: bool,
     /// For each node, the backend to which it is pinned.
     pinned: Vec<Option<usize>>,
     /// For each value, the node that makes it, and the nodes that read it.
@@ -47,12 +49,16 @@ impl Candidates {
             }
         }
         let pinned = graph.nodes.iter().map(|node| on.pin_of(graph, node)).collect();
-        Candidates { weights: Weights::of(module, on, &looked), looked, pinned, producer, readers }
+        let (weights, by_order) = (Weights::of(module, on, &looked), on.is_by_order());
+        Candidates { weights, by_order, looked, pinned, producer, readers }
     }
 
     /// Places the nodes, none on a backend from which it is barred.
     pub(super) fn place(&self, graph: &Graph, barred: &Barred) -> Vec<usize> {
         let mut of: Vec<usize> = (0..graph.nodes.len()).map(|at| self.first(at, barred)).collect();
+        if self.by_order {
+            return of;
+        }
         let mut least = self.cost(graph, &of);
         // A backend that runs all of it needs no transfers.
         for backend in 0..self.looked.len() {
@@ -85,6 +91,9 @@ impl Candidates {
         let mut best = (f64::INFINITY, self.looked.len().saturating_sub(1));
         for backend in 0..self.looked.len() {
             let seconds = self.weights.node(backend, at);
+            if self.by_order && seconds.is_finite() && !barred.has(backend, at) {
+                return backend;
+            }
             if seconds < best.0 && !barred.has(backend, at) {
                 best = (seconds, backend);
             }
@@ -111,7 +120,7 @@ impl Candidates {
         let readers = self.readers.get(&value).map_or(&[][..], Vec::as_slice);
         let to: HashSet<usize> =
             readers.iter().filter_map(|&at| place(at)).filter(|&to| to != from).collect();
-        to.len() as f64 * self.weights.value(value)
+        to.into_iter().map(|to| self.weights.transfer(value, from, to)).sum()
     }
 
     /// Moves each part to the backend where it costs the least together with its transfers; tells whether one moved.

@@ -2,7 +2,7 @@
 
 use super::place::{Barred, Candidates};
 use super::tensor::PlacedTensor;
-use super::{Fallback, FirstOf};
+use super::{Fallback, FirstOf, FirstOfError};
 use crate::cut::Part;
 use crate::profile::Profile;
 use crate::{
@@ -28,7 +28,7 @@ pub(super) struct Program {
     declared: InputSpec,
     /// The constants that are outputs, or defaults of inputs.
     constants: Vec<(ValueId, PlacedTensor)>,
-    /// The same graph without what failed, from the first failure on.
+    /// The same graph without a backend that is lost.
     otherwise: Mutex<Option<Arc<Program>>>,
 }
 
@@ -44,18 +44,20 @@ struct Ready {
     beside: bool,
     /// The values that no later part reads.
     dead: Vec<ValueId>,
+    /// The same part on another backend, once it failed on its own.
+    other: Mutex<Option<Arc<Ready>>>,
 }
 
 /// What failed in a run.
 struct Failed {
     /// The number of the part, unless it was not the part that failed.
     part: Option<usize>,
-    error: Error,
+    error: FirstOfError,
 }
 
 impl From<Error> for Failed {
     fn from(error: Error) -> Failed {
-        Failed { part: None, error }
+        Failed { part: None, error: error.into() }
     }
 }
 
@@ -65,7 +67,11 @@ impl Program {
     /// # Errors
     ///
     /// The error of the backend that compiles a part, if no other backend compiles it.
-    pub(super) fn new(on: &FirstOf, module: Module, options: &CompileOptions) -> Result<Program, Error> {
+    pub(super) fn new(
+        on: &FirstOf,
+        module: Module,
+        options: &CompileOptions,
+    ) -> Result<Program, FirstOfError> {
         let barred = Barred::none(on.backends().len());
         Program::without(on, module, options, barred)
     }
@@ -76,7 +82,7 @@ impl Program {
         module: Module,
         options: &CompileOptions,
         mut barred: Barred,
-    ) -> Result<Program, Error> {
+    ) -> Result<Program, FirstOfError> {
         let graph = module.graph();
         let candidates = Candidates::of(&module, on);
         let mut own = options.clone();
@@ -119,12 +125,12 @@ impl Program {
         })
     }
 
-    /// Runs the graph; if a part fails and that is allowed, without what failed.
+    /// Runs the graph; if a backend is lost and that is allowed, without it.
     fn run_all(
         &self,
         inputs: &[Option<Item>],
         mut profile: Option<&mut Profile>,
-    ) -> Result<Vec<Item>, Error> {
+    ) -> Result<Vec<Item>, FirstOfError> {
         if let Some(otherwise) = self.instead() {
             return otherwise.run_all(inputs, profile);
         }
@@ -133,7 +139,10 @@ impl Program {
             Err(failed) => failed,
         };
         match part.and_then(|part| self.after_failure(part, &error)) {
-            Some(otherwise) => otherwise?.run_all(inputs, profile),
+            Some(otherwise) => {
+                self.on.counters().fell_back();
+                otherwise?.run_all(inputs, profile)
+            }
             None => Err(error),
         }
     }
@@ -147,29 +156,26 @@ impl Program {
         self.otherwise.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Returns the program without what failed; `None` if the error is that of the run.
-    fn after_failure(&self, part: usize, error: &Error) -> Option<Result<Arc<Program>, Error>> {
+    /// Tells whether a run would end so on any backend: because its caller ended it, or its inputs are wrong.
+    fn is_of_caller(&self, part: &Ready, error: &FirstOfError) -> bool {
+        let kind = self.on.backend(part.backend).map(|on| on.error_kind(error.error()));
+        matches!(kind, Some(ErrorKind::Cancelled | ErrorKind::WrongInput | ErrorKind::Limit))
+    }
+
+    /// Returns the program without the backend of a part, if that one is lost; `None` if the error is that of the run.
+    fn after_failure(&self, part: usize, error: &FirstOfError) -> Option<Result<Arc<Program>, FirstOfError>> {
         let part = self.parts.get(part)?;
         let is_lost = self.on.backend(part.backend)?.runtime().is_lost();
-        let failed = match self.on.fallback() {
-            Fallback::Never => return None,
-            Fallback::WhenLost if !is_lost => return None,
-            Fallback::WhenLost | Fallback::WhenFailed if is_lost => {
-                (0..self.module.graph().nodes.len()).collect()
-            }
-            Fallback::WhenLost | Fallback::WhenFailed => part.nodes.clone(),
-        };
-        // A run that its caller ended, or whose inputs are wrong, would end so on any backend.
-        let kind = self.on.kind_of(part.backend, error);
-        if matches!(kind, ErrorKind::Cancelled | ErrorKind::WrongInput | ErrorKind::Limit) {
+        if self.on.fallback() == Fallback::Never || !is_lost || self.is_of_caller(part, error) {
             return None;
         }
+        let all: Vec<usize> = (0..self.module.graph().nodes.len()).collect();
         let mut otherwise = self.otherwise.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(known) = &*otherwise {
             return Some(Ok(known.clone()));
         }
         let mut barred = self.barred.clone();
-        if !barred.bar(part.backend, &failed) {
+        if !barred.bar(part.backend, &all) {
             return None;
         }
         let made = Program::without(&self.on, self.module.clone(), &self.options, barred);
@@ -201,16 +207,17 @@ impl Program {
                 let (earlier, answer) = pending.swap_remove(place);
                 self.arrive(earlier, answer, &mut slots)?;
             }
-            let failed = |error| Failed { part: Some(at), error };
+            let failed = |error| self.failed(at, error);
             let items = self.operands(part, &slots).map_err(failed)?;
+            self.on.counters().ran(part.backend);
             match (part.beside && profile.is_none()).then(|| tensors(&items)).flatten() {
                 Some(values) => pending.push((at, part.compiled.clone().run_async(values))),
                 None => {
-                    let results = part.run(&items, profile.as_deref_mut()).map_err(failed)?;
-                    for (value, item) in part.outputs.iter().zip(results) {
-                        let placed = item.map(&mut |value: &Value| PlacedTensor::of_value(value.clone()));
-                        set(&mut slots, *value, placed);
-                    }
+                    let results = match part.run(&items, profile.as_deref_mut()) {
+                        Ok(results) => results,
+                        Err(error) => self.elsewhere(at, failed(error), &slots, profile.as_deref_mut())?,
+                    };
+                    place(&mut slots, part, &results);
                 }
             }
             for value in &part.dead {
@@ -230,6 +237,60 @@ impl Program {
         Ok(graph.outputs.iter().map(result).collect::<Result<_, Error>>()?)
     }
 
+    /// Runs a part that failed on another backend, if that is allowed.
+    fn elsewhere(
+        &self,
+        at: usize,
+        failed: Failed,
+        slots: &Slots,
+        profile: Option<&mut Profile>,
+    ) -> Result<Vec<OnnxValue<Value>>, Failed> {
+        let Some(part) = self.parts.get(at) else { return Err(failed) };
+        let is_lost = self.on.backend(part.backend).is_some_and(|on| on.runtime().is_lost());
+        if self.on.fallback() != Fallback::WhenFailed || is_lost || self.is_of_caller(part, &failed.error) {
+            return Err(failed);
+        }
+        let Some(other) = self.other(part) else { return Err(failed) };
+        self.on.counters().fell_back();
+        self.on.counters().ran(other.backend);
+        let of_other = |error| Failed { part: None, error: self.failed_on(other.backend, error) };
+        let items = self.operands(&other, slots).map_err(of_other)?;
+        other.run(&items, profile).map_err(of_other)
+    }
+
+    /// Returns a part on the first other backend that compiles it.
+    fn other(&self, part: &Ready) -> Option<Arc<Ready>> {
+        let mut known = part.other.lock().unwrap_or_else(PoisonError::into_inner);
+        if known.is_none() {
+            let compiled = |target: usize| {
+                let moved = Part {
+                    target,
+                    nodes: part.nodes.clone(),
+                    inputs: part.inputs.clone(),
+                    outputs: part.outputs.clone(),
+                };
+                let compiled = compile(&self.on, self.module.graph(), &moved, &self.options).ok()?;
+                Some(Arc::new(Ready::new(moved, compiled)))
+            };
+            let others = (0..self.on.backends().len()).filter(|&backend| backend != part.backend);
+            *known = others.into_iter().find_map(compiled);
+        }
+        known.clone()
+    }
+
+    /// Returns the failure of a part.
+    fn failed(&self, at: usize, error: Error) -> Failed {
+        let backend = self.parts.get(at).map_or(usize::MAX, |part| part.backend);
+        Failed { part: Some(at), error: self.failed_on(backend, error) }
+    }
+
+    fn failed_on(&self, backend: usize, error: Error) -> FirstOfError {
+        match self.on.backend(backend) {
+            Some(on) => FirstOfError::of(on, error),
+            None => error.into(),
+        }
+    }
+
     /// Waits for a part that runs on a thread of its own.
     fn arrive(
         &self,
@@ -237,11 +298,12 @@ impl Program {
         answer: ContractResponse<Vec<Value>, Error>,
         slots: &mut Slots,
     ) -> Result<(), Failed> {
-        let results = answer.wait().map_err(|error| Failed { part: Some(at), error })?;
         let Some(part) = self.parts.get(at) else { return Ok(()) };
-        for (value, result) in part.outputs.iter().zip(results) {
-            set(slots, *value, OnnxValue::Tensor(PlacedTensor::of_value(result)));
-        }
+        let results = match answer.wait() {
+            Ok(results) => results.into_iter().map(OnnxValue::Tensor).collect::<Vec<_>>(),
+            Err(error) => self.elsewhere(at, self.failed(at, error), slots, None)?,
+        };
+        place(slots, part, &results);
         Ok(())
     }
 
@@ -283,6 +345,13 @@ fn set(slots: &mut Slots, value: ValueId, item: Item) {
     }
 }
 
+/// Stores the results of a part.
+fn place(slots: &mut Slots, part: &Ready, results: &[OnnxValue<Value>]) {
+    for (value, item) in part.outputs.iter().zip(results) {
+        set(slots, *value, item.map(&mut |value: &Value| PlacedTensor::of_value(value.clone())));
+    }
+}
+
 /// Returns the operands if all of them are tensors.
 fn tensors(items: &[Option<OnnxValue<Value>>]) -> Option<Vec<Option<Value>>> {
     let tensor = |item: &Option<OnnxValue<Value>>| match item {
@@ -294,6 +363,12 @@ fn tensors(items: &[Option<OnnxValue<Value>>]) -> Option<Vec<Option<Value>>> {
 }
 
 impl Ready {
+    fn new(part: Part<usize>, compiled: Arc<dyn ErasedExecutable>) -> Ready {
+        let Part { target: backend, nodes, inputs, outputs } = part;
+        let (beside, dead, other) = (false, Vec::new(), Mutex::default());
+        Ready { backend, nodes, inputs, outputs, compiled, beside, dead, other }
+    }
+
     fn run(
         &self,
         items: &[Option<OnnxValue<Value>>],
@@ -324,7 +399,7 @@ fn compiled(
     parts: &[Part<usize>],
     candidates: &Candidates,
     options: &CompileOptions,
-) -> Result<Vec<Ready>, (usize, Error)> {
+) -> Result<Vec<Ready>, (usize, FirstOfError)> {
     let mut dead = dead(graph, parts);
     let mut ready: Vec<Ready> = Vec::with_capacity(parts.len());
     for (at, part) in parts.iter().enumerate() {
@@ -335,15 +410,10 @@ fn compiled(
         let compiled = compile(on, graph, part, options).map_err(|error| (at, error))?;
         let beside = parts.get(at + 1).is_some_and(|next| candidates.beside(part, next));
         let tensors = compiled.outputs().iter().all(|port| matches!(port.ty, ValueType::Tensor { .. }));
-        ready.push(Ready {
-            backend: part.target,
-            nodes: part.nodes.clone(),
-            inputs: part.inputs.clone(),
-            outputs: part.outputs.clone(),
-            compiled,
-            beside: beside && tensors,
-            dead: dead.get_mut(at).map(std::mem::take).unwrap_or_default(),
-        });
+        let mut made = Ready::new(part.clone(), compiled);
+        made.beside = beside && tensors;
+        made.dead = dead.get_mut(at).map(std::mem::take).unwrap_or_default();
+        ready.push(made);
     }
     Ok(ready)
 }
@@ -353,10 +423,10 @@ fn compile(
     graph: &Graph,
     part: &Part<usize>,
     options: &CompileOptions,
-) -> Result<Arc<dyn ErasedExecutable>, Error> {
+) -> Result<Arc<dyn ErasedExecutable>, FirstOfError> {
     let backend = on.backend(part.target).ok_or(Error::Abandoned)?;
     let module = Module::of_part(graph.part(&part.nodes, &part.inputs, &part.outputs));
-    backend.compile(module, options)
+    backend.compile(module, options).map_err(|error| FirstOfError::of(backend, error))
 }
 
 /// Finds the nodes because of which a part does not compile: those that do not compile alone, or all of the part.
@@ -402,12 +472,12 @@ impl Executable<FirstOf> for Program {
         &self.outputs
     }
 
-    fn run(&self, on: &FirstOf, inputs: &[Option<&PlacedTensor>]) -> Result<Vec<PlacedTensor>, Error> {
+    fn run(&self, on: &FirstOf, inputs: &[Option<&PlacedTensor>]) -> Result<Vec<PlacedTensor>, FirstOfError> {
         let items: Vec<_> = inputs.iter().map(|x| x.map(OnnxValue::Tensor)).collect();
         let results = self.run_items(on, &items)?.into_iter().zip(&self.outputs);
         let tensor = |(item, port): (Item, &Port)| match item {
             OnnxValue::Tensor(x) => Ok(x),
-            other => Err(Error::NotTensor { name: port.name.clone(), got: other.kind() }),
+            other => Err(Error::NotTensor { name: port.name.clone(), got: other.kind() }.into()),
         };
         results.map(tensor).collect()
     }
@@ -416,7 +486,7 @@ impl Executable<FirstOf> for Program {
         &self,
         _on: &FirstOf,
         inputs: &[Option<OnnxValue<&PlacedTensor>>],
-    ) -> Result<Vec<Item>, Error> {
+    ) -> Result<Vec<Item>, FirstOfError> {
         self.run_all(&self.checked(inputs)?, None)
     }
 
@@ -425,7 +495,7 @@ impl Executable<FirstOf> for Program {
         _on: &FirstOf,
         inputs: &[Option<OnnxValue<&PlacedTensor>>],
         profile: &mut Profile,
-    ) -> Result<Vec<Item>, Error> {
+    ) -> Result<Vec<Item>, FirstOfError> {
         self.run_all(&self.checked(inputs)?, Some(profile))
     }
 }

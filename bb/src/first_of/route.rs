@@ -1,7 +1,7 @@
 //! Single operations: each runs on one of the backends.
 
-use super::FirstOf;
 use super::tensor::PlacedTensor;
+use super::{FirstOf, FirstOfError};
 use crate::{BackendHandle, Error, Outputs, Tensor};
 use bb_core::runtime::Question;
 use bb_ir::op::{Family, OpSpec, Param};
@@ -14,12 +14,12 @@ impl FirstOf {
         op: &'static OpSpec,
         inputs: &[Option<&PlacedTensor>],
         params: &[Param<'_>],
-    ) -> Result<Outputs<PlacedTensor>, Error> {
+    ) -> Result<Outputs<PlacedTensor>, FirstOfError> {
         let on = self.chosen(op, inputs, params).ok_or(Error::Abandoned)?;
         let here = |x: &Option<&PlacedTensor>| x.map(|x| x.on(on, self.counters())).transpose();
         let values = inputs.iter().map(here).collect::<Result<Outputs<_>, Error>>()?;
         let operands: Outputs<Option<&crate::Value>> = values.iter().map(Option::as_ref).collect();
-        let results = on.call(op, &operands, params)?;
+        let results = on.call(op, &operands, params).map_err(|error| FirstOfError::of(on, error))?;
         Ok(results.into_iter().map(PlacedTensor::of_value).collect())
     }
 

@@ -4,9 +4,9 @@
 //! product costs more than a transfer and a sum of two small tensors less.
 
 use super::FirstOf;
-use crate::Module;
 use crate::look::Looked;
 use crate::services::DeviceKind;
+use crate::{BackendHandle, Module};
 use bb_core::error::How;
 use bb_ir::graph::{Dim, Graph, ValueId, ValueType};
 use std::collections::HashMap;
@@ -15,12 +15,16 @@ use std::collections::HashMap;
 const FLOPS: f64 = 5e10;
 /// The bytes that a backend reads or writes in a second.
 const BYTES: f64 = 1e10;
-/// The bytes that move from one backend to another in a second.
+/// The bytes that move to a device, or from it, in a second.
 const MOVED: f64 = 3e9;
-/// What a transfer costs, however small.
+/// What a transfer to a device, or from it, costs, however small.
 ///
 /// Units: seconds.
 const TRANSFER: f64 = 2e-5;
+/// What a transfer costs between backends in the memory of the host.
+///
+/// Units: seconds.
+const COPY: f64 = 2e-6;
 /// What a node costs at least.
 ///
 /// Units: seconds.
@@ -34,8 +38,10 @@ const EXTENT: i64 = 32;
 pub(super) struct Weights {
     /// For each backend, the seconds of each node; infinite where the backend does not run it.
     pub(super) nodes: Vec<Vec<f64>>,
-    /// For each value, the seconds of a transfer.
-    pub(super) values: Vec<f64>,
+    /// For each value, its bytes.
+    values: Vec<f64>,
+    /// Of each backend, whether its memory is not that of the host.
+    remote: Vec<bool>,
 }
 
 impl Weights {
@@ -44,11 +50,13 @@ impl Weights {
         let graph = module.graph();
         let sizes: Vec<f64> = graph.values.iter().map(|value| bytes(&value.ty)).collect();
         let transfers: Vec<f64> = sizes.iter().map(|bytes| TRANSFER + bytes / MOVED).collect();
+        let is_remote = |on: &BackendHandle| {
+            let kind = on.runtime().capabilities().device.kind;
+            matches!(kind, DeviceKind::Gpu | DeviceKind::Accelerator | DeviceKind::Remote)
+        };
+        let remote: Vec<bool> = on.backends().iter().map(is_remote).collect();
         let own = own_costs(module, on, &sizes);
-        let nodes = on.backends().iter().zip(looked).enumerate().map(|(rank, (backend, looked))| {
-            let device = backend.runtime().capabilities().device;
-            let remote =
-                matches!(device.kind, DeviceKind::Gpu | DeviceKind::Accelerator | DeviceKind::Remote);
+        let nodes = remote.iter().zip(looked).enumerate().map(|(rank, (&remote, looked))| {
             // Whoever lists a backend before another expects it to be faster.
             let slower = f64::from(1u32 << rank.min(16));
             let seconds = |(at, looked): (usize, &Looked)| {
@@ -67,7 +75,9 @@ impl Weights {
             };
             looked.iter().enumerate().map(seconds).collect()
         });
-        Weights { nodes: nodes.collect(), values: transfers }
+        let mut nodes: Vec<Vec<f64>> = nodes.collect();
+        only_exact(&mut nodes, looked);
+        Weights { nodes, values: sizes, remote }
     }
 
     /// Returns the seconds of a node on a backend.
@@ -75,9 +85,30 @@ impl Weights {
         self.nodes.get(backend).and_then(|nodes| nodes.get(at)).copied().unwrap_or(f64::INFINITY)
     }
 
-    /// Returns the seconds of a transfer.
-    pub(super) fn value(&self, value: ValueId) -> f64 {
-        self.values.get(value.index()).copied().unwrap_or(TRANSFER)
+    /// Returns the seconds that a value takes from one backend to another.
+    pub(super) fn transfer(&self, value: ValueId, from: usize, to: usize) -> f64 {
+        let bytes = self.values.get(value.index()).copied().unwrap_or(0.0);
+        let is_remote = |at: usize| self.remote.get(at) == Some(&true);
+        match is_remote(from) || is_remote(to) {
+            true => TRANSFER + bytes / MOVED,
+            false => COPY + bytes / BYTES,
+        }
+    }
+}
+
+/// Leaves a node whose results may leave the range of the types that a backend has to the backends that have its types, if there are any.
+fn only_exact(nodes: &mut [Vec<f64>], looked: &[Vec<Looked>]) {
+    let is_exact = |looked: &Looked| looked.exceeding.is_empty() && looked.missing.is_empty();
+    for at in 0..nodes.first().map_or(0, Vec::len) {
+        let exact: Vec<bool> = looked.iter().map(|looked| looked.get(at).is_some_and(is_exact)).collect();
+        if !exact.contains(&true) {
+            continue;
+        }
+        for (nodes, _) in nodes.iter_mut().zip(exact).filter(|(_, exact)| !exact) {
+            if let Some(seconds) = nodes.get_mut(at) {
+                *seconds = f64::INFINITY;
+            }
+        }
     }
 }
 

@@ -7,7 +7,7 @@ pub(crate) use traced::Part;
 
 use crate::NarrowError;
 use crate::{BackendRuntime, Module};
-use bb_core::error::{How, Missing};
+use bb_core::error::{How, Missing, NodeInfo, Why};
 use bb_core::plan::{carriers, how};
 use bb_ir::graph::Graph;
 use std::sync::Arc;
@@ -24,9 +24,16 @@ pub(crate) struct Looked {
 pub(crate) fn look(module: &Module, part: &Part<'_>, on: &Arc<dyn BackendRuntime>) -> Vec<Looked> {
     let natives = on.capabilities().families;
     let seen = traced::look(&module.shared(), part, &**on);
-    let nodes = module.graph().nodes.iter().enumerate().zip(seen);
+    let graph = module.graph();
+    let nodes = graph.nodes.iter().enumerate().zip(seen);
     nodes
-        .map(|((at, node), seen)| match carriers::body(node).filter(|_| (part.has)(at)) {
+        .map(|((at, node), mut seen)| {
+            if let Some(reason) = (part.has)(at).then(|| on.declines(graph, node)).flatten() {
+                seen.wrong.push(Missing { node: NodeInfo::of(graph, node), why: Why::Declined { reason } });
+            }
+            (at, node, seen)
+        })
+        .map(|(at, node, seen)| match carriers::body(node).filter(|_| (part.has)(at)) {
             Some(body) => carried(body, on),
             None => Looked {
                 how: if seen.wrong.is_empty() { how(node, &natives, seen.steps) } else { How::Unsupported },

@@ -225,6 +225,62 @@ fn the_device_that_is_lost_in_a_run_is_replaced_if_that_is_allowed() {
     }
 }
 
+/// The reference backend, whose `exp` fails on more than a few elements: no trial shows it.
+#[derive(Default, bb::Backend)]
+#[bb(name = "flaky")]
+struct Flaky;
+
+impl Flaky {
+    fn call(
+        &self,
+        op: Primitive,
+        inputs: &[Option<&<Reference as Backend>::Tensor>],
+        params: &[Param<'_>],
+    ) -> Result<Outputs<<Reference as Backend>::Tensor>, bb_reference::Error> {
+        let many = inputs.iter().flatten().any(|x| bb::Tensor::shape(*x).iter().product::<usize>() > 1000);
+        if op == Primitive::Exp && many {
+            return Err(Error::Abandoned.into());
+        }
+        bb::call_primitive(&Reference, op, inputs, params)
+    }
+}
+
+impl Backend for Flaky {
+    type Tensor = <Reference as Backend>::Tensor;
+    type Error = bb_reference::Error;
+
+    bb::forward_to_call!(Self::call);
+
+    fn to_host(&self, x: &Self::Tensor) -> Result<TensorData, bb_reference::Error> {
+        Reference.to_host(x)
+    }
+}
+
+#[test]
+fn a_part_that_fails_runs_elsewhere_if_that_is_allowed() {
+    let flaky = || BackendHandle::start("flaky", Flaky);
+    for fallback in [Fallback::Never, Fallback::WhenLost] {
+        let on = handle(first_of([flaky(), cpu()]).unwrap().with_fallback(fallback));
+        let x = on.tensor(&[128, 128], &[0f32; 128 * 128]).unwrap();
+        let compiled = on.compile(products(), &CompileOptions::default()).unwrap();
+        let text = causes(&compiled.run(&[Some(&x)]).unwrap_err());
+        assert!(text.contains("middle"), "{text}");
+    }
+    let both = first_of([flaky(), cpu()]).unwrap().with_fallback(Fallback::WhenFailed);
+    let on = handle(both.clone());
+    let compiled = on.compile(products(), &CompileOptions::default()).unwrap();
+    let x = on.tensor(&[128, 128], &[1f32 / 128.0; 128 * 128]).unwrap();
+    for run in 1..=2 {
+        let y = compiled.run(&[Some(&x)]).unwrap();
+        assert_products(on.to_host(&y[0]).unwrap().as_slice::<f32>().unwrap());
+        assert_eq!((both.fallbacks(), both.parts()), (run, vec![run, run]));
+    }
+    // Wrong inputs are the caller's on any backend.
+    let wrong = on.tensor(&[2], &[0f32; 2]).unwrap();
+    let error = compiled.run(&[Some(&wrong)]).unwrap_err();
+    assert_eq!((on.error_kind(&error), both.fallbacks()), (ErrorKind::WrongInput, 2));
+}
+
 /// Products meet here: each waits until the other has begun.
 #[derive(bb::Backend)]
 #[bb(name = "meeting", new = Meeting::alone)]

@@ -3,6 +3,7 @@
 mod coverage;
 mod device;
 mod few_types;
+mod first_of;
 mod least_types;
 mod newcomer;
 mod onnx_cases;

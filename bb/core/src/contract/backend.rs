@@ -85,6 +85,16 @@ macro_rules! contract {
                 false
             }
 
+            /// Returns why the backend does not run a node of a graph; `None` if it may.
+            ///
+            /// This is for a backend that takes models as they are, such as one on an engine that others wrote: it compiles
+            /// nodes itself, and what it refuses no trial would show. Coverage counts such a node as unsupported, and
+            /// `bb::FirstOf` places it on another backend. The default refuses none.
+            fn declines(&self, graph: &bb_ir::graph::Graph, node: &bb_ir::graph::Node) -> Option<String> {
+                let _any = (graph, node);
+                None
+            }
+
             /// Returns the error of `bb` that an error of this backend wraps, if it wraps one.
             ///
             /// A backend whose error has a variant for errors of `bb` returns its content. Then those who call the

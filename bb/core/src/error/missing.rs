@@ -143,6 +143,11 @@ pub enum Why {
     ElementTypes(Vec<Refusal>),
     /// A result may leave the range of the type in which the backend holds it. The host then computes it, if it is small.
     Exceeds(NarrowError),
+    /// The backend, which takes models as they are, does not run it.
+    Declined {
+        /// What the backend says.
+        reason: String,
+    },
     /// Its types, extents and constants, which are known before inputs are given, make it fail.
     Fails {
         /// The message of the error and of its causes.
@@ -193,6 +198,11 @@ impl std::fmt::Display for Missing {
                 "a component is bound to it, but the node is inside `{0}`, and a subgraph goes to a backend as it is; \
                  bind a component to the operator of `{0}`",
                 shown(holder)
+            ),
+            Why::Declined { reason } => write!(
+                f,
+                "{}; bind the node to another backend: `.bind_node(\"{node}\", …)`, or use `first_of` with another one",
+                shown(reason)
             ),
             Why::ElementTypes(refusals) => {
                 for (i, refusal) in refusals.iter().enumerate() {

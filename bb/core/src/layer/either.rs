@@ -203,6 +203,14 @@ macro_rules! __either {
                 } )+ }
             }
 
+            fn declines(
+                &self,
+                graph: &$crate::__private::ir::graph::Graph,
+                node: &$crate::__private::ir::graph::Node,
+            ) -> $crate::__private::Option<::std::string::String> {
+                match self { $( Self::$variant(on) => $crate::Backend::declines(on, graph, node) ),+ }
+            }
+
             fn device_info(&self) -> $crate::services::DeviceInfo {
                 match self { $( Self::$variant(on) => $crate::Backend::device_info(on) ),+ }
             }

@@ -33,6 +33,7 @@ use crate::{
     Backend, BackendAttrs, CompletionHandle, ContractResponse, Executable, Kernel, Outputs, PrepareStep,
 };
 use bb_ir::TensorData;
+use bb_ir::graph::{Graph, Node};
 use bb_ir::op::{Family, OpSpec, Primitive};
 use bb_ir::proto::GraphProto;
 use prepared::PreparedLayer;
@@ -132,6 +133,14 @@ pub fn with_natives<B: InnerBackend>(on: &B, options: &CompileOptions) -> Compil
 /// Tells whether a layer takes whole graphs: if its inner backend does, and the layer writes no operation.
 pub fn runs_whole_graphs<L: Layer>(on: &L) -> bool {
     !const { writes_operations::<L>() } && on.inner().runs_whole_graphs()
+}
+
+/// Returns why a layer does not run a node: what its inner backend says, if graphs are passed on to that one as they are.
+pub fn declines<L: Layer>(on: &L, graph: &Graph, node: &Node) -> Option<String> {
+    match const { passes_graphs::<L>() } {
+        true => on.inner().declines(graph, node),
+        false => None,
+    }
 }
 
 /// Prepares a step of a plan for a layer: keeps the inner backend's kernel, unless the layer writes the operation.
@@ -394,6 +403,14 @@ macro_rules! __layer_backend {
 
             fn types(&self) -> $crate::__private::ir::DataTypes {
                 $crate::Layer::types(self)
+            }
+
+            fn declines(
+                &self,
+                graph: &$crate::__private::ir::graph::Graph,
+                node: &$crate::__private::ir::graph::Node,
+            ) -> $crate::__private::Option<::std::string::String> {
+                $crate::__private::layer::declines(self, graph, node)
             }
 
             fn runs_whole_graphs(&self) -> $crate::__private::bool {

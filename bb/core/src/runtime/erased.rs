@@ -46,6 +46,9 @@ pub trait BackendRuntime: OfferedServices + Any {
     /// Returns the error of `bb` that an error of the backend wraps ([`Backend::wrapped`](crate::Backend::wrapped)).
     fn wrapped<'a>(&self, error: &'a (dyn std::error::Error + 'static)) -> Option<&'a Error>;
 
+    /// Returns why the backend does not run a node of a graph ([`Backend::declines`](crate::Backend::declines)).
+    fn declines(&self, graph: &bb_ir::graph::Graph, node: &bb_ir::graph::Node) -> Option<String>;
+
     /// Returns the primitives.
     fn atomic_opset(&self) -> AtomicOpsetDecl;
 

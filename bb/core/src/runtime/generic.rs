@@ -12,6 +12,7 @@ use crate::{
     Backend, BackendAttrs, CompileOptions, CompletionHandle, ContractResponse, Error, Executable, Module,
     Outputs, Port, ResultBuffer, Tensor,
 };
+use bb_ir::graph::{Graph, Node};
 use bb_ir::op::{OpSpec, Param, Primitive};
 use bb_ir::proto::GraphProto;
 use bb_ir::{DataType, DataTypes, TensorData};
@@ -78,6 +79,10 @@ impl Backend for BackendHandle {
 
     fn types(&self) -> DataTypes {
         self.runtime().capabilities().types
+    }
+
+    fn declines(&self, graph: &Graph, node: &Node) -> Option<String> {
+        self.runtime().declines(graph, node)
     }
 
     fn to_host(&self, x: &Value) -> Result<TensorData, Error> {

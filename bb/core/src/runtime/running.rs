@@ -362,6 +362,10 @@ impl<B: Backend + 'static> BackendRuntime for Runtime<B> {
         self.entered.id()
     }
 
+    fn declines(&self, graph: &bb_ir::graph::Graph, node: &bb_ir::graph::Node) -> Option<String> {
+        bridge::catch(|| self.backend.declines(graph, node)).unwrap_or_else(Some)
+    }
+
     fn atomic_opset(&self) -> AtomicOpsetDecl {
         self.opset(Family::Primitive, Primitive::ALL.iter().map(|op| op.spec()).collect())
     }

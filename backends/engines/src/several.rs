@@ -1,0 +1,88 @@
+//! A model that runs on an engine and on another backend.
+
+use crate::{EngineError, Host};
+use bb::onnx::OnnxValue;
+use bb::{
+    Backend, BackendHandle, CompileOptions, ErasedExecutable, Executable, InputSpec, Module, Port, Value,
+};
+use std::sync::Arc;
+
+/// A model that was cut into parts of an engine and of another backend.
+pub(crate) struct Several {
+    on: BackendHandle,
+    compiled: Arc<dyn ErasedExecutable>,
+    declared: InputSpec,
+}
+
+impl Several {
+    /// Places and loads a model on what is made of both.
+    pub(crate) fn new(
+        on: &BackendHandle,
+        module: Module,
+        options: &CompileOptions,
+    ) -> Result<Several, EngineError> {
+        let declared = InputSpec::new(module.graph());
+        let mut options = options.clone();
+        options.identity = None;
+        let compiled = on.compile(module, &options).map_err(|error| EngineError::of(error, on))?;
+        Ok(Several { on: on.clone(), compiled, declared })
+    }
+
+    fn run_items(&self, inputs: &[Option<OnnxValue<&Host>>]) -> Result<Vec<OnnxValue<Host>>, EngineError> {
+        self.declared.check_items(inputs)?;
+        complete(self.compiled.inputs(), inputs)?;
+        let on = self.on.runtime();
+        let failed = |error| EngineError::of(error, &self.on);
+        let upload = |item: &Option<OnnxValue<&Host>>| {
+            item.as_ref().map(|item| item.try_map(&mut |x: &&Host| on.constant(x.data()))).transpose()
+        };
+        let inputs: Vec<Option<OnnxValue<Value>>> =
+            inputs.iter().map(upload).collect::<Result<_, _>>().map_err(failed)?;
+        let results = self.compiled.run_items(&inputs).map_err(failed)?;
+        let fetch = |item: &OnnxValue<Value>| item.try_map(&mut |x: &Value| on.to_host(x).map(Host::from));
+        results.iter().map(fetch).collect::<Result<_, _>>().map_err(failed)
+    }
+}
+
+/// Returns the error for the first input that is omitted and has no default.
+pub(crate) fn complete<T>(ports: &[Port], inputs: &[Option<T>]) -> Result<(), EngineError> {
+    let lacking = ports.iter().zip(inputs).find(|(port, given)| given.is_none() && !port.optional);
+    let Some((port, _)) = lacking else { return Ok(()) };
+    let expected = ports.iter().filter(|port| !port.optional).map(|port| port.name.clone());
+    Err(bb::Error::MissingInput { name: port.name.clone(), expected: expected.collect() }.into())
+}
+
+/// Returns the results of a run of which all must be tensors.
+pub(crate) fn tensors(ports: &[Port], items: Vec<OnnxValue<Host>>) -> Result<Vec<Host>, EngineError> {
+    let tensor = |(item, port): (OnnxValue<Host>, &Port)| match item {
+        OnnxValue::Tensor(x) => Ok(x),
+        other => Err(bb::Error::NotTensor { name: port.name.clone(), got: other.kind() }.into()),
+    };
+    items.into_iter().zip(ports).map(tensor).collect()
+}
+
+impl<B> Executable<B> for Several
+where
+    B: Backend<Tensor = Host, Error = EngineError> + ?Sized,
+{
+    fn inputs(&self) -> &[Port] {
+        self.compiled.inputs()
+    }
+
+    fn outputs(&self) -> &[Port] {
+        self.compiled.outputs()
+    }
+
+    fn run(&self, _: &B, inputs: &[Option<&Host>]) -> Result<Vec<Host>, EngineError> {
+        let items: Vec<_> = inputs.iter().map(|x| x.map(OnnxValue::Tensor)).collect();
+        tensors(self.compiled.outputs(), Several::run_items(self, &items)?)
+    }
+
+    fn run_items(
+        &self,
+        _: &B,
+        inputs: &[Option<OnnxValue<&Host>>],
+    ) -> Result<Vec<OnnxValue<Host>>, EngineError> {
+        Several::run_items(self, inputs)
+    }
+}
