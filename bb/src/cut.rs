@@ -8,7 +8,7 @@
     reason = "nodes and values of a checked graph are numbered in range, groups by us"
 )]
 
-use bb_ir::graph::{Graph, ValueId};
+use bb_ir::graph::{Graph, Node, ValueId};
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::hash::Hash;
 
@@ -60,15 +60,46 @@ fn cut_by<T: Copy + Eq + Hash>(
     for (at, node) in graph.nodes.iter().enumerate() {
         producer.extend(node.outputs.iter().flatten().map(|value| (*value, at)));
     }
-    let mut groups = by_depth(graph, targets, &alone, &producer);
+    let copied = copied(graph, targets, &alone);
+    let mut groups = by_depth(graph, targets, &alone, &producer, &copied);
     if merges && groups.nodes.len() <= MERGED {
         groups.merge();
     }
-    let mut group_of = vec![0; graph.nodes.len()];
+    let mut group_of = vec![usize::MAX; graph.nodes.len()];
     for (group, nodes) in groups.nodes.iter().enumerate() {
         nodes.iter().for_each(|&at| group_of[at] = group);
     }
-    groups.order().into_iter().map(|group| part(graph, &groups, group, &group_of, &producer)).collect()
+    let order = groups.order();
+    for group in &order {
+        let nodes = &groups.nodes[*group];
+        let reads = nodes.iter().flat_map(|&at| graph.nodes[at].reads());
+        let own: BTreeSet<usize> =
+            reads.filter_map(|value| producer.get(&value).copied()).filter(|&at| copied[at]).collect();
+        groups.nodes[*group] = nodes.iter().copied().chain(own).collect();
+        groups.nodes[*group].sort_unstable();
+    }
+    order.into_iter().map(|group| part(graph, &groups, group, &group_of, &producer)).collect()
+}
+
+/// Tells whether a node makes a constant, which costs nothing wherever it is made.
+pub(crate) fn is_constant(node: &Node) -> bool {
+    node.domain.is_empty() && node.op_type == "Constant"
+}
+
+/// Tells of each node whether each part that reads its result has it: a constant of which only such parts know.
+fn copied<T>(graph: &Graph, targets: &[T], alone: &impl Fn(&T) -> bool) -> Vec<bool> {
+    let mut kept: HashSet<ValueId> = graph.outputs.iter().copied().collect();
+    for (node, target) in graph.nodes.iter().zip(targets) {
+        if alone(target) {
+            kept.extend(node.reads());
+        }
+    }
+    let is_copied = |(node, target): (&Node, &T)| {
+        is_constant(node)
+            && !alone(target)
+            && !node.outputs.iter().flatten().any(|value| kept.contains(value))
+    };
+    graph.nodes.iter().zip(targets).map(is_copied).collect()
 }
 
 /// Groups nodes that have the same target and the same depth. The depth is the number of changes of target on the way
@@ -80,6 +111,7 @@ fn by_depth<T: Copy + Eq + Hash>(
     targets: &[T],
     alone: &impl Fn(&T) -> bool,
     producer: &HashMap<ValueId, usize>,
+    copied: &[bool],
 ) -> Groups<T> {
     let mut groups = Groups { target: Vec::new(), alone: Vec::new(), nodes: Vec::new(), next: Vec::new() };
     let mut known: HashMap<(T, usize), usize> = HashMap::new();
@@ -87,7 +119,12 @@ fn by_depth<T: Copy + Eq + Hash>(
     for (at, node) in graph.nodes.iter().enumerate() {
         let target = targets[at];
         let alone = alone(&target);
-        let before: Vec<usize> = node.reads().filter_map(|value| producer.get(&value).copied()).collect();
+        if copied[at] {
+            placed.push((0, usize::MAX));
+            continue;
+        }
+        let read = node.reads().filter_map(|value| producer.get(&value).copied());
+        let before: Vec<usize> = read.filter(|&p| !copied[p]).collect();
         let step = |&p: &usize| placed[p].0 + usize::from(alone || targets[p] != target);
         let depth = before.iter().map(step).max().unwrap_or(0);
         let group = match known.get(&(target, depth)) {
@@ -200,7 +237,8 @@ fn part<T: Copy>(
     let mut inputs = Vec::new();
     let mut seen = HashSet::new();
     for value in groups.nodes[group].iter().flat_map(|&at| graph.nodes[at].reads()) {
-        let inside = producer.get(&value).is_some_and(|&p| group_of[p] == group);
+        // A copied constant has no group.
+        let inside = producer.get(&value).is_some_and(|&p| [group, usize::MAX].contains(&group_of[p]));
         let constant = fixed.contains(&value) && !given.contains(&value);
         if !inside && !constant && seen.insert(value) {
             inputs.push(value);
@@ -212,7 +250,8 @@ fn part<T: Copy>(
             wanted.extend(node.reads());
         }
     }
-    let made = groups.nodes[group].iter().flat_map(|&at| graph.nodes[at].outputs.iter().flatten());
+    let own = groups.nodes[group].iter().filter(|&&at| group_of[at] == group);
+    let made = own.flat_map(|&at| graph.nodes[at].outputs.iter().flatten());
     let outputs = made.copied().filter(|value| wanted.contains(value)).collect();
     Part { target: groups.target[group], nodes: groups.nodes[group].clone(), inputs, outputs }
 }
@@ -221,7 +260,6 @@ fn part<T: Copy>(
 mod tests {
     use self::Target::{Backend, Component};
     use super::*;
-    use bb_ir::graph::Node;
 
     #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
     enum Target {
@@ -280,6 +318,22 @@ mod tests {
     fn a_component_runs_one_node_at_a_time() {
         let g = graph(&[&[], &[], &[0, 1]]);
         assert_eq!(nodes(&g, &[Component(0); 3]), [vec![0], vec![1], vec![2]]);
+    }
+
+    #[test]
+    fn constants_are_made_where_they_are_read() {
+        let mut g = graph(&[&[], &[], &[0, 1], &[1, 2]]);
+        for at in [0, 1] {
+            g.nodes[at].op_type = "Constant".to_owned();
+            g.nodes[at].inputs = Vec::new();
+        }
+        let parts = cut(&g, &[Backend(0), Backend(0), Backend(0), Backend(1)], alone);
+        let all: Vec<_> = parts.iter().map(|p| (p.nodes.clone(), p.inputs.clone())).collect();
+        assert_eq!(all, [(vec![0, 1, 2], vec![]), (vec![1, 3], vec![ValueId(3)])]);
+        // A component cannot make it.
+        let parts = cut(&g, &[Backend(0), Backend(0), Backend(0), Component(1)], alone);
+        let all: Vec<_> = parts.iter().map(|p| (p.nodes.clone(), p.outputs.clone())).collect();
+        assert_eq!(all, [(vec![0, 1, 2], vec![ValueId(2), ValueId(3)]), (vec![3], vec![ValueId(4)])]);
     }
 
     #[test]

@@ -43,7 +43,10 @@ impl Candidates {
         let mut producer = HashMap::new();
         let mut readers: HashMap<ValueId, Vec<usize>> = HashMap::new();
         for (at, node) in graph.nodes.iter().enumerate() {
-            producer.extend(node.outputs.iter().flatten().map(|value| (*value, at)));
+            // A constant is made wherever it is read.
+            if !cut::is_constant(node) {
+                producer.extend(node.outputs.iter().flatten().map(|value| (*value, at)));
+            }
             for value in node.reads() {
                 readers.entry(value).or_default().push(at);
             }

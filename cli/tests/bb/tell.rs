@@ -47,6 +47,30 @@ fn layers_are_listed_and_stand_before_the_name_of_a_backend() {
 }
 
 #[test]
+fn a_model_runs_on_the_first_of_several_and_inspect_says_where() {
+    let folder = folder("first-of");
+    let path = write(&folder, "model.onnx", &two_nodes());
+    let several = "first_of(whole-graph, cpu, Exp=cpu, place=order)";
+    let plain = bb(&["run", &path, "--random", "1", "--json"]);
+    let ended = bb(&["run", &path, "--random", "1", "--json", "--backend", several]);
+    assert_eq!((ended.code(), &ended.out), (0, &plain.out), "{}", ended.err);
+    let told = bb(&["inspect", &path, "--backend", several]).out;
+    for line in ["BACKEND", "PART", "READS FROM OTHERS", "whole-graph", "cpu"] {
+        assert!(told.contains(line), "{told}");
+    }
+    let json = bb(&["inspect", &path, "--json", "--backend", several]).json();
+    let backends: Vec<_> = json["nodes"].as_array().unwrap().iter().map(|n| &n["backend"]).collect();
+    assert_eq!(backends, ["whole-graph", "cpu"]);
+    let parts: Vec<_> = json["placement"]["parts"].as_array().unwrap().iter().map(|p| &p["nodes"]).collect();
+    assert_eq!(parts, [&serde_json::json!(["a"]), &serde_json::json!(["y"])]);
+    let transfer = serde_json::json!([{ "value": "a", "from": "whole-graph", "to": "cpu" }]);
+    assert_eq!(json["placement"]["transfers"], transfer);
+    let unknown = bb(&["run", &path, "--random", "1", "--backend", "first_of(cpu, Exp=gpu)"]);
+    assert!(unknown.err.contains("`gpu` is none of the backends of `first_of`"), "{}", unknown.err);
+    assert!(bb(&["backends"]).out.contains("first_of(…, …)"));
+}
+
+#[test]
 fn inspect_says_what_runs_each_node() {
     let folder = folder("inspect");
     let path = write(&folder, "model.onnx", &two_nodes());

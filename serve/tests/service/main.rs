@@ -8,6 +8,7 @@ mod common;
 mod compressed;
 mod ending;
 mod engines;
+mod faults;
 mod grpc;
 mod health;
 mod http;
