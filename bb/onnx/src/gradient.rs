@@ -4,18 +4,18 @@
 //! whatever consists of operations that have derivatives is differentiated, and so is a gradient itself.
 
 use super::inline::inline;
-use crate::infer;
 use crate::rows::operators;
 use bb_core::Tensor;
 use bb_core::ext::Ops;
 use bb_core::gradient::differentiate;
 use bb_core::operator::{Call, OpOutputs, OpResult};
 use bb_ir::graph::{Attribute, Attributes, Graph, Node, ValueId};
+use bb_ir::infer::rule::{At, Types};
 use std::collections::HashMap;
 
 operators! {
     "ai.onnx.preview.training" {
-        Gradient => Primitives(gradient), infer: By(infer::ml::gradient), halves: Once, ignores: { "y": "it is read when the graph of derivatives is made", "zs": "it is read when the graph of derivatives is made" };
+        Gradient => Primitives(gradient), infer: By(gradient_types), halves: Once, ignores: { "y": "it is read when the graph of derivatives is made", "zs": "it is read when the graph of derivatives is made" };
     }
 }
 
@@ -121,6 +121,12 @@ impl Index {
             inputs,
         })
     }
+}
+
+/// `Gradient`: of the type of what it is by.
+fn gradient_types(at: At<'_>) -> Option<Types> {
+    let count = at.node.attributes.texts("xs").ok()??.len();
+    Some((0..count).map(|input| at.ty(input).clone()).collect())
 }
 
 /// `Gradient`.

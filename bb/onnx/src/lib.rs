@@ -27,7 +27,6 @@ mod folded;
 mod gradient;
 mod grid;
 mod image;
-mod infer;
 mod inline;
 mod kept;
 mod linear_attention;

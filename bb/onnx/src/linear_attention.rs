@@ -1,6 +1,5 @@
 //! Attention by a state that is carried along: linear attention, and the convolution that goes before it.
 
-use super::infer;
 use super::rows::operators;
 use crate::served::only;
 use bb_core::error::NodePart;
@@ -8,17 +7,28 @@ use bb_core::ext::recurrent::MOST_STEPS;
 use bb_core::ext::{ConvOptions, Ops, math, product};
 use bb_core::operator::{Call, OpResult};
 use bb_core::{DataType, Error, Tensor};
+use bb_ir::graph::Dim;
+use bb_ir::infer::rule::{self, At, Types};
 use smallvec::smallvec;
 
 operators! {
     "" {
-        CausalConvWithState => Primitives(causal_conv), infer: By(infer::attention::causal_conv);
-        LinearAttention => Primitives(linear_attention), infer: By(infer::attention::linear), halves: Once, ignores: { "chunk_size": "it tells how to compute, and changes no result" };
+        CausalConvWithState => Primitives(causal_conv), infer: By(causal_conv_types);
+        LinearAttention => Primitives(linear_attention), infer: By(linear_attention_types), halves: Once, ignores: { "chunk_size": "it tells how to compute, and changes no result" };
     }
     "com.microsoft" {
-        CausalConvWithState => Primitives(causal_conv_of_runtime), infer: By(infer::attention::causal_conv_of_runtime);
-        LinearAttention => Primitives(linear_attention_of_runtime), infer: By(infer::attention::linear), halves: Once;
+        CausalConvWithState => Primitives(causal_conv_of_runtime), infer: By(causal_conv_of_runtime_types);
+        LinearAttention => Primitives(linear_attention_of_runtime), infer: By(linear_attention_types), halves: Once;
     }
+}
+
+/// `CausalConvWithState`: as long as the operand, and as much of its end as the next call needs.
+fn causal_conv_types(at: At<'_>) -> Option<Types> {
+    let state = || {
+        let ([batch, channels, _], [_, _, width]) = (at.dims(0)?, at.dims(1)?) else { return None };
+        Some(vec![batch.clone(), channels.clone(), rule::shifted(width, -1)])
+    };
+    Some(vec![at.ty(0).clone(), rule::tensor(at.dtype(0), state())])
 }
 
 /// `CausalConvWithState`: each channel by a filter of its own, over what came before and what comes.
@@ -26,6 +36,19 @@ pub(super) fn causal_conv<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -
     let c = convolved(on, call, PLACES, call.input(0)?, call.optional(3), 1)?;
     let state = c.state(on, c.steps)?;
     Ok(smallvec![Some(c.y), Some(state)])
+}
+
+/// `CausalConvWithState` of ONNX Runtime, whose channels may be last.
+fn causal_conv_of_runtime_types(at: At<'_>) -> Option<Types> {
+    let last = at.int("channels_last", 0)? != 0;
+    let state = || {
+        let (x, [_, _, width]) = (at.dims(0)?, at.dims(1)?) else { return None };
+        let kept = rule::scaled(&rule::shifted(width, -1), at.int("dilation", 1)?);
+        let mut state = x.to_vec();
+        *state.get_mut(if last { 1 } else { 2 })? = kept;
+        several_states(at, state)
+    };
+    Some(vec![at.ty(0).clone(), rule::tensor(at.dtype(0), state())])
 }
 
 /// `CausalConvWithState` of ONNX Runtime, whose channels may be last and its filters dilated.
@@ -178,6 +201,37 @@ struct Rule {
     gated: bool,
     /// Whether what it holds for a key is corrected rather than added to.
     delta: bool,
+}
+
+/// The extents of several states, if the node asks for more than the last.
+fn several_states(at: At<'_>, mut state: Vec<Dim>) -> Option<Vec<Dim>> {
+    let window = at.int("state_window", 0)?;
+    if window > 0 {
+        state.insert(0, rule::extent(window));
+    }
+    Some(state)
+}
+
+/// `LinearAttention`: a step for each position, and the state after the last.
+fn linear_attention_types(at: At<'_>) -> Option<Types> {
+    let (queries, shared) = (at.int("q_num_heads", 0)?, at.int("kv_num_heads", 0)?);
+    if queries < 1 || shared < 1 {
+        return None;
+    }
+    let value = at.dims(2).and_then(<[Dim]>::last).map_or(Dim::Unknown, |width| rule::divided(width, shared));
+    let y = || {
+        let [batch, steps, _] = at.dims(0)? else { return None };
+        Some(vec![batch.clone(), steps.clone(), rule::scaled(&value, queries)])
+    };
+    let state = || {
+        let [batch, _, width] = at.dims(0)? else { return None };
+        several_states(
+            at,
+            vec![batch.clone(), rule::extent(shared), rule::divided(width, queries), value.clone()],
+        )
+    };
+    let kept = if at.has(3) { at.dtype(3) } else { at.dtype(0) };
+    Some(vec![rule::tensor(at.dtype(0), y()), rule::tensor(kept, state())])
 }
 
 /// `LinearAttention`.

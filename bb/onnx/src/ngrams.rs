@@ -1,7 +1,6 @@
 //! `TfIdfVectorizer`: counts of n-grams, by looking runs of items up.
 
 use super::folded::Folded;
-use super::infer;
 use super::kept::{Kept, same};
 use super::ml::texts;
 use super::rows::operators;
@@ -10,6 +9,8 @@ use bb_core::ext::{HostKernel, Ops};
 use bb_core::operator::{Call, OpResult};
 use bb_core::{DataType, Error, Tensor};
 use bb_ir::convert::{Rounding, cast};
+use bb_ir::graph::Dim;
+use bb_ir::infer::rule::{self, At, Types};
 use bb_ir::op::{Param, take};
 use bb_ir::pace::Pace;
 use bb_ir::{TensorData, memory};
@@ -17,7 +18,7 @@ use std::collections::HashMap;
 
 operators! {
     "" {
-        TfIdfVectorizer => HostByDefault(tf_idf_vectorizer), infer: By(infer::ml::tf_idf), halves: Moves;
+        TfIdfVectorizer => HostByDefault(tf_idf_vectorizer), infer: By(tf_idf_vectorizer_types), halves: Moves;
     }
 }
 
@@ -25,6 +26,14 @@ operators! {
 const MOST: usize = 1 << 28;
 
 static COUNT: HostKernel = HostKernel { name: "count_ngrams", random: false, run: counted };
+
+/// `TfIdfVectorizer`: a number for each place that an n-gram has.
+fn tf_idf_vectorizer_types(at: At<'_>) -> Option<Types> {
+    let most = at.ints("ngram_indexes")?.iter().max()?;
+    let width = most.checked_add(1).map_or(Dim::Unknown, rule::extent);
+    let shape = |x: &[Dim]| Some([x.get(..x.len().checked_sub(1)?)?, &[width]].concat());
+    at.one(Some(DataType::F32), at.dims(0).and_then(shape))
+}
 
 /// `TfIdfVectorizer`.
 ///

@@ -1,6 +1,5 @@
 //! Operators that normalise, and products with a bias.
 
-use super::infer;
 use super::rows::operators;
 use bb_core::error::NodePart;
 use bb_core::ext::normalize::{in_range, log_softmax_over, moments, per_channel, softmax_over};
@@ -8,21 +7,23 @@ use bb_core::ext::{LayerNormalizationOptions, Ops, counted, math};
 use bb_core::operator::{Call, OpOutputs, OpResult, one};
 use bb_core::{DataType, Error, Tensor};
 use bb_ir::Axis;
+use bb_ir::graph::{Dim, ValueType};
+use bb_ir::infer::rule::{self, At, Types};
 use smallvec::smallvec;
 
 operators! {
     "" {
-        BatchNormalization => Primitives(batch_normalization), infer: By(infer::ml::batch_normalization), becomes: NnOp::BatchNormalization, halves: Once;
-        Gemm => Primitives(gemm), infer: By(infer::products::gemm), halves: Once, ignores: { "broadcast": "the third operand is broadcast wherever it fits" };
+        BatchNormalization => Primitives(batch_normalization), infer: By(batch_normalization_types), becomes: NnOp::BatchNormalization, halves: Once;
+        Gemm => Primitives(gemm), infer: By(gemm_types), halves: Once, ignores: { "broadcast": "the third operand is broadcast wherever it fits" };
         GroupNormalization => Primitives(group_normalization), infer: Same;
         Hardmax => Primitives(hardmax), infer: Same, halves: Moves;
         InstanceNormalization => Primitives(instance_normalization), infer: Same, halves: Once;
         LRN => Primitives(lrn), infer: Same;
-        LayerNormalization => Primitives(layer_normalization), infer: By(infer::attention::normalization), becomes: NnOp::LayerNormalization, halves: Once;
+        LayerNormalization => Primitives(layer_normalization), infer: By(layer_normalization_types), becomes: NnOp::LayerNormalization, halves: Once;
         LogSoftmax: 1 => Primitives(joint_log_softmax), 13 => Primitives(log_softmax), infer: Same, becomes: NnOp::LogSoftmax, halves: Once;
         LpNormalization => Primitives(lp_normalization), infer: Same;
         MeanVarianceNormalization: 1 => Primitives(mean_variance_by_channel), 9 => Primitives(mean_variance_normalization), infer: Same;
-        RMSNormalization => Primitives(rms_normalization), infer: By(infer::elements::scaled), halves: Once;
+        RMSNormalization => Primitives(rms_normalization), infer: By(rms_normalization_types), halves: Once;
         Softmax: 1 => Primitives(joint_softmax), 13 => Primitives(softmax), infer: Same, becomes: NnOp::Softmax, halves: Once;
     }
 }
@@ -65,6 +66,18 @@ pub(super) fn log_softmax<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -
 pub(super) fn joint_log_softmax<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {
     let x = call.input(0)?;
     Ok(one(log_softmax_over(on, x, &joint_axes(call, x)?)?))
+}
+
+/// Normalisation over the dimensions from an axis on: what is normal, the mean, and one over the deviation.
+pub(super) fn layer_normalization_types(at: At<'_>) -> Option<Types> {
+    let moments = |x: &[Dim]| {
+        let from = rule::axis(at.int("axis", -1)?, x.len())?;
+        let one = |(i, d): (usize, &Dim)| if i < from { d.clone() } else { Dim::Known(1) };
+        Some(x.iter().enumerate().map(one).collect::<Vec<_>>())
+    };
+    let moments =
+        rule::tensor(at.type_attribute("stash_type", Some(DataType::F32)), at.dims(0).and_then(moments));
+    Some(vec![at.ty(0).clone(), moments.clone(), moments])
 }
 
 /// `LayerNormalization`, with the mean and the inverse deviation where they are wanted.
@@ -112,6 +125,11 @@ fn alike<B: Ops + ?Sized>(
     if wide.dtype() == x.dtype() { Ok(operand.clone()) } else { math::to(on, operand, wide.dtype()) }
 }
 
+/// The extents are the first operand's, the type is the second one's.
+fn rms_normalization_types(at: At<'_>) -> Option<Types> {
+    at.one(at.dtype(1), at.same())
+}
+
 /// `RMSNormalization`.
 pub(super) fn rms_normalization<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {
     let (axis, epsilon) = (call.int_or("axis", -1)?, call.float_or("epsilon", 1e-5)?);
@@ -119,6 +137,13 @@ pub(super) fn rms_normalization<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tens
     Ok(one(in_stash(on, x, stash(call)?, |wide| {
         on.rms_normalization(wide, &alike(on, scale, x, wide)?, axis, epsilon)
     })?))
+}
+
+/// `BatchNormalization`: in training also the moments, which are of the type that the running ones have.
+fn batch_normalization_types(at: At<'_>) -> Option<Types> {
+    let moment = |input| at.ty(input).clone();
+    let (mean, variance): (ValueType, ValueType) = (moment(3), moment(4));
+    Some(vec![at.ty(0).clone(), mean.clone(), variance.clone(), mean, variance])
 }
 
 /// `BatchNormalization`; in training it normalises by the batch's own moments and moves the running ones.
@@ -317,6 +342,18 @@ fn neighbours<B: Ops + ?Sized>(on: &B, x: &B::Tensor, size: i64) -> Result<B::Te
         sums = on.add(&part(&sums, 0, extent)?, &part(&sums, many, many + extent)?)?;
         many *= 2;
     }
+}
+
+/// The extents of the product of the operand 0 and another, either of which may be transposed.
+pub(crate) fn gemm_shape(at: At<'_>, right: usize) -> Option<Vec<Dim>> {
+    let ([a, b], [c, d]) = (at.dims(0)?, at.dims(right)?) else { return None };
+    let rows = if at.int("transA", 0)? == 0 { a } else { b };
+    let columns = if at.int("transB", 0)? == 0 { d } else { c };
+    Some(vec![rows.clone(), columns.clone()])
+}
+
+pub(super) fn gemm_types(at: At<'_>) -> Option<Types> {
+    at.one(at.dtype(0), gemm_shape(at, 1))
 }
 
 /// `Gemm`.

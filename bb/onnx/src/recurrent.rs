@@ -2,20 +2,49 @@
 //!
 //! The inputs of all steps are projected by one product; what is left for each step is the product with the state.
 
-use crate::infer;
 use crate::rows::operators;
 use bb_core::error::NodePart;
 use bb_core::ext::recurrent::{Activation, Kind, Parameters, Run, State, Steps, parts};
 use bb_core::ext::{Extent, GruOptions, LstmOptions, Ops, RnnOptions, math};
 use bb_core::operator::{Call, OpOutputs, OpResult};
 use bb_core::{DataType, Error, Tensor};
+use bb_ir::graph::Dim;
+use bb_ir::infer::rule::{self, At, Types};
 
 operators! {
     "" {
-        GRU => Primitives(gru), infer: By(infer::products::recurrent), halves: Once, ignores: { "output_sequence": "a result is made if the node names it" };
-        LSTM => Primitives(lstm), infer: By(infer::products::recurrent), halves: Once, ignores: { "output_sequence": "a result is made if the node names it" };
-        RNN => Primitives(rnn), infer: By(infer::products::recurrent), halves: Once, ignores: { "output_sequence": "a result is made if the node names it" };
+        GRU => Primitives(gru), infer: By(recurrent_types), halves: Once, ignores: { "output_sequence": "a result is made if the node names it" };
+        LSTM => Primitives(lstm), infer: By(recurrent_types), halves: Once, ignores: { "output_sequence": "a result is made if the node names it" };
+        RNN => Primitives(rnn), infer: By(recurrent_types), halves: Once, ignores: { "output_sequence": "a result is made if the node names it" };
     }
+}
+
+/// RNN, GRU and LSTM: every output of the sequence, the last one, and the last state of cells.
+pub(super) fn recurrent_types(at: At<'_>) -> Option<Types> {
+    let shapes = || {
+        let [first, second, _] = at.dims(0)? else { return None };
+        let hidden = match at.int("hidden_size", 0)? {
+            // The weights of the last state; those that are quantised are stored the other way round.
+            0 => {
+                let at_end = if at.node.domain.is_empty() { 2 } else { 1 };
+                at.dims(2).and_then(|r| r.get(at_end)).cloned().unwrap_or(Dim::Unknown)
+            }
+            size => Dim::Known(usize::try_from(size).ok()?),
+        };
+        let directions = Dim::Known(if at.text("direction", "forward")? == "bidirectional" { 2 } else { 1 });
+        let [first, second] = [first.clone(), second.clone()];
+        Some(if at.int("layout", 0)? == 0 {
+            (
+                vec![first, directions.clone(), second.clone(), hidden.clone()],
+                vec![directions, second, hidden],
+            )
+        } else {
+            (vec![first.clone(), second, directions.clone(), hidden.clone()], vec![first, directions, hidden])
+        })
+    };
+    let (all, last) = shapes().unzip();
+    let dtype = at.dtype(0);
+    Some(vec![rule::tensor(dtype, all), rule::tensor(dtype, last.clone()), rule::tensor(dtype, last)])
 }
 
 /// `RNN`.

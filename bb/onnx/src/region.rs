@@ -1,21 +1,26 @@
 //! Pooling of regions of interest.
 
-use super::infer;
 use super::rows::operators;
 use bb_core::Error;
 use bb_core::ext::{Ops, RoiAlignOptions};
 use bb_core::operator::{Call, OpResult, one};
+use bb_ir::graph::Dim;
+use bb_ir::infer::rule::{self, At, Types};
 
 operators! {
     "" {
-        MaxRoiPool => HostByDefault(max_roi_pool), infer: By(infer::windows::max_roi_pool), becomes: ImageOp::MaxRoiPool, halves: Once;
-        RoiAlign => HostByDefault(roi_align), infer: By(infer::windows::roi_align), becomes: ImageOp::RoiAlign, halves: Once;
+        MaxRoiPool => HostByDefault(max_roi_pool), infer: By(max_roi_pool_types), becomes: ImageOp::MaxRoiPool, halves: Once;
+        RoiAlign => HostByDefault(roi_align), infer: By(roi_align_types), becomes: ImageOp::RoiAlign, halves: Once;
     }
 }
 
 /// Reads a number of bins.
 fn bin_count<T>(call: &Call<'_, T>, name: &str, value: i64) -> Result<usize, Error> {
     usize::try_from(value).map_err(|_| call.wrong(name, format!("is {value}, expected a positive number")))
+}
+
+fn roi_align_types(at: At<'_>) -> Option<Types> {
+    region_types(at, [rule::extent(at.int("output_height", 1)?), rule::extent(at.int("output_width", 1)?)])
 }
 
 /// `RoiAlign`: each bin is pooled from samples between the elements.
@@ -41,6 +46,20 @@ pub(super) fn roi_align<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> 
     ];
     let (ratio, scale) = (call.int_or("sampling_ratio", 0)?, call.float_or("spatial_scale", 1.0)?);
     Ok(one(on.roi_align(x, rois, images, RoiAlignOptions { bins: &bins, ratio, scale, shift, max })?))
+}
+
+fn region_types(at: At<'_>, spatial: [Dim; 2]) -> Option<Types> {
+    let shape = || {
+        let ([_, channels, ..], [count, ..]) = (at.dims(0)?, at.dims(1)?) else { return None };
+        let [height, width] = spatial;
+        Some(vec![count.clone(), channels.clone(), height, width])
+    };
+    at.one(at.dtype(0), shape())
+}
+
+fn max_roi_pool_types(at: At<'_>) -> Option<Types> {
+    let [height, width] = at.ints("pooled_shape")? else { return None };
+    region_types(at, [rule::extent(*height), rule::extent(*width)])
 }
 
 /// `MaxRoiPool`: each bin's greatest element.

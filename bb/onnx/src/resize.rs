@@ -1,6 +1,5 @@
 //! Resizing: each axis by itself, by a gather (nearest) or a product with a matrix of weights.
 
-use super::infer;
 use super::rows::operators;
 use bb_core::error::NodePart;
 use bb_core::ext::sample::blank_like;
@@ -8,13 +7,15 @@ use bb_core::ext::{Extent, Ops, math};
 use bb_core::operator::{Call, OpResult, one};
 use bb_core::{DataType, Error, Tensor};
 use bb_ir::convert::{Rounding, cast};
-use bb_ir::infer::{Aspect, at_scale, rescaled};
+use bb_ir::graph::Dim;
+use bb_ir::infer::rule::{self, At, Types};
+use bb_ir::infer::{self, Aspect, at_scale, rescaled};
 use bb_ir::{Axis, memory};
 
 operators! {
     "" {
-        Resize => Primitives(resize), infer: By(infer::movement::resize), halves: Once;
-        Upsample => Primitives(resize), infer: By(infer::movement::resize), halves: Once;
+        Resize => Primitives(resize), infer: By(resize_types), halves: Once;
+        Upsample => Primitives(resize), infer: By(resize_types), halves: Once;
     }
 }
 
@@ -158,6 +159,43 @@ fn weight(cubic: Option<f64>, distance: f64) -> f64 {
         Some(a) if d < 2.0 => ((a * d - 5.0 * a) * d + 8.0 * a) * d - 4.0 * a,
         Some(_) => 0.0,
     }
+}
+
+fn resized_shape(at: At<'_>, x: &[Dim]) -> Option<Vec<Dim>> {
+    let all: Vec<i64> = (0..x.len() as i64).collect();
+    let axes = at.ints("axes").unwrap_or(&all);
+    let from: Vec<Dim> =
+        axes.iter().map(|&a| x.get(rule::axis(a, x.len())?).cloned()).collect::<Option<_>>()?;
+    let newer = at.node.op_type == "Resize" && at.node.opset >= 11;
+    // ONNX treats an empty list like an absent one here.
+    if newer && at.has(3) && at.dims(3) != Some(&[Dim::Known(0)]) {
+        let aspect = Aspect::of(at.text("keep_aspect_ratio_policy", "stretch")?)?;
+        let sizes = at.extents(3).and_then(|sizes| infer::resized(&from, &sizes, aspect));
+        let sizes = sizes.map_or_else(|| vec![Dim::Unknown; axes.len()], infer::Extents::into_vec);
+        return at.with_axes(x, axes, &sizes);
+    }
+    let scales: Vec<f64> = if let (Ok(Some(height)), Ok(Some(width))) =
+        (at.node.attributes.float("height_scale"), at.node.attributes.float("width_scale"))
+    {
+        vec![1.0, 1.0, height.into(), width.into()]
+    } else if let Ok(Some(scales)) = at.node.attributes.floats("scales") {
+        scales.iter().map(|&s| s.into()).collect()
+    } else {
+        let real = |e: &rule::Entry| if let rule::Entry::Real(v) = e { Some(*v) } else { None };
+        match at.contents(if newer { 2 } else { 1 }) {
+            Some(scales) => scales.entries.iter().map(real).collect::<Option<_>>()?,
+            None => return at.with_axes(x, axes, &vec![Dim::Unknown; axes.len()]),
+        }
+    };
+    let sizes: Vec<Dim> =
+        from.iter().zip(&scales).map(|(dim, scale)| rule::told(infer::rescaled(dim, *scale))).collect();
+    at.with_axes(x, axes, &sizes)
+}
+
+/// `Resize` and `Upsample`: by sizes, or by scales.
+fn resize_types(at: At<'_>) -> Option<Types> {
+    let shape = |x: &[Dim]| resized_shape(at, x).unwrap_or_else(|| vec![Dim::Unknown; x.len()]);
+    at.one(at.dtype(0), at.dims(0).map(shape))
 }
 
 /// `Resize`, and `Upsample`, which it replaced.

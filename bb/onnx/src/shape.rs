@@ -1,6 +1,5 @@
 //! Operators about extents, and those that repeat, mask or rearrange elements.
 
-use super::infer;
 use super::rows::operators;
 use bb_core::error::NodePart;
 use bb_core::ext::sample::blank_like;
@@ -8,27 +7,36 @@ use bb_core::ext::{Border, Extent, Ops, counted, math, product};
 use bb_core::operator::{Call, OpResult, one};
 use bb_core::{DataType, Error, Tensor};
 use bb_ir::convert::{Rounding, cast};
+use bb_ir::graph::{Dim, DimExpr};
+use bb_ir::infer;
+use bb_ir::infer::Extent as _;
+use bb_ir::infer::rule::{self, At, Types};
 use bb_ir::{Axis, TensorData};
 use smallvec::SmallVec;
 
 operators! {
     "" {
-        ConstantOfShape => Primitives(constant_of_shape), infer: By(infer::movement::constant_of_shape), halves: Moves;
-        DepthToSpace => Primitives(depth_to_space), infer: By(infer::movement::depth_to_space), halves: Moves;
-        Expand => Primitives(expand), infer: By(infer::movement::expand), becomes: CreateOp::Expand, halves: Moves;
-        EyeLike => Primitives(eye_like), infer: By(infer::elements::cast_as_attribute), halves: Moves;
-        Flatten => Primitives(flatten), infer: By(infer::movement::flatten), halves: Moves;
-        GatherElements => Primitives(gather_elements), infer: By(infer::movement::gather_elements), becomes: NnOp::GatherElements, halves: Moves;
-        GatherND => Primitives(gather_nd), infer: By(infer::movement::gather_nd), halves: Moves;
-        OneHot => Primitives(one_hot), infer: By(infer::movement::one_hot), halves: Moves;
-        Pad => Primitives(pad), infer: By(infer::movement::pad), becomes: NnOp::Pad, halves: Moves;
-        Range => Primitives(range), infer: By(infer::movement::range), becomes: CreateOp::Range, halves: Once, ignores: { "stash_type": "elements are computed in `f64`, and rounded once" };
-        Shape => Primitives(shape), infer: By(infer::movement::shape), halves: Moves;
-        Size => Primitives(size), infer: By(infer::movement::size), halves: Moves;
-        SpaceToDepth => Primitives(space_to_depth), infer: By(infer::movement::space_to_depth), halves: Moves;
-        Tile => Primitives(tile), infer: By(infer::movement::tile), halves: Moves;
+        ConstantOfShape => Primitives(constant_of_shape), infer: By(constant_of_shape_types), halves: Moves;
+        DepthToSpace => Primitives(depth_to_space), infer: By(depth_to_space_types), halves: Moves;
+        Expand => Primitives(expand), infer: By(expand_types), becomes: CreateOp::Expand, halves: Moves;
+        EyeLike => Primitives(eye_like), infer: By(eye_like_types), halves: Moves;
+        Flatten => Primitives(flatten), infer: By(flatten_types), halves: Moves;
+        GatherElements => Primitives(gather_elements), infer: By(gather_elements_types), becomes: NnOp::GatherElements, halves: Moves;
+        GatherND => Primitives(gather_nd), infer: By(gather_nd_types), halves: Moves;
+        OneHot => Primitives(one_hot), infer: By(one_hot_types), halves: Moves;
+        Pad => Primitives(pad), infer: By(pad_types), becomes: NnOp::Pad, halves: Moves;
+        Range => Primitives(range), infer: By(range_types), becomes: CreateOp::Range, halves: Once, ignores: { "stash_type": "elements are computed in `f64`, and rounded once" };
+        Shape => Primitives(shape), infer: By(shape_types), halves: Moves;
+        Size => Primitives(size), infer: By(size_types), halves: Moves;
+        SpaceToDepth => Primitives(space_to_depth), infer: By(space_to_depth_types), halves: Moves;
+        Tile => Primitives(tile), infer: By(tile_types), halves: Moves;
         Trilu => Primitives(trilu), infer: Same, halves: Moves;
     }
+}
+
+fn shape_types(at: At<'_>) -> Option<Types> {
+    let count = at.listed().map_or(Dim::Unknown, |dims| Dim::Known(dims.len()));
+    at.one(Some(DataType::I64), Some(vec![count]))
 }
 
 /// `Shape`: the extents from `start` to before `end`.
@@ -40,6 +48,10 @@ pub(super) fn shape<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpRe
     let extents = on.extents(x);
     let extents = extents.get(start..end).unwrap_or_default();
     Ok(one(on.ints_of(&[extents.len()], extents)?))
+}
+
+fn size_types(at: At<'_>) -> Option<Types> {
+    at.one(Some(DataType::I64), Some(Vec::new()))
 }
 
 /// `Size`: the number of elements.
@@ -72,6 +84,14 @@ pub(super) fn sizes<B: Ops + ?Sized>(
     Ok(list.iter().map(|extent| usize::try_from(extent.number()).unwrap_or(0)).collect())
 }
 
+fn expand_types(at: At<'_>) -> Option<Types> {
+    let shape = |x: &[Dim]| {
+        let to = at.extents(1).or_else(|| at.open_extents(1))?;
+        Some(infer::broadcast("expand", &[x, &to]).ok()?.into_vec())
+    };
+    at.one(at.dtype(0), at.dims(0).and_then(shape))
+}
+
 /// `Expand`: to the shape that the operand's and the given one broadcast to.
 pub(super) fn expand<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {
     let (x, to) = (call.input(0)?, extents(on, call, 1)?);
@@ -85,6 +105,11 @@ pub(super) fn expand<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpR
         }
     }
     Ok(one(on.expand_to(x, &shape)?))
+}
+
+fn constant_of_shape_types(at: At<'_>) -> Option<Types> {
+    let dtype = at.node.attributes.tensor("value").ok()?.map_or(DataType::F32, TensorData::dtype);
+    at.one(Some(dtype), at.extents(0).or_else(|| at.open_extents(0)))
 }
 
 /// `ConstantOfShape`.
@@ -114,6 +139,25 @@ pub(super) fn number<B: Ops + ?Sized>(on: &B, x: &B::Tensor) -> Result<f64, B::E
             Err(Error::from(wrong).into())
         }
     }
+}
+
+pub(super) fn range_types(at: At<'_>) -> Option<Types> {
+    let number = |input| at.contents(input)?.only()?.formula();
+    let count = || infer::range_count(number(0)?, number(1)?, at.scalar(2)?);
+    let real = || {
+        let number = |input| match at.contents(input)?.only()? {
+            rule::Entry::Real(value) => Some(*value),
+            rule::Entry::Whole(_) | rule::Entry::Unknown => None,
+        };
+        let (start, limit, delta) = (number(0)?, number(1)?, number(2)?);
+        let count = ((limit - start) / delta).ceil().max(0.0);
+        // In single precision the quotient may be rounded to the other side of an integer.
+        let single = ((limit as f32 - start as f32) / delta as f32).ceil().max(0.0);
+        let sure = f64::from(single) == count && count < f64::from(i32::MAX);
+        sure.then(|| DimExpr::from(count as i64))
+    };
+    let count = count().or_else(real);
+    at.one(at.dtype(0), Some(vec![count.map_or(Dim::Unknown, Dim::from)]))
 }
 
 /// `Range`.
@@ -191,6 +235,16 @@ fn symbolic_range<B: Ops + ?Sized>(on: &B, bounds: [&B::Tensor; 3]) -> Result<Op
 /// The most elements that a range has.
 const MOST: i128 = 1 << 28;
 
+fn flatten_types(at: At<'_>) -> Option<Types> {
+    let shape = |x: &[Dim]| {
+        let from = at.int("axis", 1)?;
+        let from = if from < 0 { from + x.len() as i64 } else { from };
+        let (outer, inner) = x.split_at_checked(usize::try_from(from).ok()?)?;
+        Some(vec![rule::product(outer), rule::product(inner)])
+    };
+    at.one(at.dtype(0), at.dims(0).and_then(shape))
+}
+
 /// `Flatten`: to a matrix, cut at `axis`.
 pub(super) fn flatten<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {
     let x = call.input(0)?;
@@ -204,6 +258,26 @@ pub(super) fn flatten<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> Op
     let extents = on.extents(x);
     let (rows, columns) = extents.split_at(at);
     Ok(one(on.reshape_to(x, &[product(rows), product(columns)])?))
+}
+
+fn tile_types(at: At<'_>) -> Option<Types> {
+    if at.node.opset < 6 {
+        // The first version takes a count and an axis.
+        let shape = |x: &[Dim]| {
+            let Some(axis) = at.scalar(2) else { return Some(vec![Dim::Unknown; x.len()]) };
+            let mut out = x.to_vec();
+            let dim = out.get_mut(rule::axis(axis, x.len())?)?;
+            *dim = rule::told(dim.times(&at.extent(1)));
+            Some(out)
+        };
+        return at.one(at.dtype(0), at.dims(0).and_then(shape));
+    }
+    let shape = |x: &[Dim]| {
+        let Some(repeats) = at.extents(1) else { return Some(vec![Dim::Unknown; x.len()]) };
+        (repeats.len() == x.len())
+            .then(|| x.iter().zip(&repeats).map(|(d, n)| rule::told(d.times(n))).collect())
+    };
+    at.one(at.dtype(0), at.dims(0).and_then(shape))
 }
 
 /// `Tile`: opset 1 repeats one axis, given as operands.
@@ -234,6 +308,10 @@ pub(super) fn tile<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpRes
     let tiled: Vec<Extent> = pairs().map(|(d, r)| d.times(r)).collect();
     let y = on.expand_to(&on.reshape_to(x, &beside)?, &grown)?;
     Ok(one(on.reshape_to(&y, &tiled)?))
+}
+
+fn eye_like_types(at: At<'_>) -> Option<Types> {
+    at.one(at.type_attribute("dtype", at.dtype(0)), at.same())
 }
 
 /// `EyeLike`: ones on a diagonal.
@@ -267,14 +345,45 @@ pub(super) fn trilu<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpRe
     Ok(one(on.r#where(&mask, x, &blank_like(on, x)?)?))
 }
 
+fn gather_elements_types(at: At<'_>) -> Option<Types> {
+    at.one(at.dtype(0), at.dims(1).map(<[Dim]>::to_vec))
+}
+
 /// `GatherElements`.
 pub(super) fn gather_elements<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {
     Ok(one(on.gather_elements(call.input(0)?, call.input(1)?, call.int_or("axis", 0)?)?))
 }
 
+pub(super) fn gather_nd_types(at: At<'_>) -> Option<Types> {
+    let shape = || {
+        let (data, indices) = (at.dims(0)?, at.dims(1)?);
+        let (Dim::Known(depth), outer) = indices.split_last()? else { return None };
+        let batch = usize::try_from(at.int("batch_dims", 0)?).ok()?;
+        let rest = data.get(batch.checked_add(*depth)?..)?;
+        Some([outer, rest].concat())
+    };
+    at.one(at.dtype(0), shape())
+}
+
 /// `GatherND`.
 pub(super) fn gather_nd<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {
     Ok(one(on.gather_nd(call.input(0)?, call.input(1)?, call.int_or("batch_dims", 0)?)?))
+}
+
+fn one_hot_types(at: At<'_>) -> Option<Types> {
+    let shape = |x: &[Dim]| {
+        let axis = rule::axis(at.int("axis", -1)?, x.len() + 1)?;
+        let depth = match at.contents(1).and_then(rule::Contents::only) {
+            Some(rule::Entry::Real(depth)) if depth.abs() < f64::from(i32::MAX) => {
+                rule::extent(depth.trunc() as i64)
+            }
+            _ => at.extent(1),
+        };
+        let mut out = x.to_vec();
+        out.insert(axis, depth);
+        Some(out)
+    };
+    at.one(at.dtype(2), at.dims(0).and_then(shape))
 }
 
 /// `OneHot`: the second value where an index names the place, the first elsewhere.
@@ -297,6 +406,28 @@ pub(super) fn one_hot<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> Op
     let hot = on.equal(&on.unsqueeze(&indices, &[axis as i64])?, &places)?;
     let value = |i: i64| on.squeeze(&on.slice(values, &[i], &[i + 1], &[0], &[])?, &[0]);
     Ok(one(on.r#where(&hot, &value(1)?, &value(0)?)?))
+}
+
+pub(super) fn pad_types(at: At<'_>) -> Option<Types> {
+    let shape = |x: &[Dim]| {
+        let name = if at.node.opset < 2 { "paddings" } else { "pads" };
+        let (Some(pads), Some(axes)) = (at.list(name, 1), at.list("axes", 3)) else {
+            return Some(vec![Dim::Unknown; x.len()]);
+        };
+        let axes: Vec<usize> = if at.has(3) {
+            axes.iter().map(|&a| rule::axis(a, x.len())).collect::<Option<_>>()?
+        } else {
+            (0..x.len()).collect()
+        };
+        let (before, after) = pads.split_at_checked(axes.len())?;
+        let mut out = x.to_vec();
+        for ((&axis, before), after) in axes.iter().zip(before).zip(after) {
+            let dim = out.get_mut(axis)?;
+            *dim = rule::shifted(dim, before.checked_add(*after)?);
+        }
+        Some(out)
+    };
+    at.one(at.dtype(0), at.dims(0).and_then(shape))
 }
 
 /// `Pad`: paddings as an attribute before opset 11, an operand since; named axes since opset 18.
@@ -350,6 +481,16 @@ fn blocks_first<T>(call: &Call<'_, T>) -> Result<bool, Error> {
     }
 }
 
+fn depth_to_space_types(at: At<'_>) -> Option<Types> {
+    let block = at.int("blocksize", 0).filter(|b| *b > 0)?;
+    let shape = |x: &[Dim]| {
+        let [n, c, h, w] = x else { return None };
+        let channels = rule::divided(c, block.checked_mul(block)?);
+        Some(vec![n.clone(), channels, rule::scaled(h, block), rule::scaled(w, block)])
+    };
+    at.one(at.dtype(0), at.dims(0).and_then(shape))
+}
+
 /// `DepthToSpace`: channels become blocks.
 pub(super) fn depth_to_space<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {
     let (x, b) = (call.input(0)?, block(call)?);
@@ -368,6 +509,16 @@ pub(super) fn depth_to_space<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>
     };
     let moved = on.transpose(&on.reshape(x, &apart)?, &perm)?;
     Ok(one(on.reshape(&moved, &[n, depth, h * b, w * b])?))
+}
+
+fn space_to_depth_types(at: At<'_>) -> Option<Types> {
+    let block = at.int("blocksize", 0).filter(|b| *b > 0)?;
+    let shape = |x: &[Dim]| {
+        let [n, c, h, w] = x else { return None };
+        let channels = rule::scaled(c, block.checked_mul(block)?);
+        Some(vec![n.clone(), channels, rule::divided(h, block), rule::divided(w, block)])
+    };
+    at.one(at.dtype(0), at.dims(0).and_then(shape))
 }
 
 /// `SpaceToDepth`: blocks become channels.

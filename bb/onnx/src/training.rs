@@ -1,17 +1,17 @@
 //! Optimizers: how tensors move along their gradients. `bb::ext::Train` computes them.
 
-use super::infer;
 use super::rows::operators;
 use bb_core::Error;
 use bb_core::error::NodePart;
 use bb_core::ext::{AdagradOptions, AdamEpsilon, AdamOptions, MomentumOptions, Ops};
 use bb_core::operator::{Call, OpOutputs, OpResult};
+use bb_ir::infer::rule::{At, Types};
 
 operators! {
     "ai.onnx.preview.training" {
-        Adagrad => Primitives(adagrad), infer: By(infer::ml::optimizer), becomes: TrainOp::Adagrad, halves: Once;
-        Adam => Primitives(adam), infer: By(infer::ml::optimizer), becomes: TrainOp::Adam, halves: Once;
-        Momentum => Primitives(momentum), infer: By(infer::ml::optimizer), becomes: TrainOp::Momentum, halves: Once;
+        Adagrad => Primitives(adagrad), infer: By(optimizer_types), becomes: TrainOp::Adagrad, halves: Once;
+        Adam => Primitives(adam), infer: By(optimizer_types), becomes: TrainOp::Adam, halves: Once;
+        Momentum => Primitives(momentum), infer: By(optimizer_types), becomes: TrainOp::Momentum, halves: Once;
     }
 }
 
@@ -60,6 +60,15 @@ fn optimize<B: Ops + ?Sized>(
         results.extend(columns.iter().map(|column| column.get(row).cloned()));
     }
     Ok(results)
+}
+
+/// An optimizer moves each tensor, and what it keeps of it: the operands after the rate, the count and the gradients.
+fn optimizer_types(at: At<'_>) -> Option<Types> {
+    let kept = if at.node.op_type == "Adam" { 2 } else { 1 };
+    let count = at.node.inputs.len().checked_sub(2)? / (2 + kept);
+    let moved = (0..count).map(|i| 2 + i);
+    let states = (0..count * kept).map(|i| 2 + 2 * count + i);
+    Some(moved.chain(states).map(|input| at.ty(input).clone()).collect())
 }
 
 /// `Adagrad`: steps shrink with the sum of squared gradients.

@@ -1,6 +1,5 @@
 //! Convolution and pooling, whose attributes are resolved here.
 
-use super::infer;
 use super::rows::operators;
 use bb_core::error::NodePart;
 use bb_core::ext::window::{REACH, Windows, max_pool_positions, windows};
@@ -9,22 +8,24 @@ use bb_core::ext::{
     math,
 };
 use bb_core::operator::{Call, OpResult, one};
-use bb_core::{Error, Tensor};
-use bb_ir::infer::{Padding, Step};
+use bb_core::{DataType, Error, Tensor};
+use bb_ir::graph::Dim;
+use bb_ir::infer::rule::{self, At, Types};
+use bb_ir::infer::{self, Padding, Step};
 use bb_ir::memory;
 use smallvec::smallvec;
 
 operators! {
     "" {
-        AveragePool => Primitives(average_pool), infer: By(infer::windows::pool), becomes: NnOp::AveragePool, halves: Once;
-        Conv => Primitives(conv), infer: By(infer::windows::conv), becomes: NnOp::Conv, halves: Once;
-        ConvInteger => Primitives(conv_integer), infer: By(infer::windows::conv_integer), becomes: QuantOp::ConvInteger, halves: Once;
-        ConvTranspose => Primitives(conv_transpose), infer: By(infer::windows::conv_transpose), becomes: NnOp::ConvTranspose, halves: Once;
-        GlobalAveragePool => Primitives(global_average_pool), infer: By(infer::windows::global_pool), halves: Once;
-        GlobalLpPool => Primitives(global_lp_pool), infer: By(infer::windows::global_pool);
-        GlobalMaxPool => Primitives(global_max_pool), infer: By(infer::windows::global_pool), halves: Moves;
-        LpPool => Primitives(lp_pool), infer: By(infer::windows::pool);
-        MaxPool => Primitives(max_pool), infer: By(infer::windows::pool), becomes: NnOp::MaxPool, halves: Moves;
+        AveragePool => Primitives(average_pool), infer: By(pool_types), becomes: NnOp::AveragePool, halves: Once;
+        Conv => Primitives(conv), infer: By(conv_types), becomes: NnOp::Conv, halves: Once;
+        ConvInteger => Primitives(conv_integer), infer: By(conv_integer_types), becomes: QuantOp::ConvInteger, halves: Once;
+        ConvTranspose => Primitives(conv_transpose), infer: By(conv_transpose_types), becomes: NnOp::ConvTranspose, halves: Once;
+        GlobalAveragePool => Primitives(global_average_pool), infer: By(global_pool_types), halves: Once;
+        GlobalLpPool => Primitives(global_lp_pool), infer: By(global_pool_types);
+        GlobalMaxPool => Primitives(global_max_pool), infer: By(global_pool_types), halves: Moves;
+        LpPool => Primitives(lp_pool), infer: By(pool_types);
+        MaxPool => Primitives(max_pool), infer: By(pool_types), becomes: NnOp::MaxPool, halves: Moves;
     }
 }
 
@@ -197,6 +198,29 @@ fn given_kernel<T: Tensor>(call: &Call<'_, T>) -> Result<Vec<i64>, Error> {
         .ok_or_else(|| call.wrong("kernel_shape", "is missing; the operator needs it"))
 }
 
+/// Reads how a window of these extents moves, and who says how much padding there is.
+pub(crate) fn moved_windows(at: At<'_>, kernel: &[Dim]) -> Option<(Vec<Step<Dim>>, Padding)> {
+    let list = |name| at.ints(name).unwrap_or_default();
+    let steps = Step::of(kernel, list("strides"), list("pads"), list("dilations"))?;
+    Some((steps.collect(), Padding::of(at.text("auto_pad", "NOTSET")?)?))
+}
+
+fn counted_windows(at: At<'_>, spatial: &[Dim], kernel: &[Dim], ceil: bool) -> Option<Vec<Dim>> {
+    let (steps, padding) = moved_windows(at, kernel)?;
+    infer::windows(spatial, &steps, padding, ceil).map(infer::Extents::into_vec)
+}
+
+/// The extents of the convolution of `x` with the kernels that are the operand `weights`.
+pub(crate) fn conv_shape(at: At<'_>, x: &[Dim], weights: usize) -> Option<Vec<Dim>> {
+    let [n, _, spatial @ ..] = x else { return None };
+    let [channels, _, kernel @ ..] = at.dims(weights)? else { return None };
+    Some([&[n.clone(), channels.clone()], counted_windows(at, spatial, kernel, false)?.as_slice()].concat())
+}
+
+pub(super) fn conv_types(at: At<'_>) -> Option<Types> {
+    at.one(at.dtype(0), at.dims(0).and_then(|x| conv_shape(at, x, 1)))
+}
+
 /// `Conv`.
 pub(super) fn conv<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {
     Ok(one(plain_conv(on, call, call.input(0)?, call.input(1)?, call.optional(2))?))
@@ -226,6 +250,10 @@ pub(super) fn with_conv_options<B: Ops + ?Sized>(
     f(ConvOptions { strides: &s.strides, pads: &s.pads, dilations: &s.dilations, group })
 }
 
+fn conv_integer_types(at: At<'_>) -> Option<Types> {
+    at.one(Some(DataType::I32), at.dims(0).and_then(|x| conv_shape(at, x, 1)))
+}
+
 /// `ConvInteger`.
 pub(super) fn conv_integer<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {
     let (x, w) = (call.input(0)?, call.input(1)?);
@@ -234,6 +262,35 @@ pub(super) fn conv_integer<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) 
         on.conv_integer(x, w, None, call.optional(2), call.optional(3), options)
     })?;
     Ok(one(y))
+}
+
+/// What a transposed convolution with these steps makes of the spatial extents.
+pub(crate) fn grown(at: At<'_>, spatial: &[Dim], steps: &[Step<Dim>], padding: Padding) -> Option<Vec<Dim>> {
+    let more = at.ints("output_padding").filter(|v| !v.is_empty());
+    let more = more.map_or_else(|| vec![0; steps.len()], <[i64]>::to_vec);
+    if more.len() != steps.len() || spatial.len() != steps.len() {
+        return None;
+    }
+    let lists = spatial.iter().zip(steps).zip(more);
+    Some(lists.map(|((extent, step), more)| rule::told(step.grown(extent, padding, more))).collect())
+}
+
+fn conv_transpose_types(at: At<'_>) -> Option<Types> {
+    let shape = || {
+        let [n, _, spatial @ ..] = at.dims(0)? else { return None };
+        let [_, channels, kernel @ ..] = at.dims(1)? else { return None };
+        let channels = rule::scaled(channels, at.int("group", 1)?);
+        let spatial: Vec<Dim> = if let Some(given) = at.ints("output_shape").filter(|s| !s.is_empty()) {
+            // Some list the extents of all dimensions.
+            let from = given.len().checked_sub(kernel.len()).filter(|_| spatial.len() == kernel.len())?;
+            given.get(from..)?.iter().map(|&d| rule::extent(d)).collect()
+        } else {
+            let (steps, padding) = moved_windows(at, kernel)?;
+            grown(at, spatial, &steps, padding)?
+        };
+        Some([&[n.clone(), channels], spatial.as_slice()].concat())
+    };
+    at.one(at.dtype(0), shape())
 }
 
 /// `ConvTranspose`.
@@ -307,6 +364,22 @@ pub(super) fn plain_conv_transpose<B: Ops + ?Sized>(
         group,
     };
     on.conv_transpose(x, w, bias, options)
+}
+
+pub(crate) fn told_kernel(at: At<'_>) -> Option<Vec<Dim>> {
+    Some(at.ints("kernel_shape")?.iter().map(|&k| rule::extent(k)).collect())
+}
+
+/// What pooling makes of these extents, the channels second.
+pub(crate) fn pool_shape(at: At<'_>, x: &[Dim]) -> Option<Vec<Dim>> {
+    let [n, c, spatial @ ..] = x else { return None };
+    let pooled = counted_windows(at, spatial, &told_kernel(at)?, at.int("ceil_mode", 0)? != 0)?;
+    Some([&[n.clone(), c.clone()], pooled.as_slice()].concat())
+}
+
+pub(super) fn pool_types(at: At<'_>) -> Option<Types> {
+    let shape = at.dims(0).and_then(|x| pool_shape(at, x));
+    Some(vec![rule::tensor(at.dtype(0), shape.clone()), rule::tensor(Some(DataType::I64), shape)])
 }
 
 /// `MaxPool`, with the positions of the maxima where they are wanted.
@@ -407,6 +480,15 @@ fn norm_order<T: Tensor>(call: &Call<'_, T>) -> Result<f64, Error> {
 /// The spatial dimensions.
 fn spatial<T: Tensor>(x: &T) -> Vec<i64> {
     (2..x.rank() as i64).collect()
+}
+
+pub(crate) fn global_pool_shape(x: &[Dim]) -> Option<Vec<Dim>> {
+    let [n, c, spatial @ ..] = x else { return None };
+    Some([&[n.clone(), c.clone()], vec![Dim::Known(1); spatial.len()].as_slice()].concat())
+}
+
+pub(super) fn global_pool_types(at: At<'_>) -> Option<Types> {
+    at.one(at.dtype(0), at.dims(0).and_then(global_pool_shape))
 }
 
 /// `GlobalMaxPool`.

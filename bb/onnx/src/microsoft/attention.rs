@@ -3,19 +3,21 @@
 use super::masked::{appended, number};
 use super::quantized::{product, scaled};
 use super::{no_results_from, none_from, only, plus};
-use crate::infer;
+use crate::attention::{by_heads, with_cached};
 use crate::rows::operators;
 use bb_core::error::NodePart;
 use bb_core::ext::{AttentionOptions, Ops, RotateOptions, counted, math};
 use bb_core::operator::{Call, OpResult, one};
 use bb_core::{DataType, Error, Tensor};
+use bb_ir::graph::Dim;
+use bb_ir::infer::rule::{self, At, Types};
 use smallvec::smallvec;
 
 operators! {
     "com.microsoft" {
-        Attention => Primitives(attention), infer: By(infer::attention::merged);
-        MultiHeadAttention => Primitives(multi_head_attention), infer: By(infer::attention::multi_head);
-        QAttention => Primitives(q_attention), infer: By(infer::attention::merged);
+        Attention => Primitives(attention), infer: By(merged_types);
+        MultiHeadAttention => Primitives(multi_head_attention), infer: By(multi_head_attention_types);
+        QAttention => Primitives(q_attention), infer: By(merged_types);
         RotaryEmbedding => Primitives(rotary_embedding), infer: Same, halves: Once;
     }
 }
@@ -173,6 +175,36 @@ pub(super) fn cut<B: Ops + ?Sized>(
     }
 }
 
+/// `Attention` and `QAttention` of ONNX Runtime, whose projections are one product.
+fn merged_types(at: At<'_>) -> Option<Types> {
+    let quantised = at.node.op_type == "QAttention";
+    let count = at.int("num_heads", 0).filter(|n| *n > 0)?;
+    let width = at.dims(1).and_then(|w| w.get(1)).cloned().unwrap_or(Dim::Unknown);
+    let sizes = match at.ints("qkv_hidden_sizes") {
+        Some([_, keys, values]) => [rule::extent(*keys), rule::extent(*values)],
+        Some(_) => return None,
+        None => [rule::divided(&width, 3), rule::divided(&width, 3)],
+    };
+    let [keys, values] = &sizes;
+    let dtype = if quantised { at.dtype(3) } else { at.dtype(0) };
+    let past = if quantised { 8 } else { 4 };
+    let y = at.dims(0).and_then(|x| match x {
+        [batch, length, _] => Some(vec![batch.clone(), length.clone(), values.clone()]),
+        _ => None,
+    });
+    let present = || {
+        let [batch, length, _] = at.dims(0)? else { return None };
+        let shared = !quantised && at.int("past_present_share_buffer", 0)? != 0;
+        let total = match at.has(past) {
+            true if shared => at.dims(past)?.get(3)?.clone(),
+            true => rule::sum(at.dims(past)?.get(3)?, length),
+            false => length.clone(),
+        };
+        Some(vec![Dim::Known(2), batch.clone(), rule::extent(count), total, rule::divided(keys, count)])
+    };
+    Some(vec![rule::tensor(dtype, y), rule::tensor(dtype, present())])
+}
+
 /// `Attention`, whose projections are one product.
 pub(crate) fn attention<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {
     only(
@@ -231,6 +263,32 @@ pub(crate) fn q_attention<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -
     let y = attend(on, call, &h, call.optional(5), None)?;
     let present = call.wants(1).then(|| present(on, &h)).transpose()?;
     Ok(smallvec![Some(y), present])
+}
+
+/// `MultiHeadAttention` of ONNX Runtime: projections come apart, packed by heads, or from a cache.
+fn multi_head_attention_types(at: At<'_>) -> Option<Types> {
+    let count = at.int("num_heads", 0).filter(|n| *n > 0)?;
+    // `[batch, length, heads, parts, size]` where they are packed.
+    let part = |x: &[Dim]| match x {
+        [batch, length, heads, _, size] => Some([batch.clone(), heads.clone(), length.clone(), size.clone()]),
+        _ => by_heads(x, Some(count)),
+    };
+    let q = at.dims(0).and_then(part);
+    let k = if at.has(1) { at.dims(1).and_then(part) } else { q.clone() };
+    let v = match (at.has(2), at.has(1)) {
+        (true, _) => at.dims(2).and_then(part),
+        (false, true) => k.clone(),
+        (false, false) => q.clone(),
+    };
+    let (keys, values) = (with_cached(at, k.as_ref(), 6), with_cached(at, v.as_ref(), 7));
+    let y = match (&q, &v) {
+        (Some([batch, _, length, _]), Some([.., size])) => {
+            Some(vec![batch.clone(), length.clone(), rule::scaled(size, count)])
+        }
+        _ => None,
+    };
+    let dtype = at.dtype(0);
+    Some(vec![rule::tensor(dtype, y), rule::tensor(dtype, keys), rule::tensor(dtype, values)])
 }
 
 /// `MultiHeadAttention`: projections come apart, packed by heads, or from a cache.

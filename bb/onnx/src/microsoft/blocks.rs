@@ -1,19 +1,20 @@
 //! Weights of few bits, in blocks that have a scale each.
 
 use super::only;
-use crate::infer;
 use crate::rows::operators;
 use bb_core::error::NodePart;
 use bb_core::ext::{MatMulNBitsOptions, Ops, math, n_bits::unpacked};
 use bb_core::operator::{Call, OpResult, one};
 use bb_core::{DataType, Error, Tensor};
 use bb_ir::Axis;
+use bb_ir::graph::Dim;
+use bb_ir::infer::rule::{self, At, Types};
 
 operators! {
     "com.microsoft" {
-        GatherBlockQuantized => Primitives(gather_block_quantized), infer: By(infer::ml::gather_blocks), halves: Once;
-        MatMulBnb4 => Primitives(matmul_bnb4), infer: By(infer::ml::matmul_bnb4), halves: Once;
-        MatMulNBits => Primitives(matmul_n_bits), infer: By(infer::ml::matmul_n_bits), becomes: QuantOp::MatMulNBits, halves: Once;
+        GatherBlockQuantized => Primitives(gather_block_quantized), infer: By(gather_block_quantized_types), halves: Once;
+        MatMulBnb4 => Primitives(matmul_bnb4), infer: By(matmul_bnb4_types), halves: Once;
+        MatMulNBits => Primitives(matmul_n_bits), infer: By(matmul_n_bits_types), becomes: QuantOp::MatMulNBits, halves: Once;
     }
 }
 
@@ -22,6 +23,13 @@ fn extent<T>(call: &Call<'_, T>, name: &str) -> Result<usize, Error> {
     let value = call.int(name)?;
     let size = usize::try_from(value).ok().filter(|&n| (1..1 << 31).contains(&n));
     size.ok_or_else(|| call.wrong(name, format!("is {value}, expected a positive number")))
+}
+
+/// The product of a matrix of few bits: as wide as the attribute `N` says.
+fn matmul_n_bits_types(at: At<'_>) -> Option<Types> {
+    let columns = rule::extent(at.int("N", -1)?);
+    let shape = |x: &[Dim]| Some([x.get(..x.len().checked_sub(1)?)?, &[columns]].concat());
+    at.one(at.dtype(0), at.dims(0).and_then(shape))
 }
 
 /// `MatMulNBits`: a product with a matrix of 2, 4 or 8 bits, quantised by blocks of its rows.
@@ -52,6 +60,22 @@ pub(crate) fn matmul_n_bits<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>)
 /// For each of `extent` places, the block that it belongs to.
 fn block_of<B: Ops + ?Sized>(on: &B, extent: usize, block: usize) -> Result<B::Tensor, B::Error> {
     on.host(&[extent], &(0..extent).map(|i| (i / block) as i64).collect::<Vec<_>>())
+}
+
+/// `GatherBlockQuantized`: entries of a table, whose last axis may hold several numbers in a byte.
+fn gather_block_quantized_types(at: At<'_>) -> Option<Types> {
+    let shape = || {
+        let (data, indices) = (at.dims(0)?, at.dims(1)?);
+        let along = rule::axis(at.int("gather_axis", 0)?, data.len())?;
+        let (before, after) = (data.get(..along)?, data.get(along + 1..)?);
+        let mut out = [before, indices, after].concat();
+        if at.dtype(0) == Some(DataType::U8) && !after.is_empty() {
+            let last = out.last_mut()?;
+            *last = rule::scaled(last, 8i64.checked_div(at.int("bits", 4)?)?);
+        }
+        Some(out)
+    };
+    at.one(at.dtype(2), shape())
 }
 
 /// `GatherBlockQuantized`: entries of a table, as numbers; zeros for an index that is out of range.
@@ -181,6 +205,13 @@ const FOUR_BITS: [[f32; 16]; 2] = [
         1.0,
     ],
 ];
+
+/// `MatMulBnb4`: as wide as `N` says, or as `K` if the matrix is not transposed.
+fn matmul_bnb4_types(at: At<'_>) -> Option<Types> {
+    let columns = rule::extent(at.int(if at.int("transB", 1)? == 0 { "K" } else { "N" }, -1)?);
+    let shape = |x: &[Dim]| Some([x.get(..x.len().checked_sub(1)?)?, &[columns]].concat());
+    at.one(at.dtype(0), at.dims(0).and_then(shape))
+}
 
 /// `MatMulBnb4`: a product with a matrix of codes of four bits.
 pub(crate) fn matmul_bnb4<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {

@@ -3,25 +3,26 @@
 
 use super::fused::{CONV, by_list};
 use super::{only, plus};
-use crate::infer;
 use crate::rows::operators;
 use crate::window;
 use bb_core::Tensor;
 use bb_core::ext::Ops;
 use bb_core::operator::{Call, OpResult, one};
+use bb_ir::graph::Dim;
+use bb_ir::infer::rule::{At, Types};
 
 operators! {
     "com.microsoft" {
-        NhwcConv => Primitives(fused_conv), infer: By(infer::windows::nhwc_conv);
-        NhwcFusedConv => Primitives(fused_conv), infer: By(infer::windows::nhwc_conv);
-        NhwcMaxPool => Primitives(max_pool), infer: By(infer::windows::nhwc_pool), halves: Moves;
+        NhwcConv => Primitives(fused_conv), infer: By(conv_types);
+        NhwcFusedConv => Primitives(fused_conv), infer: By(conv_types);
+        NhwcMaxPool => Primitives(max_pool), infer: By(pool_types), halves: Moves;
     }
     "com.ms.internal.nhwc" {
-        AveragePool => Primitives(average_pool), infer: By(infer::windows::nhwc_pool), halves: Once;
-        Conv => Primitives(fused_conv), infer: By(infer::windows::nhwc_conv);
-        GlobalAveragePool => Primitives(global_average_pool), infer: By(infer::windows::nhwc_global_pool), halves: Once;
-        GlobalMaxPool => Primitives(global_max_pool), infer: By(infer::windows::nhwc_global_pool), halves: Moves;
-        MaxPool => Primitives(max_pool), infer: By(infer::windows::nhwc_pool), halves: Moves;
+        AveragePool => Primitives(average_pool), infer: By(pool_types), halves: Once;
+        Conv => Primitives(fused_conv), infer: By(conv_types);
+        GlobalAveragePool => Primitives(global_average_pool), infer: By(global_pool_types), halves: Once;
+        GlobalMaxPool => Primitives(global_max_pool), infer: By(global_pool_types), halves: Moves;
+        MaxPool => Primitives(max_pool), infer: By(pool_types), halves: Moves;
     }
 }
 
@@ -37,6 +38,25 @@ pub(super) fn second<B: Ops + ?Sized>(
     on.transpose(&f(&on.transpose(x, &to)?)?, &back)
 }
 
+/// What `f` makes of the extents with the channels second, which are last before and after.
+pub(super) fn last(x: &[Dim], f: impl FnOnce(&[Dim]) -> Option<Vec<Dim>>) -> Option<Vec<Dim>> {
+    let [n, spatial @ .., c] = x else { return None };
+    let y = f(&[&[n.clone(), c.clone()], spatial].concat())?;
+    let [n, c, spatial @ ..] = y.as_slice() else { return None };
+    Some([std::slice::from_ref(n), spatial, std::slice::from_ref(c)].concat())
+}
+
+/// What `f` makes of the extents, the channels of which may be last.
+pub(super) fn last_or_second(at: At<'_>, f: impl FnOnce(&[Dim]) -> Option<Vec<Dim>>) -> Option<Vec<Dim>> {
+    let x = at.dims(0)?;
+    if at.int("channels_last", 0)? == 0 { f(x) } else { last(x, f) }
+}
+
+/// A convolution whose channels are last, but for those of the filters.
+fn conv_types(at: At<'_>) -> Option<Types> {
+    at.one(at.dtype(0), at.dims(0).and_then(|x| last(x, |x| window::conv_shape(at, x, 1))))
+}
+
 /// `NhwcConv` and `NhwcFusedConv`: a convolution, what is added to it, and a function of the sum. The filters are in ONNX's
 /// order.
 pub(crate) fn fused_conv<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {
@@ -44,6 +64,11 @@ pub(crate) fn fused_conv<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) ->
     let y =
         second(on, call.input(0)?, |x| window::plain_conv(on, call, x, call.input(1)?, call.optional(2)))?;
     Ok(one(by_list(on, call, plus(on, &y, call.optional(3))?)?))
+}
+
+/// `NhwcMaxPool`: the channels last.
+fn pool_types(at: At<'_>) -> Option<Types> {
+    at.one(at.dtype(0), at.dims(0).and_then(|x| last(x, |x| window::pool_shape(at, x))))
 }
 
 /// `NhwcMaxPool`, and `MaxPool` without positions.
@@ -65,6 +90,11 @@ pub(crate) fn average_pool<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) 
 /// The dimensions between the first and the last.
 fn spatial<T: Tensor>(x: &T) -> Vec<i64> {
     (1..x.rank() as i64 - 1).collect()
+}
+
+/// Pooling of all that is between the first dimension and the last, the channels.
+fn global_pool_types(at: At<'_>) -> Option<Types> {
+    at.one(at.dtype(0), at.dims(0).and_then(|x| last(x, window::global_pool_shape)))
 }
 
 /// `GlobalAveragePool`.

@@ -1,16 +1,17 @@
 //! `CropAndResize`: regions of images, all made of one size.
 
 use super::only;
-use crate::infer;
 use crate::rows::operators;
 use bb_core::error::NodePart;
 use bb_core::ext::{Ops, counted, math};
 use bb_core::operator::{Call, OpResult, one};
 use bb_core::{DataType, Error, Tensor};
+use bb_ir::graph::Dim;
+use bb_ir::infer::rule::{At, Types};
 
 operators! {
     "com.microsoft" {
-        CropAndResize => Primitives(crop_and_resize), infer: By(infer::windows::crop_and_resize);
+        CropAndResize => Primitives(crop_and_resize), infer: By(crop_and_resize_types);
     }
 }
 
@@ -22,6 +23,16 @@ struct Places<T> {
     way: T,
     /// Which are outside.
     outside: T,
+}
+
+/// `CropAndResize`: an image for each box, of a size that is operand 3.
+fn crop_and_resize_types(at: At<'_>) -> Option<Types> {
+    let shape = || {
+        let ([_, channels, ..], [count, _]) = (at.dims(0)?, at.dims(1)?) else { return None };
+        let size = at.extents(3).filter(|size| size.len() == 2).unwrap_or_else(|| vec![Dim::Unknown; 2]);
+        Some([&[count.clone(), channels.clone()], size.as_slice()].concat())
+    };
+    at.one(at.dtype(0), shape())
 }
 
 /// `CropAndResize`: `[n, c, h, w]` and boxes `[r, 4]` as `y, x, y, x` from 0 to 1, to `[r, c, size…]`.

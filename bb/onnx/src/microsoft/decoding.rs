@@ -1,22 +1,28 @@
 //! What decoders do with tokens between two runs of a model, and with the weights of attention after the last.
 
 use super::only;
-use crate::infer;
 use crate::rows::operators;
 use bb_core::error::NodePart;
 use bb_core::ext::{Ops, ScatterElementsOptions, ScatterReduction, math};
 use bb_core::operator::{Call, OpOutputs, OpResult, one};
-use bb_core::{Error, Tensor};
+use bb_core::{DataType, Error, Tensor};
+use bb_ir::graph::Dim;
+use bb_ir::infer::rule::{self, At, Types};
 use bb_ir::pace::Pace;
 use bb_ir::{TensorData, memory};
 use smallvec::smallvec;
 
 operators! {
     "com.microsoft" {
-        BifurcationDetector => Host(bifurcation_detector), infer: By(infer::movement::bifurcation);
-        DynamicTimeWarping => Host(dynamic_time_warping), infer: By(infer::movement::warping);
-        NGramRepeatBlock => HostByDefault(ngram_repeat_block), infer: By(infer::attention::scores), halves: Moves;
+        BifurcationDetector => Host(bifurcation_detector), infer: By(bifurcation_types);
+        DynamicTimeWarping => Host(dynamic_time_warping), infer: By(warping_types);
+        NGramRepeatBlock => HostByDefault(ngram_repeat_block), infer: By(ngram_repeat_block_types), halves: Moves;
     }
+}
+
+/// `NGramRepeatBlock`: like the scores, which are operand 1.
+fn ngram_repeat_block_types(at: At<'_>) -> Option<Types> {
+    Some(vec![at.ty(1).clone()])
 }
 
 /// `NGramRepeatBlock`: the score of each token that would make an n-gram which is there already becomes -∞.
@@ -57,6 +63,14 @@ fn vector<'a>(call: &Call<'a, TensorData>, index: usize) -> Result<&'a [i64], Er
         return Err(call.wrong(NodePart::Operand(index), problem));
     }
     Ok(x.as_slice()?)
+}
+
+/// A vector whose extent the elements tell, and the second result, of one element.
+fn bifurcation_types(at: At<'_>) -> Option<Types> {
+    Some(vec![
+        rule::tensor(at.dtype(1), Some(vec![Dim::Unknown])),
+        rule::tensor(at.dtype(2), at.dims(2).map(<[Dim]>::to_vec)),
+    ])
 }
 
 /// `BifurcationDetector`: appends predicted tokens up to the first that the source has not, and finds the end of the result in
@@ -113,6 +127,11 @@ fn matched(source: &[i64], tokens: &[i64], sizes: std::ops::RangeInclusive<usize
         }
     }
     None
+}
+
+/// `DynamicTimeWarping`: a path of points.
+fn warping_types(at: At<'_>) -> Option<Types> {
+    at.one(Some(DataType::I32), Some(vec![Dim::Known(2), Dim::Unknown]))
 }
 
 /// `DynamicTimeWarping`: the path of least cost from one corner of a matrix to the other.

@@ -1,16 +1,16 @@
 //! `CDist`: distances between the rows of two matrices.
 
 use super::only;
-use crate::infer;
 use crate::rows::operators;
 use bb_core::error::NodePart;
 use bb_core::ext::{Ops, math};
 use bb_core::operator::{Call, OpResult, one};
 use bb_core::{DataType, Tensor};
+use bb_ir::infer::rule::{At, Types};
 
 operators! {
     "com.microsoft" {
-        CDist => Primitives(c_dist), infer: By(infer::products::distances);
+        CDist => Primitives(c_dist), infer: By(cdist_types);
     }
 }
 
@@ -29,6 +29,15 @@ const METRICS: [&str; 12] = [
     "minkowski",
     "sqeuclidean",
 ];
+
+/// `CDist`: a row for each of one matrix, a column for each of the other.
+fn cdist_types(at: At<'_>) -> Option<Types> {
+    let shape = || {
+        let ([rows, _], [columns, _]) = (at.dims(0)?, at.dims(1)?) else { return None };
+        Some(vec![rows.clone(), columns.clone()])
+    };
+    at.one(at.dtype(0), shape())
+}
 
 /// `CDist`: of each row of operand 0 to each of operand 1.
 ///

@@ -1,21 +1,22 @@
 //! Products and convolutions, and the function of their results that an optimiser put into them.
 
 use super::only;
-use crate::infer;
 use crate::rows::operators;
 use crate::{normalize, window};
 use bb_core::ext::Activation;
 use bb_core::ext::{Ops, math, types};
 use bb_core::operator::{Call, OpResult, one};
 use bb_core::{DataType, Tensor};
+use bb_ir::infer;
+use bb_ir::infer::rule::{At, Types};
 
 operators! {
     "com.microsoft" {
-        FusedConv => Primitives(fused_conv), infer: By(infer::windows::conv);
-        FusedGemm => Primitives(fused_gemm), infer: By(infer::products::gemm);
-        FusedMatMul => Primitives(fused_matmul), infer: By(infer::ml::fused_matmul), halves: Once;
-        FusedMatMulActivation => Primitives(fused_matmul_activation), infer: By(infer::ml::fused_matmul);
-        TransposeMatMul => Primitives(transpose_matmul), infer: By(infer::ml::fused_matmul), halves: Once;
+        FusedConv => Primitives(fused_conv), infer: By(fused_conv_types);
+        FusedGemm => Primitives(fused_gemm), infer: By(fused_gemm_types);
+        FusedMatMul => Primitives(fused_matmul), infer: By(fused_matmul_types), halves: Once;
+        FusedMatMulActivation => Primitives(fused_matmul_activation), infer: By(fused_matmul_types);
+        TransposeMatMul => Primitives(transpose_matmul), infer: By(fused_matmul_types), halves: Once;
     }
 }
 
@@ -62,6 +63,10 @@ fn by_attributes<B: Ops + ?Sized>(
     activated(on, call, &x, name, [alpha?, beta?, gamma?])
 }
 
+fn fused_conv_types(at: At<'_>) -> Option<Types> {
+    window::conv_types(at)
+}
+
 /// `FusedConv`: a convolution, what is added to it, and a function of the sum.
 pub(crate) fn fused_conv<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {
     only(call, &CONV)?;
@@ -86,6 +91,10 @@ pub(super) fn by_list<B: Ops + ?Sized>(
     activated(on, call, &x, name, [param(0), param(1), param(2)])
 }
 
+fn fused_gemm_types(at: At<'_>) -> Option<Types> {
+    normalize::gemm_types(at)
+}
+
 /// `FusedGemm`: `Gemm`, and a function of its result.
 pub(crate) fn fused_gemm<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {
     only(
@@ -102,6 +111,26 @@ pub(crate) fn fused_gemm<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) ->
         ],
     )?;
     Ok(one(by_attributes(on, call, normalize::plain_gemm(on, call)?)?))
+}
+
+/// `FusedMatMul`: of operands whose dimensions trade places first.
+fn fused_matmul_types(at: At<'_>) -> Option<Types> {
+    let side = |input: usize, swapped: &str, batched: &str| {
+        let mut x = at.dims(input)?.to_vec();
+        if at.int(batched, 0)? != 0 && x.len() > 2 {
+            let last = x.len() - 1;
+            x.get_mut(..last)?.rotate_left(1);
+        }
+        if let (true, [.., row, column]) = (at.int(swapped, 0)? != 0, x.as_mut_slice()) {
+            std::mem::swap(row, column);
+        }
+        Some(x)
+    };
+    let product = || {
+        let (a, b) = (side(0, "transA", "transBatchA")?, side(1, "transB", "transBatchB")?);
+        Some(infer::matmul(&a, &b).ok()?.shape.into_vec())
+    };
+    at.one(at.dtype(0), product())
 }
 
 /// `FusedMatMul`: a scaled product, of operands whose dimensions trade places first.

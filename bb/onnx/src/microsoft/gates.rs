@@ -3,23 +3,24 @@
 //! Operands may be of other floats than the first, so that these functions widen by themselves, and round each result once.
 
 use super::{alike, none_from, only};
-use crate::infer;
 use crate::rows::operators;
 use bb_core::error::NodePart;
 use bb_core::ext::{Extent, Extents, Ops, math};
 use bb_core::operator::{Call, OpResult, one};
 use bb_core::{DataType, Error, Tensor};
+use bb_ir::graph::Dim;
+use bb_ir::infer::rule::{self, At, Types};
 use smallvec::smallvec;
 
 operators! {
     "com.microsoft" {
         BranchwiseRMSNorm => Primitives(branchwise_rms_norm), infer: Same, halves: Once;
-        EngramGate => Primitives(engram_gate), infer: By(infer::attention::engram), halves: Once;
+        EngramGate => Primitives(engram_gate), infer: By(engram_gate_types), halves: Once;
         GatedAdd => Primitives(gated_add), infer: Same, halves: Once;
         GatedRMSNorm => Primitives(gated_rms_norm), infer: Same, halves: Once;
         HyperConnectionPostMix => Primitives(post_mix), infer: Same, halves: Once;
-        HyperConnectionPreMix => Primitives(pre_mix), infer: By(infer::attention::pre_mix), halves: Once;
-        LinearAttentionGate => Primitives(linear_attention_gate), infer: By(infer::attention::gates), halves: Once;
+        HyperConnectionPreMix => Primitives(pre_mix), infer: By(pre_mix_types), halves: Once;
+        LinearAttentionGate => Primitives(linear_attention_gate), infer: By(linear_attention_gate_types), halves: Once;
         ScaledSiLU => Primitives(scaled_silu), infer: Same, halves: Once;
     }
 }
@@ -185,6 +186,17 @@ pub(crate) fn branchwise_rms_norm<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Te
     narrow(on, call, on.reshape_to(&y, &extents)?)
 }
 
+/// `HyperConnectionPreMix`: one stream of several.
+fn pre_mix_types(at: At<'_>) -> Option<Types> {
+    let branches = at.int("num_branches", 0)?;
+    let shape = |x: &[Dim]| match x {
+        [before @ .., _, width] if branches == 0 => Some([before, std::slice::from_ref(width)].concat()),
+        [before @ .., all] if branches > 0 => Some([before, &[rule::divided(all, branches)]].concat()),
+        _ => None,
+    };
+    at.one(at.dtype(0), at.dims(0).and_then(shape))
+}
+
 /// `HyperConnectionPreMix`: the sum of the streams, each with its gate.
 pub(crate) fn pre_mix<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {
     only(call, &["num_branches", "reduction_scale"])?;
@@ -215,6 +227,11 @@ pub(crate) fn post_mix<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> O
     narrow(on, call, on.reshape_to(&y, &extents)?)
 }
 
+/// `LinearAttentionGate`: two results like the operands of which they are made.
+fn linear_attention_gate_types(at: At<'_>) -> Option<Types> {
+    Some(vec![at.ty(0).clone(), at.ty(3).clone()])
+}
+
 /// `LinearAttentionGate`: the decay and the update rate of linear attention.
 pub(crate) fn linear_attention_gate<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {
     only(call, &[])?;
@@ -229,6 +246,11 @@ pub(crate) fn linear_attention_gate<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::
         (false, _) => None,
     };
     Ok(smallvec![Some(math::narrowed(on, decay, dtype)?), rate])
+}
+
+/// `EngramGate`: two results like the keys.
+fn engram_gate_types(at: At<'_>) -> Option<Types> {
+    Some(vec![at.ty(0).clone(), at.ty(0).clone()])
 }
 
 /// `EngramGate`: values with a gate that keys and queries make.

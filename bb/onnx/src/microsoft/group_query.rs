@@ -2,17 +2,19 @@
 
 use super::attention::{join_heads, split_heads};
 use super::{no_results_from, none_from, only, plus};
-use crate::infer;
 use crate::rows::operators;
 use bb_core::error::NodePart;
 use bb_core::ext::{AttentionOptions, Border, Ops, RotateOptions, counted, math};
 use bb_core::operator::{Call, OpResult};
 use bb_core::{DataType, Error, Tensor};
+use bb_ir::graph::Dim;
+use bb_ir::infer;
+use bb_ir::infer::rule::{self, At, Types};
 use smallvec::smallvec;
 
 operators! {
     "com.microsoft" {
-        GroupQueryAttention => Primitives(group_query_attention), infer: By(infer::attention::group_query);
+        GroupQueryAttention => Primitives(group_query_attention), infer: By(group_query_attention_types);
     }
 }
 
@@ -26,6 +28,33 @@ pub(super) struct Extents {
     pub(super) room: usize,
     /// The positions of the longest sequence, with the new ones.
     pub(super) total: usize,
+}
+
+/// `GroupQueryAttention` of ONNX Runtime: heads share keys; the cache has room for what comes.
+pub(super) fn group_query_attention_types(at: At<'_>) -> Option<Types> {
+    let (queries, shared) = (at.int("num_heads", 0)?, at.int("kv_num_heads", 0)?);
+    if queries < 1 || shared < 1 {
+        return None;
+    }
+    let packed = !at.has(1);
+    let size = |input: usize, count: i64| {
+        let [_, _, width] = at.dims(input)? else { return None };
+        Some(rule::divided(width, count))
+    };
+    let all = queries.checked_add(shared.checked_mul(2)?)?;
+    let keys = if packed { size(0, all) } else { size(1, shared) };
+    let values = if packed { size(0, all) } else { size(2, shared) };
+    let [batch, length, _] = at.dims(0)? else { return None };
+    let y = values.as_ref().map(|size| vec![batch.clone(), length.clone(), rule::scaled(size, queries)]);
+    let total = if at.has(3) {
+        let room = at.dims(3).and_then(|past| past.get(2)).cloned().unwrap_or(Dim::Unknown);
+        rule::told(infer::Extent::max(&room, &at.extent(6)))
+    } else {
+        length.clone()
+    };
+    let cache = |size: Option<Dim>| Some(vec![batch.clone(), rule::extent(shared), total.clone(), size?]);
+    let dtype = at.dtype(0);
+    Some(vec![rule::tensor(dtype, y), rule::tensor(dtype, cache(keys)), rule::tensor(dtype, cache(values))])
 }
 
 /// `GroupQueryAttention`, without quantised caches.

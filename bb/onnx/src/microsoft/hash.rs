@@ -1,18 +1,18 @@
 //! `MurmurHash3`: hashes of elements, by which features are put into columns.
 
 use super::only;
-use crate::infer;
 use crate::rows::operators;
 use bb_core::ext::{HostKernel, Ops};
 use bb_core::operator::{Call, OpResult};
 use bb_core::{DataType, Error, Tensor};
+use bb_ir::infer::rule::{At, Types};
 use bb_ir::op::{Param, take};
 use bb_ir::pace::Pace;
 use bb_ir::{TensorData, memory};
 
 operators! {
     "com.microsoft" {
-        MurmurHash3 => HostByDefault(murmur_hash3), infer: By(infer::ml::hashes), halves: Moves;
+        MurmurHash3 => HostByDefault(murmur_hash3), infer: By(murmur_hash3_types), halves: Moves;
     }
 }
 
@@ -59,6 +59,12 @@ fn hash(bytes: &[u8], seed: u32) -> u32 {
     hash = (hash ^ hash >> 16).wrapping_mul(0x85eb_ca6b);
     hash = (hash ^ hash >> 13).wrapping_mul(0xc2b2_ae35);
     hash ^ hash >> 16
+}
+
+/// `MurmurHash3`: numbers of 32 bits.
+fn murmur_hash3_types(at: At<'_>) -> Option<Types> {
+    let dtype = if at.int("positive", 1)? == 0 { DataType::I32 } else { DataType::U32 };
+    at.one(Some(dtype), at.same())
 }
 
 /// `MurmurHash3`: of each element, as an unsigned number if `positive`.

@@ -8,19 +8,20 @@
 
 use super::attention::{cut, heads, join_heads, split_heads};
 use super::{none_from, only, plus};
-use crate::infer;
 use crate::rows::operators;
 use bb_core::error::NodePart;
 use bb_core::ext::llm::{self, grouped_keys};
 use bb_core::ext::{AttentionOptions, Ops, counted, math};
 use bb_core::operator::{Call, OpResult};
 use bb_core::{DataType, Error, Tensor};
+use bb_ir::graph::Dim;
+use bb_ir::infer::rule::{self, At, Types};
 use smallvec::smallvec;
 
 operators! {
     "com.microsoft" {
-        DecoderMaskedMultiHeadAttention => Primitives(multi_head), infer: By(infer::attention::masked_multi_head);
-        DecoderMaskedSelfAttention => Primitives(self_attention), infer: By(infer::attention::masked_self), halves: Once;
+        DecoderMaskedMultiHeadAttention => Primitives(multi_head), infer: By(multi_head_types);
+        DecoderMaskedSelfAttention => Primitives(self_attention), infer: By(self_attention_types), halves: Once;
     }
 }
 
@@ -153,6 +154,39 @@ fn single<T: Tensor>(call: &Call<'_, T>) -> Result<(), Error> {
     }
 }
 
+/// `DecoderMaskedMultiHeadAttention`: one position, and the caches with it.
+fn multi_head_types(at: At<'_>) -> Option<Types> {
+    let count = at.int("num_heads", 0).filter(|n| *n > 0)?;
+    let shared = at.int("past_present_share_buffer", 0)? != 0;
+    let crosses = !at.has(5) && at.dims(1).map(<[Dim]>::len) == Some(4);
+    let width = || match at.dims(0)? {
+        [_, _, all] if !at.has(1) => Some(rule::divided(all, 3)),
+        [_, _, own] if crosses || !at.has(2) => Some(own.clone()),
+        _ => at.dims(2)?.last().cloned(),
+    };
+    let y = || {
+        let ([batch, length, _], width) = (at.dims(0)?, width()?) else { return None };
+        Some(vec![batch.clone(), length.clone(), width])
+    };
+    let cache = |input: usize| {
+        let [batch, heads, room, size] = at.dims(input)? else { return None };
+        let room = if shared { room.clone() } else { rule::sum(room, &Dim::Known(1)) };
+        Some(vec![batch.clone(), heads.clone(), room, size.clone()])
+    };
+    let products = || {
+        let [batch, length, _] = at.dims(0)? else { return None };
+        let total = if crosses { at.dims(1)?.get(2)?.clone() } else { Dim::Unknown };
+        Some(vec![batch.clone(), rule::extent(count), length.clone(), total])
+    };
+    let dtype = at.dtype(0);
+    Some(vec![
+        rule::tensor(dtype, y()),
+        rule::tensor(at.dtype(5), cache(5)),
+        rule::tensor(at.dtype(6), cache(6)),
+        rule::tensor(dtype, products()),
+    ])
+}
+
 /// `DecoderMaskedMultiHeadAttention`.
 pub(crate) fn multi_head<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {
     const PLACES: Places = Places { mask: 3, added: 4, past_length: 7, beam_width: 8, indirection: 9 };
@@ -219,6 +253,22 @@ pub(crate) fn multi_head<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) ->
         return Ok(smallvec![Some(y), None, None, products]);
     }
     Ok(smallvec![Some(y), Some(on.identity(&k)?), Some(on.identity(&v)?), products])
+}
+
+/// `DecoderMaskedSelfAttention`: one position, and the cache with it.
+fn self_attention_types(at: At<'_>) -> Option<Types> {
+    let shared = at.int("past_present_share_buffer", 0)? != 0;
+    let y = || {
+        let ([batch, length, _], [_, width]) = (at.dims(0)?, at.dims(1)?) else { return None };
+        Some(vec![batch.clone(), length.clone(), rule::divided(width, 3)])
+    };
+    let present = || {
+        let [two, batch, heads, room, size] = at.dims(4)? else { return None };
+        let room = if shared { room.clone() } else { rule::sum(room, &Dim::Known(1)) };
+        Some(vec![two.clone(), batch.clone(), heads.clone(), room, size.clone()])
+    };
+    let dtype = at.dtype(0);
+    Some(vec![rule::tensor(dtype, y()), rule::tensor(dtype, present())])
 }
 
 /// `DecoderMaskedSelfAttention`: the projections are one product.

@@ -34,26 +34,27 @@ pub(super) mod words;
 pub(crate) use nchwc_block::{BLOCK, prepare as prepare_blocks};
 
 use super::normalize as n;
-use crate::infer;
 use crate::rows::operators;
 use crate::served::{alike, no_results_from, none_from, only};
 use bb_core::ext::{LayerNormalizationOptions, Ops, counted, math};
 use bb_core::operator::{Call, OpOutputs, OpResult, one};
 use bb_core::{DataType, Error, NodePart, Tensor};
+use bb_ir::graph::{Dim, ValueType};
+use bb_ir::infer::rule::{self, At, Types};
 use smallvec::smallvec;
 
 operators! {
     "com.microsoft" {
         BiasGelu => Primitives(bias_gelu), infer: Broadcast;
-        EmbedLayerNormalization => Primitives(embed_layer_normalization), infer: By(infer::attention::embedding);
+        EmbedLayerNormalization => Primitives(embed_layer_normalization), infer: By(embed_layer_normalization_types);
         FastGelu => Primitives(fast_gelu), infer: Broadcast;
         Gelu => Primitives(gelu), infer: Same, becomes: NnOp::Gelu, halves: Once;
-        LayerNormalization => Primitives(layer_normalization), infer: By(infer::attention::normalization), becomes: NnOp::LayerNormalization, halves: Once;
-        QEmbedLayerNormalization => Primitives(q_embed_layer_normalization), infer: By(infer::attention::embedding), halves: Once;
+        LayerNormalization => Primitives(layer_normalization), infer: By(layer_normalization_types), becomes: NnOp::LayerNormalization, halves: Once;
+        QEmbedLayerNormalization => Primitives(q_embed_layer_normalization), infer: By(embed_layer_normalization_types), halves: Once;
         QuickGelu => Primitives(quick_gelu), infer: Same, halves: Once;
-        SimplifiedLayerNormalization => Primitives(simplified_layer_normalization), infer: By(infer::attention::simplified_normalization), halves: Once;
-        SkipLayerNormalization => Primitives(skip_layer_normalization), infer: By(infer::attention::skip_normalization);
-        SkipSimplifiedLayerNormalization => Primitives(skip_simplified_layer_normalization), infer: By(infer::attention::skip_normalization);
+        SimplifiedLayerNormalization => Primitives(simplified_layer_normalization), infer: By(simplified_layer_normalization_types), halves: Once;
+        SkipLayerNormalization => Primitives(skip_layer_normalization), infer: By(skip_layer_normalization_types);
+        SkipSimplifiedLayerNormalization => Primitives(skip_simplified_layer_normalization), infer: By(skip_layer_normalization_types);
     }
 }
 
@@ -87,10 +88,25 @@ pub(super) fn quick_gelu<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) ->
     Ok(one(math::widened(on, call.input(0)?, DataType::F32, |x| on.swish(x, alpha))?))
 }
 
+fn layer_normalization_types(at: At<'_>) -> Option<Types> {
+    n::layer_normalization_types(at)
+}
+
 /// `LayerNormalization`.
 pub(super) fn layer_normalization<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {
     only(call, &["axis", "epsilon", "stash_type"])?;
     n::layer_normalization(on, call)
+}
+
+/// Normalisation by the mean square: what is normal, and one over its root.
+fn simplified_layer_normalization_types(at: At<'_>) -> Option<Types> {
+    let [_, moments, _] = <[_; 3]>::try_from(layer_normalization_types(at)?).ok()?;
+    let wide = if at.dtype(0) == Some(DataType::F64) { DataType::F64 } else { DataType::F32 };
+    let moments = match moments {
+        ValueType::Tensor { shape, .. } => rule::tensor(Some(wide), shape),
+        other => other,
+    };
+    Some(vec![rule::tensor(at.dtype(1), at.same()), moments])
 }
 
 /// `SimplifiedLayerNormalization`: by the root of the mean square, whose inverse is the second result.
@@ -117,6 +133,17 @@ fn inverse_root<B: Ops + ?Sized>(
     let x = if x.dtype() == DataType::F64 { x.clone() } else { math::to(on, x, DataType::F32)? };
     let mean = on.reduce_mean(&on.mul(&x, &x)?, &axes, true)?;
     on.reciprocal(&on.sqrt(&on.add(&mean, &on.scalar_like(&mean, epsilon)?)?)?)
+}
+
+/// Normalisation of a sum over the last dimension: what is normal, the mean, one over the deviation, and the sum.
+fn skip_layer_normalization_types(at: At<'_>) -> Option<Types> {
+    let shape = at.broadcast_of(&[0, 1]);
+    let moments = shape.clone().and_then(|mut dims| {
+        *dims.last_mut()? = Dim::Known(1);
+        Some(dims)
+    });
+    let (sum, moments) = (rule::tensor(at.dtype(0), shape), rule::tensor(Some(DataType::F32), moments));
+    Some(vec![sum.clone(), moments.clone(), moments, sum])
 }
 
 /// `SkipLayerNormalization`: of a sum, which is the fourth result.
@@ -159,6 +186,19 @@ pub(super) fn skip_simplified_layer_normalization<B: Ops + ?Sized>(
 /// Refuses to make a mean, because a normalisation by squares has no mean.
 fn no_mean<T>(call: &Call<'_, T>) -> Result<(), Error> {
     if call.wants(1) { Err(call.wrong(NodePart::Output(1), "is not served")) } else { Ok(()) }
+}
+
+/// `EmbedLayerNormalization`: a vector for each word, how many words of each sequence count, and the sum.
+fn embed_layer_normalization_types(at: At<'_>) -> Option<Types> {
+    let shape = || {
+        let ([batch, length], [_, width]) = (at.dims(0)?, at.dims(2)?) else { return None };
+        Some(vec![batch.clone(), length.clone(), width.clone()])
+    };
+    let numbers = if at.node.op_type == "QEmbedLayerNormalization" { at.dtype(8) } else { at.dtype(2) };
+    let y = rule::tensor(numbers, shape());
+    let counts = at.dims(0).and_then(|ids| Some(vec![ids.first()?.clone()]));
+    let lengths = rule::tensor(if at.has(7) { at.dtype(7) } else { at.dtype(0) }, counts);
+    Some(vec![y.clone(), lengths, y])
 }
 
 /// `EmbedLayerNormalization`: the sum of embeddings of words, positions and segments, normalised.

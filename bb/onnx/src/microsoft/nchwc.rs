@@ -13,24 +13,26 @@
 use super::fused::{CONV, by_list};
 use super::nchwc_block::block;
 use super::{no_results_from, only, plus};
-use crate::infer;
 use crate::rows::operators;
 use crate::{resize, window};
 use bb_core::error::NodePart;
 use bb_core::ext::{Extent, Ops};
 use bb_core::operator::{Call, OpResult, one};
 use bb_core::{Error, Tensor};
+use bb_ir::graph::Dim;
+use bb_ir::infer::Extent as _;
+use bb_ir::infer::rule::{self, At, Types};
 
 operators! {
     "com.microsoft.nchwc" {
-        AveragePool => Primitives(average_pool), infer: By(infer::windows::pool), halves: Once;
-        Conv => Primitives(conv), infer: By(infer::windows::conv);
-        GlobalAveragePool => Primitives(global_average_pool), infer: By(infer::windows::global_pool), halves: Once;
-        GlobalMaxPool => Primitives(global_max_pool), infer: By(infer::windows::global_pool), halves: Moves;
-        MaxPool => Primitives(max_pool), infer: By(infer::windows::pool), halves: Moves;
-        ReorderInput => Primitives(reorder_input), infer: By(infer::windows::reorder_input), halves: Moves;
-        ReorderOutput => Primitives(reorder_output), infer: By(infer::windows::reorder_output), halves: Moves;
-        Upsample => Primitives(upsample), infer: By(infer::windows::scaled_by_ints);
+        AveragePool => Primitives(average_pool), infer: By(pool_types), halves: Once;
+        Conv => Primitives(conv), infer: By(conv_types);
+        GlobalAveragePool => Primitives(global_average_pool), infer: By(global_pool_types), halves: Once;
+        GlobalMaxPool => Primitives(global_max_pool), infer: By(global_pool_types), halves: Moves;
+        MaxPool => Primitives(max_pool), infer: By(pool_types), halves: Moves;
+        ReorderInput => Primitives(reorder_input), infer: By(reorder_input_types), halves: Moves;
+        ReorderOutput => Primitives(reorder_output), infer: By(reorder_output_types), halves: Moves;
+        Upsample => Primitives(upsample), infer: By(upsample_types);
     }
 }
 
@@ -97,6 +99,18 @@ fn ordered<B: Ops + ?Sized>(
     Ok(one(in_blocks(on, call, &y)?))
 }
 
+/// `ReorderInput`: the channels second, and as many as whole blocks have, of a size that the graph tells or the processor.
+fn reorder_input_types(at: At<'_>) -> Option<Types> {
+    let shape = || {
+        let [n, rest @ ..] = at.dims(0)? else { return None };
+        let [a, b, c] = rest else { return None };
+        let [c, h, w] = if at.int("channels_last", 0)? == 0 { [a, b, c] } else { [c, a, b] };
+        let whole = c.number().is_some_and(|c| c % 16 == 0);
+        Some(vec![n.clone(), if whole { c.clone() } else { Dim::Unknown }, h.clone(), w.clone()])
+    };
+    at.one(at.dtype(0), shape())
+}
+
 /// `ReorderInput`: makes blocks, the last of which zeros fill up.
 pub(crate) fn reorder_input<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {
     only(call, &["channels_last"])?;
@@ -111,6 +125,19 @@ pub(crate) fn reorder_input<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>)
         x = on.concat(&[&x, &zeros], 1)?;
     }
     Ok(one(in_blocks(on, call, &x)?))
+}
+
+/// `ReorderOutput`: as many channels as are told.
+fn reorder_output_types(at: At<'_>) -> Option<Types> {
+    let shape = || {
+        let [n, _, h, w] = at.dims(0)? else { return None };
+        let c = rule::extent(at.int("channels", 0)?);
+        Some(match at.int("channels_last", 0)? != 0 {
+            true => vec![n.clone(), h.clone(), w.clone(), c],
+            false => vec![n.clone(), c, h.clone(), w.clone()],
+        })
+    };
+    at.one(at.dtype(0), shape())
 }
 
 /// `ReorderOutput`: puts the channels in order, without those that fill up the last block.
@@ -151,6 +178,10 @@ fn filters<B: Ops + ?Sized>(
     on.reshape(&split, &[o, i, height, width])
 }
 
+fn conv_types(at: At<'_>) -> Option<Types> {
+    window::conv_types(at)
+}
+
 /// `Conv`: a convolution, what is added to it, and a function of the sum.
 pub(crate) fn conv<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {
     only(call, &CONV)?;
@@ -177,6 +208,10 @@ pub(crate) fn max_pool<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> O
     ordered(on, call, |x| window::plain_max_pool(on, call, x))
 }
 
+fn pool_types(at: At<'_>) -> Option<Types> {
+    window::pool_types(at)
+}
+
 /// `AveragePool`.
 pub(crate) fn average_pool<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {
     only(
@@ -192,10 +227,23 @@ pub(crate) fn global_max_pool<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor
     ordered(on, call, |x| on.reduce_max(x, &[2, 3], true))
 }
 
+fn global_pool_types(at: At<'_>) -> Option<Types> {
+    window::global_pool_types(at)
+}
+
 /// `GlobalAveragePool`.
 pub(crate) fn global_average_pool<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {
     only(call, &[])?;
     ordered(on, call, |x| on.reduce_mean(x, &[2, 3], true))
+}
+
+/// `Upsample` of blocks of channels: each extent so many times.
+fn upsample_types(at: At<'_>) -> Option<Types> {
+    let shape = |x: &[Dim]| {
+        let scales = at.ints("scales")?;
+        (scales.len() == x.len()).then(|| x.iter().zip(scales).map(|(d, &n)| rule::scaled(d, n)).collect())
+    };
+    at.one(at.dtype(0), at.dims(0).and_then(shape))
 }
 
 /// `Upsample`: repeats elements, or draws straight lines between them.

@@ -1,19 +1,20 @@
 //! `NGramHashMapping`: hashes of the n-grams that end with each token, by which tables of embeddings are read.
 
 use super::only;
-use crate::infer;
 use crate::rows::operators;
 use bb_core::error::NodePart;
 use bb_core::ext::{HostKernel, Ops};
 use bb_core::operator::{Call, OpResult};
 use bb_core::{DataType, Error, Tensor};
+use bb_ir::graph::Dim;
+use bb_ir::infer::rule::{self, At, Types};
 use bb_ir::op::{Param, take};
 use bb_ir::pace::Pace;
 use bb_ir::{Shape, TensorData, memory};
 
 operators! {
     "com.microsoft" {
-        NGramHashMapping => HostByDefault(ngram_hash_mapping), infer: By(infer::attention::ngram_hashes), halves: Moves;
+        NGramHashMapping => HostByDefault(ngram_hash_mapping), infer: By(ngram_hash_mapping_types), halves: Moves;
     }
 }
 
@@ -131,6 +132,20 @@ impl Hashing<'_> {
             }
         }
     }
+}
+
+/// `NGramHashMapping`: hashes by size and head of each token, and the last tokens.
+fn ngram_hash_mapping_types(at: At<'_>) -> Option<Types> {
+    let (history, heads) = (at.int("max_ngram_size", 0)?.checked_sub(1)?, at.int("n_head_per_ngram", 0)?);
+    let shape = |last: Dim, length: bool| {
+        let [batch, steps] = at.dims(0)? else { return None };
+        Some(if length { vec![batch.clone(), steps.clone(), last] } else { vec![batch.clone(), last] })
+    };
+    let width = rule::extent(history.checked_mul(heads)?);
+    Some(vec![
+        rule::tensor(at.dtype(0), shape(width, true)),
+        rule::tensor(at.dtype(0), shape(rule::extent(history), false)),
+    ])
 }
 
 /// `NGramHashMapping`: the hashes, and the tokens that the next call needs.

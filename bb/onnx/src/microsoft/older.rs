@@ -1,26 +1,46 @@
 //! Operators that ONNX Runtime had before ONNX had them, or has with another operand.
 
 use super::only;
-use crate::infer;
 use crate::rows::operators;
 use crate::{grid, selection, shape, window};
-use bb_core::Error;
 use bb_core::error::NodePart;
 use bb_core::ext::Ops;
 use bb_core::operator::{Call, OpOutputs, OpResult, one};
+use bb_core::{DataType, Error};
 use bb_ir::TensorData;
+use bb_ir::graph::Dim;
+use bb_ir::infer;
+use bb_ir::infer::rule::{self, At, Types};
 
 operators! {
     "com.microsoft" {
-        ConvTransposeWithDynamicPads => Primitives(conv_transpose_with_dynamic_pads), infer: By(infer::windows::conv_transpose_with_pads), halves: Once;
-        ExpandDims => Primitives(expand_dims), infer: By(infer::movement::expand_dims), halves: Moves;
-        GatherND => Primitives(gather_nd), infer: By(infer::movement::gather_nd), halves: Moves;
-        GridSample => Primitives(grid_sample), infer: By(infer::windows::grid_sample), becomes: ImageOp::GridSample, halves: Once;
-        Pad => Primitives(pad), infer: By(infer::movement::pad), becomes: NnOp::Pad, halves: Moves;
-        Range => Primitives(range), infer: By(infer::movement::range), becomes: CreateOp::Range, halves: Once;
+        ConvTransposeWithDynamicPads => Primitives(conv_transpose_with_dynamic_pads), infer: By(conv_transpose_types), halves: Once;
+        ExpandDims => Primitives(expand_dims), infer: By(expand_dims_types), halves: Moves;
+        GatherND => Primitives(gather_nd), infer: By(gather_nd_types), halves: Moves;
+        GridSample => Primitives(grid_sample), infer: By(grid_sample_types), becomes: ImageOp::GridSample, halves: Once;
+        Pad => Primitives(pad), infer: By(pad_types), becomes: NnOp::Pad, halves: Moves;
+        Range => Primitives(range), infer: By(range_types), becomes: CreateOp::Range, halves: Once;
         Trilu => Primitives(trilu), infer: Same, halves: Moves;
-        Unique => Host(unique), infer: By(infer::ml::unique_in_order);
+        Unique => Host(unique), infer: By(unique_types);
     }
+}
+
+/// `ConvTransposeWithDynamicPads`: the paddings are operand 2.
+fn conv_transpose_types(at: At<'_>) -> Option<Types> {
+    let shape = || {
+        let [n, _, spatial @ ..] = at.dims(0)? else { return None };
+        let [_, channels, kernel @ ..] = at.dims(1)? else { return None };
+        let known = || {
+            let pads = if at.has(2) { at.list("pads", 2)? } else { Vec::new() };
+            let list = |name| at.ints(name).unwrap_or_default();
+            let steps = infer::Step::of(kernel, list("strides"), &pads, list("dilations"))?;
+            let steps: Vec<infer::Step<Dim>> = steps.collect();
+            window::grown(at, spatial, &steps, infer::Padding::of(at.text("auto_pad", "NOTSET")?)?)
+        };
+        let spatial = known().unwrap_or_else(|| vec![Dim::Unknown; kernel.len()]);
+        Some([&[n.clone(), rule::scaled(channels, at.int("group", 1)?)], spatial.as_slice()].concat())
+    };
+    at.one(at.dtype(0), shape())
 }
 
 /// `ConvTransposeWithDynamicPads`: `ConvTranspose`, whose paddings are operand 2.
@@ -34,6 +54,19 @@ pub(crate) fn conv_transpose_with_dynamic_pads<B: Ops + ?Sized>(
 }
 
 /// `ExpandDims`: a new dimension of one element.
+fn expand_dims_types(at: At<'_>) -> Option<Types> {
+    let shape = |x: &[Dim]| {
+        let mut out = x.to_vec();
+        match at.scalar(1) {
+            Some(at) => out.insert(rule::axis(at, x.len() + 1)?, Dim::Known(1)),
+            None => out = vec![Dim::Unknown; x.len() + 1],
+        }
+        Some(out)
+    };
+    at.one(at.dtype(0), at.dims(0).and_then(shape))
+}
+
+/// `ExpandDims`: a new dimension of one element.
 pub(crate) fn expand_dims<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {
     only(call, &[])?;
     match on.ints(call.input(1)?)?.as_slice() {
@@ -42,10 +75,18 @@ pub(crate) fn expand_dims<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -
     }
 }
 
+fn gather_nd_types(at: At<'_>) -> Option<Types> {
+    shape::gather_nd_types(at)
+}
+
 /// `GatherND`.
 pub(crate) fn gather_nd<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {
     only(call, &[])?;
     shape::gather_nd(on, call)
+}
+
+fn grid_sample_types(at: At<'_>) -> Option<Types> {
+    grid::grid_sample_types(at)
 }
 
 /// `GridSample`.
@@ -54,10 +95,18 @@ pub(crate) fn grid_sample<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -
     grid::grid_sample(on, call)
 }
 
+fn pad_types(at: At<'_>) -> Option<Types> {
+    shape::pad_types(at)
+}
+
 /// `Pad`: the paddings may be a row of a matrix.
 pub(crate) fn pad<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {
     only(call, &["mode"])?;
     shape::pad(on, call)
+}
+
+fn range_types(at: At<'_>) -> Option<Types> {
+    shape::range_types(at)
 }
 
 /// `Range`: by steps of 1 unless they are given.
@@ -74,6 +123,17 @@ pub(crate) fn range<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpRe
 pub(crate) fn trilu<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {
     only(call, &["upper"])?;
     shape::trilu(on, call)
+}
+
+/// `Unique` of ONNX Runtime: of a vector, without where each was first.
+fn unique_types(at: At<'_>) -> Option<Types> {
+    let list = |dtype, shape| rule::tensor(dtype, shape);
+    let open = Some(vec![Dim::Unknown]);
+    Some(vec![
+        list(at.dtype(0), open.clone()),
+        list(Some(DataType::I64), at.same()),
+        list(Some(DataType::I64), open),
+    ])
 }
 
 /// `Unique`: the elements of a vector in the order in which they come first, which each is, and how often it occurs.

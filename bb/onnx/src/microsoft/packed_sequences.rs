@@ -1,7 +1,6 @@
 //! Sequences of several requests in one tensor, one behind another, as engines that serve language models keep them.
 
 use super::{no_results_from, none_from, only};
-use crate::infer;
 use crate::linear_attention::convolved;
 use crate::rows::operators;
 use bb_core::Tensor;
@@ -9,11 +8,12 @@ use bb_core::error::NodePart;
 use bb_core::ext::Ops;
 use bb_core::ext::recurrent::MOST_STEPS;
 use bb_core::operator::{Call, OpResult};
+use bb_ir::infer::rule::{self, At, Types};
 use smallvec::smallvec;
 
 operators! {
     "com.microsoft" {
-        VarlenCausalConvWithState => Primitives(varlen_causal_conv), infer: By(infer::attention::varlen_causal_conv);
+        VarlenCausalConvWithState => Primitives(varlen_causal_conv), infer: By(varlen_causal_conv_types);
     }
 }
 
@@ -38,6 +38,15 @@ fn sequences<B: Ops + ?Sized>(
         let problem = format!("is {ends:?}, expected to rise from 0 to {total}, the number of tokens");
         call.wrong(NodePart::Operand(index), problem)
     })?)
+}
+
+/// `VarlenCausalConvWithState`: like the operand and the states, and of each sequence some tokens.
+fn varlen_causal_conv_types(at: At<'_>) -> Option<Types> {
+    let updates = || {
+        let ([_, channels], [batch, _, _]) = (at.dims(0)?, at.dims(4)?) else { return None };
+        Some(vec![batch.clone(), rule::extent(at.int("state_update_capacity", 0)?), channels.clone()])
+    };
+    Some(vec![at.ty(0).clone(), at.ty(4).clone(), rule::tensor(at.dtype(0), updates())])
 }
 
 /// `VarlenCausalConvWithState`: each sequence is convolved with what came before it.

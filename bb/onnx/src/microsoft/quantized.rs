@@ -1,35 +1,38 @@
 //! Operators on quantised tensors: integers that stand for multiples of a scale.
 
-use super::channels_last::second;
+use super::channels_last::{last_or_second, second};
 use super::only;
-use crate::infer;
+use crate::quant::product_shape;
 use crate::rows::operators;
-use crate::{recurrent, window};
+use crate::{normalize, recurrent, window};
 use bb_core::error::NodePart;
 use bb_core::ext::{Ops, math, quant, types};
 use bb_core::operator::{Call, OpResult, one};
 use bb_core::{DataType, Tensor};
+use bb_ir::graph::Dim;
+use bb_ir::infer;
+use bb_ir::infer::rule::{At, Types};
 
 operators! {
     "com.microsoft" {
-        DequantizeLinear => Primitives(dequantize), infer: By(infer::ml::numbers_of), becomes: QuantOp::DequantizeLinear, halves: Once;
-        DynamicQuantizeLSTM => Primitives(dynamic_quantize_lstm), infer: By(infer::products::recurrent), halves: Once;
-        DynamicQuantizeMatMul => Primitives(dynamic_quantize_matmul), infer: By(infer::ml::scaled_product);
-        MatMulInteger16 => Primitives(matmul_integer16), infer: By(infer::products::integers16), halves: Once;
-        MatMulIntegerToFloat => Primitives(matmul_integer_to_float), infer: By(infer::ml::scaled_product);
-        QGemm => Primitives(q_gemm), infer: By(infer::products::q_gemm), halves: Once;
-        QLinearAdd => Primitives(qlinear_add), infer: By(infer::products::qlinear_elements), becomes: QuantOp::QLinearAdd, halves: Once;
-        QLinearAveragePool => Primitives(qlinear_average_pool), infer: By(infer::windows::qlinear_pool), halves: Once;
-        QLinearConcat => Primitives(concat), infer: By(infer::ml::qlinear_concat), halves: Moves;
-        QLinearConv => Primitives(conv), infer: By(infer::windows::qlinear_conv), becomes: QuantOp::QLinearConv, halves: Once;
-        QLinearGlobalAveragePool => Primitives(global_average_pool), infer: By(infer::windows::qlinear_global_pool), halves: Once;
+        DequantizeLinear => Primitives(dequantize), infer: By(dequantize_types), becomes: QuantOp::DequantizeLinear, halves: Once;
+        DynamicQuantizeLSTM => Primitives(dynamic_quantize_lstm), infer: By(lstm_types), halves: Once;
+        DynamicQuantizeMatMul => Primitives(dynamic_quantize_matmul), infer: By(scaled_product_types);
+        MatMulInteger16 => Primitives(matmul_integer16), infer: By(matmul_integer16_types), halves: Once;
+        MatMulIntegerToFloat => Primitives(matmul_integer_to_float), infer: By(scaled_product_types);
+        QGemm => Primitives(q_gemm), infer: By(q_gemm_types), halves: Once;
+        QLinearAdd => Primitives(qlinear_add), infer: By(element_types), becomes: QuantOp::QLinearAdd, halves: Once;
+        QLinearAveragePool => Primitives(qlinear_average_pool), infer: By(average_pool_types), halves: Once;
+        QLinearConcat => Primitives(concat), infer: By(concat_types), halves: Moves;
+        QLinearConv => Primitives(conv), infer: By(conv_types), becomes: QuantOp::QLinearConv, halves: Once;
+        QLinearGlobalAveragePool => Primitives(global_average_pool), infer: By(global_average_pool_types), halves: Once;
         QLinearLeakyRelu => Primitives(leaky_relu), infer: Same, halves: Once;
-        QLinearMul => Primitives(qlinear_mul), infer: By(infer::products::qlinear_elements), becomes: QuantOp::QLinearMul, halves: Once;
-        QLinearReduceMean => Primitives(reduce_mean), infer: By(infer::elements::qlinear_reduce), halves: Once;
+        QLinearMul => Primitives(qlinear_mul), infer: By(element_types), becomes: QuantOp::QLinearMul, halves: Once;
+        QLinearReduceMean => Primitives(reduce_mean), infer: By(reduce_mean_types), halves: Once;
         QLinearSigmoid => Primitives(sigmoid), infer: Same, halves: Once;
         QLinearSoftmax => Primitives(softmax), infer: Same, halves: Once;
-        QLinearWhere => Primitives(select), infer: By(infer::products::qlinear_where), halves: Moves;
-        QuantizeLinear => Primitives(quantize), infer: By(infer::elements::quantize), becomes: QuantOp::QuantizeLinear, halves: Once;
+        QLinearWhere => Primitives(select), infer: By(where_types), halves: Moves;
+        QuantizeLinear => Primitives(quantize), infer: By(quantize_types), becomes: QuantOp::QuantizeLinear, halves: Once;
     }
 }
 
@@ -137,6 +140,11 @@ fn of_two<B: Ops + ?Sized>(
     Ok(one(f([a, a_scale, &a_zero, b, b_scale, &b_zero, y_scale, &y_zero])?))
 }
 
+/// Elements of two tensors of quantised numbers, each of which has a scale and a zero point.
+fn element_types(at: At<'_>) -> Option<Types> {
+    at.one(at.dtype(0), at.broadcast_of(&[0, 3]))
+}
+
 /// `QLinearAdd`.
 pub(crate) fn qlinear_add<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {
     only(call, &[])?;
@@ -199,6 +207,10 @@ fn pooled<B: Ops + ?Sized>(
     quantized(on, call, &y, 3, call.input(0)?.dtype())
 }
 
+fn average_pool_types(at: At<'_>) -> Option<Types> {
+    at.one(at.dtype(0), last_or_second(at, |x| window::pool_shape(at, x)))
+}
+
 /// `QLinearAveragePool`.
 pub(crate) fn qlinear_average_pool<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {
     only(
@@ -208,10 +220,24 @@ pub(crate) fn qlinear_average_pool<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::T
     pooled(on, call, |x| window::plain_average_pool(on, call, x))
 }
 
+fn global_average_pool_types(at: At<'_>) -> Option<Types> {
+    at.one(at.dtype(0), last_or_second(at, window::global_pool_shape))
+}
+
 /// `QLinearGlobalAveragePool`.
 pub(crate) fn global_average_pool<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {
     only(call, &["channels_last"])?;
     pooled(on, call, |x| on.reduce_mean(x, &(2..x.rank() as i64).collect::<Vec<_>>(), true))
+}
+
+/// The joined operands of `QLinearConcat`, each of which has a scale and a zero point.
+fn concat_types(at: At<'_>) -> Option<Types> {
+    let shape = || {
+        let shapes = (2..at.node.inputs.len()).step_by(3).map(|input| at.dims(input));
+        let shapes = shapes.collect::<Option<Vec<_>>>()?;
+        Some(infer::concat(shapes, at.int("axis", 0)?).ok()?.shape.into_vec())
+    };
+    at.one(at.dtype(1), shape())
 }
 
 /// `QLinearConcat`: each operand comes with a scale and a zero point.
@@ -227,6 +253,11 @@ pub(crate) fn concat<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpR
     Ok(one(on.concat(&parts.iter().collect::<Vec<_>>(), call.int("axis")?)?))
 }
 
+/// A matrix product of quantised numbers, as the numbers that the scale's type holds.
+fn scaled_product_types(at: At<'_>) -> Option<Types> {
+    at.one(at.dtype(2), product_shape(at, 1))
+}
+
 /// `DynamicQuantizeMatMul`: a product with a quantised matrix, the other quantised by its own range.
 pub(crate) fn dynamic_quantize_matmul<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {
     only(call, &[])?;
@@ -235,6 +266,10 @@ pub(crate) fn dynamic_quantize_matmul<B: Ops + ?Sized>(on: &B, call: &Call<'_, B
     }
     let (x, b, scale) = (call.input(0)?, call.input(1)?, call.input(2)?);
     Ok(one(on.dynamic_matmul(x, b, scale, call.optional(3), call.optional(4))?))
+}
+
+fn lstm_types(at: At<'_>) -> Option<Types> {
+    recurrent::recurrent_types(at)
 }
 
 /// `DynamicQuantizeLSTM`: what the weights multiply is quantised by its own range.
@@ -252,6 +287,15 @@ pub(crate) fn dynamic_quantize_lstm<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::
         ],
     )?;
     recurrent::quantized_lstm(on, call)
+}
+
+/// `MatMulInteger16`: of 32 bits, with a sign unless both operands have none.
+fn matmul_integer16_types(at: At<'_>) -> Option<Types> {
+    let dtype = match (at.dtype(0)?, at.dtype(1)?) {
+        (DataType::U16, DataType::U16) => DataType::U32,
+        _ => DataType::I32,
+    };
+    at.one(Some(dtype), product_shape(at, 1))
 }
 
 /// `MatMulInteger16`: a product of integers of 16 bits, whose sums have 32.
@@ -278,16 +322,35 @@ pub(crate) fn matmul_integer_to_float<B: Ops + ?Sized>(on: &B, call: &Call<'_, B
     Ok(one(scaled(on, &product, &scale, call.optional(6))?))
 }
 
+fn quantize_types(at: At<'_>) -> Option<Types> {
+    crate::quant::quantize_types(at)
+}
+
 /// `QuantizeLinear`; without an axis, by one scale.
 pub(crate) fn quantize<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {
     only(call, &["axis"])?;
     crate::quant::quantize(on, call)
 }
 
+/// The type of the scale of quantised numbers, and their extents.
+fn dequantize_types(at: At<'_>) -> Option<Types> {
+    at.one(at.dtype(1), at.same())
+}
+
 /// `DequantizeLinear`; without an axis, by one scale.
 pub(crate) fn dequantize<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {
     only(call, &["axis"])?;
     crate::quant::dequantize(on, call)
+}
+
+/// `QGemm`: of the zero point's type, or of the scale's where the result is not quantised.
+fn q_gemm_types(at: At<'_>) -> Option<Types> {
+    let dtype = match (at.has(7), at.has(8)) {
+        (false, _) => at.dtype(1),
+        (true, true) => at.dtype(8),
+        (true, false) => at.dtype(0),
+    };
+    at.one(dtype, normalize::gemm_shape(at, 3))
 }
 
 /// `QGemm`: to quantised numbers, or to floats where there is no scale for them.
@@ -315,6 +378,10 @@ pub(crate) fn q_gemm<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpR
     quantized(on, call, &y, 7, dtype)
 }
 
+fn conv_types(at: At<'_>) -> Option<Types> {
+    at.one(at.dtype(7), last_or_second(at, |x| window::conv_shape(at, x, 3)))
+}
+
 /// `QLinearConv`, whose channels may be last.
 pub(crate) fn conv<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {
     only(call, &["auto_pad", "channels_last", "dilations", "group", "kernel_shape", "pads", "strides"])?;
@@ -322,11 +389,26 @@ pub(crate) fn conv<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpRes
     Ok(one(channels_second(on, call, x, |x| crate::quant::plain_qlinear_conv(on, call, x))?))
 }
 
+/// `QLinearWhere`: a condition, then tensors as [`qlinear_elements`] has them.
+fn where_types(at: At<'_>) -> Option<Types> {
+    at.one(at.dtype(1), at.broadcast_of(&[0, 1, 4]))
+}
+
 /// `QLinearWhere`.
 pub(crate) fn select<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {
     only(call, &[])?;
     let y = on.r#where(call.input(0)?, &numbers(on, call, 1)?, &numbers(on, call, 4)?)?;
     quantized(on, call, &y, 7, call.input(1)?.dtype())
+}
+
+/// `QLinearReduceMean`, whose axes are an attribute whatever the opset.
+fn reduce_mean_types(at: At<'_>) -> Option<Types> {
+    let reduced = |x: &[Dim]| {
+        let kept = at.int("keepdims", 1)? != 0;
+        let reduction = infer::reduce("reduce", x, at.ints("axes").unwrap_or_default(), kept);
+        Some(reduction.ok()?.shape.into_vec())
+    };
+    at.one(at.dtype(0), at.dims(0).and_then(reduced))
 }
 
 /// `QLinearReduceMean`.

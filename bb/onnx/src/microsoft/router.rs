@@ -1,17 +1,17 @@
 //! `MoEGroupRouter`: which experts each token goes to, out of the best groups of experts.
 
 use super::only;
-use crate::infer;
 use crate::rows::operators;
 use bb_core::error::NodePart;
 use bb_core::ext::{Extent, Ops, TopKOptions, math};
 use bb_core::operator::{Call, OpResult};
 use bb_core::{DataType, Error, Tensor};
+use bb_ir::infer::rule::{self, At, Types};
 use smallvec::smallvec;
 
 operators! {
     "com.microsoft" {
-        MoEGroupRouter => HostByDefault(moe_group_router), infer: By(infer::attention::routes), halves: Once;
+        MoEGroupRouter => HostByDefault(moe_group_router), infer: By(moe_group_router_types), halves: Once;
     }
 }
 
@@ -38,6 +38,16 @@ fn among_greatest<B: Ops + ?Sized>(
     let hits = on.equal(&on.unsqueeze(&places, &[-1])?, &all)?;
     let hits = on.reduce_max(&math::to(on, &hits, DataType::I32)?, &[-2], false)?;
     on.greater(&hits, &on.scalar_like(&hits, 0.0)?)
+}
+
+/// `MoEGroupRouter`: a row for each token, a column for each expert.
+fn moe_group_router_types(at: At<'_>) -> Option<Types> {
+    let shape = || {
+        let (rows, experts) = (at.dims(0)?.split_last()?.1, at.dims(1)?.first()?);
+        Some(vec![rule::product(rows), experts.clone()])
+    };
+    let full = rule::tensor(Some(DataType::F32), shape());
+    Some(vec![rule::tensor(at.dtype(0), shape()), full.clone(), full])
 }
 
 /// `MoEGroupRouter`.

@@ -3,20 +3,20 @@
 //! Source: the schema of ONNX Runtime 1.32. A layout has a row for each block of queries, in compressed form.
 
 use super::attention::join_heads;
-use super::group_query::{Extents, cached, count, projections, rotated};
+use super::group_query::{Extents, cached, count, group_query_attention_types, projections, rotated};
 use super::{none_from, only};
-use crate::infer;
 use crate::rows::operators;
 use bb_core::error::NodePart;
 use bb_core::ext::{AttentionOptions, Ops, counted, math};
 use bb_core::operator::{Call, OpResult};
 use bb_core::{DataType, Error, Tensor};
+use bb_ir::infer::rule::{self, At, Types};
 use bb_ir::{TensorData, memory};
 use smallvec::smallvec;
 
 operators! {
     "com.microsoft" {
-        SparseAttention => Primitives(sparse_attention), infer: By(infer::attention::sparse);
+        SparseAttention => Primitives(sparse_attention), infer: By(sparse_attention_types);
     }
 }
 
@@ -27,6 +27,12 @@ const STARTS: usize = 5;
 const COLUMNS: usize = 6;
 const TOTAL: usize = 7;
 const TOTALS: usize = 8;
+
+/// `SparseAttention` of ONNX Runtime: the caches keep their extents.
+fn sparse_attention_types(at: At<'_>) -> Option<Types> {
+    let y = group_query_attention_types(at).and_then(|types| types.into_iter().next());
+    Some(vec![y.unwrap_or_else(|| rule::tensor(at.dtype(0), None)), at.ty(3).clone(), at.ty(4).clone()])
+}
 
 /// `SparseAttention`.
 pub(crate) fn sparse_attention<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {

@@ -1,14 +1,15 @@
 //! `Tokenizer`: words, or characters, of texts.
 
 use super::only;
-use crate::infer;
 use crate::ml::texts;
 use crate::pattern::{self, Classes, Pattern};
 use crate::rows::operators;
 use crate::strings::{filled, strings};
-use bb_core::Error;
 use bb_core::error::NodePart;
 use bb_core::operator::{Call, OpOutputs, one};
+use bb_core::{DataType, Error};
+use bb_ir::graph::Dim;
+use bb_ir::infer::rule::{At, Types};
 use bb_ir::pace::Pace;
 use bb_ir::{TensorData, memory};
 
@@ -16,7 +17,7 @@ const OP: &str = "Tokenizer";
 
 operators! {
     "com.microsoft" {
-        Tokenizer => Host(tokenizer), infer: By(infer::ml::tokens);
+        Tokenizer => Host(tokenizer), infer: By(tokenizer_types);
     }
 }
 
@@ -32,6 +33,19 @@ enum Rule {
 
 /// The first and the last token of a text, where they are marked.
 const MARKS: [&str; 2] = ["\u{2}", "\u{3}"];
+
+/// `Tokenizer`: as many tokens as the text with the most has, unless there are no texts.
+fn tokenizer_types(at: At<'_>) -> Option<Types> {
+    let shape = |x: &[Dim]| {
+        match x {
+            [Dim::Known(0)] => return Some(x.to_vec()),
+            [rows, _] if x.contains(&Dim::Known(0)) => return Some(vec![rows.clone(), Dim::Known(0)]),
+            _ => {}
+        }
+        x.iter().all(|dim| matches!(dim, Dim::Known(_))).then(|| [x, &[Dim::Unknown]].concat())
+    };
+    at.one(Some(DataType::String), at.dims(0).and_then(shape))
+}
 
 /// `Tokenizer`: the tokens of each text along a new dimension, filled up with `pad_value`.
 pub(crate) fn tokenizer(call: &Call<'_, TensorData>) -> Result<OpOutputs<TensorData>, Error> {

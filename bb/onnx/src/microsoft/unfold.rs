@@ -1,17 +1,18 @@
 //! `UnfoldTensor`: windows of an axis; and the copy by which ONNX Runtime tests itself.
 
 use super::only;
-use crate::infer;
 use crate::rows::operators;
 use bb_core::Tensor;
 use bb_core::ext::{Extent, Ops};
 use bb_core::operator::{Call, OpResult, one};
 use bb_ir::Axis;
+use bb_ir::graph::Dim;
+use bb_ir::infer::rule::{self, At, Types};
 
 operators! {
     "com.microsoft" {
         SampleOp => Primitives(sample), infer: Same, halves: Moves;
-        UnfoldTensor => Primitives(unfold), infer: By(infer::movement::unfold), halves: Moves;
+        UnfoldTensor => Primitives(unfold), infer: By(unfold_tensor_types), halves: Moves;
     }
 }
 
@@ -19,6 +20,22 @@ operators! {
 pub(crate) fn sample<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {
     only(call, &[])?;
     Ok(one(on.identity(call.input(0)?)?))
+}
+
+/// `UnfoldTensor`: windows of an axis, whose elements are a new last dimension.
+fn unfold_tensor_types(at: At<'_>) -> Option<Types> {
+    let shape = |x: &[Dim]| {
+        let (size, step) = (at.int("size", 0)?, at.int("step", 1)?);
+        let mut out = x.to_vec();
+        let dim = out.get_mut(rule::axis(at.int("dim", -1)?, x.len())?)?;
+        if size < 1 || step < 1 {
+            return None;
+        }
+        *dim = rule::shifted(&rule::divided(&rule::shifted(dim, size.checked_neg()?), step), 1);
+        out.push(rule::extent(size));
+        Some(out)
+    };
+    at.one(at.dtype(0), at.dims(0).and_then(shape))
 }
 
 /// `UnfoldTensor`: `size` elements of an axis at every `step`, along a new last dimension.

@@ -1,17 +1,23 @@
 //! `WordConvEmbedding`: words as vectors, by a convolution over their letters.
 
 use super::only;
-use crate::infer;
 use crate::rows::operators;
 use bb_core::error::NodePart;
 use bb_core::ext::{ConvOptions, Extent, Ops, math};
 use bb_core::operator::{Call, OpResult, one};
 use bb_core::{DataType, Tensor};
+use bb_ir::infer::rule::{At, Types};
 
 operators! {
     "com.microsoft" {
-        WordConvEmbedding => Primitives(word_conv_embedding), infer: By(infer::attention::words);
+        WordConvEmbedding => Primitives(word_conv_embedding), infer: By(word_conv_embedding_types);
     }
+}
+
+/// `WordConvEmbedding`: a vector for each word.
+fn word_conv_embedding_types(at: At<'_>) -> Option<Types> {
+    let shape = || Some(vec![at.dims(0)?.first()?.clone(), at.dims(1)?.first()?.clone()]);
+    at.one(at.dtype(1), shape())
 }
 
 /// `WordConvEmbedding`: letters `[words, length]`, of which 0 ends a word, to `[words, filters]`: the greatest of each filter's

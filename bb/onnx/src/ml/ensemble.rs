@@ -2,21 +2,21 @@
 
 use super::forest::{Forest, Mode, Places, Tables, doubles, list};
 use super::linear::rows;
-use super::scores::{Labels, Transform, pair};
-use crate::infer;
+use super::scores::{Labels, Transform, classes_types, one_for_each, pair, targets_types};
 use crate::rows::operators;
 use bb_core::ext::{Ops, TreeEnsembleOptions, math};
 use bb_core::operator::{Call, OpResult, one};
 use bb_core::{DataType, Error, Tensor};
 use bb_ir::TensorData;
 use bb_ir::convert::{Rounding, cast};
+use bb_ir::infer::rule::{At, Types};
 use smallvec::smallvec;
 
 operators! {
     "ai.onnx.ml" {
-        TreeEnsemble => Primitives(tree_ensemble), infer: By(infer::ml::regressor), becomes: MlOp::TreeEnsemble, ignores: { "nodes_hitrates": "it tells how often nodes are visited, and changes no result" };
-        TreeEnsembleClassifier => Primitives(tree_ensemble_classifier), infer: By(infer::ml::classifier), ignores: { "nodes_hitrates": "it tells how often nodes are visited, and changes no result", "nodes_hitrates_as_tensor": "it tells how often nodes are visited, and changes no result" };
-        TreeEnsembleRegressor => Primitives(tree_ensemble_regressor), infer: By(infer::ml::regressor), ignores: { "nodes_hitrates": "it tells how often nodes are visited, and changes no result", "nodes_hitrates_as_tensor": "it tells how often nodes are visited, and changes no result" };
+        TreeEnsemble => Primitives(tree_ensemble), infer: By(tree_ensemble_types), becomes: MlOp::TreeEnsemble, ignores: { "nodes_hitrates": "it tells how often nodes are visited, and changes no result" };
+        TreeEnsembleClassifier => Primitives(tree_ensemble_classifier), infer: By(classifier_types), ignores: { "nodes_hitrates": "it tells how often nodes are visited, and changes no result", "nodes_hitrates_as_tensor": "it tells how often nodes are visited, and changes no result" };
+        TreeEnsembleRegressor => Primitives(tree_ensemble_regressor), infer: By(regressor_types), ignores: { "nodes_hitrates": "it tells how often nodes are visited, and changes no result", "nodes_hitrates_as_tensor": "it tells how often nodes are visited, and changes no result" };
     }
 }
 
@@ -261,6 +261,10 @@ fn targets<T>(call: &Call<'_, T>) -> Result<usize, Error> {
         .ok_or_else(|| call.wrong("n_targets", format!("is {count}, expected a positive number")))
 }
 
+fn regressor_types(at: At<'_>) -> Option<Types> {
+    targets_types(at, Some(DataType::F32), at.int("n_targets", 0)?)
+}
+
 /// `TreeEnsembleRegressor`.
 pub(crate) fn tree_ensemble_regressor<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {
     let (forest, places, split) = Forest::by_name(call)?;
@@ -271,6 +275,10 @@ pub(crate) fn tree_ensemble_regressor<B: Ops + ?Sized>(on: &B, call: &Call<'_, B
     let (base, _) = list(call, "base_values")?.unwrap_or_default();
     let scores = with_base(on, call, &scores, &base, targets)?;
     Ok(one(math::to(on, &transform.apply(on, &scores)?, DataType::F32)?))
+}
+
+fn classifier_types(at: At<'_>) -> Option<Types> {
+    classes_types(at, "classlabels_int64s", "classlabels_strings", |classes| Some(one_for_each(classes)))
 }
 
 /// `TreeEnsembleClassifier`: of two classes, leaves may give to one alone, whose score then is the other's too.
@@ -311,6 +319,10 @@ pub(crate) fn tree_ensemble_classifier<B: Ops + ?Sized>(on: &B, call: &Call<'_, 
     };
     let scores = transform.apply(on, &pair(on, &other, &positive)?)?;
     Ok(smallvec![Some(labels.best(on, &scores)?), Some(math::to(on, &scores, DataType::F32)?)])
+}
+
+fn tree_ensemble_types(at: At<'_>) -> Option<Types> {
+    targets_types(at, at.dtype(0), at.int("n_targets", 0)?)
 }
 
 /// `TreeEnsemble`.

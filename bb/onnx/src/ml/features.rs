@@ -2,22 +2,24 @@
 
 use super::linear::numbers;
 use super::{texts, wide};
-use crate::infer;
 use crate::rows::operators;
 use bb_core::error::NodePart;
 use bb_core::ext::{Border, HostKernel, Ops, math};
 use bb_core::operator::{Call, OpResult, one};
 use bb_core::{DataType, Error, Tensor};
 use bb_ir::TensorData;
+use bb_ir::graph::Dim;
+use bb_ir::infer::Extent as _;
+use bb_ir::infer::rule::{self, At, Types};
 
 operators! {
     "ai.onnx.ml" {
-        ArrayFeatureExtractor => Primitives(array_feature_extractor), infer: By(infer::ml::feature_extractor);
+        ArrayFeatureExtractor => Primitives(array_feature_extractor), infer: By(array_feature_extractor_types);
         Binarizer => Primitives(binarizer), infer: Same;
-        FeatureVectorizer => Primitives(feature_vectorizer), infer: By(infer::ml::feature_vectorizer);
+        FeatureVectorizer => Primitives(feature_vectorizer), infer: By(feature_vectorizer_types);
         Imputer => Primitives(imputer), infer: Same;
         Normalizer => Primitives(normalizer), infer: As(bb_ir::DataType::F32);
-        OneHotEncoder => Primitives(one_hot_encoder), infer: By(infer::ml::one_hot_encoder);
+        OneHotEncoder => Primitives(one_hot_encoder), infer: By(one_hot_encoder_types);
         Scaler => Primitives(scaler), infer: As(bb_ir::DataType::F32);
     }
 }
@@ -78,6 +80,18 @@ pub(crate) fn binarizer<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> 
     Ok(one(math::to(on, &above, x.dtype())?))
 }
 
+fn array_feature_extractor_types(at: At<'_>) -> Option<Types> {
+    let shape = |x: &[Dim]| {
+        let count = rule::product(at.dims(1)?);
+        match x {
+            [_] => Some(vec![Dim::Known(1), count]),
+            [outer @ .., _] => Some([outer, &[count]].concat()),
+            [] => None,
+        }
+    };
+    at.one(at.dtype(0), at.dims(0).and_then(shape))
+}
+
 /// `ArrayFeatureExtractor`: columns by number.
 pub(crate) fn array_feature_extractor<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {
     let (x, columns) = (call.input(0)?, call.input(1)?);
@@ -108,6 +122,20 @@ pub(crate) fn imputer<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> Op
     Ok(one(math::to(on, &on.r#where(&found, &values, &wide)?, x.dtype())?))
 }
 
+fn feature_vectorizer_types(at: At<'_>) -> Option<Types> {
+    let widths = at.ints("inputdimensions")?.iter().try_fold(0i64, |sum, &w| sum.checked_add(w.max(0)));
+    let mut rows = Dim::Unknown;
+    for input in 0..at.node.inputs.len() {
+        let own = match at.dims(input) {
+            Some([_]) => Dim::Known(1),
+            Some([n, _]) => n.clone(),
+            _ => continue,
+        };
+        rows = rows.agreed(&own)?;
+    }
+    at.one(Some(DataType::F32), Some(vec![rows, widths.map_or(Dim::Unknown, rule::extent)]))
+}
+
 /// `FeatureVectorizer`: joins columns, each operand cut or filled up with zeros to its number of them.
 pub(crate) fn feature_vectorizer<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {
     let widths = call.ints("inputdimensions")?.unwrap_or_default();
@@ -132,6 +160,17 @@ pub(crate) fn feature_vectorizer<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Ten
         });
     }
     Ok(one(on.concat(&parts.iter().collect::<Vec<_>>(), 1)?))
+}
+
+fn one_hot_encoder_types(at: At<'_>) -> Option<Types> {
+    let texts = at.node.attributes.texts("cats_strings").ok()?.map_or(0, <[_]>::len);
+    let ints = at.ints("cats_int64s").map_or(0, <[i64]>::len);
+    let count = match at.dtype(0)? {
+        DataType::String => texts,
+        _ => ints,
+    };
+    let count = if count > 0 { Dim::Known(count) } else { Dim::Unknown };
+    at.one(Some(DataType::F32), at.dims(0).map(|x| [x, &[count]].concat()))
 }
 
 /// `OneHotEncoder`: another dimension, in which a 1 marks the category.

@@ -2,7 +2,6 @@
 
 use super::texts;
 use crate::folded::Folded;
-use crate::infer;
 use crate::kept::{Kept, same};
 use crate::rows::operators;
 use bb_core::error::NodePart;
@@ -10,6 +9,7 @@ use bb_core::ext::{HostKernel, Ops};
 use bb_core::operator::{Call, OpResult};
 use bb_core::{DataType, Error, Tensor};
 use bb_ir::convert::{Rounding, cast};
+use bb_ir::infer::rule::{At, Types};
 use bb_ir::op::{Param, take};
 use bb_ir::pace::Pace;
 use bb_ir::{TensorData, memory};
@@ -18,8 +18,8 @@ use std::collections::HashMap;
 
 operators! {
     "ai.onnx.ml" {
-        CategoryMapper => HostByDefault(category_mapper), infer: By(infer::ml::labels);
-        LabelEncoder: 1 => HostByDefault(label_encoder_by_position), 2 => HostByDefault(label_encoder), infer: By(infer::ml::labels);
+        CategoryMapper => HostByDefault(category_mapper), infer: By(label_types);
+        LabelEncoder: 1 => HostByDefault(label_encoder_by_position), 2 => HostByDefault(label_encoder), infer: By(label_types);
     }
 }
 
@@ -114,6 +114,24 @@ fn with_default<T>(
     bytes.extend_from_slice(values.bytes()?);
     bytes.extend_from_slice(default.bytes()?);
     Ok(TensorData::adopt(values.dtype(), &[values.len() + 1], bytes.into())?)
+}
+
+/// `LabelEncoder` and `CategoryMapper`: labels of the type that the values have.
+fn label_types(at: At<'_>) -> Option<Types> {
+    let attributes = &at.node.attributes;
+    let dtype = if let Ok(Some(values)) = attributes.tensor("values_tensor") {
+        Some(values.dtype())
+    } else if attributes.get("values_strings").is_some() {
+        Some(DataType::String)
+    } else if attributes.get("values_int64s").is_some() {
+        Some(DataType::I64)
+    } else if attributes.get("values_floats").is_some() {
+        Some(DataType::F32)
+    } else {
+        // Texts to numbers, and back.
+        at.dtype(0).map(|from| if from == DataType::String { DataType::I64 } else { DataType::String })
+    };
+    at.one(dtype, at.same())
 }
 
 /// `LabelEncoder` of opset 1: strings to their positions in a list, and back.

@@ -1,8 +1,7 @@
 //! Linear models.
 
-use super::scores::{Labels, Transform, pair};
+use super::scores::{Labels, Transform, classes_types, one_for_each, pair, targets_types};
 use super::wide;
-use crate::infer;
 use crate::rows::operators;
 use bb_core::error::NodePart;
 use bb_core::ext::{Ops, math};
@@ -10,12 +9,13 @@ use bb_core::operator::{Call, OpResult, one};
 use bb_core::{DataType, Tensor};
 use bb_ir::TensorData;
 use bb_ir::convert::{Rounding, cast};
+use bb_ir::infer::rule::{At, Types};
 use smallvec::smallvec;
 
 operators! {
     "ai.onnx.ml" {
-        LinearClassifier => Primitives(linear_classifier), infer: By(infer::ml::classifier), ignores: { "multi_class": "ONNX's evaluator and ONNX Runtime take no notice of it" };
-        LinearRegressor => Primitives(linear_regressor), infer: By(infer::ml::regressor);
+        LinearClassifier => Primitives(linear_classifier), infer: By(linear_classifier_types), ignores: { "multi_class": "ONNX's evaluator and ONNX Runtime take no notice of it" };
+        LinearRegressor => Primitives(linear_regressor), infer: By(linear_regressor_types);
     }
 }
 
@@ -76,6 +76,10 @@ fn products<B: Ops + ?Sized>(
     Ok((scores, count))
 }
 
+fn linear_regressor_types(at: At<'_>) -> Option<Types> {
+    targets_types(at, Some(DataType::F32), at.int("targets", 1)?)
+}
+
 /// `LinearRegressor`.
 pub(crate) fn linear_regressor<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {
     let targets = call.int_or("targets", 1)?;
@@ -85,6 +89,10 @@ pub(crate) fn linear_regressor<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tenso
     let transform = Transform::named(call)?;
     let (scores, _) = products(on, call, Some(count))?;
     Ok(one(math::to(on, &transform.apply(on, &scores)?, DataType::F32)?))
+}
+
+fn linear_classifier_types(at: At<'_>) -> Option<Types> {
+    classes_types(at, "classlabels_ints", "classlabels_strings", |classes| Some(one_for_each(classes)))
 }
 
 /// `LinearClassifier`: the score of the second of two classes may be the only one that coefficients give.

@@ -2,19 +2,20 @@
 
 use super::texts;
 use crate::OnnxValue;
-use crate::infer;
 use crate::rows::operators;
 use bb_core::error::NodePart;
 use bb_core::ext::{Ops, math, types};
 use bb_core::operator::{Call, OpOutputs, one};
 use bb_core::{Backend, DataType, Error, Tensor};
+use bb_ir::graph::{Dim, ValueType};
+use bb_ir::infer::rule::{self, At, Types};
 use bb_ir::{TensorData, memory};
 
 operators! {
     "ai.onnx.ml" {
-        CastMap => Items(cast_map), infer: By(infer::collections::cast_map);
-        DictVectorizer => Items(dict_vectorizer), infer: By(infer::collections::dict_vectorizer);
-        ZipMap => Items(zip_map), infer: By(infer::collections::zip_map);
+        CastMap => Items(cast_map), infer: By(cast_map_types);
+        DictVectorizer => Items(dict_vectorizer), infer: By(dict_vectorizer_types);
+        ZipMap => Items(zip_map), infer: By(zip_map_types);
     }
 }
 
@@ -46,6 +47,14 @@ fn map<'a, T>(call: &Call<'a, OnnxValue<T>>) -> Result<(Vec<Key>, &'a T), Error>
         OnnxValue::Map { keys: data, values } => Ok((keys(data)?, values)),
         other => Err(call.wrong(NodePart::Operand(0), format!("is {}, expected a map", other.kind()))),
     }
+}
+
+/// `ZipMap`: a map for each row.
+fn zip_map_types(at: At<'_>) -> Option<Types> {
+    let texts = at.node.attributes.texts("classlabels_strings").ok()?.is_some_and(|t| !t.is_empty());
+    let key = if texts { DataType::String } else { DataType::I64 };
+    let number = rule::tensor(Some(DataType::F32), Some(Vec::new()));
+    Some(vec![ValueType::Sequence(Box::new(ValueType::Map(key, Box::new(number))))])
 }
 
 /// `ZipMap`: for each row, a map from the labels to its numbers.
@@ -90,6 +99,15 @@ fn arranged<B: Ops + ?Sized>(
     on.gather(&all, &on.host(&[places.len()], &places)?, 0)
 }
 
+/// `DictVectorizer`: a number for each word.
+fn dict_vectorizer_types(at: At<'_>) -> Option<Types> {
+    let texts = at.node.attributes.texts("string_vocabulary").ok()?.map(<[_]>::len);
+    let words = texts.or(at.ints("int64_vocabulary").map(<[i64]>::len))?;
+    let ValueType::Map(_, of) = at.ty(0) else { return None };
+    let ValueType::Tensor { dtype, .. } = &**of else { return None };
+    at.one(Some(*dtype), Some(vec![Dim::Known(words)]))
+}
+
 /// `DictVectorizer`: the values of a vocabulary's words, zero for words that the map has not; a vector, as ONNX's text
 /// has it, where ONNX Runtime makes a row.
 pub(crate) fn dict_vectorizer<B: Ops + ?Sized>(on: &B, call: &ItemCall<'_, B>) -> Items<B> {
@@ -105,6 +123,20 @@ pub(crate) fn dict_vectorizer<B: Ops + ?Sized>(on: &B, call: &ItemCall<'_, B>) -
     let at: std::collections::HashMap<&Key, usize> = keys.iter().zip(0..).collect();
     let places: Vec<Option<usize>> = words.iter().map(|word| at.get(word).copied()).collect();
     Ok(one(OnnxValue::Tensor(arranged(on, values, &places)?)))
+}
+
+/// `CastMap`: a row of the values.
+fn cast_map_types(at: At<'_>) -> Option<Types> {
+    let dtype = match at.text("cast_to", "TO_FLOAT")? {
+        "TO_INT64" => DataType::I64,
+        "TO_STRING" => DataType::String,
+        _ => DataType::F32,
+    };
+    let width = match at.text("map_form", "DENSE")? {
+        "SPARSE" => rule::extent(at.int("max_map", 1)?),
+        _ => Dim::Unknown,
+    };
+    at.one(Some(dtype), Some(vec![Dim::Known(1), width]))
 }
 
 /// `CastMap`: a row of the values by ascending keys; of a sparse map, at the positions that the keys are.

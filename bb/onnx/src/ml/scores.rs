@@ -5,6 +5,8 @@ use bb_core::ext::{Ops, math};
 use bb_core::operator::Call;
 use bb_core::{DataType, Error, Tensor};
 use bb_ir::TensorData;
+use bb_ir::graph::Dim;
+use bb_ir::infer::rule::{self, At, Types};
 
 /// What is done to rows of scores at the end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -158,4 +160,43 @@ pub(super) fn pair<B: Ops + ?Sized>(
     positive: &B::Tensor,
 ) -> Result<B::Tensor, B::Error> {
     on.concat(&[other, positive], positive.rank() as i64 - 1)
+}
+
+/// The number of rows of features; a vector is one row.
+fn row_count(at: At<'_>) -> Option<Dim> {
+    match at.dims(0)? {
+        [_] => Some(Dim::Known(1)),
+        [rows, _] => Some(rows.clone()),
+        _ => None,
+    }
+}
+
+/// The type of a regressor's result: a row for each row of features, a column for each target.
+pub(super) fn targets_types(at: At<'_>, dtype: Option<DataType>, targets: i64) -> Option<Types> {
+    let columns = if targets > 0 { rule::extent(targets) } else { Dim::Unknown };
+    at.one(dtype, row_count(at).map(|rows| vec![rows, columns]))
+}
+
+/// The types of a classifier's results: a label for each row of features, and its scores, of which `columns` makes the number of
+/// the number of classes.
+pub(super) fn classes_types(
+    at: At<'_>,
+    ints: &str,
+    strings: &str,
+    columns: impl FnOnce(usize) -> Option<Dim>,
+) -> Option<Types> {
+    let texts = at.node.attributes.texts(strings).ok()?.unwrap_or_default().len();
+    let ints = at.ints(ints).unwrap_or_default().len();
+    let (dtype, classes) = if texts > 0 { (DataType::String, texts) } else { (DataType::I64, ints) };
+    let (rows, columns) = (row_count(at), columns(classes)?);
+    let labels = rows.clone().map(|rows| vec![rows]);
+    Some(vec![
+        rule::tensor(Some(dtype), labels),
+        rule::tensor(Some(DataType::F32), rows.map(|rows| vec![rows, columns])),
+    ])
+}
+
+/// A column of scores for each class; labels that are left out are counted by the model.
+pub(super) fn one_for_each(classes: usize) -> Dim {
+    if classes == 0 { Dim::Unknown } else { Dim::Known(classes) }
 }

@@ -1,20 +1,21 @@
 //! Support vector machines.
 
 use super::linear::{numbers, rows};
-use super::scores::{Labels, Transform, pair};
-use crate::infer;
+use super::scores::{Labels, Transform, classes_types, one_for_each, pair, targets_types};
 use crate::rows::operators;
 use bb_core::error::NodePart;
 use bb_core::ext::{Ops, math};
 use bb_core::operator::{Call, OpResult, one};
 use bb_core::{DataType, Error, Tensor};
+use bb_ir::graph::Dim;
+use bb_ir::infer::rule::{At, Types};
 use bb_ir::pace::Pace;
 use smallvec::smallvec;
 
 operators! {
     "ai.onnx.ml" {
-        SVMClassifier => Primitives(svm_classifier), infer: By(infer::ml::classifier);
-        SVMRegressor => Primitives(svm_regressor), infer: By(infer::ml::regressor);
+        SVMClassifier => Primitives(svm_classifier), infer: By(svm_classifier_types);
+        SVMRegressor => Primitives(svm_regressor), infer: By(svm_regressor_types);
     }
 }
 
@@ -109,6 +110,10 @@ fn rho<T>(call: &Call<'_, T>, index: usize) -> Result<f64, Error> {
     value.ok_or_else(|| call.wrong("rho", format!("has {} numbers, expected more than {index}", list.len())))
 }
 
+fn svm_regressor_types(at: At<'_>) -> Option<Types> {
+    targets_types(at, Some(DataType::F32), 1)
+}
+
 /// `SVMRegressor`.
 pub(crate) fn svm_regressor<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {
     let x = rows(on, call)?;
@@ -131,6 +136,25 @@ pub(crate) fn svm_regressor<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>)
         transform.apply(on, &sum)?
     };
     Ok(one(math::to(on, &y, DataType::F32)?))
+}
+
+/// A score for each class, or for each pair of classes if the machines vote.
+fn svm_classifier_types(at: At<'_>) -> Option<Types> {
+    classes_types(at, "classlabels_ints", "classlabels_strings", |classes| {
+        let voting = at.ints("vectors_per_class").is_some_and(|v| v.iter().any(|n| *n != 0));
+        if !voting {
+            return Some(one_for_each(classes));
+        }
+        Some(match (at.node.attributes.floats("prob_a").ok()?, classes) {
+            (None | Some([]), 3..) => pair_count(classes),
+            _ => Dim::Known(classes),
+        })
+    })
+}
+
+/// How many pairs there are.
+fn pair_count(of: usize) -> Dim {
+    of.checked_mul(of - 1).map_or(Dim::Unknown, |n| Dim::Known(n / 2))
 }
 
 /// `SVMClassifier`: votes between pairs of classes, or one linear function for each class.
