@@ -2,7 +2,7 @@
 
 use super::rows::operators;
 use bb_core::ext::Ops;
-use bb_core::operator::{Call, OpResult, one};
+use bb_core::operator::{Call, OnnxValue, OpOutputs, OpResult, one};
 use bb_core::{Error, Tensor};
 use bb_ir::graph::Attribute;
 use bb_ir::infer::rule::{At, Types};
@@ -20,7 +20,7 @@ operators! {
         Equal: 1 => Primitives(legacy_equal), 7 => Primitives(equal), infer: Primitive, becomes: Primitive::Equal, halves: Moves;
         Exp => Primitives(exp), infer: Primitive, becomes: Primitive::Exp, halves: Once;
         Greater: 1 => Primitives(legacy_greater), 7 => Primitives(greater), infer: Primitive, becomes: Primitive::Greater, halves: Moves;
-        Identity: 1 => Primitives(identity), 14 => Items(super::sequence::identity; Same), infer: Primitive, becomes: Primitive::Identity, halves: Moves;
+        Identity: 1 => Primitives(identity), 14 => Items(identity_of_items; Same), infer: Primitive, becomes: Primitive::Identity, halves: Moves;
         Less: 1 => Primitives(legacy_less), 7 => Primitives(less), infer: Primitive, becomes: Primitive::Less, halves: Moves;
         Log => Primitives(log), infer: Primitive, becomes: Primitive::Log, halves: Once;
         MatMul => Primitives(matmul), infer: Primitive, becomes: Primitive::MatMul, halves: Once;
@@ -59,6 +59,18 @@ direct! {
     select = r#where(0, 1, 2);
     sqrt = sqrt(0);
     sub = sub(0, 1);
+}
+
+/// `Identity` of anything.
+pub(super) fn identity_of_items<B: Ops + ?Sized>(
+    on: &B,
+    call: &Call<'_, OnnxValue<B::Tensor>>,
+) -> Result<OpOutputs<OnnxValue<B::Tensor>>, B::Error> {
+    Ok(one(match call.optional(0) {
+        Some(OnnxValue::Tensor(x)) => OnnxValue::Tensor(on.identity(x)?),
+        Some(other) => other.clone(),
+        None => OnnxValue::Absent,
+    }))
 }
 
 /// Declares two-operand operators as opsets below 7 have them, with the attributes `broadcast` and `axis`.

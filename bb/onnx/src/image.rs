@@ -1,7 +1,7 @@
 //! Operators on images that crop, fold or put back elements.
 
 use super::rows::operators;
-use super::window::{numbers, told_kernel};
+use super::window::{Pooling, numbers};
 use bb_core::error::NodePart;
 use bb_core::ext::sample::blank;
 use bb_core::ext::{Border, Ops, math};
@@ -127,9 +127,10 @@ fn max_unpool_types(at: At<'_>) -> Option<Types> {
         }
         let [n, c, spatial @ ..] = x else { return None };
         // Dilations have no part in it.
-        let list = |name| at.ints(name).unwrap_or_default();
-        let kernel = told_kernel(at)?;
-        let steps = infer::Step::of(&kernel, list("strides"), list("pads"), &[])?;
+        let pooling = Pooling::of(&at).ok()?;
+        let mut movement = pooling.movement;
+        movement.dilations = None;
+        let steps = movement.steps(&pooling.told_kernel()?)?;
         if steps.len() != spatial.len() {
             return None;
         }

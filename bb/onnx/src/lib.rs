@@ -16,6 +16,7 @@
 
 mod arithmetic;
 mod attention;
+mod attributes;
 mod bit_cast;
 mod control;
 mod cumulative;

@@ -1,5 +1,6 @@
 //! Operators that normalise, and products with a bias.
 
+use super::attributes::Attributes;
 use super::rows::operators;
 use bb_core::error::NodePart;
 use bb_core::ext::normalize::{in_range, log_softmax_over, moments, per_channel, softmax_over};
@@ -344,11 +345,16 @@ fn neighbours<B: Ops + ?Sized>(on: &B, x: &B::Tensor, size: i64) -> Result<B::Te
     }
 }
 
+/// Reads whether the left and the right operand of a product are transposed.
+pub(crate) fn transposed<'a, A: Attributes<'a>>(node: &A) -> Result<[bool; 2], A::Error> {
+    Ok([node.flag("transA", false)?, node.flag("transB", false)?])
+}
+
 /// The extents of the product of the operand 0 and another, either of which may be transposed.
 pub(crate) fn gemm_shape(at: At<'_>, right: usize) -> Option<Vec<Dim>> {
     let ([a, b], [c, d]) = (at.dims(0)?, at.dims(right)?) else { return None };
-    let rows = if at.int("transA", 0)? == 0 { a } else { b };
-    let columns = if at.int("transB", 0)? == 0 { d } else { c };
+    let [left, right] = transposed(&at).ok()?;
+    let (rows, columns) = (if left { b } else { a }, if right { c } else { d });
     Some(vec![rows.clone(), columns.clone()])
 }
 
@@ -370,13 +376,13 @@ pub(super) fn plain_gemm<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) ->
         let alone = alpha == 1.0 && call.optional(2).is_none();
         if alone || x.dtype() != dtype { Ok(x.clone()) } else { math::accumulated(on, x) }
     };
-    let side = |index, name| -> Result<B::Tensor, B::Error> {
+    let side = |index, transposed| -> Result<B::Tensor, B::Error> {
         let x = &wide(call.input(index)?)?;
         if x.rank() != 2 {
             let problem = format!("has rank {}, expected 2", x.rank());
             return Err(call.wrong(NodePart::Operand(index), problem).into());
         }
-        if call.flag(name, false)? { on.transpose(x, &[1, 0]) } else { Ok(x.clone()) }
+        if transposed { on.transpose(x, &[1, 0]) } else { Ok(x.clone()) }
     };
     let scaled = |x: B::Tensor, by: f64| if by == 1.0 { Ok(x) } else { on.mul(&x, &on.scalar_like(&x, by)?) };
     if math::is_half(dtype)
@@ -386,7 +392,8 @@ pub(super) fn plain_gemm<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) ->
         let problem = format!("has elements of another type than the first operand's {dtype}");
         return Err(call.wrong(NodePart::Operand(other), problem).into());
     }
-    let product = scaled(on.matmul(&side(0, "transA")?, &side(1, "transB")?)?, alpha)?;
+    let [left, right] = transposed(call)?;
+    let product = scaled(on.matmul(&side(0, left)?, &side(1, right)?)?, alpha)?;
     let y = match call.optional(2) {
         Some(c) if c.rank() > 2 => {
             return Err(call

@@ -2,6 +2,7 @@
 //!
 //! The inputs of all steps are projected by one product; what is left for each step is the product with the state.
 
+use crate::attributes::Attributes;
 use crate::rows::operators;
 use bb_core::error::NodePart;
 use bb_core::ext::recurrent::{Activation, Kind, Parameters, Run, State, Steps, parts};
@@ -19,6 +20,29 @@ operators! {
     }
 }
 
+/// The order in which a network reads sequences, and in which the dimensions of its operands are.
+struct Order<'a> {
+    direction: &'a str,
+    batch_first: bool,
+}
+
+impl<'a> Order<'a> {
+    fn of<A: Attributes<'a>>(node: &A) -> Result<Order<'a>, A::Error> {
+        let direction = node.text_or("direction", "forward")?;
+        Ok(Order { direction, batch_first: node.flag("layout", false)? })
+    }
+
+    /// Returns whether each direction is backwards; `None` if the word is unknown.
+    fn backwards(&self) -> Option<&'static [bool]> {
+        match self.direction {
+            "forward" => Some(&[false]),
+            "reverse" => Some(&[true]),
+            "bidirectional" => Some(&[false, true]),
+            _ => None,
+        }
+    }
+}
+
 /// RNN, GRU and LSTM: every output of the sequence, the last one, and the last state of cells.
 pub(super) fn recurrent_types(at: At<'_>) -> Option<Types> {
     let shapes = || {
@@ -31,15 +55,16 @@ pub(super) fn recurrent_types(at: At<'_>) -> Option<Types> {
             }
             size => Dim::Known(usize::try_from(size).ok()?),
         };
-        let directions = Dim::Known(if at.text("direction", "forward")? == "bidirectional" { 2 } else { 1 });
+        let order = Order::of(&at).ok()?;
+        let directions = Dim::Known(order.backwards()?.len());
         let [first, second] = [first.clone(), second.clone()];
-        Some(if at.int("layout", 0)? == 0 {
+        Some(if order.batch_first {
+            (vec![first.clone(), second, directions.clone(), hidden.clone()], vec![first, directions, hidden])
+        } else {
             (
                 vec![first, directions.clone(), second.clone(), hidden.clone()],
                 vec![directions, second, hidden],
             )
-        } else {
-            (vec![first.clone(), second, directions.clone(), hidden.clone()], vec![first, directions, hidden])
         })
     };
     let (all, last) = shapes().unzip();
@@ -122,16 +147,12 @@ fn recurrent<B: Ops + ?Sized>(
     quantized: bool,
 ) -> OpResult<B> {
     let dtype = call.input(0)?.dtype();
-    let backwards: &[bool] = match call.text_or("direction", "forward")? {
-        "forward" => &[false],
-        "reverse" => &[true],
-        "bidirectional" => &[false, true],
-        other => {
-            let problem = format!("is `{other}`, expected `forward`, `reverse` or `bidirectional`");
-            return Err(call.wrong("direction", problem).into());
-        }
-    };
-    let batch_first = call.flag("layout", false)?;
+    let order = Order::of(call)?;
+    let backwards = order.backwards().ok_or_else(|| {
+        let problem = format!("is `{}`, expected `forward`, `reverse` or `bidirectional`", order.direction);
+        call.wrong("direction", problem)
+    })?;
+    let batch_first = order.batch_first;
     let wide = if dtype == DataType::F64 { dtype } else { DataType::F32 };
     let operands = Operands { on, call, wide, quantized };
     let x = operands.wide(call.input(0)?)?;

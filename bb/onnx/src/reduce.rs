@@ -1,5 +1,6 @@
 //! Reductions, whose axes moved from an attribute to an operand.
 
+use super::attributes::Attributes;
 use super::rows::operators;
 use bb_core::ext::normalize::in_range;
 use bb_core::ext::{Ops, math};
@@ -136,17 +137,22 @@ pub(super) fn prod<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpRes
     Ok(one(on.reduce_prod(x, &r.axes, r.keepdims)?))
 }
 
+/// The axis along which an extreme is looked for, and whether its dimension is kept.
+fn along<'a, A: Attributes<'a>>(node: &A) -> Result<(i64, bool), A::Error> {
+    Ok((node.int_or("axis", 0)?, node.flag("keepdims", true)?))
+}
+
 fn arg<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>, least: bool) -> OpResult<B> {
-    let axis = call.int_or("axis", 0)?;
+    let (axis, keep) = along(call)?;
     let (x, last) = (call.input(0)?, call.flag("select_last_index", false)?);
     let at = if least { on.arg_min(x, axis, last)? } else { on.arg_max(x, axis, last)? };
-    Ok(one(if call.flag("keepdims", true)? { at } else { on.squeeze(&at, &[axis])? }))
+    Ok(one(if keep { at } else { on.squeeze(&at, &[axis])? }))
 }
 
 fn arg_types(at: At<'_>) -> Option<Types> {
     let reduced = |x: &[Dim]| {
-        let reduction = infer::reduce("arg", x, &[at.int("axis", 0)?], at.int("keepdims", 1)? != 0);
-        Some(reduction.ok()?.shape.into_vec())
+        let (axis, keep) = along(&at).ok()?;
+        Some(infer::reduce("arg", x, &[axis], keep).ok()?.shape.into_vec())
     };
     at.one(Some(DataType::I64), at.dims(0).and_then(reduced))
 }

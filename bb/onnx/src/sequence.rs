@@ -39,15 +39,6 @@ fn position_of<B: Ops + ?Sized>(
     Ok(position(call.op_type(), &on.ints(call.tensor(index)?)?, positions)?)
 }
 
-/// `Identity` of anything.
-pub(super) fn identity<B: Ops + ?Sized>(on: &B, call: &ItemCall<'_, B>) -> Items<B> {
-    Ok(one(match call.optional(0) {
-        Some(OnnxValue::Tensor(x)) => OnnxValue::Tensor(on.identity(x)?),
-        Some(other) => other.clone(),
-        None => OnnxValue::Absent,
-    }))
-}
-
 fn empty_types(at: At<'_>) -> Option<Types> {
     sequence_of(rule::tensor(at.type_attribute("dtype", Some(DataType::F32)), None))
 }

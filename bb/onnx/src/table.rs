@@ -83,12 +83,14 @@ topics! {
     sequence,
     sequence_axis,
     shape,
+    shape::elements,
     signal,
     sorting,
     strings,
     suppression,
     training,
-    window,
+    window::conv,
+    window::pool,
 }
 
 /// Where a function is: the topic, its row, and the function of the row.

@@ -1,6 +1,7 @@
 //! Products and convolutions, and the function of their results that an optimiser put into them.
 
 use super::only;
+use crate::attributes::Attributes;
 use crate::rows::operators;
 use crate::{normalize, window};
 use bb_core::ext::Activation;
@@ -113,21 +114,46 @@ pub(crate) fn fused_gemm<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) ->
     Ok(one(by_attributes(on, call, normalize::plain_gemm(on, call)?)?))
 }
 
-/// `FusedMatMul`: of operands whose dimensions trade places first.
-fn fused_matmul_types(at: At<'_>) -> Option<Types> {
-    let side = |input: usize, swapped: &str, batched: &str| {
-        let mut x = at.dims(input)?.to_vec();
-        if at.int(batched, 0)? != 0 && x.len() > 2 {
-            let last = x.len() - 1;
-            x.get_mut(..last)?.rotate_left(1);
+/// How the dimensions of an operand of a product trade places.
+#[derive(Debug, Clone, Copy)]
+struct Moved {
+    /// Whether the first dimension goes before the last.
+    batched: bool,
+    /// Whether the last two dimensions, as they are then, trade places.
+    transposed: bool,
+}
+
+impl Moved {
+    /// Reads how the dimensions of both operands trade places.
+    fn of<'a, A: Attributes<'a>>(node: &A) -> Result<[Moved; 2], A::Error> {
+        let [left, right] = normalize::transposed(node)?;
+        Ok([
+            Moved { batched: node.flag("transBatchA", false)?, transposed: left },
+            Moved { batched: node.flag("transBatchB", false)?, transposed: right },
+        ])
+    }
+
+    /// Moves what there is of each dimension.
+    fn apply<D>(self, dims: &mut [D]) {
+        if let (true, [first @ .., _]) = (self.batched && dims.len() > 2, &mut *dims) {
+            first.rotate_left(1);
         }
-        if let (true, [.., row, column]) = (at.int(swapped, 0)? != 0, x.as_mut_slice()) {
+        if let (true, [.., row, column]) = (self.transposed, dims) {
             std::mem::swap(row, column);
         }
+    }
+}
+
+/// `FusedMatMul`: of operands whose dimensions trade places first.
+fn fused_matmul_types(at: At<'_>) -> Option<Types> {
+    let side = |input: usize, moved: Moved| {
+        let mut x = at.dims(input)?.to_vec();
+        moved.apply(&mut x);
         Some(x)
     };
     let product = || {
-        let (a, b) = (side(0, "transA", "transBatchA")?, side(1, "transB", "transBatchB")?);
+        let [left, right] = Moved::of(&at).ok()?;
+        let (a, b) = (side(0, left)?, side(1, right)?);
         Some(infer::matmul(&a, &b).ok()?.shape.into_vec())
     };
     at.one(at.dtype(0), product())
@@ -171,19 +197,14 @@ pub(crate) fn fused_matmul_activation<B: Ops + ?Sized>(on: &B, call: &Call<'_, B
 
 /// A scaled product with the call's attributes.
 fn product<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> Result<B::Tensor, B::Error> {
-    let side = |index: usize, swapped: &str, batched: &str| -> Result<B::Tensor, B::Error> {
+    let side = |index: usize, moved: Moved| -> Result<B::Tensor, B::Error> {
         let x = call.input(index)?;
         let mut perm: Vec<i64> = (0..x.rank() as i64).collect();
-        if call.flag(batched, false)? && x.rank() > 2 {
-            // The first dimension goes before the last.
-            perm.get_mut(..x.rank() - 1).unwrap_or_default().rotate_left(1);
-        }
-        if let (true, [.., row, column]) = (call.flag(swapped, false)?, perm.as_mut_slice()) {
-            std::mem::swap(row, column);
-        }
+        moved.apply(&mut perm);
         if perm.is_sorted() { Ok(x.clone()) } else { on.transpose(x, &perm) }
     };
-    let (a, b) = (side(0, "transA", "transBatchA")?, side(1, "transB", "transBatchB")?);
+    let [left, right] = Moved::of(call)?;
+    let (a, b) = (side(0, left)?, side(1, right)?);
     let alpha = call.float_or("alpha", 1.0)?;
     if alpha == 1.0 {
         return on.matmul(&a, &b);

@@ -9,7 +9,6 @@ use bb_core::operator::{Call, OpOutputs, OpResult, one};
 use bb_core::{DataType, Error};
 use bb_ir::TensorData;
 use bb_ir::graph::Dim;
-use bb_ir::infer;
 use bb_ir::infer::rule::{self, At, Types};
 
 operators! {
@@ -27,20 +26,8 @@ operators! {
 
 /// `ConvTransposeWithDynamicPads`: the paddings are operand 2.
 fn conv_transpose_types(at: At<'_>) -> Option<Types> {
-    let shape = || {
-        let [n, _, spatial @ ..] = at.dims(0)? else { return None };
-        let [_, channels, kernel @ ..] = at.dims(1)? else { return None };
-        let known = || {
-            let pads = if at.has(2) { at.list("pads", 2)? } else { Vec::new() };
-            let list = |name| at.ints(name).unwrap_or_default();
-            let steps = infer::Step::of(kernel, list("strides"), &pads, list("dilations"))?;
-            let steps: Vec<infer::Step<Dim>> = steps.collect();
-            window::grown(at, spatial, &steps, infer::Padding::of(at.text("auto_pad", "NOTSET")?)?)
-        };
-        let spatial = known().unwrap_or_else(|| vec![Dim::Unknown; kernel.len()]);
-        Some([&[n.clone(), rule::scaled(channels, at.int("group", 1)?)], spatial.as_slice()].concat())
-    };
-    at.one(at.dtype(0), shape())
+    let pads = if at.has(2) { at.list("pads", 2) } else { Some(Vec::new()) };
+    at.one(at.dtype(0), window::transposed_shape(at, pads.as_deref()))
 }
 
 /// `ConvTransposeWithDynamicPads`: `ConvTranspose`, whose paddings are operand 2.

@@ -356,15 +356,16 @@ fn q_gemm_types(at: At<'_>) -> Option<Types> {
 /// `QGemm`: to quantised numbers, or to floats where there is no scale for them.
 pub(crate) fn q_gemm<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {
     only(call, &["transA", "transB", "alpha"])?;
-    let side = |index: usize, swapped: &str| -> Result<B::Tensor, B::Error> {
+    let side = |index: usize, transposed: bool| -> Result<B::Tensor, B::Error> {
         let x = call.input(index)?;
         if x.rank() != 2 {
             let problem = format!("has rank {}, expected 2", x.rank());
             return Err(call.wrong(NodePart::Operand(index), problem).into());
         }
-        if call.flag(swapped, false)? { on.transpose(x, &[1, 0]) } else { Ok(x.clone()) }
+        if transposed { on.transpose(x, &[1, 0]) } else { Ok(x.clone()) }
     };
-    let (a, b) = (side(0, "transA")?, side(3, "transB")?);
+    let [left, right] = normalize::transposed(call)?;
+    let (a, b) = (side(0, left)?, side(3, right)?);
     let product = product(on, [&a, &b], [call.optional(2), call.optional(5)])?;
     // The bias has the scale of the product.
     let sum = super::plus(on, &product, call.optional(6))?;
