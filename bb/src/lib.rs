@@ -5,10 +5,10 @@
 //! context and does not depend on a backend.
 //!
 //! This crate has the names of the crates below it that users need: of `bb-core`, what a backend is and what runs it; of `bb-onnx`,
-//! ONNX's operators; of `bb-conformance`, with a feature, the tests of backends.
+//! and of the crates of other domains that features link, ONNX's operators; of `bb-conformance`, with a feature, the tests of backends.
 #![forbid(unsafe_code)]
 
-// The features only link these crates: they change nothing else of this one.
+// The features only link these crates: they change nothing else of this one. Those of operators are linked by `onnx::lookup`.
 #[cfg(feature = "regex")]
 use bb_patterns as _;
 #[cfg(feature = "image")]
@@ -17,6 +17,7 @@ use bb_pictures as _;
 mod conformance_macro;
 pub mod coverage;
 pub mod deployment;
+pub mod onnx;
 
 #[cfg(feature = "case-folders")]
 #[doc(inline)]
@@ -40,8 +41,6 @@ pub use bb_core::{
 };
 #[doc(inline)]
 pub use bb_core::{cost, export, ext, ir, number, profile, services, trace};
-#[doc(inline)]
-pub use bb_onnx as onnx;
 pub use deployment::component::{Component, Ctx};
 pub use deployment::models::Deployment;
 

@@ -51,10 +51,10 @@ fn joined<B: Ops + ?Sized>(on: &B, y: &B::Tensor) -> Result<B::Tensor, B::Error>
 }
 
 /// An operand by heads: `[batch, heads, length, size]`.
-pub(crate) type Heads = [Dim; 4];
+pub type Heads = [Dim; 4];
 
 /// Reads `[batch, length, heads * size]`, or heads as they are.
-pub(crate) fn by_heads(x: &[Dim], count: Option<i64>) -> Option<Heads> {
+pub fn by_heads(x: &[Dim], count: Option<i64>) -> Option<Heads> {
     match x {
         [batch, heads, length, size] => Some([batch.clone(), heads.clone(), length.clone(), size.clone()]),
         [batch, length, width] => {
@@ -69,7 +69,7 @@ pub(crate) fn by_heads(x: &[Dim], count: Option<i64>) -> Option<Heads> {
 }
 
 /// What is new after what the operand `cache` holds already, if it is given.
-pub(crate) fn with_cached(at: At<'_>, new: Option<&Heads>, cache: usize) -> Option<Vec<Dim>> {
+pub fn with_cached(at: At<'_>, new: Option<&Heads>, cache: usize) -> Option<Vec<Dim>> {
     let [batch, heads, length, size] = new?;
     let total = if at.has(cache) { rule::sum(at.dims(cache)?.get(2)?, length) } else { length.clone() };
     Some(vec![batch.clone(), heads.clone(), total, size.clone()])

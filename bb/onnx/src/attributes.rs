@@ -8,7 +8,7 @@ use bb_core::operator::Call;
 use bb_ir::infer::rule::At;
 
 /// Where the attributes of a node can be read.
-pub(crate) trait Attributes<'a> {
+pub trait Attributes<'a> {
     /// Says that an attribute is of another kind.
     type Error;
 

@@ -18,7 +18,8 @@ operators! {
     }
 }
 
-pub(super) fn grid_sample_types(at: At<'_>) -> Option<Types> {
+/// `GridSample`: the extents of the grid, and the channels of the image.
+pub fn grid_sample_types(at: At<'_>) -> Option<Types> {
     let shape = || {
         let ([n, c, ..], [_, spatial @ .., _]) = (at.dims(0)?, at.dims(1)?) else { return None };
         Some([&[n.clone(), c.clone()], spatial].concat())
@@ -27,7 +28,7 @@ pub(super) fn grid_sample_types(at: At<'_>) -> Option<Types> {
 }
 
 /// `GridSample`: the modes had other names before opset 20.
-pub(super) fn grid_sample<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {
+pub fn grid_sample<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {
     let default = if call.opset() < 20 { "bilinear" } else { "linear" };
     let mode = call.word("mode", default, |op, text| match text {
         "bilinear" => Ok(Interpolation::Linear),

@@ -70,7 +70,7 @@ pub(super) fn joint_log_softmax<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tens
 }
 
 /// Normalisation over the dimensions from an axis on: what is normal, the mean, and one over the deviation.
-pub(super) fn layer_normalization_types(at: At<'_>) -> Option<Types> {
+pub fn layer_normalization_types(at: At<'_>) -> Option<Types> {
     let moments = |x: &[Dim]| {
         let from = rule::axis(at.int("axis", -1)?, x.len())?;
         let one = |(i, d): (usize, &Dim)| if i < from { d.clone() } else { Dim::Known(1) };
@@ -82,7 +82,7 @@ pub(super) fn layer_normalization_types(at: At<'_>) -> Option<Types> {
 }
 
 /// `LayerNormalization`, with the mean and the inverse deviation where they are wanted.
-pub(super) fn layer_normalization<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {
+pub fn layer_normalization<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {
     let (x, scale, bias) = (call.input(0)?, call.input(1)?, call.optional(2));
     let (axis, epsilon) = (call.int_or("axis", -1)?, call.float_or("epsilon", 1e-5)?);
     let stash = stash(call)?;
@@ -346,19 +346,20 @@ fn neighbours<B: Ops + ?Sized>(on: &B, x: &B::Tensor, size: i64) -> Result<B::Te
 }
 
 /// Reads whether the left and the right operand of a product are transposed.
-pub(crate) fn transposed<'a, A: Attributes<'a>>(node: &A) -> Result<[bool; 2], A::Error> {
+pub fn transposed<'a, A: Attributes<'a>>(node: &A) -> Result<[bool; 2], A::Error> {
     Ok([node.flag("transA", false)?, node.flag("transB", false)?])
 }
 
 /// The extents of the product of the operand 0 and another, either of which may be transposed.
-pub(crate) fn gemm_shape(at: At<'_>, right: usize) -> Option<Vec<Dim>> {
+pub fn gemm_shape(at: At<'_>, right: usize) -> Option<Vec<Dim>> {
     let ([a, b], [c, d]) = (at.dims(0)?, at.dims(right)?) else { return None };
     let [left, right] = transposed(&at).ok()?;
     let (rows, columns) = (if left { b } else { a }, if right { c } else { d });
     Some(vec![rows.clone(), columns.clone()])
 }
 
-pub(super) fn gemm_types(at: At<'_>) -> Option<Types> {
+/// `Gemm`.
+pub fn gemm_types(at: At<'_>) -> Option<Types> {
     at.one(at.dtype(0), gemm_shape(at, 1))
 }
 
@@ -369,7 +370,7 @@ pub(super) fn gemm<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpRes
 
 /// `Gemm`: `alpha * a * b + beta * c`, with either matrix transposed. 16-bit floats are rounded once: the product alone is one
 /// operation, any other result is computed in `f32`.
-pub(super) fn plain_gemm<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> Result<B::Tensor, B::Error> {
+pub fn plain_gemm<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> Result<B::Tensor, B::Error> {
     let (alpha, beta) = (call.float_or("alpha", 1.0)?, call.float_or("beta", 1.0)?);
     let dtype = call.input(0)?.dtype();
     let wide = |x: &B::Tensor| -> Result<B::Tensor, B::Error> {

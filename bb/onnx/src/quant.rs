@@ -31,7 +31,8 @@ fn along<B: Ops + ?Sized>(
     bb_core::ext::quant::along(on, x, scale, call.int_or("axis", 1)?, call.int_or("block_size", 0)?)
 }
 
-pub(super) fn quantize_types(at: At<'_>) -> Option<Types> {
+/// `QuantizeLinear`: of the type that is asked for, or of the zero point's.
+pub fn quantize_types(at: At<'_>) -> Option<Types> {
     // ONNX treats 0 like an absent attribute here.
     let given = at.type_attribute("output_dtype", None);
     let zero_point = if at.has(2) { at.dtype(2) } else { Some(DataType::U8) };
@@ -39,7 +40,7 @@ pub(super) fn quantize_types(at: At<'_>) -> Option<Types> {
 }
 
 /// `QuantizeLinear`: `round(x / scale) + zero`, within the type.
-pub(super) fn quantize<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {
+pub fn quantize<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {
     let (x, scale) = (call.input(0)?, call.input(1)?);
     let zero = call.optional(2);
     let declared = match call.int_if_given("output_dtype")?.filter(|&d| d != 0) {
@@ -69,7 +70,7 @@ fn dequantize_types(at: At<'_>) -> Option<Types> {
 }
 
 /// `DequantizeLinear`: `(x - zero) * scale`.
-pub(super) fn dequantize<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {
+pub fn dequantize<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {
     let (x, scale) = (call.input(0)?, call.input(1)?);
     let to = match call.int_if_given("output_dtype")?.filter(|&d| d != 0) {
         Some(_) => call.dtype("output_dtype")?.unwrap_or(scale.dtype()),
@@ -90,7 +91,7 @@ pub(super) fn dynamic_quantize<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tenso
 }
 
 /// The extents of the product of the operand 0 and another.
-pub(crate) fn product_shape(at: At<'_>, right: usize) -> Option<Vec<Dim>> {
+pub fn product_shape(at: At<'_>, right: usize) -> Option<Vec<Dim>> {
     Some(infer::matmul(at.dims(0)?, at.dims(right)?).ok()?.shape.into_vec())
 }
 
@@ -134,7 +135,7 @@ pub(super) fn qlinear_conv<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) 
 }
 
 /// A convolution of a quantised operand in place of the call's first one.
-pub(super) fn plain_qlinear_conv<B: Ops + ?Sized>(
+pub fn plain_qlinear_conv<B: Ops + ?Sized>(
     on: &B,
     call: &Call<'_, B::Tensor>,
     x: &B::Tensor,

@@ -44,7 +44,7 @@ impl<'a> Order<'a> {
 }
 
 /// RNN, GRU and LSTM: every output of the sequence, the last one, and the last state of cells.
-pub(super) fn recurrent_types(at: At<'_>) -> Option<Types> {
+pub fn recurrent_types(at: At<'_>) -> Option<Types> {
     let shapes = || {
         let [first, second, _] = at.dims(0)? else { return None };
         let hidden = match at.int("hidden_size", 0)? {
@@ -88,7 +88,7 @@ pub(super) fn lstm<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpRes
 }
 
 /// `LSTM` with quantised weights, `[directions, inputs, gates]`, whose scales and zero points follow the other operands.
-pub(super) fn quantized_lstm<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {
+pub fn quantized_lstm<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {
     recurrent(on, call, Kind::Lstm { input_forget: call.flag("input_forget", false)? }, true)
 }
 

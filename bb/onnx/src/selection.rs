@@ -144,7 +144,7 @@ pub(super) fn unique(call: &Call<'_, TensorData>) -> Result<OpOutputs<TensorData
 }
 
 /// The results of `Unique`.
-pub(super) fn unique_by(x: &TensorData, axis: usize, sorted: bool) -> Result<OpOutputs<TensorData>, Error> {
+pub fn unique_by(x: &TensorData, axis: usize, sorted: bool) -> Result<OpOutputs<TensorData>, Error> {
     let groups = match x.dtype() {
         DataType::String => {
             let texts: Vec<&str> = memory::collected("Unique", x.iter_str())?;

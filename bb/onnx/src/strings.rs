@@ -1,6 +1,5 @@
 //! Operators on strings, on the host.
 
-use super::ml::texts;
 use super::pattern::{Classes, compiled};
 use super::rows::operators;
 use bb_core::error::NodePart;
@@ -28,11 +27,20 @@ operators! {
 /// # Errors
 ///
 /// [`bb_ir::Error::ElementType`] if its elements are none.
-pub(super) fn strings<'a>(op: &'static str, x: &'a TensorData) -> Result<Strings<'a>, Error> {
+pub fn strings<'a>(op: &'static str, x: &'a TensorData) -> Result<Strings<'a>, Error> {
     match x.dtype() {
         DataType::String => Ok(x.iter_str()),
         got => Err(bb_ir::Error::ElementType { op, expected: &[DataType::String], got }.into()),
     }
+}
+
+/// Reads a list of strings, if it is given.
+pub fn texts<'a, T>(call: &Call<'a, T>, name: &str) -> Result<Option<Vec<&'a str>>, Error> {
+    let Some(list) = call.texts(name)? else { return Ok(None) };
+    let text = |bytes: &'a Vec<u8>| {
+        std::str::from_utf8(bytes).map_err(|_| call.wrong(name, "has a string that is no UTF-8"))
+    };
+    list.iter().map(text).collect::<Result<_, _>>().map(Some)
 }
 
 static CONCAT: HostKernel = HostKernel {
@@ -250,7 +258,7 @@ pub(super) fn split(call: &Call<'_, TensorData>) -> Result<OpOutputs<TensorData>
 }
 
 /// Makes a tensor of rows, one for each element of `outer`, as long as the longest; the others are filled up.
-pub(super) fn filled(outer: &[usize], rows: &[Vec<&str>], filler: &str) -> Result<TensorData, Error> {
+pub fn filled(outer: &[usize], rows: &[Vec<&str>], filler: &str) -> Result<TensorData, Error> {
     let width = rows.iter().map(Vec::len).max().unwrap_or(0);
     let shape: Vec<usize> = outer.iter().copied().chain([width]).collect();
     // One long row makes all others as long.

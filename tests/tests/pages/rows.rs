@@ -6,7 +6,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// Where operators are.
-const CRATES: &[&str] = &["bb/onnx"];
+const CRATES: &[&str] = &["bb/onnx", "bb/onnx-microsoft", "bb/onnx-ml", "bb/onnx-training"];
 
 /// Collects the Rust files below a folder.
 fn sources(folder: &Path, files: &mut Vec<PathBuf>) {

@@ -3,8 +3,8 @@
 mod grams;
 
 use crate::kept::{Kept, same};
-use crate::ml::texts;
 use crate::rows::operators;
+use crate::strings::texts;
 use bb_core::error::NodePart;
 use bb_core::ext::{HostKernel, Ops};
 use bb_core::operator::{Call, OpResult};

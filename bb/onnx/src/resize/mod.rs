@@ -290,7 +290,7 @@ pub(super) fn resize<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpR
 }
 
 /// Makes each axis as often as large as `times` says, with straight lines between the elements.
-pub(super) fn stretched<B: Ops + ?Sized>(
+pub fn stretched<B: Ops + ?Sized>(
     on: &B,
     call: &Call<'_, B::Tensor>,
     x: &B::Tensor,
@@ -350,7 +350,7 @@ fn whole_scales<B: Ops + ?Sized>(
 }
 
 /// Repeats each element along each dimension.
-pub(super) fn repeated<B: Ops + ?Sized>(on: &B, x: &B::Tensor, times: &[i64]) -> Result<B::Tensor, B::Error> {
+pub fn repeated<B: Ops + ?Sized>(on: &B, x: &B::Tensor, times: &[i64]) -> Result<B::Tensor, B::Error> {
     let mut y = x.clone();
     for (axis, times) in times.iter().enumerate().filter(|(_, times)| **times > 1) {
         let times = Extent::from(*times);

@@ -76,7 +76,7 @@ pub(crate) fn tile<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpRes
 }
 
 /// `Trilu`: what lies above a diagonal, or below, and 0 elsewhere.
-pub(crate) fn trilu<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {
+pub fn trilu<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {
     let x = call.input(0)?;
     let extents = on.extents(x);
     let [.., rows, columns] = extents.as_slice() else {
@@ -103,7 +103,8 @@ pub(crate) fn gather_elements<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor
     Ok(one(on.gather_elements(call.input(0)?, call.input(1)?, call.int_or("axis", 0)?)?))
 }
 
-pub(crate) fn gather_nd_types(at: At<'_>) -> Option<Types> {
+/// `GatherND`: what is indexed, for each index.
+pub fn gather_nd_types(at: At<'_>) -> Option<Types> {
     let shape = || {
         let (data, indices) = (at.dims(0)?, at.dims(1)?);
         let (Dim::Known(depth), outer) = indices.split_last()? else { return None };
@@ -115,7 +116,7 @@ pub(crate) fn gather_nd_types(at: At<'_>) -> Option<Types> {
 }
 
 /// `GatherND`.
-pub(crate) fn gather_nd<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {
+pub fn gather_nd<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {
     Ok(one(on.gather_nd(call.input(0)?, call.input(1)?, call.int_or("batch_dims", 0)?)?))
 }
 
@@ -157,7 +158,8 @@ pub(crate) fn one_hot<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> Op
     Ok(one(on.r#where(&hot, &value(1)?, &value(0)?)?))
 }
 
-pub(crate) fn pad_types(at: At<'_>) -> Option<Types> {
+/// `Pad`: extents with the paddings, if they are known.
+pub fn pad_types(at: At<'_>) -> Option<Types> {
     let shape = |x: &[Dim]| {
         let name = if at.node.opset < 2 { "paddings" } else { "pads" };
         let (Some(pads), Some(axes)) = (at.list(name, 1), at.list("axes", 3)) else {
@@ -180,7 +182,7 @@ pub(crate) fn pad_types(at: At<'_>) -> Option<Types> {
 }
 
 /// `Pad`: paddings as an attribute before opset 11, an operand since; named axes since opset 18.
-pub(crate) fn pad<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {
+pub fn pad<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {
     let x = call.input(0)?;
     let mode = call.word("mode", "constant", Border::of)?;
     let given = match call.ints("paddings")? {

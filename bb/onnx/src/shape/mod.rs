@@ -2,7 +2,7 @@
 
 pub(crate) mod elements;
 
-pub(crate) use elements::{gather_nd, gather_nd_types, pad, pad_types, trilu};
+pub use elements::{gather_nd, gather_nd_types, pad, pad_types, trilu};
 
 use crate::rows::operators;
 use bb_core::error::NodePart;
@@ -136,7 +136,8 @@ pub(crate) fn number<B: Ops + ?Sized>(on: &B, x: &B::Tensor) -> Result<f64, B::E
     }
 }
 
-pub(crate) fn range_types(at: At<'_>) -> Option<Types> {
+/// `Range`: as many numbers as the operands tell, if they are known.
+pub fn range_types(at: At<'_>) -> Option<Types> {
     let number = |input| at.contents(input)?.only()?.formula();
     let count = || infer::range_count(number(0)?, number(1)?, at.scalar(2)?);
     let real = || {
@@ -161,7 +162,7 @@ pub(crate) fn range<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpRe
 }
 
 /// Numbers from the first to before the last.
-pub(crate) fn range_of<B: Ops + ?Sized>(
+pub fn range_of<B: Ops + ?Sized>(
     on: &B,
     call: &Call<'_, B::Tensor>,
     first: &B::Tensor,

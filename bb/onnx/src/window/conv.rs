@@ -77,14 +77,15 @@ fn groups<B: Ops + ?Sized>(
 }
 
 /// The extents of the convolution of `x` with the kernels that are the operand `weights`.
-pub(crate) fn conv_shape(at: At<'_>, x: &[Dim], weights: usize) -> Option<Vec<Dim>> {
+pub fn conv_shape(at: At<'_>, x: &[Dim], weights: usize) -> Option<Vec<Dim>> {
     let [n, _, spatial @ ..] = x else { return None };
     let [channels, _, kernel @ ..] = at.dims(weights)? else { return None };
     let counts = Movement::of(&at).ok()?.counts(spatial, kernel, false)?;
     Some([&[n.clone(), channels.clone()], counts.as_slice()].concat())
 }
 
-pub(crate) fn conv_types(at: At<'_>) -> Option<Types> {
+/// `Conv`.
+pub fn conv_types(at: At<'_>) -> Option<Types> {
     at.one(at.dtype(0), at.dims(0).and_then(|x| conv_shape(at, x, 1)))
 }
 
@@ -94,7 +95,7 @@ pub(crate) fn conv<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpRes
 }
 
 /// A convolution of operands that are not the call's own, with the call's attributes.
-pub(crate) fn plain_conv<B: Ops + ?Sized>(
+pub fn plain_conv<B: Ops + ?Sized>(
     on: &B,
     call: &Call<'_, B::Tensor>,
     x: &B::Tensor,
@@ -167,7 +168,7 @@ fn transposed(at: At<'_>, spatial: impl FnOnce(&[Dim], &[Dim]) -> Option<Vec<Dim
 }
 
 /// The result's extents of a transposed convolution whose paddings are `pads`, if they are known, and no attribute.
-pub(crate) fn transposed_shape(at: At<'_>, pads: Option<&[i64]>) -> Option<Vec<Dim>> {
+pub fn transposed_shape(at: At<'_>, pads: Option<&[i64]>) -> Option<Vec<Dim>> {
     transposed(at, |spatial, kernel| {
         let known = || {
             let mut attributes = Transposed::of(&at).ok()?;
@@ -197,7 +198,7 @@ pub(crate) fn conv_transpose<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>
 }
 
 /// A transposed convolution with the call's attributes; `output_shape` determines the paddings, unless they are given.
-pub(crate) fn plain_conv_transpose<B: Ops + ?Sized>(
+pub fn plain_conv_transpose<B: Ops + ?Sized>(
     on: &B,
     call: &Call<'_, B::Tensor>,
     given: Option<Vec<i64>>,

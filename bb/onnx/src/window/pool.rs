@@ -59,14 +59,15 @@ impl Sliding {
 }
 
 /// What pooling makes of these extents, the channels second.
-pub(crate) fn pool_shape(at: At<'_>, x: &[Dim]) -> Option<Vec<Dim>> {
+pub fn pool_shape(at: At<'_>, x: &[Dim]) -> Option<Vec<Dim>> {
     let [n, c, spatial @ ..] = x else { return None };
     let pooling = Pooling::of(&at).ok()?;
     let counts = pooling.movement.counts(spatial, &pooling.told_kernel()?, pooling.ceil)?;
     Some([&[n.clone(), c.clone()], counts.as_slice()].concat())
 }
 
-pub(crate) fn pool_types(at: At<'_>) -> Option<Types> {
+/// Pooling, and where each maximum is.
+pub fn pool_types(at: At<'_>) -> Option<Types> {
     let shape = at.dims(0).and_then(|x| pool_shape(at, x));
     Some(vec![rule::tensor(at.dtype(0), shape.clone()), rule::tensor(Some(DataType::I64), shape)])
 }
@@ -86,7 +87,7 @@ pub(crate) fn max_pool<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> O
 }
 
 /// The maxima of an operand that is not the call's own, with the call's attributes.
-pub(crate) fn plain_max_pool<B: Ops + ?Sized>(
+pub fn plain_max_pool<B: Ops + ?Sized>(
     on: &B,
     call: &Call<'_, B::Tensor>,
     x: &B::Tensor,
@@ -109,7 +110,7 @@ pub(crate) fn average_pool<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) 
 }
 
 /// An average of an operand that is not the call's own, with the call's attributes.
-pub(crate) fn plain_average_pool<B: Ops + ?Sized>(
+pub fn plain_average_pool<B: Ops + ?Sized>(
     on: &B,
     call: &Call<'_, B::Tensor>,
     x: &B::Tensor,
@@ -169,12 +170,14 @@ fn spatial<T: Tensor>(x: &T) -> Vec<i64> {
     (2..x.rank() as i64).collect()
 }
 
-pub(crate) fn global_pool_shape(x: &[Dim]) -> Option<Vec<Dim>> {
+/// The extents of pooling all of each channel, the channels second.
+pub fn global_pool_shape(x: &[Dim]) -> Option<Vec<Dim>> {
     let [n, c, spatial @ ..] = x else { return None };
     Some([&[n.clone(), c.clone()], vec![Dim::Known(1); spatial.len()].as_slice()].concat())
 }
 
-pub(crate) fn global_pool_types(at: At<'_>) -> Option<Types> {
+/// Pooling of all of each channel.
+pub fn global_pool_types(at: At<'_>) -> Option<Types> {
     at.one(at.dtype(0), at.dims(0).and_then(global_pool_shape))
 }
 
