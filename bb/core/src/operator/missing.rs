@@ -32,7 +32,7 @@ impl OptionalDomain {
 }
 
 /// Returns what a program lacks if no linked crate has operators of the domain.
-fn left_out(domain: &str) -> Option<OptionalDomain> {
+pub fn left_out(domain: &str) -> Option<OptionalDomain> {
     let found = OptionalDomain::ALL.iter().find(|known| known.domain == domain)?;
     super::operators().all(|operator| operator.domain != domain).then_some(*found)
 }
