@@ -45,3 +45,16 @@ pub fn operators() -> impl Iterator<Item = &'static Operator> {
     });
     all.iter().copied()
 }
+
+/// Lists the features of this crate that an operator needs, besides those that bring a backend: of its domain, and of what it computes
+/// with.
+pub fn features_of(domain: &str, op_type: &str) -> impl Iterator<Item = &'static str> {
+    let by_domain =
+        OptionalDomain::ALL.iter().find(|known| known.domain == domain).map(|known| known.feature);
+    let by_engine = match (bb_ir::opset::domain_name(domain), op_type) {
+        ("", "ImageDecoder") => Some("image"),
+        ("", "RegexFullMatch") | ("com.microsoft", "Tokenizer") => Some("regex"),
+        _ => None,
+    };
+    by_domain.into_iter().chain(by_engine)
+}

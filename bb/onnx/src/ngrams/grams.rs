@@ -1,7 +1,7 @@
 //! The n-grams of a vectorizer, as a table of what follows what.
 
 use crate::folded::Folded;
-use bb_core::{DataType, Error, Tensor};
+use bb_core::{DataType, Error};
 use bb_ir::convert::{Rounding, cast};
 use bb_ir::pace::Pace;
 use bb_ir::{TensorData, memory};

@@ -12,7 +12,6 @@ use bb_core::{DataType, Error, Tensor};
 use bb_ir::convert::{Rounding, cast};
 use bb_ir::graph::{Dim, DimExpr};
 use bb_ir::infer;
-use bb_ir::infer::Extent as _;
 use bb_ir::infer::rule::{self, At, Types};
 use bb_ir::{Axis, TensorData};
 use smallvec::SmallVec;
