@@ -14,6 +14,9 @@ pub use bb_core::operator::OptionalDomain;
 use bb_core::ext::Ops;
 use std::sync::OnceLock;
 
+/// Finds an operator of a crate and its function on a backend.
+type Lookup<B> = fn(&str, &str, i64) -> Option<(&'static Operator, Body<B>)>;
+
 /// Returns the operator and its function for a model that imports `opset` of `domain`.
 ///
 /// `ai.onnx` is another name of the empty domain. The operations of linked vendors are found, too.
@@ -22,7 +25,7 @@ pub fn lookup<B: Ops + ?Sized>(
     op_type: &str,
     opset: i64,
 ) -> Option<(&'static Operator, Body<B>)> {
-    let crates: &[fn(&str, &str, i64) -> Option<(&'static Operator, Body<B>)>] = &[
+    let crates: &[Lookup<B>] = &[
         bb_onnx::lookup::<B>,
         #[cfg(feature = "microsoft")]
         bb_onnx_microsoft::lookup::<B>,

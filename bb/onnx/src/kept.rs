@@ -15,6 +15,12 @@ pub(super) const BYTES: usize = 16 << 20;
 #[derive(Debug)]
 pub struct Kept<T>(Mutex<Vec<Arc<T>>>);
 
+impl<T> Default for Kept<T> {
+    fn default() -> Kept<T> {
+        Kept::new()
+    }
+}
+
 impl<T> Kept<T> {
     /// Makes a store without tables.
     pub const fn new() -> Kept<T> {

@@ -43,9 +43,9 @@ fn named(row: &str) -> Vec<&str> {
 
 /// Tells whether a line begins a function, or a line of a macro that defines one, as in `abs = abs(0);`.
 fn defines(line: &str, name: &str) -> bool {
-    let bare = line.trim_start_matches("pub(crate) ").trim_start_matches("pub(super) ");
+    let visible = ["pub ", "pub(crate) ", "pub(super) "].iter().find_map(|word| line.strip_prefix(word));
     let of_macro = line.strip_prefix("    ").and_then(|line| line.strip_prefix(name));
-    let function = bare.strip_prefix("fn ").and_then(|line| line.strip_prefix(name));
+    let function = visible.unwrap_or(line).strip_prefix("fn ").and_then(|line| line.strip_prefix(name));
     function.is_some_and(|rest| rest.starts_with(['(', '<']))
         || of_macro.is_some_and(|rest| rest.starts_with(" = "))
 }
