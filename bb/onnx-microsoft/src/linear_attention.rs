@@ -6,7 +6,7 @@ use bb_core::ext::{Ops, product};
 use bb_core::operator::{Call, OpResult};
 use bb_core::{Error, Tensor};
 use bb_ir::infer::rule::{self, At, Types};
-use bb_onnx::shared::{linear_attention, operators};
+use bb_onnx::shared::{Attributes, linear_attention, operators};
 use smallvec::smallvec;
 
 operators! {
@@ -16,14 +16,29 @@ operators! {
     }
 }
 
+/// The attributes of the convolution that change its extents.
+struct Filters {
+    channels_last: bool,
+    dilation: i64,
+}
+
+impl Filters {
+    fn of<'a, A: Attributes<'a>>(node: &A) -> Result<Filters, A::Error> {
+        Ok(Filters {
+            channels_last: node.flag("channels_last", false)?,
+            dilation: node.int_or("dilation", 1)?,
+        })
+    }
+}
+
 /// `CausalConvWithState` of ONNX Runtime, whose channels may be last.
 fn causal_conv_types(at: At<'_>) -> Option<Types> {
-    let last = at.int("channels_last", 0)? != 0;
+    let filters = Filters::of(&at).ok()?;
     let state = || {
         let (x, [_, _, width]) = (at.dims(0)?, at.dims(1)?) else { return None };
-        let kept = rule::scaled(&rule::shifted(width, -1), at.int("dilation", 1)?);
+        let kept = rule::scaled(&rule::shifted(width, -1), filters.dilation);
         let mut state = x.to_vec();
-        *state.get_mut(if last { 1 } else { 2 })? = kept;
+        *state.get_mut(if filters.channels_last { 1 } else { 2 })? = kept;
         linear_attention::several_states(at, state)
     };
     Some(vec![at.ty(0).clone(), rule::tensor(at.dtype(0), state())])
@@ -33,7 +48,7 @@ fn causal_conv_types(at: At<'_>) -> Option<Types> {
 pub(crate) fn causal_conv<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {
     let names = ["activation", "channels_last", "dilation", "ndim", "state_window"];
     only(call, &names)?;
-    let dilation = call.int_or("dilation", 1)?;
+    let Filters { channels_last, dilation } = Filters::of(call)?;
     if !(1..1 << 31).contains(&dilation) {
         return Err(call.wrong("dilation", format!("is {dilation}, expected a positive number")).into());
     }
@@ -44,7 +59,7 @@ pub(crate) fn causal_conv<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -
     let window = window(call)?;
     let (x, past) = (call.input(0)?, call.optional(3));
     let past = past.map(|past| linear_attention::latest(on, past, window)).transpose()?;
-    if !call.flag("channels_last", false)? {
+    if !channels_last {
         let c = linear_attention::convolved(on, call, linear_attention::PLACES, x, past.as_ref(), dilation)?;
         let state = linear_attention::windowed(on, window, c.steps, |step| c.state(on, step))?;
         return Ok(smallvec![Some(c.y), Some(state)]);

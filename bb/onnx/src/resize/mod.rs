@@ -2,6 +2,7 @@
 
 mod between;
 
+use crate::attributes::Attributes;
 use crate::rows::operators;
 use bb_core::error::NodePart;
 use bb_core::ext::sample::blank_like;
@@ -19,6 +20,24 @@ operators! {
     "" {
         Resize => Primitives(resize), infer: By(resize_types), halves: Once;
         Upsample => Primitives(resize), infer: By(resize_types), halves: Once;
+    }
+}
+
+/// What a node says of the axes that are resized.
+struct Sizing<'a> {
+    policy: &'a str,
+    /// Those that are resized; all if it is left out.
+    axes: Option<&'a [i64]>,
+}
+
+impl<'a> Sizing<'a> {
+    fn of<A: Attributes<'a>>(node: &A) -> Result<Sizing<'a>, A::Error> {
+        Ok(Sizing { policy: node.text_or("keep_aspect_ratio_policy", "stretch")?, axes: node.ints("axes")? })
+    }
+
+    /// Returns whether the ratio of extents is kept; `None` if the word is unknown.
+    fn aspect(&self) -> Option<Aspect> {
+        Aspect::of(self.policy)
     }
 }
 
@@ -75,8 +94,8 @@ const MOST: usize = 1 << 27;
 /// Reads scales or sizes, and with them the extents of the result.
 fn scaled<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> Result<Vec<Scaled>, B::Error> {
     let x = call.input(0)?;
-    let policy = call.text_or("keep_aspect_ratio_policy", "stretch")?;
-    let axes: Vec<usize> = match call.ints("axes")? {
+    let sizing = Sizing::of(call)?;
+    let axes: Vec<usize> = match sizing.axes {
         Some(axes) => {
             axes.iter().map(|&a| Ok(Axis::new(a, x.rank())?.get())).collect::<Result<_, Error>>()?
         }
@@ -105,7 +124,8 @@ fn scaled<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> Result<Vec<Sca
         if sizes.len() != axes.len() {
             return Err(wrong("sizes", sizes.len()).into());
         }
-        let aspect = Aspect::of(policy).ok_or_else(|| {
+        let aspect = sizing.aspect().ok_or_else(|| {
+            let policy = sizing.policy;
             let problem = format!("is `{policy}`, expected `stretch`, `not_larger` or `not_smaller`");
             call.wrong("keep_aspect_ratio_policy", problem)
         })?;
@@ -155,13 +175,14 @@ fn scaled<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> Result<Vec<Sca
 
 fn resized_shape(at: At<'_>, x: &[Dim]) -> Option<Vec<Dim>> {
     let all: Vec<i64> = (0..x.len() as i64).collect();
-    let axes = at.ints("axes").unwrap_or(&all);
+    let sizing = Sizing::of(&at).ok()?;
+    let axes = sizing.axes.unwrap_or(&all);
     let from: Vec<Dim> =
         axes.iter().map(|&a| x.get(rule::axis(a, x.len())?).cloned()).collect::<Option<_>>()?;
     let newer = at.node.op_type == "Resize" && at.node.opset >= 11;
     // ONNX treats an empty list like an absent one here.
     if newer && at.has(3) && at.dims(3) != Some(&[Dim::Known(0)]) {
-        let aspect = Aspect::of(at.text("keep_aspect_ratio_policy", "stretch")?)?;
+        let aspect = sizing.aspect()?;
         let sizes = at.extents(3).and_then(|sizes| infer::resized(&from, &sizes, aspect));
         let sizes = sizes.map_or_else(|| vec![Dim::Unknown; axes.len()], infer::Extents::into_vec);
         return at.with_axes(x, axes, &sizes);
