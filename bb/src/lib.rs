@@ -5,10 +5,10 @@
 //! context and does not depend on a backend.
 //!
 //! This crate has the names of the crates below it that users need: of `bb-core`, what a backend is and what runs it; of `bb-onnx`,
-//! ONNX's operators; of `bb-conformance`, with a feature, the tests of backends.
+//! and of the crates of other domains that features link, ONNX's operators; of `bb-conformance`, with a feature, the tests of backends.
 #![forbid(unsafe_code)]
 
-// The features only link these crates: they change nothing else of this one.
+// The features only link these crates: they change nothing else of this one. Those of operators are linked by `onnx::lookup`.
 #[cfg(feature = "regex")]
 use bb_patterns as _;
 #[cfg(feature = "image")]
@@ -20,6 +20,7 @@ mod cut;
 pub mod deployment;
 mod first_of;
 mod look;
+pub mod onnx;
 mod placement;
 
 #[cfg(feature = "case-folders")]
@@ -44,8 +45,6 @@ pub use bb_core::{
 };
 #[doc(inline)]
 pub use bb_core::{cost, export, ext, ir, number, profile, services, trace};
-#[doc(inline)]
-pub use bb_onnx as onnx;
 pub use deployment::component::{Component, Ctx};
 pub use deployment::models::Deployment;
 pub use first_of::{Fallback, FirstOf, FirstOfError, PlacedTensor, Transfers, first_of};

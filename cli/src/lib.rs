@@ -38,6 +38,7 @@ mod graph;
 mod inputs;
 mod inspect;
 mod layers;
+mod minimal;
 mod new;
 mod npz;
 mod number;
@@ -100,6 +101,7 @@ fn run(command: &Command) -> error::Result<ExitCode> {
         Command::Compile(options) => compile::compile(options),
         #[cfg(feature = "serve")]
         Command::Serve(options) => serve::serve(options),
+        Command::Minimal(options) => minimal::minimal(options),
         Command::New(options) => new::new(options),
         Command::Backends(options) => backends::backends(options),
         Command::Completions(options) => out::completions(options),

@@ -1,11 +1,11 @@
 //! Element-wise operators, comparisons, casts, constants, products.
 
-use super::infer;
 use super::rows::operators;
 use bb_core::ext::Ops;
-use bb_core::operator::{Call, OpResult, one};
+use bb_core::operator::{Call, OnnxValue, OpOutputs, OpResult, one};
 use bb_core::{Error, Tensor};
 use bb_ir::graph::Attribute;
+use bb_ir::infer::rule::{At, Types};
 use bb_ir::op::RoundMode;
 use bb_ir::{DataType, TensorData};
 
@@ -14,13 +14,13 @@ operators! {
         Abs => Primitives(abs), infer: Primitive, becomes: Primitive::Abs, halves: Moves;
         Add: 1 => Primitives(legacy_add), 7 => Primitives(add), infer: Primitive, becomes: Primitive::Add, halves: Once;
         Cast: 1 => Primitives(cast_named), 6 => Primitives(cast), infer: Primitive, becomes: Primitive::Cast, halves: Moves;
-        CastLike => Primitives(cast_like), infer: By(infer::elements::cast_like), halves: Moves;
+        CastLike => Primitives(cast_like), infer: By(cast_like_types), halves: Moves;
         Constant => Primitives(constant), infer: Primitive, becomes: Primitive::Constant, halves: Moves;
         Div: 1 => Primitives(legacy_div), 7 => Primitives(div), infer: Primitive, becomes: Primitive::Div, halves: Once;
         Equal: 1 => Primitives(legacy_equal), 7 => Primitives(equal), infer: Primitive, becomes: Primitive::Equal, halves: Moves;
         Exp => Primitives(exp), infer: Primitive, becomes: Primitive::Exp, halves: Once;
         Greater: 1 => Primitives(legacy_greater), 7 => Primitives(greater), infer: Primitive, becomes: Primitive::Greater, halves: Moves;
-        Identity: 1 => Primitives(identity), 14 => Items(super::sequence::identity; Same), infer: Primitive, becomes: Primitive::Identity, halves: Moves;
+        Identity: 1 => Primitives(identity), 14 => Items(identity_of_items; Same), infer: Primitive, becomes: Primitive::Identity, halves: Moves;
         Less: 1 => Primitives(legacy_less), 7 => Primitives(less), infer: Primitive, becomes: Primitive::Less, halves: Moves;
         Log => Primitives(log), infer: Primitive, becomes: Primitive::Log, halves: Once;
         MatMul => Primitives(matmul), infer: Primitive, becomes: Primitive::MatMul, halves: Once;
@@ -59,6 +59,18 @@ direct! {
     select = r#where(0, 1, 2);
     sqrt = sqrt(0);
     sub = sub(0, 1);
+}
+
+/// `Identity` of anything.
+pub(super) fn identity_of_items<B: Ops + ?Sized>(
+    on: &B,
+    call: &Call<'_, OnnxValue<B::Tensor>>,
+) -> Result<OpOutputs<OnnxValue<B::Tensor>>, B::Error> {
+    Ok(one(match call.optional(0) {
+        Some(OnnxValue::Tensor(x)) => OnnxValue::Tensor(on.identity(x)?),
+        Some(other) => other.clone(),
+        None => OnnxValue::Absent,
+    }))
 }
 
 /// Declares two-operand operators as opsets below 7 have them, with the attributes `broadcast` and `axis`.
@@ -132,6 +144,10 @@ pub(super) fn cast_named<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) ->
         _ => return Err(call.wrong("to", format!("is `{word}`, which names no element type")).into()),
     };
     convert(on, call, to)
+}
+
+fn cast_like_types(at: At<'_>) -> Option<Types> {
+    at.one(at.dtype(1), at.same())
 }
 
 /// `CastLike`.

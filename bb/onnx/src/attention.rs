@@ -1,17 +1,18 @@
 //! Attention and rotary embeddings, with their masks and caches.
 
-use super::infer;
 use super::rows::operators;
 use bb_core::error::NodePart;
 use bb_core::ext::llm::{Reach, attend, reached};
 use bb_core::ext::{AttentionOptions, Border, Extent, Ops, RotateOptions, math};
 use bb_core::operator::{Call, OpResult, one};
 use bb_core::{DataType, Error, Tensor};
+use bb_ir::graph::Dim;
+use bb_ir::infer::rule::{self, At, Types};
 use smallvec::smallvec;
 
 operators! {
     "" {
-        Attention => Primitives(attention), infer: By(infer::attention::attention), becomes: LlmOp::Attention, halves: Once;
+        Attention => Primitives(attention), infer: By(attention_types), becomes: LlmOp::Attention, halves: Once;
         RotaryEmbedding => Primitives(rotary_embedding), infer: Same, halves: Once;
     }
 }
@@ -47,6 +48,61 @@ fn joined<B: Ops + ?Sized>(on: &B, y: &B::Tensor) -> Result<B::Tensor, B::Error>
         [b, s, h, d] => on.reshape_to(&y, &[b.clone(), s.clone(), h.times(d)]),
         _ => Ok(y),
     }
+}
+
+/// An operand by heads: `[batch, heads, length, size]`.
+pub type Heads = [Dim; 4];
+
+/// Reads `[batch, length, heads * size]`, or heads as they are.
+pub fn by_heads(x: &[Dim], count: Option<i64>) -> Option<Heads> {
+    match x {
+        [batch, heads, length, size] => Some([batch.clone(), heads.clone(), length.clone(), size.clone()]),
+        [batch, length, width] => {
+            let (heads, size) = match count.filter(|n| *n > 0) {
+                Some(count) => (rule::extent(count), rule::divided(width, count)),
+                None => (Dim::Unknown, Dim::Unknown),
+            };
+            Some([batch.clone(), heads, length.clone(), size])
+        }
+        _ => None,
+    }
+}
+
+/// What is new after what the operand `cache` holds already, if it is given.
+pub fn with_cached(at: At<'_>, new: Option<&Heads>, cache: usize) -> Option<Vec<Dim>> {
+    let [batch, heads, length, size] = new?;
+    let total = if at.has(cache) { rule::sum(at.dims(cache)?.get(2)?, length) } else { length.clone() };
+    Some(vec![batch.clone(), heads.clone(), total, size.clone()])
+}
+
+/// `Attention` of ONNX: the result, keys and values with those that were cached, and the products.
+fn attention_types(at: At<'_>) -> Option<Types> {
+    let count = |name| at.int(name, 0);
+    let by_heads = |input, name| by_heads(at.dims(input)?, count(name));
+    let (q, k, v) = (by_heads(0, "q_num_heads"), by_heads(1, "kv_num_heads"), by_heads(2, "kv_num_heads"));
+    let (keys, values) = (with_cached(at, k.as_ref(), 4), with_cached(at, v.as_ref(), 5));
+    let y = match (&q, &v, at.dims(0).map(<[Dim]>::len)) {
+        (Some([batch, heads, length, _]), Some([.., size]), Some(4)) => {
+            Some(vec![batch.clone(), heads.clone(), length.clone(), size.clone()])
+        }
+        (Some([batch, heads, length, _]), Some([.., size]), Some(3)) => {
+            Some(vec![batch.clone(), length.clone(), rule::product(&[heads.clone(), size.clone()])])
+        }
+        _ => None,
+    };
+    let products = match (&q, keys.as_deref()) {
+        (Some([batch, heads, length, _]), Some([_, _, total, _])) => {
+            Some(vec![batch.clone(), heads.clone(), length.clone(), total.clone()])
+        }
+        _ => None,
+    };
+    let dtype = at.dtype(0);
+    Some(vec![
+        rule::tensor(dtype, y),
+        rule::tensor(dtype, keys),
+        rule::tensor(at.dtype(2), values),
+        rule::tensor(dtype, products),
+    ])
 }
 
 /// `Attention`.

@@ -1,15 +1,20 @@
 //! `BitCast`: the same bits as another type.
 
-use super::infer;
 use super::rows::operators;
 use bb_core::ext::Ops;
 use bb_core::operator::{Call, OpResult, one};
 use bb_core::{DataType, Tensor};
+use bb_ir::infer::rule::{At, Types};
 
 operators! {
     "" {
-        BitCast => HostByDefault(bit_cast), infer: By(infer::ml::bit_cast), becomes: BitsOp::BitCast, halves: Moves;
+        BitCast => HostByDefault(bit_cast), infer: By(bit_cast_types), becomes: BitsOp::BitCast, halves: Moves;
     }
+}
+
+/// `BitCast`: the same bits, of a type as wide.
+fn bit_cast_types(at: At<'_>) -> Option<Types> {
+    at.one(at.type_attribute("to", None), at.same())
 }
 
 /// `BitCast`, between types of as many bits.

@@ -1,16 +1,22 @@
 //! `Det`: determinants by elimination, each column's greatest element first.
 
-use super::infer;
 use super::rows::operators;
 use bb_core::error::NodePart;
 use bb_core::ext::{Ops, counted, math};
 use bb_core::operator::{Call, OpResult, one};
 use bb_core::{DataType, Tensor};
+use bb_ir::graph::Dim;
+use bb_ir::infer::rule::{At, Types};
 
 operators! {
     "" {
-        Det => Primitives(det), infer: By(infer::products::det);
+        Det => Primitives(det), infer: By(det_types);
     }
+}
+
+fn det_types(at: At<'_>) -> Option<Types> {
+    let shape = |x: &[Dim]| x.get(..x.len().checked_sub(2)?).map(<[Dim]>::to_vec);
+    at.one(at.dtype(0), at.dims(0).and_then(shape))
 }
 
 /// `Det`, of the last two dimensions.

@@ -4,7 +4,6 @@
 //! Source: the schemas of ONNX 1.4, and those that ONNX Runtime kept. No schema of a newer ONNX checks their attributes, so that
 //! each function refuses those that it does not know.
 
-use super::infer;
 use super::movement;
 use super::rows::operators;
 use super::served::only;
@@ -14,14 +13,17 @@ use bb_core::operator::{Call, OpResult, one};
 use bb_core::{DataType, Error, Tensor};
 use bb_ir::TensorData;
 use bb_ir::convert::{Rounding, cast};
+use bb_ir::graph::Dim;
+use bb_ir::infer;
+use bb_ir::infer::rule::{self, At, Types};
 
 operators! {
     "" {
         Affine => Primitives(affine), infer: Same;
-        ConstantFill => Primitives(constant_fill), infer: By(infer::early::constant_fill), halves: Moves;
-        Crop => Primitives(crop), infer: By(infer::early::crop), halves: Moves;
-        DynamicSlice => Primitives(dynamic_slice), infer: By(infer::early::dynamic_slice), halves: Moves;
-        GivenTensorFill => Primitives(given_tensor_fill), infer: By(infer::early::given_tensor_fill), halves: Moves;
+        ConstantFill => Primitives(constant_fill), infer: By(constant_fill_types), halves: Moves;
+        Crop => Primitives(crop), infer: By(crop_types), halves: Moves;
+        DynamicSlice => Primitives(dynamic_slice), infer: By(dynamic_slice_types), halves: Moves;
+        GivenTensorFill => Primitives(given_tensor_fill), infer: By(given_tensor_fill_types), halves: Moves;
         ImageScaler => Primitives(image_scaler), infer: Same;
         MemcpyFromHost => Primitives(copy), infer: Same, halves: Moves;
         MemcpyToHost => Primitives(copy), infer: Same, halves: Moves;
@@ -75,6 +77,25 @@ pub(super) fn image_scaler<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) 
     Ok(one(on.add(&y, &math::to(on, &on.host(&shape, bias)?, x.dtype())?)?))
 }
 
+/// `Crop`: without the borders, or of the size that is asked for.
+fn crop_types(at: At<'_>) -> Option<Types> {
+    let shape = || {
+        let ([n, c, height, width], [left, top, right, bottom]) = (at.dims(0)?, at.ints("border")?) else {
+            return None;
+        };
+        let [rows, columns] = match at.ints("scale").unwrap_or_default() {
+            [] => [
+                rule::shifted(height, top.checked_add(*bottom)?.checked_neg()?),
+                rule::shifted(width, left.checked_add(*right)?.checked_neg()?),
+            ],
+            [rows, columns] => [rule::extent(*rows), rule::extent(*columns)],
+            _ => return None,
+        };
+        Some(vec![n.clone(), c.clone(), rows, columns])
+    };
+    at.one(at.dtype(0), shape())
+}
+
 /// `Crop`: without borders, or a part of the given size behind the borders at the left and the top.
 pub(super) fn crop<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {
     only(call, &["border", "scale"])?;
@@ -112,6 +133,19 @@ pub(super) fn crop<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpRes
     Ok(one(on.slice_to(x, &starts, &ends, &[2, 3], &[])?))
 }
 
+/// `DynamicSlice`: as much of each axis as the bounds tell, if they are known.
+fn dynamic_slice_types(at: At<'_>) -> Option<Types> {
+    let shape = |x: &[Dim]| {
+        let lists = (at.list("starts", 1), at.list("ends", 2), at.list("axes", 3));
+        let (Some(starts), Some(ends), Some(axes)) = lists else {
+            return Some(vec![Dim::Unknown; x.len()]);
+        };
+        let bounds = |list: Vec<i64>| list.into_iter().map(|n| Some(infer::Bound::of(n))).collect::<Vec<_>>();
+        Some(infer::slice_by(x, &bounds(starts), &bounds(ends), &axes, &[]).ok()?.into_vec())
+    };
+    at.one(at.dtype(0), at.dims(0).and_then(shape))
+}
+
 /// `DynamicSlice`: `Slice`, whose bounds were operands before those of `Slice` were.
 pub(super) fn dynamic_slice<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {
     only(call, &[])?;
@@ -144,6 +178,11 @@ fn filled<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> Result<Vec<Ext
     }
 }
 
+/// `GivenTensorFill`: the graph alone tells whether the elements are other floats than `f32`.
+fn given_tensor_fill_types(at: At<'_>) -> Option<Types> {
+    at.one(None, filled_shape(at))
+}
+
 /// `GivenTensorFill`: the elements are an attribute.
 pub(super) fn given_tensor_fill<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {
     only(call, &["extra_shape", "input_as_shape", "shape", "values"])?;
@@ -156,6 +195,23 @@ pub(super) fn given_tensor_fill<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tens
     }
     let x = on.reshape_to(&on.host(&[values.len()], values)?, &shape)?;
     Ok(one(math::to(on, &x, call.declared(0).filter(|d| d.is_float()).unwrap_or(DataType::F32))?))
+}
+
+/// The extents that are filled.
+fn filled_shape(at: At<'_>) -> Option<Vec<Dim>> {
+    let listed = |name| at.ints(name).unwrap_or_default().iter().map(|&n| rule::extent(n));
+    let mut shape: Vec<Dim> = match (at.has(0), at.int("input_as_shape", 0)? != 0) {
+        (false, _) => listed("shape").collect(),
+        (true, false) => at.dims(0)?.to_vec(),
+        (true, true) => at.extents(0).or_else(|| at.open_extents(0))?,
+    };
+    shape.extend(listed("extra_shape"));
+    Some(shape)
+}
+
+/// `ConstantFill`.
+fn constant_fill_types(at: At<'_>) -> Option<Types> {
+    at.one(at.type_attribute("dtype", Some(DataType::F32)), filled_shape(at))
 }
 
 /// `ConstantFill`: all elements are one number.

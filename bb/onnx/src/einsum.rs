@@ -3,17 +3,17 @@
 //! Operands are contracted from left to right, each pair by one product of matrices; a label is summed as soon as no
 //! later operand and not the result has it.
 
-use super::infer;
 use super::rows::operators;
 use bb_core::error::NodePart;
 use bb_core::ext::{Extent, Ops, math};
 use bb_core::operator::{Call, OpResult, one};
 use bb_core::{DataType, Tensor};
+use bb_ir::infer::rule::{At, Types};
 use bb_ir::infer::{Equation, Label};
 
 operators! {
     "" {
-        Einsum => Primitives(einsum), infer: By(infer::products::einsum);
+        Einsum => Primitives(einsum), infer: By(einsum_types);
     }
 }
 
@@ -21,6 +21,16 @@ operators! {
 struct Labelled<T> {
     x: T,
     labels: Vec<Label>,
+}
+
+fn einsum_types(at: At<'_>) -> Option<Types> {
+    let shape = || {
+        let shapes = (0..at.node.inputs.len()).map(|i| at.dims(i)).collect::<Option<Vec<_>>>()?;
+        let ranks: Vec<usize> = shapes.iter().map(|s| s.len()).collect();
+        let equation = Equation::parse(at.text("equation", "")?, &ranks).ok()?;
+        Some(equation.shape(&shapes).ok()?.into_vec())
+    };
+    at.one(at.dtype(0), shape())
 }
 
 /// `Einsum`; halves are summed in `f32`, narrow integers in 32 bits.

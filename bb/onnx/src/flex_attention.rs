@@ -1,17 +1,26 @@
 //! `FlexAttention`: attention whose products and weights a graph of the node changes.
 
-use super::infer;
 use super::inline::inline;
 use super::rows::operators;
 use bb_core::error::NodePart;
 use bb_core::ext::{Ops, counted, math};
 use bb_core::operator::{Call, OpResult, one};
 use bb_core::{DataType, Tensor};
+use bb_ir::infer::rule::{At, Types};
 
 operators! {
     "ai.onnx.preview" {
-        FlexAttention => Primitives(flex_attention), infer: By(infer::attention::flex), halves: Once;
+        FlexAttention => Primitives(flex_attention), infer: By(flex_attention_types), halves: Once;
     }
+}
+
+/// `FlexAttention`: as long as the queries, as wide as the values.
+fn flex_attention_types(at: At<'_>) -> Option<Types> {
+    let shape = || {
+        let ([batch, heads, length, _], [.., size]) = (at.dims(0)?, at.dims(2)?) else { return None };
+        Some(vec![batch.clone(), heads.clone(), length.clone(), size.clone()])
+    };
+    at.one(at.dtype(2), shape())
 }
 
 /// `FlexAttention`; the softmax is computed in `softmax_precision`, halves in `f32` by default.

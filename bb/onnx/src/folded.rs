@@ -7,7 +7,7 @@ use std::sync::OnceLock;
 
 /// Makes hashes by products whose halves are joined.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Folded(u64);
+pub struct Folded(u64);
 
 impl Default for Folded {
     fn default() -> Folded {
@@ -26,7 +26,7 @@ impl BuildHasher for Folded {
 
 /// The hash of what was written until now.
 #[derive(Debug)]
-pub(super) struct Folder(u64);
+pub struct Folder(u64);
 
 impl Folder {
     /// An odd number without a pattern: the fraction of pi.

@@ -1,24 +1,34 @@
 //! Reading images at positions that tensors give: grids, and convolutions whose windows are deformed.
 
-use super::infer;
 use super::rows::operators;
-use super::window::{filter_kernel, numbers};
+use super::window::{conv_shape, filter_kernel, numbers};
 use bb_core::error::NodePart;
 use bb_core::ext::{DeformConvOptions, GridSampleOptions, Interpolation, Ops, SamplePadding, math};
 use bb_core::operator::{Call, OpResult, one};
 use bb_core::{DataType, Error, Tensor};
+use bb_ir::graph::Dim;
+use bb_ir::infer::rule::{At, Types};
 use bb_ir::memory;
 
 operators! {
     "" {
-        AffineGrid => Primitives(affine_grid), infer: By(infer::windows::affine_grid);
-        DeformConv => Primitives(deform_conv), infer: By(infer::windows::deform_conv), becomes: ImageOp::DeformConv, halves: Once;
-        GridSample => Primitives(grid_sample), infer: By(infer::windows::grid_sample), becomes: ImageOp::GridSample, halves: Once;
+        AffineGrid => Primitives(affine_grid), infer: By(affine_grid_types);
+        DeformConv => Primitives(deform_conv), infer: By(deform_conv_types), becomes: ImageOp::DeformConv, halves: Once;
+        GridSample => Primitives(grid_sample), infer: By(grid_sample_types), becomes: ImageOp::GridSample, halves: Once;
     }
 }
 
+/// `GridSample`: the extents of the grid, and the channels of the image.
+pub fn grid_sample_types(at: At<'_>) -> Option<Types> {
+    let shape = || {
+        let ([n, c, ..], [_, spatial @ .., _]) = (at.dims(0)?, at.dims(1)?) else { return None };
+        Some([&[n.clone(), c.clone()], spatial].concat())
+    };
+    at.one(at.dtype(0), shape())
+}
+
 /// `GridSample`: the modes had other names before opset 20.
-pub(super) fn grid_sample<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {
+pub fn grid_sample<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {
     let default = if call.opset() < 20 { "bilinear" } else { "linear" };
     let mode = call.word("mode", default, |op, text| match text {
         "bilinear" => Ok(Interpolation::Linear),
@@ -28,6 +38,16 @@ pub(super) fn grid_sample<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -
     let padding = call.word("padding_mode", "zeros", SamplePadding::of)?;
     let options = GridSampleOptions { mode, padding, align_corners: call.flag("align_corners", false)? };
     Ok(one(on.grid_sample(call.input(0)?, call.input(1)?, options)?))
+}
+
+fn affine_grid_types(at: At<'_>) -> Option<Types> {
+    let shape = || {
+        let size = at.extents(1).or_else(|| at.open_extents(1))?;
+        let [n, _, spatial @ ..] = size.as_slice() else { return None };
+        let n = if *n == Dim::Unknown { at.dims(0)?.first()? } else { n };
+        Some([std::slice::from_ref(n), spatial, &[Dim::Known(spatial.len())]].concat())
+    };
+    at.one(at.dtype(0), shape())
 }
 
 /// `AffineGrid`: the positions of a grid, each turned by a matrix.
@@ -74,6 +94,10 @@ pub(super) fn affine_grid<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -
 
 /// The most numbers that describe a grid.
 const MOST: usize = 1 << 26;
+
+fn deform_conv_types(at: At<'_>) -> Option<Types> {
+    at.one(at.dtype(0), at.dims(0).and_then(|x| conv_shape(at, x, 1)))
+}
 
 /// `DeformConv`: a convolution that reads each place of each window where offsets say.
 pub(super) fn deform_conv<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {

@@ -1,21 +1,36 @@
 //! Operators on images that crop, fold or put back elements.
 
-use super::infer;
 use super::rows::operators;
-use super::window::numbers;
+use super::window::{Pooling, numbers};
 use bb_core::error::NodePart;
 use bb_core::ext::sample::blank;
 use bb_core::ext::{Border, Ops, math};
 use bb_core::operator::{Call, OpResult, one};
 use bb_core::{DataType, Error, Tensor};
+use bb_ir::graph::Dim;
+use bb_ir::infer;
+use bb_ir::infer::Extent as _;
+use bb_ir::infer::rule::{self, At, Types};
 use bb_ir::{Axis, Shape};
 
 operators! {
     "" {
-        CenterCropPad => Primitives(center_crop_pad), infer: By(infer::windows::center_crop_pad), halves: Moves;
-        Col2Im => Primitives(col2im), infer: By(infer::windows::col2im);
-        MaxUnpool => HostByDefault(max_unpool), infer: By(infer::windows::max_unpool), becomes: ImageOp::MaxUnpool, halves: Moves;
+        CenterCropPad => Primitives(center_crop_pad), infer: By(center_crop_pad_types), halves: Moves;
+        Col2Im => Primitives(col2im), infer: By(col2im_types);
+        MaxUnpool => HostByDefault(max_unpool), infer: By(max_unpool_types), becomes: ImageOp::MaxUnpool, halves: Moves;
     }
+}
+
+/// `CenterCropPad`: the extents that are an operand, for the axes that are named.
+fn center_crop_pad_types(at: At<'_>) -> Option<Types> {
+    let shape = |x: &[Dim]| {
+        let Some(axes) = at.ints("axes") else {
+            return Some(at.extents(1).unwrap_or_else(|| vec![Dim::Unknown; x.len()]));
+        };
+        let wanted = at.extents(1).unwrap_or_else(|| vec![Dim::Unknown; axes.len()]);
+        at.with_axes(x, axes, &wanted)
+    };
+    at.one(at.dtype(0), at.dims(0).and_then(shape))
 }
 
 /// `CenterCropPad`: a negative padding crops.
@@ -53,6 +68,21 @@ pub(super) fn center_crop_pad<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor
     Ok(one(on.pad(x, Some(&zero), &pads, Border::Constant)?))
 }
 
+/// `Col2Im`: blocks of the operand 2 make an image of the operand 1.
+fn col2im_types(at: At<'_>) -> Option<Types> {
+    let shape = || {
+        let [n, depth, _] = at.dims(0)? else { return None };
+        // As many as there are strides, where their number is not their operand's.
+        let listed = |name| at.ints(name).map(<[i64]>::len);
+        let rank = listed("strides").or(listed("dilations")).or(listed("pads").map(|n| n / 2));
+        let image = at.extents(1).or_else(|| at.open_extents(1)).or(rank.map(|n| vec![Dim::Unknown; n]))?;
+        let block = at.extents(2).map_or(Dim::Unknown, |block| rule::product(&block));
+        let channels = rule::told(depth.exact_div(&block));
+        Some([&[n.clone(), channels], image.as_slice()].concat())
+    };
+    at.one(at.dtype(0), shape())
+}
+
 /// `Col2Im`: each element of the image is the sum of the places of blocks that lie on it, one axis at a time.
 pub(super) fn col2im<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {
     let x = call.input(0)?;
@@ -85,6 +115,31 @@ pub(super) fn col2im<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpR
     let y = bb_core::ext::fold::fold(on, &columns, &all)?;
     let shape: Vec<usize> = [batch, channels].into_iter().chain(image.iter().copied()).collect();
     Ok(one(math::to(on, &on.reshape(&y, &shape)?, x.dtype())?))
+}
+
+/// `MaxUnpool`: the extents that are an operand, or those of which pooling makes the operand's.
+fn max_unpool_types(at: At<'_>) -> Option<Types> {
+    let shape = || {
+        let x = at.dims(0)?;
+        if at.has(2) {
+            let given = at.extents(2).filter(|given| given.len() == x.len());
+            return Some(given.unwrap_or_else(|| vec![Dim::Unknown; x.len()]));
+        }
+        let [n, c, spatial @ ..] = x else { return None };
+        // Dilations have no part in it.
+        let pooling = Pooling::of(&at).ok()?;
+        let mut movement = pooling.movement;
+        movement.dilations = None;
+        let steps = movement.steps(&pooling.told_kernel()?)?;
+        if steps.len() != spatial.len() {
+            return None;
+        }
+        let lists = spatial.iter().zip(steps);
+        let spatial: Vec<Dim> =
+            lists.map(|(n, step)| rule::told(step.grown(n, infer::Padding::Given, 0))).collect();
+        Some([&[n.clone(), c.clone()], spatial.as_slice()].concat())
+    };
+    at.one(at.dtype(0), shape())
 }
 
 /// `MaxUnpool`: indices count in the extents that the kernel makes; `output_shape` adds zeros behind them.

@@ -12,7 +12,7 @@ use bb_ir::graph::{Graph, ValueId};
 ///
 /// A problem, if the number of inputs differs, or if the graph reads values from outside, or has an operator that works on
 /// no tensors of a backend.
-pub(super) fn inline<B: Ops + ?Sized>(
+pub fn inline<B: Ops + ?Sized>(
     on: &B,
     graph: &Graph,
     inputs: &[B::Tensor],
@@ -40,7 +40,9 @@ pub(super) fn inline<B: Ops + ?Sized>(
     }
     for node in &graph.nodes {
         let operands: Vec<_> = node.inputs.iter().map(|at| at.and_then(|at| get(&values, at))).collect();
-        let Some((_, Body::Tensors(function))) = lookup::<B>(&node.domain, &node.op_type, node.opset) else {
+        let found = B::linked_operator(&node.domain, &node.op_type, node.opset);
+        let found = found.or_else(|| Some(lookup::<B>(&node.domain, &node.op_type, node.opset)?.1));
+        let Some(Body::Tensors(function)) = found else {
             return Err(wrong(format!("has `{}`, which does not run here", node.op_type)).into());
         };
         let results: OpOutputs<B::Tensor> = function.call(on, &Call::new(node, &operands).of(graph))?;

@@ -13,15 +13,22 @@ pub(super) const BYTES: usize = 16 << 20;
 
 /// Tables of one kind, of which the last was used last.
 #[derive(Debug)]
-pub(super) struct Kept<T>(Mutex<Vec<Arc<T>>>);
+pub struct Kept<T>(Mutex<Vec<Arc<T>>>);
+
+impl<T> Default for Kept<T> {
+    fn default() -> Kept<T> {
+        Kept::new()
+    }
+}
 
 impl<T> Kept<T> {
-    pub(super) const fn new() -> Kept<T> {
+    /// Makes a store without tables.
+    pub const fn new() -> Kept<T> {
         Kept(Mutex::new(Vec::new()))
     }
 
     /// Returns the table that `fits`, or makes one, and keeps it if its parameters have so many bytes or fewer.
-    pub(super) fn get<E>(
+    pub fn get<E>(
         &self,
         bytes: usize,
         fits: impl Fn(&T) -> bool,
@@ -52,7 +59,7 @@ impl<T> Kept<T> {
 }
 
 /// Tells whether two tensors have the same elements.
-pub(super) fn same(a: &TensorData, b: &TensorData) -> bool {
+pub fn same(a: &TensorData, b: &TensorData) -> bool {
     let (Ok(left), Ok(right)) = (a.unaligned_bytes(), b.unaligned_bytes()) else { return false };
     a.dtype() == b.dtype() && a.len() == b.len() && (left.as_ptr() == right.as_ptr() || left == right)
 }

@@ -1,10 +1,10 @@
-//! ONNX's operators as functions over any backend.
+//! ONNX's operators as functions over any backend: those of ONNX's own domain, and `ai.onnx.preview`.
 //!
-//! The crate submits its table to `inventory`; plans find it when the crate is linked. [`lookup`] finds the function that serves an
-//! operator of an opset. A function reads its [`Call`]'s
-//! attributes and tensor parameters, resolves what ONNX moved between the two across opsets, and calls
-//! primitives and extension methods. Run on a backend's tensors it computes; run on a
-//! [`Tracer`](bb_core::trace::Tracer) it records what it calls, which is how operators are lowered.
+//! The crate submits its table to `inventory`, as other crates of operators do, and plans find it when the crate is linked. These crates
+//! build on what is in `shared`. [`lookup`] finds the function of this crate that serves an operator of an opset. A function reads its
+//! [`Call`]'s attributes and tensor parameters, resolves what ONNX moved between the two across opsets, and calls primitives and extension
+//! methods. Run on a backend's tensors it computes; run on a [`Tracer`](bb_core::trace::Tracer) it records what it calls, which is how
+//! operators are lowered.
 //!
 //! Functions read elements (`ints`, `to_host`) of their own operands only, so that a planner knows which
 //! operand's value a plan depends on. Operators with subgraphs belong to the plan.
@@ -16,6 +16,7 @@
 
 mod arithmetic;
 mod attention;
+mod attributes;
 mod bit_cast;
 mod control;
 mod cumulative;
@@ -24,16 +25,12 @@ mod early;
 mod einsum;
 mod flex_attention;
 mod folded;
-mod gradient;
 mod grid;
 mod image;
-mod infer;
 mod inline;
 mod kept;
 mod linear_attention;
 mod loss;
-mod microsoft;
-mod ml;
 mod movement;
 mod ngrams;
 mod normalize;
@@ -52,31 +49,18 @@ mod sequence;
 mod sequence_axis;
 mod served;
 mod shape;
+#[doc(hidden)]
+pub mod shared;
 mod signal;
 mod sorting;
 mod strings;
 mod suppression;
 mod table;
-mod training;
+mod topics;
 mod window;
 
 pub use bb_core::operator::{
     AttributeReads, Body, Call, Class, Function, Halves, HostFunction, ItemFunction, OPERATORS, OnnxValue,
     OpOutputs, OpResult, Operator, TensorFunction,
 };
-pub use table::{lookup, operators};
-
-use bb_core::__private::inventory;
-use bb_core::operator::OperatorTable;
-
-inventory::submit! {
-    OperatorTable {
-        find: table::find_for_plan,
-        operators: table::served,
-        prepare: |graph| {
-            gradient::prepare(graph);
-            microsoft::prepare_blocks(graph);
-        },
-        added_attributes: &[gradient::DIFFERENTIATED, microsoft::BLOCK],
-    }
-}
+pub use topics::{lookup, operators};

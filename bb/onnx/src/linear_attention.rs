@@ -1,24 +1,29 @@
 //! Attention by a state that is carried along: linear attention, and the convolution that goes before it.
 
-use super::infer;
 use super::rows::operators;
-use crate::served::only;
 use bb_core::error::NodePart;
 use bb_core::ext::recurrent::MOST_STEPS;
-use bb_core::ext::{ConvOptions, Ops, math, product};
+use bb_core::ext::{ConvOptions, Ops, math};
 use bb_core::operator::{Call, OpResult};
 use bb_core::{DataType, Error, Tensor};
+use bb_ir::graph::Dim;
+use bb_ir::infer::rule::{self, At, Types};
 use smallvec::smallvec;
 
 operators! {
     "" {
-        CausalConvWithState => Primitives(causal_conv), infer: By(infer::attention::causal_conv);
-        LinearAttention => Primitives(linear_attention), infer: By(infer::attention::linear), halves: Once, ignores: { "chunk_size": "it tells how to compute, and changes no result" };
+        CausalConvWithState => Primitives(causal_conv), infer: By(causal_conv_types);
+        LinearAttention => Primitives(linear_attention), infer: By(linear_attention_types), halves: Once, ignores: { "chunk_size": "it tells how to compute, and changes no result" };
     }
-    "com.microsoft" {
-        CausalConvWithState => Primitives(causal_conv_of_runtime), infer: By(infer::attention::causal_conv_of_runtime);
-        LinearAttention => Primitives(linear_attention_of_runtime), infer: By(infer::attention::linear), halves: Once;
-    }
+}
+
+/// `CausalConvWithState`: as long as the operand, and as much of its end as the next call needs.
+fn causal_conv_types(at: At<'_>) -> Option<Types> {
+    let state = || {
+        let ([batch, channels, _], [_, _, width]) = (at.dims(0)?, at.dims(1)?) else { return None };
+        Some(vec![batch.clone(), channels.clone(), rule::shifted(width, -1)])
+    };
+    Some(vec![at.ty(0).clone(), rule::tensor(at.dtype(0), state())])
 }
 
 /// `CausalConvWithState`: each channel by a filter of its own, over what came before and what comes.
@@ -28,59 +33,8 @@ pub(super) fn causal_conv<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -
     Ok(smallvec![Some(c.y), Some(state)])
 }
 
-/// `CausalConvWithState` of ONNX Runtime, whose channels may be last and its filters dilated.
-pub(super) fn causal_conv_of_runtime<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {
-    let names = ["activation", "channels_last", "dilation", "ndim", "state_window"];
-    only(call, &names)?;
-    let dilation = call.int_or("dilation", 1)?;
-    if !(1..1 << 31).contains(&dilation) {
-        return Err(call.wrong("dilation", format!("is {dilation}, expected a positive number")).into());
-    }
-    let rank = call.int_or("ndim", 1)?;
-    if rank != 1 {
-        return Err(call.wrong("ndim", format!("is {rank}, which is not served; expected 1")).into());
-    }
-    let window = window(call)?;
-    let (x, past) = (call.input(0)?, call.optional(3));
-    let past = past.map(|past| latest(on, past, window)).transpose()?;
-    if !call.flag("channels_last", false)? {
-        let c = convolved(on, call, PLACES, x, past.as_ref(), dilation)?;
-        let state = windowed(on, window, c.steps, |step| c.state(on, step))?;
-        return Ok(smallvec![Some(c.y), Some(state)]);
-    }
-    // All dimensions behind the first two are the channels.
-    let extents = on.extents(x);
-    let Some((_, channels)) = extents.split_at_checked(2).filter(|(_, channels)| !channels.is_empty()) else {
-        let problem = format!("has rank {}, expected at least 3", x.rank());
-        return Err(call.wrong(NodePart::Operand(0), problem).into());
-    };
-    let second = |x: &B::Tensor| {
-        let length = on.extent(x, 1);
-        let flat = on.reshape_to(x, &[on.extent(x, 0), length, product(channels)])?;
-        on.transpose(&flat, &[0, 2, 1])
-    };
-    let last = |y: &B::Tensor| {
-        let shape = [&[on.extent(y, 0), on.extent(y, 2)], channels].concat();
-        on.reshape_to(&on.transpose(y, &[0, 2, 1])?, &shape)
-    };
-    let past = past.as_ref().map(second).transpose()?;
-    let c = convolved(on, call, PLACES, &second(x)?, past.as_ref(), dilation)?;
-    let state = windowed(on, window, c.steps, |step| last(&c.state(on, step)?))?;
-    Ok(smallvec![Some(last(&c.y)?), Some(state)])
-}
-
-/// Reads how many of the last states there are, each behind another step; 0 stands for the last alone, without a dimension of
-/// its own.
-fn window<T>(call: &Call<'_, T>) -> Result<usize, Error> {
-    let window = call.int_or("state_window", 0)?;
-    usize::try_from(window)
-        .ok()
-        .filter(|window| *window <= 8)
-        .ok_or_else(|| call.wrong("state_window", format!("is {window}, expected 0 to 8")))
-}
-
 /// The last of the states that came.
-fn latest<B: Ops + ?Sized>(on: &B, past: &B::Tensor, window: usize) -> Result<B::Tensor, B::Error> {
+pub fn latest<B: Ops + ?Sized>(on: &B, past: &B::Tensor, window: usize) -> Result<B::Tensor, B::Error> {
     match window as i64 {
         0 => Ok(past.clone()),
         window => on.squeeze(&on.slice(past, &[window - 1], &[window], &[0], &[])?, &[0]),
@@ -88,7 +42,7 @@ fn latest<B: Ops + ?Sized>(on: &B, past: &B::Tensor, window: usize) -> Result<B:
 }
 
 /// The states behind the last `steps`; zeros where there were fewer steps than states.
-fn windowed<B: Ops + ?Sized>(
+pub fn windowed<B: Ops + ?Sized>(
     on: &B,
     window: usize,
     steps: usize,
@@ -108,27 +62,29 @@ fn windowed<B: Ops + ?Sized>(
 }
 
 /// A convolution over a sequence and what came before.
-pub(super) struct Convolved<T> {
-    pub(super) y: T,
+pub struct Convolved<T> {
+    /// The result.
+    pub y: T,
     /// What came before, and the sequence.
     all: T,
     /// How much of what came before each step reads.
     before: usize,
-    pub(super) steps: usize,
+    /// The number of steps of the sequence.
+    pub steps: usize,
 }
 
 impl<T: Tensor> Convolved<T> {
     /// What the next step needs behind so many steps.
-    pub(super) fn state<B: Ops<Tensor = T> + ?Sized>(&self, on: &B, steps: usize) -> Result<T, B::Error> {
+    pub fn state<B: Ops<Tensor = T> + ?Sized>(&self, on: &B, steps: usize) -> Result<T, B::Error> {
         on.slice(&self.all, &[steps as i64], &[(steps + self.before) as i64], &[2], &[])
     }
 }
 
 /// The operands of `CausalConvWithState` that are the bias and what came before.
-const PLACES: [usize; 2] = [2, 3];
+pub const PLACES: [usize; 2] = [2, 3];
 
 /// Convolves a sequence with what came before. The bias and what came before are operands at these places.
-pub(super) fn convolved<B: Ops + ?Sized>(
+pub fn convolved<B: Ops + ?Sized>(
     on: &B,
     call: &Call<'_, B::Tensor>,
     [bias, before_at]: [usize; 2],
@@ -180,23 +136,44 @@ struct Rule {
     delta: bool,
 }
 
+/// The extents of several states, if the node asks for more than the last.
+pub fn several_states(at: At<'_>, mut state: Vec<Dim>) -> Option<Vec<Dim>> {
+    let window = at.int("state_window", 0)?;
+    if window > 0 {
+        state.insert(0, rule::extent(window));
+    }
+    Some(state)
+}
+
+/// `LinearAttention`: a step for each position, and the state after the last.
+pub fn linear_attention_types(at: At<'_>) -> Option<Types> {
+    let (queries, shared) = (at.int("q_num_heads", 0)?, at.int("kv_num_heads", 0)?);
+    if queries < 1 || shared < 1 {
+        return None;
+    }
+    let value = at.dims(2).and_then(<[Dim]>::last).map_or(Dim::Unknown, |width| rule::divided(width, shared));
+    let y = || {
+        let [batch, steps, _] = at.dims(0)? else { return None };
+        Some(vec![batch.clone(), steps.clone(), rule::scaled(&value, queries)])
+    };
+    let state = || {
+        let [batch, _, width] = at.dims(0)? else { return None };
+        several_states(
+            at,
+            vec![batch.clone(), rule::extent(shared), rule::divided(width, queries), value.clone()],
+        )
+    };
+    let kept = if at.has(3) { at.dtype(3) } else { at.dtype(0) };
+    Some(vec![rule::tensor(at.dtype(0), y()), rule::tensor(kept, state())])
+}
+
 /// `LinearAttention`.
 pub(super) fn linear_attention<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {
     stepped(on, call, 0)
 }
 
-/// `LinearAttention` of ONNX Runtime, without a window of states.
-pub(super) fn linear_attention_of_runtime<B: Ops + ?Sized>(
-    on: &B,
-    call: &Call<'_, B::Tensor>,
-) -> OpResult<B> {
-    let names = ["chunk_size", "kv_num_heads", "q_num_heads", "scale", "state_window", "update_rule"];
-    only(call, &names)?;
-    stepped(on, call, window(call)?)
-}
-
 /// One step for each position, in `f32`.
-fn stepped<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>, window: usize) -> OpResult<B> {
+pub fn stepped<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>, window: usize) -> OpResult<B> {
     let rule = match call.text_or("update_rule", "gated_delta")? {
         "linear" => Rule { gated: false, delta: false },
         "gated" => Rule { gated: true, delta: false },

@@ -1,17 +1,18 @@
 //! Losses of classification: what log-probabilities say of the classes that labels name. `bb::ext::Train` computes them.
 
-use super::infer;
 use super::rows::operators;
 use bb_core::ext::normalize::log_softmax_over;
 use bb_core::ext::{CrossEntropyOptions, NegativeLogLikelihoodOptions, Ops, Reduction, math};
 use bb_core::operator::{Call, OpResult, one};
 use bb_core::{DataType, Error, Tensor};
+use bb_ir::graph::Dim;
+use bb_ir::infer::rule::{self, At, Types};
 use smallvec::smallvec;
 
 operators! {
     "" {
-        NegativeLogLikelihoodLoss => Primitives(negative_log_likelihood), infer: By(infer::products::loss), halves: Once;
-        SoftmaxCrossEntropyLoss => Primitives(softmax_cross_entropy), infer: By(infer::products::loss), halves: Once;
+        NegativeLogLikelihoodLoss => Primitives(negative_log_likelihood), infer: By(loss_types), halves: Once;
+        SoftmaxCrossEntropyLoss => Primitives(softmax_cross_entropy), infer: By(loss_types), halves: Once;
     }
 }
 
@@ -32,6 +33,15 @@ fn loss<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>, log: &B::Tensor) ->
         ignored: call.int_if_given("ignore_index")?,
     };
     on.negative_log_likelihood(log, call.input(1)?, call.optional(2), options)
+}
+
+/// A loss, and for the one that computes it the logarithm of the softmax.
+fn loss_types(at: At<'_>) -> Option<Types> {
+    let shape = match at.text("reduction", "mean")? {
+        "none" => at.dims(1).map(<[Dim]>::to_vec),
+        _ => Some(Vec::new()),
+    };
+    Some(vec![rule::tensor(at.dtype(0), shape), at.ty(0).clone()])
 }
 
 /// `NegativeLogLikelihoodLoss`.

@@ -1,6 +1,6 @@
 //! Operators that normalise, and products with a bias.
 
-use super::infer;
+use super::attributes::Attributes;
 use super::rows::operators;
 use bb_core::error::NodePart;
 use bb_core::ext::normalize::{in_range, log_softmax_over, moments, per_channel, softmax_over};
@@ -8,21 +8,23 @@ use bb_core::ext::{LayerNormalizationOptions, Ops, counted, math};
 use bb_core::operator::{Call, OpOutputs, OpResult, one};
 use bb_core::{DataType, Error, Tensor};
 use bb_ir::Axis;
+use bb_ir::graph::{Dim, ValueType};
+use bb_ir::infer::rule::{self, At, Types};
 use smallvec::smallvec;
 
 operators! {
     "" {
-        BatchNormalization => Primitives(batch_normalization), infer: By(infer::ml::batch_normalization), becomes: NnOp::BatchNormalization, halves: Once;
-        Gemm => Primitives(gemm), infer: By(infer::products::gemm), halves: Once, ignores: { "broadcast": "the third operand is broadcast wherever it fits" };
+        BatchNormalization => Primitives(batch_normalization), infer: By(batch_normalization_types), becomes: NnOp::BatchNormalization, halves: Once;
+        Gemm => Primitives(gemm), infer: By(gemm_types), halves: Once, ignores: { "broadcast": "the third operand is broadcast wherever it fits" };
         GroupNormalization => Primitives(group_normalization), infer: Same;
         Hardmax => Primitives(hardmax), infer: Same, halves: Moves;
         InstanceNormalization => Primitives(instance_normalization), infer: Same, halves: Once;
         LRN => Primitives(lrn), infer: Same;
-        LayerNormalization => Primitives(layer_normalization), infer: By(infer::attention::normalization), becomes: NnOp::LayerNormalization, halves: Once;
+        LayerNormalization => Primitives(layer_normalization), infer: By(layer_normalization_types), becomes: NnOp::LayerNormalization, halves: Once;
         LogSoftmax: 1 => Primitives(joint_log_softmax), 13 => Primitives(log_softmax), infer: Same, becomes: NnOp::LogSoftmax, halves: Once;
         LpNormalization => Primitives(lp_normalization), infer: Same;
         MeanVarianceNormalization: 1 => Primitives(mean_variance_by_channel), 9 => Primitives(mean_variance_normalization), infer: Same;
-        RMSNormalization => Primitives(rms_normalization), infer: By(infer::elements::scaled), halves: Once;
+        RMSNormalization => Primitives(rms_normalization), infer: By(rms_normalization_types), halves: Once;
         Softmax: 1 => Primitives(joint_softmax), 13 => Primitives(softmax), infer: Same, becomes: NnOp::Softmax, halves: Once;
     }
 }
@@ -67,8 +69,20 @@ pub(super) fn joint_log_softmax<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tens
     Ok(one(log_softmax_over(on, x, &joint_axes(call, x)?)?))
 }
 
+/// Normalisation over the dimensions from an axis on: what is normal, the mean, and one over the deviation.
+pub fn layer_normalization_types(at: At<'_>) -> Option<Types> {
+    let moments = |x: &[Dim]| {
+        let from = rule::axis(at.int("axis", -1)?, x.len())?;
+        let one = |(i, d): (usize, &Dim)| if i < from { d.clone() } else { Dim::Known(1) };
+        Some(x.iter().enumerate().map(one).collect::<Vec<_>>())
+    };
+    let moments =
+        rule::tensor(at.type_attribute("stash_type", Some(DataType::F32)), at.dims(0).and_then(moments));
+    Some(vec![at.ty(0).clone(), moments.clone(), moments])
+}
+
 /// `LayerNormalization`, with the mean and the inverse deviation where they are wanted.
-pub(super) fn layer_normalization<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {
+pub fn layer_normalization<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {
     let (x, scale, bias) = (call.input(0)?, call.input(1)?, call.optional(2));
     let (axis, epsilon) = (call.int_or("axis", -1)?, call.float_or("epsilon", 1e-5)?);
     let stash = stash(call)?;
@@ -112,6 +126,11 @@ fn alike<B: Ops + ?Sized>(
     if wide.dtype() == x.dtype() { Ok(operand.clone()) } else { math::to(on, operand, wide.dtype()) }
 }
 
+/// The extents are the first operand's, the type is the second one's.
+fn rms_normalization_types(at: At<'_>) -> Option<Types> {
+    at.one(at.dtype(1), at.same())
+}
+
 /// `RMSNormalization`.
 pub(super) fn rms_normalization<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {
     let (axis, epsilon) = (call.int_or("axis", -1)?, call.float_or("epsilon", 1e-5)?);
@@ -119,6 +138,13 @@ pub(super) fn rms_normalization<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tens
     Ok(one(in_stash(on, x, stash(call)?, |wide| {
         on.rms_normalization(wide, &alike(on, scale, x, wide)?, axis, epsilon)
     })?))
+}
+
+/// `BatchNormalization`: in training also the moments, which are of the type that the running ones have.
+fn batch_normalization_types(at: At<'_>) -> Option<Types> {
+    let moment = |input| at.ty(input).clone();
+    let (mean, variance): (ValueType, ValueType) = (moment(3), moment(4));
+    Some(vec![at.ty(0).clone(), mean.clone(), variance.clone(), mean, variance])
 }
 
 /// `BatchNormalization`; in training it normalises by the batch's own moments and moves the running ones.
@@ -319,6 +345,24 @@ fn neighbours<B: Ops + ?Sized>(on: &B, x: &B::Tensor, size: i64) -> Result<B::Te
     }
 }
 
+/// Reads whether the left and the right operand of a product are transposed.
+pub fn transposed<'a, A: Attributes<'a>>(node: &A) -> Result<[bool; 2], A::Error> {
+    Ok([node.flag("transA", false)?, node.flag("transB", false)?])
+}
+
+/// The extents of the product of the operand 0 and another, either of which may be transposed.
+pub fn gemm_shape(at: At<'_>, right: usize) -> Option<Vec<Dim>> {
+    let ([a, b], [c, d]) = (at.dims(0)?, at.dims(right)?) else { return None };
+    let [left, right] = transposed(&at).ok()?;
+    let (rows, columns) = (if left { b } else { a }, if right { c } else { d });
+    Some(vec![rows.clone(), columns.clone()])
+}
+
+/// `Gemm`.
+pub fn gemm_types(at: At<'_>) -> Option<Types> {
+    at.one(at.dtype(0), gemm_shape(at, 1))
+}
+
 /// `Gemm`.
 pub(super) fn gemm<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {
     Ok(one(plain_gemm(on, call)?))
@@ -326,20 +370,20 @@ pub(super) fn gemm<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpRes
 
 /// `Gemm`: `alpha * a * b + beta * c`, with either matrix transposed. 16-bit floats are rounded once: the product alone is one
 /// operation, any other result is computed in `f32`.
-pub(super) fn plain_gemm<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> Result<B::Tensor, B::Error> {
+pub fn plain_gemm<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> Result<B::Tensor, B::Error> {
     let (alpha, beta) = (call.float_or("alpha", 1.0)?, call.float_or("beta", 1.0)?);
     let dtype = call.input(0)?.dtype();
     let wide = |x: &B::Tensor| -> Result<B::Tensor, B::Error> {
         let alone = alpha == 1.0 && call.optional(2).is_none();
         if alone || x.dtype() != dtype { Ok(x.clone()) } else { math::accumulated(on, x) }
     };
-    let side = |index, name| -> Result<B::Tensor, B::Error> {
+    let side = |index, transposed| -> Result<B::Tensor, B::Error> {
         let x = &wide(call.input(index)?)?;
         if x.rank() != 2 {
             let problem = format!("has rank {}, expected 2", x.rank());
             return Err(call.wrong(NodePart::Operand(index), problem).into());
         }
-        if call.flag(name, false)? { on.transpose(x, &[1, 0]) } else { Ok(x.clone()) }
+        if transposed { on.transpose(x, &[1, 0]) } else { Ok(x.clone()) }
     };
     let scaled = |x: B::Tensor, by: f64| if by == 1.0 { Ok(x) } else { on.mul(&x, &on.scalar_like(&x, by)?) };
     if math::is_half(dtype)
@@ -349,7 +393,8 @@ pub(super) fn plain_gemm<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) ->
         let problem = format!("has elements of another type than the first operand's {dtype}");
         return Err(call.wrong(NodePart::Operand(other), problem).into());
     }
-    let product = scaled(on.matmul(&side(0, "transA")?, &side(1, "transB")?)?, alpha)?;
+    let [left, right] = transposed(call)?;
+    let product = scaled(on.matmul(&side(0, left)?, &side(1, right)?)?, alpha)?;
     let y = match call.optional(2) {
         Some(c) if c.rank() > 2 => {
             return Err(call

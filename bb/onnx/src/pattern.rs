@@ -7,7 +7,7 @@ pub(super) use bb_ir::pattern::{Classes, Pattern};
 use bb_ir::pattern::{PatternEngine, engine};
 
 /// Compiles a pattern, or says what is wrong with it, or that no engine is linked.
-pub(super) fn compiled(text: &str, classes: Classes) -> Result<Box<dyn Pattern>, String> {
+pub fn compiled(text: &str, classes: Classes) -> Result<Box<dyn Pattern>, String> {
     compiled_by(engine(), text, classes)
 }
 

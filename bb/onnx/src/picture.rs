@@ -2,18 +2,25 @@
 //!
 //! What decodes are the decoders that are linked ([`bb_ir::picture`]); without one the operator is an error that says so.
 
-use super::infer;
 use super::rows::operators;
 use bb_core::error::NodePart;
 use bb_core::operator::{Call, OpOutputs, one};
 use bb_core::{Error, RunOptions};
+use bb_ir::graph::Dim;
+use bb_ir::infer::rule::{At, Types};
 use bb_ir::picture::{Allowance, PictureDecoder, PictureError, PixelFormat, decoders};
 use bb_ir::{BoxError, DataType, TensorData};
 
 operators! {
     "" {
-        ImageDecoder => Host(image_decoder), infer: By(infer::windows::image_decoder);
+        ImageDecoder => Host(image_decoder), infer: By(image_decoder_types);
     }
+}
+
+/// Three channels, or one where the pixels are grey, of an image whose extents its bytes tell.
+fn image_decoder_types(at: At<'_>) -> Option<Types> {
+    let channels = if at.text("pixel_format", "RGB")? == "Grayscale" { 1 } else { 3 };
+    at.one(Some(DataType::U8), Some(vec![Dim::Unknown, Dim::Unknown, Dim::Known(channels)]))
 }
 
 /// `ImageDecoder`: what is no picture of a known format is decoded to one of no pixels, as ONNX has it.

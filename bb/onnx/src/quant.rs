@@ -1,20 +1,23 @@
 //! Quantisation: integers that stand for multiples of a scale.
 
-use super::infer;
 use super::rows::operators;
+use super::window;
 use bb_core::ext::quant::{bounds, less_zero};
 use bb_core::ext::{ConvOptions, Ops, QLinearConvOptions, QuantizeLinearOptions, math};
 use bb_core::operator::{Call, OpResult, one};
 use bb_core::{DataType, Tensor};
+use bb_ir::graph::Dim;
+use bb_ir::infer;
+use bb_ir::infer::rule::{self, At, Types};
 
 operators! {
     "" {
-        DequantizeLinear => Primitives(dequantize), infer: By(infer::elements::dequantize), becomes: QuantOp::DequantizeLinear, halves: Once;
-        DynamicQuantizeLinear => Primitives(dynamic_quantize), infer: By(infer::elements::dynamic_quantize), becomes: QuantOp::DynamicQuantizeLinear, halves: Once;
-        MatMulInteger => Primitives(matmul_integer), infer: By(infer::products::matmul_integer), becomes: QuantOp::MatMulInteger, halves: Once;
-        QLinearConv => Primitives(qlinear_conv), infer: By(infer::windows::qlinear_conv), becomes: QuantOp::QLinearConv, halves: Once;
-        QLinearMatMul => Primitives(qlinear_matmul), infer: By(infer::products::qlinear_matmul), halves: Once;
-        QuantizeLinear => Primitives(quantize), infer: By(infer::elements::quantize), becomes: QuantOp::QuantizeLinear, halves: Once;
+        DequantizeLinear => Primitives(dequantize), infer: By(dequantize_types), becomes: QuantOp::DequantizeLinear, halves: Once;
+        DynamicQuantizeLinear => Primitives(dynamic_quantize), infer: By(dynamic_quantize_types), becomes: QuantOp::DynamicQuantizeLinear, halves: Once;
+        MatMulInteger => Primitives(matmul_integer), infer: By(matmul_integer_types), becomes: QuantOp::MatMulInteger, halves: Once;
+        QLinearConv => Primitives(qlinear_conv), infer: By(qlinear_conv_types), becomes: QuantOp::QLinearConv, halves: Once;
+        QLinearMatMul => Primitives(qlinear_matmul), infer: By(qlinear_matmul_types), halves: Once;
+        QuantizeLinear => Primitives(quantize), infer: By(quantize_types), becomes: QuantOp::QuantizeLinear, halves: Once;
     }
 }
 
@@ -28,8 +31,16 @@ fn along<B: Ops + ?Sized>(
     bb_core::ext::quant::along(on, x, scale, call.int_or("axis", 1)?, call.int_or("block_size", 0)?)
 }
 
+/// `QuantizeLinear`: of the type that is asked for, or of the zero point's.
+pub fn quantize_types(at: At<'_>) -> Option<Types> {
+    // ONNX treats 0 like an absent attribute here.
+    let given = at.type_attribute("output_dtype", None);
+    let zero_point = if at.has(2) { at.dtype(2) } else { Some(DataType::U8) };
+    at.one(given.or(zero_point), at.same())
+}
+
 /// `QuantizeLinear`: `round(x / scale) + zero`, within the type.
-pub(super) fn quantize<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {
+pub fn quantize<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {
     let (x, scale) = (call.input(0)?, call.input(1)?);
     let zero = call.optional(2);
     let declared = match call.int_if_given("output_dtype")?.filter(|&d| d != 0) {
@@ -52,8 +63,14 @@ pub(super) fn quantize<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> O
     Ok(one(on.quantize_linear(x, &along(on, call, x, scale)?, zero.as_ref(), to, options)?))
 }
 
+fn dequantize_types(at: At<'_>) -> Option<Types> {
+    // ONNX treats 0 like an absent attribute here.
+    let given = at.type_attribute("output_dtype", None);
+    at.one(given.or(at.dtype(1)), at.same())
+}
+
 /// `DequantizeLinear`: `(x - zero) * scale`.
-pub(super) fn dequantize<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {
+pub fn dequantize<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {
     let (x, scale) = (call.input(0)?, call.input(1)?);
     let to = match call.int_if_given("output_dtype")?.filter(|&d| d != 0) {
         Some(_) => call.dtype("output_dtype")?.unwrap_or(scale.dtype()),
@@ -63,14 +80,32 @@ pub(super) fn dequantize<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) ->
     Ok(one(on.dequantize_linear(x, &along(on, call, x, scale)?, zero.as_ref(), to)?))
 }
 
+fn dynamic_quantize_types(at: At<'_>) -> Option<Types> {
+    let scalar = |dtype| rule::tensor(Some(dtype), Some(Vec::new()));
+    Some(vec![rule::tensor(Some(DataType::U8), at.same()), scalar(DataType::F32), scalar(DataType::U8)])
+}
+
 /// `DynamicQuantizeLinear`: to `u8`, by the range of the data, which includes 0.
 pub(super) fn dynamic_quantize<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {
     Ok(on.dynamic_quantize_linear(call.input(0)?)?.into_iter().map(Some).collect())
 }
 
+/// The extents of the product of the operand 0 and another.
+pub fn product_shape(at: At<'_>, right: usize) -> Option<Vec<Dim>> {
+    Some(infer::matmul(at.dims(0)?, at.dims(right)?).ok()?.shape.into_vec())
+}
+
+fn matmul_integer_types(at: At<'_>) -> Option<Types> {
+    at.one(Some(DataType::I32), product_shape(at, 1))
+}
+
 /// `MatMulInteger`.
 pub(super) fn matmul_integer<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {
     Ok(one(on.matmul_integer(call.input(0)?, call.input(1)?, call.optional(2), call.optional(3))?))
+}
+
+fn qlinear_matmul_types(at: At<'_>) -> Option<Types> {
+    at.one(at.dtype(7), product_shape(at, 3))
 }
 
 /// `QLinearMatMul`.
@@ -90,13 +125,17 @@ pub(super) fn qlinear_matmul<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>
     Ok(one(on.requantize(&product, &scale, call.input(6)?, call.input(7)?)?))
 }
 
+fn qlinear_conv_types(at: At<'_>) -> Option<Types> {
+    at.one(at.dtype(7), at.dims(0).and_then(|x| window::conv_shape(at, x, 3)))
+}
+
 /// `QLinearConv`.
 pub(super) fn qlinear_conv<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {
     Ok(one(plain_qlinear_conv(on, call, call.input(0)?)?))
 }
 
 /// A convolution of a quantised operand in place of the call's first one.
-pub(super) fn plain_qlinear_conv<B: Ops + ?Sized>(
+pub fn plain_qlinear_conv<B: Ops + ?Sized>(
     on: &B,
     call: &Call<'_, B::Tensor>,
     x: &B::Tensor,

@@ -3,7 +3,6 @@
 //! A `seed` gives the numbers that ONNX's evaluator, and so NumPy's `RandomState`, draws from it; without one, every run
 //! draws anew. ONNX's definition of `Bernoulli` by other operators is not followed: it draws 1 where it should draw 0.
 
-use super::infer;
 use super::rows::operators;
 use super::shape::number;
 use bb_core::error::NodePart;
@@ -11,6 +10,8 @@ use bb_core::ext::{HostKernel, Mersenne, Ops, RandomNormalOptions, RandomUniform
 use bb_core::operator::{Call, OpResult, one};
 use bb_core::{DataType, Error, Tensor};
 use bb_ir::convert::{Rounding, cast};
+use bb_ir::graph::Dim;
+use bb_ir::infer::rule::{self, At, Types};
 use bb_ir::op::{Param, take};
 use bb_ir::pace::Pace;
 use bb_ir::{TensorData, memory};
@@ -18,13 +19,13 @@ use smallvec::smallvec;
 
 operators! {
     "" {
-        Bernoulli => HostByDefault(bernoulli), infer: By(infer::elements::cast_as_attribute), halves: Once;
-        Dropout => HostByDefault(dropout), infer: By(infer::elements::dropout), halves: Once, ignores: { "ratio": "opsets 7 and 10 have no training, in which alone elements are dropped" };
-        Multinomial => HostByDefault(multinomial), infer: By(infer::elements::multinomial), halves: Once;
-        RandomNormal => HostByDefault(normal), infer: By(infer::elements::random), becomes: CreateOp::RandomNormal, halves: Once;
-        RandomNormalLike => HostByDefault(normal_like), infer: By(infer::elements::cast_as_attribute), halves: Once;
-        RandomUniform => HostByDefault(uniform), infer: By(infer::elements::random), becomes: CreateOp::RandomUniform, halves: Once;
-        RandomUniformLike => HostByDefault(uniform_like), infer: By(infer::elements::cast_as_attribute), halves: Once;
+        Bernoulli => HostByDefault(bernoulli), infer: By(like_types), halves: Once;
+        Dropout => HostByDefault(dropout), infer: By(dropout_types), halves: Once, ignores: { "ratio": "opsets 7 and 10 have no training, in which alone elements are dropped" };
+        Multinomial => HostByDefault(multinomial), infer: By(multinomial_types), halves: Once;
+        RandomNormal => HostByDefault(normal), infer: By(random_types), becomes: CreateOp::RandomNormal, halves: Once;
+        RandomNormalLike => HostByDefault(normal_like), infer: By(like_types), halves: Once;
+        RandomUniform => HostByDefault(uniform), infer: By(random_types), becomes: CreateOp::RandomUniform, halves: Once;
+        RandomUniformLike => HostByDefault(uniform_like), infer: By(like_types), halves: Once;
     }
 }
 
@@ -45,9 +46,19 @@ fn extents<T>(call: &Call<'_, T>) -> Result<Vec<usize>, Error> {
     sizes.ok_or_else(|| call.wrong("shape", format!("is {list:?}; extents are not negative")))
 }
 
+fn random_types(at: At<'_>) -> Option<Types> {
+    let extents = at.ints("shape")?.iter().map(|&d| usize::try_from(d).ok()).collect::<Option<Vec<_>>>()?;
+    at.one(at.type_attribute("dtype", Some(DataType::F32)), Some(rule::known(&extents)))
+}
+
 /// `RandomUniform`.
 pub(super) fn uniform<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {
     uniform_of(on, call, &extents(call)?, DataType::F32)
+}
+
+/// `dtype`, or else the operand's type.
+fn like_types(at: At<'_>) -> Option<Types> {
+    at.one(at.type_attribute("dtype", at.dtype(0)), at.same())
 }
 
 /// `RandomUniformLike`.
@@ -160,6 +171,12 @@ fn flips(inputs: &[Option<&TensorData>], params: &[Param<'_>]) -> Result<Vec<Ten
     Ok(vec![cast(&TensorData::new(&shape, &flips)?, dtype, Rounding::default())?])
 }
 
+fn multinomial_types(at: At<'_>) -> Option<Types> {
+    let [batch, _] = at.dims(0)? else { return None };
+    let count = usize::try_from(at.int("sample_size", 1)?).ok()?;
+    at.one(at.type_attribute("dtype", Some(DataType::I32)), Some(vec![batch.clone(), Dim::Known(count)]))
+}
+
 /// `Multinomial`: numbers of classes, drawn by logarithms of their weights.
 pub(super) fn multinomial<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {
     let count = call.int_or("sample_size", 1)?;
@@ -197,6 +214,12 @@ fn choices(inputs: &[Option<&TensorData>], params: &[Param<'_>]) -> Result<Vec<T
         }));
     }
     Ok(vec![cast(&TensorData::new(&shape, &chosen)?, dtype, Rounding::default())?])
+}
+
+/// The mask is of the operand's type before version 10.
+fn dropout_types(at: At<'_>) -> Option<Types> {
+    let mask = if at.node.opset < 10 { at.dtype(0) } else { Some(DataType::Bool) };
+    Some(vec![rule::tensor(at.dtype(0), at.same()), rule::tensor(mask, at.same())])
 }
 
 /// `Dropout`: at inference the operand itself, and a mask of what is kept, which is all.

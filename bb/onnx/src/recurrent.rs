@@ -2,20 +2,74 @@
 //!
 //! The inputs of all steps are projected by one product; what is left for each step is the product with the state.
 
-use crate::infer;
+use crate::attributes::Attributes;
 use crate::rows::operators;
 use bb_core::error::NodePart;
 use bb_core::ext::recurrent::{Activation, Kind, Parameters, Run, State, Steps, parts};
 use bb_core::ext::{Extent, GruOptions, LstmOptions, Ops, RnnOptions, math};
 use bb_core::operator::{Call, OpOutputs, OpResult};
 use bb_core::{DataType, Error, Tensor};
+use bb_ir::graph::Dim;
+use bb_ir::infer::rule::{self, At, Types};
 
 operators! {
     "" {
-        GRU => Primitives(gru), infer: By(infer::products::recurrent), halves: Once, ignores: { "output_sequence": "a result is made if the node names it" };
-        LSTM => Primitives(lstm), infer: By(infer::products::recurrent), halves: Once, ignores: { "output_sequence": "a result is made if the node names it" };
-        RNN => Primitives(rnn), infer: By(infer::products::recurrent), halves: Once, ignores: { "output_sequence": "a result is made if the node names it" };
+        GRU => Primitives(gru), infer: By(recurrent_types), halves: Once, ignores: { "output_sequence": "a result is made if the node names it" };
+        LSTM => Primitives(lstm), infer: By(recurrent_types), halves: Once, ignores: { "output_sequence": "a result is made if the node names it" };
+        RNN => Primitives(rnn), infer: By(recurrent_types), halves: Once, ignores: { "output_sequence": "a result is made if the node names it" };
     }
+}
+
+/// The order in which a network reads sequences, and in which the dimensions of its operands are.
+struct Order<'a> {
+    direction: &'a str,
+    batch_first: bool,
+}
+
+impl<'a> Order<'a> {
+    fn of<A: Attributes<'a>>(node: &A) -> Result<Order<'a>, A::Error> {
+        let direction = node.text_or("direction", "forward")?;
+        Ok(Order { direction, batch_first: node.flag("layout", false)? })
+    }
+
+    /// Returns whether each direction is backwards; `None` if the word is unknown.
+    fn backwards(&self) -> Option<&'static [bool]> {
+        match self.direction {
+            "forward" => Some(&[false]),
+            "reverse" => Some(&[true]),
+            "bidirectional" => Some(&[false, true]),
+            _ => None,
+        }
+    }
+}
+
+/// RNN, GRU and LSTM: every output of the sequence, the last one, and the last state of cells.
+pub fn recurrent_types(at: At<'_>) -> Option<Types> {
+    let shapes = || {
+        let [first, second, _] = at.dims(0)? else { return None };
+        let hidden = match at.int("hidden_size", 0)? {
+            // The weights of the last state; those that are quantised are stored the other way round.
+            0 => {
+                let at_end = if at.node.domain.is_empty() { 2 } else { 1 };
+                at.dims(2).and_then(|r| r.get(at_end)).cloned().unwrap_or(Dim::Unknown)
+            }
+            size => Dim::Known(usize::try_from(size).ok()?),
+        };
+        let order = Order::of(&at).ok()?;
+        let directions = Dim::Known(order.backwards()?.len());
+        let [first, second] = [first.clone(), second.clone()];
+        Some(if order.batch_first {
+            (vec![first.clone(), second, directions.clone(), hidden.clone()], vec![first, directions, hidden])
+        } else {
+            (
+                vec![first, directions.clone(), second.clone(), hidden.clone()],
+                vec![directions, second, hidden],
+            )
+        })
+    };
+    let (all, last) = shapes().unzip();
+    let dtype = at.dtype(0);
+    Some(vec![rule::tensor(dtype, all), rule::tensor(dtype, last.clone()), rule::tensor(dtype, last)])
 }
 
 /// `RNN`.
@@ -34,7 +88,7 @@ pub(super) fn lstm<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpRes
 }
 
 /// `LSTM` with quantised weights, `[directions, inputs, gates]`, whose scales and zero points follow the other operands.
-pub(super) fn quantized_lstm<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {
+pub fn quantized_lstm<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {
     recurrent(on, call, Kind::Lstm { input_forget: call.flag("input_forget", false)? }, true)
 }
 
@@ -93,16 +147,12 @@ fn recurrent<B: Ops + ?Sized>(
     quantized: bool,
 ) -> OpResult<B> {
     let dtype = call.input(0)?.dtype();
-    let backwards: &[bool] = match call.text_or("direction", "forward")? {
-        "forward" => &[false],
-        "reverse" => &[true],
-        "bidirectional" => &[false, true],
-        other => {
-            let problem = format!("is `{other}`, expected `forward`, `reverse` or `bidirectional`");
-            return Err(call.wrong("direction", problem).into());
-        }
-    };
-    let batch_first = call.flag("layout", false)?;
+    let order = Order::of(call)?;
+    let backwards = order.backwards().ok_or_else(|| {
+        let problem = format!("is `{}`, expected `forward`, `reverse` or `bidirectional`", order.direction);
+        call.wrong("direction", problem)
+    })?;
+    let batch_first = order.batch_first;
     let wide = if dtype == DataType::F64 { dtype } else { DataType::F32 };
     let operands = Operands { on, call, wide, quantized };
     let x = operands.wide(call.input(0)?)?;

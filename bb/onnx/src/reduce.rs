@@ -1,26 +1,29 @@
 //! Reductions, whose axes moved from an attribute to an operand.
 
-use super::infer;
+use super::attributes::Attributes;
 use super::rows::operators;
 use bb_core::ext::normalize::in_range;
 use bb_core::ext::{Ops, math};
 use bb_core::operator::{Call, OpResult, one};
 use bb_core::{DataType, Tensor};
+use bb_ir::graph::Dim;
+use bb_ir::infer;
+use bb_ir::infer::rule::{At, Types};
 
 operators! {
     "" {
-        ArgMax => Primitives(arg_max), infer: By(infer::elements::arg), becomes: IndexOp::ArgMax, halves: Moves;
-        ArgMin => Primitives(arg_min), infer: By(infer::elements::arg), becomes: IndexOp::ArgMin, halves: Moves;
-        ReduceL1 => Primitives(l1), infer: By(infer::elements::reduce);
-        ReduceL2 => Primitives(l2), infer: By(infer::elements::reduce);
-        ReduceLogSum => Primitives(log_sum), infer: By(infer::elements::reduce);
-        ReduceLogSumExp => Primitives(log_sum_exp), infer: By(infer::elements::reduce);
+        ArgMax => Primitives(arg_max), infer: By(arg_types), becomes: IndexOp::ArgMax, halves: Moves;
+        ArgMin => Primitives(arg_min), infer: By(arg_types), becomes: IndexOp::ArgMin, halves: Moves;
+        ReduceL1 => Primitives(l1), infer: By(reduce_types);
+        ReduceL2 => Primitives(l2), infer: By(reduce_types);
+        ReduceLogSum => Primitives(log_sum), infer: By(reduce_types);
+        ReduceLogSumExp => Primitives(log_sum_exp), infer: By(reduce_types);
         ReduceMax => Primitives(max), infer: Primitive, becomes: Primitive::ReduceMax, halves: Moves;
         ReduceMean => Primitives(mean), infer: Primitive, becomes: Primitive::ReduceMean, halves: Once;
         ReduceMin => Primitives(min), infer: Primitive, becomes: Primitive::ReduceMin, halves: Moves;
-        ReduceProd => Primitives(prod), infer: By(infer::elements::reduce), becomes: NnOp::ReduceProd, halves: Once;
+        ReduceProd => Primitives(prod), infer: By(reduce_types), becomes: NnOp::ReduceProd, halves: Once;
         ReduceSum => Primitives(sum), infer: Primitive, becomes: Primitive::ReduceSum, halves: Once;
-        ReduceSumSquare => Primitives(sum_square), infer: By(infer::elements::reduce);
+        ReduceSumSquare => Primitives(sum_square), infer: By(reduce_types);
     }
 }
 
@@ -76,6 +79,12 @@ fn in_floats<B: Ops + ?Sized>(
     if x.dtype().is_float() { f(x) } else { math::widened(on, x, DataType::F64, f) }
 }
 
+/// The reductions that are no primitives.
+fn reduce_types(at: At<'_>) -> Option<Types> {
+    let shape = at.dims(0).and_then(|x| at.reduced("reduce", x));
+    at.one(at.dtype(0), shape)
+}
+
 /// `ReduceL2`; floats are scaled first, so that no square leaves the range of their type.
 pub(super) fn l2<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {
     let x = call.input(0)?;
@@ -128,11 +137,24 @@ pub(super) fn prod<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpRes
     Ok(one(on.reduce_prod(x, &r.axes, r.keepdims)?))
 }
 
+/// The axis along which an extreme is looked for, and whether its dimension is kept.
+fn along<'a, A: Attributes<'a>>(node: &A) -> Result<(i64, bool), A::Error> {
+    Ok((node.int_or("axis", 0)?, node.flag("keepdims", true)?))
+}
+
 fn arg<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>, least: bool) -> OpResult<B> {
-    let axis = call.int_or("axis", 0)?;
+    let (axis, keep) = along(call)?;
     let (x, last) = (call.input(0)?, call.flag("select_last_index", false)?);
     let at = if least { on.arg_min(x, axis, last)? } else { on.arg_max(x, axis, last)? };
-    Ok(one(if call.flag("keepdims", true)? { at } else { on.squeeze(&at, &[axis])? }))
+    Ok(one(if keep { at } else { on.squeeze(&at, &[axis])? }))
+}
+
+fn arg_types(at: At<'_>) -> Option<Types> {
+    let reduced = |x: &[Dim]| {
+        let (axis, keep) = along(&at).ok()?;
+        Some(infer::reduce("arg", x, &[axis], keep).ok()?.shape.into_vec())
+    };
+    at.one(Some(DataType::I64), at.dims(0).and_then(reduced))
 }
 
 /// `ArgMax`.

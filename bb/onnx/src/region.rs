@@ -1,21 +1,31 @@
 //! Pooling of regions of interest.
 
-use super::infer;
+use super::attributes::Attributes;
 use super::rows::operators;
 use bb_core::Error;
 use bb_core::ext::{Ops, RoiAlignOptions};
 use bb_core::operator::{Call, OpResult, one};
+use bb_ir::infer::rule::{self, At, Types};
 
 operators! {
     "" {
-        MaxRoiPool => HostByDefault(max_roi_pool), infer: By(infer::windows::max_roi_pool), becomes: ImageOp::MaxRoiPool, halves: Once;
-        RoiAlign => HostByDefault(roi_align), infer: By(infer::windows::roi_align), becomes: ImageOp::RoiAlign, halves: Once;
+        MaxRoiPool => HostByDefault(max_roi_pool), infer: By(max_roi_pool_types), becomes: ImageOp::MaxRoiPool, halves: Once;
+        RoiAlign => HostByDefault(roi_align), infer: By(roi_align_types), becomes: ImageOp::RoiAlign, halves: Once;
     }
 }
 
 /// Reads a number of bins.
 fn bin_count<T>(call: &Call<'_, T>, name: &str, value: i64) -> Result<usize, Error> {
     usize::try_from(value).map_err(|_| call.wrong(name, format!("is {value}, expected a positive number")))
+}
+
+/// Reads the numbers of bins of `RoiAlign`.
+fn bins_of<'a, A: Attributes<'a>>(node: &A) -> Result<[i64; 2], A::Error> {
+    Ok([node.int_or("output_height", 1)?, node.int_or("output_width", 1)?])
+}
+
+fn roi_align_types(at: At<'_>) -> Option<Types> {
+    region_types(at, bins_of(&at).ok()?)
 }
 
 /// `RoiAlign`: each bin is pooled from samples between the elements.
@@ -35,12 +45,25 @@ pub(super) fn roi_align<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> 
             return Err(call.wrong("coordinate_transformation_mode", problem).into());
         }
     };
-    let bins = [
-        bin_count(call, "output_height", call.int_or("output_height", 1)?)?,
-        bin_count(call, "output_width", call.int_or("output_width", 1)?)?,
-    ];
+    let [height, width] = bins_of(call)?;
+    let bins = [bin_count(call, "output_height", height)?, bin_count(call, "output_width", width)?];
     let (ratio, scale) = (call.int_or("sampling_ratio", 0)?, call.float_or("spatial_scale", 1.0)?);
     Ok(one(on.roi_align(x, rois, images, RoiAlignOptions { bins: &bins, ratio, scale, shift, max })?))
+}
+
+/// An image with as many bins as there are for each region.
+fn region_types(at: At<'_>, bins: [i64; 2]) -> Option<Types> {
+    let shape = || {
+        let ([_, channels, ..], [count, ..]) = (at.dims(0)?, at.dims(1)?) else { return None };
+        let [height, width] = bins.map(rule::extent);
+        Some(vec![count.clone(), channels.clone(), height, width])
+    };
+    at.one(at.dtype(0), shape())
+}
+
+fn max_roi_pool_types(at: At<'_>) -> Option<Types> {
+    let [height, width] = at.ints("pooled_shape")? else { return None };
+    region_types(at, [*height, *width])
 }
 
 /// `MaxRoiPool`: each bin's greatest element.

@@ -1,4 +1,6 @@
 //! The rows by which topics say what they serve: one per operator, beside its function.
+//!
+//! The macros name [`shared`](crate::shared), because other crates of operators expand them too.
 
 use bb_core::operator::{Class, Halves};
 use bb_ir::infer::Rule;
@@ -6,22 +8,22 @@ use bb_ir::op::OpSpec;
 
 /// What a topic says of an operator.
 #[derive(Debug)]
-pub(crate) struct Row {
+pub struct Row {
     /// The domain; empty for `ai.onnx`.
-    pub(crate) domain: &'static str,
+    pub domain: &'static str,
     /// The operator, as in `ReduceSum`.
-    pub(crate) name: &'static str,
+    pub name: &'static str,
     /// The first version that each function serves, and what the function is made of. A function serves all versions until
     /// the next function's; 0 stands for the operator's first version.
-    pub(crate) functions: &'static [(i64, Class)],
+    pub functions: &'static [(i64, Class)],
     /// What tells the types of the results.
-    pub(crate) rule: Rule,
+    pub rule: Rule,
     /// The operation that the operator becomes, if it becomes one.
-    pub(crate) becomes: Option<&'static OpSpec>,
+    pub becomes: Option<&'static OpSpec>,
     /// What the functions do with 16-bit floats.
-    pub(crate) halves: Halves,
+    pub halves: Halves,
     /// Attributes that the functions need not read, each with the reason.
-    pub(crate) ignores: &'static [(&'static str, &'static str)],
+    pub ignores: &'static [(&'static str, &'static str)],
 }
 
 /// Declares what a topic serves.
@@ -43,16 +45,18 @@ pub(crate) struct Row {
 /// never sees them, and however many steps it takes, its results are rounded once.
 ///
 /// The macro defines `ROWS`, and `body`, which returns a function of one of them.
-macro_rules! operators {
+#[doc(hidden)]
+#[macro_export]
+macro_rules! __operators {
     ($( $domain:literal { $(
         $name:ident $(: $first:literal)? => $class:ident($function:expr $(; $step:ident)?)
             $(, $from:literal => $other:ident($newer:expr $(; $newer_step:ident)?))*
             , infer: $rule:expr $(, becomes: $operation:expr)? $(, halves: $halves:ident)? $(, ignores: { $($attribute:literal: $reason:literal),+ })? ;
     )* } )*) => {
-        pub(crate) const ROWS: &[$crate::rows::Row] = {
+        pub(crate) const ROWS: &[$crate::shared::Row] = {
             #[allow(unused_imports, reason = "not every topic has every kind of rule")]
             use bb_ir::infer::Rule::{As, Broadcast, By, Primitive, Same, Truth};
-            &[$( $( $crate::rows::Row {
+            &[$( $( $crate::shared::Row {
                 domain: $domain,
                 name: stringify!($name),
                 functions: &[
@@ -60,8 +64,8 @@ macro_rules! operators {
                     $( ($from, bb_core::operator::Class::$other), )*
                 ],
                 rule: $rule,
-                becomes: $crate::rows::becomes!($($operation)?),
-                halves: $crate::rows::halves!($($halves)?),
+                becomes: $crate::__row_becomes!($($operation)?),
+                halves: $crate::__row_halves!($($halves)?),
                 ignores: &[$( $( ($attribute, $reason) ),+ )?],
             }, )* )*]
         };
@@ -72,7 +76,7 @@ macro_rules! operators {
             function: usize,
         ) -> Option<bb_core::operator::Body<B>> {
             let bodies: &[&[bb_core::operator::Body<B>]] = &[$( $(
-                $crate::rows::bodies!([$($halves)?] $class($function $(; $step)?) $(, $other($newer $(; $newer_step)?))*),
+                $crate::__row_bodies!([$($halves)?] $class($function $(; $step)?) $(, $other($newer $(; $newer_step)?))*),
             )* )*];
             bodies.get(row)?.get(function).copied()
         }
@@ -80,7 +84,9 @@ macro_rules! operators {
 }
 
 /// The operation that a row says.
-macro_rules! becomes {
+#[doc(hidden)]
+#[macro_export]
+macro_rules! __row_becomes {
     () => {
         None
     };
@@ -96,7 +102,9 @@ macro_rules! becomes {
 }
 
 /// What functions do with 16-bit floats; they are widened unless the row says otherwise.
-macro_rules! halves {
+#[doc(hidden)]
+#[macro_export]
+macro_rules! __row_halves {
     () => {
         bb_core::operator::Halves::Widened
     };
@@ -106,14 +114,18 @@ macro_rules! halves {
 }
 
 /// The functions of a row, which all treat 16-bit floats alike.
-macro_rules! bodies {
+#[doc(hidden)]
+#[macro_export]
+macro_rules! __row_bodies {
     ($halves:tt $( $class:ident($function:expr $(; $step:ident)?) ),+) => {
-        &[$( $crate::rows::body!($class, $function, $halves $(, $step)?) ),+]
+        &[$( $crate::__row_body!($class, $function, $halves $(, $step)?) ),+]
     };
 }
 
 /// What a plan does in place of the function with a sequence that it passes on as it is.
-macro_rules! step {
+#[doc(hidden)]
+#[macro_export]
+macro_rules! __row_step {
     () => {
         None
     };
@@ -123,28 +135,30 @@ macro_rules! step {
 }
 
 /// What a function of a class works on.
-macro_rules! body {
+#[doc(hidden)]
+#[macro_export]
+macro_rules! __row_body {
     (Primitives, $function:expr, [$($halves:ident)?]) => {
         bb_core::operator::Body::Tensors(bb_core::operator::TensorFunction::new(
             $function,
-            $crate::rows::halves!($($halves)?),
+            $crate::__row_halves!($($halves)?),
         ))
     };
     (HostByDefault, $function:expr, [$($halves:ident)?]) => {
         bb_core::operator::Body::Tensors(bb_core::operator::TensorFunction::new(
             $function,
-            $crate::rows::halves!($($halves)?),
+            $crate::__row_halves!($($halves)?),
         ))
     };
     (Host, $function:expr, [$($halves:ident)?]) => {
         bb_core::operator::Body::Host($function)
     };
     (Items, $function:expr, [$($halves:ident)?] $(, $step:ident)?) => {
-        bb_core::operator::Body::Items($function, $crate::rows::step!($($step)?))
+        bb_core::operator::Body::Items($function, $crate::__row_step!($($step)?))
     };
     (ControlFlow, $kind:expr, [$($halves:ident)?]) => {
         bb_core::operator::Body::ControlFlow($kind)
     };
 }
 
-pub(crate) use {becomes, bodies, body, halves, operators, step};
+pub use crate::__operators as operators;

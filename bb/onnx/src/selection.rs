@@ -1,11 +1,12 @@
 //! What is chosen by elements' values, on the host: how much that is depends on data.
 
-use super::infer;
 use super::rows::operators;
 use bb_core::Error;
 use bb_core::ext::sort::{around, keys};
 use bb_core::operator::{Call, OpOutputs, one};
 use bb_ir::convert::{Rounding, cast};
+use bb_ir::graph::Dim;
+use bb_ir::infer::rule::{self, At, Types};
 use bb_ir::pace::{Pace, STRETCH};
 use bb_ir::{Axis, DataType, TensorData, memory};
 use smallvec::smallvec;
@@ -13,9 +14,9 @@ use std::cmp::Ordering;
 
 operators! {
     "" {
-        Compress => Host(compress), infer: By(infer::movement::compress);
-        NonZero => Host(non_zero), infer: By(infer::movement::non_zero);
-        Unique => Host(unique), infer: By(infer::ml::unique);
+        Compress => Host(compress), infer: By(compress_types);
+        NonZero => Host(non_zero), infer: By(non_zero_types);
+        Unique => Host(unique), infer: By(unique_types);
     }
 }
 
@@ -29,6 +30,11 @@ fn truths(x: &TensorData) -> Result<Vec<bool>, Error> {
     let parts = TensorData::adopt(part, &[x.len(), 2], x.bytes()?.clone())?;
     let truths = cast(&parts, DataType::Bool, Rounding::default())?.to_bools()?;
     Ok(memory::collected("truth", truths.as_chunks::<2>().0.iter().map(|&[re, im]| re || im))?)
+}
+
+fn non_zero_types(at: At<'_>) -> Option<Types> {
+    let rank = at.dims(0).map_or(Dim::Unknown, |x| Dim::Known(x.len()));
+    at.one(Some(DataType::I64), Some(vec![rank, Dim::Unknown]))
 }
 
 /// `NonZero`: coordinates, one column for each element that is not zero; a scalar's column is empty.
@@ -92,6 +98,14 @@ fn along(call: &Call<'_, TensorData>) -> Result<(TensorData, usize), Error> {
     Ok((x.clone(), Axis::new(call.int("axis")?, x.shape().len())?.get()))
 }
 
+fn compress_types(at: At<'_>) -> Option<Types> {
+    if at.node.attributes.get("axis").is_none() {
+        return at.one(at.dtype(0), Some(vec![Dim::Unknown]));
+    }
+    let shape = |x: &[Dim]| at.with_axis(x, at.int("axis", 0)?, Dim::Unknown);
+    at.one(at.dtype(0), at.dims(0).and_then(shape))
+}
+
 /// `Compress`: entries for which a condition holds, which may end before the entries do.
 pub(super) fn compress(call: &Call<'_, TensorData>) -> Result<OpOutputs<TensorData>, Error> {
     let (x, axis) = along(call)?;
@@ -107,6 +121,20 @@ pub(super) fn compress(call: &Call<'_, TensorData>) -> Result<OpOutputs<TensorDa
     }
 }
 
+/// `Unique`: what there is, where it is first, what each element is, and how often each is there.
+fn unique_types(at: At<'_>) -> Option<Types> {
+    let (along, all) = if at.node.attributes.get("axis").is_some() {
+        let along = at.int("axis", 0)?;
+        let found = at.dims(0).and_then(|x| at.with_axis(x, along, Dim::Unknown));
+        let extent = at.dims(0).and_then(|x| x.get(rule::axis(along, x.len())?).cloned());
+        (found, extent.unwrap_or(Dim::Unknown))
+    } else {
+        (Some(vec![Dim::Unknown]), at.dims(0).map_or(Dim::Unknown, rule::product))
+    };
+    let counts = |extent| rule::tensor(Some(DataType::I64), Some(vec![extent]));
+    Some(vec![rule::tensor(at.dtype(0), along), counts(Dim::Unknown), counts(all), counts(Dim::Unknown)])
+}
+
 /// `Unique`: entries that differ, where each was first, which each is, and how often it occurs.
 ///
 /// NaN equals itself and is greater than all. Entries of several elements are ordered by the first that differs.
@@ -116,7 +144,7 @@ pub(super) fn unique(call: &Call<'_, TensorData>) -> Result<OpOutputs<TensorData
 }
 
 /// The results of `Unique`.
-pub(super) fn unique_by(x: &TensorData, axis: usize, sorted: bool) -> Result<OpOutputs<TensorData>, Error> {
+pub fn unique_by(x: &TensorData, axis: usize, sorted: bool) -> Result<OpOutputs<TensorData>, Error> {
     let groups = match x.dtype() {
         DataType::String => {
             let texts: Vec<&str> = memory::collected("Unique", x.iter_str())?;

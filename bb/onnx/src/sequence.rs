@@ -1,27 +1,28 @@
 //! Sequences and optionals: structures of tensors, taken apart while a plan is made.
 
 use super::OnnxValue;
-use super::infer;
 use super::rows::operators;
 use bb_core::error::NodePart;
 use bb_core::ext::Ops;
 use bb_core::operator::{Call, OpOutputs, join, one, part, position};
-use bb_core::{Backend, Error};
+use bb_core::{Backend, DataType, Error};
 use bb_ir::TensorData;
+use bb_ir::graph::{Dim, ValueType};
+use bb_ir::infer::rule::{self, At, Types};
 
 operators! {
     "" {
-        ConcatFromSequence => Items(concat; Concat), infer: By(infer::collections::concat);
-        Optional => Items(optional; Same), infer: By(infer::collections::optional), ignores: { "type": "what holds nothing has no type where it runs; inference reads it" };
-        OptionalGetElement => Items(get_element; Same), infer: By(infer::collections::get_element);
-        OptionalHasElement => Items(has_element; HasElement), infer: By(infer::collections::has_element);
-        SequenceAt => Items(at; At), infer: By(infer::collections::at);
-        SequenceConstruct => Items(construct), infer: By(infer::collections::construct);
-        SequenceEmpty => Items(empty), infer: By(infer::collections::empty), ignores: { "dtype": "an empty sequence has no type where it runs; inference reads it" };
+        ConcatFromSequence => Items(concat; Concat), infer: By(concat_types);
+        Optional => Items(optional; Same), infer: By(optional_types), ignores: { "type": "what holds nothing has no type where it runs; inference reads it" };
+        OptionalGetElement => Items(get_element; Same), infer: By(get_element_types);
+        OptionalHasElement => Items(has_element; HasElement), infer: By(has_element_types);
+        SequenceAt => Items(at; At), infer: By(at_types);
+        SequenceConstruct => Items(construct), infer: By(construct_types);
+        SequenceEmpty => Items(empty), infer: By(empty_types), ignores: { "dtype": "an empty sequence has no type where it runs; inference reads it" };
         SequenceErase => Items(erase; Erase), infer: Same;
-        SequenceInsert => Items(insert; Insert), infer: By(infer::collections::insert);
-        SequenceLength => Items(length; Length), infer: By(infer::collections::length);
-        SplitToSequence => Items(split; Split), infer: By(infer::collections::split);
+        SequenceInsert => Items(insert; Insert), infer: By(insert_types);
+        SequenceLength => Items(length; Length), infer: By(length_types);
+        SplitToSequence => Items(split; Split), infer: By(split_types);
     }
 }
 
@@ -38,13 +39,8 @@ fn position_of<B: Ops + ?Sized>(
     Ok(position(call.op_type(), &on.ints(call.tensor(index)?)?, positions)?)
 }
 
-/// `Identity` of anything.
-pub(super) fn identity<B: Ops + ?Sized>(on: &B, call: &ItemCall<'_, B>) -> Items<B> {
-    Ok(one(match call.optional(0) {
-        Some(OnnxValue::Tensor(x)) => OnnxValue::Tensor(on.identity(x)?),
-        Some(other) => other.clone(),
-        None => OnnxValue::Absent,
-    }))
+fn empty_types(at: At<'_>) -> Option<Types> {
+    sequence_of(rule::tensor(at.type_attribute("dtype", Some(DataType::F32)), None))
 }
 
 /// `SequenceEmpty`.
@@ -52,9 +48,23 @@ pub(super) fn empty<B: Ops + ?Sized>(_on: &B, _call: &ItemCall<'_, B>) -> Items<
     Ok(one(OnnxValue::Sequence(Vec::new())))
 }
 
+fn sequence_of(of: ValueType) -> Option<Types> {
+    Some(vec![ValueType::Sequence(Box::new(of))])
+}
+
+fn construct_types(at: At<'_>) -> Option<Types> {
+    let mut types = (0..at.node.inputs.len()).map(|i| at.ty(i));
+    let first = types.next()?.clone();
+    sequence_of(types.fold(first, |all, ty| rule::either(&all, ty)))
+}
+
 /// `SequenceConstruct`.
 pub(super) fn construct<B: Ops + ?Sized>(_on: &B, call: &ItemCall<'_, B>) -> Items<B> {
     Ok(one(OnnxValue::Sequence(call.all()?.into_iter().cloned().collect())))
+}
+
+fn length_types(at: At<'_>) -> Option<Types> {
+    at.one(Some(DataType::I64), Some(Vec::new()))
 }
 
 /// `SequenceLength`.
@@ -63,11 +73,31 @@ pub(super) fn length<B: Ops + ?Sized>(on: &B, call: &ItemCall<'_, B>) -> Items<B
     Ok(one(OnnxValue::Tensor(on.constant(&TensorData::scalar(length))?)))
 }
 
+fn at_types(at: At<'_>) -> Option<Types> {
+    Some(vec![element_type(at, 0)?.clone()])
+}
+
 /// `SequenceAt`.
 pub(super) fn at<B: Ops + ?Sized>(on: &B, call: &ItemCall<'_, B>) -> Items<B> {
     let items = call.sequence(0)?;
     let position = position_of(on, call, 1, items.len())?;
     Ok(items.get(position).cloned().into_iter().map(Some).collect())
+}
+
+/// The type of an operand's elements, which may be a sequence in an optional.
+fn element_type(at: At<'_>, input: usize) -> Option<&ValueType> {
+    match at.ty(input) {
+        ValueType::Sequence(of) => Some(of),
+        ValueType::Optional(inner) => match &**inner {
+            ValueType::Sequence(of) => Some(of),
+            _ => None,
+        },
+        _ => None,
+    }
+}
+
+fn insert_types(at: At<'_>) -> Option<Types> {
+    sequence_of(rule::either(element_type(at, 0)?, at.ty(1)))
 }
 
 /// `SequenceInsert`: at the end where no position is given.
@@ -96,9 +126,59 @@ pub(super) fn erase<B: Ops + ?Sized>(on: &B, call: &ItemCall<'_, B>) -> Items<B>
     Ok(one(OnnxValue::Sequence(items)))
 }
 
+/// `ConcatFromSequence`: along an axis of the elements, or a new one.
+fn concat_types(at: At<'_>) -> Option<Types> {
+    let ValueType::Tensor { dtype, shape } = element_type(at, 0)? else { return None };
+    let new = at.int("new_axis", 0)? != 0;
+    let shape = shape.as_ref().and_then(|dims| {
+        let mut dims = dims.clone();
+        let axis = rule::axis(at.int("axis", 0)?, dims.len() + usize::from(new))?;
+        if new {
+            dims.insert(axis, Dim::Unknown);
+        } else {
+            *dims.get_mut(axis)? = Dim::Unknown;
+        }
+        Some(dims)
+    });
+    at.one(Some(*dtype), shape)
+}
+
 /// `ConcatFromSequence`: along an axis that there is, or along a new one.
 pub(super) fn concat<B: Ops + ?Sized>(on: &B, call: &ItemCall<'_, B>) -> Items<B> {
     Ok(one(OnnxValue::Tensor(join(on, call, call.sequence(0)?)?)))
+}
+
+/// `SplitToSequence`: what is true of all parts.
+fn split_types(at: At<'_>) -> Option<Types> {
+    let shape = |x: &[Dim]| {
+        let axis = rule::axis(at.int("axis", 0)?, x.len())?;
+        let mut out = x.to_vec();
+        if !at.has(1) {
+            if at.int("keepdims", 1)? == 0 {
+                out.remove(axis);
+            } else {
+                *out.get_mut(axis)? = Dim::Known(1);
+            }
+            return Some(out);
+        }
+        let sizes = at.contents(1).map(|c| (c.ints(), c.shape.is_empty()));
+        *out.get_mut(axis)? = match (sizes, x.get(axis)?) {
+            // The last part may be smaller.
+            (Some((Some(sizes), true)), Dim::Known(whole)) => match sizes.first() {
+                Some(&size) if size > 0 && i64::try_from(*whole).is_ok_and(|n| n % size == 0) => {
+                    rule::extent(size)
+                }
+                _ => Dim::Unknown,
+            },
+            (Some((Some(sizes), false)), _) => match sizes.split_first() {
+                Some((first, rest)) if rest.iter().all(|s| s == first) => rule::extent(*first),
+                _ => Dim::Unknown,
+            },
+            _ => Dim::Unknown,
+        };
+        Some(out)
+    };
+    sequence_of(rule::tensor(at.dtype(0), at.dims(0).and_then(shape)))
 }
 
 /// `SplitToSequence`: parts of one extent, of a list of extents, or of extent 1.
@@ -106,9 +186,22 @@ pub(super) fn split<B: Ops + ?Sized>(on: &B, call: &ItemCall<'_, B>) -> Items<B>
     Ok(one(part(on, call)?))
 }
 
+fn optional_types(at: At<'_>) -> Option<Types> {
+    let of = if at.has(0) { at.ty(0) } else { at.node.attributes.ty("type").ok()?? };
+    Some(vec![ValueType::Optional(Box::new(of.clone()))])
+}
+
 /// `Optional`: what it is given, or nothing.
 pub(super) fn optional<B: Ops + ?Sized>(_on: &B, call: &ItemCall<'_, B>) -> Items<B> {
     Ok(one(call.optional(0).cloned().unwrap_or(OnnxValue::Absent)))
+}
+
+/// `OptionalGetElement`; what is no optional is its own element.
+fn get_element_types(at: At<'_>) -> Option<Types> {
+    Some(vec![match at.ty(0) {
+        ValueType::Optional(of) => (**of).clone(),
+        other => other.clone(),
+    }])
 }
 
 /// `OptionalGetElement`.
@@ -117,6 +210,10 @@ pub(super) fn get_element<B: Ops + ?Sized>(_on: &B, call: &ItemCall<'_, B>) -> I
         OnnxValue::Absent => Err(call.wrong(NodePart::other("the optional"), "holds nothing").into()),
         item => Ok(one(item.clone())),
     }
+}
+
+fn has_element_types(at: At<'_>) -> Option<Types> {
+    at.one(Some(DataType::Bool), Some(Vec::new()))
 }
 
 /// `OptionalHasElement`.

@@ -1,22 +1,24 @@
 //! Fourier transforms, windows, and the weights of the mel scale.
 
-use super::infer;
 use super::rows::operators;
 use bb_core::error::NodePart;
 use bb_core::ext::{Ops, fourier, math};
 use bb_core::operator::{Call, OpResult, one};
 use bb_core::{DataType, Error, Tensor};
 use bb_ir::convert::{Rounding, cast};
+use bb_ir::graph::Dim;
+use bb_ir::infer;
+use bb_ir::infer::rule::{self, At, Types};
 use bb_ir::{Axis, TensorData, memory};
 
 operators! {
     "" {
-        BlackmanWindow => Primitives(blackman_window), infer: By(infer::elements::window), halves: Once;
-        DFT => Primitives(dft), infer: By(infer::windows::dft), halves: Once;
-        HammingWindow => Primitives(hamming_window), infer: By(infer::elements::window), halves: Once;
-        HannWindow => Primitives(hann_window), infer: By(infer::elements::window), halves: Once;
-        MelWeightMatrix => Primitives(mel_weight_matrix), infer: By(infer::windows::mel_weights), halves: Once;
-        STFT => Primitives(stft), infer: By(infer::windows::stft);
+        BlackmanWindow => Primitives(blackman_window), infer: By(window_types), halves: Once;
+        DFT => Primitives(dft), infer: By(dft_types), halves: Once;
+        HammingWindow => Primitives(hamming_window), infer: By(window_types), halves: Once;
+        HannWindow => Primitives(hann_window), infer: By(window_types), halves: Once;
+        MelWeightMatrix => Primitives(mel_weight_matrix), infer: By(mel_weight_matrix_types), halves: Once;
+        STFT => Primitives(stft), infer: By(stft_types);
     }
 }
 
@@ -67,6 +69,46 @@ fn parts<T: Tensor>(call: &Call<'_, T>, x: &T, onesided: bool, inverse: bool) ->
     }
 }
 
+/// What is known of a transform although its axis is not.
+fn of_some_axis(at: At<'_>, x: &[Dim]) -> Option<Vec<Dim>> {
+    let (inverse, onesided) = (at.int("inverse", 0)? != 0, at.int("onesided", 0)? != 0);
+    let keeps = !at.has(1) && !onesided;
+    let mut out = if keeps { x.to_vec() } else { vec![Dim::Unknown; x.len()] };
+    *out.last_mut()? = Dim::Known(if inverse && onesided { 1 } else { 2 });
+    Some(out)
+}
+
+/// `DFT`: of as many frequencies as it is long, or half of them, or back.
+fn dft_types(at: At<'_>) -> Option<Types> {
+    let shape = |x: &[Dim]| {
+        let axis = if at.node.opset < 20 {
+            at.int("axis", 1)?
+        } else if at.has(2) {
+            match at.scalar(2) {
+                Some(axis) => axis,
+                None => return of_some_axis(at, x),
+            }
+        } else {
+            -2
+        };
+        let axis = rule::axis(axis, x.len())?;
+        let (inverse, onesided) = (at.int("inverse", 0)? != 0, at.int("onesided", 0)? != 0);
+        let own = x.get(axis)?;
+        let length = match (at.has(1), inverse && onesided) {
+            (true, _) => at.extent(1),
+            (false, true) => rule::scaled(&rule::shifted(own, -1), 2),
+            (false, false) => own.clone(),
+        };
+        let mut out = x.to_vec();
+        *out.get_mut(axis)? =
+            if onesided && !inverse { rule::shifted(&rule::divided(&length, 2), 1) } else { length };
+        // Of half the frequencies a real signal comes back.
+        *out.last_mut()? = Dim::Known(if inverse && onesided { 1 } else { 2 });
+        Some(out)
+    };
+    at.one(at.dtype(0), at.dims(0).and_then(shape))
+}
+
 /// `DFT`: the axis is an attribute before opset 20, an operand since.
 pub(super) fn dft<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {
     let x = call.input(0)?;
@@ -91,6 +133,26 @@ pub(super) fn dft<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResu
     perm.swap(at, x.rank() - 2);
     let y = on.dft(&on.transpose(x, &perm)?, length as i64, inverse, onesided)?;
     Ok(one(on.transpose(&y, &perm)?))
+}
+
+/// `STFT`: a transform of each frame of a signal.
+fn stft_types(at: At<'_>) -> Option<Types> {
+    let shape = || {
+        let [batch, samples, ..] = at.dims(0)? else { return None };
+        let length = if at.has(3) { at.extent(3) } else { at.dims(2).map_or(Dim::Unknown, rule::product) };
+        let frames = match at.scalar(1) {
+            Some(step @ 1..) => {
+                let whole =
+                    infer::Step { kernel: length.clone(), stride: step, dilation: 1, before: 0, after: 0 };
+                rule::told(whole.count(samples, infer::Padding::Given, false))
+            }
+            _ => Dim::Unknown,
+        };
+        let bins =
+            if at.int("onesided", 1)? == 0 { length } else { rule::shifted(&rule::divided(&length, 2), 1) };
+        Some(vec![batch.clone(), frames, bins, Dim::Known(2)])
+    };
+    at.one(at.dtype(0), shape())
 }
 
 /// `STFT`: the transforms of frames of a signal, each weighted by a window.
@@ -158,6 +220,10 @@ fn made<B: Ops + ?Sized>(on: &B, shape: &[usize], values: &[f64], dtype: DataTyp
     Ok(one(on.constant(&cast(&wide, dtype, Rounding::default()).map_err(Error::from)?)?))
 }
 
+fn window_types(at: At<'_>) -> Option<Types> {
+    at.one(at.type_attribute("output_datatype", Some(DataType::F32)), Some(vec![at.extent(0)]))
+}
+
 /// `HannWindow`.
 pub(super) fn hann_window<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {
     window(on, call, [0.5, -0.5, 0.0])
@@ -171,6 +237,11 @@ pub(super) fn hamming_window<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>
 /// `BlackmanWindow`.
 pub(super) fn blackman_window<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {
     window(on, call, [0.42, -0.5, 0.08])
+}
+
+fn mel_weight_matrix_types(at: At<'_>) -> Option<Types> {
+    let bins = rule::shifted(&rule::divided(&at.extent(1), 2), 1);
+    at.one(at.type_attribute("output_datatype", Some(DataType::F32)), Some(vec![bins, at.extent(0)]))
 }
 
 /// `MelWeightMatrix`: overlapping triangles over the frequencies, evenly spaced on the mel scale.

@@ -1,17 +1,29 @@
 //! Operators that sort, and that write to places by number.
 
-use super::infer;
 use super::rows::operators;
+use bb_core::DataType;
 use bb_core::ext::{Ops, ScatterElementsOptions, ScatterReduction, TopKOptions};
 use bb_core::operator::{Call, OpResult, one};
+use bb_ir::graph::Dim;
+use bb_ir::infer::rule::{self, At, Types};
 
 operators! {
     "" {
         Scatter => HostByDefault(scatter_elements), infer: Same, halves: Once;
         ScatterElements => HostByDefault(scatter_elements), infer: Same, becomes: IndexOp::ScatterElements, halves: Once;
         ScatterND => HostByDefault(scatter_nd), infer: Same, halves: Once;
-        TopK => HostByDefault(top_k), infer: By(infer::elements::top_k), becomes: IndexOp::TopK, halves: Moves;
+        TopK => HostByDefault(top_k), infer: By(top_k_types), becomes: IndexOp::TopK, halves: Moves;
     }
+}
+
+fn top_k_types(at: At<'_>) -> Option<Types> {
+    let count = match at.int("k", -1) {
+        Some(k @ 0..) => rule::extent(k),
+        _ => at.extent(1),
+    };
+    let kept = |x: &[Dim]| at.with_axis(x, at.int("axis", -1)?, count);
+    let shape = at.dims(0).and_then(kept);
+    Some(vec![rule::tensor(at.dtype(0), shape.clone()), rule::tensor(Some(DataType::I64), shape)])
 }
 
 /// `TopK`: how many, an attribute before opset 10, an operand since.

@@ -1,13 +1,13 @@
 //! Operators on strings, on the host.
 
-use super::infer;
-use super::ml::texts;
 use super::pattern::{Classes, compiled};
 use super::rows::operators;
 use bb_core::error::NodePart;
 use bb_core::ext::{HostKernel, Ops, bits};
 use bb_core::operator::{Call, OpOutputs, OpResult, one};
 use bb_core::{DataType, Error, Tensor};
+use bb_ir::graph::Dim;
+use bb_ir::infer::rule::{self, At, Types};
 use bb_ir::op::{Param, take};
 use bb_ir::pace::Pace;
 use bb_ir::{Strings, StringsBuilder, TensorData, memory};
@@ -16,9 +16,9 @@ use smallvec::smallvec;
 operators! {
     "" {
         RegexFullMatch => HostByDefault(regex_full_match), infer: As(bb_ir::DataType::Bool), halves: Moves;
-        StringConcat => HostByDefault(concat), infer: By(infer::ml::joined_texts), halves: Moves;
-        StringNormalizer => Host(normalizer), infer: By(infer::ml::normalized_texts), ignores: { "locale": "ONNX leaves its meaning to the implementation" };
-        StringSplit => Host(split), infer: By(infer::ml::split_texts);
+        StringConcat => HostByDefault(concat), infer: By(concat_types), halves: Moves;
+        StringNormalizer => Host(normalizer), infer: By(normalizer_types), ignores: { "locale": "ONNX leaves its meaning to the implementation" };
+        StringSplit => Host(split), infer: By(split_types);
     }
 }
 
@@ -27,11 +27,20 @@ operators! {
 /// # Errors
 ///
 /// [`bb_ir::Error::ElementType`] if its elements are none.
-pub(super) fn strings<'a>(op: &'static str, x: &'a TensorData) -> Result<Strings<'a>, Error> {
+pub fn strings<'a>(op: &'static str, x: &'a TensorData) -> Result<Strings<'a>, Error> {
     match x.dtype() {
         DataType::String => Ok(x.iter_str()),
         got => Err(bb_ir::Error::ElementType { op, expected: &[DataType::String], got }.into()),
     }
+}
+
+/// Reads a list of strings, if it is given.
+pub fn texts<'a, T>(call: &Call<'a, T>, name: &str) -> Result<Option<Vec<&'a str>>, Error> {
+    let Some(list) = call.texts(name)? else { return Ok(None) };
+    let text = |bytes: &'a Vec<u8>| {
+        std::str::from_utf8(bytes).map_err(|_| call.wrong(name, "has a string that is no UTF-8"))
+    };
+    list.iter().map(text).collect::<Result<_, _>>().map(Some)
 }
 
 static CONCAT: HostKernel = HostKernel {
@@ -62,6 +71,10 @@ static CONCAT: HostKernel = HostKernel {
         Ok(vec![joined.finish(shape)?])
     },
 };
+
+fn concat_types(at: At<'_>) -> Option<Types> {
+    at.one(Some(DataType::String), at.broadcast_of(&[0, 1]))
+}
 
 /// `StringConcat`: each string followed by the other operand's.
 pub(super) fn concat<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {
@@ -99,6 +112,20 @@ fn full_matches(x: &TensorData, pattern: &str) -> Result<Vec<bool>, Error> {
     })?;
     let texts = strings("RegexFullMatch", x)?;
     Ok(memory::collected("RegexFullMatch", texts.map(|text| pattern.matches_all(text)))?)
+}
+
+/// `StringNormalizer`: some of the words.
+fn normalizer_types(at: At<'_>) -> Option<Types> {
+    let kept = at.node.attributes.texts("stopwords").ok()?.is_none_or(<[_]>::is_empty);
+    let shape = |x: &[Dim]| {
+        let mut out = x.to_vec();
+        // Of no words one empty one is made.
+        if !kept || out.last() == Some(&Dim::Known(0)) {
+            *out.last_mut()? = Dim::Unknown;
+        }
+        Some(out)
+    };
+    at.one(Some(DataType::String), at.dims(0).and_then(shape))
 }
 
 /// `StringNormalizer`: removes stop words, and changes the case of what stays.
@@ -210,6 +237,12 @@ fn parts<'a>(text: &'a str, delimiter: &str, most: usize, pace: &mut Pace) -> Re
     Ok(parts)
 }
 
+/// `StringSplit`: as many parts as the text with the most has, and how many each has.
+fn split_types(at: At<'_>) -> Option<Types> {
+    let parts = at.dims(0).map(|x| [x, &[Dim::Unknown]].concat());
+    Some(vec![rule::tensor(Some(DataType::String), parts), rule::tensor(Some(DataType::I64), at.same())])
+}
+
 /// `StringSplit`: parts along a new dimension, filled up with empty strings, and their numbers.
 pub(super) fn split(call: &Call<'_, TensorData>) -> Result<OpOutputs<TensorData>, Error> {
     let x = call.input(0)?;
@@ -225,7 +258,7 @@ pub(super) fn split(call: &Call<'_, TensorData>) -> Result<OpOutputs<TensorData>
 }
 
 /// Makes a tensor of rows, one for each element of `outer`, as long as the longest; the others are filled up.
-pub(super) fn filled(outer: &[usize], rows: &[Vec<&str>], filler: &str) -> Result<TensorData, Error> {
+pub fn filled(outer: &[usize], rows: &[Vec<&str>], filler: &str) -> Result<TensorData, Error> {
     let width = rows.iter().map(Vec::len).max().unwrap_or(0);
     let shape: Vec<usize> = outer.iter().copied().chain([width]).collect();
     // One long row makes all others as long.

@@ -1,17 +1,18 @@
 //! `NonMaxSuppression`, on the host: how many boxes are kept depends on data.
 
-use super::infer;
 use super::rows::operators;
 use bb_core::Error;
 use bb_core::error::NodePart;
 use bb_core::operator::{Call, OpOutputs, one};
 use bb_ir::convert::{Rounding, cast};
+use bb_ir::graph::Dim;
+use bb_ir::infer::rule::{At, Types};
 use bb_ir::pace::{Pace, STRETCH};
 use bb_ir::{DataType, TensorData, memory};
 
 operators! {
     "" {
-        NonMaxSuppression => Host(non_max_suppression), infer: By(infer::ml::suppression);
+        NonMaxSuppression => Host(non_max_suppression), infer: By(non_max_suppression_types);
     }
 }
 
@@ -196,6 +197,11 @@ impl KeptBoxes {
         }
         Ok(())
     }
+}
+
+/// `NonMaxSuppression`: batch, class and box of what is kept.
+fn non_max_suppression_types(at: At<'_>) -> Option<Types> {
+    at.one(Some(DataType::I64), Some(vec![Dim::Unknown, Dim::Known(3)]))
 }
 
 /// `NonMaxSuppression`: of boxes that overlap too much, the one with the greatest score.

@@ -75,6 +75,11 @@ pub(crate) enum Command {
         after_help = "Examples:\n  bb serve model.onnx\n  bb serve words=a.onnx sounds=b.onnx --backend sounds=reference\n  bb serve model.onnx --max-batch 16 --batch-delay 0.005 --queue 256\n  bb serve --repository models --load words --token-file token --log requests.txt"
     )]
     Serve(Serve),
+    /// Print the fewest features of `bb` with which models run, as lines for a Cargo.toml, and which operators need them
+    #[command(
+        after_help = "Examples:\n  bb minimal model.onnx\n  bb minimal a.onnx b.onnx --backend cpu --json"
+    )]
+    Minimal(Minimal),
     /// Write a crate for a backend: it compiles, and its tests say what to write next
     #[command(
         after_help = "Examples:\n  bb new my-chip\n  bb new my-compiler --whole-graph\n  bb new my-chip --bb ../bb"
@@ -312,6 +317,19 @@ pub(crate) struct Bench {
     /// Write a time line for trace viewers such as Perfetto to this file (Chrome's trace event format)
     #[arg(long, value_name = "FILE")]
     pub(crate) trace: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) common: Common,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Minimal {
+    /// The models: .onnx files, or what `bb compile` wrote
+    #[arg(required = true, value_name = "MODEL")]
+    pub(crate) models: Vec<PathBuf>,
+    /// Change a limit, as in --limit nodes=5000000 or --limit tensor_bytes=32G; an unknown name lists all
+    /// limits
+    #[arg(long = "limit", value_name = "NAME=VALUE", value_parser = Limit::parse)]
+    pub(crate) limits: Vec<Limit>,
     #[command(flatten)]
     pub(crate) common: Common,
 }

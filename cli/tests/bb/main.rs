@@ -13,6 +13,7 @@ mod files;
 mod hostile;
 mod inspect;
 mod memory;
+mod minimal;
 mod process;
 mod random;
 mod run;

@@ -7,3 +7,4 @@ mod families;
 mod functions;
 mod gradients;
 mod options;
+mod table;

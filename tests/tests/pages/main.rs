@@ -8,5 +8,6 @@ mod guide;
 mod limits;
 mod operators;
 mod recipes;
+mod rows;
 mod runtime;
 mod words;

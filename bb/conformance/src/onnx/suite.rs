@@ -5,7 +5,7 @@
 
 use super::guard::{Guard, needed};
 use super::report::{Case, Outcome, Report};
-use super::{Contents, Failure, find, run};
+use super::{CaseOperator, Contents, Failure, find, run};
 use crate::Call;
 use crate::hint::hint;
 use bb_core::error::causes;
@@ -156,7 +156,7 @@ impl Suite {
             let (operators, outcome) = match Contents::read(&path) {
                 Ok(contents) => {
                     let operators: Vec<_> = contents.operators.into_iter().collect();
-                    let lacking = operators.iter().find_map(|o| not_linked(&o.name));
+                    let lacking = operators.iter().find_map(|o| not_linked(o));
                     let outcome = match lacking {
                         Some(lacking) => Outcome::Skipped(lacking.to_owned()),
                         None => self.one(&mut runner, path),
@@ -192,11 +192,11 @@ impl Suite {
 }
 
 /// Returns what an operator needs and no linked crate offers.
-fn not_linked(op: &str) -> Option<&'static str> {
-    match op {
+fn not_linked(op: &CaseOperator) -> Option<&'static str> {
+    match op.name.as_str() {
         "ImageDecoder" if bb_ir::picture::decoders().is_empty() => Some("a decoder of pictures"),
         "RegexFullMatch" if bb_ir::pattern::engine().is_none() => Some("an engine of patterns"),
-        _ => None,
+        _ => bb_core::operator::left_out(&op.domain).map(|_| "the crate of the operators of its domain"),
     }
 }
 

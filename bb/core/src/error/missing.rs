@@ -118,6 +118,13 @@ pub enum Why {
     },
     /// No crate of operators is linked.
     NoOperators,
+    /// The operators of the domain are in a crate that is not linked.
+    LeftOut {
+        /// The feature of `bb` that links it.
+        feature: &'static str,
+        /// The crate.
+        package: &'static str,
+    },
     /// Two linked crates define operations of the domain, and the order in which they were linked must not choose.
     TwoVendors {
         /// The paths of their traits.
@@ -177,6 +184,10 @@ impl std::fmt::Display for Missing {
             Why::NoOperators => {
                 f.write_str("no operators are linked; depend on the crate `bb`, or write `use bb_onnx as _;`")
             }
+            Why::LeftOut { feature, package } => write!(
+                f,
+                "the operators of the domain are not linked; add the feature `{feature}` of `bb`, or write `use {package} as _;`"
+            ),
             Why::TwoVendors { paths: [first, second] } => write!(
                 f,
                 "`{first}` and `{second}` both define operations of the domain; link only one of their crates"

@@ -165,6 +165,14 @@ pub trait Ops: Create + Scalar + Nn + Llm + Index + Bits + Image + Ml + Quant + 
         None
     }
 
+    /// Finds the function of an operator in the tables that are linked, or among the operations of vendors.
+    ///
+    /// Tables have functions on the tracer alone, so that no other backend finds any.
+    #[doc(hidden)]
+    fn linked_operator(_domain: &str, _name: &str, _opset: i64) -> Option<crate::operator::Body<Self>> {
+        None
+    }
+
     /// Calls an operation of a vendor ([`bb::vendor!`](crate::vendor)): the backend's own, or the body.
     ///
     /// # Errors

@@ -5,6 +5,38 @@ use crate::ext::vendor;
 use bb_ir::graph::{Graph, Node};
 use bb_ir::opset::names;
 
+/// A domain whose operators are in a crate that a program may leave out.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct OptionalDomain {
+    /// The domain.
+    pub domain: &'static str,
+    /// The feature of `bb` that links the crate.
+    pub feature: &'static str,
+    /// The crate.
+    pub package: &'static str,
+}
+
+impl OptionalDomain {
+    const fn new(domain: &'static str, feature: &'static str, package: &'static str) -> OptionalDomain {
+        OptionalDomain { domain, feature, package }
+    }
+
+    /// The domains of the crates in this repository.
+    pub const ALL: &[OptionalDomain] = &[
+        OptionalDomain::new("ai.onnx.ml", "ml", "bb_onnx_ml"),
+        OptionalDomain::new("ai.onnx.preview.training", "training", "bb_onnx_training"),
+        OptionalDomain::new("com.microsoft", "microsoft", "bb_onnx_microsoft"),
+        OptionalDomain::new("com.microsoft.nchwc", "microsoft", "bb_onnx_microsoft"),
+        OptionalDomain::new("com.ms.internal.nhwc", "microsoft", "bb_onnx_microsoft"),
+    ];
+}
+
+/// Returns what a program lacks if no linked crate has operators of the domain.
+pub fn left_out(domain: &str) -> Option<OptionalDomain> {
+    let found = OptionalDomain::ALL.iter().find(|known| known.domain == domain)?;
+    super::operators().all(|operator| operator.domain != domain).then_some(*found)
+}
+
 /// Describes a node whose operator nothing runs, with the operator that was probably meant.
 pub fn missing(graph: &Graph, node: &Node) -> Missing {
     let node_info = NodeInfo::of(graph, node);
@@ -16,6 +48,9 @@ pub fn missing(graph: &Graph, node: &Node) -> Missing {
     }
     if super::operators().next().is_none() {
         return Missing { node: node_info, why: Why::NoOperators };
+    }
+    if let Some(OptionalDomain { feature, package, .. }) = left_out(&node.domain) {
+        return Missing { node: node_info, why: Why::LeftOut { feature, package } };
     }
     let (known_domain, nearest) = look_up(&node.domain, &node.op_type);
     Missing { node: node_info, why: Why::Operator { known_domain, nearest } }

@@ -16,10 +16,10 @@ mod vendor;
 pub use crate::contract::OnnxValue;
 pub use call::{Body, Call, Function, HostFunction, ItemFunction, OpOutputs, OpResult, one};
 pub use halves::{Halves, TensorFunction};
-pub use missing::{advice, missing};
+pub use missing::{OptionalDomain, advice, left_out, missing};
 pub use reads::AttributeReads;
 pub use sequence::{SequenceStep, join, part, position};
 pub use table::{
     Class, FoundOperator, OPERATORS, Operator, OperatorTable, added_attributes, find, operators, prepare,
 };
-pub use vendor::{find as find_vendor, function as vendor_function};
+pub use vendor::{find as find_vendor, lookup as lookup_vendor};

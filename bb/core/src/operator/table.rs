@@ -1,6 +1,6 @@
 //! Tables of operators, and finding an operator in those that are linked.
 
-use super::{Body, Halves, TensorFunction, vendor};
+use super::{Body, Halves, vendor};
 use crate::trace::Tracer;
 use bb_ir::graph::Graph;
 use bb_ir::infer::{Operators, Rule};
@@ -79,9 +79,8 @@ pub fn find(domain: &str, name: &str, opset: i64) -> Option<FoundOperator> {
     if let Some(found) = tables().find_map(|table| (table.find)(domain, name, opset)) {
         return Some(found);
     }
-    let (operator, _) = vendor::find(domain, name, opset)?;
-    let function = TensorFunction::new(vendor::function::<Tracer>, operator.halves);
-    Some(FoundOperator { operator, rule: None, body: Body::Tensors(function) })
+    let (operator, body) = vendor::lookup::<Tracer>(domain, name, opset)?;
+    Some(FoundOperator { operator, rule: None, body })
 }
 
 /// Lists the versions of operators that have functions, those of each table by domain, name and version.

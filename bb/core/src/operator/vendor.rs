@@ -1,6 +1,6 @@
 //! The operations of vendors as operators: a node's attributes become the parameters of the row.
 
-use super::{Call, Class, Halves, OpResult, Operator};
+use super::{Body, Call, Class, Halves, OpResult, Operator, TensorFunction};
 use crate::Error;
 use crate::ext::vendor::{self, VendorOperation};
 use crate::ext::{Ops, vendor_families};
@@ -47,13 +47,19 @@ pub fn find(domain: &str, name: &str, opset: i64) -> Option<(&'static Operator, 
     Some((&entry.operator, entry.operation))
 }
 
+/// Finds the operator that a node of a model names, and its function on any backend.
+pub fn lookup<B: Ops + ?Sized>(domain: &str, name: &str, opset: i64) -> Option<(&'static Operator, Body<B>)> {
+    let (operator, _) = find(domain, name, opset)?;
+    Some((operator, Body::Tensors(TensorFunction::new(function::<B>, operator.halves))))
+}
+
 /// Lists the operators of a domain.
 pub(super) fn names(domain: &str) -> impl Iterator<Item = &'static str> {
     entries().iter().map(|entry| &entry.operator).filter(move |o| o.domain == domain).map(|o| o.name)
 }
 
 /// Calls the operation that a node names.
-pub fn function<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {
+fn function<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {
     let operation = vendor::find(call.domain(), call.op_type());
     let spec = operation.ok_or_else(|| Error::excluded("an operation of a vendor"))?.spec();
     let many = spec.inputs.last().is_some_and(|(_, arity)| *arity == Arity::Tensors);

@@ -1,0 +1,412 @@
+//! Attention with merged or separate projections, its masks and caches, and rotary embeddings.
+
+use super::masked::{appended, number};
+use super::quantized::{product, scaled};
+use super::{no_results_from, none_from, only, plus};
+use bb_core::error::NodePart;
+use bb_core::ext::{AttentionOptions, Ops, RotateOptions, counted, math};
+use bb_core::operator::{Call, OpResult, one};
+use bb_core::{DataType, Error, Tensor};
+use bb_ir::graph::Dim;
+use bb_ir::infer::rule::{self, At, Types};
+use bb_onnx::shared::attention::{by_heads, with_cached};
+use bb_onnx::shared::operators;
+use smallvec::smallvec;
+
+operators! {
+    "com.microsoft" {
+        Attention => Primitives(attention), infer: By(merged_types);
+        MultiHeadAttention => Primitives(multi_head_attention), infer: By(multi_head_attention_types);
+        QAttention => Primitives(q_attention), infer: By(merged_types);
+        RotaryEmbedding => Primitives(rotary_embedding), infer: Same, halves: Once;
+    }
+}
+
+/// Queries, keys and values by heads, `[batch, heads, length, size]`.
+pub(super) struct Heads<T> {
+    pub(super) q: T,
+    pub(super) k: T,
+    pub(super) v: T,
+}
+
+/// Reads the number of heads.
+pub(super) fn heads<T>(call: &Call<'_, T>) -> Result<usize, Error> {
+    let count = call.int("num_heads")?;
+    usize::try_from(count)
+        .ok()
+        .filter(|&n| (1..1 << 20).contains(&n))
+        .ok_or_else(|| call.wrong("num_heads", format!("is {count}, expected a positive number")))
+}
+
+/// `[batch, length, heads * size]` to `[batch, heads, length, size]`.
+pub(super) fn split_heads<B: Ops + ?Sized>(
+    on: &B,
+    call: &Call<'_, B::Tensor>,
+    x: &B::Tensor,
+    heads: usize,
+) -> Result<B::Tensor, B::Error> {
+    match *x.shape() {
+        [batch, length, width] if width.is_multiple_of(heads) => {
+            on.transpose(&on.reshape(x, &[batch, length, heads, width / heads])?, &[0, 2, 1, 3])
+        }
+        _ => {
+            let problem = format!("is {heads}; an operand has the extents {:?}", x.shape());
+            Err(call.wrong("num_heads", problem).into())
+        }
+    }
+}
+
+/// `[batch, heads, length, size]` to `[batch, length, heads * size]`.
+pub(super) fn join_heads<B: Ops + ?Sized>(on: &B, x: &B::Tensor) -> Result<B::Tensor, B::Error> {
+    let y = on.transpose(x, &[0, 2, 1, 3])?;
+    match *y.shape() {
+        [batch, length, heads, size] => on.reshape(&y, &[batch, length, heads * size]),
+        _ => Ok(y),
+    }
+}
+
+/// Averages the values, over what the mask leaves.
+fn attend<B: Ops + ?Sized>(
+    on: &B,
+    call: &Call<'_, B::Tensor>,
+    h: &Heads<B::Tensor>,
+    mask: Option<&B::Tensor>,
+    added: Option<&B::Tensor>,
+) -> Result<B::Tensor, B::Error> {
+    let (&[batch, _, s, _], &[_, _, t, _]) = (h.q.shape(), h.k.shape()) else {
+        return Err(call.wrong(NodePart::Operand(0), "has no heads").into());
+    };
+    // What is masked stays finite, so that a row of nothing else is an average all the same.
+    let filter = call.float_or("mask_filter_value", -10000.0)?;
+    let unless = |kept: &B::Tensor, other: f64| {
+        on.r#where(kept, &on.scalar_like(&h.q, 0.0)?, &on.scalar_like(&h.q, other)?)
+    };
+    let mut bias = match mask {
+        Some(mask) => Some(unless(&kept(on, call, mask, [batch, s, t])?, filter)?),
+        None => None,
+    };
+    if call.flag("unidirectional", false)? {
+        let count = |from: usize, to: usize| (from..to).map(|i| i as i64).collect::<Vec<_>>();
+        let (last, places) =
+            (on.host(&[s, 1], &count(t.saturating_sub(s), t))?, on.host(&[1, t], &count(0, t))?);
+        let past = unless(&on.less_or_equal(&places, &last)?, f64::NEG_INFINITY)?;
+        bias = Some(plus(on, &past, bias.as_ref())?);
+    }
+    if let Some(added) = added {
+        bias = Some(plus(on, added, bias.as_ref())?);
+    }
+    let scale = Some(call.float_or("scale", 0.0)?).filter(|&s| s != 0.0);
+    let options = AttentionOptions { scale, ..Default::default() };
+    join_heads(on, &on.attention(&h.q, &h.k, &h.v, bias.as_ref(), options)?)
+}
+
+/// Which keys a mask leaves to each query, to be broadcast to `[batch, heads, s, t]`.
+fn kept<B: Ops + ?Sized>(
+    on: &B,
+    call: &Call<'_, B::Tensor>,
+    mask: &B::Tensor,
+    [batch, s, t]: [usize; 3],
+) -> Result<B::Tensor, B::Error> {
+    let zero = on.scalar_like(mask, 0.0)?;
+    let places = math::to(on, &counted(on, &[t], 1)?, mask.dtype())?;
+    let bounds = |from: usize| -> Result<B::Tensor, B::Error> {
+        let part = on.slice(mask, &[from as i64], &[(from + batch) as i64], &[0], &[])?;
+        on.reshape(&part, &[batch, 1, 1, 1])
+    };
+    let packed = batch.checked_mul(3).and_then(|three| three.checked_add(2));
+    match *mask.shape() {
+        // Ends of the sequences, and their starts. Of `[3 * batch + 2]` the first are the ends; where sequences begin in a
+        // batch without padding follows, and this batch has padding.
+        [n] if n == batch || Some(n) == packed => on.less(&places, &bounds(0)?),
+        [n] if n == 2 * batch => {
+            on.and(&on.less(&places, &bounds(0)?)?, &on.greater_or_equal(&places, &bounds(batch)?)?)
+        }
+        [_, n] if n == t => on.greater(&on.unsqueeze(mask, &[1, 2])?, &zero),
+        [_, rows, n] if rows == s && n == t => on.greater(&on.unsqueeze(mask, &[1])?, &zero),
+        [_, _, rows, n] if rows >= t && n >= t => {
+            let part = on.slice(mask, &[(t - s) as i64, 0], &[t as i64, t as i64], &[2, 3], &[])?;
+            on.greater(&part, &zero)
+        }
+        _ => {
+            let problem = format!("has the extents {:?}, which none of the served forms has", mask.shape());
+            Err(call.wrong(NodePart::other("the mask"), problem).into())
+        }
+    }
+}
+
+/// Puts cached keys and values, the operand `[2, batch, heads, past, size]`, before the new ones.
+fn remember<B: Ops + ?Sized>(
+    on: &B,
+    h: Heads<B::Tensor>,
+    past: Option<&B::Tensor>,
+) -> Result<Heads<B::Tensor>, B::Error> {
+    let Some(past) = past else { return Ok(h) };
+    let part = |at: i64| on.squeeze(&on.slice(past, &[at], &[at + 1], &[0], &[])?, &[0]);
+    let (k, v) = (on.concat(&[&part(0)?, &h.k], 2)?, on.concat(&[&part(1)?, &h.v], 2)?);
+    Ok(Heads { q: h.q, k, v })
+}
+
+/// Keys and values as one tensor, `[2, batch, heads, length, size]`.
+fn present<B: Ops + ?Sized>(on: &B, h: &Heads<B::Tensor>) -> Result<B::Tensor, B::Error> {
+    on.concat(&[&on.unsqueeze(&h.k, &[0])?, &on.unsqueeze(&h.v, &[0])?], 0)
+}
+
+/// Cuts merged projections `[batch, length, …]` into heads.
+pub(super) fn cut<B: Ops + ?Sized>(
+    on: &B,
+    call: &Call<'_, B::Tensor>,
+    merged: &B::Tensor,
+) -> Result<Heads<B::Tensor>, B::Error> {
+    let width = merged.shape().last().copied().unwrap_or(0);
+    let sizes: Vec<usize> = match call.ints("qkv_hidden_sizes")? {
+        Some(sizes) => sizes.iter().map(|&s| usize::try_from(s).unwrap_or(0)).collect(),
+        None => vec![width / 3; 3],
+    };
+    if sizes.len() != 3 || sizes.iter().try_fold(0usize, |sum, &s| sum.checked_add(s)) != Some(width) {
+        let problem = format!("is {sizes:?}; the projections are {width} wide");
+        return Err(call.wrong("qkv_hidden_sizes", problem).into());
+    }
+    let count = heads(call)?;
+    let parts = on.split(merged, -1, &sizes)?;
+    let mut parts = parts.iter().map(|part| split_heads(on, call, part, count));
+    match (parts.next().transpose()?, parts.next().transpose()?, parts.next().transpose()?) {
+        (Some(q), Some(k), Some(v)) => Ok(Heads { q, k, v }),
+        _ => Err(call.wrong(NodePart::Operand(1), "has no three parts").into()),
+    }
+}
+
+/// `Attention` and `QAttention` of ONNX Runtime, whose projections are one product.
+fn merged_types(at: At<'_>) -> Option<Types> {
+    let quantised = at.node.op_type == "QAttention";
+    let count = at.int("num_heads", 0).filter(|n| *n > 0)?;
+    let width = at.dims(1).and_then(|w| w.get(1)).cloned().unwrap_or(Dim::Unknown);
+    let sizes = match at.ints("qkv_hidden_sizes") {
+        Some([_, keys, values]) => [rule::extent(*keys), rule::extent(*values)],
+        Some(_) => return None,
+        None => [rule::divided(&width, 3), rule::divided(&width, 3)],
+    };
+    let [keys, values] = &sizes;
+    let dtype = if quantised { at.dtype(3) } else { at.dtype(0) };
+    let past = if quantised { 8 } else { 4 };
+    let y = at.dims(0).and_then(|x| match x {
+        [batch, length, _] => Some(vec![batch.clone(), length.clone(), values.clone()]),
+        _ => None,
+    });
+    let present = || {
+        let [batch, length, _] = at.dims(0)? else { return None };
+        let shared = !quantised && at.int("past_present_share_buffer", 0)? != 0;
+        let total = match at.has(past) {
+            true if shared => at.dims(past)?.get(3)?.clone(),
+            true => rule::sum(at.dims(past)?.get(3)?, length),
+            false => length.clone(),
+        };
+        Some(vec![Dim::Known(2), batch.clone(), rule::extent(count), total, rule::divided(keys, count)])
+    };
+    Some(vec![rule::tensor(dtype, y), rule::tensor(dtype, present())])
+}
+
+/// `Attention`, whose projections are one product.
+pub(crate) fn attention<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {
+    only(
+        call,
+        &[
+            "num_heads",
+            "unidirectional",
+            "scale",
+            "mask_filter_value",
+            "qkv_hidden_sizes",
+            "past_present_share_buffer",
+        ],
+    )?;
+    none_from(call, 7)?;
+    let merged = plus(on, &on.matmul(call.input(0)?, call.input(1)?)?, call.optional(2))?;
+    if call.flag("past_present_share_buffer", false)? {
+        return shared_attention(on, call, cut(on, call, &merged)?);
+    }
+    none_from(call, 6)?;
+    let h = remember(on, cut(on, call, &merged)?, call.optional(4))?;
+    let y = attend(on, call, &h, call.optional(3), call.optional(5))?;
+    let present = call.wants(1).then(|| present(on, &h)).transpose()?;
+    Ok(smallvec![Some(y), present])
+}
+
+/// `Attention` with a cache that has room for more, of which as much is in use as operand 6 says.
+fn shared_attention<B: Ops + ?Sized>(
+    on: &B,
+    call: &Call<'_, B::Tensor>,
+    new: Heads<B::Tensor>,
+) -> OpResult<B> {
+    let (past, length) = (call.input(4)?, new.k.shape().get(2).copied().unwrap_or(0));
+    let missing = || call.wrong(NodePart::Operand(6), "is missing; a cache with room needs it");
+    let used = number(on, call, 6)?.ok_or_else(missing)?;
+    if past.rank() != 5 {
+        return Err(call.wrong(NodePart::Operand(4), format!("has rank {}, expected 5", past.rank())).into());
+    }
+    let part = |at: i64| on.squeeze(&on.slice(past, &[at], &[at + 1], &[0], &[])?, &[0]);
+    let k = appended(on, call, &part(0)?, &new.k, used, true)?;
+    let v = appended(on, call, &part(1)?, &new.v, used, true)?;
+    let seen = |x: &B::Tensor| on.slice(x, &[0], &[(used + length) as i64], &[2], &[]);
+    let h = Heads { q: new.q, k: seen(&k)?, v: seen(&v)? };
+    let y = attend(on, call, &h, call.optional(3), call.optional(5))?;
+    let present = call.wants(1).then(|| present(on, &Heads { q: h.q.clone(), k, v })).transpose()?;
+    Ok(smallvec![Some(y), present])
+}
+
+/// `QAttention`: the projections are a product of quantised matrices.
+pub(crate) fn q_attention<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {
+    only(call, &["num_heads", "unidirectional", "scale", "mask_filter_value"])?;
+    let zeros = [call.optional(6), call.optional(7)];
+    let product = product(on, [call.input(0)?, call.input(1)?], zeros)?;
+    let scale = on.mul(call.input(3)?, call.input(4)?)?;
+    let merged = scaled(on, &product, &scale, Some(call.input(2)?))?;
+    let h = remember(on, cut(on, call, &merged)?, call.optional(8))?;
+    let y = attend(on, call, &h, call.optional(5), None)?;
+    let present = call.wants(1).then(|| present(on, &h)).transpose()?;
+    Ok(smallvec![Some(y), present])
+}
+
+/// `MultiHeadAttention` of ONNX Runtime: projections come apart, packed by heads, or from a cache.
+fn multi_head_attention_types(at: At<'_>) -> Option<Types> {
+    let count = at.int("num_heads", 0).filter(|n| *n > 0)?;
+    // `[batch, length, heads, parts, size]` where they are packed.
+    let part = |x: &[Dim]| match x {
+        [batch, length, heads, _, size] => Some([batch.clone(), heads.clone(), length.clone(), size.clone()]),
+        _ => by_heads(x, Some(count)),
+    };
+    let q = at.dims(0).and_then(part);
+    let k = if at.has(1) { at.dims(1).and_then(part) } else { q.clone() };
+    let v = match (at.has(2), at.has(1)) {
+        (true, _) => at.dims(2).and_then(part),
+        (false, true) => k.clone(),
+        (false, false) => q.clone(),
+    };
+    let (keys, values) = (with_cached(at, k.as_ref(), 6), with_cached(at, v.as_ref(), 7));
+    let y = match (&q, &v) {
+        (Some([batch, _, length, _]), Some([.., size])) => {
+            Some(vec![batch.clone(), length.clone(), rule::scaled(size, count)])
+        }
+        _ => None,
+    };
+    let dtype = at.dtype(0);
+    Some(vec![rule::tensor(dtype, y), rule::tensor(dtype, keys), rule::tensor(dtype, values)])
+}
+
+/// `MultiHeadAttention`: projections come apart, packed by heads, or from a cache.
+pub(crate) fn multi_head_attention<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {
+    only(call, &["num_heads", "unidirectional", "scale", "mask_filter_value"])?;
+    none_from(call, 8)?;
+    no_results_from(call, 3)?;
+    let query = call.input(0)?;
+    let count = heads(call)?;
+    let bias = match call.optional(3) {
+        Some(bias) => {
+            let all = bias.shape().first().copied().unwrap_or(0);
+            let own = match *query.shape() {
+                [_, _, width] => width,
+                _ => all / 3,
+            };
+            let Some(rest) = own.checked_mul(2).and_then(|two| all.checked_sub(two)) else {
+                let problem = format!("has {all} elements, expected {own} for each of queries and keys");
+                return Err(call.wrong(NodePart::Operand(3), problem).into());
+            };
+            on.split(bias, 0, &[own, own, rest])?
+        }
+        None => Vec::new(),
+    };
+    let projected = |x: &B::Tensor, part: usize| split_heads(on, call, &plus(on, x, bias.get(part))?, count);
+    // Packed by heads: `[batch, length, heads, parts, size]`.
+    let packed = |x: &B::Tensor, at: i64, part: usize| -> Result<B::Tensor, B::Error> {
+        let own = on.squeeze(&on.slice(x, &[at], &[at + 1], &[3], &[])?, &[3])?;
+        match *own.shape() {
+            [batch, length, heads, size] => {
+                projected(&on.reshape(&own, &[batch, length, heads * size])?, part)
+            }
+            _ => Err(call.wrong(NodePart::Operand(0), "is not packed by heads").into()),
+        }
+    };
+    let h = match (call.optional(1), call.optional(2)) {
+        (None, None) if query.rank() == 5 => {
+            Heads { q: packed(query, 0, 0)?, k: packed(query, 1, 1)?, v: packed(query, 2, 2)? }
+        }
+        (Some(pairs), None) if pairs.rank() == 5 => {
+            Heads { q: projected(query, 0)?, k: packed(pairs, 0, 1)?, v: packed(pairs, 1, 2)? }
+        }
+        // Keys and values of a cache are projected already.
+        (Some(k), Some(v)) if k.rank() == 4 && v.rank() == 4 => {
+            Heads { q: projected(query, 0)?, k: k.clone(), v: v.clone() }
+        }
+        (Some(k), Some(v)) => Heads { q: projected(query, 0)?, k: projected(k, 1)?, v: projected(v, 2)? },
+        _ => {
+            return Err(call
+                .wrong(NodePart::other("operands 1 and 2"), "are missing, and operand 0 is not packed")
+                .into());
+        }
+    };
+    let h = match (call.optional(6), call.optional(7)) {
+        (Some(k), Some(v)) => Heads { q: h.q, k: on.concat(&[k, &h.k], 2)?, v: on.concat(&[v, &h.v], 2)? },
+        _ => h,
+    };
+    let y = attend(on, call, &h, call.optional(4), call.optional(5))?;
+    Ok(smallvec![Some(y), Some(on.identity(&h.k)?), Some(on.identity(&h.v)?)])
+}
+
+/// `RotaryEmbedding`: positions are given for each element, or the first one for all.
+pub(crate) fn rotary_embedding<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {
+    only(call, &["num_heads", "rotary_embedding_dim", "interleaved", "is_packed_batching", "scale"])?;
+    if call.flag("is_packed_batching", false)? {
+        return Err(call.wrong("is_packed_batching", "is not served").into());
+    }
+    let (ids, cos, sin) = (call.input(1)?, call.input(2)?, call.input(3)?);
+    let by_heads = to_rotate(on, call, cos)?;
+    let length = by_heads.shape().get(2).copied().unwrap_or(0);
+    let ids = if ids.rank() == 1 {
+        let steps = counted(on, &[1, length], 1)?;
+        on.add(&math::to(on, ids, DataType::I64)?, &steps)?
+    } else {
+        ids.clone()
+    };
+    let chosen = |table: &B::Tensor| on.gather(table, &ids, 0);
+    rotated(on, call, &by_heads, [&chosen(cos)?, &chosen(sin)?])
+}
+
+/// The number of elements of a head that are rotated, unless these are all.
+fn rotated_size<T>(call: &Call<'_, T>) -> Result<Option<i64>, Error> {
+    Ok(Some(call.int_or("rotary_embedding_dim", 0)?).filter(|&d| d > 0))
+}
+
+/// Operand 0 by heads, as large as the table of cosines tells.
+pub(super) fn to_rotate<B: Ops + ?Sized>(
+    on: &B,
+    call: &Call<'_, B::Tensor>,
+    cos: &B::Tensor,
+) -> Result<B::Tensor, B::Error> {
+    let x = call.input(0)?;
+    match *x.shape() {
+        [_, _, _, _] => Ok(x.clone()),
+        [_, _, width] => {
+            let count = if rotated_size(call)?.is_some() {
+                heads(call)?
+            } else {
+                // The caches have an angle for each pair of a head.
+                let size = 2 * cos.shape().last().copied().unwrap_or(0);
+                width.checked_div(size).unwrap_or(0).max(1)
+            };
+            split_heads(on, call, x, count)
+        }
+        _ => Err(call.wrong(NodePart::Operand(0), format!("has rank {}, expected 3 or 4", x.rank())).into()),
+    }
+}
+
+/// Rotates pairs by angles, whose cosines and sines are `[batch, length, pairs]`, and joins the heads if operand 0 has none.
+pub(super) fn rotated<B: Ops + ?Sized>(
+    on: &B,
+    call: &Call<'_, B::Tensor>,
+    by_heads: &B::Tensor,
+    [cos, sin]: [&B::Tensor; 2],
+) -> OpResult<B> {
+    let options = RotateOptions { dim: rotated_size(call)?, interleaved: call.flag("interleaved", false)? };
+    let y = on.rotate(by_heads, &on.unsqueeze(cos, &[1])?, &on.unsqueeze(sin, &[1])?, options)?;
+    let scale = call.float_or("scale", 1.0)?;
+    let y = if scale == 1.0 { y } else { on.mul(&y, &on.scalar_like(&y, scale)?)? };
+    Ok(one(if call.input(0)?.rank() == 3 { join_heads(on, &y)? } else { y }))
+}

@@ -1,0 +1,112 @@
+//! Operators whose channels are the last dimension: of `com.microsoft`, and of the domain to which ONNX Runtime moves those of
+//! ONNX if a device prefers this order.
+
+use super::fused::{CONV, by_list};
+use super::{only, plus};
+use bb_core::Tensor;
+use bb_core::ext::Ops;
+use bb_core::operator::{Call, OpResult, one};
+use bb_ir::graph::Dim;
+use bb_ir::infer::rule::{At, Types};
+use bb_onnx::shared::operators;
+use bb_onnx::shared::window;
+
+operators! {
+    "com.microsoft" {
+        NhwcConv => Primitives(fused_conv), infer: By(conv_types);
+        NhwcFusedConv => Primitives(fused_conv), infer: By(conv_types);
+        NhwcMaxPool => Primitives(max_pool), infer: By(pool_types), halves: Moves;
+    }
+    "com.ms.internal.nhwc" {
+        AveragePool => Primitives(average_pool), infer: By(pool_types), halves: Once;
+        Conv => Primitives(fused_conv), infer: By(conv_types);
+        GlobalAveragePool => Primitives(global_average_pool), infer: By(global_pool_types), halves: Once;
+        GlobalMaxPool => Primitives(global_max_pool), infer: By(global_pool_types), halves: Moves;
+        MaxPool => Primitives(max_pool), infer: By(pool_types), halves: Moves;
+    }
+}
+
+/// Applies `f` to `x` with the channels second instead of last.
+pub(super) fn second<B: Ops + ?Sized>(
+    on: &B,
+    x: &B::Tensor,
+    f: impl FnOnce(&B::Tensor) -> Result<B::Tensor, B::Error>,
+) -> Result<B::Tensor, B::Error> {
+    let last = x.rank().max(2) as i64 - 1;
+    let to: Vec<i64> = [0, last].into_iter().chain(1..last).collect();
+    let back: Vec<i64> = std::iter::once(0).chain(2..=last).chain([1]).collect();
+    on.transpose(&f(&on.transpose(x, &to)?)?, &back)
+}
+
+/// What `f` makes of the extents with the channels second, which are last before and after.
+pub(super) fn last(x: &[Dim], f: impl FnOnce(&[Dim]) -> Option<Vec<Dim>>) -> Option<Vec<Dim>> {
+    let [n, spatial @ .., c] = x else { return None };
+    let y = f(&[&[n.clone(), c.clone()], spatial].concat())?;
+    let [n, c, spatial @ ..] = y.as_slice() else { return None };
+    Some([std::slice::from_ref(n), spatial, std::slice::from_ref(c)].concat())
+}
+
+/// What `f` makes of the extents, the channels of which may be last.
+pub(super) fn last_or_second(at: At<'_>, f: impl FnOnce(&[Dim]) -> Option<Vec<Dim>>) -> Option<Vec<Dim>> {
+    let x = at.dims(0)?;
+    if at.int("channels_last", 0)? == 0 { f(x) } else { last(x, f) }
+}
+
+/// A convolution whose channels are last, but for those of the filters.
+fn conv_types(at: At<'_>) -> Option<Types> {
+    at.one(at.dtype(0), at.dims(0).and_then(|x| last(x, |x| window::conv_shape(at, x, 1))))
+}
+
+/// `NhwcConv` and `NhwcFusedConv`: a convolution, what is added to it, and a function of the sum. The filters are in ONNX's
+/// order.
+pub(crate) fn fused_conv<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {
+    only(call, &CONV)?;
+    let y =
+        second(on, call.input(0)?, |x| window::plain_conv(on, call, x, call.input(1)?, call.optional(2)))?;
+    Ok(one(by_list(on, call, plus(on, &y, call.optional(3))?)?))
+}
+
+/// `NhwcMaxPool`: the channels last.
+fn pool_types(at: At<'_>) -> Option<Types> {
+    at.one(at.dtype(0), at.dims(0).and_then(|x| last(x, |x| window::pool_shape(at, x))))
+}
+
+/// `NhwcMaxPool`, and `MaxPool` without positions.
+pub(crate) fn max_pool<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {
+    only(call, &["auto_pad", "ceil_mode", "dilations", "kernel_shape", "pads", "storage_order", "strides"])?;
+    super::no_results_from(call, 1)?;
+    Ok(one(second(on, call.input(0)?, |x| window::plain_max_pool(on, call, x))?))
+}
+
+/// `AveragePool`.
+pub(crate) fn average_pool<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {
+    only(
+        call,
+        &["auto_pad", "ceil_mode", "count_include_pad", "dilations", "kernel_shape", "pads", "strides"],
+    )?;
+    Ok(one(second(on, call.input(0)?, |x| window::plain_average_pool(on, call, x))?))
+}
+
+/// The dimensions between the first and the last.
+fn spatial<T: Tensor>(x: &T) -> Vec<i64> {
+    (1..x.rank() as i64 - 1).collect()
+}
+
+/// Pooling of all that is between the first dimension and the last, the channels.
+fn global_pool_types(at: At<'_>) -> Option<Types> {
+    at.one(at.dtype(0), at.dims(0).and_then(|x| last(x, window::global_pool_shape)))
+}
+
+/// `GlobalAveragePool`.
+pub(crate) fn global_average_pool<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {
+    only(call, &[])?;
+    let x = call.input(0)?;
+    Ok(one(on.reduce_mean(x, &spatial(x), true)?))
+}
+
+/// `GlobalMaxPool`.
+pub(crate) fn global_max_pool<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {
+    only(call, &[])?;
+    let x = call.input(0)?;
+    Ok(one(on.reduce_max(x, &spatial(x), true)?))
+}

@@ -1,0 +1,137 @@
+//! `CropAndResize`: regions of images, all made of one size.
+
+use super::only;
+use bb_core::error::NodePart;
+use bb_core::ext::{Ops, counted, math};
+use bb_core::operator::{Call, OpResult, one};
+use bb_core::{DataType, Error, Tensor};
+use bb_ir::graph::Dim;
+use bb_ir::infer::rule::{At, Types};
+use bb_onnx::shared::operators;
+
+operators! {
+    "com.microsoft" {
+        CropAndResize => Primitives(crop_and_resize), infer: By(crop_and_resize_types);
+    }
+}
+
+/// Where the crops' rows or columns lie in an image.
+struct Places<T> {
+    /// The element before each, and the one after.
+    around: [T; 2],
+    /// How far from the one before to the one after.
+    way: T,
+    /// Which are outside.
+    outside: T,
+}
+
+/// `CropAndResize`: an image for each box, of a size that is operand 3.
+fn crop_and_resize_types(at: At<'_>) -> Option<Types> {
+    let shape = || {
+        let ([_, channels, ..], [count, _]) = (at.dims(0)?, at.dims(1)?) else { return None };
+        let size = at.extents(3).filter(|size| size.len() == 2).unwrap_or_else(|| vec![Dim::Unknown; 2]);
+        Some([&[count.clone(), channels.clone()], size.as_slice()].concat())
+    };
+    at.one(at.dtype(0), shape())
+}
+
+/// `CropAndResize`: `[n, c, h, w]` and boxes `[r, 4]` as `y, x, y, x` from 0 to 1, to `[r, c, size…]`.
+pub(crate) fn crop_and_resize<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {
+    only(call, &["extrapolation_value", "mode"])?;
+    let nearest = match call.text_or("mode", "bilinear")? {
+        "bilinear" => false,
+        "nearest" => true,
+        other => {
+            let problem = format!("is `{other}`, expected `bilinear` or `nearest`");
+            return Err(call.wrong("mode", problem).into());
+        }
+    };
+    let (x, boxes, images) = (call.input(0)?, call.input(1)?, call.input(2)?);
+    let (&[_, channels, height, width], &[count, 4]) = (x.shape(), boxes.shape()) else {
+        let problem = format!(
+            "and 1 have the shapes {:?} and {:?}, expected [n, c, h, w] and [r, 4]",
+            x.shape(),
+            boxes.shape()
+        );
+        return Err(call.wrong(NodePart::Operand(0), problem).into());
+    };
+    let size = on.ints(call.input(3)?)?;
+    let sizes: Vec<usize> =
+        size.iter().filter_map(|&n| usize::try_from(n).ok().filter(|n| (1..1 << 20).contains(n))).collect();
+    let (&[rows, columns], 2) = (sizes.as_slice(), size.len()) else {
+        return Err(call.wrong("crop_size", format!("is {size:?}, expected two positive numbers")).into());
+    };
+    let y = math::widened(on, x, DataType::F32, |x| {
+        let boxes = math::to(on, boxes, x.dtype())?;
+        let side = |at: i64| on.slice(&boxes, &[at], &[at + 1], &[1], &[]);
+        // As [r, 1, rows, 1] and [r, 1, 1, columns].
+        let vertical =
+            places(on, [&side(0)?, &side(2)?], rows, height, nearest)?.shaped(on, &[count, 1, rows, 1])?;
+        let horizontal = places(on, [&side(1)?, &side(3)?], columns, width, nearest)?
+            .shaped(on, &[count, 1, 1, columns])?;
+        let x = on.gather(x, images, 0)?;
+        let index = |at: &B::Tensor, shape: &[usize]| on.add(at, &on.zeros(shape, DataType::I64)?);
+        let lines = |at: &B::Tensor| on.gather_elements(&x, &index(at, &[count, channels, rows, width])?, 2);
+        let between = |from: &B::Tensor, to: &B::Tensor, way: &B::Tensor| {
+            on.add(from, &on.mul(&on.sub(to, from)?, way)?)
+        };
+        let along = |line: &B::Tensor| -> Result<B::Tensor, B::Error> {
+            let shape = [count, channels, rows, columns];
+            let [before, after] = &horizontal.around;
+            let before = on.gather_elements(line, &index(before, &shape)?, 3)?;
+            if nearest {
+                return Ok(before);
+            }
+            between(&before, &on.gather_elements(line, &index(after, &shape)?, 3)?, &horizontal.way)
+        };
+        let [above, below] = &vertical.around;
+        let mut y = along(&lines(above)?)?;
+        if !nearest {
+            y = between(&y, &along(&lines(below)?)?, &vertical.way)?;
+        }
+        let outside = on.or(&vertical.outside, &horizontal.outside)?;
+        on.r#where(&outside, &on.scalar_like(&y, call.float_or("extrapolation_value", 0.0)?)?, &y)
+    })?;
+    Ok(one(y))
+}
+
+/// Places between two sides of boxes, `[r, 1]` each, in an image of `extent` elements; `[r, count]`.
+fn places<B: Ops + ?Sized>(
+    on: &B,
+    [start, end]: [&B::Tensor; 2],
+    count: usize,
+    extent: usize,
+    nearest: bool,
+) -> Result<Places<B::Tensor>, B::Error> {
+    if extent == 0 {
+        return Err(Error::from(bb_ir::Error::Index { op: "CropAndResize", index: 0, extent }).into());
+    }
+    let number = |value: f64| on.scalar_like(start, value);
+    let last = number(extent as f64 - 1.0)?;
+    let at = if count > 1 {
+        let step = on.div(&on.mul(&on.sub(end, start)?, &last)?, &number(count as f64 - 1.0)?)?;
+        let steps = math::to(on, &counted(on, &[1, count], 1)?, start.dtype())?;
+        on.add(&on.mul(start, &last)?, &on.mul(&steps, &step)?)?
+    } else {
+        on.mul(&on.mul(&on.add(start, end)?, &number(0.5)?)?, &last)?
+    };
+    let zero = number(0.0)?;
+    let within = on.and(&on.greater_or_equal(&at, &zero)?, &on.less_or_equal(&at, &last)?)?;
+    let at = on.r#where(&within, &at, &zero)?;
+    let before = on.floor(&if nearest { on.add(&at, &number(0.5)?)? } else { at.clone() })?;
+    let way = on.sub(&at, &before)?;
+    let index = |x: &B::Tensor| math::to(on, x, DataType::I64);
+    Ok(Places { around: [index(&before)?, index(&on.ceil(&at)?)?], way, outside: on.not(&within)? })
+}
+
+impl<T: Tensor> Places<T> {
+    /// Reshapes all.
+    fn shaped<B: Ops<Tensor = T> + ?Sized>(self, on: &B, shape: &[usize]) -> Result<Places<T>, B::Error> {
+        let [before, after] = &self.around;
+        Ok(Places {
+            around: [on.reshape(before, shape)?, on.reshape(after, shape)?],
+            way: on.reshape(&self.way, shape)?,
+            outside: on.reshape(&self.outside, shape)?,
+        })
+    }
+}

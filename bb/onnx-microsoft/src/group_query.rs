@@ -1,0 +1,274 @@
+//! `GroupQueryAttention`: heads that share keys, a cache whose sequences differ in length, rotary embeddings.
+
+use super::attention::{join_heads, split_heads};
+use super::{no_results_from, none_from, only, plus};
+use bb_core::error::NodePart;
+use bb_core::ext::{AttentionOptions, Border, Ops, RotateOptions, counted, math};
+use bb_core::operator::{Call, OpResult};
+use bb_core::{DataType, Error, Tensor};
+use bb_ir::graph::Dim;
+use bb_ir::infer;
+use bb_ir::infer::rule::{self, At, Types};
+use bb_onnx::shared::operators;
+use smallvec::smallvec;
+
+operators! {
+    "com.microsoft" {
+        GroupQueryAttention => Primitives(group_query_attention), infer: By(group_query_attention_types);
+    }
+}
+
+/// The extents of a call.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Extents {
+    pub(super) batch: usize,
+    /// The new positions of each sequence.
+    pub(super) new: usize,
+    /// The positions that the cache has room for.
+    pub(super) room: usize,
+    /// The positions of the longest sequence, with the new ones.
+    pub(super) total: usize,
+}
+
+/// `GroupQueryAttention` of ONNX Runtime: heads share keys; the cache has room for what comes.
+pub(super) fn group_query_attention_types(at: At<'_>) -> Option<Types> {
+    let (queries, shared) = (at.int("num_heads", 0)?, at.int("kv_num_heads", 0)?);
+    if queries < 1 || shared < 1 {
+        return None;
+    }
+    let packed = !at.has(1);
+    let size = |input: usize, count: i64| {
+        let [_, _, width] = at.dims(input)? else { return None };
+        Some(rule::divided(width, count))
+    };
+    let all = queries.checked_add(shared.checked_mul(2)?)?;
+    let keys = if packed { size(0, all) } else { size(1, shared) };
+    let values = if packed { size(0, all) } else { size(2, shared) };
+    let [batch, length, _] = at.dims(0)? else { return None };
+    let y = values.as_ref().map(|size| vec![batch.clone(), length.clone(), rule::scaled(size, queries)]);
+    let total = if at.has(3) {
+        let room = at.dims(3).and_then(|past| past.get(2)).cloned().unwrap_or(Dim::Unknown);
+        rule::told(infer::Extent::max(&room, &at.extent(6)))
+    } else {
+        length.clone()
+    };
+    let cache = |size: Option<Dim>| Some(vec![batch.clone(), rule::extent(shared), total.clone(), size?]);
+    let dtype = at.dtype(0);
+    Some(vec![rule::tensor(dtype, y), rule::tensor(dtype, cache(keys)), rule::tensor(dtype, cache(values))])
+}
+
+/// `GroupQueryAttention`, without quantised caches.
+pub(crate) fn group_query_attention<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {
+    only(
+        call,
+        &[
+            "num_heads",
+            "kv_num_heads",
+            "scale",
+            "softcap",
+            "local_window_size",
+            "do_rotary",
+            "rotary_interleaved",
+            "causal",
+            "smooth_softmax",
+        ],
+    )?;
+    none_from(call, 12)?;
+    no_results_from(call, 3)?;
+    let (heads, shared) = (count(call, "num_heads")?, count(call, "kv_num_heads")?);
+    let ([q, k, v], [batch, new, size]) = projections(on, call, heads, shared)?;
+    let totals = on.ints(call.input(6)?)?;
+    let total = totals.first().and_then(|&t| usize::try_from(t).ok()).filter(|&t| t >= new);
+    let total = total
+        .ok_or_else(|| call.wrong(NodePart::Operand(6), format!("is {totals:?}; {new} positions are new")))?;
+    let past = call.optional(3).zip(call.optional(4));
+    let room = past.and_then(|(k, _)| k.shape().get(2).copied()).unwrap_or(0);
+    let e = Extents { batch, new, room, total };
+    let before = before(on, call, e)?;
+    let (q, k) = if call.flag("do_rotary", false)? {
+        let (tables, ids) = ([call.input(7)?, call.input(8)?], call.optional(9));
+        let turned = |x: &B::Tensor| rotated(on, call, tables, ids, x, &before, size);
+        (turned(&q)?, turned(&k)?)
+    } else {
+        (q, k)
+    };
+    let (k, v) = match past {
+        Some((old_k, old_v)) => {
+            (cached(on, call, 6, old_k, &k, e, &before)?, cached(on, call, 6, old_v, &v, e, &before)?)
+        }
+        None => (k, v),
+    };
+    let bias = bias(on, call, &q, e, &before)?;
+    let within = |x: &B::Tensor| on.slice(x, &[0], &[total as i64], &[2], &[]);
+    let scale = Some(call.float_or("scale", 0.0)?).filter(|&s| s != 0.0);
+    let options = AttentionOptions { scale, softcap: call.float_or("softcap", 0.0)?, ..Default::default() };
+    let (seen_k, seen_v) = (within(&k)?, within(&v)?);
+    let y = match sink(on, call, &q, heads)? {
+        None => on.attention(&q, &seen_k, &seen_v, Some(&bias), options)?,
+        Some(sink) => {
+            // A key of zeros, whose product is 0 and whose value adds nothing: only its weight counts.
+            let (k, v) = (nothing_behind(on, &seen_k)?, nothing_behind(on, &seen_v)?);
+            let reach = on.expand(&bias, &[batch, heads, new, total])?;
+            let bias = on.concat(&[&reach, &on.expand(&sink, &[batch, heads, new, 1])?], 3)?;
+            on.attention(&q, &k, &v, Some(&bias), options)?
+        }
+    };
+    Ok(smallvec![Some(join_heads(on, &y)?), Some(on.identity(&k)?), Some(on.identity(&v)?)])
+}
+
+/// What each head's softmax counts beside its products, `[1, heads, 1, 1]`.
+fn sink<B: Ops + ?Sized>(
+    on: &B,
+    call: &Call<'_, B::Tensor>,
+    q: &B::Tensor,
+    heads: usize,
+) -> Result<Option<B::Tensor>, B::Error> {
+    match call.optional(11) {
+        Some(sinks) => Ok(Some(on.reshape(sinks, &[1, heads, 1, 1])?)),
+        None if call.flag("smooth_softmax", false)? => {
+            Ok(Some(on.reshape(&on.scalar_like(q, 0.0)?, &[1, 1, 1, 1])?))
+        }
+        None => Ok(None),
+    }
+}
+
+/// Keys or values, `[batch, heads, positions, size]`, and a position of zeros.
+fn nothing_behind<B: Ops + ?Sized>(on: &B, x: &B::Tensor) -> Result<B::Tensor, B::Error> {
+    on.pad(x, None, &[0, 0, 0, 0, 0, 0, 1, 0], Border::Constant)
+}
+
+/// Reads a number of heads.
+pub(super) fn count<T>(call: &Call<'_, T>, name: &str) -> Result<usize, Error> {
+    let count = call.int(name)?;
+    usize::try_from(count)
+        .ok()
+        .filter(|&n| (1..1 << 20).contains(&n))
+        .ok_or_else(|| call.wrong(name, format!("is {count}, expected a positive number")))
+}
+
+/// Queries, keys and values by heads, with the number of sequences, the number of their positions and the size of a head.
+type Projections<T> = ([T; 3], [usize; 3]);
+
+/// Returns queries, keys and values by heads; they may come as one tensor.
+pub(super) fn projections<B: Ops + ?Sized>(
+    on: &B,
+    call: &Call<'_, B::Tensor>,
+    heads: usize,
+    shared: usize,
+) -> Result<Projections<B::Tensor>, B::Error> {
+    let query = call.input(0)?;
+    let [q, k, v] = if let (Some(k), Some(v)) = (call.optional(1), call.optional(2)) {
+        [
+            split_heads(on, call, query, heads)?,
+            split_heads(on, call, k, shared)?,
+            split_heads(on, call, v, shared)?,
+        ]
+    } else {
+        let all = split_heads(on, call, query, heads + 2 * shared)?;
+        let (h, g) = (heads as i64, shared as i64);
+        let part = |from: i64, to: i64| on.slice(&all, &[from], &[to], &[1], &[]);
+        [part(0, h)?, part(h, h + g)?, part(h + g, h + 2 * g)?]
+    };
+    let &[batch, _, new, size] = q.shape() else {
+        return Err(call.wrong(NodePart::Operand(0), "has no heads").into());
+    };
+    for (at, x) in [(1, &k), (2, &v)] {
+        if !matches!(*x.shape(), [own, _, count, _] if own == batch && count == new) {
+            let expected =
+                format!("has the shape {:?}, expected a batch of {batch} with {new} positions", x.shape());
+            return Err(call.wrong(NodePart::Operand(at), expected).into());
+        }
+    }
+    Ok(([q, k, v], [batch, new, size]))
+}
+
+/// How many positions of each sequence come before the new ones, `[batch, 1]`.
+fn before<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>, e: Extents) -> Result<B::Tensor, B::Error> {
+    // In the first call, sequences that are shorter are padded at their ends.
+    if e.total == e.new || e.batch == 1 {
+        return on.host(&[e.batch, 1], &vec![(e.total - e.new) as i64; e.batch]);
+    }
+    let last = on.reshape(&math::to(on, call.input(5)?, DataType::I64)?, &[e.batch, 1])?;
+    on.add(&last, &on.host(&[], &[1 - e.new as i64])?)
+}
+
+/// Turns queries or keys by the angles of their positions, whose cosines and sines are in tables.
+pub(super) fn rotated<B: Ops + ?Sized>(
+    on: &B,
+    call: &Call<'_, B::Tensor>,
+    [cos, sin]: [&B::Tensor; 2],
+    ids: Option<&B::Tensor>,
+    x: &B::Tensor,
+    before: &B::Tensor,
+    size: usize,
+) -> Result<B::Tensor, B::Error> {
+    let ids = match ids {
+        Some(ids) => ids.clone(),
+        None => on.add(before, &counted(on, &[x.shape().get(2).copied().unwrap_or(0)], 1)?)?,
+    };
+    let chosen = |table: &B::Tensor| on.unsqueeze(&on.gather(table, &ids, 0)?, &[1]);
+    let turning = 2 * cos.shape().last().copied().unwrap_or(0);
+    let dim = (turning < size).then_some(turning as i64);
+    let options = RotateOptions { dim, interleaved: call.flag("rotary_interleaved", false)? };
+    on.rotate(x, &chosen(cos)?, &chosen(sin)?, options)
+}
+
+/// Puts the new positions into the cache, each sequence's after those that it has. The operand at `at` tells how many there are.
+pub(super) fn cached<B: Ops + ?Sized>(
+    on: &B,
+    call: &Call<'_, B::Tensor>,
+    at: usize,
+    old: &B::Tensor,
+    new: &B::Tensor,
+    e: Extents,
+    before: &B::Tensor,
+) -> Result<B::Tensor, B::Error> {
+    let part = |from: usize, to: usize| on.slice(old, &[from as i64], &[to as i64], &[2], &[]);
+    let first = e.total - e.new;
+    if e.total > e.room + e.new {
+        let problem = format!("is {}; the cache has {} positions and {} are new", e.total, e.room, e.new);
+        return Err(call.wrong(NodePart::Operand(at), problem).into());
+    }
+    if e.batch == 1 || first == 0 {
+        return match e.room > e.total {
+            true => on.concat(&[&part(0, first)?, new, &part(e.total, e.room)?], 2),
+            false => on.concat(&[&part(0, first)?, new], 2),
+        };
+    }
+    // Each place is one of the cache, or of the new ones that stand behind it.
+    let both = on.transpose(&on.concat(&[old, new], 2)?, &[0, 2, 1, 3])?;
+    let extent = e.room.max(e.total);
+    let place = counted(on, &[extent], 1)?;
+    let offset = on.sub(&place, before)?;
+    let number = |n: usize| on.host(&[], &[n as i64]);
+    let is_new = on.and(&on.greater_or_equal(&offset, &number(0)?)?, &on.less(&offset, &number(e.new)?)?)?;
+    let own = on.minimum(&place, &number(e.room.saturating_sub(1))?)?;
+    let index = on.r#where(&is_new, &on.add(&offset, &number(e.room)?)?, &own)?;
+    let index = on.unsqueeze(&index, &[2])?;
+    on.transpose(&on.gather_nd(&both, &index, 1)?, &[0, 2, 1, 3])
+}
+
+/// What is added to the products: minus infinity where a query does not reach, and what the call adds.
+fn bias<B: Ops + ?Sized>(
+    on: &B,
+    call: &Call<'_, B::Tensor>,
+    q: &B::Tensor,
+    e: Extents,
+    before: &B::Tensor,
+) -> Result<B::Tensor, B::Error> {
+    let own = on.unsqueeze(&on.add(before, &counted(on, &[e.new], 1)?)?, &[1, 3])?;
+    let place = counted(on, &[e.total], 1)?;
+    let mut reached = if call.flag("causal", true)? {
+        on.less_or_equal(&place, &own)?
+    } else {
+        let ends = on.add(before, &on.host(&[], &[e.new as i64])?)?;
+        on.less(&place, &on.unsqueeze(&ends, &[2, 3])?)?
+    };
+    let window = call.int_or("local_window_size", -1)?;
+    if window > 0 {
+        let least = on.sub(&own, &on.host(&[], &[window])?)?;
+        reached = on.and(&reached, &on.greater(&place, &least)?)?;
+    }
+    let masked = on.r#where(&reached, &on.scalar_like(q, 0.0)?, &on.scalar_like(q, f64::NEG_INFINITY)?)?;
+    plus(on, &masked, call.optional(10))
+}

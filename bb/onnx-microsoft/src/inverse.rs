@@ -1,0 +1,66 @@
+//! `Inverse`: of matrices, by elimination, each column's greatest element first.
+
+use super::only;
+use bb_core::error::NodePart;
+use bb_core::ext::{Ops, counted, math};
+use bb_core::operator::{Call, OpResult, one};
+use bb_core::{DataType, Tensor};
+use bb_onnx::shared::operators;
+
+operators! {
+    "com.microsoft" {
+        Inverse => Primitives(inverse), infer: Same;
+    }
+}
+
+/// `Inverse`, of the last two dimensions; of a matrix that has none the elements are not finite.
+pub(crate) fn inverse<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {
+    only(call, &[])?;
+    let x = call.input(0)?;
+    let [.., rows, columns] = *x.shape() else {
+        return Err(call.wrong(NodePart::Operand(0), "is no matrix").into());
+    };
+    if rows != columns {
+        return Err(call
+            .wrong(NodePart::Operand(0), format!("is {rows} times {columns}, expected a square"))
+            .into());
+    }
+    let order = rows as i64;
+    let y = math::widened(on, x, DataType::F64, |x| {
+        let places = counted(on, &[rows, 1], 1)?;
+        let diagonal = on.equal(&places, &on.transpose(&places, &[1, 0])?)?;
+        let unit = on.add(&on.zeros(x.shape(), x.dtype())?, &math::to(on, &diagonal, x.dtype())?)?;
+        // What makes the matrix the unit makes the unit the inverse.
+        let mut both = on.concat(&[x, &unit], -1)?;
+        for column in 0..order {
+            both = reduced(on, &both, &places, column)?;
+        }
+        on.slice(&both, &[order], &[2 * order], &[-1], &[])
+    })?;
+    Ok(one(y))
+}
+
+/// Brings the row with the greatest element of a column, among those from `column` on, to that place, and takes multiples
+/// of it from the others, so that the column is that of the unit.
+fn reduced<B: Ops + ?Sized>(
+    on: &B,
+    x: &B::Tensor,
+    places: &B::Tensor,
+    column: i64,
+) -> Result<B::Tensor, B::Error> {
+    let (zero, at) = (on.scalar_like(x, 0.0)?, on.host(&[], &[column])?);
+    let of_column = |x: &B::Tensor| on.slice(x, &[column], &[column + 1], &[-1], &[]);
+    let none = on.scalar_like(x, -1.0)?;
+    let sizes = on.r#where(&on.less(places, &at)?, &none, &on.abs(&of_column(x)?)?)?;
+    let greatest = on.reduce_max(&sizes, &[-2], true)?;
+    // The first of several; none where one is NaN.
+    let end = on.host(&[], &[i64::MAX])?;
+    let which = on.reduce_min(&on.r#where(&on.equal(&sizes, &greatest)?, places, &end)?, &[-2], true)?;
+    let chosen = on.equal(places, &which)?;
+    let row = on.reduce_sum(&on.r#where(&chosen, x, &zero)?, &[-2], true)?;
+    let displaced = on.slice(x, &[column], &[column + 1], &[-2], &[])?;
+    let exchanged = on.r#where(&chosen, &displaced, x)?;
+    let scaled = on.div(&row, &of_column(&row)?)?;
+    let rest = on.sub(&exchanged, &on.mul(&of_column(&exchanged)?, &scaled)?)?;
+    on.r#where(&on.equal(places, &at)?, &scaled, &rest)
+}

@@ -1,0 +1,52 @@
+//! Operators of the domain `com.microsoft`, which models exported for ONNX Runtime carry, and of two domains that ONNX Runtime makes
+//! itself.
+//!
+//! A program that runs such models links this crate, and names nothing of it but for tests: `use bb_onnx_microsoft as _;`. The feature
+//! `microsoft` of `bb`, which is enabled by default, does the same.
+//!
+//! Nobody has checked their attributes before, so each function names those that it knows and refuses others.
+//! Operands that ask for what is not served here, such as caches shared between calls, are refused too.
+//!
+//! Source: the schemas of ONNX Runtime 1.32.
+
+#![forbid(unsafe_code)]
+
+mod attention;
+mod blocks;
+mod channels_last;
+mod crop;
+mod decoding;
+mod distance;
+mod experts;
+mod fused;
+mod gates;
+mod group_query;
+mod hash;
+mod inverse;
+mod linear_attention;
+mod masked;
+mod nchwc;
+mod nchwc_block;
+mod ngram_hash;
+mod normalize;
+mod older;
+mod packed_sequences;
+mod quantized;
+mod rotary;
+mod router;
+mod search;
+mod sparse_attention;
+mod table;
+mod tokenizer;
+mod unfold;
+mod words;
+
+pub use table::lookup;
+
+use bb_core::ext::Ops;
+use bb_onnx::shared::served::{alike, no_results_from, none_from, only};
+
+/// `x`, and what is added to it if it is given.
+fn plus<B: Ops + ?Sized>(on: &B, x: &B::Tensor, bias: Option<&B::Tensor>) -> Result<B::Tensor, B::Error> {
+    bias.map_or_else(|| Ok(x.clone()), |bias| on.add(x, bias))
+}

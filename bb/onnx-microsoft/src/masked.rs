@@ -1,0 +1,311 @@
+//! Attention of one new position to a cache that has room for more, as decoders use it.
+//!
+//! Where a search follows several sequences, the caches of all stay where they are, and a table says for each sequence and position in
+//! which of the caches of its element of the batch the position lies.
+//!
+//! `DecoderMaskedMultiHeadAttention` has its cache in the order of the extents, as ONNX Runtime's CPU kernel.
+//! `DecoderMaskedSelfAttention`, for which there is none, has keys in the order that the schema describes.
+
+use super::attention::{cut, heads, join_heads, split_heads};
+use super::{none_from, only, plus};
+use bb_core::error::NodePart;
+use bb_core::ext::llm::{self, grouped_keys};
+use bb_core::ext::{AttentionOptions, Ops, counted, math};
+use bb_core::operator::{Call, OpResult};
+use bb_core::{DataType, Error, Tensor};
+use bb_ir::graph::Dim;
+use bb_ir::infer::rule::{self, At, Types};
+use bb_onnx::shared::operators;
+use smallvec::smallvec;
+
+operators! {
+    "com.microsoft" {
+        DecoderMaskedMultiHeadAttention => Primitives(multi_head), infer: By(multi_head_types);
+        DecoderMaskedSelfAttention => Primitives(self_attention), infer: By(self_attention_types), halves: Once;
+    }
+}
+
+/// The operands that both operators have, by their positions.
+struct Places {
+    mask: usize,
+    added: usize,
+    past_length: usize,
+    beam_width: usize,
+    indirection: usize,
+}
+
+/// Reads an operand of one integer.
+pub(super) fn number<B: Ops + ?Sized>(
+    on: &B,
+    call: &Call<'_, B::Tensor>,
+    index: usize,
+) -> Result<Option<usize>, B::Error> {
+    let Some(x) = call.optional(index) else { return Ok(None) };
+    let ints = on.ints(x)?;
+    let count = if let [only] = ints.as_slice() { usize::try_from(*only).ok() } else { None };
+    let wrong =
+        || call.wrong(NodePart::Operand(index), format!("is {ints:?}, expected one number from 0 on"));
+    Ok(Some(count.ok_or_else(wrong)?))
+}
+
+/// Puts new positions into a cache, `[batch, heads, room, size]`, at `past`; behind it if it has no room of its own.
+pub(super) fn appended<B: Ops + ?Sized>(
+    on: &B,
+    call: &Call<'_, B::Tensor>,
+    cache: &B::Tensor,
+    new: &B::Tensor,
+    past: usize,
+    shared: bool,
+) -> Result<B::Tensor, B::Error> {
+    if !shared {
+        return on.concat(&[cache, new], 2);
+    }
+    let room = cache.shape().get(2).copied().unwrap_or(0);
+    let count = new.shape().get(2).copied().unwrap_or(0);
+    let Some(end) = past.checked_add(count).filter(|end| *end <= room) else {
+        let problem = format!("is {past}; the cache has {room} positions and {count} are new");
+        return Err(call.wrong("past_sequence_length", problem).into());
+    };
+    let part = |from: usize, to: usize| on.slice(cache, &[from as i64], &[to as i64], &[2], &[]);
+    on.concat(&[&part(0, past)?, new, &part(end, room)?], 2)
+}
+
+/// Returns the positions that each sequence sees, `[batch, heads, total, size]`.
+fn seen<B: Ops + ?Sized>(
+    on: &B,
+    call: &Call<'_, B::Tensor>,
+    cache: &B::Tensor,
+    places: &Places,
+    total: usize,
+) -> Result<B::Tensor, B::Error> {
+    let own = on.slice(cache, &[0], &[total as i64], &[2], &[])?;
+    let width = number(on, call, places.beam_width)?.unwrap_or(1);
+    let Some(table) = call.optional(places.indirection).filter(|_| width > 1) else {
+        if width > 1 {
+            let problem = format!("is missing; there are {width} sequences for each element of the batch");
+            return Err(call.wrong(NodePart::Operand(places.indirection), problem).into());
+        }
+        return Ok(own);
+    };
+    let rows = own.shape().first().copied().unwrap_or(0);
+    let fits = matches!(*table.shape(), [batch, beams, room]
+        if beams == width && batch.checked_mul(width) == Some(rows) && room >= total);
+    if !fits {
+        let problem = format!(
+            "has the extents {:?}, expected [{}, {width}, {total}] or more positions",
+            table.shape(),
+            rows / width
+        );
+        return Err(call.wrong(NodePart::Operand(places.indirection), problem).into());
+    }
+    let table = math::to(on, &on.slice(table, &[0], &[total as i64], &[2], &[])?, DataType::I64)?;
+    // The first row of the element that each row belongs to.
+    let first: Vec<i64> = (0..rows).map(|row| (row - row % width) as i64).collect();
+    let row = on.add(&on.reshape(&table, &[rows, total])?, &on.host(&[rows, 1], &first)?)?;
+    // The new position is its row's own.
+    let last: Vec<i64> = (0..rows as i64).collect();
+    let row = on
+        .concat(&[&on.slice(&row, &[0], &[total as i64 - 1], &[1], &[])?, &on.host(&[rows, 1], &last)?], 1)?;
+    let place = on.add(&on.mul(&row, &on.scalar_like(&row, 0.0)?)?, &counted(on, &[total], 1)?)?;
+    let index = on.concat(&[&on.unsqueeze(&row, &[2])?, &on.unsqueeze(&place, &[2])?], 2)?;
+    let by_position = on.transpose(&own, &[0, 2, 1, 3])?;
+    on.transpose(&on.gather_nd(&by_position, &index, 0)?, &[0, 2, 1, 3])
+}
+
+/// What is added to the products: the filter value where the mask is 0, and what the call adds.
+fn bias<B: Ops + ?Sized>(
+    on: &B,
+    call: &Call<'_, B::Tensor>,
+    q: &B::Tensor,
+    places: &Places,
+    total: usize,
+) -> Result<Option<B::Tensor>, B::Error> {
+    let filter = call.float_or("mask_filter_value", -10000.0)?;
+    let mut bias = match call.optional(places.mask) {
+        None => None,
+        Some(mask) if mask.rank() == 2 && mask.shape().last() == Some(&total) => {
+            let kept = on.greater(&on.unsqueeze(mask, &[1, 2])?, &on.scalar_like(mask, 0.0)?)?;
+            Some(on.r#where(&kept, &on.scalar_like(q, 0.0)?, &on.scalar_like(q, filter)?)?)
+        }
+        Some(mask) => {
+            let problem = format!("has the extents {:?}, expected [batch, {total}]", mask.shape());
+            return Err(call.wrong(NodePart::Operand(places.mask), problem).into());
+        }
+    };
+    if let Some(added) = call.optional(places.added) {
+        bias = Some(plus(on, &math::to(on, added, q.dtype())?, bias.as_ref())?);
+    }
+    Ok(bias)
+}
+
+fn options<T>(call: &Call<'_, T>) -> Result<AttentionOptions, Error> {
+    let scale = Some(call.float_or("scale", 0.0)?).filter(|&scale| scale != 0.0);
+    Ok(AttentionOptions { scale, ..Default::default() })
+}
+
+/// Refuses queries of more than one position.
+fn single<T: Tensor>(call: &Call<'_, T>) -> Result<(), Error> {
+    match *call.input(0)?.shape() {
+        [_, 1, _] => Ok(()),
+        ref shape => {
+            let problem = format!("has the extents {shape:?}, expected [batch, 1, size]");
+            Err(call.wrong(NodePart::Operand(0), problem))
+        }
+    }
+}
+
+/// `DecoderMaskedMultiHeadAttention`: one position, and the caches with it.
+fn multi_head_types(at: At<'_>) -> Option<Types> {
+    let count = at.int("num_heads", 0).filter(|n| *n > 0)?;
+    let shared = at.int("past_present_share_buffer", 0)? != 0;
+    let crosses = !at.has(5) && at.dims(1).map(<[Dim]>::len) == Some(4);
+    let width = || match at.dims(0)? {
+        [_, _, all] if !at.has(1) => Some(rule::divided(all, 3)),
+        [_, _, own] if crosses || !at.has(2) => Some(own.clone()),
+        _ => at.dims(2)?.last().cloned(),
+    };
+    let y = || {
+        let ([batch, length, _], width) = (at.dims(0)?, width()?) else { return None };
+        Some(vec![batch.clone(), length.clone(), width])
+    };
+    let cache = |input: usize| {
+        let [batch, heads, room, size] = at.dims(input)? else { return None };
+        let room = if shared { room.clone() } else { rule::sum(room, &Dim::Known(1)) };
+        Some(vec![batch.clone(), heads.clone(), room, size.clone()])
+    };
+    let products = || {
+        let [batch, length, _] = at.dims(0)? else { return None };
+        let total = if crosses { at.dims(1)?.get(2)?.clone() } else { Dim::Unknown };
+        Some(vec![batch.clone(), rule::extent(count), length.clone(), total])
+    };
+    let dtype = at.dtype(0);
+    Some(vec![
+        rule::tensor(dtype, y()),
+        rule::tensor(at.dtype(5), cache(5)),
+        rule::tensor(at.dtype(6), cache(6)),
+        rule::tensor(dtype, products()),
+    ])
+}
+
+/// `DecoderMaskedMultiHeadAttention`.
+pub(crate) fn multi_head<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {
+    const PLACES: Places = Places { mask: 3, added: 4, past_length: 7, beam_width: 8, indirection: 9 };
+    only(call, &["num_heads", "past_present_share_buffer", "scale", "mask_filter_value", "output_qk"])?;
+    none_from(call, 11)?;
+    single(call)?;
+    let count = heads(call)?;
+    let query = call.input(0)?;
+    let crosses = call.optional(5).is_none() && call.optional(1).is_some_and(|k| k.rank() == 4);
+    let width = query.shape().last().copied().unwrap_or(0);
+    // Queries, keys and values in one operand, if there are no others.
+    let [q, k, v] = match (call.optional(1), call.optional(2)) {
+        (Some(k), Some(v)) => [query.clone(), k.clone(), v.clone()],
+        (None, None) if width.is_multiple_of(3) => {
+            let parts = on.split(query, -1, &[width / 3; 3])?;
+            <[B::Tensor; 3]>::try_from(parts.into_iter().collect::<Vec<_>>())
+                .map_err(|_| Error::excluded("three parts of three"))?
+        }
+        _ => {
+            let problem = "are missing, and operand 0 has no three parts";
+            return Err(call.wrong(NodePart::other("operands 1 and 2"), problem).into());
+        }
+    };
+    let own = q.shape().last().copied().unwrap_or(0);
+    let with_bias = |x: &B::Tensor, part: usize| -> Result<B::Tensor, B::Error> {
+        let Some(bias) = call.optional(10) else { return split_heads(on, call, x, count) };
+        let size = x.shape().last().copied().unwrap_or(0);
+        let from = (part * own) as i64;
+        let part = on.slice(bias, &[from], &[from + size as i64], &[0], &[])?;
+        split_heads(on, call, &on.add(x, &part)?, count)
+    };
+    let q = with_bias(&q, 0)?;
+    let (k, v, seen_k, seen_v) = if crosses {
+        (k.clone(), v.clone(), k, v)
+    } else {
+        let (new_k, new_v) = (with_bias(&k, 1)?, with_bias(&v, 2)?);
+        let (Some(past_k), Some(past_v)) = (call.optional(5), call.optional(6)) else {
+            return Err(call.wrong(NodePart::Operand(5), "is missing; the operator needs a cache").into());
+        };
+        let shared = call.flag("past_present_share_buffer", false)?;
+        let room = past_k.shape().get(2).copied().unwrap_or(0);
+        let past = match (shared, number(on, call, PLACES.past_length)?) {
+            (true, Some(past)) => past,
+            (true, None) => return Err(call.wrong(NodePart::Operand(7), "is missing").into()),
+            (false, _) => room,
+        };
+        let k = appended(on, call, past_k, &new_k, past, shared)?;
+        let v = appended(on, call, past_v, &new_v, past, shared)?;
+        let (seen_k, seen_v) =
+            (seen(on, call, &k, &PLACES, past + 1)?, seen(on, call, &v, &PLACES, past + 1)?);
+        (k, v, seen_k, seen_v)
+    };
+    let total = seen_k.shape().get(2).copied().unwrap_or(0);
+    let bias = bias(on, call, &q, &PLACES, total)?;
+    let (y, products) = if call.wants(3) {
+        let attended = llm::attend(on, &q, &seen_k, &seen_v, bias.as_ref(), options(call)?)?;
+        // With the mask, before they are made to sum up to 1.
+        (attended.y, attended.segments.into_iter().nth(2))
+    } else {
+        (on.attention(&q, &seen_k, &seen_v, bias.as_ref(), options(call)?)?, None)
+    };
+    let y = join_heads(on, &y)?;
+    if crosses {
+        return Ok(smallvec![Some(y), None, None, products]);
+    }
+    Ok(smallvec![Some(y), Some(on.identity(&k)?), Some(on.identity(&v)?), products])
+}
+
+/// `DecoderMaskedSelfAttention`: one position, and the cache with it.
+fn self_attention_types(at: At<'_>) -> Option<Types> {
+    let shared = at.int("past_present_share_buffer", 0)? != 0;
+    let y = || {
+        let ([batch, length, _], [_, width]) = (at.dims(0)?, at.dims(1)?) else { return None };
+        Some(vec![batch.clone(), length.clone(), rule::divided(width, 3)])
+    };
+    let present = || {
+        let [two, batch, heads, room, size] = at.dims(4)? else { return None };
+        let room = if shared { room.clone() } else { rule::sum(room, &Dim::Known(1)) };
+        Some(vec![two.clone(), batch.clone(), heads.clone(), room, size.clone()])
+    };
+    let dtype = at.dtype(0);
+    Some(vec![rule::tensor(dtype, y()), rule::tensor(dtype, present())])
+}
+
+/// `DecoderMaskedSelfAttention`: the projections are one product.
+pub(crate) fn self_attention<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {
+    const PLACES: Places = Places { mask: 3, added: 5, past_length: 6, beam_width: 7, indirection: 8 };
+    only(call, &["num_heads", "past_present_share_buffer", "scale", "mask_filter_value", "do_rotary"])?;
+    none_from(call, 9)?;
+    single(call)?;
+    if call.flag("do_rotary", false)? {
+        return Err(call.wrong("do_rotary", "is not served: nothing tells the angles").into());
+    }
+    let dtype = call.input(0)?.dtype();
+    let wide = |index: usize| -> Result<B::Tensor, B::Error> {
+        let x = call.input(index)?;
+        if math::is_half(x.dtype()) { math::to(on, x, DataType::F32) } else { Ok(x.clone()) }
+    };
+    let merged = on.add(&on.matmul(&wide(0)?, &wide(1)?)?, &wide(2)?)?;
+    let new = cut(on, call, &merged)?;
+    let past = wide(4)?;
+    if past.rank() != 5 {
+        return Err(call.wrong(NodePart::Operand(4), format!("has rank {}, expected 5", past.rank())).into());
+    }
+    let part = |at: i64| on.squeeze(&on.slice(&past, &[at], &[at + 1], &[0], &[])?, &[0]);
+    let shared = call.flag("past_present_share_buffer", false)?;
+    let (past_k, past_v) = (part(0)?, part(1)?);
+    let past_k = if shared { grouped_keys(on, &past_k, dtype, true)? } else { past_k };
+    let used = match number(on, call, PLACES.past_length)? {
+        Some(used) if shared => used,
+        _ => past_k.shape().get(2).copied().unwrap_or(0),
+    };
+    let k = appended(on, call, &past_k, &new.k, used, shared)?;
+    let v = appended(on, call, &past_v, &new.v, used, shared)?;
+    let bias = bias(on, call, &new.q, &PLACES, used + 1)?;
+    let (seen_k, seen_v) = (seen(on, call, &k, &PLACES, used + 1)?, seen(on, call, &v, &PLACES, used + 1)?);
+    let y = on.attention(&new.q, &seen_k, &seen_v, bias.as_ref(), options(call)?)?;
+    let y = math::narrowed(on, join_heads(on, &y)?, dtype)?;
+    let k = if shared { grouped_keys(on, &k, dtype, false)? } else { k };
+    let present = on.concat(&[&on.unsqueeze(&k, &[0])?, &on.unsqueeze(&v, &[0])?], 0)?;
+    Ok(smallvec![Some(y), Some(math::narrowed(on, present, dtype)?)])
+}

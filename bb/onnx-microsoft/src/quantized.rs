@@ -1,0 +1,421 @@
+//! Operators on quantised tensors: integers that stand for multiples of a scale.
+
+use super::channels_last::{last_or_second, second};
+use super::only;
+use bb_core::error::NodePart;
+use bb_core::ext::{Ops, math, quant, types};
+use bb_core::operator::{Call, OpResult, one};
+use bb_core::{DataType, Tensor};
+use bb_ir::graph::Dim;
+use bb_ir::infer;
+use bb_ir::infer::rule::{At, Types};
+use bb_onnx::shared::operators;
+use bb_onnx::shared::quant::{self as onnx_quant, product_shape};
+use bb_onnx::shared::{normalize, recurrent, window};
+
+operators! {
+    "com.microsoft" {
+        DequantizeLinear => Primitives(dequantize), infer: By(dequantize_types), becomes: QuantOp::DequantizeLinear, halves: Once;
+        DynamicQuantizeLSTM => Primitives(dynamic_quantize_lstm), infer: By(lstm_types), halves: Once;
+        DynamicQuantizeMatMul => Primitives(dynamic_quantize_matmul), infer: By(scaled_product_types);
+        MatMulInteger16 => Primitives(matmul_integer16), infer: By(matmul_integer16_types), halves: Once;
+        MatMulIntegerToFloat => Primitives(matmul_integer_to_float), infer: By(scaled_product_types);
+        QGemm => Primitives(q_gemm), infer: By(q_gemm_types), halves: Once;
+        QLinearAdd => Primitives(qlinear_add), infer: By(element_types), becomes: QuantOp::QLinearAdd, halves: Once;
+        QLinearAveragePool => Primitives(qlinear_average_pool), infer: By(average_pool_types), halves: Once;
+        QLinearConcat => Primitives(concat), infer: By(concat_types), halves: Moves;
+        QLinearConv => Primitives(conv), infer: By(conv_types), becomes: QuantOp::QLinearConv, halves: Once;
+        QLinearGlobalAveragePool => Primitives(global_average_pool), infer: By(global_average_pool_types), halves: Once;
+        QLinearLeakyRelu => Primitives(leaky_relu), infer: Same, halves: Once;
+        QLinearMul => Primitives(qlinear_mul), infer: By(element_types), becomes: QuantOp::QLinearMul, halves: Once;
+        QLinearReduceMean => Primitives(reduce_mean), infer: By(reduce_mean_types), halves: Once;
+        QLinearSigmoid => Primitives(sigmoid), infer: Same, halves: Once;
+        QLinearSoftmax => Primitives(softmax), infer: Same, halves: Once;
+        QLinearWhere => Primitives(select), infer: By(where_types), halves: Moves;
+        QuantizeLinear => Primitives(quantize), infer: By(quantize_types), becomes: QuantOp::QuantizeLinear, halves: Once;
+    }
+}
+
+/// The numbers that operand `index` stands for, by the scale and zero point after it.
+fn numbers<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>, index: usize) -> Result<B::Tensor, B::Error> {
+    quant::numbers(on, call.input(index)?, call.input(index + 1)?, call.optional(index + 2))
+}
+
+/// The zero point at `index`, of the type `dtype`.
+fn zero_point<B: Ops + ?Sized>(
+    on: &B,
+    call: &Call<'_, B::Tensor>,
+    index: usize,
+    dtype: DataType,
+) -> Result<B::Tensor, B::Error> {
+    match call.optional(index) {
+        Some(zero) if zero.dtype() != dtype => {
+            let problem = format!("has elements of {}, expected those of the result, {dtype}", zero.dtype());
+            Err(call.wrong(NodePart::Operand(index), problem).into())
+        }
+        Some(zero) => Ok(zero.clone()),
+        None => on.zeros(&[], dtype),
+    }
+}
+
+/// Quantises to the scale and zero point at `index`, of the type `dtype`.
+fn quantized<B: Ops + ?Sized>(
+    on: &B,
+    call: &Call<'_, B::Tensor>,
+    y: &B::Tensor,
+    index: usize,
+    dtype: DataType,
+) -> OpResult<B> {
+    let zero = zero_point(on, call, index + 1, dtype)?;
+    Ok(one(quant::quantized(on, y, call.input(index)?, &zero)?))
+}
+
+/// Replaces the elements of operand `index` by what `f` makes of their numbers, quantised to the scale and zero point at
+/// `to`.
+///
+/// There are few different elements of eight bits, so `f` is computed for each of them once, and the results are looked
+/// up.
+fn mapped<B: Ops + ?Sized>(
+    on: &B,
+    call: &Call<'_, B::Tensor>,
+    [index, to]: [usize; 2],
+    dtype: DataType,
+    f: impl FnOnce(&B::Tensor) -> Result<B::Tensor, B::Error>,
+) -> Result<B::Tensor, B::Error> {
+    let x = call.input(index)?;
+    let (scale, zero) = (call.input(index + 1)?, call.optional(index + 2));
+    let y_zero = zero_point(on, call, to + 1, dtype)?;
+    let all = match x.dtype() {
+        DataType::U8 => on.host(&[256], &(0..=u8::MAX).collect::<Vec<_>>())?,
+        DataType::I8 => on.host(&[256], &(i8::MIN..=i8::MAX).collect::<Vec<_>>())?,
+        _ => {
+            let y = f(&quant::numbers(on, x, scale, zero)?)?;
+            return quant::quantized(on, &y, call.input(to)?, &y_zero);
+        }
+    };
+    let table = quant::quantized(on, &f(&quant::numbers(on, &all, scale, zero)?)?, call.input(to)?, &y_zero)?;
+    on.lookup(x, &table)
+}
+
+/// The product of integer matrices, less their zero points: one number each, or one for each column of the right one.
+pub(super) fn product<B: Ops + ?Sized>(
+    on: &B,
+    [a, b]: [&B::Tensor; 2],
+    [a_zero, b_zero]: [Option<&B::Tensor>; 2],
+) -> Result<B::Tensor, B::Error> {
+    let single = |zero: &B::Tensor| zero.shape().iter().all(|&extent| extent == 1);
+    if a_zero.is_some_and(|zero| !single(zero)) {
+        return on.matmul(&quant::less_one(on, a, a_zero)?, &quant::less_one(on, b, b_zero)?);
+    }
+    for x in [Some(a), Some(b), a_zero, b_zero].into_iter().flatten() {
+        types::take::<B>("dequantize", x, quant::NUMBERS)?;
+    }
+    on.matmul_integer(a, b, a_zero, b_zero)
+}
+
+/// A product of integers, scaled, and a bias added.
+pub(super) fn scaled<B: Ops + ?Sized>(
+    on: &B,
+    product: &B::Tensor,
+    scale: &B::Tensor,
+    bias: Option<&B::Tensor>,
+) -> Result<B::Tensor, B::Error> {
+    let product = on.mul(&math::to(on, product, scale.dtype())?, scale)?;
+    super::plus(on, &product, bias)
+}
+
+/// Calls an operation on two quantised tensors with its eight operands.
+fn of_two<B: Ops + ?Sized>(
+    on: &B,
+    call: &Call<'_, B::Tensor>,
+    f: impl FnOnce([&B::Tensor; 8]) -> Result<B::Tensor, B::Error>,
+) -> OpResult<B> {
+    let (a, b) = (call.input(0)?, call.input(3)?);
+    let zero = |index: usize, like: &B::Tensor| match call.optional(index) {
+        Some(zero) => Ok(zero.clone()),
+        None => on.zeros(&[], like.dtype()),
+    };
+    let (a_zero, b_zero, y_zero) = (zero(2, a)?, zero(5, b)?, zero_point(on, call, 7, a.dtype())?);
+    let (a_scale, b_scale, y_scale) = (call.input(1)?, call.input(4)?, call.input(6)?);
+    Ok(one(f([a, a_scale, &a_zero, b, b_scale, &b_zero, y_scale, &y_zero])?))
+}
+
+/// Elements of two tensors of quantised numbers, each of which has a scale and a zero point.
+fn element_types(at: At<'_>) -> Option<Types> {
+    at.one(at.dtype(0), at.broadcast_of(&[0, 3]))
+}
+
+/// `QLinearAdd`.
+pub(crate) fn qlinear_add<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {
+    only(call, &[])?;
+    of_two(on, call, |[a, sa, za, b, sb, zb, sy, zy]| on.qlinear_add(a, sa, za, b, sb, zb, sy, zy))
+}
+
+/// `QLinearMul`.
+pub(crate) fn qlinear_mul<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {
+    only(call, &[])?;
+    of_two(on, call, |[a, sa, za, b, sb, zb, sy, zy]| on.qlinear_mul(a, sa, za, b, sb, zb, sy, zy))
+}
+
+/// `QLinearSigmoid`.
+pub(crate) fn sigmoid<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {
+    only(call, &[])?;
+    Ok(one(mapped(on, call, [0, 3], call.input(0)?.dtype(), |x| on.sigmoid(x))?))
+}
+
+/// `QLinearLeakyRelu`.
+pub(crate) fn leaky_relu<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {
+    only(call, &["alpha"])?;
+    let alpha = call.float_or("alpha", 0.01)?;
+    Ok(one(mapped(on, call, [0, 3], call.input(0)?.dtype(), |x| on.leaky_relu(x, alpha))?))
+}
+
+/// `QLinearSoftmax`; before the Softmax of opset 13, over all dimensions from the axis on.
+pub(crate) fn softmax<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {
+    only(call, &["axis", "opset"])?;
+    let x = numbers(on, call, 0)?;
+    let axis = call.int_or("axis", -1)?;
+    let y = if call.int("opset")? < 13 {
+        let axes = bb_core::ext::normalize::axes_from(&x, axis)?;
+        bb_core::ext::normalize::softmax_over(on, &x, &axes)?
+    } else {
+        on.softmax(&x, axis)?
+    };
+    quantized(on, call, &y, 3, call.input(0)?.dtype())
+}
+
+/// Applies `f` to `x` with the channels second.
+fn channels_second<B: Ops + ?Sized>(
+    on: &B,
+    call: &Call<'_, B::Tensor>,
+    x: &B::Tensor,
+    f: impl FnOnce(&B::Tensor) -> Result<B::Tensor, B::Error>,
+) -> Result<B::Tensor, B::Error> {
+    if !call.flag("channels_last", false)? || x.rank() < 3 {
+        return f(x);
+    }
+    second(on, x, f)
+}
+
+/// Applies `pool` to the numbers of operand 0, the channels second.
+fn pooled<B: Ops + ?Sized>(
+    on: &B,
+    call: &Call<'_, B::Tensor>,
+    pool: impl FnOnce(&B::Tensor) -> Result<B::Tensor, B::Error>,
+) -> OpResult<B> {
+    let y = channels_second(on, call, &numbers(on, call, 0)?, pool)?;
+    quantized(on, call, &y, 3, call.input(0)?.dtype())
+}
+
+fn average_pool_types(at: At<'_>) -> Option<Types> {
+    at.one(at.dtype(0), last_or_second(at, |x| window::pool_shape(at, x)))
+}
+
+/// `QLinearAveragePool`.
+pub(crate) fn qlinear_average_pool<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {
+    only(
+        call,
+        &["ceil_mode", "pads", "auto_pad", "strides", "kernel_shape", "channels_last", "count_include_pad"],
+    )?;
+    pooled(on, call, |x| window::plain_average_pool(on, call, x))
+}
+
+fn global_average_pool_types(at: At<'_>) -> Option<Types> {
+    at.one(at.dtype(0), last_or_second(at, window::global_pool_shape))
+}
+
+/// `QLinearGlobalAveragePool`.
+pub(crate) fn global_average_pool<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {
+    only(call, &["channels_last"])?;
+    pooled(on, call, |x| on.reduce_mean(x, &(2..x.rank() as i64).collect::<Vec<_>>(), true))
+}
+
+/// The joined operands of `QLinearConcat`, each of which has a scale and a zero point.
+fn concat_types(at: At<'_>) -> Option<Types> {
+    let shape = || {
+        let shapes = (2..at.node.inputs.len()).step_by(3).map(|input| at.dims(input));
+        let shapes = shapes.collect::<Option<Vec<_>>>()?;
+        Some(infer::concat(shapes, at.int("axis", 0)?).ok()?.shape.into_vec())
+    };
+    at.one(at.dtype(1), shape())
+}
+
+/// `QLinearConcat`: each operand comes with a scale and a zero point.
+pub(crate) fn concat<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {
+    only(call, &["axis"])?;
+    if call.len() < 5 || !(call.len() - 2).is_multiple_of(3) {
+        let problem = format!("are {}, expected 2 and three for each tensor", call.len());
+        return Err(call.wrong(NodePart::other("the operands"), problem).into());
+    }
+    let dtype = call.input(1)?.dtype();
+    let parts = (2..call.len()).step_by(3).map(|at| mapped(on, call, [at, 0], dtype, |x| Ok(x.clone())));
+    let parts = parts.collect::<Result<Vec<_>, _>>()?;
+    Ok(one(on.concat(&parts.iter().collect::<Vec<_>>(), call.int("axis")?)?))
+}
+
+/// A matrix product of quantised numbers, as the numbers that the scale's type holds.
+fn scaled_product_types(at: At<'_>) -> Option<Types> {
+    at.one(at.dtype(2), product_shape(at, 1))
+}
+
+/// `DynamicQuantizeMatMul`: a product with a quantised matrix, the other quantised by its own range.
+pub(crate) fn dynamic_quantize_matmul<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {
+    only(call, &[])?;
+    for x in [Some(call.input(1)?), call.optional(3)].into_iter().flatten() {
+        types::take::<B>("dequantize", x, quant::NUMBERS)?;
+    }
+    let (x, b, scale) = (call.input(0)?, call.input(1)?, call.input(2)?);
+    Ok(one(on.dynamic_matmul(x, b, scale, call.optional(3), call.optional(4))?))
+}
+
+fn lstm_types(at: At<'_>) -> Option<Types> {
+    recurrent::recurrent_types(at)
+}
+
+/// `DynamicQuantizeLSTM`: what the weights multiply is quantised by its own range.
+pub(crate) fn dynamic_quantize_lstm<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {
+    only(
+        call,
+        &[
+            "activation_alpha",
+            "activation_beta",
+            "activations",
+            "clip",
+            "direction",
+            "hidden_size",
+            "input_forget",
+        ],
+    )?;
+    recurrent::quantized_lstm(on, call)
+}
+
+/// `MatMulInteger16`: of 32 bits, with a sign unless both operands have none.
+fn matmul_integer16_types(at: At<'_>) -> Option<Types> {
+    let dtype = match (at.dtype(0)?, at.dtype(1)?) {
+        (DataType::U16, DataType::U16) => DataType::U32,
+        _ => DataType::I32,
+    };
+    at.one(Some(dtype), product_shape(at, 1))
+}
+
+/// `MatMulInteger16`: a product of integers of 16 bits, whose sums have 32.
+pub(crate) fn matmul_integer16<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {
+    only(call, &[])?;
+    let (a, b) = (call.input(0)?, call.input(1)?);
+    for (index, x) in [(0, a), (1, b)] {
+        if !matches!(x.dtype(), DataType::I16 | DataType::U16) {
+            let problem = format!("has elements of {}, expected i16 or u16", x.dtype());
+            return Err(call.wrong(NodePart::Operand(index), problem).into());
+        }
+    }
+    let unsigned = a.dtype() == DataType::U16 && b.dtype() == DataType::U16;
+    let dtype = if unsigned { DataType::U32 } else { DataType::I32 };
+    Ok(one(on.matmul(&math::to(on, a, dtype)?, &math::to(on, b, dtype)?)?))
+}
+
+/// `MatMulIntegerToFloat`.
+pub(crate) fn matmul_integer_to_float<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {
+    only(call, &[])?;
+    let zeros = [call.optional(4), call.optional(5)];
+    let product = product(on, [call.input(0)?, call.input(1)?], zeros)?;
+    let scale = on.mul(call.input(2)?, call.input(3)?)?;
+    Ok(one(scaled(on, &product, &scale, call.optional(6))?))
+}
+
+fn quantize_types(at: At<'_>) -> Option<Types> {
+    onnx_quant::quantize_types(at)
+}
+
+/// `QuantizeLinear`; without an axis, by one scale.
+pub(crate) fn quantize<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {
+    only(call, &["axis"])?;
+    onnx_quant::quantize(on, call)
+}
+
+/// The type of the scale of quantised numbers, and their extents.
+fn dequantize_types(at: At<'_>) -> Option<Types> {
+    at.one(at.dtype(1), at.same())
+}
+
+/// `DequantizeLinear`; without an axis, by one scale.
+pub(crate) fn dequantize<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {
+    only(call, &["axis"])?;
+    onnx_quant::dequantize(on, call)
+}
+
+/// `QGemm`: of the zero point's type, or of the scale's where the result is not quantised.
+fn q_gemm_types(at: At<'_>) -> Option<Types> {
+    let dtype = match (at.has(7), at.has(8)) {
+        (false, _) => at.dtype(1),
+        (true, true) => at.dtype(8),
+        (true, false) => at.dtype(0),
+    };
+    at.one(dtype, normalize::gemm_shape(at, 3))
+}
+
+/// `QGemm`: to quantised numbers, or to floats where there is no scale for them.
+pub(crate) fn q_gemm<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {
+    only(call, &["transA", "transB", "alpha"])?;
+    let side = |index: usize, transposed: bool| -> Result<B::Tensor, B::Error> {
+        let x = call.input(index)?;
+        if x.rank() != 2 {
+            let problem = format!("has rank {}, expected 2", x.rank());
+            return Err(call.wrong(NodePart::Operand(index), problem).into());
+        }
+        if transposed { on.transpose(x, &[1, 0]) } else { Ok(x.clone()) }
+    };
+    let [left, right] = normalize::transposed(call)?;
+    let (a, b) = (side(0, left)?, side(3, right)?);
+    let product = product(on, [&a, &b], [call.optional(2), call.optional(5)])?;
+    // The bias has the scale of the product.
+    let sum = super::plus(on, &product, call.optional(6))?;
+    let scale = on.mul(&on.reshape(call.input(1)?, &[])?, call.input(4)?)?;
+    let scale = on.mul(&scale, &on.scalar_like(&scale, call.float_or("alpha", 1.0)?)?)?;
+    let y = on.mul(&math::to(on, &sum, scale.dtype())?, &scale)?;
+    if call.optional(7).is_none() {
+        return Ok(one(y));
+    }
+    let dtype = call.optional(8).map_or(call.input(0)?.dtype(), Tensor::dtype);
+    quantized(on, call, &y, 7, dtype)
+}
+
+fn conv_types(at: At<'_>) -> Option<Types> {
+    at.one(at.dtype(7), last_or_second(at, |x| window::conv_shape(at, x, 3)))
+}
+
+/// `QLinearConv`, whose channels may be last.
+pub(crate) fn conv<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {
+    only(call, &["auto_pad", "channels_last", "dilations", "group", "kernel_shape", "pads", "strides"])?;
+    let x = call.input(0)?;
+    Ok(one(channels_second(on, call, x, |x| onnx_quant::plain_qlinear_conv(on, call, x))?))
+}
+
+/// `QLinearWhere`: a condition, then tensors as [`qlinear_elements`] has them.
+fn where_types(at: At<'_>) -> Option<Types> {
+    at.one(at.dtype(1), at.broadcast_of(&[0, 1, 4]))
+}
+
+/// `QLinearWhere`.
+pub(crate) fn select<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {
+    only(call, &[])?;
+    let y = on.r#where(call.input(0)?, &numbers(on, call, 1)?, &numbers(on, call, 4)?)?;
+    quantized(on, call, &y, 7, call.input(1)?.dtype())
+}
+
+/// `QLinearReduceMean`, whose axes are an attribute whatever the opset.
+fn reduce_mean_types(at: At<'_>) -> Option<Types> {
+    let reduced = |x: &[Dim]| {
+        let kept = at.int("keepdims", 1)? != 0;
+        let reduction = infer::reduce("reduce", x, at.ints("axes").unwrap_or_default(), kept);
+        Some(reduction.ok()?.shape.into_vec())
+    };
+    at.one(at.dtype(0), at.dims(0).and_then(reduced))
+}
+
+/// `QLinearReduceMean`.
+pub(crate) fn reduce_mean<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {
+    only(call, &["axes", "keepdims"])?;
+    let axes = call.ints("axes")?.unwrap_or_default();
+    let y = on.reduce_mean(&numbers(on, call, 0)?, axes, call.flag("keepdims", true)?)?;
+    quantized(on, call, &y, 3, call.input(0)?.dtype())
+}

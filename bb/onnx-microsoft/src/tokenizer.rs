@@ -1,0 +1,171 @@
+//! `Tokenizer`: words, or characters, of texts.
+
+use super::only;
+use bb_core::error::NodePart;
+use bb_core::operator::{Call, OpOutputs, one};
+use bb_core::{DataType, Error};
+use bb_ir::graph::Dim;
+use bb_ir::infer::rule::{At, Types};
+use bb_ir::pace::Pace;
+use bb_ir::{TensorData, memory};
+use bb_onnx::shared::operators;
+use bb_onnx::shared::pattern::{self, Classes, Pattern};
+use bb_onnx::shared::strings::{filled, strings};
+use bb_onnx::shared::texts;
+
+const OP: &str = "Tokenizer";
+
+operators! {
+    "com.microsoft" {
+        Tokenizer => Host(tokenizer), infer: By(tokenizer_types);
+    }
+}
+
+/// How a text is taken apart.
+enum Rule {
+    /// Into its characters.
+    Characters,
+    /// By what matches one of the patterns, which is left out; each pattern divides what the ones before it left.
+    Between(Vec<Box<dyn Pattern>>),
+    /// Into what matches.
+    Matches(Box<dyn Pattern>),
+}
+
+/// The first and the last token of a text, where they are marked.
+const MARKS: [&str; 2] = ["\u{2}", "\u{3}"];
+
+/// `Tokenizer`: as many tokens as the text with the most has, unless there are no texts.
+fn tokenizer_types(at: At<'_>) -> Option<Types> {
+    let shape = |x: &[Dim]| {
+        match x {
+            [Dim::Known(0)] => return Some(x.to_vec()),
+            [rows, _] if x.contains(&Dim::Known(0)) => return Some(vec![rows.clone(), Dim::Known(0)]),
+            _ => {}
+        }
+        x.iter().all(|dim| matches!(dim, Dim::Known(_))).then(|| [x, &[Dim::Unknown]].concat())
+    };
+    at.one(Some(DataType::String), at.dims(0).and_then(shape))
+}
+
+/// `Tokenizer`: the tokens of each text along a new dimension, filled up with `pad_value`.
+pub(crate) fn tokenizer(call: &Call<'_, TensorData>) -> Result<OpOutputs<TensorData>, Error> {
+    only(call, &["mark", "mincharnum", "pad_value", "separators", "tokenexp"])?;
+    let x = call.input(0)?;
+    let texts = strings(OP, x)?;
+    if !matches!(x.shape().len(), 1 | 2) {
+        let problem = format!("has the shape {:?}, expected [c] or [n, c]", x.shape());
+        return Err(call.wrong(NodePart::Operand(0), problem));
+    }
+    let least = call.int("mincharnum")?;
+    let least = usize::try_from(least).ok().filter(|&n| n > 0);
+    let least = least.ok_or_else(|| call.wrong("mincharnum", "is not positive, expected at least 1"))?;
+    let filler = call
+        .text("pad_value")?
+        .ok_or_else(|| call.wrong("pad_value", "is missing; the operator needs it"))?;
+    let mark = call.int("mark")? != 0;
+    let mut rule = rule(call, least)?;
+    // There is no new dimension where there are no texts to take apart.
+    match *x.shape() {
+        [0] => return Ok(one(x.clone())),
+        [rows, columns] if rows == 0 || columns == 0 => return Ok(one(x.reshaped(&[rows, 0])?)),
+        _ => {}
+    }
+    let mut pace = Pace::new();
+    let rows = texts.map(|text| {
+        pace.step(text.len());
+        rule.tokens(text, least)
+    });
+    let mut rows: Vec<Vec<&str>> = memory::try_collected(OP, rows)?;
+    // Where no text has a token, there is nothing to mark.
+    if mark && rows.iter().any(|row| !row.is_empty()) {
+        let [start, end] = MARKS;
+        for row in &mut rows {
+            memory::push(OP, row, end)?;
+            memory::push(OP, row, start)?;
+            row.rotate_right(1);
+        }
+    }
+    Ok(one(filled(x.shape(), &rows, filler)?))
+}
+
+/// Reads the attributes that say what a token is; `separators` count where both are given.
+fn rule(call: &Call<'_, TensorData>, least: usize) -> Result<Rule, Error> {
+    let compiled = |name: &str, text: &str| {
+        pattern::compiled(text, Classes::Ascii).map_err(|problem| call.wrong(name, problem))
+    };
+    let (separators, tokens) = (texts(call, "separators")?, call.text("tokenexp")?);
+    let rule = match (&separators, tokens) {
+        (Some(list), _) if list.as_slice() == [""] => Rule::Characters,
+        (Some(list), _) if !list.is_empty() => {
+            Rule::Between(list.iter().map(|text| compiled("separators", text)).collect::<Result<_, _>>()?)
+        }
+        (_, Some("")) => return Err(call.wrong("tokenexp", "is empty")),
+        (_, Some(".")) => Rule::Characters,
+        (_, Some(text)) => Rule::Matches(compiled("tokenexp", text)?),
+        _ => return Err(call.wrong("separators", "is missing or empty, and there is no `tokenexp`")),
+    };
+    if matches!(rule, Rule::Characters) && least > 1 {
+        return Err(call.wrong("mincharnum", format!("is {least}; tokens are single characters")));
+    }
+    Ok(rule)
+}
+
+impl Rule {
+    /// Takes a text apart; tokens of less than `least` characters are left out.
+    fn tokens<'t>(&mut self, text: &'t str, least: usize) -> Result<Vec<&'t str>, Error> {
+        match self {
+            Rule::Characters => {
+                let ends = text.char_indices().map(|(at, c)| (at, at + c.len_utf8()));
+                Ok(memory::collected(OP, ends.filter_map(|(start, end)| text.get(start..end)))?)
+            }
+            Rule::Between(patterns) => {
+                let mut tokens = vec![text];
+                for pattern in patterns {
+                    let mut parts = Vec::new();
+                    for token in tokens {
+                        memory::append(OP, &mut parts, &between(token, pattern.as_mut(), least)?)?;
+                    }
+                    tokens = parts;
+                }
+                Ok(tokens)
+            }
+            Rule::Matches(pattern) => matches(text, pattern.as_mut(), least),
+        }
+    }
+}
+
+/// Where the character at `at` ends.
+fn next(text: &str, at: usize) -> usize {
+    at + text.get(at..).and_then(|rest| rest.chars().next()).map_or(1, char::len_utf8)
+}
+
+fn is_long(token: &str, least: usize) -> bool {
+    token.chars().take(least).count() == least
+}
+
+/// What is between matches; a match of nothing takes the character that follows.
+fn between<'t>(text: &'t str, pattern: &mut dyn Pattern, least: usize) -> Result<Vec<&'t str>, Error> {
+    let (mut tokens, mut from) = (Vec::new(), 0);
+    while let Some(found) = (from < text.len()).then(|| pattern.find(text, from)).flatten() {
+        memory::push(OP, &mut tokens, text.get(from..found.start).unwrap_or_default())?;
+        from = if found.is_empty() { next(text, found.start) } else { found.end };
+    }
+    memory::push(OP, &mut tokens, text.get(from..).unwrap_or_default())?;
+    tokens.retain(|token| is_long(token, least));
+    Ok(tokens)
+}
+
+/// What matches; where that is too short, the next match starts one character later.
+fn matches<'t>(text: &'t str, pattern: &mut dyn Pattern, least: usize) -> Result<Vec<&'t str>, Error> {
+    let (mut tokens, mut from) = (Vec::new(), 0);
+    while let Some(found) = (from < text.len()).then(|| pattern.find(text, from)).flatten() {
+        let token = text.get(found.clone()).unwrap_or_default();
+        if is_long(token, least) {
+            memory::push(OP, &mut tokens, token)?;
+            from = found.end;
+        } else {
+            from = next(text, found.start);
+        }
+    }
+    Ok(tokens)
+}

@@ -1,0 +1,71 @@
+//! `WordConvEmbedding`: words as vectors, by a convolution over their letters.
+
+use super::only;
+use bb_core::error::NodePart;
+use bb_core::ext::{ConvOptions, Extent, Ops, math};
+use bb_core::operator::{Call, OpResult, one};
+use bb_core::{DataType, Tensor};
+use bb_ir::infer::rule::{At, Types};
+use bb_onnx::shared::operators;
+
+operators! {
+    "com.microsoft" {
+        WordConvEmbedding => Primitives(word_conv_embedding), infer: By(word_conv_embedding_types);
+    }
+}
+
+/// `WordConvEmbedding`: a vector for each word.
+fn word_conv_embedding_types(at: At<'_>) -> Option<Types> {
+    let shape = || Some(vec![at.dims(0)?.first()?.clone(), at.dims(1)?.first()?.clone()]);
+    at.one(at.dtype(1), shape())
+}
+
+/// `WordConvEmbedding`: letters `[words, length]`, of which 0 ends a word, to `[words, filters]`: the greatest of each filter's
+/// results in the word. A word without letters has zeros.
+pub(crate) fn word_conv_embedding<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {
+    only(call, &["char_embedding_size", "conv_window_size", "embedding_size"])?;
+    let (letters, w, table) = (call.input(0)?, call.input(1)?, call.input(3)?);
+    let (&[filters, 1, window, size], 2, 2) = (w.shape(), letters.rank(), table.rank()) else {
+        let problem = format!(
+            "have the shapes {:?}, {:?} and {:?}, expected [words, length], [filters, 1, window, size] and [letters, size]",
+            letters.shape(),
+            w.shape(),
+            table.shape()
+        );
+        return Err(call.wrong(NodePart::other("letters, filters and table"), problem).into());
+    };
+    for (name, own) in
+        [("embedding_size", filters), ("conv_window_size", window), ("char_embedding_size", size)]
+    {
+        let given = call.int_or(name, own as i64)?;
+        if usize::try_from(given) != Ok(own) {
+            return Err(call.wrong(name, format!("is {given}; the filters have {own}")).into());
+        }
+    }
+    let extents = on.extents(letters);
+    let (count, length) = (on.extent(letters, 0), on.extent(letters, 1));
+    if window == 0 || !length.at_least(&Extent::from(window)) {
+        let problem = format!("has words of {length} letters; a window has {window}");
+        return Err(call.wrong(NodePart::Operand(0), problem).into());
+    }
+    let (zero, step) = (Extent::from(0i64), Extent::from(1i64));
+    let letters = math::to(on, letters, DataType::I64)?;
+    // The place of the first 0 of each word, or the length.
+    let places = on.expand_to(&on.iota(&zero, &step, &length)?, &extents)?;
+    let beyond = on.expand_to(&on.ints_of(&[1, 1], std::slice::from_ref(&length))?, &extents)?;
+    let is_letter = on.greater(&letters, &on.scalar_like(&letters, 0.0)?)?;
+    let own = on.reduce_min(&on.r#where(&is_letter, &beyond, &places)?, &[1], true)?;
+    // As [words, filters, windows, 1].
+    let spelled = on.unsqueeze(&on.gather(table, &letters, 0)?, &[1])?;
+    let y = on.tanh(&on.conv(&spelled, w, Some(call.input(2)?), ConvOptions::default())?)?;
+    // A window counts if it is in the word; of a shorter word, the first does.
+    let windows = length.minus(&Extent::from(window)).plus(&step);
+    let first = on.iota(&zero, &step, &windows)?;
+    let last = on.sub(&own, &on.host(&[], &[window as i64])?)?;
+    let counts = on.less_or_equal(&first, &on.maximum(&last, &on.scalar_like(&last, 0.0)?)?)?;
+    let counts = on.reshape_to(&counts, &[count.clone(), step.clone(), windows, step])?;
+    let none = on.scalar_like(&y, f64::NEG_INFINITY)?;
+    let greatest = on.reduce_max(&on.r#where(&counts, &y, &none)?, &[2, 3], false)?;
+    let is_word = on.greater(&own, &on.scalar_like(&own, 0.0)?)?;
+    Ok(one(on.r#where(&is_word, &greatest, &on.scalar_like(&greatest, 0.0)?)?))
+}

@@ -1,0 +1,181 @@
+//! Maps from labels to numbers: taken apart while a plan is made, since their keys are known then.
+
+use bb_core::error::NodePart;
+use bb_core::ext::{Ops, math, types};
+use bb_core::operator::{Call, OnnxValue, OpOutputs, one};
+use bb_core::{Backend, DataType, Error, Tensor};
+use bb_ir::graph::{Dim, ValueType};
+use bb_ir::infer::rule::{self, At, Types};
+use bb_ir::{TensorData, memory};
+use bb_onnx::shared::operators;
+use bb_onnx::shared::texts;
+
+operators! {
+    "ai.onnx.ml" {
+        CastMap => Items(cast_map), infer: By(cast_map_types);
+        DictVectorizer => Items(dict_vectorizer), infer: By(dict_vectorizer_types);
+        ZipMap => Items(zip_map), infer: By(zip_map_types);
+    }
+}
+
+type Items<B> = Result<OpOutputs<OnnxValue<<B as Backend>::Tensor>>, <B as Backend>::Error>;
+type ItemCall<'a, B> = Call<'a, OnnxValue<<B as Backend>::Tensor>>;
+
+/// A key of a map.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+enum Key {
+    Int(i64),
+    Text(String),
+}
+
+/// Reads the keys of a map.
+fn keys(data: &TensorData) -> Result<Vec<Key>, Error> {
+    Ok(match data.dtype() {
+        DataType::String => {
+            // Each string has its own allocation, and the standard library does not report that one fails.
+            memory::probe_strings("reading a map", data.len(), data.byte_len())?;
+            memory::collected("reading a map", data.iter_str().map(|text| Key::Text(text.to_owned())))?
+        }
+        _ => memory::collected("reading a map", data.as_slice::<i64>()?.iter().map(|&i| Key::Int(i)))?,
+    })
+}
+
+/// Returns the map that the first operand is.
+fn map<'a, T>(call: &Call<'a, OnnxValue<T>>) -> Result<(Vec<Key>, &'a T), Error> {
+    match call.input(0)? {
+        OnnxValue::Map { keys: data, values } => Ok((keys(data)?, values)),
+        other => Err(call.wrong(NodePart::Operand(0), format!("is {}, expected a map", other.kind()))),
+    }
+}
+
+/// `ZipMap`: a map for each row.
+fn zip_map_types(at: At<'_>) -> Option<Types> {
+    let texts = at.node.attributes.texts("classlabels_strings").ok()?.is_some_and(|t| !t.is_empty());
+    let key = if texts { DataType::String } else { DataType::I64 };
+    let number = rule::tensor(Some(DataType::F32), Some(Vec::new()));
+    Some(vec![ValueType::Sequence(Box::new(ValueType::Map(key, Box::new(number))))])
+}
+
+/// `ZipMap`: for each row, a map from the labels to its numbers.
+pub(crate) fn zip_map<B: Ops + ?Sized>(on: &B, call: &ItemCall<'_, B>) -> Items<B> {
+    let x = call.tensor(0)?;
+    types::take::<B>("ZipMap", x, &[DataType::F32])?;
+    let labels = match (texts(call, "classlabels_strings")?, call.ints("classlabels_int64s")?) {
+        (Some(texts), Some(ints)) if !texts.is_empty() && !ints.is_empty() => {
+            return Err(call.wrong("classlabels_*", "are given in both their forms, expected one").into());
+        }
+        (Some(list), _) if !list.is_empty() => TensorData::strings(&[list.len()], &list),
+        (_, Some(list)) => TensorData::new(&[list.len()], list),
+        _ => return Err(call.wrong("classlabels_*", "are missing, in both their forms").into()),
+    };
+    let labels = labels.map_err(Error::from)?;
+    let x = if x.rank() == 1 { on.unsqueeze(x, &[0])? } else { x.clone() };
+    let &[rows, columns] = x.shape() else {
+        return Err(call.wrong(NodePart::Operand(0), format!("has rank {}, expected 2", x.rank())).into());
+    };
+    if columns != labels.len() {
+        let problem = format!("are {} for {columns} columns", labels.len());
+        return Err(call.wrong("classlabels_*", problem).into());
+    }
+    let row = |i: i64| -> Result<OnnxValue<B::Tensor>, B::Error> {
+        let values = on.squeeze(&on.slice(&x, &[i], &[i + 1], &[0], &[])?, &[0])?;
+        Ok(OnnxValue::Map { keys: labels.clone(), values })
+    };
+    Ok(one(OnnxValue::Sequence((0..rows as i64).map(row).collect::<Result<_, _>>()?)))
+}
+
+/// The values of a map in another order: `places` has the position of each, `None` for what is missing.
+fn arranged<B: Ops + ?Sized>(
+    on: &B,
+    values: &B::Tensor,
+    places: &[Option<usize>],
+) -> Result<B::Tensor, B::Error> {
+    let dtype = values.dtype();
+    let nothing = TensorData::zeros(dtype, &[1], usize::MAX).map_err(Error::from)?;
+    let all = on.concat(&[values, &on.constant(&nothing)?], 0)?;
+    let count = values.shape().iter().product::<usize>();
+    let places: Vec<i64> = places.iter().map(|place| place.unwrap_or(count) as i64).collect();
+    on.gather(&all, &on.host(&[places.len()], &places)?, 0)
+}
+
+/// `DictVectorizer`: a number for each word.
+fn dict_vectorizer_types(at: At<'_>) -> Option<Types> {
+    let texts = at.node.attributes.texts("string_vocabulary").ok()?.map(<[_]>::len);
+    let words = texts.or(at.ints("int64_vocabulary").map(<[i64]>::len))?;
+    let ValueType::Map(_, of) = at.ty(0) else { return None };
+    let ValueType::Tensor { dtype, .. } = &**of else { return None };
+    at.one(Some(*dtype), Some(vec![Dim::Known(words)]))
+}
+
+/// `DictVectorizer`: the values of a vocabulary's words, zero for words that the map has not; a vector, as ONNX's text
+/// has it, where ONNX Runtime makes a row.
+pub(crate) fn dict_vectorizer<B: Ops + ?Sized>(on: &B, call: &ItemCall<'_, B>) -> Items<B> {
+    let (keys, values) = map(call)?;
+    let words: Vec<Key> = match (texts(call, "string_vocabulary")?, call.ints("int64_vocabulary")?) {
+        (Some(_), Some(_)) => {
+            return Err(call.wrong("*_vocabulary", "is given in both its forms, expected one").into());
+        }
+        (Some(list), None) => list.into_iter().map(|text| Key::Text(text.to_owned())).collect(),
+        (None, Some(list)) => list.iter().map(|&i| Key::Int(i)).collect(),
+        (None, None) => return Err(call.wrong("*_vocabulary", "is missing, in both its forms").into()),
+    };
+    let at: std::collections::HashMap<&Key, usize> = keys.iter().zip(0..).collect();
+    let places: Vec<Option<usize>> = words.iter().map(|word| at.get(word).copied()).collect();
+    Ok(one(OnnxValue::Tensor(arranged(on, values, &places)?)))
+}
+
+/// `CastMap`: a row of the values.
+fn cast_map_types(at: At<'_>) -> Option<Types> {
+    let dtype = match at.text("cast_to", "TO_FLOAT")? {
+        "TO_INT64" => DataType::I64,
+        "TO_STRING" => DataType::String,
+        _ => DataType::F32,
+    };
+    let width = match at.text("map_form", "DENSE")? {
+        "SPARSE" => rule::extent(at.int("max_map", 1)?),
+        _ => Dim::Unknown,
+    };
+    at.one(Some(dtype), Some(vec![Dim::Known(1), width]))
+}
+
+/// `CastMap`: a row of the values by ascending keys; of a sparse map, at the positions that the keys are.
+pub(crate) fn cast_map<B: Ops + ?Sized>(on: &B, call: &ItemCall<'_, B>) -> Items<B> {
+    /// The most elements that a sparse map becomes.
+    const MOST: i64 = 1 << 28;
+    let (keys, values) = map(call)?;
+    let numbers: Option<Vec<i64>> =
+        keys.iter().map(|key| if let Key::Int(i) = key { Some(*i) } else { None }).collect();
+    let numbers = numbers.ok_or_else(|| call.wrong(NodePart::Operand(0), "has keys that are no integers"))?;
+    let mut order: Vec<(i64, usize)> = numbers.into_iter().zip(0..).collect();
+    order.sort_unstable();
+    let places: Vec<Option<usize>> = match call.text_or("map_form", "DENSE")? {
+        "DENSE" => order.iter().map(|&(_, place)| Some(place)).collect(),
+        "SPARSE" => {
+            let count = call.int_or("max_map", 1)?;
+            let size = usize::try_from(count).ok().filter(|_| count <= MOST);
+            let size = size.ok_or_else(|| call.wrong("max_map", format!("is {count}")))?;
+            let mut places = memory::filled("CastMap", None, size).map_err(Error::from)?;
+            for (key, place) in order {
+                let slot = usize::try_from(key).ok().and_then(|key| places.get_mut(key));
+                let problem = || call.wrong("max_map", format!("is {count}, and the map has the key {key}"));
+                *slot.ok_or_else(problem)? = Some(place);
+            }
+            places
+        }
+        other => {
+            return Err(call.wrong("map_form", format!("is `{other}`, expected `DENSE` or `SPARSE`")).into());
+        }
+    };
+    let to = match call.text_or("cast_to", "TO_FLOAT")? {
+        "TO_FLOAT" => DataType::F32,
+        "TO_INT64" => DataType::I64,
+        "TO_STRING" => DataType::String,
+        other => {
+            let problem = format!("is `{other}`, expected `TO_FLOAT`, `TO_INT64` or `TO_STRING`");
+            return Err(call.wrong("cast_to", problem).into());
+        }
+    };
+    // What is missing is zero of the type that comes out, an empty string among strings.
+    let y = arranged(on, &math::to(on, values, to)?, &places)?;
+    Ok(one(OnnxValue::Tensor(on.unsqueeze(&y, &[0])?)))
+}

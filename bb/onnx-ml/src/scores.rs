@@ -1,0 +1,202 @@
+//! What becomes of the scores of a model: transforms at the end, and the label of the best.
+
+use bb_core::ext::{Ops, math};
+use bb_core::operator::Call;
+use bb_core::{DataType, Error, Tensor};
+use bb_ir::TensorData;
+use bb_ir::graph::Dim;
+use bb_ir::infer::rule::{self, At, Types};
+use bb_onnx::shared::texts;
+
+/// What is done to rows of scores at the end.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Transform {
+    None,
+    Softmax,
+    Logistic,
+    SoftmaxZero,
+    Probit,
+}
+
+impl Transform {
+    /// Reads the attribute `post_transform` as a word.
+    pub(crate) fn named<T>(call: &Call<'_, T>) -> Result<Transform, Error> {
+        Ok(match call.text_or("post_transform", "NONE")? {
+            "NONE" => Transform::None,
+            "SOFTMAX" => Transform::Softmax,
+            "LOGISTIC" => Transform::Logistic,
+            "SOFTMAX_ZERO" => Transform::SoftmaxZero,
+            "PROBIT" => Transform::Probit,
+            other => {
+                let expected = "`NONE`, `SOFTMAX`, `LOGISTIC`, `SOFTMAX_ZERO` or `PROBIT`";
+                return Err(call.wrong("post_transform", format!("is `{other}`, expected {expected}")));
+            }
+        })
+    }
+
+    /// Reads the attribute `post_transform` as a number.
+    pub(crate) fn numbered<T>(call: &Call<'_, T>) -> Result<Transform, Error> {
+        Ok(match call.int_or("post_transform", 0)? {
+            0 => Transform::None,
+            1 => Transform::Softmax,
+            2 => Transform::Logistic,
+            3 => Transform::SoftmaxZero,
+            4 => Transform::Probit,
+            other => return Err(call.wrong("post_transform", format!("is {other}, expected 0 to 4"))),
+        })
+    }
+
+    /// Transforms scores, the classes or targets of one row being the last dimension.
+    pub(crate) fn apply<B: Ops + ?Sized>(self, on: &B, x: &B::Tensor) -> Result<B::Tensor, B::Error> {
+        match self {
+            Transform::None => on.identity(x),
+            Transform::Softmax => on.softmax(x, -1),
+            Transform::Logistic => on.sigmoid(x),
+            Transform::SoftmaxZero => softmax_zero(on, x),
+            Transform::Probit => probit(on, x),
+        }
+    }
+}
+
+/// The softmax in which a score of 0 weighs nothing.
+fn softmax_zero<B: Ops + ?Sized>(on: &B, x: &B::Tensor) -> Result<B::Tensor, B::Error> {
+    let number = |value| on.scalar_like(x, value);
+    let most = on.reduce_max(x, &[-1], true)?;
+    let weights = on.exp(&on.sub(x, &most)?)?;
+    let near = on.less_or_equal(&on.abs(x)?, &number(1e-7)?)?;
+    let weights = on.r#where(&near, &on.mul(x, &on.exp(&on.neg(&most)?)?)?, &weights)?;
+    let total = on.reduce_sum(&weights, &[-1], true)?;
+    let none = on.equal(&total, &number(0.0)?)?;
+    on.r#where(&none, &number(0.5)?, &on.div(&weights, &total)?)
+}
+
+/// `sqrt(2)` times the inverse error function of `2x - 1`, by Winitzki's formula, which the evaluator uses too.
+///
+/// Near a half its terms cancel, hence `f64`.
+///
+/// Source: Winitzki: A handy approximation for the error function and its inverse (2008).
+fn probit<B: Ops + ?Sized>(on: &B, x: &B::Tensor) -> Result<B::Tensor, B::Error> {
+    const A: f64 = 0.147;
+    math::widened(on, x, DataType::F64, |x| {
+        let number = |value| on.scalar_like(x, value);
+        let one = number(1.0)?;
+        let y = on.sub(&on.mul(x, &number(2.0)?)?, &one)?;
+        let log = on.log(&on.mul(&on.sub(&one, &y)?, &on.add(&one, &y)?)?)?;
+        let half = on.add(&on.mul(&log, &number(0.5)?)?, &number(2.0 / (std::f64::consts::PI * A))?)?;
+        let rest = on.mul(&log, &number(1.0 / A)?)?;
+        let square = on.sub(&on.sqrt(&on.sub(&on.mul(&half, &half)?, &rest)?)?, &half)?;
+        let size = on.mul(&on.sqrt(&square)?, &number(std::f64::consts::SQRT_2)?)?;
+        on.r#where(&on.less(&y, &number(0.0)?)?, &on.neg(&size)?, &size)
+    })
+}
+
+/// The labels of the classes.
+#[derive(Debug)]
+pub(crate) enum Labels {
+    Ints(Vec<i64>),
+    Texts(Vec<String>),
+}
+
+impl Labels {
+    /// Reads the labels from one of two attributes, of which only one may list any.
+    pub(crate) fn of<T>(call: &Call<'_, T>, ints: &str, strings: &str) -> Result<Labels, Error> {
+        let texts = texts(call, strings)?.unwrap_or_default();
+        match call.ints(ints)? {
+            Some(list) if !list.is_empty() && !texts.is_empty() => {
+                Err(call
+                    .wrong(ints, format!("is given, and so is `{strings}`; only one may list the classes")))
+            }
+            Some(list) if !list.is_empty() => Ok(Labels::Ints(list.to_vec())),
+            _ if !texts.is_empty() => Ok(Labels::Texts(texts.into_iter().map(str::to_owned).collect())),
+            _ => {
+                Err(call.wrong(ints, format!("is missing, and so is `{strings}`; one must list the classes")))
+            }
+        }
+    }
+
+    /// Returns the number of classes.
+    pub(crate) fn len(&self) -> usize {
+        match self {
+            Labels::Ints(list) => list.len(),
+            Labels::Texts(list) => list.len(),
+        }
+    }
+
+    /// Returns the labels, and at the end the one of no class: 0, or an empty string.
+    fn table(&self) -> Result<TensorData, Error> {
+        let count = [self.len() + 1];
+        Ok(match self {
+            Labels::Ints(list) => {
+                TensorData::new(&count, &list.iter().copied().chain([0]).collect::<Vec<_>>())?
+            }
+            Labels::Texts(list) => {
+                TensorData::strings(&count, &list.iter().map(String::as_str).chain([""]).collect::<Vec<_>>())?
+            }
+        })
+    }
+
+    /// The labels of classes by number, one beyond the last being no class.
+    pub(crate) fn gather<B: Ops + ?Sized>(&self, on: &B, classes: &B::Tensor) -> Result<B::Tensor, B::Error> {
+        on.gather(&on.constant(&self.table()?)?, classes, 0)
+    }
+
+    /// The label of the first class of the greatest score.
+    pub(crate) fn best<B: Ops + ?Sized>(&self, on: &B, scores: &B::Tensor) -> Result<B::Tensor, B::Error> {
+        let best = on.arg_max(scores, -1, false)?;
+        self.gather(on, &on.squeeze(&best, &[-1])?)
+    }
+
+    /// The label of the only class where `holds`, which has the scores' shape, and of none elsewhere.
+    pub(crate) fn only<B: Ops + ?Sized>(&self, on: &B, holds: &B::Tensor) -> Result<B::Tensor, B::Error> {
+        let class = on.sub(&on.host(&[], &[1i64])?, &math::to(on, holds, DataType::I64)?)?;
+        self.gather(on, &on.squeeze(&class, &[-1])?)
+    }
+}
+
+/// Two columns of one: of the other class, and of the positive one.
+pub(crate) fn pair<B: Ops + ?Sized>(
+    on: &B,
+    other: &B::Tensor,
+    positive: &B::Tensor,
+) -> Result<B::Tensor, B::Error> {
+    on.concat(&[other, positive], positive.rank() as i64 - 1)
+}
+
+/// The number of rows of features; a vector is one row.
+fn row_count(at: At<'_>) -> Option<Dim> {
+    match at.dims(0)? {
+        [_] => Some(Dim::Known(1)),
+        [rows, _] => Some(rows.clone()),
+        _ => None,
+    }
+}
+
+/// The type of a regressor's result: a row for each row of features, a column for each target.
+pub(crate) fn targets_types(at: At<'_>, dtype: Option<DataType>, targets: i64) -> Option<Types> {
+    let columns = if targets > 0 { rule::extent(targets) } else { Dim::Unknown };
+    at.one(dtype, row_count(at).map(|rows| vec![rows, columns]))
+}
+
+/// The types of a classifier's results: a label for each row of features, and its scores, of which `columns` makes the number of
+/// the number of classes.
+pub(crate) fn classes_types(
+    at: At<'_>,
+    ints: &str,
+    strings: &str,
+    columns: impl FnOnce(usize) -> Option<Dim>,
+) -> Option<Types> {
+    let texts = at.node.attributes.texts(strings).ok()?.unwrap_or_default().len();
+    let ints = at.ints(ints).unwrap_or_default().len();
+    let (dtype, classes) = if texts > 0 { (DataType::String, texts) } else { (DataType::I64, ints) };
+    let (rows, columns) = (row_count(at), columns(classes)?);
+    let labels = rows.clone().map(|rows| vec![rows]);
+    Some(vec![
+        rule::tensor(Some(dtype), labels),
+        rule::tensor(Some(DataType::F32), rows.map(|rows| vec![rows, columns])),
+    ])
+}
+
+/// A column of scores for each class; labels that are left out are counted by the model.
+pub(crate) fn one_for_each(classes: usize) -> Dim {
+    if classes == 0 { Dim::Unknown } else { Dim::Known(classes) }
+}

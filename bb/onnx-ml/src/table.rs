@@ -1,0 +1,29 @@
+//! The table of the crate's operators, which plans find when the crate is linked.
+
+use super::*;
+use bb_core::__private::inventory;
+use bb_core::operator::OperatorTable;
+use bb_onnx::shared::operator_table;
+
+operator_table! {
+    ensemble,
+    features,
+    labels,
+    linear,
+    maps,
+    svm,
+}
+
+inventory::submit! {
+    OperatorTable { find: find_for_plan, operators: served, prepare: |_| {}, added_attributes: &[] }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::TABLE;
+
+    #[test]
+    fn rows_begin_where_versions_do() {
+        assert_eq!(TABLE.unversioned(), []);
+    }
+}

@@ -1,0 +1,153 @@
+//! `Gradient`: derivatives of one value of a graph by others.
+//!
+//! The part of the graph that leads from `xs` and `zs` to `y` is differentiated as any function is (`bb_core::gradient`). So
+//! whatever consists of operations that have derivatives is differentiated, and so is a gradient itself.
+
+use bb_core::Tensor;
+use bb_core::ext::Ops;
+use bb_core::gradient::differentiate;
+use bb_core::operator::{Call, OpOutputs, OpResult};
+use bb_ir::graph::{Attribute, Attributes, Graph, Node, ValueId};
+use bb_ir::infer::rule::{At, Types};
+use bb_onnx::shared::inline;
+use bb_onnx::shared::operators;
+use std::collections::HashMap;
+
+operators! {
+    "ai.onnx.preview.training" {
+        Gradient => Primitives(gradient), infer: By(gradient_types), halves: Once, ignores: { "y": "it is read when the graph of derivatives is made", "zs": "it is read when the graph of derivatives is made" };
+    }
+}
+
+/// The attribute under which the graph to be differentiated is handed to the operator.
+pub(crate) const DIFFERENTIATED: &str = "__differentiated";
+
+/// The most values that the parts of one graph have together.
+const MOST_VALUES: usize = 1 << 20;
+
+/// Gives each `Gradient` of a graph the part of the graph that it differentiates.
+///
+/// One whose `y` does not follow from `xs` and `zs` alone gets none, and fails when it is called.
+pub(crate) fn prepare(graph: &mut Graph) {
+    let is_gradient = |n: &Node| n.domain == "ai.onnx.preview.training" && n.op_type == "Gradient";
+    if !graph.nodes.iter().any(is_gradient) {
+        return;
+    }
+    let index = Index::of(graph);
+    let mut room = MOST_VALUES;
+    // A later one may differentiate an earlier one, which has its part by then.
+    for at in 0..graph.nodes.len() {
+        let Some(node) = graph.nodes.get(at).filter(|node| is_gradient(node)) else { continue };
+        let Some(part) = index.part(graph, node) else { continue };
+        let Some(rest) = room.checked_sub(size(&part)) else { continue };
+        room = rest;
+        let attributes = node.attributes.iter().map(|(name, value)| (name.to_owned(), value.clone()));
+        let own = (DIFFERENTIATED.to_owned(), Attribute::Graph(Box::new(part)));
+        let attributes = Attributes::new(attributes.chain([own]).collect());
+        if let Some(node) = graph.nodes.get_mut(at) {
+            node.attributes = attributes;
+        }
+    }
+}
+
+/// The number of values of a graph and of the parts in it.
+fn size(graph: &Graph) -> usize {
+    let parts = graph.nodes.iter().filter_map(|n| n.attributes.graph(DIFFERENTIATED).ok().flatten());
+    graph.values.len() + parts.map(size).sum::<usize>()
+}
+
+/// What a graph's values are called and come from.
+struct Index {
+    names: HashMap<String, ValueId>,
+    /// For each value, the node that makes it.
+    makers: Vec<Option<usize>>,
+    /// Which values are constants.
+    constants: Vec<bool>,
+}
+
+impl Index {
+    fn of(graph: &Graph) -> Index {
+        let mut makers = vec![None; graph.values.len()];
+        for (at, node) in graph.nodes.iter().enumerate() {
+            for value in node.outputs.iter().flatten() {
+                if let Some(slot) = makers.get_mut(value.index()) {
+                    *slot = Some(at);
+                }
+            }
+        }
+        let mut constants = vec![false; graph.values.len()];
+        for (value, _) in &graph.constants {
+            if let Some(slot) = constants.get_mut(value.index()) {
+                *slot = true;
+            }
+        }
+        let names =
+            graph.values.iter().zip(0..).map(|(value, at)| (value.name.clone(), ValueId(at))).collect();
+        Index { names, makers, constants }
+    }
+
+    /// The values of a list of names.
+    fn named(&self, node: &Node, list: &str) -> Option<Vec<ValueId>> {
+        let names = node.attributes.texts(list).ok()?.unwrap_or_default();
+        names.iter().map(|name| self.names.get(std::str::from_utf8(name).ok()?).copied()).collect()
+    }
+
+    /// The part of a graph that a node differentiates; values keep their numbers.
+    fn part(&self, graph: &Graph, node: &Node) -> Option<Graph> {
+        let mut inputs = self.named(node, "xs")?;
+        inputs.extend(self.named(node, "zs")?);
+        let y = *self.names.get(node.attributes.text("y").ok()??)?;
+        let mut given = vec![false; graph.values.len()];
+        for input in &inputs {
+            *given.get_mut(input.index())? = true;
+        }
+        let mut needed = vec![false; graph.values.len()];
+        let mut open = vec![y];
+        while let Some(value) = open.pop() {
+            let at = value.index();
+            if *given.get(at)? || std::mem::replace(needed.get_mut(at)?, true) || *self.constants.get(at)? {
+                continue;
+            }
+            open.extend(graph.nodes.get((*self.makers.get(at)?)?)?.inputs.iter().flatten());
+        }
+        let inner = |value: &ValueId| needed.get(value.index()).copied().unwrap_or(false);
+        Some(Graph {
+            name: graph.name.clone(),
+            values: graph.values.clone(),
+            outputs: vec![y],
+            constants: graph.constants.iter().filter(|(value, _)| inner(value)).cloned().collect(),
+            captures: Vec::new(),
+            nodes: graph.nodes.iter().filter(|n| n.outputs.iter().flatten().any(inner)).cloned().collect(),
+            inputs,
+        })
+    }
+}
+
+/// `Gradient`: of the type of what it is by.
+fn gradient_types(at: At<'_>) -> Option<Types> {
+    let count = at.node.attributes.texts("xs").ok()??.len();
+    Some((0..count).map(|input| at.ty(input).clone()).collect())
+}
+
+/// `Gradient`.
+pub(crate) fn gradient<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {
+    let Some(graph) = call.graph(DIFFERENTIATED)? else {
+        let problem = "is no value of the graph that follows from `xs` and `zs` alone";
+        return Err(call.wrong("y", problem).into());
+    };
+    let inputs = call.all()?;
+    let count = call.texts("xs")?.unwrap_or_default().len();
+    let wanted: Vec<bool> = (0..inputs.len()).map(|at| at < count).collect();
+    let (_, gradients) = differentiate(on, &inputs, &wanted, None, |tracer, traced| {
+        let mut outputs = inline(tracer, graph, traced, &|problem| call.wrong("y", problem))?.into_iter();
+        outputs.next().ok_or_else(|| call.wrong("y", "is missing").into())
+    })?;
+    let mut results: OpOutputs<B::Tensor> = OpOutputs::new();
+    for (x, gradient) in inputs.iter().zip(gradients).take(count) {
+        results.push(Some(match gradient {
+            Some(gradient) => gradient,
+            None => on.zeros(x.shape(), x.dtype())?,
+        }));
+    }
+    Ok(results)
+}

@@ -1,0 +1,114 @@
+//! Optimizers: how tensors move along their gradients. `bb::ext::Train` computes them.
+
+use bb_core::Error;
+use bb_core::error::NodePart;
+use bb_core::ext::{AdagradOptions, AdamEpsilon, AdamOptions, MomentumOptions, Ops};
+use bb_core::operator::{Call, OpOutputs, OpResult};
+use bb_ir::infer::rule::{At, Types};
+use bb_onnx::shared::operators;
+
+operators! {
+    "ai.onnx.preview.training" {
+        Adagrad => Primitives(adagrad), infer: By(optimizer_types), becomes: TrainOp::Adagrad, halves: Once;
+        Adam => Primitives(adam), infer: By(optimizer_types), becomes: TrainOp::Adam, halves: Once;
+        Momentum => Primitives(momentum), infer: By(optimizer_types), becomes: TrainOp::Momentum, halves: Once;
+    }
+}
+
+/// One tensor to move, and what a rule knows of it.
+struct Moved<'a, B: Ops + ?Sized> {
+    x: &'a B::Tensor,
+    gradient: &'a B::Tensor,
+    /// The averages or sums that the rule keeps, in order.
+    kept: Vec<&'a B::Tensor>,
+    rate: &'a B::Tensor,
+    count: &'a B::Tensor,
+}
+
+impl<B: Ops + ?Sized> Moved<'_, B> {
+    /// What the rule kept at `index`.
+    fn kept(&self, index: usize) -> Result<&B::Tensor, B::Error> {
+        let got = self.kept.len();
+        let missing = || bb_ir::Error::Arity { op: "optimizer", expected: "what the last update kept", got };
+        Ok(*self.kept.get(index).ok_or_else(missing).map_err(Error::from)?)
+    }
+}
+
+/// Applies `rule` to each tensor of a call whose operands are the rate, the count, all tensors, all gradients, and `kept`
+/// lists of what the rule keeps. A rule returns the moved tensor and what it keeps.
+fn optimize<B: Ops + ?Sized>(
+    call: &Call<'_, B::Tensor>,
+    kept: usize,
+    rule: impl Fn(&Moved<'_, B>) -> Result<Vec<B::Tensor>, B::Error>,
+) -> OpResult<B> {
+    let lists = 2 + kept;
+    let tensors = call.len().saturating_sub(2);
+    if tensors == 0 || !tensors.is_multiple_of(lists) {
+        let problem = format!("are {}, expected 2 and a multiple of {lists}", call.len());
+        return Err(call.wrong(NodePart::other("the operands"), problem).into());
+    }
+    let count = tensors / lists;
+    let mut columns: Vec<Vec<B::Tensor>> = Vec::with_capacity(count);
+    for at in 0..count {
+        let operand = |list: usize| call.input(2 + list * count + at);
+        let kept = (0..kept).map(|i| operand(2 + i)).collect::<Result<_, _>>()?;
+        let (rate, updates) = (call.input(0)?, call.input(1)?);
+        columns.push(rule(&Moved { x: operand(0)?, gradient: operand(1)?, kept, rate, count: updates })?);
+    }
+    let mut results: OpOutputs<B::Tensor> = OpOutputs::new();
+    for row in 0..=kept {
+        results.extend(columns.iter().map(|column| column.get(row).cloned()));
+    }
+    Ok(results)
+}
+
+/// An optimizer moves each tensor, and what it keeps of it: the operands after the rate, the count and the gradients.
+fn optimizer_types(at: At<'_>) -> Option<Types> {
+    let kept = if at.node.op_type == "Adam" { 2 } else { 1 };
+    let count = at.node.inputs.len().checked_sub(2)? / (2 + kept);
+    let moved = (0..count).map(|i| 2 + i);
+    let states = (0..count * kept).map(|i| 2 + 2 * count + i);
+    Some(moved.chain(states).map(|input| at.ty(input).clone()).collect())
+}
+
+/// `Adagrad`: steps shrink with the sum of squared gradients.
+pub(crate) fn adagrad<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {
+    let options = AdagradOptions {
+        decay: call.float_or("decay_factor", 0.0)?,
+        epsilon: call.float_or("epsilon", 1e-6)?,
+        penalty: call.float_or("norm_coefficient", 0.0)?,
+    };
+    optimize::<B>(call, 1, |m| on.adagrad(m.x, m.gradient, m.kept(0)?, m.rate, m.count, options))
+}
+
+/// `Adam`: steps along an average of gradients, divided by the root of an average of their squares.
+pub(crate) fn adam<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {
+    let options = AdamOptions {
+        decay: call.float_or("alpha", 0.9)?,
+        decay_squares: call.float_or("beta", 0.999)?,
+        epsilon: call.float_or("epsilon", 1e-6)?,
+        epsilon_at: AdamEpsilon::Onnx,
+        penalty: call.float_or("norm_coefficient", 0.0)?,
+        shrink: call.float_or("norm_coefficient_post", 0.0)?,
+    };
+    optimize::<B>(call, 2, |m| on.adam(m.x, m.gradient, m.kept(0)?, m.kept(1)?, m.rate, m.count, options))
+}
+
+/// `Momentum`, the standard one or Nesterov's.
+pub(crate) fn momentum<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {
+    let nesterov = match call.text_or("mode", "standard")? {
+        "standard" => false,
+        "nesterov" => true,
+        other => {
+            let problem = format!("is `{other}`, expected `standard` or `nesterov`");
+            return Err(call.wrong("mode", problem).into());
+        }
+    };
+    let options = MomentumOptions {
+        decay: call.float("alpha")?,
+        share: call.float("beta")?,
+        nesterov,
+        penalty: call.float_or("norm_coefficient", 0.0)?,
+    };
+    optimize::<B>(call, 1, |m| on.momentum(m.x, m.gradient, m.kept(0)?, m.rate, m.count, options))
+}

@@ -1,0 +1,66 @@
+//! Reading the attributes of a node: once, for its function and for the rule that tells the types of its results.
+//!
+//! A function reads the attributes of a [`Call`], a rule those of an [`At`]. What both need is a struct that is made of any
+//! [`Attributes`], so that the names and the defaults stand in one place.
+
+use bb_core::Error;
+use bb_core::operator::Call;
+use bb_ir::infer::rule::At;
+
+/// Where the attributes of a node can be read.
+pub trait Attributes<'a> {
+    /// Says that an attribute is of another kind.
+    type Error;
+
+    /// Returns an integer, or `default` if it is left out.
+    fn int_or(&self, name: &str, default: i64) -> Result<i64, Self::Error>;
+
+    /// Returns whether an integer is not 0, or `default` if it is left out.
+    fn flag(&self, name: &str, default: bool) -> Result<bool, Self::Error>;
+
+    /// Returns a list of integers, if it is given.
+    fn ints(&self, name: &str) -> Result<Option<&'a [i64]>, Self::Error>;
+
+    /// Returns a word, or `default` if it is left out.
+    fn text_or(&self, name: &str, default: &'a str) -> Result<&'a str, Self::Error>;
+}
+
+impl<'a, T> Attributes<'a> for Call<'a, T> {
+    type Error = Error;
+
+    fn int_or(&self, name: &str, default: i64) -> Result<i64, Error> {
+        Call::int_or(self, name, default)
+    }
+
+    fn flag(&self, name: &str, default: bool) -> Result<bool, Error> {
+        Call::flag(self, name, default)
+    }
+
+    fn ints(&self, name: &str) -> Result<Option<&'a [i64]>, Error> {
+        Call::ints(self, name)
+    }
+
+    fn text_or(&self, name: &str, default: &'a str) -> Result<&'a str, Error> {
+        Call::text_or(self, name, default)
+    }
+}
+
+impl<'a> Attributes<'a> for At<'a> {
+    type Error = bb_ir::Error;
+
+    fn int_or(&self, name: &str, default: i64) -> Result<i64, bb_ir::Error> {
+        Ok(self.node.attributes.int(name)?.unwrap_or(default))
+    }
+
+    fn flag(&self, name: &str, default: bool) -> Result<bool, bb_ir::Error> {
+        Ok(self.node.attributes.int(name)?.map_or(default, |v| v != 0))
+    }
+
+    fn ints(&self, name: &str) -> Result<Option<&'a [i64]>, bb_ir::Error> {
+        self.node.attributes.ints(name)
+    }
+
+    fn text_or(&self, name: &str, default: &'a str) -> Result<&'a str, bb_ir::Error> {
+        Ok(self.node.attributes.text(name)?.unwrap_or(default))
+    }
+}

@@ -1,0 +1,84 @@
+//! What crates of operators share: rows and tables, reading attributes, and functions and rules of several topics.
+//!
+//! `bb-onnx-microsoft`, `bb-onnx-ml` and `bb-onnx-training` use it. It is no part of what this crate promises.
+
+pub use crate::attributes::Attributes;
+pub use crate::folded::Folded;
+pub use crate::inline::inline;
+pub use crate::kept::{Kept, same};
+pub use crate::rows::{Row, operators};
+pub use crate::strings::texts;
+pub use crate::table::{FunctionPlace, Table, operator_table};
+
+/// Refusing what a function does not serve.
+pub mod served {
+    pub use crate::served::{alike, no_results_from, none_from, only};
+}
+
+/// Attention by heads.
+pub mod attention {
+    pub use crate::attention::{Heads, by_heads, with_cached};
+}
+
+/// Reading images at positions.
+pub mod grid {
+    pub use crate::grid::{grid_sample, grid_sample_types};
+}
+
+/// Attention by a state that is carried along.
+pub mod linear_attention {
+    pub use crate::linear_attention::{
+        Convolved, PLACES, convolved, latest, linear_attention_types, several_states, stepped, windowed,
+    };
+}
+
+/// Normalisation, and products with a bias.
+pub mod normalize {
+    pub use crate::normalize::{
+        gemm_shape, gemm_types, layer_normalization, layer_normalization_types, plain_gemm, transposed,
+    };
+}
+
+/// Regular expressions.
+pub mod pattern {
+    pub use crate::pattern::compiled;
+    pub use bb_ir::pattern::{Classes, Pattern};
+}
+
+/// Integers that stand for multiples of a scale.
+pub mod quant {
+    pub use crate::quant::{dequantize, plain_qlinear_conv, product_shape, quantize, quantize_types};
+}
+
+/// Cells run over time.
+pub mod recurrent {
+    pub use crate::recurrent::{quantized_lstm, recurrent_types};
+}
+
+/// Resizing of images.
+pub mod resize {
+    pub use crate::resize::{repeated, stretched};
+}
+
+/// What is chosen by elements' values.
+pub mod selection {
+    pub use crate::selection::unique_by;
+}
+
+/// Extents, and moving elements.
+pub mod shape {
+    pub use crate::shape::{gather_nd, gather_nd_types, pad, pad_types, range_of, range_types, trilu};
+}
+
+/// Elements that are texts.
+pub mod strings {
+    pub use crate::strings::{filled, strings};
+}
+
+/// Convolution and pooling.
+pub mod window {
+    pub use crate::window::{
+        conv_shape, conv_types, global_pool_shape, global_pool_types, plain_average_pool, plain_conv,
+        plain_conv_transpose, plain_max_pool, pool_shape, pool_types, transposed_shape,
+    };
+}

@@ -1,0 +1,115 @@
+//! The table of the operators of this crate.
+
+use super::*;
+use bb_core::__private::inventory;
+use bb_core::operator::OperatorTable;
+use table::operator_table;
+
+operator_table! {
+    arithmetic,
+    attention,
+    bit_cast,
+    control,
+    cumulative,
+    determinant,
+    early,
+    einsum,
+    flex_attention,
+    grid,
+    image,
+    linear_attention,
+    loss,
+    movement,
+    ngrams,
+    normalize,
+    picture,
+    quant,
+    random,
+    recurrent,
+    reduce,
+    region,
+    resize,
+    scalar,
+    selection,
+    sequence,
+    sequence_axis,
+    shape,
+    shape::elements,
+    signal,
+    sorting,
+    strings,
+    suppression,
+    window::conv,
+    window::pool,
+}
+
+inventory::submit! {
+    OperatorTable { find: find_for_plan, operators: served, prepare: |_| {}, added_attributes: &[] }
+}
+
+/// Lists the versions of this crate's operators that have functions, by domain, name and version.
+pub fn operators() -> impl Iterator<Item = &'static Operator> {
+    served().iter().copied()
+}
+
+#[cfg(test)]
+#[expect(clippy::unwrap_used, reason = "tests")]
+mod tests {
+    use super::*;
+    use bb_core::trace::Tracer;
+    use bb_ir::check::{CheckOptions, check};
+    use bb_ir::proto::{GraphProto, ModelProto, NodeProto, OperatorSetIdProto};
+
+    /// These tests are linked with this crate's operators alone.
+    #[test]
+    fn without_the_crate_of_a_domain_the_error_says_what_to_write() {
+        for (domain, feature) in
+            [("ai.onnx.ml", "ml"), ("com.microsoft", "microsoft"), ("ai.onnx.preview.training", "training")]
+        {
+            let node = NodeProto {
+                op_type: Some("Thing".into()),
+                domain: Some(domain.into()),
+                output: vec!["y".into()],
+                ..NodeProto::default()
+            };
+            let opset = |domain: &str| OperatorSetIdProto { domain: Some(domain.into()), version: Some(1) };
+            let graph = GraphProto { node: vec![node], ..GraphProto::default() };
+            let model = ModelProto {
+                ir_version: Some(10),
+                opset_import: vec![opset(domain)],
+                graph: Some(graph),
+                ..ModelProto::default()
+            };
+            let graph = check(&model, &CheckOptions::default()).unwrap().graph;
+            let text = bb_core::operator::missing(&graph, graph.nodes.first().unwrap()).to_string();
+            let expected = format!(
+                "the operators of the domain are not linked; add the feature `{feature}` of `bb`, or write `use bb_onnx_{feature} as _;`"
+            );
+            assert!(text.ends_with(&expected), "{text}");
+        }
+    }
+
+    #[test]
+    fn rows_begin_where_versions_do() {
+        // Caffe2 and early exporters wrote them before ONNX had them.
+        let early = [("", "MeanVarianceNormalization", 1), ("", "ThresholdedRelu", 1)];
+        let mut others = TABLE.unversioned();
+        others.sort_unstable();
+        assert_eq!(others, early);
+    }
+
+    #[test]
+    fn the_greatest_version_that_is_not_newer_serves_an_opset() {
+        let since = |opset| lookup::<Tracer>("", "Add", opset).map(|(o, _)| o.since);
+        assert_eq!(since(0), None);
+        assert_eq!(since(6), Some(6));
+        assert_eq!(since(12), Some(7));
+        assert_eq!(since(99), Some(14));
+        assert_eq!(lookup::<Tracer>("ai.onnx", "Add", 14).unwrap().0.name, "Add");
+        assert!(lookup::<Tracer>("", "Ad", 14).is_none());
+        assert!(lookup::<Tracer>("other", "Add", 14).is_none());
+        assert!(
+            lookup::<Tracer>("", "Upsample", 9).is_some() && lookup::<Tracer>("", "Upsample", 10).is_none()
+        );
+    }
+}

@@ -1,0 +1,13 @@
+//! Convolution and pooling, whose attributes are resolved here.
+
+mod attributes;
+pub(crate) mod conv;
+pub(crate) mod pool;
+
+pub(crate) use attributes::{filter_kernel, numbers};
+pub(crate) use conv::with_conv_options;
+pub use conv::{conv_shape, conv_types, plain_conv, plain_conv_transpose, transposed_shape};
+pub(crate) use pool::Pooling;
+pub use pool::{
+    global_pool_shape, global_pool_types, plain_average_pool, plain_max_pool, pool_shape, pool_types,
+};

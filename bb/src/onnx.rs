@@ -1,0 +1,63 @@
+//! ONNX's operators as functions over any backend: those of every crate of operators that is linked.
+//!
+//! `bb-onnx` has the operators of ONNX's own domain. Features add the other domains: `ml`, `microsoft` and `training`.
+
+#[doc(inline)]
+pub use bb_onnx::{
+    AttributeReads, Body, Call, Class, Function, Halves, HostFunction, ItemFunction, OPERATORS, OnnxValue,
+    OpOutputs, OpResult, Operator, TensorFunction,
+};
+
+#[doc(inline)]
+pub use bb_core::operator::OptionalDomain;
+
+use bb_core::ext::Ops;
+use std::sync::OnceLock;
+
+/// Finds an operator of a crate and its function on a backend.
+type Lookup<B> = fn(&str, &str, i64) -> Option<(&'static Operator, Body<B>)>;
+
+/// Returns the operator and its function for a model that imports `opset` of `domain`.
+///
+/// `ai.onnx` is another name of the empty domain. The operations of linked vendors are found, too.
+pub fn lookup<B: Ops + ?Sized>(
+    domain: &str,
+    op_type: &str,
+    opset: i64,
+) -> Option<(&'static Operator, Body<B>)> {
+    let crates: &[Lookup<B>] = &[
+        bb_onnx::lookup::<B>,
+        #[cfg(feature = "microsoft")]
+        bb_onnx_microsoft::lookup::<B>,
+        #[cfg(feature = "ml")]
+        bb_onnx_ml::lookup::<B>,
+        #[cfg(feature = "training")]
+        bb_onnx_training::lookup::<B>,
+        bb_core::operator::lookup_vendor::<B>,
+    ];
+    crates.iter().find_map(|lookup| lookup(domain, op_type, opset))
+}
+
+/// Lists the versions of operators that have functions, by domain, name and version.
+pub fn operators() -> impl Iterator<Item = &'static Operator> {
+    static ALL: OnceLock<Vec<&'static Operator>> = OnceLock::new();
+    let all = ALL.get_or_init(|| {
+        let mut all: Vec<&'static Operator> = bb_core::operator::operators().collect();
+        all.sort_by_key(|operator| (operator.domain, operator.name, operator.since));
+        all
+    });
+    all.iter().copied()
+}
+
+/// Lists the features of this crate that an operator needs, besides those that bring a backend: of its domain, and of what it computes
+/// with.
+pub fn features_of(domain: &str, op_type: &str) -> impl Iterator<Item = &'static str> {
+    let by_domain =
+        OptionalDomain::ALL.iter().find(|known| known.domain == domain).map(|known| known.feature);
+    let by_engine = match (bb_ir::opset::domain_name(domain), op_type) {
+        ("", "ImageDecoder") => Some("image"),
+        ("", "RegexFullMatch") | ("com.microsoft", "Tokenizer") => Some("regex"),
+        _ => None,
+    };
+    by_domain.into_iter().chain(by_engine)
+}

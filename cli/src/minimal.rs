@@ -1,0 +1,88 @@
+//! `bb minimal`: prints with which features of `bb` models run, and by which operators they need them.
+
+use crate::args;
+use crate::error::Result;
+use crate::{out, render, session};
+use bb::Module;
+use bb::onnx::{features_of, operators};
+use bb_ir::graph::Graph;
+use std::collections::{BTreeMap, BTreeSet};
+use std::process::ExitCode;
+
+/// The operators that need each feature.
+type Needs = BTreeMap<&'static str, BTreeSet<String>>;
+
+pub(crate) fn minimal(options: &args::Minimal) -> Result<ExitCode> {
+    let limits = session::limits_of(&options.limits)?;
+    let mut models = Vec::new();
+    for path in &options.models {
+        let module = Module::load_with(path, &limits)?;
+        let (mut needs, mut unknown) = (Needs::new(), BTreeSet::new());
+        of_graph(module.graph(), &mut needs, &mut unknown);
+        models.push((path.display().to_string(), needs, unknown));
+    }
+    let features: BTreeSet<&str> = models.iter().flat_map(|(_, needs, _)| needs.keys().copied()).collect();
+    let dependencies = dependencies(&features, options.common.backend.as_deref())?;
+    if options.common.json {
+        let models: Vec<_> = models
+            .iter()
+            .map(|(model, needs, unknown)| {
+                serde_json::json!({ "model": model, "features": needs, "unknown": unknown })
+            })
+            .collect();
+        out::json(&serde_json::json!({
+            "models": models, "features": features, "dependencies": dependencies,
+        }))?;
+    } else {
+        let mut table = render::table(["MODEL", "FEATURE", "OPERATORS"]);
+        for (model, needs, _) in &models {
+            if needs.is_empty() {
+                table.add_row([model, "", ""]);
+            }
+            for (feature, operators) in needs {
+                let operators: Vec<&str> = operators.iter().map(String::as_str).collect();
+                table.add_row([model.as_str(), feature, &operators.join(", ")]);
+            }
+        }
+        out::line(table)?;
+        out::print(&format!("\n[dependencies]\n{}\n", dependencies.join("\n")))?;
+    }
+    let mut served = true;
+    for (model, _, unknown) in &models {
+        for operator in unknown {
+            served = false;
+            out::note(format_args!("`{model}` has `{operator}`, which no crate of operators has"));
+        }
+    }
+    Ok(if served { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+/// Collects what the nodes of a graph and of the graphs in it need, and the operators that nothing runs.
+fn of_graph(graph: &Graph, needs: &mut Needs, unknown: &mut BTreeSet<String>) {
+    for node in &graph.nodes {
+        let (domain, name) = (node.domain.as_str(), node.op_type.as_str());
+        let title = if domain.is_empty() { name.to_owned() } else { format!("{domain}.{name}") };
+        if !operators().any(|operator| operator.domain == domain && operator.name == name) {
+            unknown.insert(title.clone());
+        }
+        for feature in features_of(domain, name) {
+            needs.entry(feature).or_default().insert(title.clone());
+        }
+        node.subgraphs().for_each(|graph| of_graph(graph, needs, unknown));
+    }
+}
+
+/// Returns the lines of a manifest: `bb` with the features alone, and the crate of the backend.
+fn dependencies(features: &BTreeSet<&str>, backend: Option<&str>) -> Result<Vec<String>> {
+    let features: Vec<&str> = features.iter().copied().collect();
+    let features = if features.is_empty() { String::new() } else { format!(", features = {features:?}") };
+    let version = env!("CARGO_PKG_VERSION");
+    let mut lines = vec![format!("bb = {{ version = \"{version}\", default-features = false{features} }}")];
+    let backend = session::backend(backend)?;
+    let linked = bb::Registry::global().entries().find(|entry| entry.name == backend.name());
+    lines.extend(linked.and_then(|entry| {
+        let (package, _) = entry.path.split_once("::")?;
+        Some(format!("{} = \"{}\"", package.replace('_', "-"), entry.version))
+    }));
+    Ok(lines)
+}

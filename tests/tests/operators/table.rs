@@ -1,0 +1,28 @@
+//! The table of operators: that of all crates of operators together.
+
+use bb::onnx::{OptionalDomain, operators};
+use bb_ir::opset;
+use std::collections::BTreeSet;
+
+#[test]
+fn each_version_has_one_row() {
+    let keys: Vec<_> = operators().map(|o| (o.domain, o.name, o.since)).collect();
+    assert!(keys.windows(2).all(|w| w.first() < w.last()), "{keys:?}");
+}
+
+#[test]
+fn every_version_of_the_schemas_is_served() {
+    let served: BTreeSet<_> = operators().map(|o| (o.domain, o.name, o.since)).collect();
+    let there = opset::versions().filter(|v| v.types.is_some()).map(|v| (v.domain, v.name, v.since));
+    assert_eq!(there.filter(|version| !served.contains(version)).collect::<Vec<_>>(), []);
+}
+
+/// What is said where a crate is left out comes from this list.
+#[test]
+fn the_domains_that_may_be_left_out_are_those_of_other_crates() {
+    let mut domains: BTreeSet<_> = operators().map(|o| o.domain).collect();
+    for known in OptionalDomain::ALL {
+        assert!(domains.remove(known.domain), "{known:?}");
+    }
+    assert_eq!(domains, BTreeSet::from(["", "ai.onnx.preview"]));
+}
