@@ -116,16 +116,16 @@ fn together<F: FnMut()>(threads: usize, amount: f64, make: impl Fn(usize) -> F +
 }
 
 fn as_table(threads: usize, sizes: &[(&'static str, usize)], levels: &[Rates]) -> String {
-    let mut text = format!("{threads} threads; G products/s, and GB/s of reading\n\n");
+    let mut text = format!("Threads: {threads}. G products/s, and GB/s of reading\n\n");
     text += &format!("{:<14}{:>10}{:>10}", "level", "f32", "bytes");
     for (name, size) in sizes {
-        text += &format!("{:>18}", format!("{name} ({} KiB)", size >> 10));
+        text += &format!("{:>21}", format!("{name} ({} KiB)", size >> 10));
     }
     let number = |rate: Option<f64>| rate.map_or("–".to_owned(), |rate| format!("{:.1}", rate / 1e9));
     for level in levels {
         text += &format!("\n{:<14}{:>10}{:>10}", level.name, number(level.floats), number(level.bytes));
         for &read in &level.reads {
-            text += &format!("{:>18.1}", read / 1e9);
+            text += &format!("{:>21.1}", read / 1e9);
         }
     }
     text + "\n"
