@@ -28,6 +28,7 @@ def arguments():
     parser.add_argument("only", nargs="*", metavar="TEXT", help="measure the operators whose name begins with one of these texts")
     parser.add_argument("--bb", required=True, help="the command bb")
     parser.add_argument("--wide", action="store_true", help="measure one case of nearly every operator, beside ONNX Runtime")
+    parser.add_argument("--rates", required=True, help="the command rates of the package bb-benches")
     parser.add_argument("--peer", help="the command peer of this folder, which runs candle and burn")
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--threads", type=int, default=1)
@@ -64,12 +65,17 @@ def measured(args, contenders, operator, size):
         return engines.alternating(subjects, args.threads, args.rounds, args.seconds, skipped)
 
 
-def peaks(args):
-    """The most multiplications with additions a second, of `f32` and of bytes."""
-    if not args.peer:
-        return {}
-    ran = subprocess.run([args.peer, "peak", str(args.threads)], capture_output=True, text=True, check=True)
-    return json.loads(ran.stdout)
+def levels(args):
+    """The rates of each level of instructions: products a second, of `f32` and of bytes, and bytes read a second."""
+    ran = subprocess.run([args.rates, "--json", "--threads", str(args.threads)], capture_output=True, text=True, check=True)
+    return json.loads(ran.stdout)["levels"]
+
+
+def described(level):
+    """The rates of a level in words."""
+    products = [f"{level[kind] / 1e9:.0f} G products/s of {kind}" for kind in ("f32", "i8") if level[kind]]
+    reads = [f"{rate / 1e9:.0f} GB/s from {place}" for place, rate in level["read"].items()]
+    return f"{level['level']}: " + ", ".join(products + reads)
 
 
 def elements(size):
@@ -80,7 +86,8 @@ def elements(size):
 def main():
     args = arguments()
     contenders = engines.operators(args)
-    peak = peaks(args)
+    rates = levels(args)
+    peak = {kind: max(level[kind] or 0 for level in rates) for kind in ("f32", "i8")}
     rows = []
     for operator in wide.operators() if args.wide else catalogue.operators():
         if args.only and not any(operator.name.startswith(text) for text in args.only):
@@ -100,8 +107,7 @@ def main():
     if not rows:
         sys.exit("no operator was measured")
     about = engines.about(args.threads, args.rounds)
-    if peak:
-        about += ", peak " + ", ".join(f"{value / 1e9:.0f} G products/s of {name}" for name, value in peak.items())
+    about += ", peaks of " + "; ".join(map(described, rates))
     text = figures.operators_table(about, [engine.name for engine in contenders], rows)
     print("", figures.slower(rows), sep="\n")
     if args.out:

@@ -2,12 +2,9 @@
 //!
 //! The subject is a model's file for tract and RTen, and the name of an operator in `catalogue.py` for candle and burn. FOLDER has
 //! the inputs, `input_0.pb`, `input_1.pb`, …, with their names in them. Prints what `engines.py` says, as JSON.
-//!
-//! `peer peak THREADS` prints how many products a second the processor can compute at most.
 
 mod burn;
 mod candle;
-mod peak;
 mod rten;
 mod tract;
 
@@ -32,18 +29,10 @@ fn main() -> Result<(), Failed> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
     match arguments.as_slice() {
-        ["peak", threads] => {
-            let peak = peak::measured(threads.parse()?);
-            println!("{{\"f32\": {:e}, \"i8\": {:e}}}", peak.f32, peak.i8);
-            Ok(())
-        }
         [engine, subject, folder, runs, threads] => {
             measure(engine, subject, Path::new(folder), runs.parse()?, threads.parse()?)
         }
-        _ => {
-            Err("expected: peer tract|rten|candle|burn SUBJECT FOLDER RUNS THREADS, or peer peak THREADS"
-                .into())
-        }
+        _ => Err("expected: peer tract|rten|candle|burn SUBJECT FOLDER RUNS THREADS".into()),
     }
 }
 

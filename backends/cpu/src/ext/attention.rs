@@ -7,7 +7,7 @@ use crate::array::Array;
 use crate::backend::Cpu;
 use crate::error::{CpuError, Result};
 use crate::gemm::pack::panel;
-use crate::gemm::{self, Dims, Strided, gemm};
+use crate::gemm::{self, Around, Dims, Strided, gemm};
 use crate::kernels::dispatch::{VectorLoop, dispatch};
 use crate::kernels::{Shared, softmax};
 use crate::layout::broadcast_strides;
@@ -215,7 +215,7 @@ impl Attention<'_> {
                 if keys.is_null() {
                     gemm(dims, products, t, left, self.keys(batch, group));
                 } else {
-                    gemm::packed(dims, products, t, left, keys, std::ptr::null(), false);
+                    gemm::packed(dims, products, t, left, keys, Around::NONE, false);
                 }
                 if let Some((bias, strides)) = self.bias {
                     for i in 0..rows {

@@ -247,8 +247,11 @@ unsafe fn products(
             let a = Strided { ptr: w.add(group * filters * k), row: k.cast_signed(), col: 1 };
             let to = out.sums.add(pair * filters * results + first);
             let plus = if plus.is_null() { plus } else { plus.add(group * filters) };
-            gemm_plus(Dims { m: *filters, k, n: width }, to, results, a, b, plus);
-            out.done(sample, group * filters..(group + 1) * filters, first..first + width);
+            let end = out.end().map_or(std::ptr::null(), std::ptr::from_ref);
+            let ended = gemm_plus(Dims { m: *filters, k, n: width }, to, results, a, b, plus, end);
+            if end.is_null() || !ended {
+                out.done(sample, group * filters..(group + 1) * filters, first..first + width);
+            }
         }
     };
     let (units, weight) = (n * groups * runs, filters * k * most);

@@ -8,7 +8,7 @@ use super::window::Plane;
 use crate::caches::second_level;
 use crate::error::Result;
 use crate::gemm::vector::{Vector, baseline};
-use crate::gemm::{self, Dims, Strided};
+use crate::gemm::{self, Around, Dims, Strided};
 use crate::kernels::{Shared, walk};
 #[cfg(target_arch = "x86_64")]
 use crate::level::Level;
@@ -203,8 +203,15 @@ impl<'a> Unrolled<'a> {
                     let x = x.add(group * depth * self.size);
                     let plus = if plus.is_null() { plus } else { plus.add(first) };
                     let to = out.sums.add((sample * groups * filters + first) * results + from);
-                    self.block(buffer, x, w.add(first * terms), plus, to, [from, windows], count);
-                    out.done(sample, first..first + count, from..from + windows);
+                    let end = out.end();
+                    let around = Around {
+                        end: end.map_or(std::ptr::null(), std::ptr::from_ref),
+                        ..Around::plus(plus)
+                    };
+                    self.block(buffer, x, w.add(first * terms), around, to, [from, windows], count);
+                    if end.is_none() {
+                        out.done(sample, first..first + count, from..from + windows);
+                    }
                 }
             }
         })
@@ -222,7 +229,7 @@ impl<'a> Unrolled<'a> {
         buffer: *mut f32,
         x: *const f32,
         w: *const f32,
-        plus: *const f32,
+        around: Around<f32>,
         out: *mut f32,
         [first, n]: [usize; 2],
         count: usize,
@@ -247,7 +254,8 @@ impl<'a> Unrolled<'a> {
             unsafe {
                 let w = w.add(from * taps);
                 let a = Strided { ptr: w, row: (depth * taps).cast_signed(), col: 1 };
-                gemm::packed(Dims { m: count, k, n }, out, results, a, buffer, plus, from > 0);
+                let around = around.pass(from == 0, from + channels == depth);
+                gemm::packed(Dims { m: count, k, n }, out, results, a, buffer, around, from > 0);
             }
         }
     }

@@ -11,7 +11,7 @@ use super::few;
 use super::fused::Results;
 use super::window::Plane;
 use crate::error::Result;
-use crate::gemm::{self, Dims, Strided};
+use crate::gemm::{self, Around, Dims, Strided};
 use crate::kernels::dispatch::{VectorLoop, dispatch};
 use crate::kernels::lanes::{Baseline, Lanes};
 use crate::kernels::{Shared, walk};
@@ -337,7 +337,7 @@ impl<'a> Winograd<'a> {
                 let at = (group * POINTS + point) * filters * depth;
                 let a = Strided::dense(self.filters.points.as_ptr().add(at), depth);
                 let (panels, to) = (buffer.add(point * points), sums.add(point * filters * n));
-                gemm::packed(Dims { m: filters, k: depth, n }, to, n, a, panels, std::ptr::null(), false);
+                gemm::packed(Dims { m: filters, k: depth, n }, to, n, a, panels, Around::NONE, false);
             }
             sums.add(POINTS * filters * n).write_bytes(0, SLACK);
             let segments = self.segments(first, n);

@@ -6,6 +6,7 @@
 use std::cmp;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
+use super::end::Around;
 use super::pack::{Slot, panel, scratch};
 use super::tile::{Args, Compute, TileKernels};
 use super::{Dims, Number, Strided};
@@ -80,11 +81,11 @@ impl<T: Number> Wide<T> {
     }
 }
 
-/// Computes the product in the type of the sums. Unless it is null, `start` has a number for each row that is added to it.
+/// Computes the product in the type of the sums, and what is `around` it.
 ///
 /// # Safety
 ///
-/// Same as for [`gemm`](super::gemm); `start` has `m` elements or is null. Panels are those of `k` rows and `n` columns.
+/// Same as for [`gemm`](super::gemm); what is added to rows has `m` elements. Panels are those of `k` rows and `n` columns.
 pub(crate) unsafe fn blocked<T: Number>(
     kernels: &TileKernels<T::Sum>,
     Dims { m, k, n }: Dims,
@@ -92,11 +93,11 @@ pub(crate) unsafe fn blocked<T: Number>(
     c_row: usize,
     a: Strided<T>,
     b: Wide<T>,
-    start: *const T::Sum,
+    around: Around<T::Sum>,
 ) where
     T::Sum: Compute,
 {
-    let start = Shared(start);
+    let around = Shared(around);
     let width = kernels.large * kernels.lanes;
     let in_place = b.in_place(k, n);
     let threads = (m.saturating_mul(n).saturating_mul(k) / GRAIN).min(threads::count()).max(1);
@@ -142,11 +143,7 @@ pub(crate) unsafe fn blocked<T: Number>(
                         depth,
                         columns: columns.min(last * width) - first,
                         accumulate: from > 0,
-                        start: if from > 0 || start.get().is_null() {
-                            std::ptr::null()
-                        } else {
-                            start.get().wrapping_add(top)
-                        },
+                        around: around.get().pass(pass == 0, pass + 1 == passes).at_row(top),
                     };
                     // SAFETY: the block's rows and columns are in `a`, `b` and `c`, and no other block writes them.
                     unsafe {
@@ -187,18 +184,18 @@ pub(crate) fn panel_width<T: Compute>() -> usize {
 /// Computes the product with a right operand that is in panels of [`panel_width`] columns, each of them `k` contiguous rows.
 /// What a last panel has beyond the operand is not read.
 ///
-/// If `accumulate`, the product is added to `c`. Otherwise, unless it is null, `start` has a number for each row that is added.
+/// If `accumulate`, the product is added to `c`. What is `around` it is done.
 ///
 /// # Safety
 ///
-/// Same as for [`gemm`](super::gemm); `c` is initialised if `accumulate`; `start` has `m` elements or is null.
+/// Same as for [`gemm`](super::gemm); `c` is initialised if `accumulate`; what is added to rows has `m` elements.
 pub(crate) unsafe fn packed<T: Compute>(
     Dims { m, k, n }: Dims,
     c: *mut T,
     c_row: usize,
     a: Strided<T>,
     panels: *const T,
-    start: *const T,
+    around: Around<T>,
     accumulate: bool,
 ) {
     let kernels = T::kernels(level());
@@ -207,8 +204,8 @@ pub(crate) unsafe fn packed<T: Compute>(
     for i in 0..blocks {
         pace::look();
         let (top, bottom) = (m * i / blocks, m * (i + 1) / blocks);
-        let start = if accumulate || start.is_null() { std::ptr::null() } else { start.wrapping_add(top) };
-        let block = Block { kernels, rows: bottom - top, depth: k, columns: n, accumulate, start };
+        let around = around.at_row(top);
+        let block = Block { kernels, rows: bottom - top, depth: k, columns: n, accumulate, around };
         let right = Right { ptr: panels, row: width.cast_signed(), width, panel: width * k };
         // SAFETY: this function has the same contract, for these rows.
         unsafe { block.compute(a.at_row(top), right, c.add(top * c_row), c_row) };
@@ -251,8 +248,8 @@ pub(super) struct Block<'a, T: 'static> {
     pub(super) depth: usize,
     pub(super) columns: usize,
     pub(super) accumulate: bool,
-    /// What the sums of each row start with, or null.
-    pub(super) start: *const T,
+    /// What is done besides.
+    pub(super) around: Around<T>,
 }
 
 impl<T: Compute> Block<'_, T> {
@@ -333,7 +330,7 @@ impl<T: Compute> Block<'_, T> {
                     let Some(tile) = (end - top).checked_sub(1).and_then(|i| tiles.get(i)) else { continue };
                     // SAFETY: the operands cover the tile, which is in `c`.
                     unsafe {
-                        tile(&Args {
+                        let args = Args {
                             k: self.depth,
                             a: a.at_row(top).ptr,
                             a_row: a.row,
@@ -344,12 +341,10 @@ impl<T: Compute> Block<'_, T> {
                             c: c.add((from + top) * c_row + first),
                             c_row,
                             accumulate: self.accumulate,
-                            start: match self.start.is_null() {
-                                true => self.start,
-                                false => self.start.wrapping_add(from + top),
-                            },
+                            around: self.around.at_row(from + top),
                             panel: right.panel,
-                        });
+                        };
+                        args.whole(self.kernels, *tile, [end - top, width]);
                     }
                 }
             }

@@ -1,5 +1,6 @@
 //! Products that read their operands in place: small ones, and those with few rows or columns.
 
+use super::end::Around;
 use super::tile::{Args, Compute, TileKernels};
 use super::{Dims, Strided, dot, stream};
 use std::mem::MaybeUninit;
@@ -20,11 +21,13 @@ const COLUMNS: usize = 4096;
 const GROUP: usize = 8;
 
 /// Computes the product with a right operand whose rows are contiguous. It is a part of a product with the extents `whole`,
-/// which decide the order of the sums, so that it does not depend on how threads divide their work.
+/// which decide the order of the sums, so that it does not depend on how threads divide their work. What is `around` a product of
+/// several rows is done; for a single row, it is nothing.
 ///
 /// # Safety
 ///
 /// Same as for [`gemm`](super::gemm); `b.col` is 1.
+#[expect(clippy::too_many_arguments, reason = "the operands of a product, and where they are used")]
 pub(crate) unsafe fn direct<T: Compute>(
     kernels: &TileKernels<T>,
     whole: Dims,
@@ -33,6 +36,7 @@ pub(crate) unsafe fn direct<T: Compute>(
     c_row: usize,
     a: Strided<T>,
     b: Strided<T>,
+    around: Around<T>,
 ) {
     let wide = whole.n * size_of::<T>() > 1024;
     if whole.m == 1 && wide {
@@ -47,7 +51,7 @@ pub(crate) unsafe fn direct<T: Compute>(
         unsafe {
             let a = Strided { ptr: a.ptr.offset(from.cast_signed() * a.col), ..a };
             let b = Strided { ptr: b.ptr.offset(from.cast_signed() * b.row), ..b };
-            sweep(kernels, part, c, c_row, a, b, from > 0);
+            sweep(kernels, part, c, c_row, a, b, from > 0, around.pass(from == 0, from + depth >= k));
         }
     }
 }
@@ -116,7 +120,7 @@ pub(crate) unsafe fn row<T: Compute>(
     b: Strided<T>,
 ) {
     // SAFETY: this function has the same contract.
-    unsafe { direct(kernels, whole, dims, c, c_row, a, b) }
+    unsafe { direct(kernels, whole, dims, c, c_row, a, b, Around::NONE) }
 }
 
 /// Covers the result with tiles.
@@ -124,6 +128,7 @@ pub(crate) unsafe fn row<T: Compute>(
 /// # Safety
 ///
 /// Same as for [`direct`]; if `accumulate`, `c` is initialised.
+#[expect(clippy::too_many_arguments, reason = "the operands of a product, and where they are used")]
 pub(crate) unsafe fn sweep<T: Compute>(
     kernels: &TileKernels<T>,
     Dims { m, k, n }: Dims,
@@ -132,6 +137,7 @@ pub(crate) unsafe fn sweep<T: Compute>(
     a: Strided<T>,
     b: Strided<T>,
     accumulate: bool,
+    around: Around<T>,
 ) {
     let lanes = kernels.lanes;
     // If memory is the limit, vectors that cross a cache line cost twice. A short first vector aligns the others.
@@ -162,7 +168,7 @@ pub(crate) unsafe fn sweep<T: Compute>(
             c,
             c_row,
             accumulate,
-            start: std::ptr::null(),
+            around,
             panel: 0,
         };
         // The tiles have nearly equal heights, so that each is high enough to hide the latency of its sums.
@@ -174,7 +180,8 @@ pub(crate) unsafe fn sweep<T: Compute>(
                 unsafe {
                     args.a = a.ptr.offset(top.cast_signed() * a.row);
                     args.c = c.add(top * c_row + left);
-                    tile(&args);
+                    args.around = around.at_row(top);
+                    args.whole(kernels, *tile, [end - top, width]);
                 }
             }
         }

@@ -6,6 +6,7 @@
 mod blocked;
 mod direct;
 mod dot;
+mod end;
 pub(crate) mod floats;
 pub(crate) mod integer;
 pub(crate) mod n_bits;
@@ -20,6 +21,7 @@ use half::{bf16, f16};
 
 use self::blocked::Wide;
 pub(crate) use self::blocked::{packed, panel_width};
+pub(crate) use self::end::{Around, End};
 use self::pack::{Slot, scratch};
 use self::tile::{Compute, TileKernels};
 use crate::kernels::number::Number;
@@ -103,11 +105,12 @@ pub unsafe fn gemm(dims: Dims, c: *mut f32, c_row: usize, a: Strided<f32>, b: St
 }
 
 /// Computes the product like [`gemm`], with contiguous rows of `b`, and adds to each row its number of `plus`, unless that is
-/// null.
+/// null. Returns whether what `end` says was done, too: it is done tile by tile, and not every product has tiles.
 ///
 /// # Safety
 ///
-/// Same as for [`gemm`]; `b.col` is 1, and `plus` has `m` elements or is null.
+/// Same as for [`gemm`]; `b.col` is 1, and `plus` has `m` elements or is null. `end` is null, or the tensor beside `c` has the
+/// elements of the product.
 pub(crate) unsafe fn gemm_plus(
     dims: Dims,
     c: *mut f32,
@@ -115,23 +118,36 @@ pub(crate) unsafe fn gemm_plus(
     a: Strided<f32>,
     b: Strided<f32>,
     plus: *const f32,
-) {
+    end: *const End<f32>,
+) -> bool {
     let Dims { m, k, n } = dims;
     let kernels = f32::kernels(level());
     let large = m.saturating_mul(k).saturating_mul(n) > MEDIUM && k > 4 && k <= DEEP_BLOCKED;
+    let early = large && m > kernels.wide.len() && n > 2 && !plus.is_null();
+    let around = Around { plus, late: !early, end };
+    let way = match early {
+        true => Way::Blocked,
+        false if n == 0 || !(1..=deepest(dims)).contains(&k) => Way::Row,
+        false => Way::new(kernels, dims, c_row, a, b),
+    };
     // SAFETY: this function has the same contract.
     unsafe {
-        if large && m > kernels.wide.len() && n > 2 && !plus.is_null() {
-            return blocked::blocked::<f32>(kernels, dims, c, c_row, a, Wide::Strided(b), plus);
-        }
-        gemm(dims, c, c_row, a, b);
-        for i in 0..if plus.is_null() { 0 } else { m } {
-            let plus = *plus.add(i);
-            for c in std::slice::from_raw_parts_mut(c.add(i * c_row), n) {
-                *c += plus;
+        match way {
+            Way::Blocked => blocked::blocked::<f32>(kernels, dims, c, c_row, a, Wide::Strided(b), around),
+            Way::Small => small(kernels, dims, c, c_row, a, b, around),
+            Way::Dots | Way::Column | Way::Row => {
+                gemm(dims, c, c_row, a, b);
+                for i in 0..if plus.is_null() { 0 } else { m } {
+                    let plus = *plus.add(i);
+                    for c in std::slice::from_raw_parts_mut(c.add(i * c_row), n) {
+                        *c += plus;
+                    }
+                }
+                return end.is_null();
             }
         }
     }
+    true
 }
 
 /// Computes the product like [`gemm`] for any number type. Integers wrap, and 16-bit floats are summed in `f32`.
@@ -174,6 +190,11 @@ const DEEP_BLOCKED: usize = 1 << 16;
 /// The number of rows or columns from which [`DEEP_BLOCKED`] counts.
 const THIN: usize = 16;
 
+/// Returns the number of products whose sum is computed at once.
+fn deepest(Dims { m, n, .. }: Dims) -> usize {
+    if m.min(n) < THIN { DEEP } else { DEEP_BLOCKED }
+}
+
 /// Computes a product as the sum of two if the inner dimension is long. `f` computes the parts, whose type is `T` and
 /// whose sums are of its type of sums.
 ///
@@ -189,8 +210,7 @@ unsafe fn halved<T: Number>(
     f: unsafe fn(Dims, *mut T::Sum, usize, Strided<T>, Strided<T>),
 ) {
     let Dims { m, k, n } = dims;
-    let deepest = if m.min(n) < THIN { DEEP } else { DEEP_BLOCKED };
-    if k <= deepest {
+    if k <= deepest(dims) {
         // SAFETY: this function has the same contract.
         return unsafe { f(dims, c, c_row, a, b) };
     }
@@ -216,6 +236,40 @@ unsafe fn halved<T: Number>(
     }
 }
 
+/// How a product is computed whose sums are not halved.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Way {
+    /// As dot products.
+    Dots,
+    /// As the transposed product, because it has one column.
+    Column,
+    /// With few rows.
+    Row,
+    /// With operands that are read in place.
+    Small,
+    /// With blocks of the operands.
+    Blocked,
+}
+
+impl Way {
+    fn new<T>(kernels: &TileKernels<T>, dims: Dims, c_row: usize, a: Strided<T>, b: Strided<T>) -> Way {
+        let Dims { m, k, n } = dims;
+        let (few, thin) = (kernels.wide.len(), m.min(n));
+        if a.col == 1 && b.row == 1 && (thin <= 2 || (thin <= few && k >= 8 * thin) || m * n <= 16) {
+            return Way::Dots;
+        }
+        if n == 1 && a.row == 1 && c_row == 1 && m > 1 {
+            return Way::Column;
+        }
+        if b.col == 1 && m <= few {
+            return Way::Row;
+        }
+        let most = if b.col == 1 && n <= 192 { MEDIUM } else { SMALL };
+        let is_small = m.saturating_mul(k).saturating_mul(n) <= most || k <= 4;
+        if is_small { Way::Small } else { Way::Blocked }
+    }
+}
+
 /// Multiplies matrices of a type that is also the type of its sums.
 ///
 /// # Safety
@@ -224,42 +278,36 @@ unsafe fn halved<T: Number>(
 unsafe fn plain<T: Compute>(dims: Dims, c: *mut T, c_row: usize, a: Strided<T>, b: Strided<T>) {
     let Dims { m, k, n } = dims;
     let kernels = T::kernels(level());
-    let few = kernels.wide.len();
-    // SAFETY: this function's contract. The second form computes the transposed product, whose single row is contiguous
-    // because `c` has one column.
+    // SAFETY: this function's contract. The transposed product's single row is contiguous because `c` has one column.
     unsafe {
-        let thin = m.min(n);
-        if a.col == 1 && b.row == 1 && (thin <= 2 || (thin <= few && k >= 8 * thin) || m * n <= 16) {
-            if n < m {
+        match Way::new(kernels, dims, c_row, a, b) {
+            Way::Dots if n < m => {
                 let dims = Dims { m: n, k, n: m };
-                return skinny(dims, c, [1, c_row], kernels, b.transposed(), a.transposed(), direct::dots);
+                skinny(dims, c, [1, c_row], kernels, b.transposed(), a.transposed(), direct::dots);
             }
-            return skinny(dims, c, [c_row, 1], kernels, a, b, direct::dots);
+            Way::Dots => skinny(dims, c, [c_row, 1], kernels, a, b, direct::dots),
+            Way::Column => {
+                let dims = Dims { m: 1, k, n: m };
+                skinny(dims, c, [m, 1], kernels, b.transposed(), a.transposed(), direct::row);
+            }
+            Way::Row => skinny(dims, c, [c_row, 1], kernels, a, b, direct::row),
+            Way::Small => small(kernels, dims, c, c_row, a, b, Around::NONE),
+            Way::Blocked => {
+                blocked::blocked::<T>(kernels, dims, c, c_row, a, Wide::Strided(b), Around::NONE);
+            }
         }
-        if n == 1 && a.row == 1 && c_row == 1 && m > 1 {
-            let dims = Dims { m: 1, k, n: m };
-            return skinny(dims, c, [m, 1], kernels, b.transposed(), a.transposed(), direct::row);
-        }
-        if b.col == 1 && m <= few {
-            return skinny(dims, c, [c_row, 1], kernels, a, b, direct::row);
-        }
-        let most = if b.col == 1 && n <= 192 { MEDIUM } else { SMALL };
-        if m.saturating_mul(k).saturating_mul(n) <= most || k <= 4 {
-            return small(kernels, dims, c, c_row, a, b);
-        }
-        blocked::blocked::<T>(kernels, dims, c, c_row, a, Wide::Strided(b), std::ptr::null());
     }
 }
 
 /// Computes a part of a product; the first extents are those of the whole.
 type Skinny<T> = unsafe fn(&TileKernels<T>, Dims, Dims, *mut T, [usize; 2], Strided<T>, Strided<T>);
 
-/// Computes a small product, or one with few rows or columns. The operands are read in place, except that a right
-/// operand whose rows are not contiguous is copied.
+/// Computes a small product, or one with few rows or columns, and what is `around` it. The operands are read in place, except
+/// that a right operand whose rows are not contiguous is copied.
 ///
 /// # Safety
 ///
-/// Same as for [`gemm`].
+/// Same as for [`gemm`]; what is added to rows has `m` elements. What is around a single row is nothing.
 unsafe fn small<T: Compute>(
     kernels: &'static TileKernels<T>,
     dims: Dims,
@@ -267,6 +315,7 @@ unsafe fn small<T: Compute>(
     c_row: usize,
     a: Strided<T>,
     b: Strided<T>,
+    around: Around<T>,
 ) {
     let Dims { m, k, n } = dims;
     if b.col != 1 {
@@ -283,13 +332,13 @@ unsafe fn small<T: Compute>(
                         (0..n).for_each(|j| to.add(p * n + j).write(*from.offset(j.cast_signed() * b.col)));
                     }
                 }
-                small(kernels, dims, c, c_row, a, Strided::dense(to, n));
+                small(kernels, dims, c, c_row, a, Strided::dense(to, n), around);
             }
         });
     }
-    let shared = Shared((c, a, b));
+    let shared = Shared((c, a, b, around));
     walk::split(m, n * (k + 1), 1 << 18, |from, to| {
-        let (c, a, b) = shared.get();
+        let (c, a, b, around) = shared.get();
         // SAFETY: the rows are in the operands, and no other call writes them.
         unsafe {
             direct::direct(
@@ -300,6 +349,7 @@ unsafe fn small<T: Compute>(
                 c_row,
                 a.at_row(from),
                 b,
+                around.at_row(from),
             );
         }
     });
@@ -351,7 +401,7 @@ where
         unsafe {
             halved::<T>(dims, sums, n, a, b, |dims, c, c_row, a, b| {
                 let kernels = T::Sum::kernels(level());
-                blocked::blocked::<T>(kernels, dims, c, c_row, a, Wide::Strided(b), std::ptr::null());
+                blocked::blocked::<T>(kernels, dims, c, c_row, a, Wide::Strided(b), Around::NONE);
             });
             for i in 0..m {
                 let c = std::slice::from_raw_parts_mut(c.add(i * c_row), n);

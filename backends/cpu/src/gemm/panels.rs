@@ -1,6 +1,7 @@
 //! Right operands that are packed once for many products.
 
 use super::blocked::{Block, DEPTH, Right, UNPACKED, Wide, blocked};
+use super::end::Around;
 use super::pack::{Slot, panel, scratch};
 use super::tile::{Args, Compute, TileKernels};
 use super::{DEEP_BLOCKED, Dims, Matrix, Number, Strided, panel_width};
@@ -205,7 +206,7 @@ where
         if dims.m <= kernels.wide.len() {
             thin(kernels, dims, c, a, panels);
         } else {
-            blocked::<T>(kernels, dims, c, dims.n, a, Wide::Panels(panels), std::ptr::null());
+            blocked::<T>(kernels, dims, c, dims.n, a, Wide::Panels(panels), Around::NONE);
         }
     }
 }
@@ -253,7 +254,7 @@ unsafe fn thin<T: Number>(
                             c: c.add(first * width),
                             c_row: n,
                             accumulate: pass > 0,
-                            start: std::ptr::null(),
+                            around: Around::NONE,
                             panel: width * k,
                         });
                     }
@@ -265,8 +266,8 @@ unsafe fn thin<T: Number>(
             let columns = width.min(n - j * width);
             for pass in 0..passes {
                 let (top, end) = (k * pass / passes, k * (pass + 1) / passes);
-                let (accumulate, start) = (pass > 0, std::ptr::null());
-                let block = Block { kernels, rows: m, depth: end - top, columns, accumulate, start };
+                let (accumulate, around) = (pass > 0, Around::NONE);
+                let block = Block { kernels, rows: m, depth: end - top, columns, accumulate, around };
                 // SAFETY: the pass is in the operands, and no other call writes the panel's columns of the result.
                 unsafe {
                     let a = Strided { ptr: a.ptr.offset(top.cast_signed() * a.col), ..a };

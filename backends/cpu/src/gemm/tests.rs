@@ -4,7 +4,7 @@ use bb::DataType;
 use half::{bf16, f16};
 
 use super::panels::Panels;
-use super::{Compute, Dims, Number, Strided, batched, multiply};
+use super::{Compute, Dims, End, Number, Strided, batched, gemm_plus, multiply};
 use crate::caches::simulated;
 use crate::level::{at, levels};
 use crate::pool::Pool;
@@ -273,6 +273,50 @@ fn products_with_panels_equal_the_definition() {
                         let want: i64 = (0..k).map(|p| x[i * k + p] * y[p * n + j]).sum();
                         assert_eq!(got, want as f32, "{m}x{k}x{n} at {level:?}");
                     }
+                }
+            }
+        }
+    }
+}
+
+/// What follows a product, element by element: the product with the same operands, and then each function in turn.
+#[test]
+fn what_follows_products_is_done_to_every_sum() {
+    for [m, k, n] in [[1, 9, 40], [13, 7, 3], [20, 3, 50], [33, 64, 300], [70, 1100, 130], [97, 300, 190]] {
+        let mut a: Vec<f32> = numbers(m * k, 1).iter().map(|&v| v as f32 - 0.7).collect();
+        let b: Vec<f32> = numbers(k * n, 2).iter().map(|&v| v as f32 - 1.1).collect();
+        let plus: Vec<f32> = numbers(m, 3).iter().map(|&v| v as f32 * 0.3).collect();
+        let other: Vec<f32> = numbers(m * n, 4).iter().map(|&v| v as f32 * 0.9 - 1.0).collect();
+        for (row, special) in [f32::NAN, f32::INFINITY, f32::NEG_INFINITY].into_iter().enumerate() {
+            if let Some(slot) = a.get_mut((3 * row + 2) * k) {
+                *slot = special;
+            }
+        }
+        let (left, right) = (Strided::dense(a.as_ptr(), k), Strided::dense(b.as_ptr(), n));
+        for level in levels() {
+            for forms in 0..8 {
+                let plus = if forms & 1 == 1 { plus.as_ptr() } else { std::ptr::null() };
+                let swish = (forms & 4 == 4).then_some([0.2f32, 0.5]);
+                let mut c = vec![9.0f32; m * n];
+                let beside = if forms & 2 == 2 { other.as_ptr() } else { std::ptr::null() };
+                let end = End { beside: (c.as_ptr(), beside), bounds: [-0.0, 1.5], swish };
+                let product = |c: &mut [f32], end| {
+                    let dims = Dims { m, k, n };
+                    // SAFETY: the operands and the result have these extents.
+                    at(level, || unsafe { gemm_plus(dims, c.as_mut_ptr(), n, left, right, plus, end) })
+                };
+                let mut want = vec![9.0f32; m * n];
+                assert!(product(&mut want, std::ptr::null()));
+                if !product(&mut c, &raw const end) {
+                    assert_eq!(c, want);
+                    continue;
+                }
+                for (i, (got, want)) in c.iter().zip(&want).enumerate() {
+                    let x = if beside.is_null() { *want } else { want + other[i] };
+                    let within = |x: f32| Number::min(Number::max(x, -0.0), 1.5);
+                    let want = swish.map_or_else(|| within(x), |[by, plus]| within(x * by + plus) * x);
+                    let same = got.to_bits() == want.to_bits() || got.is_nan() && want.is_nan();
+                    assert!(same, "{got:e} at {i} of {m}x{k}x{n}, expected {want:e}: {forms} {level:?}");
                 }
             }
         }

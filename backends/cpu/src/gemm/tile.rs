@@ -4,6 +4,7 @@
 use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
 
 use super::dot::{self, Dots};
+use super::end::{self, Around, EndKernel};
 use super::stream::{self, StreamKernel};
 use super::vector::{Portable, Vector, baseline};
 use crate::kernels::number::Number;
@@ -24,8 +25,8 @@ pub(crate) struct Args<T> {
     pub(crate) c_row: usize,
     /// Whether to add to `c` instead of overwriting it.
     pub(crate) accumulate: bool,
-    /// What the sums of each row start with, or null.
-    pub(crate) start: *const T,
+    /// What the sums of each row start with. A tile leaves what follows the products to [`Around::follow`].
+    pub(crate) around: Around<T>,
     /// The distance from one panel to the next, for tiles of several panels.
     pub(crate) panel: usize,
 }
@@ -55,15 +56,18 @@ pub(crate) struct TileKernels<T: 'static> {
     pub(crate) dots: &'static [Dots<T>],
     /// The multiple of one row, and the sum of multiples of two rows.
     pub(crate) streams: [StreamKernel<T>; 2],
+    /// What follows the products of a tile.
+    pub(crate) end: EndKernel<T>,
 }
 
 /// # Safety
 ///
-/// The operands cover the tile: `ROWS` rows of `VECTORS - 1` whole vectors and one vector of `last` columns. Unless it is
-/// null, `start` has an element for each row.
+/// The operands cover the tile: `ROWS` rows of `VECTORS - 1` whole vectors and one vector of `last` columns. What sums start
+/// with is there for each row.
 #[inline(always)]
 unsafe fn tile<V: Vector, const ROWS: usize, const VECTORS: usize>(args: &Args<V::Item>) {
-    let &Args { a_col, last, c, c_row, accumulate, start, .. } = args;
+    let &Args { a_col, last, c, c_row, accumulate, .. } = args;
+    let start = args.around.start();
     // SAFETY: the contract covers each access; pointers past the end are never read.
     unsafe {
         let mask = V::mask(last);
@@ -132,34 +136,36 @@ unsafe fn products<
     // SAFETY: the contract covers each access; pointers past the end are never read.
     unsafe {
         let mask = V::mask(last);
-        let mut step = |a: *const V::Item, at: usize, b: *const V::Item| {
-            let mut right = [V::zero(); VECTORS];
-            for (v, right) in right.iter_mut().enumerate() {
-                let from = b.add(v * V::LANES);
-                *right = if WHOLE || v + 1 < VECTORS { V::load(from) } else { V::load_some(from, mask) };
-            }
-            for (i, sums) in sums.iter_mut().enumerate() {
-                let left = V::splat(a.offset(i.cast_signed() * a_row).add(at));
-                for (sum, right) in sums.iter_mut().zip(right) {
-                    *sum = sum.mul_add(left, right);
+        // A closure might be compiled on its own, without the instruction set.
+        macro_rules! step {
+            ($at:expr) => {
+                let mut right = [V::zero(); VECTORS];
+                for (v, right) in right.iter_mut().enumerate() {
+                    let from = b.add(v * V::LANES);
+                    *right = if WHOLE || v + 1 < VECTORS { V::load(from) } else { V::load_some(from, mask) };
                 }
-            }
-        };
+                for (i, sums) in sums.iter_mut().enumerate() {
+                    let left = V::splat(a.offset(i.cast_signed() * a_row).add($at));
+                    for (sum, right) in sums.iter_mut().zip(right) {
+                        *sum = sum.mul_add(left, right);
+                    }
+                }
+                b = b.wrapping_offset(b_row);
+            };
+        }
         let mut done = 0;
         if STEPS > 1 {
             while done + STEPS <= k {
                 for at in 0..STEPS {
-                    step(a, at, b);
-                    b = b.wrapping_offset(b_row);
+                    step!(at);
                 }
                 a = a.wrapping_add(STEPS);
                 done += STEPS;
             }
         }
         for _ in done..k {
-            step(a, 0, b);
+            step!(0);
             a = a.wrapping_offset(a_col);
-            b = b.wrapping_offset(b_row);
         }
     }
 }
@@ -246,7 +252,7 @@ unsafe fn across_base<V: Vector, const ROWS: usize, const PANELS: usize>(args: &
 }
 
 macro_rules! levels {
-    ($($name:ident, $dots:ident, $stream:ident, $table:ident, $(#[$feature:meta])? $large:literal
+    ($($name:ident, $dots:ident, $stream:ident, $end:ident, $table:ident, $(#[$feature:meta])? $large:literal
        [$($narrow:literal)*], [$($wide:literal)*], [$($flat:literal)*], [$($broad:literal)*],
        [$($more:literal)*] $(, $across:ident [$($few:literal by $panels:literal)*])?;)*) => {$(
         $(#[$feature])?
@@ -269,6 +275,12 @@ macro_rules! levels {
             unsafe { stream::stream::<V, ROWS>(args) }
         }
 
+        $(#[$feature])?
+        unsafe fn $end<V: Vector>(args: &Args<V::Item>, rows: usize, columns: usize) {
+            // SAFETY: this function has the same contract.
+            unsafe { end::end::<V>(args, rows, columns) }
+        }
+
         const fn $table<V: Vector>() -> TileKernels<V::Item> {
             TileKernels {
                 lanes: V::LANES,
@@ -284,25 +296,26 @@ macro_rules! levels {
                     $($dots::<V, $more, { dot::columns($more) }, 1>,)*
                 ],
                 streams: [$stream::<V, 1>, $stream::<V, 2>],
+                end: $end::<V>,
             }
         }
     )*};
 }
 
 levels! {
-    tile_portable, dots_portable, stream_portable, portable, 2 [1 2 3 4], [1 2 3 4], [1], [], [];
+    tile_portable, dots_portable, stream_portable, end_portable, portable, 2 [1 2 3 4], [1 2 3 4], [1], [], [];
 }
 
 // Tiles for the 32 registers of a processor of ARM, each of half a vector.
 #[cfg(target_arch = "aarch64")]
 levels! {
-    tile_neon, dots_neon, stream_neon, base, 2 [1 2 3 4 5 6], [1 2 3 4 5 6], [1 2 3], [1], [], across_base [1 by 4 2 by 2 3 by 2];
+    tile_neon, dots_neon, stream_neon, end_neon, base, 2 [1 2 3 4 5 6], [1 2 3 4 5 6], [1 2 3], [1], [], across_base [1 by 4 2 by 2 3 by 2];
 }
 
 // A tile of large products is 5 rows of 2 registers. With a product on the way and the operands, that is what 16 registers hold.
 #[cfg(all(target_arch = "wasm32", target_feature = "simd128"))]
 levels! {
-    tile_simd128, dots_simd128, stream_simd128, base, 2 [1 2 3 4 5], [1 2 3 4 5], [1 2], [1], [], across_base [1 by 4 2 by 2];
+    tile_simd128, dots_simd128, stream_simd128, end_simd128, base, 2 [1 2 3 4 5], [1 2 3 4 5], [1 2], [1], [], across_base [1 by 4 2 by 2];
 }
 
 #[cfg(not(any(target_arch = "aarch64", all(target_arch = "wasm32", target_feature = "simd128"))))]
@@ -310,13 +323,13 @@ use portable as base;
 
 #[cfg(target_arch = "x86_64")]
 levels! {
-    tile_avx2, dots_avx2, stream_avx2, avx2, #[target_feature(enable = "avx2,fma")]
+    tile_avx2, dots_avx2, stream_avx2, end_avx2, avx2, #[target_feature(enable = "avx2,fma")]
         2 [1 2 3 4 5 6], [1 2 3 4 5 6], [1 2 3], [1], [], across_avx2 [1 by 4 2 by 2 3 by 2];
-    tile_avx512, dots_avx512, stream_avx512, avx512, #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl")]
+    tile_avx512, dots_avx512, stream_avx512, end_avx512, avx512, #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl")]
         4 [1 2 3 4 5 6 7 8 9 10 11 12], [1 2 3 4 5 6 7 8 9 10 11 12], [1 2 3 4 5 6], [1 2 3], [3 4];
     // Multiplying integers takes several times as long as loading them, so small tiles are enough to keep the processor
     // busy.
-    tile_integers, dots_integers, stream_integers, integers,
+    tile_integers, dots_integers, stream_integers, end_integers, integers,
         #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl")]
         2 [1 2 3 4 5 6], [1 2 3 4 5 6], [1 2 3], [1], [];
 }

@@ -20,6 +20,8 @@ pub(crate) trait Vector: Copy {
     /// Whether reading a part of a vector costs more than reading a whole one: it branches, or its mask takes a register that sums need.
     /// Loops then read whole vectors if they can, and take several steps at once.
     const BRANCHES: bool = false;
+    /// Whether tiles can have an [`End`](super::end::End), which products of `f32` alone ask for.
+    const ENDS: bool = size_of::<Self::Item>() == size_of::<f32>();
 
     /// Returns zeros.
     unsafe fn zero() -> Self;
@@ -39,6 +41,38 @@ pub(crate) trait Vector: Copy {
     unsafe fn add(self, other: Self) -> Self;
     /// Returns `self + a * b`.
     unsafe fn mul_add(self, a: Self, b: Self) -> Self;
+
+    /// Returns `self * other`, rounded.
+    #[inline(always)]
+    unsafe fn mul(self, other: Self) -> Self {
+        let [mut lanes, mut others] = [[Self::Item::default(); MOST]; 2];
+        // SAFETY: the arrays have room for a vector.
+        unsafe {
+            self.store(lanes.as_mut_ptr());
+            other.store(others.as_mut_ptr());
+        }
+        for (lane, other) in lanes.iter_mut().zip(others).take(Self::LANES) {
+            *lane = lane.mul(other);
+        }
+        // SAFETY: the array has a vector.
+        unsafe { Self::load(lanes.as_ptr()) }
+    }
+    /// Returns the lanes, or the bounds where lanes are beyond them; NaN stays NaN. No lane of the bounds is NaN.
+    #[inline(always)]
+    unsafe fn within(self, [low, high]: [Self; 2]) -> Self {
+        let [mut lanes, mut lows, mut highs] = [[Self::Item::default(); MOST]; 3];
+        // SAFETY: the arrays have room for a vector.
+        unsafe {
+            self.store(lanes.as_mut_ptr());
+            low.store(lows.as_mut_ptr());
+            high.store(highs.as_mut_ptr());
+        }
+        for ((lane, low), high) in lanes.iter_mut().zip(lows).zip(highs).take(Self::LANES) {
+            *lane = lane.max(low).min(high);
+        }
+        // SAFETY: the array has a vector.
+        unsafe { Self::load(lanes.as_ptr()) }
+    }
 
     /// Returns the sum of the lanes. Repeatedly, one half of the lanes is added to the other.
     #[inline(always)]
@@ -131,6 +165,20 @@ impl<T: Number> Vector for Portable<T> {
         }
         self
     }
+    #[inline(always)]
+    unsafe fn mul(mut self, other: Self) -> Self {
+        for (x, y) in self.0.iter_mut().zip(other.0) {
+            *x = x.mul(y);
+        }
+        self
+    }
+    #[inline(always)]
+    unsafe fn within(mut self, [low, high]: [Self; 2]) -> Self {
+        for ((x, low), high) in self.0.iter_mut().zip(low.0).zip(high.0) {
+            *x = x.max(low).min(high);
+        }
+        self
+    }
 }
 
 #[cfg(target_arch = "aarch64")]
@@ -171,7 +219,8 @@ mod x86 {
         ($name:ident, $register:ty, $item:ty, $lanes:literal, $mask:ty, [$cast:ty],
          $zero:ident, $splat:ident, $load:ident, $store:ident, |$n:ident| $make:expr,
          |$p:ident, $m:ident| $load_some:expr, |$q:ident, $k:ident, $v:ident| $store_some:expr,
-         $add:ident, |$s:ident, $a:ident, $b:ident| $mul_add:expr $(, $total:ident)? $(; branches $branches:literal)?) => {
+         $add:ident, |$s:ident, $a:ident, $b:ident| $mul_add:expr $(, $total:ident)? $(; branches $branches:literal)?
+         $(; ends $mul:ident $max:ident $min:ident)?) => {
             #[derive(Debug, Clone, Copy)]
             pub(crate) struct $name(pub(in crate::gemm) $register);
 
@@ -234,6 +283,17 @@ mod x86 {
                     Self(unsafe { $mul_add })
                 }
                 $(#[inline(always)]
+                unsafe fn mul(self, other: Self) -> Self {
+                    // SAFETY: the trait's callers promise the instruction set and valid pointers.
+                    Self(unsafe { $mul(self.0, other.0) })
+                }
+                // The instructions return their second operand if either is NaN, or if they are equal.
+                #[inline(always)]
+                unsafe fn within(self, [low, high]: [Self; 2]) -> Self {
+                    // SAFETY: the trait's callers promise the instruction set and valid pointers.
+                    Self(unsafe { $min(high.0, $max(low.0, self.0)) })
+                })?
+                $(#[inline(always)]
                 unsafe fn total(self) -> $item {
                     // SAFETY: the trait's callers promise the instruction set and valid pointers.
                     unsafe { $total(self.0) }
@@ -275,7 +335,8 @@ mod x86 {
         |q, k, v| _mm512_mask_storeu_ps(q, k, v),
         _mm512_add_ps,
         |s, a, b| _mm512_fmadd_ps(a, b, s),
-        _mm512_reduce_add_ps
+        _mm512_reduce_add_ps;
+        ends _mm512_mul_ps _mm512_max_ps _mm512_min_ps
     );
     vector!(
         F64x8,
@@ -347,7 +408,8 @@ mod x86 {
         |q, k, v| store_first(q, k.count, v),
         _mm256_add_ps,
         |s, a, b| _mm256_fmadd_ps(a, b, s);
-        branches true
+        branches true;
+        ends _mm256_mul_ps _mm256_max_ps _mm256_min_ps
     );
     // Eight lanes with masks in registers, which are much faster than those of AVX2 on some processors.
     vector!(
@@ -365,7 +427,8 @@ mod x86 {
         |p, m| _mm256_maskz_loadu_ps(m, p),
         |q, k, v| _mm256_mask_storeu_ps(q, k, v),
         _mm256_add_ps,
-        |s, a, b| _mm256_fmadd_ps(a, b, s)
+        |s, a, b| _mm256_fmadd_ps(a, b, s);
+        ends _mm256_mul_ps _mm256_max_ps _mm256_min_ps
     );
     vector!(
         F64x4,

@@ -4,6 +4,7 @@
 //! [`prepare`] chooses by the operation. A step that no kernel here makes faster is not prepared, and the plan calls the
 //! operation.
 
+mod bytes;
 mod conv;
 mod forest;
 mod fused;
@@ -55,6 +56,11 @@ fn chosen(cpu: &Cpu, step: &PrepareStep<'_, Array>) -> Result<Option<CpuKernel>>
     }
     if step.spec() == QuantOp::MatMulNBits.spec() {
         return n_bits::blocks(cpu, step);
+    }
+    for op in [QuantOp::ConvInteger, QuantOp::QLinearConv] {
+        if step.spec() == op.spec() {
+            return bytes::convolutions(cpu, step, op == QuantOp::QLinearConv);
+        }
     }
     if step.spec() == QuantOp::MatMulInteger.spec() {
         return product::bytes(cpu, step, product::integers);

@@ -5,7 +5,8 @@ use super::{BLOCK, PART, TENSORS};
 use crate::array::{Array, element_size};
 use crate::error::{CpuError, Result};
 use crate::ext::rounded;
-use crate::kernels::chain::{self, Code, Line, NOWHERE, PLACES, Place};
+use crate::gemm::End;
+use crate::kernels::chain::{self, Code, HELD, Line, NOWHERE, PLACES, Place};
 use crate::kernels::elementwise::GRAIN;
 use crate::kernels::half::Half;
 use crate::kernels::walk;
@@ -81,7 +82,7 @@ pub(crate) fn written(
     };
     let count: usize = shape.iter().product();
     let near = dtype == DataType::F32 && count < DISTANT;
-    let Some(epilogue) = Some(then).filter(|_| !near).and_then(|then| Epilogue::new(then, dtype, &shape))
+    let Some(mut epilogue) = Some(then).filter(|_| !near).and_then(|then| Epilogue::new(then, dtype, &shape))
     else {
         return then.apart(pool, written(pool, dtype, shape, None, f)?);
     };
@@ -94,7 +95,10 @@ pub(crate) fn written(
         }
     };
     let out = made(pool, result, shape, |out| {
-        let sums = apart.as_ref().map_or(out, |block| block.ptr()).cast();
+        let sums: *mut f32 = apart.as_ref().map_or(out, |block| block.ptr()).cast();
+        if let Some(end) = &mut epilogue.end {
+            end.beside.0 = sums.cast_const();
+        }
         done = f(&Results { sums, out, epilogue: Some(&epilogue) });
     })?;
     done?;
@@ -113,6 +117,8 @@ struct Epilogue<'a> {
     places: usize,
     /// The number of places of a plane that the program goes over at once.
     block: usize,
+    /// The same program for products, where these can compute it tile by tile.
+    end: Option<End<f32>>,
 }
 
 /// A tensor of a program, and how far its elements are apart for neighbouring samples, planes and places; 0 where it is
@@ -207,7 +213,62 @@ impl<'a> Epilogue<'a> {
         };
         let copies = round.is_some() || others.iter().any(|other: &Other| other.half.is_some());
         let block = if then.program.chain().is_some() && !copies { PART } else { BLOCK };
-        Some(Epilogue { program: then.program, round, others, planes, places, block })
+        let mut epilogue =
+            Epilogue { program: then.program, round, others, planes, places, block, end: None };
+        epilogue.end = epilogue.bounded(shape);
+        Some(epilogue)
+    }
+
+    /// Recognizes the addition of a tensor that lies as the results do, and then bounds or a hard swish; one of the two may be
+    /// missing.
+    fn bounded(&self, shape: &[usize]) -> Option<End<f32>> {
+        let (&Line { code: Code::Load, place: 0 }, lines) = self.program.chain()?.split_first()? else {
+            return None;
+        };
+        if shape.contains(&0) || self.round.is_some() || self.program.result() != DataType::F32 {
+            return None;
+        }
+        let other = |place: usize| {
+            self.others.get(place.checked_sub(1)?).filter(|other| other.half.is_none() && place < TENSORS)
+        };
+        let number = |place: usize| {
+            let other = other(place).filter(|other| other.strides == [0; 3])?;
+            // SAFETY: the tensor has an element for every result, of which there are some.
+            Some(unsafe { *other.pointer.cast::<f32>() }).filter(|x| !x.is_nan())
+        };
+        let own = [(self.planes * self.places).cast_signed(), self.places.cast_signed(), 1];
+        let lies_alike = |other: &&Other| {
+            let extents = [*shape.first().unwrap_or(&1), self.planes, self.places];
+            other.strides.iter().zip(own).zip(extents).all(|((&stride, own), n)| n == 1 || stride == own)
+        };
+        let (beside, lines) = match *lines {
+            [Line { code: Code::Add, place }, ref rest @ ..] => {
+                (other(place).filter(lies_alike)?.pointer.cast::<f32>(), rest)
+            }
+            _ => (std::ptr::null(), lines),
+        };
+        // What a swish multiplies is kept, or read again if it is the sums themselves.
+        let (lines, again) = match *lines {
+            [Line { code: Code::Keep, place: HELD }, ref rest @ ..] => (rest, HELD),
+            _ if beside.is_null() => (lines, 0),
+            _ => (lines, NOWHERE),
+        };
+        let (bounds, swish) = match *lines {
+            [] => ([f32::NEG_INFINITY, f32::INFINITY], None),
+            [Line { code: Code::Relu, .. }] => ([0.0, f32::INFINITY], None),
+            [Line { code: Code::Max, place: low }, Line { code: Code::Min, place: high }] => {
+                ([number(low)?, number(high)?], None)
+            }
+            [
+                Line { code: Code::Mul, place: by },
+                Line { code: Code::Add, place: plus },
+                Line { code: Code::Max, place: low },
+                Line { code: Code::Min, place: high },
+                Line { code: Code::Mul, place },
+            ] if place == again => ([number(low)?, number(high)?], Some([number(by)?, number(plus)?])),
+            _ => return None,
+        };
+        Some(End { beside: (std::ptr::null(), beside), bounds, swish })
     }
 
     /// Runs the program over `n` places of `count` planes from an index on: all of their places, if there are several planes.
@@ -313,5 +374,10 @@ impl Results<'_> {
     /// Tells whether something follows the sums.
     pub(crate) fn has_epilogue(&self) -> bool {
         self.epilogue.is_some()
+    }
+
+    /// Returns what products can do with their sums instead of saying that these are [`done`](Self::done).
+    pub(crate) fn end(&self) -> Option<&End<f32>> {
+        self.epilogue?.end.as_ref()
     }
 }

@@ -5,14 +5,14 @@
 //! computed as well, and not written.
 
 use super::copies::{copy_few, every, fill_few};
-use super::{Zeros, depthwise, numbers, scalar, signed, zero_scalar};
+use super::{Filters, Zeros, depthwise, numbers, scalar, signed, zero_scalar};
 use crate::array::Array;
 use crate::backend::Cpu;
 use crate::error::{CpuError, Result};
 use crate::ext::dense_f32;
 use crate::ext::window::{Line, Plane};
-use crate::gemm::integer::{self, Bytes, Ints, Left, PANEL, Right, Sums};
-use crate::gemm::{Dims, Strided};
+use crate::gemm::Dims;
+use crate::gemm::integer::{self, Bytes, Ints, PANEL, Right, Sums};
 use crate::kernels::quantize::{self, Target};
 use crate::kernels::{Shared, walk};
 use crate::ops::{dense, made};
@@ -23,12 +23,13 @@ use smallvec::SmallVec;
 use std::sync::Arc;
 
 /// The operands of a convolution of integers.
-pub(super) struct Operands<'a> {
-    pub(super) x: &'a Array,
-    pub(super) w: &'a Array,
-    pub(super) bias: Option<&'a Array>,
-    pub(super) x_zero: Option<&'a Array>,
-    pub(super) w_zero: Option<&'a Array>,
+#[derive(Debug)]
+pub(crate) struct Operands<'a> {
+    pub(crate) x: &'a Array,
+    pub(crate) w: &'a Array,
+    pub(crate) bias: Option<&'a Array>,
+    pub(crate) x_zero: Option<&'a Array>,
+    pub(crate) w_zero: Option<&'a Array>,
 }
 
 /// The rows or columns of the copy in which windows are read.
@@ -109,6 +110,11 @@ impl Plan {
             && size / GROWTH <= o.x.len().max(SMALL)
             && taps < 1 << 30;
         fits.then_some(Plan { plane, n, groups, depth, filters: m / groups, rows, cols, direct })
+    }
+
+    /// Returns the number of weights of a filter.
+    pub(super) fn terms(&self) -> usize {
+        self.depth * self.plane.rows.kernel * self.plane.cols.kernel
     }
 
     /// Returns the number of elements of a channel of the copy.
@@ -269,38 +275,46 @@ fn finish_tile(plan: &Plan, first: usize, base: usize, sums: &Sums<'_>, finish: 
     }
 }
 
-/// The weights of a group, and the corrections of its filters.
-struct Group {
-    left: Left,
+/// The corrections of the filters of a group.
+struct Corrections {
     added: Ints,
     rows: Ints,
 }
 
-/// Computes a convolution. `finish` gets all sums. The result tells whether the zero points are such that kernels take them.
-fn convolve(pool: &Arc<Pool>, plan: &Plan, o: &Operands<'_>, finish: &dyn Finish) -> Result<bool> {
+/// Computes a convolution. `finish` gets all sums; `filters` is what was made of the weights, if that is known. The result tells
+/// whether the zero points are such that kernels take them.
+fn convolve(
+    pool: &Arc<Pool>,
+    plan: &Plan,
+    o: &Operands<'_>,
+    filters: Option<&Filters>,
+    finish: &dyn Finish,
+) -> Result<bool> {
     if depthwise::convolve(pool, plan, o, finish)? {
         return Ok(true);
     }
-    let (Some(x_signed), Some(w_signed)) = (signed(o.x.dtype()), signed(o.w.dtype())) else {
+    let (Some(x_signed), Some(left)) = (signed(o.x.dtype()), Filters::bytes_of(o.w)) else {
         return Ok(false);
     };
     // The weights are signed, and the operand unsigned.
-    let (left, right) =
-        (Bytes { signed: true, flipped: !w_signed }, Bytes { signed: false, flipped: x_signed });
+    let right = Bytes { signed: false, flipped: x_signed };
     let Some(x_zero) = o.x_zero.map_or(Some(0), zero_scalar) else { return Ok(false) };
+    let known = filters.and_then(|filters| filters.of(plan));
     let Plan { n, groups, depth, filters, .. } = *plan;
-    let k = depth * plan.plane.rows.kernel * plan.plane.cols.kernel;
+    let k = plan.terms();
     let Some(w_zeros) = Zeros::read(pool, o.w_zero, groups * filters, left.shift())? else {
         return Ok(false);
     };
-    let (x, w) = (dense(pool, o.x)?, dense(pool, o.w)?);
+    let x = dense(pool, o.x)?;
     let bias = o.bias.map(|bias| dense(pool, bias)).transpose()?;
     let moved = x_zero + right.shift();
-    let prepared = (0..groups).map(|g| {
+    let own = match known {
+        Some(_) => None,
+        None => Filters::new(pool, o.w, groups, [filters, k], moved != 0)?,
+    };
+    let Some(lefts) = known.or_else(|| own.as_ref()?.of(plan)) else { return Ok(false) };
+    let corrections = lefts.iter().enumerate().map(|(g, left)| {
         let first = g * filters;
-        let a = Strided { ptr: w.ptr().wrapping_add(first * k), row: k.cast_signed(), col: 1 };
-        // SAFETY: the weights of the group have these extents, and live as long as `w`.
-        let left = unsafe { Left::new(pool, [filters, k], a, left, moved != 0)? };
         let depth = i32::try_from(k).unwrap_or(i32::MAX);
         let added = |f: usize| {
             let sum = left.sums().get(f).copied().unwrap_or(0);
@@ -312,9 +326,9 @@ fn convolve(pool: &Arc<Pool>, plan: &Plan, o: &Operands<'_>, finish: &dyn Finish
         let added = Ints::new(pool, filters, added)?;
         let rows =
             if w_zeros.none() { Ints::none() } else { Ints::new(pool, filters, |f| w_zeros.at(first + f))? };
-        Ok::<_, CpuError>(Group { left, added, rows })
+        Ok::<_, CpuError>(Corrections { added, rows })
     });
-    let prepared = bb::ir::memory::try_collected("conv_integer", prepared)?;
+    let corrections = bb::ir::memory::try_collected("conv_integer", corrections)?;
     let (offsets, channel) = (plan.offsets()?, plan.channel());
     let copy = if plan.direct { None } else { Some(pool.take(groups * depth * channel)?) };
     let (size, results) = plan.plane.sizes();
@@ -322,13 +336,13 @@ fn convolve(pool: &Arc<Pool>, plan: &Plan, o: &Operands<'_>, finish: &dyn Finish
     for sample in 0..n {
         let from = x.ptr().wrapping_add(sample * groups * depth * size);
         let base = copied(plan, from, copy.as_ref(), x_zero);
-        for (g, group) in prepared.iter().enumerate() {
+        for (g, (left, group)) in lefts.iter().zip(&corrections).enumerate() {
             let lines = Right::Lines(base.wrapping_add(g * depth * channel), &offsets, right);
             let zeros = integer::Zeros { added: &group.added, rows: &group.rows, cols: &[] };
             let at = sample * groups * filters * results;
             // SAFETY: the lines of all weights have elements for all windows.
             unsafe {
-                integer::product(Dims { m: filters, k, n: places }, &group.left, &lines, &zeros, &|sums| {
+                integer::product(Dims { m: filters, k, n: places }, left, &lines, &zeros, &|sums| {
                     finish_tile(plan, g * filters, at, sums, finish);
                 });
             }
@@ -400,25 +414,28 @@ impl Finish for Requantized<'_> {
     }
 }
 
-/// Computes a convolution of bytes. `None` for other operands.
-pub(super) fn conv_integer(
+/// Computes a convolution of bytes. `None` for other operands. `filters` is what [`Cpu::byte_filters`] made of the weights, if
+/// that is known.
+pub(crate) fn conv_integer(
     cpu: &Cpu,
     operands: &Operands<'_>,
+    filters: Option<&Filters>,
     options: ConvIntegerOptions<'_>,
 ) -> Result<Option<Array>> {
     let Some(plan) = Plan::new(operands, options) else { return Ok(None) };
     let shape = plan.plane.shape(plan.n, plan.groups * plan.filters);
     let mut done = Ok(false);
     let y = made(cpu.pool(), DataType::I32, shape, |out| {
-        done = convolve(cpu.pool(), &plan, operands, &Plain(Shared(out.cast())));
+        done = convolve(cpu.pool(), &plan, operands, filters, &Plain(Shared(out.cast())));
     })?;
     Ok(done?.then_some(y))
 }
 
-/// Computes a convolution of bytes and quantises it. `None` for other operands.
-pub(super) fn qlinear_conv(
+/// Computes a convolution of bytes and quantises it, as [`conv_integer`].
+pub(crate) fn qlinear_conv(
     cpu: &Cpu,
     operands: &Operands<'_>,
+    filters: Option<&Filters>,
     [scale, y_scale, y_zero]: [&Array; 3],
     options: QLinearConvOptions<'_>,
 ) -> Result<Option<Array>> {
@@ -445,7 +462,7 @@ pub(super) fn qlinear_conv(
     let y = made(cpu.pool(), to, shape, |out| {
         let (scales, target) = (numbers(&scales), Target::new(is_signed, zero));
         let finish = Requantized { out: Shared(out), scales, y_scale: step, target };
-        done = convolve(cpu.pool(), &plan, operands, &finish);
+        done = convolve(cpu.pool(), &plan, operands, filters, &finish);
     })?;
     Ok(done?.then_some(y))
 }

@@ -4,10 +4,13 @@ mod conv;
 mod copies;
 mod depthwise;
 mod elements;
+mod filters;
 pub(crate) mod n_bits;
 mod product;
 mod weights;
 
+pub(crate) use conv::{Operands, conv_integer, qlinear_conv};
+pub(crate) use filters::Filters;
 pub(super) use weights::Room;
 pub(crate) use weights::Weights;
 
@@ -210,8 +213,8 @@ impl bb::ext::Quant for Cpu {
         w_zero: Option<&Array>,
         options: ConvIntegerOptions<'_>,
     ) -> Result<Array> {
-        let operands = conv::Operands { x, w, bias, x_zero, w_zero };
-        match conv::conv_integer(self, &operands, options)? {
+        let operands = Operands { x, w, bias, x_zero, w_zero };
+        match conv_integer(self, &operands, None, options)? {
             Some(y) => Ok(y),
             None => self.body().conv_integer(x, w, bias, x_zero, w_zero, options),
         }
@@ -229,8 +232,8 @@ impl bb::ext::Quant for Cpu {
         y_zero: &Array,
         options: QLinearConvOptions<'_>,
     ) -> Result<Array> {
-        let operands = conv::Operands { x, w, bias, x_zero: Some(x_zero), w_zero: Some(w_zero) };
-        match conv::qlinear_conv(self, &operands, [scale, y_scale, y_zero], options)? {
+        let operands = Operands { x, w, bias, x_zero: Some(x_zero), w_zero: Some(w_zero) };
+        match qlinear_conv(self, &operands, None, [scale, y_scale, y_zero], options)? {
             Some(y) => Ok(y),
             None => self.body().qlinear_conv(x, w, bias, x_zero, w_zero, scale, y_scale, y_zero, options),
         }

@@ -1,5 +1,6 @@
 #![expect(clippy::indexing_slicing, clippy::unwrap_used, clippy::cast_possible_truncation, reason = "tests")]
 
+use super::{Operands, conv_integer};
 use crate::array::Array;
 use crate::backend::Cpu;
 use crate::level::{at, levels};
@@ -168,6 +169,15 @@ fn convolutions_equal_the_definition() {
                     let y = cpu.conv_integer(tx, tw, Some(tb), Some(zx), Some(zw), options).unwrap();
                     assert_eq!(y.shape(), expected_shape, "{case:?}");
                     assert!(host::<i32>(&cpu, &y) == expected, "{case:?} {bits} {level:?}");
+                    let known = cpu.byte_filters(tw, group).unwrap();
+                    assert!(known.is_some() || filters[1] == 1, "{case:?}");
+                    let all = Operands { x: tx, w: tw, bias: Some(tb), x_zero: Some(zx), w_zero: Some(zw) };
+                    if let Some(y) = conv_integer(&cpu, &all, known.as_ref(), options).unwrap() {
+                        assert!(
+                            host::<i32>(&cpu, &y) == expected,
+                            "{case:?} {bits} {level:?}, known filters"
+                        );
+                    }
                     let options = QLinearConvOptions { strides, pads, dilations, group };
                     let zero = of_bytes(&cpu, &[], &[100], listed);
                     let y = cpu.qlinear_conv(tx, tw, Some(tb), zx, zw, &ts, &ty, &zero, options).unwrap();

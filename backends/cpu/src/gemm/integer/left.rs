@@ -190,6 +190,13 @@ impl Left {
         });
     }
 
+    /// Returns the size in bytes of what was made of the operand.
+    pub(crate) fn bytes(&self) -> usize {
+        let rows =
+            if self.rows.is_some() { self.extents.into_iter().next().unwrap_or(0) * self.stride } else { 0 };
+        rows + self.sums.len() * size_of::<i32>()
+    }
+
     pub(super) fn row(&self, i: usize) -> *const u8 {
         self.ptr.wrapping_add(i * self.stride)
     }

@@ -7,8 +7,12 @@ use bb::ext::{Nn, NnOp};
 use bb::{KernelOperand, PrepareOperand, RoundMode};
 
 fn array(cpu: &Cpu, shape: &[usize], dtype: DataType) -> Array {
+    shifted(cpu, shape, dtype, 3)
+}
+
+fn shifted(cpu: &Cpu, shape: &[usize], dtype: DataType, by: usize) -> Array {
     let n: usize = shape.iter().product();
-    let numbers: Vec<f32> = (0..n).map(|i| ((i * 7919 + 3) % 2003) as f32 / 1001.5 - 1.0).collect();
+    let numbers: Vec<f32> = (0..n).map(|i| ((i * 7919 + by) % 2003) as f32 / 1001.5 - 1.0).collect();
     let x = cpu.constant(&TensorData::new(shape, &numbers).unwrap()).unwrap();
     cpu.cast(&x, dtype, true, RoundMode::Up).unwrap()
 }
@@ -282,26 +286,29 @@ fn convolutions_of_few_windows_are_those_of_the_definition() {
 
 /// A convolution with a program: the extents of operand and filters, stride, padding of each end, groups, and the extents of the
 /// program's other tensors.
-struct Fused {
-    x: &'static [usize],
-    w: &'static [usize],
+struct Fused<'a> {
+    x: &'a [usize],
+    w: &'a [usize],
     stride: i64,
     pad: i64,
     group: i64,
-    xs: &'static [&'static [usize]],
-    program: &'static [i64],
+    xs: &'a [&'a [usize]],
+    program: &'a [i64],
 }
 
 /// `relu(y * a + b) + r`, of `y`, `a`, `b` and `r`.
 const RESIDUAL: &[i64] = &[2, 0, 1, 0, 4, 2, 14, 5, 0, 6, 3];
 /// `y * sigmoid(y + a)`, of `y` and `a`.
 const GATED: &[i64] = &[0, 0, 1, 12, 2, 2, 0, 3];
+/// The functions `max` and `min`.
+const MAX: i64 = 4;
+const MIN: i64 = 5;
 /// `sigmoid(y)`.
 const SIGMOID: &[i64] = &[12, 0];
 
 /// Every way in which convolutions are computed, in small and in large planes.
-const FUSED: [Fused; 12] = {
-    const ONE: Fused = Fused {
+const FUSED: [Fused<'_>; 12] = {
+    const ONE: Fused<'_> = Fused {
         x: &[2, 6, 40, 57],
         w: &[70, 6, 1, 1],
         stride: 1,
@@ -384,56 +391,94 @@ const FUSED: [Fused; 12] = {
     ]
 };
 
+/// Compares the bits of a convolution with its program to those of one step after the other.
+fn assert_same_bits(cpu: &Cpu, case: &Fused<'_>, dtype: DataType, what: &str) {
+    let (x, w) = (array(cpu, case.x, dtype), array(cpu, case.w, dtype));
+    let bias = array(cpu, &case.w[..1], dtype);
+    let spatial = case.x.len() - 2;
+    let params = [
+        Param::Ints(vec![case.stride; spatial].into()),
+        Param::Ints(vec![case.pad; 2 * spatial].into()),
+        Param::Ints([][..].into()),
+        Param::Int(case.group),
+    ];
+    let xs: Vec<Array> =
+        case.xs.iter().enumerate().map(|(i, shape)| shifted(cpu, shape, dtype, 3 + 400 * i)).collect();
+    let varying = |x: &Array| PrepareOperand::varying(x.dtype(), x.shape().iter().map(|&n| Some(n)), false);
+    let constant = |x| Some(PrepareOperand::of_constant(x));
+    let operands = || [Some(varying(&x)), constant(&w), constant(&bias)];
+    let step = PrepareStep::new(NnOp::Conv.spec(), &params, operands());
+    let options = ConvOptions {
+        strides: &vec![case.stride; spatial],
+        pads: &vec![case.pad; 2 * spatial],
+        dilations: &[],
+        group: case.group,
+    };
+    // The operation itself where it is not prepared.
+    let first = match cpu.prepare(&step).unwrap() {
+        Some(kernel) => {
+            let mut given = [KernelOperand::Shared(&x), KernelOperand::Absent, KernelOperand::Shared(&bias)]
+                .into_iter()
+                .collect();
+            kernel.run(cpu, &mut given).unwrap().remove(0)
+        }
+        None => cpu.conv(&x, &w, Some(&bias), options).unwrap(),
+    };
+    let all: Vec<&Array> = std::iter::once(&first).chain(&xs).collect();
+    let want = cpu.to_host(&bb::ext::scalar::fused(cpu, &all, case.program).unwrap()).unwrap();
+    let with_program: Vec<Param<'static>> =
+        std::iter::once(Param::Ints(case.program.to_vec().into())).chain(params.iter().cloned()).collect();
+    let operands = operands().into_iter().chain(xs.iter().map(|x| Some(varying(x))));
+    let step = PrepareStep::new(NnOp::FusedConv.spec(), &with_program, operands);
+    let kernel = cpu.prepare(&step).unwrap().unwrap();
+    for threads in [1, 3] {
+        let given = [&x, &w, &bias].into_iter().chain(&xs).map(KernelOperand::Shared);
+        let y = as_if(threads, || kernel.run(cpu, &mut given.collect()).unwrap().remove(0));
+        assert!(cpu.to_host(&y).unwrap() == want, "{what} of {dtype} on {threads} threads");
+    }
+}
+
 #[test]
 fn programs_over_results_have_the_bits_of_one_step_after_the_other() {
     let cpu = Cpu::new();
-    for (dtype, others) in
-        [(DataType::F32, DataType::F32), (DataType::F16, DataType::F16), (DataType::BF16, DataType::BF16)]
-    {
+    for dtype in [DataType::F32, DataType::F16, DataType::BF16] {
         for (at_case, case) in FUSED.iter().enumerate() {
-            let (x, w) = (array(&cpu, case.x, dtype), array(&cpu, case.w, dtype));
-            let bias = array(&cpu, &case.w[..1], dtype);
-            let spatial = case.x.len() - 2;
-            let params = [
-                Param::Ints(vec![case.stride; spatial].into()),
-                Param::Ints(vec![case.pad; 2 * spatial].into()),
-                Param::Ints([][..].into()),
-                Param::Int(case.group),
-            ];
-            let xs: Vec<Array> = case.xs.iter().map(|shape| array(&cpu, shape, others)).collect();
-            let varying =
-                |x: &Array| PrepareOperand::varying(x.dtype(), x.shape().iter().map(|&n| Some(n)), false);
-            let constant = |x| Some(PrepareOperand::of_constant(x));
-            let operands = || [Some(varying(&x)), constant(&w), constant(&bias)];
-            let step = PrepareStep::new(NnOp::Conv.spec(), &params, operands());
-            let options = ConvOptions {
-                strides: &vec![case.stride; spatial],
-                pads: &vec![case.pad; 2 * spatial],
-                dilations: &[],
-                group: case.group,
-            };
-            // The operation itself where it is not prepared.
-            let first = match cpu.prepare(&step).unwrap() {
-                Some(kernel) => {
-                    let mut given =
-                        [KernelOperand::Shared(&x), KernelOperand::Absent, KernelOperand::Shared(&bias)]
-                            .into_iter()
-                            .collect();
-                    kernel.run(&cpu, &mut given).unwrap().remove(0)
-                }
-                None => cpu.conv(&x, &w, Some(&bias), options).unwrap(),
-            };
-            let all: Vec<&Array> = std::iter::once(&first).chain(&xs).collect();
-            let want = cpu.to_host(&bb::ext::scalar::fused(&cpu, &all, case.program).unwrap()).unwrap();
-            let with_program: Vec<Param<'static>> =
-                std::iter::once(Param::Ints(case.program.into())).chain(params.iter().cloned()).collect();
-            let operands = operands().into_iter().chain(xs.iter().map(|x| Some(varying(x))));
-            let step = PrepareStep::new(NnOp::FusedConv.spec(), &with_program, operands);
-            let kernel = cpu.prepare(&step).unwrap().unwrap();
-            for threads in [1, 3] {
-                let given = [&x, &w, &bias].into_iter().chain(&xs).map(KernelOperand::Shared);
-                let y = as_if(threads, || kernel.run(&cpu, &mut given.collect()).unwrap().remove(0));
-                assert!(cpu.to_host(&y).unwrap() == want, "case {at_case} of {dtype} on {threads} threads");
+            assert_same_bits(&cpu, case, dtype, &format!("case {at_case}"));
+        }
+    }
+}
+
+/// Programs that products compute tile by tile, and some that look like them.
+#[test]
+fn what_follows_a_tile_has_the_bits_of_one_step_after_the_other() {
+    const ALL: &[usize] = &[2, 70, 40, 57];
+    let programs: [(&[i64], &[&[usize]]); 10] = [
+        // `relu(y)`, `y + r`, `r + y` and `relu(y + r)`.
+        (&[14, 0], &[]),
+        (&[0, 0, 1], &[ALL]),
+        (&[0, 1, 0], &[ALL]),
+        (&[0, 0, 1, 14, 2], &[ALL]),
+        // What is added is broadcast.
+        (&[0, 0, 1, 14, 2], &[&[70, 40, 57]]),
+        (&[0, 0, 1, 14, 2], &[&[70, 1, 1]]),
+        // `min(max(y, a), b)`, also with a lower bound that is greater than the upper one.
+        (&[MAX, 0, 1, MIN, 3, 2], &[&[], &[1]]),
+        (&[MAX, 0, 2, MIN, 3, 1], &[&[], &[]]),
+        // `min(max(y * a + b, c), d) * y`, and the same of `y + r`.
+        (&[2, 0, 1, 0, 5, 2, MAX, 6, 3, MIN, 7, 4, 2, 8, 0], &[&[], &[], &[], &[]]),
+        (&[0, 0, 1, 2, 6, 2, 0, 7, 3, MAX, 8, 4, MIN, 9, 5, 2, 10, 6], &[ALL, &[], &[], &[], &[]]),
+    ];
+    let cpu = Cpu::new();
+    for level in levels() {
+        for (at_program, &(program, xs)) in programs.iter().enumerate() {
+            // Products that read all operands in place; and for some programs larger ones, and those of unrolled windows of two groups.
+            let cases: [(usize, usize, usize); 3] = [(6, 1, 1), (200, 1, 1), (12, 3, 2)];
+            for (depth, kernel, group) in cases.into_iter().take(if at_program % 3 == 0 { 3 } else { 1 }) {
+                let (x, w) = (&[2, depth * group, 40, 57], &[70, depth, kernel, kernel]);
+                let pad = (kernel as i64 - 1) / 2;
+                let case = Fused { x, w, stride: 1, pad, group: group as i64, xs, program };
+                let what = format!("program {at_program} after {depth} channels at {level:?}");
+                at(level, || assert_same_bits(&cpu, &case, DataType::F32, &what));
             }
         }
     }

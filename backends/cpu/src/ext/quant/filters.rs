@@ -1,0 +1,80 @@
+//! Filters of bytes in the form that products read, made once for many convolutions.
+
+use super::conv::Plan;
+use super::signed;
+use crate::array::Array;
+use crate::backend::Cpu;
+use crate::error::Result;
+use crate::gemm::Strided;
+use crate::gemm::integer::{Bytes, Left};
+use crate::ops::dense;
+use crate::pool::Pool;
+use bb::Tensor;
+use std::sync::Arc;
+
+/// The filters of each group, with the sums of their weights.
+#[derive(Debug)]
+pub(crate) struct Filters {
+    /// The filters themselves, which products may read in place.
+    _w: Array,
+    groups: Vec<Left>,
+    extents: [usize; 2],
+}
+
+// SAFETY: nothing writes the filters after they are made.
+unsafe impl Send for Filters {}
+// SAFETY: nothing writes the filters after they are made.
+unsafe impl Sync for Filters {}
+
+impl Filters {
+    /// Reads filters, `[groups * filters, …]` with `k` weights each. `None` if they are not bytes. `summed` asks for the sums of
+    /// their weights.
+    pub(super) fn new(
+        pool: &Arc<Pool>,
+        w: &Array,
+        groups: usize,
+        [filters, k]: [usize; 2],
+        summed: bool,
+    ) -> Result<Option<Filters>> {
+        let Some(bytes) = Filters::bytes_of(w) else { return Ok(None) };
+        let w = dense(pool, w)?;
+        let group = |g: usize| {
+            let ptr = w.ptr().wrapping_add(g * filters * k);
+            // SAFETY: the weights of the group have these extents, and live as long as `w`, which is kept beside what reads them.
+            unsafe { Left::new(pool, [filters, k], Strided::dense(ptr, k), bytes, summed) }
+        };
+        let groups = bb::ir::memory::try_collected("conv_integer", (0..groups).map(group))?;
+        Ok(Some(Filters { _w: w, groups, extents: [filters, k] }))
+    }
+
+    /// Returns how products read the elements: as signed ones.
+    pub(super) fn bytes_of(w: &Array) -> Option<Bytes> {
+        Some(Bytes { signed: true, flipped: !signed(w.dtype())? })
+    }
+
+    /// Returns the filters of each group, if they are those of a plan.
+    pub(super) fn of(&self, plan: &Plan) -> Option<&[Left]> {
+        let alike = self.groups.len() == plan.groups && self.extents == [plan.filters, plan.terms()];
+        alike.then_some(self.groups.as_slice())
+    }
+
+    /// Returns the size in bytes of what was made of the filters.
+    pub(crate) fn bytes(&self) -> usize {
+        self.groups.iter().map(Left::bytes).sum()
+    }
+}
+
+impl Cpu {
+    /// Reads filters in so many groups for convolutions of bytes. `None` for those that products do not compute.
+    pub(crate) fn byte_filters(&self, w: &Array, groups: i64) -> Result<Option<Filters>> {
+        let (&[m, depth, ref kernel @ ..], Ok(groups)) = (w.shape(), usize::try_from(groups)) else {
+            return Ok(None);
+        };
+        // Those of one channel are widened, which takes little beside the products.
+        if w.is_empty() || depth == 1 || groups == 0 || !m.is_multiple_of(groups) {
+            return Ok(None);
+        }
+        let extents = [m / groups, depth * kernel.iter().product::<usize>()];
+        self.pool().run(|| Filters::new(self.pool(), w, groups, extents, true))?
+    }
+}

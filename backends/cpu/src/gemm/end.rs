@@ -1,0 +1,211 @@
+//! What follows the products of a tile: the addition of a number to each row and of another tensor, and an activation.
+//!
+//! It goes over a tile that was just written, whose elements are in the first-level cache. While they are in registers it would be
+//! faster with AVX-512, but AVX2 has only as many registers as the loop over the products needs: that loop takes a third longer if more
+//! code uses the sums.
+//!
+//! The functions and their order are those of a program of lines, and so is every bit of the results.
+
+#[cfg(target_arch = "x86_64")]
+use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
+
+use super::tile::{Args, TileKernels};
+use super::vector::Vector;
+
+/// What becomes of the sums of a product.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct End<T> {
+    /// The first element of the tensor that the product is in, and that of another tensor of the same layout, which is added to it, or
+    /// null.
+    pub(crate) beside: (*const T, *const T),
+    /// The least and the greatest result. Neither is NaN; sums that are NaN stay so.
+    pub(crate) bounds: [T; 2],
+    /// If there are two numbers, the bounds are those of the sum times the first one plus the second one, and the result is the sum
+    /// times that, as in hard swish.
+    pub(crate) swish: Option<[T; 2]>,
+}
+
+/// What is done with the sums of a product besides the additions of its products.
+#[derive(Debug)]
+pub(crate) struct Around<T> {
+    /// A number for each row that is added to its sums, or null.
+    pub(crate) plus: *const T,
+    /// Whether it is added after all products instead of before them.
+    pub(crate) late: bool,
+    /// What follows, or null.
+    pub(crate) end: *const End<T>,
+}
+
+impl<T> Clone for Around<T> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<T> Copy for Around<T> {}
+
+impl<T> Around<T> {
+    /// Nothing else is done.
+    pub(crate) const NONE: Around<T> = Around { plus: std::ptr::null(), late: false, end: std::ptr::null() };
+
+    /// Adds a number to the sums of each row before all products; `plus` may be null.
+    pub(crate) const fn plus(plus: *const T) -> Self {
+        Around { plus, ..Around::NONE }
+    }
+
+    /// Returns what a pass over a part of the inner dimension does, which may be the first one and the last one.
+    pub(crate) fn pass(self, is_first: bool, is_last: bool) -> Self {
+        let adds = if self.late { is_last } else { is_first };
+        let null = std::ptr::null();
+        Around {
+            plus: if adds { self.plus } else { null },
+            end: if is_last { self.end } else { std::ptr::null() },
+            ..self
+        }
+    }
+
+    /// Returns what the sums of each row start with, or null.
+    #[inline(always)]
+    pub(super) fn start(&self) -> *const T {
+        if self.late { std::ptr::null() } else { self.plus }
+    }
+
+    /// Returns the same from row `top` on.
+    pub(crate) fn at_row(self, top: usize) -> Self {
+        let plus = if self.plus.is_null() { self.plus } else { self.plus.wrapping_add(top) };
+        Around { plus, ..self }
+    }
+}
+
+/// Goes over the rows and columns of a tile.
+pub(super) type EndKernel<T> = unsafe fn(&Args<T>, usize, usize);
+
+impl<T> Args<T> {
+    /// Computes a tile, and what follows its products.
+    ///
+    /// # Safety
+    ///
+    /// The operands cover the tile, which has these rows and columns. What follows is there for each of its rows and results.
+    #[inline(always)]
+    pub(super) unsafe fn whole(
+        &self,
+        kernels: &TileKernels<T>,
+        tile: super::tile::Tile<T>,
+        [rows, columns]: [usize; 2],
+    ) {
+        let Around { plus, late, end } = self.around;
+        // SAFETY: this function has the same contract.
+        unsafe {
+            if end.is_null() && (plus.is_null() || !late) {
+                return tile(self);
+            }
+            #[cfg(target_arch = "x86_64")]
+            if let Some(beside) = self.beside() {
+                // The cache lines are fetched from a distant cache while the sums are computed.
+                for i in 0..rows {
+                    for at in (0..columns).step_by(64 / size_of::<T>()) {
+                        _mm_prefetch::<_MM_HINT_T0>(beside.wrapping_add(i * self.c_row + at).cast());
+                    }
+                }
+            }
+            tile(self);
+            (kernels.end)(self, rows, columns);
+        }
+    }
+
+    /// Returns the place of the tile in the tensor that is added to the results.
+    ///
+    /// # Safety
+    ///
+    /// As for [`whole`](Self::whole).
+    #[inline(always)]
+    unsafe fn beside(&self) -> Option<*const T> {
+        // SAFETY: this function has the same contract; both tensors have the same layout.
+        unsafe {
+            let &End { beside: (own, other), .. } = self.around.end.as_ref()?;
+            if other.is_null() { None } else { Some(other.offset(self.c.cast_const().offset_from(own))) }
+        }
+    }
+}
+
+/// # Safety
+///
+/// The tile is written, and has these rows and columns. What follows is there for each of its rows and results.
+#[inline(always)]
+pub(super) unsafe fn end<V: Vector>(args: &Args<V::Item>, rows: usize, columns: usize) {
+    if !V::ENDS {
+        return;
+    }
+    let &Args { c, c_row, around: Around { plus, late, end }, .. } = args;
+    // SAFETY: this function's contract.
+    unsafe {
+        let plus = if late { plus } else { std::ptr::null() };
+        let (beside, end) = (args.beside(), end.as_ref());
+        // A closure might be compiled on its own, without the instruction set.
+        macro_rules! pair {
+            ($of:expr) => {{
+                let [first, second] = $of;
+                [V::splat(first), V::splat(second)]
+            }};
+        }
+        macro_rules! read {
+            ($from:expr, $mask:expr) => {
+                match $mask {
+                    None => V::load($from),
+                    Some(mask) => V::load_some($from, mask),
+                }
+            };
+        }
+        macro_rules! walk {
+            ($x:ident, $i:ident, $at:ident, $mask:ident => $result:expr) => {{
+                let whole = columns - columns % V::LANES;
+                for $i in 0..rows {
+                    for first in (0..whole).step_by(V::LANES) {
+                        let ($at, $mask) = ($i * c_row + first, None::<V::Mask>);
+                        let to = c.add($i * c_row + first);
+                        let $x = V::load(to);
+                        $result.store(to);
+                    }
+                    if whole < columns {
+                        let mask = V::mask(columns - whole);
+                        let ($at, $mask) = ($i * c_row + whole, Some(mask));
+                        let to = c.add($i * c_row + whole);
+                        let $x = V::load_some(to, mask);
+                        $result.store_some(to, mask);
+                    }
+                }
+            }};
+        }
+        // Each sort has a loop of its own, because most tiles have few vectors.
+        macro_rules! sorts {
+            ($x:ident => $result:expr) => {
+                match (plus.is_null(), beside) {
+                    (true, None) => walk!($x, _i, _at, _mask => $result),
+                    (false, None) => walk!(x, i, _at, _mask => {
+                        let $x = x.add(V::splat(plus.add(i)));
+                        $result
+                    }),
+                    (true, Some(from)) => walk!(x, _i, at, mask => {
+                        let $x = x.add(read!(from.add(at), mask));
+                        $result
+                    }),
+                    (false, Some(from)) => walk!(x, i, at, mask => {
+                        let $x = x.add(V::splat(plus.add(i))).add(read!(from.add(at), mask));
+                        $result
+                    }),
+                }
+            };
+        }
+        match end {
+            None => sorts!(x => x),
+            Some(End { swish: None, bounds: [low, high], .. }) => {
+                let bounds = pair!([low, high]);
+                sorts!(x => x.within(bounds));
+            }
+            Some(End { swish: Some([by, more]), bounds: [low, high], .. }) => {
+                let (bounds, [by, more]) = (pair!([low, high]), pair!([by, more]));
+                sorts!(x => x.mul(by).add(more).within(bounds).mul(x));
+            }
+        }
+    }
+}
