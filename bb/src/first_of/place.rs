@@ -56,6 +56,11 @@ impl Candidates {
         Candidates { weights, by_order, looked, pinned, producer, readers }
     }
 
+    /// Tells whether a node is pinned to a backend.
+    pub(super) fn is_pinned(&self, node: usize, backend: usize) -> bool {
+        self.pinned.get(node) == Some(&Some(backend))
+    }
+
     /// Places the nodes, none on a backend from which it is barred.
     pub(super) fn place(&self, graph: &Graph, barred: &Barred) -> Vec<usize> {
         let mut of: Vec<usize> = (0..graph.nodes.len()).map(|at| self.first(at, barred)).collect();

@@ -96,7 +96,9 @@ impl Program {
                 Err((at, error)) => {
                     let Some(part) = parts.get(at) else { return Err(error) };
                     let culprits = culprits(on, graph, part, &own);
-                    if !barred.bar(part.target, &culprits) {
+                    // What is pinned runs there or nowhere.
+                    let pinned = culprits.iter().any(|&node| candidates.is_pinned(node, part.target));
+                    if pinned || !barred.bar(part.target, &culprits) {
                         return Err(error);
                     }
                 }

@@ -146,6 +146,19 @@ fn what_the_first_lacks_runs_on_the_next_and_transfers_are_those_of_the_placemen
 }
 
 #[test]
+fn a_deployment_runs_models_on_several() {
+    let both = first_of([without(Primitive::Exp).0, cpu()]).unwrap();
+    let on = handle(both.clone());
+    let ready = bb::Deployment::builder().model("m", products()).backend(on.clone()).ready().unwrap();
+    let x = on.tensor(&[128, 128], &[1f32 / 128.0; 128 * 128]).unwrap();
+    for run in 1..=2 {
+        let y = ready.run(&[Some(&x)]).unwrap();
+        assert_products(y[0].to_host(1 << 20).unwrap().as_slice::<f32>().unwrap());
+        assert_eq!((both.transfers().values, both.parts()), (2 * run, vec![2 * run, run]));
+    }
+}
+
+#[test]
 fn small_neighbours_stay_together() {
     let chain = ["Neg", "Exp", "Abs", "Sqrt"];
     let nodes = (0..chain.len()).map(|at| {
