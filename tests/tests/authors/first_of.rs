@@ -158,6 +158,54 @@ fn a_deployment_runs_models_on_several() {
     }
 }
 
+/// The reference backend, which does not compile `Exp`: no trial of an operation shows it.
+#[derive(Default, bb::Backend)]
+#[bb(name = "choosy")]
+struct Choosy;
+
+impl Choosy {
+    fn call(
+        &self,
+        op: Primitive,
+        inputs: &[Option<&<Reference as Backend>::Tensor>],
+        params: &[Param<'_>],
+    ) -> Result<Outputs<<Reference as Backend>::Tensor>, bb_reference::Error> {
+        bb::call_primitive(&Reference, op, inputs, params)
+    }
+}
+
+impl Backend for Choosy {
+    type Tensor = <Reference as Backend>::Tensor;
+    type Error = bb_reference::Error;
+
+    bb::forward_to_call!(Self::call);
+
+    fn to_host(&self, x: &Self::Tensor) -> Result<TensorData, bb_reference::Error> {
+        Reference.to_host(x)
+    }
+
+    fn compile(
+        &self,
+        module: Module,
+        options: &CompileOptions,
+    ) -> Result<Box<dyn bb::Executable<Self>>, bb_reference::Error> {
+        match module.graph().nodes.iter().any(|node| node.op_type == "Exp") {
+            true => Err(Error::Abandoned.into()),
+            false => bb::compile_whole_graph(self, module, options),
+        }
+    }
+}
+
+#[test]
+fn what_does_not_compile_goes_elsewhere_unless_it_is_pinned() {
+    let both = first_of([BackendHandle::start("choosy", Choosy), cpu()]).unwrap();
+    assert_eq!(names(&both.placement(&products())), ["choosy"; 3]);
+    assert_products(&run_products(&handle(both.clone())));
+    assert_eq!(both.parts(), [2, 1]);
+    let pinned = handle(both.with_pin("middle", "choosy").unwrap());
+    assert!(pinned.compile(products(), &CompileOptions::default()).is_err());
+}
+
 #[test]
 fn small_neighbours_stay_together() {
     let chain = ["Neg", "Exp", "Abs", "Sqrt"];
