@@ -46,7 +46,7 @@ pub enum EngineError {
 
     /// The engine failed together with what runs beside it.
     #[error(transparent)]
-    Several(Box<FirstOfError>),
+    Several(FirstOfError),
 
     /// The engine failed while it ran.
     #[error("`{engine}` failed")]
@@ -72,7 +72,7 @@ pub enum EngineError {
 impl EngineError {
     /// Wraps the error of a backend.
     pub(crate) fn of(error: bb::Error, on: &BackendHandle) -> EngineError {
-        EngineError::Several(Box::new(FirstOfError::of(on, error)))
+        EngineError::Several(FirstOfError::of(on, error))
     }
 
     /// Returns the error of `bb` that this one wraps, if it wraps one.

@@ -5,7 +5,10 @@ use std::fmt;
 
 /// An error of [`FirstOf`](crate::FirstOf): of one of its backends, or of `bb`. It says what that error says, and has its causes.
 #[derive(Debug)]
-pub struct FirstOfError {
+pub struct FirstOfError(Box<Inner>);
+
+#[derive(Debug)]
+struct Inner {
     error: Error,
     /// The backend that failed, which knows what its own errors wrap.
     on: Option<BackendHandle>,
@@ -14,19 +17,19 @@ pub struct FirstOfError {
 impl FirstOfError {
     /// Wraps the error of a backend, which knows what its own errors wrap.
     pub fn of(on: &BackendHandle, error: Error) -> FirstOfError {
-        FirstOfError { error, on: Some(on.clone()) }
+        FirstOfError(Box::new(Inner { error, on: Some(on.clone()) }))
     }
 
     /// Returns the error.
     pub fn error(&self) -> &Error {
-        &self.error
+        &self.0.error
     }
 
     /// Returns the innermost error of `bb`: that of the operands, if the backend's error wraps one.
     pub fn cause(&self) -> &Error {
-        let wrapped = |error| self.on.as_ref().and_then(|on| on.runtime().wrapped(error));
-        let mut cause: Option<&(dyn std::error::Error + 'static)> = Some(&self.error);
-        let mut innermost = &self.error;
+        let wrapped = |error| self.0.on.as_ref().and_then(|on| on.runtime().wrapped(error));
+        let mut cause: Option<&(dyn std::error::Error + 'static)> = Some(&self.0.error);
+        let mut innermost = &self.0.error;
         while let Some(error) = cause {
             innermost = error.downcast_ref().or_else(|| wrapped(error)).unwrap_or(innermost);
             cause = error.source();
@@ -37,18 +40,18 @@ impl FirstOfError {
 
 impl fmt::Display for FirstOfError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        fmt::Display::fmt(&self.error, f)
+        fmt::Display::fmt(&self.0.error, f)
     }
 }
 
 impl std::error::Error for FirstOfError {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
-        std::error::Error::source(&self.error)
+        std::error::Error::source(&self.0.error)
     }
 }
 
 impl From<Error> for FirstOfError {
     fn from(error: Error) -> FirstOfError {
-        FirstOfError { error, on: None }
+        FirstOfError(Box::new(Inner { error, on: None }))
     }
 }
