@@ -1,5 +1,5 @@
 //! What clients see of a backend that fails on purpose: an error with the node's name, or the right answer, and nothing stays behind.
-#![expect(clippy::unwrap_used, reason = "tests")]
+#![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "tests")]
 
 use crate::common;
 

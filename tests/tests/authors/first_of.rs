@@ -109,10 +109,12 @@ fn assert_products(got: &[f32]) {
 }
 
 fn names(placement: &Placement) -> Vec<&str> {
-    let name = |executor| match executor {
-        &Executor::Backend { ref name, .. } => name.as_str(),
-        _ => panic!("no component is bound"),
-    };
+    fn name(executor: &Executor) -> &str {
+        match executor {
+            Executor::Backend { name, .. } => name,
+            _ => panic!("no component is bound"),
+        }
+    }
     placement.nodes.iter().map(|node| name(&node.executor)).collect()
 }
 
