@@ -34,6 +34,9 @@ pub struct CombinedRegistration {
 
 inventory::collect!(CombinedRegistration);
 
+/// How many parentheses of a name may be in each other, because each is opened inside of the one around it.
+const DEEPEST: usize = 16;
+
 /// What stands in the parentheses.
 struct Members<'a> {
     backends: Vec<BackendHandle>,
@@ -60,8 +63,11 @@ impl CombinedRegistration {
         all
     }
 
-    /// Finds the one that a name begins with.
+    /// Finds the one that a name begins with. A name with too many parentheses in each other is none.
     pub(super) fn of_name(name: &str) -> Option<&'static CombinedRegistration> {
+        if named::depth(name) > DEEPEST {
+            return None;
+        }
         let (first, _) = name.strip_suffix(')')?.split_once('(')?;
         inventory::iter::<CombinedRegistration>.into_iter().find(|combined| combined.name == first.trim())
     }

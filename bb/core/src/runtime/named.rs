@@ -62,6 +62,20 @@ fn outside(text: &str, at: char) -> impl Iterator<Item = &str> {
     })
 }
 
+/// Returns how many parentheses are in each other.
+pub(super) fn depth(name: &str) -> usize {
+    let (mut depth, mut most) = (0usize, 0);
+    for c in name.chars() {
+        match c {
+            '(' => depth += 1,
+            ')' => depth = depth.saturating_sub(1),
+            _ => {}
+        }
+        most = most.max(depth);
+    }
+    most
+}
+
 /// Returns what stands in the parentheses of a name: names of backends, and names with values.
 pub(super) fn members(name: &str) -> (Vec<&str>, Vec<(&str, &str)>) {
     let (mut backends, mut entries) = (Vec::new(), Vec::new());
