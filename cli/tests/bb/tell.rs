@@ -62,7 +62,7 @@ fn a_model_runs_on_the_first_of_several_and_inspect_says_where() {
     let backends: Vec<_> = json["nodes"].as_array().unwrap().iter().map(|n| &n["backend"]).collect();
     assert_eq!(backends, ["whole-graph", "cpu"]);
     let parts: Vec<_> = json["placement"]["parts"].as_array().unwrap().iter().map(|p| &p["nodes"]).collect();
-    assert_eq!(parts, [&serde_json::json!(["a"]), &serde_json::json!(["y"])]);
+    assert_eq!(parts, [&serde_json::json!(["Neg_a"]), &serde_json::json!(["Exp_y"])]);
     let transfer = serde_json::json!([{ "value": "a", "from": "whole-graph", "to": "cpu" }]);
     assert_eq!(json["placement"]["transfers"], transfer);
     let unknown = bb(&["run", &path, "--random", "1", "--backend", "first_of(cpu, Exp=gpu)"]);
