@@ -25,7 +25,7 @@ pub struct NodeCoverage {
     pub domain: String,
     /// The opset that the model imports.
     pub opset: i64,
-    /// The name of the backend that runs it: of the one that was asked, or, if that one is a [`FirstOf`](crate::FirstOf), of the one of the
+    /// The name of the backend that runs it: of the one that was asked, or, if that one is a [`FirstOf`], of the one of the
     /// several.
     pub backend: &'static str,
     /// What runs it.
