@@ -23,7 +23,8 @@ from onnx import numpy_helper
 
 ROOT = pathlib.Path(__file__).parents[2]
 # The names of element types and the rule for which operand counts have their home there.
-exec((ROOT / "bb-ir/schema/element_types.py").read_text().split("schemas = {}")[0])
+sys.path.insert(0, str(ROOT / "bb-ir/schema"))
+from schemas import DOMAINS, NAMES, element_types, elements  # noqa: E402
 
 LARGEST = 6000
 
@@ -364,7 +365,7 @@ def main(cases):
     for (domain, name), versions in sorted(schemas.items()):
         for schema in sorted(versions, key=lambda s: s.since_version):
             since = schema.since_version
-            types = of(schema).split()
+            types = element_types(schema).split()
             if name in BY_TYPE:
                 made = [(written(schema, t), t) for t in types]
             else:

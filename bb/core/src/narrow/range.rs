@@ -158,7 +158,13 @@ pub(super) fn reach(op: Primitive, operands: &[Ranged<'_>], params: &[Param<'_>]
                 _ => same(x.range),
             }
         }
-        _ => None,
+        // Other numbers of operands are errors elsewhere.
+        (P::Add | P::Sub | P::Mul | P::Div | P::Neg | P::Abs | P::Pow | P::MatMul, _)
+        | (P::ReduceSum | P::ReduceMean | P::ReduceMax | P::ReduceMin, _) => None,
+        // These move elements, or their results are not made of integers.
+        (P::Reshape | P::Transpose | P::Concat | P::Slice | P::Split | P::Squeeze | P::Unsqueeze, _)
+        | (P::Identity | P::Cast | P::Where | P::Constant | P::Gather, _)
+        | (P::Sqrt | P::Exp | P::Log | P::Equal | P::Greater | P::Less, _) => None,
     }
 }
 
