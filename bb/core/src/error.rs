@@ -571,8 +571,8 @@ pub enum Error {
         name: String,
     },
 
-    /// A backend that is made of several has none of a name.
-    #[error("`{name}` is none of the backends of `{of}`{}; they are: {}", did_you_mean(.nearest), listed(.members), name = shown(.name))]
+    /// A backend that is made of several does not have one of this name.
+    #[error("`{name}` is not a backend of `{of}`{}; they are: {}", did_you_mean(.nearest), listed(.members), name = shown(.name))]
     NotMember {
         /// The name asked for.
         name: String,

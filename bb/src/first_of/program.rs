@@ -405,7 +405,7 @@ fn compiled(
     let mut dead = dead(graph, parts);
     let mut ready: Vec<Ready> = Vec::with_capacity(parts.len());
     for (at, part) in parts.iter().enumerate() {
-        // What nobody reads does not run.
+        // A part without readers does not run.
         if part.outputs.is_empty() {
             continue;
         }

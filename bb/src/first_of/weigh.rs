@@ -57,7 +57,7 @@ impl Weights {
         let remote: Vec<bool> = on.backends().iter().map(is_remote).collect();
         let own = own_costs(module, on, &sizes);
         let nodes = remote.iter().zip(looked).enumerate().map(|(rank, (&remote, looked))| {
-            // Whoever lists a backend before another expects it to be faster.
+            // The order of the backends says which is faster.
             let slower = f64::from(1u32 << rank.min(16));
             let seconds = |(at, looked): (usize, &Looked)| {
                 if !looked.missing.is_empty() {

@@ -66,7 +66,7 @@ fn a_model_runs_on_the_first_of_several_and_inspect_says_where() {
     let transfer = serde_json::json!([{ "value": "a", "from": "whole-graph", "to": "cpu" }]);
     assert_eq!(json["placement"]["transfers"], transfer);
     let unknown = bb(&["run", &path, "--random", "1", "--backend", "first_of(cpu, Exp=gpu)"]);
-    assert!(unknown.err.contains("`gpu` is none of the backends of `first_of`"), "{}", unknown.err);
+    assert!(unknown.err.contains("`gpu` is not a backend of `first_of`"), "{}", unknown.err);
     assert!(bb(&["backends"]).out.contains("first_of(…, …)"));
 }
 
