@@ -17,7 +17,7 @@ const ASKED: (u8, u8) = (8, 25);
 fn a_fault_is_an_error_of_its_request_alone() {
     // A panic leaves the plan before the node is known.
     for (kind, told) in [("error", "`y`"), ("panic", "an injected panic"), ("shape", "`y`")] {
-        // A result of other extents is noticed by whoever checks results.
+        // A result of other extents is noticed by the layer `check` alone.
         let backend = format!("check+fault(kind={kind}, rate=0.3, seed=7, op=add)+cpu");
         let server = start(vec![ModelConfig { backend, ..made("double", &double()) }]);
         let counts = Mutex::new([0usize; 2]);
