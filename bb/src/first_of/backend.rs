@@ -29,6 +29,7 @@ impl FirstOf {
     }
 }
 
+#[diagnostic::do_not_recommend]
 impl Backend for FirstOf {
     type Tensor = PlacedTensor;
     type Error = FirstOfError;
@@ -95,6 +96,7 @@ impl Lifecycle for FirstOf {
     }
 }
 
+#[diagnostic::do_not_recommend]
 impl InnerBackend for FirstOf {
     /// An operation is native if one of the backends has it.
     fn natives(&self) -> Vec<(Family, OpSet)> {

@@ -91,6 +91,7 @@ impl PlacedTensor {
     }
 }
 
+#[diagnostic::do_not_recommend]
 impl crate::Tensor for PlacedTensor {
     fn dtype(&self) -> DataType {
         self.0.dtype
