@@ -224,6 +224,16 @@ impl<T: Copy + Eq> Groups<T> {
     }
 }
 
+/// Lists for each part the values that it reads last; outputs of the graph are read after all parts.
+pub(crate) fn last_reads<T>(graph: &Graph, parts: &[Part<T>]) -> Vec<Vec<ValueId>> {
+    let mut kept: HashSet<ValueId> = graph.outputs.iter().copied().collect();
+    let mut last = vec![Vec::new(); parts.len()];
+    for (part, last) in parts.iter().zip(&mut last).rev() {
+        last.extend(part.inputs.iter().filter(|value| kept.insert(**value)));
+    }
+    last
+}
+
 /// Finds the values that a group reads from outside, and those that others read from it.
 fn part<T: Copy>(
     graph: &Graph,

@@ -9,7 +9,7 @@ use crate::several::{complete, tensors};
 use crate::shared::Shared;
 use bb::onnx::OnnxValue;
 use bb::{Backend, Executable, InputSpec, Module, Port, TensorData};
-use bb_ir::graph::{Graph, ValueId, ValueType};
+use bb_ir::graph::{Graph, ValueId};
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
@@ -62,12 +62,7 @@ impl<E: Engine> Program<E> {
         let loaded = load(shared, &part).map_err(|refusal| refused::<E>(graph, 0, refusal))?;
         let constants: HashMap<ValueId, &TensorData> =
             graph.constants.iter().map(|(value, data)| (*value, data)).collect();
-        let ty = |value: &ValueId| graph.values.get(value.index()).map_or(ValueType::Unknown, |v| v.named());
-        let port = |value: &ValueId| Port {
-            name: graph.name_of(*value).to_owned(),
-            ty: ty(value),
-            optional: constants.contains_key(value),
-        };
+        let port = |value: &ValueId| Port::of(graph, *value);
         let source = |value: &ValueId| {
             let position = |of: &[ValueId]| of.iter().position(|known| known == value);
             if let Some(at) = position(&wanted) {

@@ -54,11 +54,7 @@ impl Program {
         backends: &Backends,
     ) -> Result<Program, Error> {
         let graph = module.graph();
-        let mut kept: HashSet<ValueId> = graph.outputs.iter().copied().collect();
-        let mut frees = vec![Vec::new(); parts.len()];
-        for (part, frees) in parts.iter().zip(&mut frees).rev() {
-            frees.extend(part.inputs.iter().filter(|value| kept.insert(**value)));
-        }
+        let frees = crate::cut::last_reads(graph, &parts);
         let mut wanted: HashSet<ValueId> = graph.outputs.iter().copied().collect();
         for step in &steps {
             match step {

@@ -69,8 +69,7 @@ impl Backend for FirstOf {
     }
 
     fn device_info(&self) -> DeviceInfo {
-        let first = self.backends().first();
-        first.map(|first| first.runtime().capabilities().device).unwrap_or_default()
+        self.capabilities().first().map(|first| first.device.clone()).unwrap_or_default()
     }
 
     fn lifecycle(&self) -> Option<&dyn Lifecycle> {
@@ -101,7 +100,7 @@ impl InnerBackend for FirstOf {
     /// An operation is native if one of the backends has it.
     fn natives(&self) -> Vec<(Family, OpSet)> {
         let mut all: Vec<(Family, OpSet)> = Vec::new();
-        for (family, own) in self.backends().iter().flat_map(|on| on.runtime().capabilities().families) {
+        for &(family, own) in self.capabilities().iter().flat_map(|has| &has.families) {
             match all.iter_mut().find(|(known, _)| *known == family) {
                 Some((_, set)) => *set = set.union(own),
                 None => all.push((family, own)),

@@ -16,7 +16,7 @@ pub use tensor::PlacedTensor;
 
 use crate::look::Looked;
 use crate::placement::{Executor, NodePlacement, Placement, Side};
-use crate::{BackendHandle, Error, Module, Runtime};
+use crate::{BackendHandle, Capabilities, Error, Module, Runtime};
 use bb_core::error::NodeInfo;
 use bb_ir::graph::{Graph, Node};
 use counts::Counters;
@@ -65,6 +65,8 @@ pub struct FirstOf {
 #[derive(Debug, Clone)]
 struct Settings {
     backends: Vec<BackendHandle>,
+    /// What each backend has natively, and its device.
+    capabilities: Vec<Capabilities>,
     /// Names of nodes or operators, and the number of the backend that runs them.
     pins: Vec<(String, usize)>,
     fallback: Fallback,
@@ -103,8 +105,9 @@ impl FirstOf {
             }
         }
         let counters = Arc::new(Counters::of(backends.len()));
-        let settings =
-            Settings { backends, pins: Vec::new(), fallback: Fallback::default(), by_order: false };
+        let capabilities = backends.iter().map(|on| on.runtime().capabilities()).collect();
+        let (pins, fallback, by_order) = (Vec::new(), Fallback::default(), false);
+        let settings = Settings { backends, capabilities, pins, fallback, by_order };
         Ok(FirstOf { settings: Arc::new(settings), counters })
     }
 
@@ -203,6 +206,11 @@ impl FirstOf {
         placed.collect()
     }
 
+    /// Returns what each backend has natively, and its device.
+    fn capabilities(&self) -> &[Capabilities] {
+        &self.settings.capabilities
+    }
+
     fn backend(&self, at: usize) -> Option<&BackendHandle> {
         self.settings.backends.get(at)
     }
@@ -222,9 +230,11 @@ impl FirstOf {
     /// Returns the backend to which a node is pinned.
     fn pin_of(&self, graph: &Graph, node: &Node) -> Option<usize> {
         let pins = &self.settings.pins;
-        let is_of = |(name, _): &&(String, usize)| {
-            node.op_type == *name || (!pins.is_empty() && bb_core::error::name(graph, node) == *name)
-        };
-        pins.iter().find(is_of).map(|(_, backend)| *backend)
+        if pins.is_empty() {
+            return None;
+        }
+        let own = bb_core::error::name(graph, node);
+        let found = pins.iter().find(|(name, _)| node.op_type == *name || own == *name);
+        found.map(|(_, backend)| *backend)
     }
 }

@@ -3,7 +3,7 @@
 use super::place::{Barred, Candidates};
 use super::tensor::PlacedTensor;
 use super::{Fallback, FirstOf, FirstOfError};
-use crate::cut::Part;
+use crate::cut::{self, Part};
 use crate::profile::Profile;
 use crate::{
     CompileOptions, ContractResponse, ErasedExecutable, Error, ErrorKind, Executable, InputSpec, Module,
@@ -11,7 +11,7 @@ use crate::{
 };
 use bb_core::contract::OnnxValue;
 use bb_ir::graph::{Graph, ValueId, ValueType};
-use std::collections::{HashMap, HashSet};
+use std::collections::HashSet;
 use std::sync::{Arc, Mutex, PoisonError};
 
 type Item = OnnxValue<PlacedTensor>;
@@ -40,6 +40,8 @@ struct Ready {
     inputs: Vec<ValueId>,
     outputs: Vec<ValueId>,
     compiled: Arc<dyn ErasedExecutable>,
+    /// Whether all results are known to be tensors.
+    only_tensors: bool,
     /// Whether the next part may run at the same time.
     beside: bool,
     /// The values that no later part reads.
@@ -104,13 +106,7 @@ impl Program {
                 }
             }
         };
-        let ty = |value: &ValueId| graph.values.get(value.index()).map_or(ValueType::Unknown, |v| v.named());
-        let has_default = |value: &ValueId| graph.constants.iter().any(|(constant, _)| constant == value);
-        let port = |value: &ValueId| Port {
-            name: graph.name_of(*value).to_owned(),
-            ty: ty(value),
-            optional: has_default(value),
-        };
+        let port = |value: &ValueId| Port::of(graph, *value);
         let kept: HashSet<ValueId> = graph.inputs.iter().chain(&graph.outputs).copied().collect();
         let constants = graph.constants.iter().filter(|(value, _)| kept.contains(value));
         Ok(Program {
@@ -367,8 +363,9 @@ fn tensors(items: &[Option<OnnxValue<Value>>]) -> Option<Vec<Option<Value>>> {
 impl Ready {
     fn new(part: Part<usize>, compiled: Arc<dyn ErasedExecutable>) -> Ready {
         let Part { target: backend, nodes, inputs, outputs } = part;
+        let only_tensors = compiled.outputs().iter().all(|port| matches!(port.ty, ValueType::Tensor { .. }));
         let (beside, dead, other) = (false, Vec::new(), Mutex::default());
-        Ready { backend, nodes, inputs, outputs, compiled, beside, dead, other }
+        Ready { backend, nodes, inputs, outputs, compiled, only_tensors, beside, dead, other }
     }
 
     fn run(
@@ -380,17 +377,12 @@ impl Ready {
             return self.compiled.run_profiled(items, profile);
         }
         match tensors(items) {
-            Some(values) if self.only_tensors() => {
+            Some(values) if self.only_tensors => {
                 let values: Vec<Option<&Value>> = values.iter().map(Option::as_ref).collect();
                 Ok(self.compiled.run(&values)?.into_iter().map(OnnxValue::Tensor).collect())
             }
             _ => self.compiled.run_items(items),
         }
-    }
-
-    /// Tells whether all results are known to be tensors.
-    fn only_tensors(&self) -> bool {
-        self.compiled.outputs().iter().all(|port| matches!(port.ty, ValueType::Tensor { .. }))
     }
 }
 
@@ -402,7 +394,7 @@ fn compiled(
     candidates: &Candidates,
     options: &CompileOptions,
 ) -> Result<Vec<Ready>, (usize, FirstOfError)> {
-    let mut dead = dead(graph, parts);
+    let mut dead = cut::last_reads(graph, parts);
     let mut ready: Vec<Ready> = Vec::with_capacity(parts.len());
     for (at, part) in parts.iter().enumerate() {
         // A part without readers does not run.
@@ -411,9 +403,8 @@ fn compiled(
         }
         let compiled = compile(on, graph, part, options).map_err(|error| (at, error))?;
         let beside = parts.get(at + 1).is_some_and(|next| candidates.beside(part, next));
-        let tensors = compiled.outputs().iter().all(|port| matches!(port.ty, ValueType::Tensor { .. }));
         let mut made = Ready::new(part.clone(), compiled);
-        made.beside = beside && tensors;
+        made.beside = beside && made.only_tensors;
         made.dead = dead.get_mut(at).map(std::mem::take).unwrap_or_default();
         ready.push(made);
     }
@@ -445,24 +436,6 @@ fn culprits(on: &FirstOf, graph: &Graph, part: &Part<usize>, options: &CompileOp
     };
     let found: Vec<usize> = part.nodes.iter().copied().filter(fails_alone).collect();
     if found.is_empty() { part.nodes.clone() } else { found }
-}
-
-/// Lists for each part the values that no later part reads.
-fn dead(graph: &Graph, parts: &[Part<usize>]) -> Vec<Vec<ValueId>> {
-    let outputs: HashSet<ValueId> = graph.outputs.iter().copied().collect();
-    let mut last: HashMap<ValueId, usize> = HashMap::new();
-    for (at, part) in parts.iter().enumerate() {
-        last.extend(part.inputs.iter().map(|value| (*value, at)));
-    }
-    let mut dead = vec![Vec::new(); parts.len()];
-    for (value, at) in last {
-        if !outputs.contains(&value)
-            && let Some(dead) = dead.get_mut(at)
-        {
-            dead.push(value);
-        }
-    }
-    dead
 }
 
 impl Executable<FirstOf> for Program {

@@ -4,7 +4,7 @@ use super::tensor::PlacedTensor;
 use super::{FirstOf, FirstOfError};
 use crate::{BackendHandle, Error, Outputs, Tensor};
 use bb_core::runtime::Question;
-use bb_ir::op::{Family, OpSpec, Param};
+use bb_ir::op::{OpSpec, Param};
 
 impl FirstOf {
     /// Calls an operation of any family, on the backend where most of its operands lie, if that one supports it; else on the first
@@ -29,24 +29,18 @@ impl FirstOf {
         inputs: &[Option<&PlacedTensor>],
         params: &[Param<'_>],
     ) -> Option<&BackendHandle> {
-        let question = || Question::call(op, inputs.iter().map(|x| x.map(Tensor::dtype)), params);
-        let supports =
-            |on: &&BackendHandle| question().refused(&**on.runtime(), |asked| asked.sample()).is_none();
-        let is_native = |on: &&BackendHandle| {
-            op.family == Family::Primitive || on.runtime().capabilities().is_native(op.family, op.index)
-        };
+        let question = Question::call(op, inputs.iter().map(|x| x.map(Tensor::dtype)), params);
+        let supports = |on: &&BackendHandle| question.refused(&**on.runtime(), Question::sample).is_none();
         let bytes = |on: &BackendHandle| -> usize {
             inputs.iter().flatten().filter(|x| x.lies_on(on)).map(|x| x.byte_len()).sum()
         };
-        let mut ordered: Outputs<(usize, &BackendHandle)> =
-            self.backends().iter().map(|on| (bytes(on), on)).collect();
+        let of_each = self.backends().iter().zip(self.capabilities());
+        let mut ordered: Outputs<_> = of_each
+            .filter(|(on, _)| !on.runtime().is_lost())
+            .map(|(on, has)| (has.is_native(op.family, op.index), bytes(on), on))
+            .collect();
         // Where they lie equally, the earlier one stays first.
-        ordered.sort_by_key(|(bytes, _)| std::cmp::Reverse(*bytes));
-        let all = || ordered.iter().map(|(_, on)| *on).filter(|on| !on.runtime().is_lost());
-        all()
-            .filter(is_native)
-            .find(supports)
-            .or_else(|| all().find(supports))
-            .or_else(|| self.backends().last())
+        ordered.sort_by_key(|&(native, bytes, _)| std::cmp::Reverse((native, bytes)));
+        ordered.iter().map(|(.., on)| *on).find(supports).or_else(|| self.backends().last())
     }
 }

@@ -6,7 +6,7 @@
 use super::FirstOf;
 use crate::look::Looked;
 use crate::services::DeviceKind;
-use crate::{BackendHandle, Module};
+use crate::{Capabilities, Module};
 use bb_core::error::How;
 use bb_ir::graph::{Dim, Graph, ValueId, ValueType};
 use std::collections::HashMap;
@@ -50,11 +50,10 @@ impl Weights {
         let graph = module.graph();
         let sizes: Vec<f64> = graph.values.iter().map(|value| bytes(&value.ty)).collect();
         let transfers: Vec<f64> = sizes.iter().map(|bytes| TRANSFER + bytes / MOVED).collect();
-        let is_remote = |on: &BackendHandle| {
-            let kind = on.runtime().capabilities().device.kind;
-            matches!(kind, DeviceKind::Gpu | DeviceKind::Accelerator | DeviceKind::Remote)
+        let is_remote = |has: &Capabilities| {
+            matches!(has.device.kind, DeviceKind::Gpu | DeviceKind::Accelerator | DeviceKind::Remote)
         };
-        let remote: Vec<bool> = on.backends().iter().map(is_remote).collect();
+        let remote: Vec<bool> = on.capabilities().iter().map(is_remote).collect();
         let own = own_costs(module, on, &sizes);
         let nodes = remote.iter().zip(looked).enumerate().map(|(rank, (&remote, looked))| {
             // The order of the backends says which is faster.
@@ -130,9 +129,9 @@ fn own_costs(module: &Module, on: &FirstOf, sizes: &[f64]) -> Vec<f64> {
         costs.push(LEAST.max(moved / BYTES));
         at_of.insert(bb_core::error::name(graph, node), at);
     }
-    let natives = on.backends().first().map(|first| first.runtime().capabilities().families);
+    let natives = on.capabilities().first().map_or(&[][..], |first| first.families.as_slice());
     // What is not known of a model costs what its operands weigh.
-    let Ok(estimate) = module.estimate(&shapes(graph), &natives.unwrap_or_default()) else { return costs };
+    let Ok(estimate) = module.estimate(&shapes(graph), natives) else { return costs };
     let mut counted: HashMap<usize, f64> = HashMap::new();
     for node in &estimate.nodes {
         let Some(at) = outermost(&node.node.path, &at_of) else { continue };

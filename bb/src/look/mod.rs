@@ -26,23 +26,22 @@ pub(crate) fn look(module: &Module, part: &Part<'_>, on: &Arc<dyn BackendRuntime
     let seen = traced::look(&module.shared(), part, &**on);
     let graph = module.graph();
     let nodes = graph.nodes.iter().enumerate().zip(seen);
-    nodes
-        .map(|((at, node), mut seen)| {
-            if let Some(reason) = (part.has)(at).then(|| on.declines(graph, node)).flatten() {
-                seen.wrong.push(Missing { node: NodeInfo::of(graph, node), why: Why::Declined { reason } });
-            }
-            (at, node, seen)
-        })
-        .map(|(at, node, seen)| match carriers::body(node).filter(|_| (part.has)(at)) {
-            Some(body) => carried(body, on),
-            None => Looked {
-                how: if seen.wrong.is_empty() { how(node, &natives, seen.steps) } else { How::Unsupported },
-                missing: seen.wrong,
-                checked: !seen.unchecked,
-                exceeding: seen.exceeding,
-            },
-        })
-        .collect()
+    let looked = nodes.map(|((at, node), mut seen)| {
+        let is_here = (part.has)(at);
+        if let Some(body) = carriers::body(node).filter(|_| is_here) {
+            return carried(body, on);
+        }
+        if let Some(reason) = is_here.then(|| on.declines(graph, node)).flatten() {
+            seen.wrong.push(Missing { node: NodeInfo::of(graph, node), why: Why::Declined { reason } });
+        }
+        Looked {
+            how: if seen.wrong.is_empty() { how(node, &natives, seen.steps) } else { How::Unsupported },
+            missing: seen.wrong,
+            checked: !seen.unchecked,
+            exceeding: seen.exceeding,
+        }
+    });
+    looked.collect()
 }
 
 /// Finds out what runs the body of a carrier, which is looked at on its own.

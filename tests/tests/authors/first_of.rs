@@ -7,7 +7,7 @@ use bb::ext::NnOp;
 use bb::ir::op::Param;
 use bb::{
     Backend, BackendHandle, CompileOptions, DataType, Error, ErrorKind, Fallback, FirstOf, Module, Outputs,
-    Primitive, TensorData, first_of,
+    Primitive, Runtime, TensorData, first_of,
 };
 use bb_cpu::Cpu;
 use bb_reference::Reference;
@@ -15,49 +15,66 @@ use bb_tests::device::Device;
 use bb_tests::few::Few;
 use bb_tests::lossy::Lossy;
 use bb_tests::model::{model, named, node};
+use bb_tests::on_reference::by_reference;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Barrier};
 use std::time::Duration;
 
-/// The reference backend without one operation; it counts the others.
+/// The tensors of the reference backend.
+type Inner = <Reference as Backend>::Tensor;
+
+/// What a test answers in place of the reference backend; `None` leaves an operation to it.
+type Hook =
+    dyn Fn(Primitive, &[Option<&Inner>]) -> Option<Result<Outputs<Inner>, bb_reference::Error>> + Send + Sync;
+
+/// The reference backend, but for what a test answers itself.
 #[derive(bb::Backend)]
-#[bb(name = "without", new = Without::nothing)]
-struct Without {
-    op: Option<Primitive>,
-    calls: Arc<AtomicUsize>,
+#[bb(name = "hooked", new = Mine::plain)]
+struct Mine {
+    hook: Box<Hook>,
 }
 
-impl Without {
-    fn nothing() -> Without {
-        Without { op: None, calls: Arc::default() }
+impl Mine {
+    fn plain() -> Mine {
+        Mine { hook: Box::new(|_, _| None) }
+    }
+
+    /// Starts the backend with a test's answers.
+    fn start(
+        name: &'static str,
+        hook: impl Fn(Primitive, &[Option<&Inner>]) -> Option<Result<Outputs<Inner>, bb_reference::Error>>
+        + Send
+        + Sync
+        + 'static,
+    ) -> BackendHandle {
+        BackendHandle::start(name, Mine { hook: Box::new(hook) })
     }
 
     fn call(
         &self,
         op: Primitive,
-        inputs: &[Option<&<Reference as Backend>::Tensor>],
+        inputs: &[Option<&Inner>],
         params: &[Param<'_>],
-    ) -> Result<Outputs<<Reference as Backend>::Tensor>, bb_reference::Error> {
-        if self.op == Some(op) {
-            let dtype = inputs.iter().flatten().next().map_or(DataType::F32, |x| bb::Tensor::dtype(*x));
-            return Err(bb::ir::Error::Unsupported { op: op.spec().method, dtype }.into());
-        }
-        if op != Primitive::Constant {
-            self.calls.fetch_add(1, Ordering::Relaxed);
-        }
-        bb::call_primitive(&Reference, op, inputs, params)
+    ) -> Result<Outputs<Inner>, bb_reference::Error> {
+        (self.hook)(op, inputs).unwrap_or_else(|| by_reference(self, op, inputs, params))
     }
 }
 
-impl Backend for Without {
-    type Tensor = <Reference as Backend>::Tensor;
+impl Backend for Mine {
+    type Tensor = Inner;
     type Error = bb_reference::Error;
 
     bb::forward_to_call!(Self::call);
 
-    fn to_host(&self, x: &Self::Tensor) -> Result<TensorData, bb_reference::Error> {
+    fn to_host(&self, x: &Inner) -> Result<TensorData, bb_reference::Error> {
         Reference.to_host(x)
     }
+}
+
+/// Returns the number of elements of the largest operand.
+fn elements(inputs: &[Option<&Inner>]) -> usize {
+    let count = |x: &&Inner| bb::Tensor::shape(*x).iter().product();
+    inputs.iter().flatten().map(count).max().unwrap_or(0)
 }
 
 /// The message of an error with its causes.
@@ -75,9 +92,21 @@ fn handle(backend: FirstOf) -> BackendHandle {
     BackendHandle::start("several", backend)
 }
 
-fn without(op: Primitive) -> (BackendHandle, Arc<AtomicUsize>) {
+/// Starts a backend without one operation, and returns the number of its calls of others.
+fn without(lacks: Primitive) -> (BackendHandle, Arc<AtomicUsize>) {
     let calls = Arc::<AtomicUsize>::default();
-    (BackendHandle::start("first", Without { op: Some(op), calls: calls.clone() }), calls)
+    let counted = calls.clone();
+    let first = Mine::start("first", move |op, inputs| {
+        if op == lacks {
+            let dtype = inputs.iter().flatten().next().map_or(DataType::F32, |x| bb::Tensor::dtype(*x));
+            return Some(Err(bb::ir::Error::Unsupported { op: op.spec().method, dtype }.into()));
+        }
+        if op != Primitive::Constant {
+            counted.fetch_add(1, Ordering::Relaxed);
+        }
+        None
+    });
+    (first, calls)
 }
 
 fn cpu() -> BackendHandle {
@@ -160,32 +189,13 @@ fn a_deployment_runs_models_on_several() {
     }
 }
 
-/// The reference backend, which does not compile `Exp`: no trial of an operation shows it.
-#[derive(Default, bb::Backend)]
-#[bb(name = "choosy")]
-struct Choosy;
+/// Does not compile `Exp`, which no trial of an operation shows.
+#[derive(bb::Backend)]
+#[bb(delegate = 0)]
+struct Choosy(Reference);
 
-impl Choosy {
-    fn call(
-        &self,
-        op: Primitive,
-        inputs: &[Option<&<Reference as Backend>::Tensor>],
-        params: &[Param<'_>],
-    ) -> Result<Outputs<<Reference as Backend>::Tensor>, bb_reference::Error> {
-        bb::call_primitive(&Reference, op, inputs, params)
-    }
-}
-
-impl Backend for Choosy {
-    type Tensor = <Reference as Backend>::Tensor;
-    type Error = bb_reference::Error;
-
-    bb::forward_to_call!(Self::call);
-
-    fn to_host(&self, x: &Self::Tensor) -> Result<TensorData, bb_reference::Error> {
-        Reference.to_host(x)
-    }
-
+#[bb::layer]
+impl bb::Layer for Choosy {
     fn compile(
         &self,
         module: Module,
@@ -200,7 +210,8 @@ impl Backend for Choosy {
 
 #[test]
 fn what_does_not_compile_goes_elsewhere_unless_it_is_pinned() {
-    let both = first_of([BackendHandle::start("choosy", Choosy), cpu()]).unwrap();
+    let choosy = BackendHandle::start("choosy", Choosy(Reference));
+    let both = first_of([choosy, cpu()]).unwrap();
     assert_eq!(names(&both.placement(&products())), ["choosy"; 3]);
     assert_products(&run_products(&handle(both.clone())));
     assert_eq!(both.parts(), [2, 1]);
@@ -288,40 +299,42 @@ fn the_device_that_is_lost_in_a_run_is_replaced_if_that_is_allowed() {
     }
 }
 
-/// The reference backend, whose `exp` fails on more than a few elements: no trial shows it.
-#[derive(Default, bb::Backend)]
-#[bb(name = "flaky")]
-struct Flaky;
-
-impl Flaky {
-    fn call(
-        &self,
-        op: Primitive,
-        inputs: &[Option<&<Reference as Backend>::Tensor>],
-        params: &[Param<'_>],
-    ) -> Result<Outputs<<Reference as Backend>::Tensor>, bb_reference::Error> {
-        let many = inputs.iter().flatten().any(|x| bb::Tensor::shape(*x).iter().product::<usize>() > 1000);
-        if op == Primitive::Exp && many {
-            return Err(Error::Abandoned.into());
+/// The device is lost while another backend computes the middle.
+#[test]
+fn the_device_that_is_lost_within_a_run_is_replaced_if_that_is_allowed() {
+    for (fallback, survives) in [(Fallback::Never, false), (Fallback::WhenLost, true)] {
+        let lossy = Lossy::start().unwrap();
+        let board = lossy.board().clone();
+        let first = BackendHandle::start("lossy", lossy);
+        let middle = Mine::start("middle", move |op, inputs| {
+            if op == Primitive::Exp && elements(inputs) > 1000 {
+                board.lose("it fell off the bus");
+            }
+            None
+        });
+        let both = first_of([first, middle]).unwrap().with_pin("middle", "middle").unwrap();
+        let both = both.with_fallback(fallback);
+        assert_eq!(names(&both.placement(&products())), ["lossy", "middle", "lossy"]);
+        let on = handle(both.clone());
+        let compiled = on.compile(products(), &CompileOptions::default()).unwrap();
+        let x = on.tensor(&[128, 128], &[1f32 / 128.0; 128 * 128]).unwrap();
+        match compiled.run(&[Some(&x)]) {
+            Ok(y) => assert_products(on.to_host(&y[0]).unwrap().as_slice::<f32>().unwrap()),
+            Err(error) => assert_eq!(on.error_kind(&error), ErrorKind::Device, "{}", causes(&error)),
         }
-        bb::call_primitive(&Reference, op, inputs, params)
+        assert_eq!(both.fallbacks(), u64::from(survives));
     }
 }
 
-impl Backend for Flaky {
-    type Tensor = <Reference as Backend>::Tensor;
-    type Error = bb_reference::Error;
-
-    bb::forward_to_call!(Self::call);
-
-    fn to_host(&self, x: &Self::Tensor) -> Result<TensorData, bb_reference::Error> {
-        Reference.to_host(x)
-    }
-}
-
+/// No trial of an operation shows an `exp` that fails on more than a few elements.
 #[test]
 fn a_part_that_fails_runs_elsewhere_if_that_is_allowed() {
-    let flaky = || BackendHandle::start("flaky", Flaky);
+    let flaky = || {
+        Mine::start("flaky", |op, inputs| {
+            let fails = op == Primitive::Exp && elements(inputs) > 1000;
+            fails.then(|| Err(Error::Abandoned.into()))
+        })
+    };
     for fallback in [Fallback::Never, Fallback::WhenLost] {
         let on = handle(first_of([flaky(), cpu()]).unwrap().with_fallback(fallback));
         let x = on.tensor(&[128, 128], &[0f32; 128 * 128]).unwrap();
@@ -344,44 +357,6 @@ fn a_part_that_fails_runs_elsewhere_if_that_is_allowed() {
     assert_eq!((on.error_kind(&error), both.fallbacks()), (ErrorKind::WrongInput, 2));
 }
 
-/// Products meet here: each waits until the other has begun.
-#[derive(bb::Backend)]
-#[bb(name = "meeting", new = Meeting::alone)]
-struct Meeting(Arc<Barrier>);
-
-impl Meeting {
-    fn alone() -> Meeting {
-        Meeting(Arc::new(Barrier::new(1)))
-    }
-
-    fn call(
-        &self,
-        op: Primitive,
-        inputs: &[Option<&<Reference as Backend>::Tensor>],
-        params: &[Param<'_>],
-    ) -> Result<Outputs<<Reference as Backend>::Tensor>, bb_reference::Error> {
-        if op == Primitive::MatMul && bb::Tensor::shape(inputs[0].unwrap()).len() == 2 {
-            let elements = bb::Tensor::shape(inputs[0].unwrap()).iter().product::<usize>();
-            if elements > 1 {
-                self.0.wait();
-                return Ok(Outputs::from_buf([inputs[0].unwrap().clone()]));
-            }
-        }
-        bb::call_primitive(&Reference, op, inputs, params)
-    }
-}
-
-impl Backend for Meeting {
-    type Tensor = <Reference as Backend>::Tensor;
-    type Error = bb_reference::Error;
-
-    bb::forward_to_call!(Self::call);
-
-    fn to_host(&self, x: &Self::Tensor) -> Result<TensorData, bb_reference::Error> {
-        Reference.to_host(x)
-    }
-}
-
 #[test]
 fn parts_that_do_not_depend_on_each_other_run_at_the_same_time() {
     let extents = [1024i64, 1024];
@@ -392,7 +367,16 @@ fn parts_that_do_not_depend_on_each_other_run_at_the_same_time() {
     ];
     let two = Module::from_bytes(model(&[("x", &extents)], nodes, &[("y", &extents)])).unwrap();
     let barrier = Arc::new(Barrier::new(2));
-    let meeting = |name| BackendHandle::start(name, Meeting(barrier.clone()));
+    // Large products meet here: each waits until the other has begun.
+    let meeting = |name| {
+        let barrier = barrier.clone();
+        Mine::start(name, move |op, inputs| {
+            (op == Primitive::MatMul && elements(inputs) > 1000).then(|| {
+                barrier.wait();
+                Ok(inputs.iter().flatten().take(1).map(|x| Inner::clone(x)).collect())
+            })
+        })
+    };
     let both = first_of([meeting("one"), meeting("other")]).unwrap();
     let both = both.with_pin("left", "one").unwrap().with_pin("right", "other").unwrap();
     let on = handle(both);
@@ -455,7 +439,7 @@ fn sequences_pass_between_backends() {
 #[test]
 fn members_of_all_kinds_give_the_same_results() {
     let device = BackendHandle::start("device", Device::start().unwrap());
-    let few = BackendHandle::start("few", OnFew);
+    let few = BackendHandle::new(Runtime::erased("few", Few::least(), &[]));
     for on in [
         first_of([device, cpu()]).unwrap().with_pin("middle", "cpu").unwrap(),
         first_of([few, cpu()]).unwrap().with_pin("middle", "few").unwrap(),
@@ -465,49 +449,18 @@ fn members_of_all_kinds_give_the_same_results() {
     }
 }
 
-/// The least set of types.
-#[derive(Default, bb::Backend)]
-#[bb(name = "on-few")]
-struct OnFew;
-
-impl Backend for OnFew {
-    type Tensor = <Reference as Backend>::Tensor;
-    type Error = bb_reference::Error;
-
-    bb::forward_to_call!(OnFew::call);
-
-    fn types(&self) -> bb::DataTypes {
-        Few::least().types()
-    }
-
-    fn to_host(&self, x: &Self::Tensor) -> Result<TensorData, bb_reference::Error> {
-        Reference.to_host(x)
-    }
-}
-
-impl OnFew {
-    fn call(
-        &self,
-        op: Primitive,
-        inputs: &[Option<&<Reference as Backend>::Tensor>],
-        params: &[Param<'_>],
-    ) -> Result<Outputs<<Reference as Backend>::Tensor>, bb_reference::Error> {
-        bb::call_primitive(&Few::least(), op, inputs, params)
-    }
-}
-
 #[test]
 fn names_open_several() {
     let on = bb::backend("first_of(reference, limit(memory=1G)+cpu, MatMul=reference, fallback=lost)");
     // No layer is linked into this program.
     assert!(matches!(on, Err(Error::UnknownLayer { .. })));
-    let on = bb::backend("first_of(without, cpu, MatMul=without, fallback=lost)").unwrap();
-    let same = bb::backend("first_of(without, cpu, MatMul=without, fallback=lost)").unwrap();
+    let on = bb::backend("first_of(hooked, cpu, MatMul=hooked, fallback=lost)").unwrap();
+    let same = bb::backend("first_of(hooked, cpu, MatMul=hooked, fallback=lost)").unwrap();
     assert_eq!(on.owner(), same.owner());
     assert_products(&run_products(&on));
     let threads = bb::OpenOptions::default().with_threads(std::num::NonZeroUsize::MIN);
-    assert!(bb::backend_with("first_of(without, cpu)", &threads).is_ok());
-    let refused = bb::backend_with("first_of(without)", &threads).unwrap_err();
+    assert!(bb::backend_with("first_of(hooked, cpu)", &threads).is_ok());
+    let refused = bb::backend_with("first_of(hooked)", &threads).unwrap_err();
     assert!(matches!(refused, Error::OpenOption { .. }), "{refused}");
     let said = |name: &str| bb::backend(name).unwrap_err().to_string();
     assert_eq!(
@@ -521,6 +474,6 @@ fn names_open_several() {
     let deep = "first_of(".repeat(100_000) + "cpu" + &")".repeat(100_000);
     assert!(bb::backend(&deep).is_err());
     assert!(!bb::supports_device(&deep));
-    assert!(bb::supports_device("first_of(without, cpu)"));
-    assert!(!bb::supports_device("first_of(without, tpu)"));
+    assert!(bb::supports_device("first_of(hooked, cpu)"));
+    assert!(!bb::supports_device("first_of(hooked, tpu)"));
 }

@@ -25,7 +25,7 @@ pub(crate) struct Args<T> {
     pub(crate) c_row: usize,
     /// Whether to add to `c` instead of overwriting it.
     pub(crate) accumulate: bool,
-    /// What the sums of each row start with. A tile leaves what follows the products to [`Around::follow`].
+    /// What the sums of each row start with. A tile leaves what follows the products to [`Args::whole`].
     pub(crate) around: Around<T>,
     /// The distance from one panel to the next, for tiles of several panels.
     pub(crate) panel: usize,

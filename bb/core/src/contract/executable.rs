@@ -5,7 +5,7 @@ use super::buffer::{Ordered, ResultBuffer, begin as begin_buffers, by_output, fi
 use super::{OnnxValue, RunOptions};
 use crate::Error;
 use crate::plan::{Module, Profile};
-use bb_ir::graph::ValueType;
+use bb_ir::graph::{Graph, ValueId, ValueType};
 use std::collections::HashMap;
 
 /// An input or an output of a compiled graph.
@@ -17,6 +17,17 @@ pub struct Port {
     pub ty: ValueType,
     /// Whether a caller may omit it because the graph has a default value.
     pub optional: bool,
+}
+
+impl Port {
+    /// Returns what is known of an input or an output of a graph. Of an input this is its declaration.
+    pub fn of(graph: &Graph, value: ValueId) -> Port {
+        Port {
+            name: graph.name_of(value).to_owned(),
+            ty: graph.values.get(value.index()).map_or(ValueType::Unknown, |v| v.named()),
+            optional: graph.constants.iter().any(|(constant, _)| *constant == value),
+        }
+    }
 }
 
 /// A compiled graph that runs on the backend that compiled it.

@@ -270,12 +270,7 @@ pub(super) fn compile_program(
     narrows: Option<Holding>,
 ) -> Result<Program, Error> {
     let graph = module.graph();
-    // Of an input this is its declaration, as nothing else is known of it.
-    let port = |value: &ValueId| Port {
-        name: graph.name_of(*value).to_owned(),
-        ty: graph.values.get(value.index()).map_or(ValueType::Unknown, |v| v.named()),
-        optional: graph.constants.iter().any(|(v, _)| v == value),
-    };
+    let port = |value: &ValueId| Port::of(graph, *value);
     let inputs: Vec<Port> = graph.inputs.iter().map(port).collect();
     let outputs = graph.outputs.iter().map(port).collect();
     let resolved = Arc::new(Resolved::new(module.planned()?)?);

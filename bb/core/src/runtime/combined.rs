@@ -81,8 +81,8 @@ impl CombinedRegistration {
         options: &OpenOptions,
     ) -> Result<BackendHandle, Error> {
         stacked.kept(name, options, || {
-            let name = interned(name.to_owned());
-            (self.start)(name, members(registry, name, options)?)
+            let members = members(registry, name, options)?;
+            (self.start)(interned(name.to_owned()), members)
         })
     }
 
@@ -93,7 +93,7 @@ impl CombinedRegistration {
         name: &str,
         options: &OpenOptions,
     ) -> Result<Erased, Error> {
-        (self.erased)(members(registry, interned(name.to_owned()), options)?)
+        (self.erased)(members(registry, name, options)?)
     }
 }
 
@@ -104,7 +104,7 @@ pub(super) fn supported(registry: &Registry, name: &str) -> bool {
 }
 
 /// Opens the backends that a name says. Each gets those of the options that it takes.
-fn members<'a>(registry: &Registry, name: &'static str, options: &OpenOptions) -> Result<Members<'a>, Error> {
+fn members<'a>(registry: &Registry, name: &'a str, options: &OpenOptions) -> Result<Members<'a>, Error> {
     let (names, entries) = named::members(name);
     let mut taken: Vec<OpenOption> = Vec::new();
     let mut backends = Vec::with_capacity(names.len());
@@ -117,7 +117,7 @@ fn members<'a>(registry: &Registry, name: &'static str, options: &OpenOptions) -
         backends.push(registry.backend_with(member, &given)?);
     }
     match options.given().find(|option| !taken.contains(option)) {
-        Some(option) => Err(Error::OpenOption { backend: name, option, takes: &[] }),
+        Some(option) => Err(Error::OpenOption { backend: interned(name.to_owned()), option, takes: &[] }),
         None => Ok(Members { backends, entries }),
     }
 }

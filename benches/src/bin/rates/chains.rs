@@ -10,25 +10,31 @@ use super::{Level, reads};
 /// Returns the levels of kernels that this processor has, with the instructions for bytes that kernels use there.
 #[cfg(target_arch = "x86_64")]
 pub(crate) fn levels() -> Vec<Level> {
-    // SAFETY of every call: it is behind the check for its instructions.
     let mut levels = vec![Level {
         name: "portable",
+        // SAFETY: SSE2 is part of the architecture.
         floats: Some((4 * CHAINS, |times| unsafe { x86::floats_128(times) })),
+        // SAFETY: SSE2 is part of the architecture.
         bytes: Some((8 * CHAINS, |times| unsafe { x86::pairs_128(times) })),
         read: reads::portable,
     }];
     if is_x86_feature_detected!("avx2") && is_x86_feature_detected!("fma") {
         levels.push(Level {
             name: "avx2",
+            // SAFETY: the processor has the instructions.
             floats: Some((8 * CHAINS, |times| unsafe { x86::floats_256(times) })),
+            // SAFETY: the processor has the instructions.
             bytes: Some((16 * CHAINS, |times| unsafe { x86::pairs_256(times) })),
+            // SAFETY: the processor has the instructions.
             read: |x| unsafe { reads::avx2(x) },
         });
         if is_x86_feature_detected!("avxvnni") {
             levels.push(Level {
                 name: "avx2, VNNI",
                 floats: None,
+                // SAFETY: the processor has the instructions.
                 bytes: Some((32 * CHAINS, |times| unsafe { x86::bytes_256(times) })),
+                // SAFETY: the processor has the instructions.
                 read: |x| unsafe { reads::avx2(x) },
             });
         }
@@ -36,12 +42,16 @@ pub(crate) fn levels() -> Vec<Level> {
     if is_x86_feature_detected!("avx512f") && is_x86_feature_detected!("avx512bw") {
         levels.push(Level {
             name: "avx512",
+            // SAFETY: the processor has the instructions.
             floats: Some((16 * CHAINS, |times| unsafe { x86::floats_512(times) })),
             bytes: Some(if is_x86_feature_detected!("avx512vnni") {
+                // SAFETY: the processor has the instructions.
                 (64 * CHAINS, |times| unsafe { x86::bytes_512(times) })
             } else {
+                // SAFETY: the processor has the instructions.
                 (32 * CHAINS, |times| unsafe { x86::pairs_512(times) })
             }),
+            // SAFETY: the processor has the instructions.
             read: |x| unsafe { reads::avx512(x) },
         });
     }
