@@ -8,20 +8,22 @@ use super::{AVX512, QuadArgs, Tile};
 
 /// The tiles of up to eight rows are those of vectors, because as many columns are read for a row as for sixteen.
 pub(super) static TILES: [&[&[Tile]]; 2] = {
-    let [unsigned, signed] = AVX512.tiles;
+    let [few, few_signed] = AVX512.tiles;
     [
+        &[&after(few, 0, one::<false>), &after(few, 1, two::<false>), &after(few, 2, three::<false>)],
         &[
-            &after(unsigned[0], one::<false>),
-            &after(unsigned[1], two::<false>),
-            &after(unsigned[2], three::<false>),
+            &after(few_signed, 0, one::<true>),
+            &after(few_signed, 1, two::<true>),
+            &after(few_signed, 2, three::<true>),
         ],
-        &[&after(signed[0], one::<true>), &after(signed[1], two::<true>), &after(signed[2], three::<true>)],
     ]
 };
 
-/// Returns the tiles of 1 to 16 rows, of which these are the first.
-const fn after(few: &[Tile], tile: Tile) -> [Tile; 16] {
+/// Returns the tiles of 1 to 16 rows, of which the first ones are those for an index.
+#[expect(clippy::indexing_slicing, reason = "it is called while the program is compiled")]
+const fn after(few: &[&[Tile]], index: usize, tile: Tile) -> [Tile; 16] {
     let mut all = [tile; 16];
+    let few = few[index];
     all.split_at_mut(few.len()).0.copy_from_slice(few);
     all
 }
@@ -89,8 +91,9 @@ impl Extents {
         let mut extents = Extents { palette: 1, start: 0, reserved: [0; 14], bytes: [0; 16], rows: [0; 16] };
         let left = if rest > 0 { rows } else { 0 };
         let bytes = [64, 64, 64, 64, 64, 4 * u16::from(rest), if rest > 0 { 64 } else { 0 }, 64];
-        extents.bytes[..8].copy_from_slice(&bytes);
-        extents.rows[..8].copy_from_slice(&[rows, rows, rows, rows, 16, left, rest, 16]);
+        let of_rows = [rows, rows, rows, rows, 16, left, rest, 16];
+        extents.bytes.iter_mut().zip(bytes).for_each(|(to, bytes)| *to = bytes);
+        extents.rows.iter_mut().zip(of_rows).for_each(|(to, rows)| *to = rows);
         extents
     }
 }
