@@ -49,12 +49,17 @@ fn layer(model: &Backend<'_>, Inner { field, ty, generics }: &Inner<'_>) -> Toke
     let at = model.ident.span();
     let (bb, private, held) = (located(&model.bb, at), private(model, at), private(model, ty.span()));
     let (version, ident, tables) = (version(model), model.ident, tables(model));
+    let (_, arguments, _) = generics.split_for_impl();
+    // Bounds without a parameter or a lifetime, rustc would examine in each `impl`.
+    let (is_held, is_layer) = match generics.params.is_empty() {
+        true => (quote!(for<'held> #ty: #held::Held<'held>), quote!(for<'it> #ident: #private::IsLayer<'it>)),
+        false => (quote!(#ty: #held::InnerBackend), quote!(#ident #arguments: #private::Layer)),
+    };
     let mut bounded = (*generics).clone();
-    bounded.make_where_clause().predicates.push(parse_quote!(for<'held> #ty: #held::Held<'held>));
+    bounded.make_where_clause().predicates.push(parse_quote!(#is_held));
     let mut layered = bounded.clone();
-    let (params, arguments, bounds) = bounded.split_for_impl();
-    let is_layer = parse_quote!(for<'layer> #ident #arguments: #private::IsLayer<'layer>);
-    layered.make_where_clause().predicates.push(is_layer);
+    layered.make_where_clause().predicates.push(parse_quote!(#is_layer));
+    let (params, _, bounds) = bounded.split_for_impl();
     let (_, _, layered) = layered.split_for_impl();
     // What is generic is asked for where an instance is used.
     let asserted = generics.params.is_empty().then(|| {
@@ -159,7 +164,7 @@ fn create(model: &Backend<'_>) -> TokenStream {
             (quote!(_), quote_spanned!(model.ident.span()=> #here::default::<Self>()))
         }
         New::Path(path) => (quote!(_), created(path, quote!())),
-        New::Open(path) => (quote!(options), created(path, quote!(options))),
+        New::Open(path) => (quote!(options), created(path, quote_spanned!(path.span()=> options))),
         New::Unknown => (quote!(_), quote!(loop {})),
     };
     quote! {
