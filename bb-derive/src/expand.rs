@@ -50,7 +50,7 @@ fn layer(model: &Backend<'_>, Inner { field, ty, generics }: &Inner<'_>) -> Toke
     let (bb, private, held) = (located(&model.bb, at), private(model, at), private(model, ty.span()));
     let (version, ident, tables) = (version(model), model.ident, tables(model));
     let (_, arguments, _) = generics.split_for_impl();
-    // Bounds without a parameter or a lifetime, rustc would examine in each `impl`.
+    // Rustc would report bounds without a parameter or a lifetime in each `impl` that they do not hold for.
     let (is_held, is_layer) = match generics.params.is_empty() {
         true => (quote!(for<'held> #ty: #held::Held<'held>), quote!(for<'it> #ident: #private::IsLayer<'it>)),
         false => (quote!(#ty: #held::InnerBackend), quote!(#ident #arguments: #private::Layer)),

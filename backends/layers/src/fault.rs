@@ -144,11 +144,11 @@ impl<B> Fault<B> {
         }
         let number = self.calls.fetch_add(1, Ordering::Relaxed) + 1;
         let share = (mixed(self.options.seed ^ number) >> 11) as f64 / (1u64 << 53) as f64;
-        let strikes = self.options.at == Some(number) || share < self.options.rate;
-        strikes.then(|| {
-            self.injected.fetch_add(1, Ordering::Relaxed);
-            number
-        })
+        (self.options.at == Some(number) || share < self.options.rate).then_some(number)
+    }
+
+    fn count(&self) {
+        self.injected.fetch_add(1, Ordering::Relaxed);
     }
 }
 
@@ -171,6 +171,10 @@ impl<B: InnerBackend> bb::Layer for Fault<B> {
             return Err(failed(self.calls.load(Ordering::Relaxed)).into());
         }
         let Some(number) = self.strikes(op) else { return call.run() };
+        // A result has wrong extents once there is a result.
+        if self.options.kind != FaultKind::Shape {
+            self.count();
+        }
         match self.options.kind {
             FaultKind::Error => Err(failed(number).into()),
             FaultKind::Loss => {
@@ -187,6 +191,7 @@ impl<B: InnerBackend> bb::Layer for Fault<B> {
                 if let Some(first) = results.first_mut() {
                     let shape: Vec<usize> = std::iter::once(1).chain(first.shape().iter().copied()).collect();
                     *first = self.inner.reshape(first, &shape)?;
+                    self.count();
                 }
                 Ok(results)
             }

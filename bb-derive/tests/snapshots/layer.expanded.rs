@@ -1,8 +1,7 @@
 const _: () = {
     ::bb::__layer! {
-        [< B >] [Checked < B >] [where for < 'held > B : ::bb::__private::Held < 'held >]
-        [where for < 'held > B : ::bb::__private::Held < 'held >, for < 'layer > Checked
-        < B > : ::bb::__private::IsLayer < 'layer >] [::bb::__family!(table Nn)] inner :
-        B, ::bb::__private::env!("CARGO_PKG_VERSION")
+        [< B >] [Checked < B >] [where B : ::bb::__private::InnerBackend] [where B :
+        ::bb::__private::InnerBackend, Checked < B > : ::bb::__private::Layer]
+        [::bb::__family!(table Nn)] inner : B, ::bb::__private::env!("CARGO_PKG_VERSION")
     }
 };

@@ -1,8 +1,9 @@
 //! What the derive of a layer expands to.
 //!
-//! The bounds of the `impl`s that a derive writes name a lifetime, as in `for<'layer> MyLayer: IsLayer<'layer>`, because rustc takes
-//! such a bound as given while it compiles the `impl`. What does not hold is therefore one error, where the derive asserts
-//! it ([`is_layer`], [`is_held`]), and not one in each method.
+//! Rustc takes the bounds of a generic `impl` as given while it compiles the `impl`, but examines those of a type without parameters. The
+//! derive of such a type writes bounds that name a lifetime, as in `for<'it> MyLayer: IsLayer<'it>`, which rustc takes as
+//! given, too. What does not hold is therefore one error, where the derive asserts it ([`is_layer`], [`is_held`]), and not
+//! one in each method.
 
 use super::{Delegate, Layer, LayerError, LayerTensor};
 use crate::ext::FamilyTable;
