@@ -5,15 +5,34 @@ use crate::nearest::did_you_mean;
 use proc_macro2::{Ident, TokenStream, TokenTree};
 use quote::quote;
 use syn::ext::IdentExt;
-use syn::parse::ParseStream;
+use syn::parse::{Parse, ParseStream};
 use syn::spanned::Spanned;
 use syn::{Attribute, LitStr, Member, Meta, Path, PathArguments, Token, Type, TypePath, parenthesized};
 
 /// An option: not given, given with a valid value, or given with a wrong value that was reported.
+#[derive(Default)]
 pub(crate) enum Given<T> {
+    #[default]
     No,
     Wrong,
     Yes(T),
+}
+
+impl<T> Given<T> {
+    pub(crate) fn get(&self) -> Option<&T> {
+        match self {
+            Given::Yes(value) => Some(value),
+            Given::No | Given::Wrong => None,
+        }
+    }
+
+    /// Returns the value, if there is a valid one.
+    pub(crate) fn valid(self) -> Option<T> {
+        match self {
+            Given::Yes(value) => Some(value),
+            Given::No | Given::Wrong => None,
+        }
+    }
 }
 
 /// A named instance of a generic type.
@@ -38,6 +57,7 @@ pub(crate) enum Delegate {
 }
 
 /// The options in `#[bb(…)]`.
+#[derive(Default)]
 pub(crate) struct Options {
     pub(crate) name: Given<LitStr>,
     pub(crate) version: Given<LitStr>,
@@ -51,6 +71,9 @@ pub(crate) struct Options {
     pub(crate) instances: Given<Vec<Named>>,
     pub(crate) delegate: Given<Delegate>,
 }
+
+/// An example of instances of a generic type, for messages.
+const INSTANCES: &str = "(\"my-f32\" = My<f32>, \"my-f64\" = My<f64>)";
 
 /// The options that every constructor may take.
 const COMMON: [&str; 3] = ["device", "threads", "memory"];
@@ -70,25 +93,13 @@ const NAMES: [&str; 11] = [
     "delegate",
 ];
 
-/// The names of the options, for messages.
+/// The same, for messages.
 const EXPECTED: &str = "`name`, `version`, `crate`, `new`, `open`, `options`, `devices`, `extensions`, `vendors`, `instances` or `delegate`";
 
 impl Options {
     /// Parses every `#[bb(…)]` among the attributes and reports all parts that are not valid.
     pub(crate) fn parse(attrs: &[Attribute], ctxt: &mut Ctxt) -> Options {
-        let mut options = Options {
-            name: Given::No,
-            version: Given::No,
-            bb: Given::No,
-            new: Given::No,
-            open: Given::No,
-            options: Given::No,
-            devices: Given::No,
-            extensions: Given::No,
-            vendors: Given::No,
-            instances: Given::No,
-            delegate: Given::No,
-        };
+        let mut options = Options::default();
         let mut seen = Vec::new();
         for attr in attrs.iter().filter(|a| a.path().is_ident("bb")) {
             let Meta::List(list) = &attr.meta else {
@@ -120,36 +131,21 @@ impl Options {
             ctxt.error(&key, format_args!("`{option}` is given twice; remove one"));
         }
         // The value of a duplicate option is parsed too, because it may also be wrong.
+        let first = !duplicate;
         match option.as_str() {
-            "name" => given(&mut self.name, duplicate, value(input, &key, "\"my-backend\"", string, ctxt)),
-            "version" => given(&mut self.version, duplicate, value(input, &key, "\"1.2.0\"", string, ctxt)),
-            "crate" => given(&mut self.bb, duplicate, value(input, &key, "path::to::bb", crate_path, ctxt)),
-            "new" => given(&mut self.new, duplicate, value(input, &key, "Self::new", constructor, ctxt)),
-            "open" => given(&mut self.open, duplicate, value(input, &key, "Self::open", opener, ctxt)),
-            "options" => {
-                given(&mut self.options, duplicate, list(input, &key, "(threads)", open_option, ctxt));
-            }
+            "name" => given(&mut self.name, first, value(input, &key, "\"my-backend\"", string, ctxt)),
+            "version" => given(&mut self.version, first, value(input, &key, "\"1.2.0\"", string, ctxt)),
+            "crate" => given(&mut self.bb, first, value(input, &key, "path::to::bb", crate_path, ctxt)),
+            "new" => given(&mut self.new, first, value(input, &key, "Self::new", constructor, ctxt)),
+            "open" => given(&mut self.open, first, value(input, &key, "Self::open", opener, ctxt)),
+            "options" => given(&mut self.options, first, list(input, &key, "(threads)", open_option, ctxt)),
             "devices" => {
-                given(&mut self.devices, duplicate, value(input, &key, "Self::devices", constructor, ctxt));
+                given(&mut self.devices, first, value(input, &key, "Self::devices", constructor, ctxt))
             }
-            "extensions" => {
-                given(&mut self.extensions, duplicate, list(input, &key, "(Nn, Llm)", family, ctxt));
-            }
-            "vendors" => {
-                given(&mut self.vendors, duplicate, list(input, &key, "(acme::Acme)", vendor, ctxt));
-            }
-            "instances" => {
-                let parsed =
-                    list(input, &key, "(\"my-f32\" = My<f32>, \"my-f64\" = My<f64>)", instance, ctxt);
-                given(&mut self.instances, duplicate, parsed);
-            }
-            "delegate" if input.is_empty() || input.peek(Token![,]) => {
-                given(&mut self.delegate, duplicate, Some(Delegate::Variants(key.clone())));
-            }
-            "delegate" => {
-                let field = value(input, &key, "inner", member, ctxt).map(Delegate::Field);
-                given(&mut self.delegate, duplicate, field);
-            }
+            "extensions" => given(&mut self.extensions, first, list(input, &key, "(Nn, Llm)", family, ctxt)),
+            "vendors" => given(&mut self.vendors, first, list(input, &key, "(acme::Acme)", vendor, ctxt)),
+            "instances" => given(&mut self.instances, first, list(input, &key, INSTANCES, instance, ctxt)),
+            "delegate" => given(&mut self.delegate, first, delegate(input, &key, ctxt)),
             _ => {
                 let nearest = did_you_mean(&option, NAMES);
                 ctxt.error(&key, format_args!("unknown option `{option}`{nearest}; expected {EXPECTED}"));
@@ -160,8 +156,8 @@ impl Options {
     }
 }
 
-fn given<T>(slot: &mut Given<T>, duplicate: bool, value: Option<T>) {
-    if !duplicate {
+fn given<T>(slot: &mut Given<T>, first: bool, value: Option<T>) {
+    if first {
         *slot = value.map_or(Given::Wrong, Given::Yes);
     }
 }
@@ -242,15 +238,22 @@ fn next(input: ParseStream<'_>) {
     }
 }
 
+/// Parses a token; the error says what was expected.
+fn parsed<T: Parse>(input: ParseStream<'_>, wrong: &str) -> syn::Result<T> {
+    input.parse().map_err(|error| syn::Error::new(error.span(), wrong))
+}
+
+/// Parses a path without generic arguments; the error says what was expected.
+fn plain_path(input: ParseStream<'_>, wrong: &str) -> syn::Result<Path> {
+    input.call(Path::parse_mod_style).map_err(|error| syn::Error::new(error.span(), wrong))
+}
+
 fn string(input: ParseStream<'_>) -> syn::Result<LitStr> {
-    input.parse().map_err(|error| syn::Error::new(error.span(), "expected a string"))
+    parsed(input, "expected a string")
 }
 
 fn crate_path(input: ParseStream<'_>) -> syn::Result<Path> {
-    if input.peek(LitStr) {
-        return Err(input.error("expected a path without quotes"));
-    }
-    input.call(Path::parse_mod_style).map_err(|error| syn::Error::new(error.span(), "expected a path"))
+    plain_path(input, if input.peek(LitStr) { "expected a path without quotes" } else { "expected a path" })
 }
 
 fn constructor(input: ParseStream<'_>) -> syn::Result<TypePath> {
@@ -263,7 +266,7 @@ fn opener(input: ParseStream<'_>) -> syn::Result<TypePath> {
 
 /// Parses a path that may have generic arguments, written with or without `::`.
 fn function(input: ParseStream<'_>, wrong: &str) -> syn::Result<TypePath> {
-    let mut path: TypePath = input.parse().map_err(|error| syn::Error::new(error.span(), wrong))?;
+    let mut path: TypePath = parsed(input, wrong)?;
     end(input).map_err(|error| syn::Error::new(error.span(), wrong))?;
     for segment in &mut path.path.segments {
         if let PathArguments::AngleBracketed(arguments) = &mut segment.arguments {
@@ -273,10 +276,16 @@ fn function(input: ParseStream<'_>, wrong: &str) -> syn::Result<TypePath> {
     Ok(path)
 }
 
+/// Parses `= field`, or nothing for the variants of an enum.
+fn delegate(input: ParseStream<'_>, key: &Ident, ctxt: &mut Ctxt) -> Option<Delegate> {
+    match input.is_empty() || input.peek(Token![,]) {
+        true => Some(Delegate::Variants(key.clone())),
+        false => value(input, key, "inner", member, ctxt).map(Delegate::Field),
+    }
+}
+
 fn member(input: ParseStream<'_>) -> syn::Result<Member> {
-    input
-        .parse()
-        .map_err(|error| syn::Error::new(error.span(), "expected the field that holds the inner backend"))
+    parsed(input, "expected the field that holds the inner backend")
 }
 
 fn family(input: ParseStream<'_>) -> syn::Result<Ident> {
@@ -284,8 +293,7 @@ fn family(input: ParseStream<'_>) -> syn::Result<Ident> {
 }
 
 fn vendor(input: ParseStream<'_>) -> syn::Result<Path> {
-    let wrong = "expected the path of the trait that `bb::vendor!` declares";
-    input.call(Path::parse_mod_style).map_err(|error| syn::Error::new(error.span(), wrong))
+    plain_path(input, "expected the path of the trait that `bb::vendor!` declares")
 }
 
 fn open_option(input: ParseStream<'_>) -> syn::Result<OpenOption> {
@@ -295,24 +303,21 @@ fn open_option(input: ParseStream<'_>) -> syn::Result<OpenOption> {
         let text = name.to_string();
         if !COMMON.contains(&text.as_str()) {
             let nearest = did_you_mean(&text, COMMON);
-            let declare = format!("declare one of your own: `{text}: u64 = 128 => \"what it is for\"`");
             let message = format_args!(
-                "no option `{text}`{nearest}; there are `device`, `threads` and `memory`, or {declare}"
+                "no option `{text}`{nearest}; there are `device`, `threads` and `memory`, or declare one of your own: \
+                 `{text}: u64 = 128 => \"what it is for\"`"
             );
             return Err(syn::Error::new(name.span(), message));
         }
         return Ok(OpenOption { name, own: None });
     }
-    let failed = |error: syn::Error| syn::Error::new(error.span(), wrong);
-    let colon: Token![:] = input.parse().map_err(failed)?;
-    let kind: Ident = input.parse().map_err(failed)?;
-    let equals: Token![=] = input.parse().map_err(failed)?;
+    let (colon, kind) = (parsed::<Token![:]>(input, wrong)?, parsed::<Ident>(input, wrong)?);
+    let equals: Token![=] = parsed(input, wrong)?;
     let mut default = TokenStream::new();
     while !input.is_empty() && !input.peek(Token![=>]) && !input.peek(Token![,]) {
         default.extend([input.parse::<TokenTree>()?]);
     }
-    let arrow: Token![=>] = input.parse().map_err(failed)?;
-    let about: LitStr = input.parse().map_err(failed)?;
+    let (arrow, about) = (parsed::<Token![=>]>(input, wrong)?, parsed::<LitStr>(input, wrong)?);
     if default.is_empty() {
         return Err(syn::Error::new(arrow.span(), wrong));
     }
@@ -321,7 +326,7 @@ fn open_option(input: ParseStream<'_>) -> syn::Result<OpenOption> {
 
 /// Parses a single name; a path is an error.
 fn alone(input: ParseStream<'_>, wrong: &str) -> syn::Result<Ident> {
-    let name: Ident = input.parse().map_err(|error| syn::Error::new(error.span(), wrong))?;
+    let name = parsed(input, wrong)?;
     if input.peek(Token![::]) {
         return Err(input.error(wrong));
     }
@@ -329,8 +334,7 @@ fn alone(input: ParseStream<'_>, wrong: &str) -> syn::Result<Ident> {
 }
 
 fn instance(input: ParseStream<'_>) -> syn::Result<Named> {
-    let wrong = "each instance needs a name of its own";
-    let name = input.parse().map_err(|error| syn::Error::new(error.span(), wrong))?;
+    let name = parsed(input, "each instance needs a name of its own")?;
     input.parse::<Token![=]>()?;
     Ok(Named { name, ty: input.parse()? })
 }

@@ -7,7 +7,7 @@ use proc_macro2::{Ident, Span, TokenStream};
 use quote::{ToTokens, quote, quote_spanned};
 use syn::ext::IdentExt;
 use syn::spanned::Spanned;
-use syn::{DeriveInput, Path, parse_quote};
+use syn::{DeriveInput, Path, TypePath, parse_quote};
 
 /// Expands `#[derive(bb::Backend)]` to the mistakes and, as far as the input is valid, the registration.
 pub(crate) fn derive(input: &DeriveInput) -> TokenStream {
@@ -47,58 +47,28 @@ fn either(model: &Backend<'_>, Variants { visibility, variants }: &Variants<'_>)
 /// Renders a layer: what it stands on, the families that it adopts itself, and the contract by the methods of `bb::Layer`.
 fn layer(model: &Backend<'_>, Inner { field, ty, generics }: &Inner<'_>) -> TokenStream {
     let at = model.ident.span();
-    let private = private(model, at);
-    let bb = located(&model.bb, at);
+    let (bb, private, held) = (located(&model.bb, at), private(model, at), private(model, ty.span()));
     let (version, ident, tables) = (version(model), model.ident, tables(model));
-    let mut generics = (*generics).clone();
-    // A generic inner backend is one by this bound; a concrete one must be one, which is said at its type.
-    let inner = self::private(model, ty.span());
-    generics.make_where_clause().predicates.push(parse_quote!(#ty: #inner::InnerBackend));
-    let mut layered = generics.clone();
-    // Of a type without parameters rustc would take what the bound says of the tensors for another answer than that of the `impl`.
-    let layer = Ident::new(if generics.params.is_empty() { "IsLayer" } else { "Layer" }, at);
-    {
-        let (_, arguments, _) = generics.split_for_impl();
-        layered.make_where_clause().predicates.push(parse_quote!(#ident #arguments: #private::#layer));
-    }
-    let (params, arguments, bounds) = generics.split_for_impl();
+    let (_, arguments, _) = generics.split_for_impl();
+    // Rustc would report bounds without a parameter or a lifetime in each `impl` that they do not hold for.
+    let (is_held, is_layer) = match generics.params.is_empty() {
+        true => (quote!(for<'held> #ty: #held::Held<'held>), quote!(for<'it> #ident: #private::IsLayer<'it>)),
+        false => (quote!(#ty: #held::InnerBackend), quote!(#ident #arguments: #private::Layer)),
+    };
+    let mut bounded = (*generics).clone();
+    bounded.make_where_clause().predicates.push(parse_quote!(#is_held));
+    let mut layered = bounded.clone();
+    layered.make_where_clause().predicates.push(parse_quote!(#is_layer));
+    let (params, _, bounds) = bounded.split_for_impl();
     let (_, _, layered) = layered.split_for_impl();
-    let sets = tables.iter().map(
-        |table| quote!({ let table: #private::FamilyTable<Self> = #table; (table.family(), table.native()) }),
-    );
+    // What is generic is asked for where an instance is used.
+    let asserted = generics.params.is_empty().then(|| {
+        let held = quote_spanned!(ty.span()=> #held::layer::is_held::<#ty>());
+        quote_spanned!(at=> const _: fn() = || { #private::layer::is_layer::<#ident>(); #held };)
+    });
     quote_spanned! {at=>
-        #[automatically_derived]
-        impl #params #private::Delegate for #ident #arguments #bounds {
-            type Inner = #ty;
-            const VERSION: &'static #private::str = #version;
-            const NATIVES: &'static [(#private::Family, #private::OpSet)] = &[#(#sets),*];
-
-            fn inner(&self) -> &Self::Inner {
-                &self.#field
-            }
-        }
-
-        #[automatically_derived]
-        impl #params #private::InnerBackend for #ident #arguments #layered {
-            fn natives(&self) -> #private::Vec<(#private::Family, #private::OpSet)> {
-                #private::layer::layer_natives(self)
-            }
-
-            fn native(
-                &self,
-                spec: &'static #bb::ir::op::OpSpec,
-                inputs: &[#private::Option<&<Self as #bb::Backend>::Tensor>],
-                params: &[#bb::ir::op::Param<'_>],
-            ) -> #private::Result<#bb::Outputs<<Self as #bb::Backend>::Tensor>, <Self as #bb::Backend>::Error> {
-                #private::layer::layer_native(self, &[#(#tables),*], spec, inputs, params)
-            }
-
-            fn version(&self) -> &'static #private::str {
-                #private::layer::layer_version(self)
-            }
-        }
-
-        #bb::__layer! { impl #params #bb::Backend for #ident #arguments #layered }
+        #asserted
+        #bb::__layer! { [#params] [#ident #arguments] [#bounds] [#layered] [#(#tables),*] #field: #ty, #version }
     }
 }
 
@@ -152,11 +122,8 @@ fn instance(model: &Backend<'_>, Instance { name, ty, spelled }: &Instance) -> T
 fn families(model: &Backend<'_>) -> Option<TokenStream> {
     let private = private(model, Span::call_site());
     let tables = tables(model);
-    (!tables.is_empty()).then(|| {
-        quote! {
-            const FAMILIES: &'static [#private::FamilyTable<Self>] = &[#(#tables),*];
-        }
-    })
+    (!tables.is_empty())
+        .then(|| quote!(const FAMILIES: &'static [#private::FamilyTable<Self>] = &[#(#tables),*];))
 }
 
 /// Renders the tables of the families and of the vendors' operations.
@@ -181,29 +148,23 @@ fn options(model: &Backend<'_>) -> Option<TokenStream> {
         let bb = located(&model.bb, name.span());
         quote_spanned!(name.span()=> #bb::__open_option!(#name #own))
     });
-    (!model.options.is_empty()).then(|| {
-        quote! {
-            const OPTIONS: &'static [#private::OpenOption] = &[#(#options),*];
-        }
-    })
+    (!model.options.is_empty())
+        .then(|| quote!(const OPTIONS: &'static [#private::OpenOption] = &[#(#options),*];))
 }
 
 fn create(model: &Backend<'_>) -> TokenStream {
     let private = private(model, Span::call_site());
+    let created = |path: &TypePath, given: TokenStream| {
+        let here = self::private(model, path.span());
+        quote_spanned!(path.span()=> #here::Created::<Self>::created(#path(#given)))
+    };
     let (options, body) = match &model.new {
         New::Default => {
-            let at = model.ident.span();
-            let here = self::private(model, at);
-            (quote!(_), quote_spanned!(at=> #here::default::<Self>()))
+            let here = self::private(model, model.ident.span());
+            (quote!(_), quote_spanned!(model.ident.span()=> #here::default::<Self>()))
         }
-        New::Path(path) => {
-            let here = self::private(model, path.span());
-            (quote!(_), quote_spanned!(path.span()=> #here::Created::<Self>::created(#path())))
-        }
-        New::Open(path) => {
-            let here = self::private(model, path.span());
-            (quote!(options), quote_spanned!(path.span()=> #here::Created::<Self>::created(#path(options))))
-        }
+        New::Path(path) => (quote!(_), created(path, quote!())),
+        New::Open(path) => (quote!(options), created(path, quote_spanned!(path.span()=> options))),
         New::Unknown => (quote!(_), quote!(loop {})),
     };
     quote! {

@@ -74,39 +74,25 @@ impl<'a> Backend<'a> {
         if is_layer {
             unregistered(&options, ctxt);
         }
-        let version = match options.version {
-            Given::Yes(version) if version.value().is_empty() => {
-                ctxt.error(version, "the version is empty: write `version = \"1.2.0\"`, or leave it out");
-                None
-            }
-            Given::Yes(version) => Some(version),
-            Given::No | Given::Wrong => None,
-        };
+        let version = options.version.valid();
+        if let Some(empty) = version.as_ref().filter(|version| version.value().is_empty()) {
+            ctxt.error(empty, "the version is empty: write `version = \"1.2.0\"`, or leave it out");
+        }
         let (new, taken, devices) =
             opening(options.new, options.open, options.options, options.devices, ctxt);
-        let bb = match options.bb {
-            Given::Yes(path) => path,
-            Given::No | Given::Wrong => parse_quote!(::bb),
-        };
         let all_families = !matches!(options.extensions, Given::Wrong);
-        let families = match options.extensions {
-            Given::Yes(families) => each_once(families, Ident::to_token_stream, ctxt),
-            Given::No | Given::Wrong => Vec::new(),
-        };
-        let vendors = match options.vendors {
-            Given::Yes(vendors) => each_once(vendors, Path::to_token_stream, ctxt),
-            Given::No | Given::Wrong => Vec::new(),
-        };
-        let (inner, variants) = match options.delegate {
-            Given::Yes(Delegate::Field(field)) => (inner(input, field, ctxt), None),
-            Given::Yes(Delegate::Variants(key)) => (None, variants(input, &key, ctxt)),
-            Given::No | Given::Wrong => (None, None),
+        let families = each_once(options.extensions, Ident::to_token_stream, ctxt);
+        let vendors = each_once(options.vendors, Path::to_token_stream, ctxt);
+        let (inner, variants) = match options.delegate.valid() {
+            Some(Delegate::Field(field)) => (inner(input, field, ctxt), None),
+            Some(Delegate::Variants(key)) => (None, variants(input, &key, ctxt)),
+            None => (None, None),
         };
         let instances =
             if is_layer { Vec::new() } else { instances(input, options.name, options.instances, ctxt) };
         Backend {
             ident: &input.ident,
-            bb,
+            bb: options.bb.valid().unwrap_or_else(|| parse_quote!(::bb)),
             version,
             new,
             options: taken,
@@ -174,21 +160,11 @@ fn inner<'a>(input: &'a DeriveInput, field: Member, ctxt: &mut Ctxt) -> Option<I
 fn unregistered(options: &Options, ctxt: &mut Ctxt) {
     let message = "a layer is not registered as a backend: remove this; to give it a name, implement \
                    `bb::RegisteredLayer` and write `bb::register_layer!`";
-    if let Given::Yes(name) = &options.name {
-        ctxt.error(name, message);
-    }
-    if let Given::Yes(new) = &options.new {
-        ctxt.error(new, message);
-    }
-    if let Given::Yes(open) = &options.open {
-        ctxt.error(open, message);
-    }
-    if let Given::Yes(devices) = &options.devices {
-        ctxt.error(devices, message);
-    }
-    if let Given::Yes(instances) = &options.instances {
-        instances.iter().take(1).for_each(|instance| ctxt.error(&instance.name, message));
-    }
+    let Options { name, new, open, devices, instances, .. } = options;
+    let names = [name.get(), instances.get().and_then(|list| list.first()).map(|first| &first.name)];
+    names.into_iter().flatten().for_each(|name| ctxt.error(name, message));
+    let functions = [new.get(), open.get(), devices.get()];
+    functions.into_iter().flatten().for_each(|path| ctxt.error(path, message));
 }
 
 /// Decides how a backend is constructed, which options it accepts, and what lists its devices.
@@ -199,29 +175,16 @@ fn opening(
     devices: Given<TypePath>,
     ctxt: &mut Ctxt,
 ) -> (New, Vec<OpenOption>, Option<TypePath>) {
-    match (&open, &options) {
-        (Given::Yes(open), Given::No) => {
-            ctxt.error(
-                open,
-                "say which options the constructor takes: write `options(device, threads, memory)`",
-            );
-        }
-        (Given::No, Given::Yes(options)) => {
-            let message = "options need a constructor that takes them: write `open = Self::open`";
-            options.iter().take(1).for_each(|option| ctxt.error(&option.name, message));
-        }
-        _ => {}
+    if let (Given::Yes(open), Given::No) = (&open, &options) {
+        let message = "say which options the constructor takes: write `options(device, threads, memory)`";
+        ctxt.error(open, message);
     }
-    let options = match options {
-        Given::Yes(options) => each_once(options, |option| option.name.to_token_stream(), ctxt),
-        Given::No | Given::Wrong => Vec::new(),
-    };
-    let devices = match devices {
-        Given::Yes(devices) => Some(devices),
-        Given::No | Given::Wrong => None,
-    };
-    if let Some(devices) = devices.as_ref().filter(|_| !options.iter().any(|option| option.name == "device"))
-    {
+    if let (Given::No, Some([option, ..])) = (&open, options.get().map(Vec::as_slice)) {
+        ctxt.error(&option.name, "options need a constructor that takes them: write `open = Self::open`");
+    }
+    let options = each_once(options, |option| option.name.to_token_stream(), ctxt);
+    let devices = devices.valid();
+    if let (Some(devices), false) = (&devices, options.iter().any(|option| option.name == "device")) {
         let message = "a device is opened by the option `device`: write `open = Self::open, options(device)`";
         ctxt.error(devices, message);
     }
@@ -238,11 +201,11 @@ fn opening(
     (new, options, devices)
 }
 
-/// Reports names that occur more than once in a list.
-fn each_once<T>(list: Vec<T>, named: fn(&T) -> TokenStream, ctxt: &mut Ctxt) -> Vec<T> {
+/// Returns a list, if a valid one is given, and reports names that occur more than once.
+fn each_once<T>(list: Given<Vec<T>>, named: fn(&T) -> TokenStream, ctxt: &mut Ctxt) -> Vec<T> {
     let spelled = |name: &T| named(name).to_string().replace(' ', "");
     let mut once: Vec<T> = Vec::new();
-    for name in list {
+    for name in list.valid().unwrap_or_default() {
         let own = spelled(&name);
         if once.iter().any(|other| spelled(other) == own) {
             ctxt.error(named(&name), format_args!("`{own}` is listed twice; remove one"));
@@ -266,13 +229,8 @@ fn instances(
         return Vec::new();
     }
     if input.generics.params.is_empty() {
-        if let Given::Yes(list) = given {
-            for named in list {
-                let message =
-                    format!("`{ident}` is not generic: write `name = \"…\"` instead of `instances`");
-                ctxt.error(named.ty, message);
-            }
-        }
+        let message = format!("`{ident}` is not generic: write `name = \"…\"` instead of `instances`");
+        given.valid().into_iter().flatten().for_each(|named| ctxt.error(named.ty, &message));
         let name = match name {
             Given::Yes(name) => checked(&name, ctxt),
             Given::No => default_name(ident, ctxt),
@@ -287,18 +245,12 @@ fn instances(
             format_args!("`{ident}` is generic, and each instance has a name: write `instances({example})`"),
         );
     }
-    match given {
-        Given::Yes(list) => named(ident, list, &example, ctxt),
-        Given::Wrong => Vec::new(),
-        Given::No => {
-            if matches!(name, Given::No) {
-                let message =
-                    format!("`{ident}` is generic: list what to register with `#[bb(instances({example}))]`");
-                ctxt.error(&input.generics, message);
-            }
-            Vec::new()
-        }
+    if let (Given::No, Given::No) = (&given, &name) {
+        let message =
+            format!("`{ident}` is generic: list what to register with `#[bb(instances({example}))]`");
+        ctxt.error(&input.generics, message);
     }
+    named(ident, given.valid().unwrap_or_default(), &example, ctxt)
 }
 
 /// Checks the instances of a generic type.

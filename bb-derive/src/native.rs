@@ -33,39 +33,54 @@ struct Method {
     name: Ident,
 }
 
-/// Expands `#[bb::native]`. Mistakes are added to the output, and the item itself stays unchanged.
-pub(crate) fn native(options: TokenStream, item: TokenStream) -> TokenStream {
+impl Method {
+    /// Renders the name as a string, under the conditions of the method.
+    fn name(&self) -> TokenStream {
+        let (conditions, method) = (&self.conditions, self.name.unraw().to_string());
+        quote!(#(#conditions)* #method)
+    }
+}
+
+/// Expands an attribute of an `impl`. Mistakes are added to the output, and the item itself stays unchanged.
+fn attribute(
+    options: TokenStream,
+    item: TokenStream,
+    render: impl FnOnce(&Impl, Options, &mut Ctxt) -> syn::Result<TokenStream>,
+) -> TokenStream {
     let mut ctxt = Ctxt::default();
     let options = Options::parse.parse2(options).unwrap_or_else(|error| {
         ctxt.push(error);
         Options::default()
     });
-    let rendered = Impl::parse.parse2(item.clone()).and_then(|parsed| {
-        let family = parsed.family()?;
-        let methods = methods(&parsed, "#[bb::native]", &mut ctxt);
-        let bb = options.bb.unwrap_or_else(|| parsed.bb());
-        Ok(match &options.operations {
-            Some(operations) => render_vendor(&parsed, &bb, operations, &methods),
-            None => render(&parsed, &bb, &family, &methods),
-        })
-    });
-    let natives = rendered.unwrap_or_else(|error| {
+    let parsed = Impl::parse.parse2(item.clone());
+    let rendered = parsed.and_then(|parsed| render(&parsed, options, &mut ctxt));
+    let rendered = rendered.unwrap_or_else(|error| {
         ctxt.push(error);
         TokenStream::new()
     });
     let mistakes = ctxt.into_compile_error();
-    quote!(#mistakes #item #natives)
+    quote!(#mistakes #item #rendered)
+}
+
+/// Expands `#[bb::native]`.
+pub(crate) fn native(options: TokenStream, item: TokenStream) -> TokenStream {
+    attribute(options, item, |parsed, options, ctxt| {
+        let family = parsed.family()?;
+        let methods = methods(parsed, "#[bb::native]", ctxt);
+        let bb = options.bb.unwrap_or_else(|| parsed.bb(&["ext"]));
+        Ok(match &options.operations {
+            Some(operations) => render_vendor(parsed, &bb, operations, &methods),
+            None => render(parsed, &bb, &family, &methods),
+        })
+    })
 }
 
 /// Renders an `impl` that lists the methods in the family's `impl`.
 fn render(item: &Impl, bb: &Path, family: &Ident, methods: &[Method]) -> TokenStream {
-    let Impl { attributes, generics, on, bounds, .. } = item;
+    let Impl { generics, on, bounds, .. } = item;
     let bb = expand::located(bb, family.span());
-    let conditions = attributes.iter().filter(|attribute| attribute.path().is_ident("cfg"));
-    let natives = methods.iter().map(|Method { conditions, name }| {
-        let method = name.unraw().to_string();
-        quote!(#(#conditions)* #method)
-    });
+    let conditions = item.conditions();
+    let natives = methods.iter().map(Method::name);
     quote_spanned! {family.span()=>
         #bb::__family! { natives #family [#(#conditions)*] [#generics] [#on] [#bounds] #(#natives)* }
     }
@@ -73,11 +88,10 @@ fn render(item: &Impl, bb: &Path, family: &Ident, methods: &[Method]) -> TokenSt
 
 /// Renders an `impl` that lists the methods of a vendor's `impl`, and asserts that the derive of the backend names the vendor.
 fn render_vendor(item: &Impl, bb: &Path, operations: &Path, methods: &[Method]) -> TokenStream {
-    let Impl { attributes, generics, on, bounds, .. } = item;
+    let Impl { generics, on, bounds, .. } = item;
     let at = operations.span();
     let bb = expand::located(bb, at);
-    let conditions: Vec<&Attribute> =
-        attributes.iter().filter(|attribute| attribute.path().is_ident("cfg")).collect();
+    let conditions = item.conditions();
     let natives = methods.iter().map(|Method { conditions, name }| {
         let method = name.unraw().to_string();
         quote!(#(#conditions)* #operations::written(#method))
@@ -98,45 +112,24 @@ fn render_vendor(item: &Impl, bb: &Path, operations: &Path, methods: &[Method]) 
 
 /// Expands `#[bb::layer]`: lists the methods that the `impl` of `bb::Layer` contains.
 pub(crate) fn layer(options: TokenStream, item: TokenStream) -> TokenStream {
-    let mut ctxt = Ctxt::default();
-    let options = Options::parse.parse2(options).unwrap_or_else(|error| {
-        ctxt.push(error);
-        Options::default()
-    });
-    let rendered = Impl::parse.parse2(item.clone()).and_then(|parsed| {
-        if parsed.of.segments.last().is_none_or(|last| last.ident != "Layer") {
-            return Err(syn::Error::new_spanned(
-                &parsed.of,
-                "`#[bb::layer]` belongs on an `impl bb::Layer for MyLayer { … }`",
-            ));
+    attribute(options, item, |parsed, options, ctxt| {
+        let Impl { generics, of, on, bounds, .. } = parsed;
+        if of.segments.last().is_none_or(|last| last.ident != "Layer") {
+            let message = "`#[bb::layer]` belongs on an `impl bb::Layer for MyLayer { … }`";
+            return Err(syn::Error::new_spanned(of, message));
         }
-        let methods = methods(&parsed, "#[bb::layer]", &mut ctxt);
-        let mut path = parsed.of.clone();
-        path.segments.pop();
-        path.segments.pop_punct();
-        let bb =
-            options.bb.unwrap_or_else(|| if path.segments.is_empty() { parse_quote!(::bb) } else { path });
-        let Impl { attributes, generics, on, bounds, .. } = &parsed;
-        let bb = expand::located(&bb, parsed.of.span());
-        let conditions = attributes.iter().filter(|attribute| attribute.path().is_ident("cfg"));
-        let names = methods.iter().map(|Method { conditions, name }| {
-            let method = name.unraw().to_string();
-            quote!(#(#conditions)* #method)
-        });
-        Ok(quote_spanned! {parsed.of.span()=>
+        let methods = methods(parsed, "#[bb::layer]", ctxt);
+        let names = methods.iter().map(Method::name);
+        let bb = expand::located(&options.bb.unwrap_or_else(|| parsed.bb(&[])), of.span());
+        let conditions = parsed.conditions();
+        Ok(quote_spanned! {of.span()=>
             #(#conditions)*
             #[automatically_derived]
             impl #generics #bb::__private::WrittenMethods for #on #bounds {
                 const METHODS: &'static [&'static #bb::__private::str] = &[#(#names),*];
             }
         })
-    });
-    let written = rendered.unwrap_or_else(|error| {
-        ctxt.push(error);
-        TokenStream::new()
-    });
-    let mistakes = ctxt.into_compile_error();
-    quote!(#mistakes #item #written)
+    })
 }
 
 /// The options of the attribute.
@@ -150,10 +143,8 @@ struct Options {
 impl Options {
     /// Parses nothing, `crate = path`, `operations = path`, or both.
     fn parse(input: ParseStream<'_>) -> syn::Result<Options> {
-        let wrong = |error: syn::Error| {
-            let expected = "expected nothing, `crate = path::to::bb`, or `operations = path::to::AcmeOp`";
-            syn::Error::new(error.span(), expected)
-        };
+        let expected = "expected nothing, `crate = path::to::bb`, or `operations = path::to::AcmeOp`";
+        let wrong = |error: syn::Error| syn::Error::new(error.span(), expected);
         let mut options = Options::default();
         while !input.is_empty() {
             let key = input.call(Ident::parse_any).map_err(wrong)?;
@@ -162,10 +153,7 @@ impl Options {
                 "operations" => &mut options.operations,
                 other => {
                     let nearest = did_you_mean(other, ["crate", "operations"]);
-                    let message = format!(
-                        "unknown option `{other}`{nearest}; expected nothing, `crate = path::to::bb`, or \
-                         `operations = path::to::AcmeOp`"
-                    );
+                    let message = format!("unknown option `{other}`{nearest}; {expected}");
                     return Err(syn::Error::new(key.span(), message));
                 }
             };
@@ -192,17 +180,21 @@ impl Impl {
         }
     }
 
-    /// Returns the path of `bb`: the path before `ext::Family`, or the default path.
-    fn bb(&self) -> Path {
+    /// Returns the path of `bb`: the path before the module and the trait, or the default path.
+    fn bb(&self, module: &[&str]) -> Path {
         let mut path = self.of.clone();
         path.segments.pop();
-        match path.segments.pop() {
-            Some(module) if module.ident == "ext" && !path.segments.is_empty() => {
-                path.segments.pop_punct();
-                path
-            }
-            _ => parse_quote!(::bb),
+        let inside = module.iter().all(|name| path.segments.pop().is_some_and(|last| last.ident == name));
+        if !inside || path.segments.is_empty() {
+            return parse_quote!(::bb);
         }
+        path.segments.pop_punct();
+        path
+    }
+
+    /// Returns the `cfg` conditions under which the `impl` is compiled.
+    fn conditions(&self) -> Vec<&Attribute> {
+        self.attributes.iter().filter(|attribute| attribute.path().is_ident("cfg")).collect()
     }
 
     fn parse(input: ParseStream<'_>) -> syn::Result<Impl> {
@@ -234,16 +226,14 @@ fn methods(item: &Impl, attribute: &str, ctxt: &mut Ctxt) -> Vec<Method> {
     while let Some(token) = tokens.next() {
         match (&token, tokens.peek()) {
             (TokenTree::Punct(hash), Some(TokenTree::Group(group))) if hash.as_char() == '#' => {
-                let condition = group.stream().into_iter().next().is_some_and(|t| t.to_string() == "cfg");
-                if condition {
+                if group.stream().into_iter().next().is_some_and(|first| first.to_string() == "cfg") {
                     conditions.push(quote!(#hash #group));
                 }
             }
             (TokenTree::Punct(bang), Some(TokenTree::Group(_))) if bang.as_char() == '!' => {
-                ctxt.error(
-                    token,
-                    format_args!("`{attribute}` cannot see what a macro will write: write the methods out"),
-                );
+                let message =
+                    format!("`{attribute}` cannot see what a macro will write: write the methods out");
+                ctxt.error(token, message);
             }
             (TokenTree::Ident(keyword), Some(TokenTree::Ident(name))) if keyword == "fn" => {
                 methods.push(Method { conditions: std::mem::take(&mut conditions), name: name.clone() });

@@ -65,21 +65,15 @@ pub(crate) fn vendor(tokens: TokenStream) -> TokenStream {
         _ => None,
     });
     for table in table {
-        let mut row = Vec::new();
-        for token in table.stream() {
-            match token {
-                TokenTree::Punct(end) if end.as_char() == ';' => {
-                    check(&std::mem::take(&mut row), &names, &mut ctxt)
-                }
-                token => row.push(token),
-            }
-        }
-        if !row.is_empty() {
-            check(&row, &names, &mut ctxt);
-        }
+        let tokens: Vec<TokenTree> = table.stream().into_iter().collect();
+        tokens.split(is_end).filter(|row| !row.is_empty()).for_each(|row| check(row, &names, &mut ctxt));
     }
     let mistakes = ctxt.into_compile_error();
     if mistakes.is_empty() { quote!(#rows { #declared }) } else { mistakes }
+}
+
+fn is_end(token: &TokenTree) -> bool {
+    matches!(token, TokenTree::Punct(end) if end.as_char() == ';')
 }
 
 /// Checks a row: `Name 1 = method(operands; parameters) -> Result => body: function, …`.
@@ -127,7 +121,6 @@ fn check(row: &[TokenTree], names: &Names, ctxt: &mut Ctxt) {
 /// Checks what is in the parentheses of a method: operands, and parameters behind a semicolon.
 fn arguments(tokens: TokenStream, names: &Names, ctxt: &mut Ctxt) {
     let mut tokens = tokens.into_iter();
-    let is_end = |token: &TokenTree| matches!(token, TokenTree::Punct(end) if end.as_char() == ';');
     let operands: TokenStream = tokens.by_ref().take_while(|token| !is_end(token)).collect();
     kinds(operands, &names.operands, "an operand", ctxt);
     kinds(tokens.collect(), &names.params, "a parameter", ctxt);

@@ -173,8 +173,8 @@ pub(crate) enum Error {
     #[error("`{}` holds no case: no folder below it has a model.onnx", sentence(.dir.display()))]
     NoCases { dir: PathBuf },
 
-    #[error("expected two backends, each by --backend NAME; got {got}")]
-    TwoBackends { got: usize },
+    #[error("expected two backends or more, each by --backend NAME; got {got}")]
+    SeveralBackends { got: usize },
 
     #[error("`{}`: the graph is drawn to a file that ends in .svg, .html or .dot", sentence(.path.display()))]
     PictureForm { path: PathBuf },

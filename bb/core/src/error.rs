@@ -16,6 +16,7 @@ pub use advice::Advice;
 pub use backend_id::BackendId;
 pub use buffer::{BufferMismatch, BufferProblem};
 pub use input::{InputMismatch, InputProblem};
+pub(crate) use kind::is_panic;
 pub use missing::name;
 pub use missing::{How, Missing, MissingList, NodeInfo, Refusal, RefusedList, RefusedNode, Why};
 pub use narrow::NarrowError;
@@ -531,6 +532,13 @@ pub enum Error {
         backend: &'static str,
         /// The operation.
         op: &'static str,
+        /// What the panic said.
+        message: String,
+    },
+
+    /// What a plan called panicked; the backend stays usable. The errors around this one tell the node and the backend.
+    #[error("the kernel panicked: {message}", message = sentence(.message))]
+    KernelPanicked {
         /// What the panic said.
         message: String,
     },

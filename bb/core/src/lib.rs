@@ -57,7 +57,7 @@ pub use error::{
     NarrowError, NodePart, OpenOption, OptionDefault, OwnOption, Problem, ProblemList, TraceFault, Uncovered,
 };
 
-pub use layer::{Delegate, Erased, InnerBackend, Layer, LayerCall};
+pub use layer::{Delegate, Erased, InnerBackend, Layer, LayerCall, compile_layer};
 
 pub use export::trace;
 pub use ext::operation;

@@ -43,7 +43,7 @@ pub(crate) enum Command {
     /// Find the first value that differs between two backends, also inside loops and branches; or compare a
     /// backend's outputs with saved ones
     #[command(
-        after_help = "Examples:\n  bb compare model.onnx --backend reference --backend cpu\n  bb compare model.onnx --backend reference --backend cpu --inputs test_data_set_0 --per-node\n  bb compare model.onnx --outputs test_data_set_0",
+        after_help = "Examples:\n  bb compare model.onnx --backend reference --backend cpu\n  bb compare model.onnx --backend reference --backend cpu --inputs test_data_set_0 --per-node\n  bb compare model.onnx --backend reference --backend cpu --backend \"replay(from=gpu.recording)\"\n  bb compare model.onnx --outputs test_data_set_0",
         mut_arg("recognize", |option| option.requires("outputs")),
         mut_arg("fold-scales", |option| option.requires("outputs"))
     )]
@@ -221,7 +221,7 @@ pub(crate) struct Coverage {
 pub(crate) struct Compare {
     #[command(flatten)]
     pub(crate) model: ModelArgs,
-    /// The reference backend and the backend to compare with it; with --outputs, only the latter
+    /// The reference backend and those to compare with it; with --outputs, only one of the latter
     #[arg(long = "backend", value_name = "NAME")]
     pub(crate) backends: Vec<String>,
     /// Compare with the outputs in this folder: output_0.pb, output_1.pb, …, or NAME.npy as `run --output`

@@ -1,4 +1,4 @@
-//! `bb compare`: finds the first value that differs between two backends, or compares outputs with saved
+//! `bb compare`: finds the first value that differs between backends, or compares outputs with saved
 //! ones.
 
 mod errors;
@@ -8,10 +8,10 @@ use crate::error::{Error, Result};
 use crate::inputs::{self, Otherwise};
 use crate::session::{self, Session};
 use crate::{args, out, render};
-use bb::TensorData;
-use bb::conformance::onnx::{BackendTolerance, Tolerance};
+use bb::conformance::onnx::{BackendTolerance, Difference, Tolerance};
 use bb::conformance::{NodeComparison, compare_nodes};
 use bb::onnx::OnnxValue;
+use bb::{BackendHandle, TensorData};
 use bb_ir::text::shown;
 use std::process::ExitCode;
 
@@ -31,22 +31,22 @@ fn tolerance(options: &args::Compare, usual: Tolerance) -> Tolerance {
 }
 
 fn backends(options: &args::Compare) -> Result<ExitCode> {
-    let [first, second] = options.backends.as_slice() else {
-        return Err(Error::TwoBackends { got: options.backends.len() });
-    };
+    let names = options.backends.as_slice();
+    let [_, _, ..] = names else { return Err(Error::SeveralBackends { got: names.len() }) };
     session::threads(&options.threads)?;
     let module = session::load(&options.model)?;
-    let handles = [session::backend(Some(first))?, session::backend(Some(second))?];
-    let [left, right] = &handles;
-    let session = Session::new(left, module, &options.model, &options.rewriting)?;
+    let handles = names.iter().map(|name| session::backend(Some(name))).collect::<Result<Vec<_>>>()?;
+    let Some(first) = handles.first() else { return Err(Error::SeveralBackends { got: 0 }) };
+    let session = Session::new(first, module, &options.model, &options.rewriting)?;
     let given = inputs::given(&session, &options.inputs, Otherwise::Random)?;
     let tolerance = BackendTolerance { relative: options.rtol, absolute: options.atol };
-    let results = compare_nodes(&session.module, &given.items, [left.runtime(), right.runtime()], tolerance)?;
-    let differs = results.iter().find(|r| r.difference.is_some());
+    let on: Vec<_> = handles.iter().map(BackendHandle::runtime).collect();
+    let results = compare_nodes(&session.module, &given.items, &on, tolerance)?;
+    let differs = results.iter().find(|r| r.differs());
     if options.json {
-        let shown: Vec<_> = results.iter().filter(|r| options.per_node || r.difference.is_some()).collect();
+        let shown: Vec<_> = results.iter().filter(|r| options.per_node || r.differs()).collect();
         let shown = shown.iter().take(if options.per_node { usize::MAX } else { 1 });
-        let nodes: Vec<serde_json::Value> = shown.map(|r| json(r, &options.backends)).collect();
+        let nodes: Vec<serde_json::Value> = shown.map(|r| json(r, names)).collect();
         let record =
             serde_json::json!({ "compared": results.len(), "equal": differs.is_none(), "nodes": nodes });
         out::json(&record)?;
@@ -54,27 +54,44 @@ fn backends(options: &args::Compare) -> Result<ExitCode> {
         if options.per_node {
             let mut table = render::table(["NODE", "OPERATOR", "VALUE", "DIFFERENCE"]);
             for r in &results {
-                let difference = r.difference.as_ref().map_or_else(String::new, |d| render::chain(d));
-                table.add_row([&format!("{}{}", r.node, iterations(r)), &r.op, &r.value, &difference]);
+                let node = format!("{}{}", r.node, iterations(r));
+                table.add_row([&node, &r.op, &r.value, &differences(r, names).join("\n")]);
             }
             out::line(format_args!("{table}\n"))?;
         }
         match differs {
-            None => out::line(format_args!("{} values are alike on {first} and {second}", results.len()))?,
-            Some(r) => print_first(r, &options.backends)?,
+            None => out::line(format_args!("{} values are alike on {}", results.len(), all(names)))?,
+            Some(r) => print_first(r, names)?,
         }
     }
     Ok(if differs.is_none() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
+/// Lists names: `a and b`, `a, b and c`.
+fn all(names: &[String]) -> String {
+    match names.split_last() {
+        Some((last, before)) if !before.is_empty() => format!("{} and {last}", before.join(", ")),
+        _ => names.join(""),
+    }
+}
+
+/// Says how each backend differs from the first, and which one it is, if there are more than two.
+fn differences(result: &NodeComparison, backends: &[String]) -> Vec<String> {
+    let said = |(at, difference): (usize, &Difference)| match backends.get(at) {
+        Some(backend) if backends.len() > 2 => format!("{backend}: {}", render::chain(difference)),
+        _ => render::chain(difference),
+    };
+    result.differing().map(said).collect()
+}
+
 fn print_first(result: &NodeComparison, backends: &[String]) -> Result<()> {
-    let difference = result.difference.as_ref().map_or_else(String::new, |d| render::chain(d));
-    let iterations = iterations(result);
     out::line(format_args!(
-        "`{}` of node `{}` ({}){iterations} differs: {difference}",
+        "`{}` of node `{}` ({}){} differs: {}",
         shown(&result.value),
         shown(&result.node),
-        shown(&result.op)
+        shown(&result.op),
+        iterations(result),
+        differences(result, backends).join("; ")
     ))?;
     let mut made = backends.iter().zip(&result.made);
     made.try_for_each(|(backend, made)| out::line(format_args!("  {backend}: {}", summary(made))))
@@ -104,8 +121,11 @@ fn summary(item: &OnnxValue<TensorData>) -> String {
 fn json(result: &NodeComparison, backends: &[String]) -> serde_json::Value {
     let made: serde_json::Map<String, serde_json::Value> =
         backends.iter().zip(&result.made).map(|(name, made)| (name.clone(), summary(made).into())).collect();
+    let of_others = backends.iter().skip(1).zip(&result.differences);
+    let differences: serde_json::Map<String, serde_json::Value> =
+        of_others.map(|(name, d)| (name.clone(), d.as_ref().map(|d| render::chain(d)).into())).collect();
     serde_json::json!({
         "node": result.node, "iterations": result.iterations, "operator": result.op, "domain": result.domain, "value": result.value,
-        "difference": result.difference.as_ref().map(|d| render::chain(d)), "made": made,
+        "difference": result.differing().next().map(|(_, d)| render::chain(d)), "differences": differences, "made": made,
     })
 }

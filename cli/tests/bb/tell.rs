@@ -146,6 +146,29 @@ fn compare_reports_equal_values() {
     assert!(ended.err.contains("expected two backends"), "{}", ended.err);
 }
 
+#[test]
+fn a_recording_is_one_side_of_a_comparison() {
+    let folder = folder("compare-recording");
+    let path = write(&folder, "model.onnx", &two_nodes());
+    let recording = folder.join("cpu.recording").display().to_string();
+    let [record, replay] = [format!("record(to={recording})+cpu"), format!("replay(from={recording})")];
+    let compare = |more: &[&str]| bb(&[&["compare", &path, "--backend", "reference"], more].concat());
+    assert_eq!(compare(&["--backend", &record]).code(), 0);
+    let three = ["--backend", "whole-graph", "--backend", &replay];
+    let ended = compare(&three);
+    assert_eq!(ended.code(), 0, "{}", ended.err);
+    let alike = format!("2 values are alike on reference, whole-graph and {replay}");
+    assert!(ended.out.contains(&alike), "{}", ended.out);
+    // With a tolerance of zero, the recorded rounding of the exponential differs.
+    let exact = [&three[..], &["--rtol", "0", "--atol", "0"]].concat();
+    let ended = compare(&exact);
+    assert_eq!(ended.code(), 1);
+    assert!(ended.out.contains(&format!("differs: {replay}: element")), "{}", ended.out);
+    let json = compare(&[&exact[..], &["--json"]].concat()).json();
+    let differences = &json["nodes"][0]["differences"];
+    assert!(differences["whole-graph"].is_null() && differences[&replay].is_string(), "{json}");
+}
+
 /// With a tolerance of zero, two roundings of the same exponential differ.
 #[test]
 fn compare_prints_the_first_value_that_differs() {

@@ -477,3 +477,32 @@ fn names_open_several() {
     assert!(bb::supports_device("first_of(hooked, cpu)"));
     assert!(!bb::supports_device("first_of(hooked, tpu)"));
 }
+
+/// Returns where the elements of a tensor begin on the host.
+fn begins(on: &BackendHandle, x: &bb::Value) -> usize {
+    on.to_host(x).unwrap().bytes().unwrap().as_ptr().addr()
+}
+
+#[test]
+fn what_lies_in_host_memory_moves_without_a_copy_of_its_elements() {
+    let [fast, plain] = ["fast", "plain"].map(|name| BackendHandle::start(name, Cpu::new()));
+    let n = 1usize << 18;
+    let bytes = 4 * n as u64;
+    let x = fast.neg(&fast.tensor(&[n], &vec![1f32; n]).unwrap()).unwrap();
+    assert_eq!(begins(&plain, &plain.adopt(&x).unwrap()), begins(&fast, &x));
+    drop(x);
+    // In a plan: the other backend allocates its own result alone.
+    let several = first_of([fast.clone(), plain.clone()]).unwrap();
+    let several = several.with_pin("Neg", "fast").unwrap().with_pin("MatMul", "plain").unwrap();
+    let on = handle(several.clone());
+    let nodes = vec![node("Neg", &["x"], &["z"]), node("MatMul", &["z", "z"], &["y"])];
+    let extents: &[i64] = &[512, 512];
+    let module = Module::from_bytes(model(&[("x", extents)], nodes, &[("y", extents)])).unwrap();
+    let program = on.compile(module, &CompileOptions::default()).unwrap();
+    let x = on.tensor(&[512, 512], &vec![1f32 / 512.0; n]).unwrap();
+    let y = program.run(&[Some(&x)]).unwrap().remove(0);
+    assert_eq!(on.to_host(&y).unwrap().as_slice::<f32>().unwrap(), vec![1f32 / 512.0; n]);
+    assert_eq!((several.transfers().values, several.transfers().bytes), (1, bytes));
+    let live = |on: &BackendHandle| on.runtime().status().memory.unwrap().live;
+    assert_eq!(live(&plain), bytes, "only the product lies in memory of the second backend");
+}

@@ -358,3 +358,70 @@ bb::register_layer!(Namesake);
 fn two_layers_of_one_name_are_an_error() {
     assert!(matches!(bb::backend("twice+cpu"), Err(bb::Error::DuplicateLayer { name: "twice" })));
 }
+
+/// Refuses graphs of more than some nodes, and compiles the others without fused operations.
+#[derive(bb::Backend)]
+#[bb(delegate = inner)]
+struct Refusing<B> {
+    inner: B,
+    most: usize,
+}
+
+#[bb::layer]
+impl<B: InnerBackend> bb::Layer for Refusing<B> {
+    fn compile(
+        &self,
+        module: Module,
+        options: &CompileOptions,
+    ) -> Result<Box<dyn bb::Executable<Self>>, B::Error> {
+        if module.graph().nodes.len() > self.most {
+            let refused = format!("at most {} nodes", self.most);
+            return Err(bb::Error::layer("refusing", "compile", bb::ErrorKind::Limit, refused).into());
+        }
+        bb::compile_layer(self, module, &options.clone().with_fuse(false))
+    }
+}
+
+/// Doubles products, and counts what it compiles.
+#[derive(bb::Backend)]
+#[bb(delegate = inner)]
+struct Planning<B> {
+    inner: B,
+    compiled: Arc<AtomicUsize>,
+}
+
+#[bb::layer]
+impl<B: InnerBackend> bb::Layer for Planning<B> {
+    fn matmul(&self, a: &B::Tensor, b: &B::Tensor) -> Result<B::Tensor, B::Error> {
+        let product = self.inner.matmul(a, b)?;
+        self.inner.add(&product, &product)
+    }
+
+    fn compile(
+        &self,
+        module: Module,
+        options: &CompileOptions,
+    ) -> Result<Box<dyn bb::Executable<Self>>, B::Error> {
+        self.compiled.fetch_add(1, Ordering::Relaxed);
+        bb::compile_layer(self, module, &options.clone().with_fuse(false))
+    }
+}
+
+#[test]
+fn a_layer_that_writes_compile_ends_with_the_default() {
+    // No operation is written: the inner backend compiles, and its kernels are prepared.
+    let counts: Arc<[AtomicUsize; 2]> = Arc::default();
+    let layer = Refusing { inner: Counting(Cpu::default(), counts.clone()), most: 2 };
+    let on = BackendHandle::start("refusing", layer);
+    assert_eq!(run(&on, &CompileOptions::default()), expected());
+    assert!(counts[1].load(Ordering::Relaxed) >= 2);
+    let few = BackendHandle::start("refusing", Refusing { inner: Cpu::default(), most: 1 });
+    let error = few.compile(module(), &CompileOptions::default()).err().unwrap();
+    assert_eq!(few.error_kind(&error), bb::ErrorKind::Limit, "{error:?}");
+    // An operation is written: plans call the layer.
+    let compiled = Arc::<AtomicUsize>::default();
+    let layer = Planning { inner: Cpu::default(), compiled: compiled.clone() };
+    let doubled: Vec<f32> = expected().iter().map(|x| 2.0 * x).collect();
+    assert_eq!(run(&BackendHandle::start("planning", layer), &CompileOptions::default()), doubled);
+    assert_eq!(compiled.load(Ordering::Relaxed), 1);
+}

@@ -7,6 +7,7 @@ mod deployment;
 mod generic;
 mod handles;
 mod lifecycle;
+mod panics;
 mod profile;
 mod run_into;
 mod runtime;

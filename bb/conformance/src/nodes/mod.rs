@@ -1,4 +1,4 @@
-//! Finds the first value of a model that differs between two backends, also inside subgraphs.
+//! Finds the first value of a model that differs between backends, also inside subgraphs.
 //!
 //! Each graph runs as a whole and keeps every value. These values do not include those inside a subgraph, so a subgraph
 //! runs again on the values that each backend computed for the node: a branch once, a loop body once per iteration.
@@ -14,7 +14,7 @@ use erased::{Erased, Held};
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
-/// One result of a node on two backends.
+/// One result of a node on several backends.
 #[derive(Debug)]
 pub struct NodeComparison {
     /// The name of the node; if it has none, the name of its first output. Inside a subgraph, it is preceded
@@ -28,13 +28,25 @@ pub struct NodeComparison {
     pub domain: String,
     /// The name of the result in the model.
     pub value: String,
-    /// The results of the first and of the second backend.
-    pub made: [OnnxValue<TensorData>; 2],
-    /// The difference; `None` if the results are equal within the tolerance.
-    pub difference: Option<Difference>,
+    /// The results of the backends, in their order.
+    pub made: Vec<OnnxValue<TensorData>>,
+    /// Of each backend after the first, the difference from the first; `None` if the results are equal within the tolerance.
+    pub differences: Vec<Option<Difference>>,
 }
 
-/// Runs a model on two backends, keeps every value, and compares the results of each node, in order.
+impl NodeComparison {
+    /// Iterates over the differences, each with the position of its backend.
+    pub fn differing(&self) -> impl Iterator<Item = (usize, &Difference)> {
+        self.differences.iter().zip(1..).filter_map(|(difference, at)| Some((at, difference.as_ref()?)))
+    }
+
+    /// Tells whether a backend differs from the first.
+    pub fn differs(&self) -> bool {
+        self.differing().next().is_some()
+    }
+}
+
+/// Runs a model on several backends, keeps every value, and compares the results of each node with those of the first backend, in order.
 ///
 /// The results inside a subgraph precede the results of its node. The model's functions are inlined in its
 /// graph. Each backend continues with its own values, so nodes after the first difference may differ too; the
@@ -47,11 +59,11 @@ pub struct NodeComparison {
 pub fn compare_nodes(
     module: &Module,
     inputs: &[Option<OnnxValue<TensorData>>],
-    backends: [&Arc<dyn BackendRuntime>; 2],
+    backends: &[&Arc<dyn BackendRuntime>],
     tolerance: impl Into<BackendTolerance>,
 ) -> Result<Vec<NodeComparison>, Error> {
     let tolerance = tolerance.into();
-    let given = both(backends, |on| {
+    let given = each(backends, |on| {
         let bring = |x: &Option<OnnxValue<TensorData>>| {
             x.as_ref().map(|x| x.try_map(&mut |x: &TensorData| on.constant(x))).transpose()
         };
@@ -62,13 +74,12 @@ pub fn compare_nodes(
     Ok(walk.results)
 }
 
-/// Applies a function to both values.
-fn both<A, T>([first, second]: [A; 2], mut make: impl FnMut(A) -> Result<T, Error>) -> Result<[T; 2], Error> {
-    Ok([make(first)?, make(second)?])
-}
-
-fn zip<A, B>([a0, a1]: [A; 2], [b0, b1]: [B; 2]) -> [(A, B); 2] {
-    [(a0, b0), (a1, b1)]
+/// Applies a function to the values of all backends.
+fn each<A, T>(
+    values: impl IntoIterator<Item = A>,
+    make: impl FnMut(A) -> Result<T, Error>,
+) -> Result<Vec<T>, Error> {
+    values.into_iter().map(make).collect()
 }
 
 /// The place of a graph in the model.
@@ -97,36 +108,36 @@ type Given = Vec<Option<OnnxValue<Value>>>;
 type Values = HashMap<ValueId, OnnxValue<Value>>;
 
 struct Walk<'a> {
-    backends: [&'a Arc<dyn BackendRuntime>; 2],
+    backends: &'a [&'a Arc<dyn BackendRuntime>],
     tolerance: BackendTolerance,
-    /// The graphs compiled for both backends, by their addresses, because a loop body runs in every
+    /// The graphs compiled for all backends, by their addresses, because a loop body runs in every
     /// iteration.
-    compiled: HashMap<*const Graph, [Arc<dyn ErasedExecutable>; 2]>,
+    compiled: HashMap<*const Graph, Vec<Arc<dyn ErasedExecutable>>>,
     results: Vec<NodeComparison>,
 }
 
 impl Walk<'_> {
-    /// Runs a graph on both backends and compares the results of its nodes; returns its outputs.
+    /// Runs a graph on all backends and compares the results of its nodes; returns its outputs.
     ///
     /// The inputs of a subgraph are followed by its captures.
     fn graph(
         &mut self,
         graph: &Graph,
-        given: [Given; 2],
+        given: Vec<Given>,
         at: &Place,
-    ) -> Result<[Vec<OnnxValue<Value>>; 2], Error> {
+    ) -> Result<Vec<Vec<OnnxValue<Value>>>, Error> {
         let kept = kept(graph);
         let executables = match self.compiled.get(&std::ptr::from_ref(graph)) {
             Some(compiled) => compiled.clone(),
             None => {
                 let module = Module::new(opened(graph, &kept));
                 let options = CompileOptions::default();
-                let made = both(self.backends, |on| on.clone().compile(module.clone(), &options))?;
+                let made = each(self.backends, |on| (*on).clone().compile(module.clone(), &options))?;
                 self.compiled.insert(graph, made.clone());
                 made
             }
         };
-        let values: [Values; 2] = both(zip(executables, given), |(executable, given)| {
+        let values: Vec<Values> = each(executables.iter().zip(given), |(executable, given)| {
             let made = executable.run_items(&given)?;
             Ok(kept.iter().copied().zip(made).collect())
         })?;
@@ -134,18 +145,14 @@ impl Walk<'_> {
             let name = bb_core::error::name(graph, node);
             self.subgraphs(node, &name, &values, at)?;
             for value in node.outputs.iter().flatten() {
-                self.compare(
-                    node,
-                    at,
-                    &name,
-                    graph.name_of(*value),
-                    values.each_ref().map(|v| v.get(value)),
-                )?;
+                let made: Vec<_> = values.iter().map(|values| values.get(value)).collect();
+                self.compare(node, at, &name, graph.name_of(*value), &made)?;
             }
         }
-        Ok(values.map(|values| {
+        let outputs = |values: &Values| {
             graph.outputs.iter().map(|v| values.get(v).cloned().unwrap_or(OnnxValue::Absent)).collect()
-        }))
+        };
+        Ok(values.iter().map(outputs).collect())
     }
 
     fn compare(
@@ -154,26 +161,27 @@ impl Walk<'_> {
         at: &Place,
         name: &str,
         value: &str,
-        made: [Option<&OnnxValue<Value>>; 2],
+        made: &[Option<&OnnxValue<Value>>],
     ) -> Result<(), Error> {
-        let made = both(zip(self.backends, made), |(on, made)| {
+        let made = each(self.backends.iter().zip(made), |(on, made)| {
             made.unwrap_or(&OnnxValue::Absent).try_map(&mut |x: &Value| on.to_host(x))
         })?;
-        let [first, second] = &made;
+        let Some((first, others)) = made.split_first() else { return Ok(()) };
+        let differences = others.iter().map(|other| self.tolerance.compare(first, other).err()).collect();
         self.results.push(NodeComparison {
             node: at.of(name),
             iterations: at.iterations.clone(),
             op: node.op_type.clone(),
             domain: node.domain.clone(),
             value: value.to_owned(),
-            difference: self.tolerance.compare(first, second).err(),
+            differences,
             made,
         });
         Ok(())
     }
 
     /// Runs the subgraphs of a node in the same way as the node does.
-    fn subgraphs(&mut self, node: &Node, name: &str, values: &[Values; 2], at: &Place) -> Result<(), Error> {
+    fn subgraphs(&mut self, node: &Node, name: &str, values: &[Values], at: &Place) -> Result<(), Error> {
         let operands = |values: &Values| -> Given {
             node.inputs.iter().map(|v| v.and_then(|v| values.get(&v).cloned())).collect()
         };
@@ -183,35 +191,37 @@ impl Walk<'_> {
         match control_flow(node) {
             Some(Code::If) => {
                 let condition = |(on, values)| holds(on, operands(values).first());
-                let [first, second] = both(zip(self.backends, values.each_ref()), condition)?;
-                let attribute = if first { "then_branch" } else { "else_branch" };
+                let held = each(self.backends.iter().copied().zip(values), condition)?;
+                let attribute = if held.first() == Some(&true) { "then_branch" } else { "else_branch" };
                 let Some(Attribute::Graph(branch)) = node.attributes.get(attribute) else { return Ok(()) };
-                if first == second {
-                    let given = values.each_ref().map(|values| captured(branch, values));
+                if held.windows(2).all(|pair| matches!(pair, [a, b] if a == b)) {
+                    let given = values.iter().map(|values| captured(branch, values)).collect();
                     self.graph(branch, given, &at.inside(name, attribute, None))?;
                 }
                 Ok(())
             }
             Some(Code::Repeat(repeat)) => {
-                let on = self.backends.map(Erased);
-                let mut loops = both(zip(on, values.each_ref()), |(on, values)| {
+                let on: Vec<Erased<'_>> = self.backends.iter().map(|on| Erased(on)).collect();
+                let mut loops = each(on.iter().zip(values), |(on, values)| {
                     let operands = operands(values);
                     let held = operands.iter().map(|x| x.as_ref().map(|x| Item::Parts(x.map(&mut Held::of))));
-                    Repetition::begin(&on, repeat, node, held.collect())
+                    Repetition::begin(on, repeat, node, held.collect())
                 })?;
                 for iteration in 0.. {
-                    let next = both(zip(loops.each_mut(), on), |(looping, on)| looping.next(&on))?;
-                    let [Some(first), Some(second)] = next else { break };
-                    let attribute = first.body;
+                    let next = each(loops.iter_mut().zip(&on), |(looping, on)| looping.next(on))?;
+                    // What some backends run no more is not compared.
+                    let Some(next) = next.into_iter().collect::<Option<Vec<_>>>() else { break };
+                    let Some(attribute) = next.first().map(|round| round.body) else { break };
                     let Some(Attribute::Graph(body)) = node.attributes.get(attribute) else { return Ok(()) };
-                    let given = zip([first.given, second.given], values.each_ref()).map(|(items, values)| {
-                        let own = items.into_iter().map(|x| Some(x.value().map(&mut Held::value)));
+                    let given = next.into_iter().zip(values).map(|(round, values)| {
+                        let own = round.given.into_iter().map(|x| Some(x.value().map(&mut Held::value)));
                         own.chain(captured(body, values)).collect()
                     });
-                    let results = self.graph(body, given, &at.inside(name, attribute, Some(iteration)))?;
-                    both(zip(zip(loops.each_mut(), on), results), |((looping, on), results)| {
-                        looping
-                            .absorb(&on, results.iter().map(|x| Item::Parts(x.map(&mut Held::of))).collect())
+                    let inside = at.inside(name, attribute, Some(iteration));
+                    let results = self.graph(body, given.collect(), &inside)?;
+                    each(loops.iter_mut().zip(&on).zip(results), |((looping, on), results)| {
+                        let results = results.iter().map(|x| Item::Parts(x.map(&mut Held::of)));
+                        looping.absorb(on, results.collect())
                     })?;
                 }
                 Ok(())

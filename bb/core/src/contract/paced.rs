@@ -6,7 +6,7 @@ use bb_ir::pace;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 
 /// What a loop unwinds with.
-struct Ended(Error);
+pub(super) struct Ended(Error);
 
 /// Ends the work around it if its run must end.
 fn look() {

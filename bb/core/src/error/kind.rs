@@ -118,6 +118,7 @@ impl Error {
             | Error::Results { .. }
             | Error::MissingOutput { .. }
             | Error::Panicked { .. }
+            | Error::KernelPanicked { .. }
             | Error::ComponentPanicked { .. }
             | Error::ShutDown { .. }
             | Error::DeviceLost { .. } => ErrorKind::Device,
@@ -145,4 +146,19 @@ fn caused(source: Source<'_>, unwrap: Unwrap<'_>) -> ErrorKind {
         cause = error.source();
     }
     ErrorKind::Device
+}
+
+/// Tells whether a panic within a plan caused an error. What another running backend reports is left out, because that one
+/// has counted it.
+pub(crate) fn is_panic(source: Source<'_>, unwrap: Unwrap<'_>) -> bool {
+    let mut cause = Some(source);
+    while let Some(error) = cause {
+        cause = match error.downcast_ref::<Error>().or_else(|| unwrap(error)) {
+            Some(Error::KernelPanicked { .. }) => return true,
+            Some(Error::Kernel { .. }) => return false,
+            Some(own) => std::error::Error::source(own),
+            None => error.source(),
+        };
+    }
+    false
 }

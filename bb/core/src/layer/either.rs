@@ -56,17 +56,23 @@ pub fn other_variant() -> Error {
 #[macro_export]
 macro_rules! __either {
     ([$vis:vis $any:ident, $tensor:ident, $error:ident, $compiled:ident] $( $variant:ident($inner:ty) ),+) => {
+        const _: fn() = || { $( $crate::__private::layer::is_held::<$inner>(); )+ };
+
         #[doc = ::core::concat!("A tensor of one of the backends of [`", ::core::stringify!($any), "`].")]
         #[allow(missing_docs, reason = "the variants are those of the backends")]
-        $vis enum $tensor { $( $variant(<$inner as $crate::Backend>::Tensor) ),+ }
+        $vis enum $tensor where $( for<'held> $inner: $crate::__private::Held<'held> ),+ { $( $variant(<$inner as $crate::Backend>::Tensor) ),+ }
 
-        impl ::core::clone::Clone for $tensor {
+        impl ::core::clone::Clone for $tensor
+        where $( for<'held> $inner: $crate::__private::Held<'held> ),+
+        {
             fn clone(&self) -> Self {
                 match self { $( Self::$variant(x) => Self::$variant(::core::clone::Clone::clone(x)) ),+ }
             }
         }
 
-        impl $crate::Tensor for $tensor {
+        impl $crate::Tensor for $tensor
+        where $( for<'held> $inner: $crate::__private::Held<'held> ),+
+        {
             fn dtype(&self) -> $crate::DataType {
                 match self { $( Self::$variant(x) => $crate::Tensor::dtype(x) ),+ }
             }
@@ -79,13 +85,15 @@ macro_rules! __either {
         #[doc = ::core::concat!("An error of one of the backends of [`", ::core::stringify!($any), "`].")]
         #[derive(::core::fmt::Debug)]
         #[allow(missing_docs, reason = "the variants are those of the backends")]
-        $vis enum $error {
+        $vis enum $error where $( for<'held> $inner: $crate::__private::Held<'held> ),+ {
             $( $variant(<$inner as $crate::Backend>::Error), )+
             /// What `bb` found wrong.
             Bb($crate::Error),
         }
 
-        impl ::core::fmt::Display for $error {
+        impl ::core::fmt::Display for $error
+        where $( for<'held> $inner: $crate::__private::Held<'held> ),+
+        {
             fn fmt(&self, f: &mut ::core::fmt::Formatter<'_>) -> ::core::fmt::Result {
                 match self {
                     $( Self::$variant(error) => ::core::fmt::Display::fmt(error, f), )+
@@ -94,7 +102,9 @@ macro_rules! __either {
             }
         }
 
-        impl ::core::error::Error for $error {
+        impl ::core::error::Error for $error
+        where $( for<'held> $inner: $crate::__private::Held<'held> ),+
+        {
             fn source(&self) -> $crate::__private::Option<&(dyn ::core::error::Error + 'static)> {
                 match self {
                     $( Self::$variant(error) => ::core::error::Error::source(error), )+
@@ -103,13 +113,17 @@ macro_rules! __either {
             }
         }
 
-        impl ::core::convert::From<$crate::Error> for $error {
+        impl ::core::convert::From<$crate::Error> for $error
+        where $( for<'held> $inner: $crate::__private::Held<'held> ),+
+        {
             fn from(error: $crate::Error) -> Self {
                 Self::Bb(error)
             }
         }
 
-        impl $any {
+        impl $any
+        where $( for<'held> $inner: $crate::__private::Held<'held> ),+
+        {
             fn __apply(
                 &self,
                 op: $crate::Primitive,
@@ -124,7 +138,9 @@ macro_rules! __either {
             }
         }
 
-        impl $crate::Backend for $any {
+        impl $crate::Backend for $any
+        where $( for<'held> $inner: $crate::__private::Held<'held> ),+
+        {
             type Tensor = $tensor;
             type Error = $error;
 
@@ -220,7 +236,9 @@ macro_rules! __either {
             }
         }
 
-        impl $crate::InnerBackend for $any {
+        impl $crate::InnerBackend for $any
+        where $( for<'held> $inner: $crate::__private::Held<'held> ),+
+        {
             fn natives(&self) -> $crate::__private::Vec<($crate::__private::Family, $crate::__private::OpSet)> {
                 match self { $( Self::$variant(on) => $crate::InnerBackend::natives(on) ),+ }
             }
@@ -244,9 +262,11 @@ macro_rules! __either {
         }
 
         /// A graph that the backend of a variant compiled.
-        enum $compiled { $( $variant($crate::__private::Box<dyn $crate::Executable<$inner>>) ),+ }
+        enum $compiled where $( for<'held> $inner: $crate::__private::Held<'held> ),+ { $( $variant($crate::__private::Box<dyn $crate::Executable<$inner>>) ),+ }
 
-        impl $crate::Executable<$any> for $compiled {
+        impl $crate::Executable<$any> for $compiled
+        where $( for<'held> $inner: $crate::__private::Held<'held> ),+
+        {
             fn inputs(&self) -> &[$crate::Port] {
                 match self { $( Self::$variant(compiled) => compiled.inputs() ),+ }
             }

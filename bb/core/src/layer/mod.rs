@@ -10,6 +10,7 @@
 //! kernels of all operations that are not written.
 
 mod call;
+mod derived;
 pub mod either;
 mod erased;
 mod natives;
@@ -17,8 +18,9 @@ mod passed;
 mod prepared;
 
 pub use call::LayerCall;
+pub use derived::{Held, IsLayer, is_held, is_layer};
 pub use erased::Erased;
-pub use natives::{InnerBackend, layer_native, layer_natives, layer_version};
+pub use natives::{InnerBackend, layer_natives, layer_version};
 pub(crate) use natives::{interned, kept_tables};
 
 #[doc(hidden)]
@@ -68,17 +70,6 @@ pub trait Delegate: Send + Sync + Sized + 'static {
     /// Returns the inner backend.
     fn inner(&self) -> &Self::Inner;
 }
-
-/// A type that implements [`Layer`].
-#[diagnostic::on_unimplemented(
-    message = "`{Self}` is no layer: `bb::Layer` is not implemented for it",
-    label = "this type has no `impl bb::Layer`",
-    note = "write `#[bb::layer] impl bb::Layer for {Self} {{ … }}` with the methods that differ; it may be empty"
-)]
-pub trait IsLayer {}
-
-#[diagnostic::do_not_recommend]
-impl<L: Layer> IsLayer for L {}
 
 /// Lists the methods that an `impl` of [`Layer`] contains. `#[bb::layer]` writes this.
 #[diagnostic::on_unimplemented(
@@ -143,12 +134,53 @@ pub fn declines<L: Layer>(on: &L, graph: &Graph, node: &Node) -> Option<String> 
     }
 }
 
+/// Compiles a graph for a layer: what [`Layer::compile`] does unless it is written.
+///
+/// If the layer writes an operation, it plans for the layer; otherwise the inner backend compiles. A layer that writes `compile`, to look
+/// at graphs or to change options, ends with this.
+///
+/// # Errors
+///
+/// Those of the inner backend.
+///
+/// # Examples
+///
+/// ```
+/// /// Compiles without fused operations.
+/// #[derive(bb::Backend)]
+/// #[bb(delegate = inner)]
+/// struct Unfused<B> {
+///     inner: B,
+/// }
+///
+/// #[bb::layer]
+/// impl<B: bb::InnerBackend> bb::Layer for Unfused<B> {
+///     fn compile(
+///         &self,
+///         module: bb::Module,
+///         options: &bb::CompileOptions,
+///     ) -> Result<Box<dyn bb::Executable<Self>>, B::Error> {
+///         bb::compile_layer(self, module, &options.clone().with_fuse(false))
+///     }
+/// }
+/// ```
+pub fn compile_layer<L: Layer>(
+    on: &L,
+    module: Module,
+    options: &CompileOptions,
+) -> Result<Box<dyn Executable<L>>, LayerError<L>> {
+    match const { writes_operations::<L>() } {
+        true => crate::plan::compile(on, module, options),
+        false => passed::compile(on, module, options),
+    }
+}
+
 /// Prepares a step of a plan for a layer: keeps the inner backend's kernel, unless the layer writes the operation.
 ///
 /// # Errors
 ///
 /// Those of the inner backend.
-pub fn prepare<L: Layer>(
+fn prepare<L: Layer>(
     on: &L,
     step: &PrepareStep<'_, LayerTensor<L>>,
 ) -> Result<Option<Box<dyn Kernel<L>>>, LayerError<L>> {
@@ -319,8 +351,7 @@ macro_rules! layers {
                 }
             }
 
-            /// As [`Backend::compile`]. The default has the inner backend compile, if no operation is written; otherwise it plans
-            /// for the layer.
+            /// As [`Backend::compile`]. The default is [`compile_layer`].
             ///
             /// # Errors
             ///
@@ -330,10 +361,7 @@ macro_rules! layers {
                 module: Module,
                 options: &CompileOptions,
             ) -> Result<Box<dyn Executable<Self>>, LayerError<Self>> {
-                match const { writes_operations::<Self>() } {
-                    true => crate::plan::compile(self, module, options),
-                    false => passed::compile(self, module, options),
-                }
+                compile_layer(self, module, options)
             }
 
             /// As [`Backend::materialize_from_wire`].
@@ -372,127 +400,3 @@ macro_rules! layers {
 }
 
 bb_ir::for_each_primitive!(layers);
-
-/// Implements the contract for a layer. The derive expands to this, with the head of the `impl`.
-#[doc(hidden)]
-#[macro_export]
-macro_rules! __layer {
-    ($($head:tt)*) => { $crate::__private::for_each_primitive!($crate::__layer_backend, [$($head)*]); };
-}
-
-/// Expands to an `impl` of the contract by the methods of [`Layer`].
-#[doc(hidden)]
-#[macro_export]
-macro_rules! __layer_backend {
-    ([[$($head:tt)*]] $( $(#[$doc:meta])*
-       $name:ident $since:literal = $method:ident
-       ( $($input:ident : $kind:ident),* $(; $($param:ident : $pkind:ident $(= $default:expr)?),+)? )
-       -> $output:ident $({ $($fact:tt)* })?; )*) => {
-        #[automatically_derived]
-        $($head)* {
-            type Tensor = $crate::__private::LayerTensor<Self>;
-            type Error = $crate::__private::LayerError<Self>;
-
-            $(
-                #[inline]
-                fn $method(&self $(, $input: $crate::__input_type!($kind))* $($(, $param: $crate::__private::ir::param_type!($pkind))+)?)
-                    -> $crate::__private::Result<$crate::__output_type!($output), Self::Error> {
-                    $crate::Layer::$method(self, $($input,)* $($($param,)+)?)
-                }
-            )*
-
-            fn types(&self) -> $crate::__private::ir::DataTypes {
-                $crate::Layer::types(self)
-            }
-
-            fn declines(
-                &self,
-                graph: &$crate::__private::ir::graph::Graph,
-                node: &$crate::__private::ir::graph::Node,
-            ) -> $crate::__private::Option<::std::string::String> {
-                $crate::__private::layer::declines(self, graph, node)
-            }
-
-            fn runs_whole_graphs(&self) -> $crate::__private::bool {
-                $crate::__private::layer::runs_whole_graphs(self)
-            }
-
-            fn wrapped(error: &Self::Error) -> ::core::option::Option<&$crate::Error> {
-                <<Self as $crate::Delegate>::Inner as $crate::Backend>::wrapped(error)
-            }
-
-            fn to_host(&self, x: &Self::Tensor) -> $crate::__private::Result<$crate::TensorData, Self::Error> {
-                $crate::Layer::to_host(self, x)
-            }
-
-            fn read_into(&self, x: &Self::Tensor, into: &mut [u8]) -> $crate::__private::Result<(), Self::Error> {
-                $crate::Layer::read_into(self, x, into)
-            }
-
-            fn execute(
-                &self,
-                graph: &$crate::GraphProto,
-                inputs: $crate::__private::Named<Self::Tensor>,
-                attrs: $crate::BackendAttrs<'_>,
-            ) -> $crate::__private::Result<$crate::__private::Named<Self::Tensor>, Self::Error> {
-                $crate::Layer::execute(self, graph, inputs, attrs)
-            }
-
-            fn dispatch(
-                &self,
-                graph: $crate::__private::Arc<$crate::GraphProto>,
-                inputs: $crate::__private::Named<Self::Tensor>,
-                attrs: $crate::BackendAttrs<'_>,
-                completion: $crate::CompletionHandle<$crate::__private::Named<Self::Tensor>, Self::Error>,
-            ) -> $crate::ContractResponse<$crate::__private::Named<Self::Tensor>, Self::Error> {
-                $crate::Layer::dispatch(self, graph, inputs, attrs, completion)
-            }
-
-            fn compile(
-                &self,
-                module: $crate::Module,
-                options: &$crate::CompileOptions,
-            ) -> $crate::__private::Result<$crate::__private::Box<dyn $crate::Executable<Self>>, Self::Error> {
-                $crate::Layer::compile(self, module, options)
-            }
-
-            fn prepare(
-                &self,
-                step: &$crate::PrepareStep<'_, Self::Tensor>,
-            ) -> $crate::__private::Result<
-                ::core::option::Option<$crate::__private::Box<dyn $crate::Kernel<Self>>>,
-                Self::Error,
-            > {
-                $crate::__private::layer::prepare(self, step)
-            }
-
-            fn materialize_from_wire(
-                &self,
-                type_hash: u64,
-                bytes: $crate::__private::Vec<u8>,
-            ) -> $crate::__private::Result<Self::Tensor, Self::Error> {
-                $crate::Layer::materialize_from_wire(self, type_hash, bytes)
-            }
-
-            fn device_info(&self) -> $crate::services::DeviceInfo {
-                $crate::Layer::device_info(self)
-            }
-
-            fn lifecycle(&self) -> ::core::option::Option<&dyn $crate::services::Lifecycle> {
-                $crate::Layer::lifecycle(self)
-            }
-
-            fn memory(&self) -> ::core::option::Option<&dyn $crate::services::Memory<Self::Tensor>> {
-                $crate::Layer::memory(self)
-            }
-
-            fn kernels(&self) -> ::core::option::Option<&dyn $crate::services::Kernels<Self::Tensor>> {
-                $crate::Layer::kernels(self)
-            }
-
-            fn stands_on(&self, backend: *const (), ty: &$crate::__private::str) -> $crate::__private::bool {
-                $crate::__private::layer::stands_on(self, backend, ty)
-            }
-        }
-    };
-}

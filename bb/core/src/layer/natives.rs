@@ -54,7 +54,7 @@ pub fn layer_natives<L: Layer>(on: &L) -> Vec<(Family, OpSet)> {
 /// # Errors
 ///
 /// The operation's own errors.
-pub fn layer_native<L: Layer>(
+pub(super) fn layer_native<L: Layer>(
     on: &L,
     own: &[FamilyTable<L>],
     spec: &'static OpSpec,

@@ -12,7 +12,7 @@ use super::prepare::Preparing;
 use super::saved::other_result;
 use super::segment::SegmentTrace;
 use super::target::Target;
-use crate::contract::bytes_of;
+use crate::contract::{bytes_of, contained};
 use crate::ext::{ErasedBackend, ErasedError, ErasedTensor, FamilyTable};
 use crate::trace::{Liveness, Operation, Phase, Step, StepId, Table, TraceValue, ValueSource, held};
 use crate::{Backend, Error, Outputs, Tensor};
@@ -289,7 +289,7 @@ impl Making<'_> {
         let results = {
             let tensors: SmallVec<[Option<&ErasedTensor>; 4]> =
                 operands.iter().map(|x| x.as_ref().map(|x| &x.tensor)).collect();
-            call_erased(on, callee(step), &tensors, &step.params)
+            contained(|| call_erased(on, callee(step), &tensors, &step.params))
         };
         drop(operands);
         let named = |error| self.traced.node_of(id).name(&self.traced.resolved.graph, error);
@@ -342,7 +342,7 @@ impl Making<'_> {
         };
         // A copy for the sake of alignment is released with the constant.
         let made = data.aligned().map_err(Error::from).map_err(ErasedError::from);
-        let made = made.and_then(|data| on.constant(&data));
+        let made = made.and_then(|data| contained(|| on.constant(&data)));
         let tensor = made.map_err(|error| self.traced.constant(value, weight, info.dtype, error))?;
         let held = self.pool.keep(source, tensor, if weight.is_none() { data.byte_len() } else { 0 });
         self.made.set(value, Some(held.clone()))?;

@@ -8,6 +8,7 @@ use super::origin::Origins;
 use super::run_state::{Ledger, RunState};
 use super::saved::Claims;
 use super::watch::{Called, Site, Sites, Watch, type_of};
+use crate::contract::contained;
 use crate::ext::{ErasedTensor, FamilyTable, foreign, host};
 use crate::trace::{Table, TableIndex, held};
 use crate::{Backend, Error, Kernel, KernelOperand, KernelOperands, Outputs, Tensor};
@@ -133,16 +134,19 @@ impl<T: Tensor, K: ?Sized + 'static> Prepared<T, K> {
         let mut sizes: Option<Table<SlotId, usize>> = counted.then(|| Table::with(self.plan.slots, || 0));
         let first = watch.plan(|| self.sites(graph));
         let first = first.map_err(|error| Failure { at: Where::Graph, error: error.into() })?;
-        for (at, instruction) in self.plan.instructions.iter().enumerate() {
-            let ran = self.execute(on, inputs, at, instruction, &mut slots, first, state, watch);
-            let results = ran.map_err(|error| Failure { at: self.node_of(instruction), error })?;
-            if let Some(claims) = &self.claims {
-                let agree = claims.check(at, &results);
-                agree.map_err(|error| Failure { at: self.node_of(instruction), error: error.into() })?;
+        let mut running = 0;
+        let ran: Result<(), B::Error> = contained(|| {
+            for (at, instruction) in self.plan.instructions.iter().enumerate() {
+                running = at;
+                let results = self.execute(on, inputs, at, instruction, &mut slots, first, state, watch)?;
+                if let Some(claims) = &self.claims {
+                    claims.check(at, &results)?;
+                }
+                self.store(instruction, results, &mut slots, sizes.as_mut(), &mut state.ledger)?;
             }
-            let stored = self.store(instruction, results, &mut slots, sizes.as_mut(), &mut state.ledger);
-            stored.map_err(|error| Failure { at: self.node_of(instruction), error: error.into() })?;
-        }
+            Ok(())
+        });
+        ran.map_err(|error| Failure { at: self.node_of(running), error })?;
         let mut outputs = PlanOutputs::with_capacity(self.plan.outputs.len());
         for &operand in &self.plan.outputs {
             let output = self.operand(&slots, inputs, operand);
@@ -313,8 +317,11 @@ impl<T: Tensor, K: ?Sized + 'static> Prepared<T, K> {
         })
     }
 
-    fn node_of(&self, instruction: &Instruction) -> Where {
-        Where::of(&self.origins, [&instruction.origins])
+    /// Finds the nodes that the instruction at a position comes from.
+    #[cold]
+    fn node_of(&self, at: usize) -> Where {
+        let instruction = self.plan.instructions.get(at);
+        Where::of(&self.origins, instruction.map(|instruction| &instruction.origins))
     }
 
     /// Says what each instruction is.

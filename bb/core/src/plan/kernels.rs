@@ -5,7 +5,7 @@
 
 use super::constants::{Constants, SourceId};
 use super::target::{MadeKernel, Target};
-use crate::contract::AskedOperand;
+use crate::contract::{AskedOperand, contained};
 use crate::ext::{ErasedError, ErasedTensor};
 use crate::trace::{Operation, Table, TableIndex, indices};
 use crate::{DataType, Error, PrepareStep, Tensor};
@@ -154,7 +154,7 @@ impl KernelPool {
         key: KernelKey,
         step: &PrepareStep<'_, ErasedTensor>,
     ) -> Result<Option<Arc<HeldKernel>>, ErasedError> {
-        let Some(mut made) = target.prepare(step)? else { return Ok(None) };
+        let Some(mut made) = contained(|| target.prepare(step))? else { return Ok(None) };
         let asked = std::mem::take(&mut made.asked);
         let held = Arc::new(HeldKernel::new(made, step));
         let of_key = self.0.entry(key).or_default();

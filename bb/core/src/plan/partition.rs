@@ -7,7 +7,7 @@ use super::run_state::RunState;
 use super::segment::SegmentTrace;
 use super::target::ErasedFailure;
 use super::watch::{Called, Site, Sites, Watch, Watcher, type_of};
-use crate::contract::Caller;
+use crate::contract::{Caller, contained};
 use crate::cost::{self, Cost, TensorType};
 use crate::ext::{ErasedBackend, ErasedError, ErasedTensor, HostKernel};
 use crate::narrow::{Foreseen, Holding, NarrowedGraph};
@@ -188,8 +188,10 @@ impl PartitionedGraph {
             slots.set(*value, Some(tensor)).map_err(internal)?;
         }
         for (at, part) in self.parts.iter().enumerate() {
-            let ran = state.go_on().map_err(ErasedError::from);
-            let ran = ran.and_then(|()| part.run(on, &mut slots, &caller, first + at, state, watch));
+            let ran = contained(|| {
+                state.go_on()?;
+                part.run(on, &mut slots, &caller, first + at, state, watch)
+            });
             ran.map_err(|error| Box::new(Failure { at: part.at(&self.origins), error }))?;
         }
         let outputs = self.outputs.iter().map(|value| Ok(filled(&slots, *value)?.clone()));

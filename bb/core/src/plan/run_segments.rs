@@ -14,7 +14,7 @@ use super::segment::{Structure, filled, too_few_tensors};
 use super::segment_end::{Between, End, HostNode, LiveIndex, Place, RepeatNode, SequenceNode};
 use super::target::Target;
 use super::watch::{Watch, Watcher};
-use crate::contract::BackendError;
+use crate::contract::{BackendError, contained};
 use crate::ext::erased::AnyTensor;
 use crate::ext::{ErasedBackend, ErasedError, ErasedTensor};
 use crate::operator::{Call, OnnxValue};
@@ -212,14 +212,16 @@ impl Program {
             }
             End::Read { next, .. } => self.enter(target, next, live, state, watch)?,
             End::Host(host) => {
-                let items = run_host(on, &specialization, host, live.items()?, state, watch)
+                let live = live.items()?;
+                let items = contained(|| run_host(on, &specialization, host, live, state, watch))
                     .map_err(|error| Where::Node(host.at.node).name(&specialization.resolved.graph, error))?;
                 self.enter(target, &host.at.after, Live::new(items), state, watch)?
             }
             End::Sequence(node) => {
                 let since = watch.mark();
                 let resolved = &specialization.resolved;
-                let items = run_sequence(on, resolved, node, live.items()?)
+                let live = live.items()?;
+                let items = contained(|| run_sequence(on, resolved, node, live))
                     .map_err(|error| Where::Node(node.at.node).name(&resolved.graph, error))?;
                 watch.activity(since, Activity::Host, Some((resolved, node.at.node)));
                 self.enter(target, &node.at.after, Live::new(items), state, watch)?

@@ -5,10 +5,10 @@
 
 use super::status::Counters;
 use super::{BackendId, Value};
+use crate::contract::catch;
 use crate::ext::ErasedError;
 use crate::{Backend, Error, Outputs, Tensor};
 use std::collections::HashMap;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 
 /// Erases a tensor's type.
 #[inline]
@@ -160,12 +160,6 @@ fn panicked(counters: &Counters, owner: BackendId, op: &'static str, message: St
     Error::Panicked { backend: owner.name(), op, message }
 }
 
-/// Runs foreign code; if it panics, returns the message of the panic.
-#[inline]
-pub fn catch<R>(body: impl FnOnce() -> R) -> Result<R, String> {
-    catch_unwind(AssertUnwindSafe(body)).map_err(message)
-}
-
 /// Wraps a backend's own error.
 #[cold]
 pub(super) fn kernel<B: Backend>(owner: BackendId, op: &'static str, error: B::Error) -> Error {
@@ -179,23 +173,6 @@ pub(super) fn kernel<B: Backend>(owner: BackendId, op: &'static str, error: B::E
         },
     };
     Error::Kernel { backend: owner.name(), op, source }
-}
-
-/// Returns the message of a panic.
-#[cold]
-fn message(payload: Box<dyn std::any::Any + Send>) -> String {
-    let payload = match payload.downcast::<String>() {
-        Ok(text) => return *text,
-        Err(payload) => payload,
-    };
-    match payload.downcast::<&'static str>() {
-        Ok(text) => (*text).to_owned(),
-        Err(other) => {
-            // The payload is not dropped, because dropping a value of unknown type might panic again.
-            std::mem::forget(other);
-            "the panic carried no message".to_owned()
-        }
-    }
 }
 
 /// Runs the constructor of a backend, or the function that lists its devices.

@@ -25,8 +25,8 @@ pub trait Sealed {}
 
 /// A running backend whose type is erased; [`Runtime`](super::Runtime) implements it.
 ///
-/// Every method turns a panic of the backend into [`Error::Panicked`], after which the next call works. The
-/// backend's own error becomes the source of [`Error::Kernel`].
+/// Every method turns a panic of the backend into [`Error::Panicked`], or into [`Error::KernelPanicked`] with the node around it if a
+/// plan made the call, after which the next call works. The backend's own error becomes the source of [`Error::Kernel`].
 ///
 /// The trait is sealed: only [`Runtime`](super::Runtime) implements it, so that methods can be added. An author of a
 /// backend implements [`Backend`](crate::Backend).

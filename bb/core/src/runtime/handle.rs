@@ -100,7 +100,8 @@ impl BackendHandle {
         self.runtime.to_host(value)
     }
 
-    /// Returns the tensor on this backend: unchanged if it is already there, otherwise as a copy made through the host.
+    /// Returns the tensor on this backend: unchanged if it is already there, otherwise as a copy made through the host. Backends that
+    /// share their memory with the host share the elements, too.
     ///
     /// # Errors
     ///

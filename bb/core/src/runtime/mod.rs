@@ -50,9 +50,9 @@ pub use stack::{LayerRegistration, RegisteredLayer};
 pub use status::{Capabilities, State, Status};
 pub use value::Value;
 
+pub use crate::contract::catch;
 pub use answers::Question;
 pub use ask::{Tried, ones};
-pub use bridge::catch;
 pub use methods::CallsRows;
 pub(crate) use methods::{
     erased_input, erased_methods, erased_output, erased_param, given_param, method_of_values, methods_of,

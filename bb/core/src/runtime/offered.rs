@@ -2,6 +2,7 @@
 
 use super::erased::Sealed;
 use super::{BackendRuntime, Runtime, Value, bridge};
+use crate::contract::catch;
 use crate::services::{
     ForeignBuffer, KernelCall, KernelInfo, KernelLimits, KernelProblem, Kernels, LoadedKernel, Memory,
     MemoryStatistics, OutputSpec, PoolStatistics, PressureCallback, Service, ServiceError, UserKernel,
@@ -173,7 +174,7 @@ impl<B: Backend + 'static> OfferedServices for Runtime<B> {
             Service::Memory => self.backend.memory().is_some(),
             Service::Kernels => self.backend.kernels().is_some(),
         };
-        bridge::catch(has).unwrap_or(false)
+        catch(has).unwrap_or(false)
     }
 
     fn memory_statistics(&self) -> Result<MemoryStatistics, Error> {

@@ -13,7 +13,8 @@ use super::{
 };
 use super::{bridge, open};
 use crate::contract::OnnxValue;
-use crate::contract::{KeepsPlans, Plans as LentPlans, begin_buffers, refused_buffer};
+use crate::contract::{KeepsPlans, Plans as LentPlans, begin_buffers, catch, refused_buffer};
+use crate::error::is_panic;
 use crate::ext::{Extended, FamilyTable};
 use crate::narrow::Narrowed;
 use crate::plan::{Profile, Stamp};
@@ -192,6 +193,9 @@ impl<B: Backend + 'static> Runtime<B> {
     /// Wraps the backend's own error, or says that its device is lost.
     #[cold]
     fn failure(&self, op: &'static str, error: B::Error) -> Error {
+        if is_panic(&error, &|error| self.wrapped(error)) {
+            self.counters.panicked();
+        }
         match self.find_lost() {
             Some(reason) => self.lost(reason, Some(Box::new(error))),
             None => bridge::kernel::<B>(self.owner(), op, error),
@@ -218,7 +222,7 @@ impl<B: Backend + 'static> Runtime<B> {
     /// Asks the backend whether its device is lost, and remembers a loss.
     fn find_lost(&self) -> Option<String> {
         let ask = || self.backend.lifecycle().and_then(|lifecycle| lifecycle.lost());
-        let reason = bridge::catch(ask).ok().flatten()?;
+        let reason = catch(ask).ok().flatten()?;
         self.counters.lose(&reason);
         Some(reason)
     }
@@ -363,7 +367,7 @@ impl<B: Backend + 'static> BackendRuntime for Runtime<B> {
     }
 
     fn declines(&self, graph: &bb_ir::graph::Graph, node: &bb_ir::graph::Node) -> Option<String> {
-        bridge::catch(|| self.backend.declines(graph, node)).unwrap_or_else(Some)
+        catch(|| self.backend.declines(graph, node)).unwrap_or_else(Some)
     }
 
     fn atomic_opset(&self) -> AtomicOpsetDecl {
@@ -459,7 +463,7 @@ impl<B: Backend + 'static> BackendRuntime for Runtime<B> {
         Capabilities {
             families: self.families.iter().map(|t| (t.family(), t.native())).collect(),
             types: self.backend.types(),
-            device: bridge::catch(|| self.backend.device_info()).unwrap_or_default(),
+            device: catch(|| self.backend.device_info()).unwrap_or_default(),
         }
     }
 
@@ -486,7 +490,7 @@ impl<B: Backend + 'static> BackendRuntime for Runtime<B> {
         }
         let _running = self.counters.begin(self.owner())?;
         self.counters.leave_out();
-        let called = bridge::catch(|| {
+        let called = catch(|| {
             let bring = |x: &Option<TensorData>| x.as_ref().map(|x| self.backend.constant(x)).transpose();
             let operands = operands.iter().map(bring).collect::<Result<Vec<Option<B::Tensor>>, _>>()?;
             let operands: Vec<Option<&B::Tensor>> = operands.iter().map(Option::as_ref).collect();
@@ -512,8 +516,8 @@ impl<B: Backend + 'static> BackendRuntime for Runtime<B> {
         let ask = || self.backend.lifecycle().and_then(|lifecycle| lifecycle.queued());
         let count = || self.backend.memory().map(|memory| memory.statistics());
         Status {
-            queued: bridge::catch(ask).ok().flatten(),
-            memory: bridge::catch(count).ok().flatten(),
+            queued: catch(ask).ok().flatten(),
+            memory: catch(count).ok().flatten(),
             ..self.counters.status()
         }
     }
@@ -533,7 +537,7 @@ impl<B: Backend + 'static> BackendRuntime for Runtime<B> {
 
     fn is_asynchronous(&self) -> bool {
         let ask = || self.backend.lifecycle().is_some_and(|lifecycle| lifecycle.is_asynchronous());
-        bridge::catch(ask).unwrap_or(false)
+        catch(ask).unwrap_or(false)
     }
 
     fn is_lost(&self) -> bool {

@@ -10,6 +10,11 @@ use crate::{Backend, BoxError, Error, OpenOption};
 use std::sync::{Mutex, PoisonError};
 
 /// A layer that has a name, for [`LayerRegistration::of`].
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` has no name: `bb::RegisteredLayer` is not implemented for it",
+    label = "this layer is not registered by a name",
+    note = "write `impl bb::RegisteredLayer for {Self} {{ … }}` with the layer's name and options"
+)]
 pub trait RegisteredLayer: Layer<Inner = Erased> + Sized {
     /// The name, of lower-case letters, digits and `-`.
     const NAME: &'static str;

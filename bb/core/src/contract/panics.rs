@@ -1,0 +1,82 @@
+//! Panics of code that others wrote, as errors.
+
+use super::paced::Ended;
+use crate::Error;
+use std::any::Any;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+
+/// Runs foreign code; if it panics, returns the message of the panic.
+#[inline]
+pub fn catch<R>(body: impl FnOnce() -> R) -> Result<R, String> {
+    catch_unwind(AssertUnwindSafe(body)).map_err(message)
+}
+
+/// Runs a part of a plan. A panic becomes an error, to which the plan adds the node.
+///
+/// A loop that ends with its run unwinds too; it goes on to the [`RunOptions::paced`](crate::RunOptions::paced) around it.
+///
+/// # Errors
+///
+/// Those of `body`; [`Error::KernelPanicked`].
+#[inline]
+pub(crate) fn contained<R, E: From<Error>>(body: impl FnOnce() -> Result<R, E>) -> Result<R, E> {
+    catch_unwind(AssertUnwindSafe(body)).unwrap_or_else(|payload| Err(kernel_panicked(payload).into()))
+}
+
+#[cold]
+fn kernel_panicked(payload: Box<dyn Any + Send>) -> Error {
+    if payload.is::<Ended>() {
+        resume_unwind(payload);
+    }
+    Error::KernelPanicked { message: message(payload) }
+}
+
+/// Returns the message of a panic.
+#[cold]
+fn message(payload: Box<dyn Any + Send>) -> String {
+    let payload = match payload.downcast::<String>() {
+        Ok(text) => return *text,
+        Err(payload) => payload,
+    };
+    match payload.downcast::<&'static str>() {
+        Ok(text) => (*text).to_owned(),
+        Err(other) => {
+            // The payload is not dropped, because dropping a value of unknown type might panic again.
+            std::mem::forget(other);
+            "the panic carried no message".to_owned()
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{CancelToken, RunOptions};
+
+    #[test]
+    fn a_panic_is_an_error_with_its_message() {
+        let said = |payload: Box<dyn Any + Send>| match contained(|| resume_unwind(payload)) {
+            Ok(()) => "nothing".to_owned(),
+            Err(Error::KernelPanicked { message }) => message,
+            Err(other) => other.to_string(),
+        };
+        assert_eq!(said(Box::new("broken")), "broken");
+        assert_eq!(said(Box::new("broken".to_owned())), "broken");
+        assert_eq!(said(Box::new(7)), "the panic carried no message");
+    }
+
+    #[test]
+    fn the_end_of_a_run_is_no_panic() {
+        let token = CancelToken::new();
+        token.cancel();
+        let ended = RunOptions::default().with_cancel(&token).within(|| {
+            RunOptions::paced(|| {
+                contained::<(), Error>(|| {
+                    bb_ir::pace::ask();
+                    Ok(())
+                })
+            })
+        });
+        assert!(matches!(ended, Err(Error::Cancelled)), "{ended:?}");
+    }
+}

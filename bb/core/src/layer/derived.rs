@@ -1,0 +1,283 @@
+//! What the derive of a layer expands to.
+//!
+//! Rustc takes the bounds of a generic `impl` as given while it compiles the `impl`, but examines those of a type without parameters. The
+//! derive of such a type writes bounds that name a lifetime, as in `for<'it> MyLayer: IsLayer<'it>`, which rustc takes as
+//! given, too. What does not hold is therefore one error, where the derive asserts it ([`is_layer`], [`is_held`]), and not
+//! one in each method.
+
+use super::{Delegate, Layer, LayerError, LayerTensor};
+use crate::ext::FamilyTable;
+use crate::plan::{CompileOptions, Module};
+use crate::{Backend, Executable, InnerBackend, Kernel, Outputs, PrepareStep};
+use bb_ir::op::{OpSpec, Param};
+
+/// A type that implements [`Layer`], whatever the lifetime.
+///
+/// It does not require [`Backend`], whose `impl` has it as a bound.
+pub trait IsLayer<'layer>: Delegate {
+    /// The type itself, of which is known that it is a layer.
+    type As: Layer + Delegate<Inner = Self::Inner>;
+
+    /// Returns the layer itself.
+    fn as_layer(&self) -> &Self::As;
+
+    /// As [`Layer::compile`].
+    ///
+    /// # Errors
+    ///
+    /// Those of the layer.
+    fn compile_layer(
+        &self,
+        module: Module,
+        options: &CompileOptions,
+    ) -> Result<Box<dyn Executable<Self>>, LayerError<Self>>
+    where
+        Self: Backend;
+
+    /// As [`Backend::prepare`].
+    ///
+    /// # Errors
+    ///
+    /// Those of the inner backend.
+    fn prepare_layer(
+        &self,
+        step: &PrepareStep<'_, LayerTensor<Self>>,
+    ) -> Result<Option<Box<dyn Kernel<Self>>>, LayerError<Self>>
+    where
+        Self: Backend;
+
+    /// As [`InnerBackend::native`]; `own` are the families that the layer adopts itself.
+    ///
+    /// # Errors
+    ///
+    /// The operation's own errors.
+    fn native_of_layer(
+        &self,
+        own: &[FamilyTable<Self>],
+        spec: &'static OpSpec,
+        inputs: &[Option<&LayerTensor<Self>>],
+        params: &[Param<'_>],
+    ) -> Result<Outputs<LayerTensor<Self>>, LayerError<Self>>
+    where
+        Self: Backend;
+}
+
+#[diagnostic::do_not_recommend]
+impl<L: Layer> IsLayer<'_> for L {
+    type As = L;
+
+    #[inline]
+    fn as_layer(&self) -> &L {
+        self
+    }
+
+    fn compile_layer(
+        &self,
+        module: Module,
+        options: &CompileOptions,
+    ) -> Result<Box<dyn Executable<Self>>, LayerError<Self>> {
+        Layer::compile(self, module, options)
+    }
+
+    fn prepare_layer(
+        &self,
+        step: &PrepareStep<'_, LayerTensor<Self>>,
+    ) -> Result<Option<Box<dyn Kernel<Self>>>, LayerError<Self>> {
+        super::prepare(self, step)
+    }
+
+    #[inline]
+    fn native_of_layer(
+        &self,
+        own: &[FamilyTable<Self>],
+        spec: &'static OpSpec,
+        inputs: &[Option<&LayerTensor<Self>>],
+        params: &[Param<'_>],
+    ) -> Result<Outputs<LayerTensor<Self>>, LayerError<Self>> {
+        super::natives::layer_native(self, own, spec, inputs, params)
+    }
+}
+
+/// A backend that a layer or a variant of an enum holds, whatever the lifetime.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is no backend, so that neither a layer nor a variant can hold it",
+    label = "this is no backend",
+    note = "write `#[derive(bb::Backend)]` on a backend, and `#[bb::layer] impl bb::Layer` for a layer"
+)]
+pub trait Held<'held>: InnerBackend {}
+
+#[diagnostic::do_not_recommend]
+impl<B: InnerBackend> Held<'_> for B {}
+
+/// Asserts that a type is a layer.
+pub const fn is_layer<L: Layer>() {}
+
+/// Asserts that a type is a backend that a layer or a variant can hold.
+pub const fn is_held<B: Held<'static>>() {}
+
+/// Implements what a layer is by its derive: `[parameters] [type] [bounds] [bounds of a layer] [own families] field: type, version`.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! __layer {
+    ([$($params:tt)*] [$on:ty] [$($bounds:tt)*] [$($layered:tt)*] [$($table:expr),*] $field:tt: $inner:ty, $version:expr) => {
+        #[automatically_derived]
+        impl $($params)* $crate::__private::Delegate for $on $($bounds)* {
+            type Inner = $inner;
+            const VERSION: &'static $crate::__private::str = $version;
+            const NATIVES: &'static [($crate::__private::Family, $crate::__private::OpSet)] = &[$({
+                let table: $crate::__private::FamilyTable<Self> = $table;
+                (table.family(), table.native())
+            }),*];
+
+            #[inline]
+            fn inner(&self) -> &Self::Inner {
+                &self.$field
+            }
+        }
+
+        #[automatically_derived]
+        impl $($params)* $crate::__private::InnerBackend for $on $($layered)* {
+            fn natives(&self) -> $crate::__private::Vec<($crate::__private::Family, $crate::__private::OpSet)> {
+                $crate::__private::layer::layer_natives($crate::__private::IsLayer::as_layer(self))
+            }
+
+            fn native(
+                &self,
+                spec: &'static $crate::ir::op::OpSpec,
+                inputs: &[$crate::__private::Option<&<Self as $crate::Backend>::Tensor>],
+                params: &[$crate::ir::op::Param<'_>],
+            ) -> $crate::__private::Result<
+                $crate::Outputs<<Self as $crate::Backend>::Tensor>,
+                <Self as $crate::Backend>::Error,
+            > {
+                $crate::__private::IsLayer::native_of_layer(self, &[$($table),*], spec, inputs, params)
+            }
+
+            fn version(&self) -> &'static $crate::__private::str {
+                $crate::__private::layer::layer_version($crate::__private::IsLayer::as_layer(self))
+            }
+        }
+
+        $crate::__private::for_each_primitive!(
+            $crate::__layer_backend,
+            [impl $($params)* $crate::Backend for $on $($layered)*]
+        );
+    };
+}
+
+/// Expands to an `impl` of the contract by the methods of [`Layer`](crate::Layer).
+#[doc(hidden)]
+#[macro_export]
+macro_rules! __layer_backend {
+    ([[$($head:tt)*]] $( $(#[$doc:meta])*
+       $name:ident $since:literal = $method:ident
+       ( $($input:ident : $kind:ident),* $(; $($param:ident : $pkind:ident $(= $default:expr)?),+)? )
+       -> $output:ident $({ $($fact:tt)* })?; )*) => {
+        #[automatically_derived]
+        $($head)* {
+            type Tensor = $crate::__private::LayerTensor<Self>;
+            type Error = $crate::__private::LayerError<Self>;
+
+            $(
+                #[inline]
+                fn $method(&self $(, $input: $crate::__input_type!($kind))* $($(, $param: $crate::__private::ir::param_type!($pkind))+)?)
+                    -> $crate::__private::Result<$crate::__output_type!($output), Self::Error> {
+                    $crate::Layer::$method($crate::__private::IsLayer::as_layer(self), $($input,)* $($($param,)+)?)
+                }
+            )*
+
+            fn types(&self) -> $crate::__private::ir::DataTypes {
+                $crate::Layer::types($crate::__private::IsLayer::as_layer(self))
+            }
+
+            fn declines(
+                &self,
+                graph: &$crate::__private::ir::graph::Graph,
+                node: &$crate::__private::ir::graph::Node,
+            ) -> $crate::__private::Option<::std::string::String> {
+                $crate::__private::layer::declines($crate::__private::IsLayer::as_layer(self), graph, node)
+            }
+
+            fn runs_whole_graphs(&self) -> $crate::__private::bool {
+                $crate::__private::layer::runs_whole_graphs($crate::__private::IsLayer::as_layer(self))
+            }
+
+            fn wrapped(error: &Self::Error) -> ::core::option::Option<&$crate::Error> {
+                <<Self as $crate::Delegate>::Inner as $crate::Backend>::wrapped(error)
+            }
+
+            fn to_host(&self, x: &Self::Tensor) -> $crate::__private::Result<$crate::TensorData, Self::Error> {
+                $crate::Layer::to_host($crate::__private::IsLayer::as_layer(self), x)
+            }
+
+            fn read_into(&self, x: &Self::Tensor, into: &mut [u8]) -> $crate::__private::Result<(), Self::Error> {
+                $crate::Layer::read_into($crate::__private::IsLayer::as_layer(self), x, into)
+            }
+
+            fn execute(
+                &self,
+                graph: &$crate::GraphProto,
+                inputs: $crate::__private::Named<Self::Tensor>,
+                attrs: $crate::BackendAttrs<'_>,
+            ) -> $crate::__private::Result<$crate::__private::Named<Self::Tensor>, Self::Error> {
+                $crate::Layer::execute($crate::__private::IsLayer::as_layer(self), graph, inputs, attrs)
+            }
+
+            fn dispatch(
+                &self,
+                graph: $crate::__private::Arc<$crate::GraphProto>,
+                inputs: $crate::__private::Named<Self::Tensor>,
+                attrs: $crate::BackendAttrs<'_>,
+                completion: $crate::CompletionHandle<$crate::__private::Named<Self::Tensor>, Self::Error>,
+            ) -> $crate::ContractResponse<$crate::__private::Named<Self::Tensor>, Self::Error> {
+                $crate::Layer::dispatch($crate::__private::IsLayer::as_layer(self), graph, inputs, attrs, completion)
+            }
+
+            fn compile(
+                &self,
+                module: $crate::Module,
+                options: &$crate::CompileOptions,
+            ) -> $crate::__private::Result<$crate::__private::Box<dyn $crate::Executable<Self>>, Self::Error> {
+                $crate::__private::IsLayer::compile_layer(self, module, options)
+            }
+
+            fn prepare(
+                &self,
+                step: &$crate::PrepareStep<'_, Self::Tensor>,
+            ) -> $crate::__private::Result<
+                ::core::option::Option<$crate::__private::Box<dyn $crate::Kernel<Self>>>,
+                Self::Error,
+            > {
+                $crate::__private::IsLayer::prepare_layer(self, step)
+            }
+
+            fn materialize_from_wire(
+                &self,
+                type_hash: u64,
+                bytes: $crate::__private::Vec<u8>,
+            ) -> $crate::__private::Result<Self::Tensor, Self::Error> {
+                $crate::Layer::materialize_from_wire($crate::__private::IsLayer::as_layer(self), type_hash, bytes)
+            }
+
+            fn device_info(&self) -> $crate::services::DeviceInfo {
+                $crate::Layer::device_info($crate::__private::IsLayer::as_layer(self))
+            }
+
+            fn lifecycle(&self) -> ::core::option::Option<&dyn $crate::services::Lifecycle> {
+                $crate::Layer::lifecycle($crate::__private::IsLayer::as_layer(self))
+            }
+
+            fn memory(&self) -> ::core::option::Option<&dyn $crate::services::Memory<Self::Tensor>> {
+                $crate::Layer::memory($crate::__private::IsLayer::as_layer(self))
+            }
+
+            fn kernels(&self) -> ::core::option::Option<&dyn $crate::services::Kernels<Self::Tensor>> {
+                $crate::Layer::kernels($crate::__private::IsLayer::as_layer(self))
+            }
+
+            fn stands_on(&self, backend: *const (), ty: &$crate::__private::str) -> $crate::__private::bool {
+                $crate::__private::layer::stands_on($crate::__private::IsLayer::as_layer(self), backend, ty)
+            }
+        }
+    };
+}

@@ -1,0 +1,7 @@
+fn several(fast: bb::Erased, plain: bb::Erased) -> Result<bb::FirstOf, bb::Error> {
+    bb::first_of([fast, plain])
+}
+
+fn main() {
+    let _ = several;
+}

@@ -1,0 +1,5 @@
+#[derive(bb::Backend)]
+#[bb(delegate)]
+enum Either {}
+
+fn main() {}

@@ -1,0 +1,8 @@
+#[derive(bb::Backend)]
+#[bb(delegate)]
+enum Either {
+    Fast(bb::Erased),
+    Plain(String),
+}
+
+fn main() {}
