@@ -23,6 +23,11 @@ mod look;
 pub mod onnx;
 mod placement;
 
+#[cfg(feature = "loaded")]
+#[doc(inline)]
+pub use bb_c::{
+    BackendLibrary, LoadError, LoadedBackend, LoadedError, LoadedTensor, export_backend, load_backend, load_path,
+};
 #[cfg(feature = "case-folders")]
 #[doc(inline)]
 pub use bb_conformance as conformance;

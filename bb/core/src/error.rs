@@ -597,6 +597,19 @@ pub enum Error {
         source: BoxError,
     },
 
+    /// A backend that was loaded from a library refused a call, or failed in it.
+    #[error("backend `{backend}` failed in `{op}`: {message}", message = sentence(.message))]
+    Loaded {
+        /// The backend's name.
+        backend: &'static str,
+        /// The operation.
+        op: &'static str,
+        /// What a caller can do about it.
+        kind: ErrorKind,
+        /// What the backend says.
+        message: String,
+    },
+
     /// A backend that is linked into the program was named where it is not bound.
     #[error(
         "backend `{name}` is linked, but not bound here, where {} bound: write `.backend(bb::backend(\"{name}\")?)` \

@@ -30,7 +30,7 @@ impl Error {
     pub(crate) fn kind_by(&self, unwrap: Unwrap<'_>) -> ErrorKind {
         match self {
             Error::Ir(error) => error.kind(),
-            Error::Layer { kind, .. } => *kind,
+            Error::Layer { kind, .. } | Error::Loaded { kind, .. } => *kind,
             Error::Kernel { source, .. } => caused(source.as_ref(), unwrap),
             Error::Node { source, .. }
             | Error::Operands { source, .. }

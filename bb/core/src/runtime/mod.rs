@@ -36,7 +36,7 @@ pub use backends::Backends;
 pub use checked::CheckedGraph;
 pub use combined::{Combined, CombinedRegistration};
 pub(crate) use declared::Constructed;
-pub use declared::{Created, Declared, Registration};
+pub use declared::{Created, Declared, Erases, ListsDevices, Opens, Registration};
 pub use erased::{BackendRuntime, DispatchResult, ErasedExecutable};
 pub use handle::{BackendHandle, TypedBackend};
 pub use offered::OfferedServices;
@@ -58,4 +58,5 @@ pub(crate) use methods::{
     erased_input, erased_methods, erased_output, erased_param, given_param, method_of_values, methods_of,
     methods_of_values,
 };
+pub use start::start_found;
 pub(crate) use start::{Identity, start};

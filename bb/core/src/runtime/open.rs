@@ -106,6 +106,17 @@ impl OpenOptions {
         })
     }
 
+    /// Returns all options that are set as texts: their names and values.
+    #[doc(hidden)]
+    pub fn texts(&self) -> Vec<(String, String)> {
+        let device = self.device.clone().map(|device| (OpenOption::Device, device));
+        let threads = self.threads.map(|threads| (OpenOption::Threads, threads.to_string()));
+        let memory = self.memory.map(|bytes| (OpenOption::Memory, bytes.to_string()));
+        let shared = [device, threads, memory].into_iter().flatten();
+        let shared = shared.map(|(option, value)| (option.name().to_owned(), value));
+        shared.chain(self.own.clone()).collect()
+    }
+
     /// Returns those of the options that a backend takes; without those that a backend declares itself.
     pub(super) fn kept(&self, takes: &[OpenOption]) -> OpenOptions {
         let has = |option| takes.contains(&option);

@@ -17,6 +17,8 @@ use std::sync::{Arc, LazyLock, PoisonError};
 #[derive(Debug)]
 pub struct Registry {
     slots: Vec<Slot>,
+    /// The backends that were added while the program runs, which stay as long as it.
+    added: RwLock<Vec<&'static Slot>>,
     /// The backends with layers on them.
     stacked: Stacked,
     duplicate: Option<[Registration; 2]>,
@@ -109,11 +111,11 @@ impl RegistryBuilder {
             version: handle.runtime().version(),
             path: handle.runtime().path(),
             options: &[],
-            open: |_| Err(Error::Abandoned),
-            erased: |_| Err(Error::Abandoned),
+            open: &|_| Err(Error::Abandoned),
+            erased: &|_| Err(Error::Abandoned),
             lists_devices: false,
             listed: true,
-            devices: || Ok(Vec::new()),
+            devices: &|| Ok(Vec::new()),
         };
         self.running.push((registration, handle));
         self
@@ -126,16 +128,12 @@ impl RegistryBuilder {
         let unopened = self.registrations.into_iter().map(|registration| (registration, Vec::new(), true));
         let mut slots: Vec<Slot> = unopened
             .chain(running)
-            .map(|(registration, opened, reopens)| Slot {
-                registration,
-                opened: RwLock::new(opened),
-                reopens,
-            })
+            .map(|(registration, opened, reopens)| Slot::new(registration, opened, reopens))
             .collect();
         slots.sort_by_key(|slot| (slot.registration.name, slot.registration.path, slot.registration.version));
         let duplicate = slots.iter().zip(slots.iter().skip(1)).map(|(a, b)| [a.registration, b.registration]);
         let duplicate = duplicate.into_iter().find(|[a, b]| a.name == b.name);
-        Registry { slots, stacked: Stacked::default(), duplicate }
+        Registry { slots, added: RwLock::default(), stacked: Stacked::default(), duplicate }
     }
 }
 
@@ -154,9 +152,38 @@ impl Registry {
         RegistryBuilder::default()
     }
 
+    /// Adds a backend that was found while the program runs. It is opened on first use, and stays as long as the program.
+    ///
+    /// Adding one again that has the same path and version changes nothing.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::DuplicateBackend`] if another backend has the name.
+    pub fn add(&self, registration: Registration) -> Result<(), Error> {
+        // No other code runs while the lock is held, so that of two threads that add a name one finds the other's.
+        let mut added = self.added.write().unwrap_or_else(PoisonError::into_inner);
+        let known = self.slots.iter().chain(added.iter().copied()).map(|slot| slot.registration);
+        match known.into_iter().find(|known| known.name == registration.name) {
+            Some(known) if (known.path, known.version) == (registration.path, registration.version) => Ok(()),
+            Some(known) => Err(duplicate(known, registration)),
+            None => {
+                added.push(Box::leak(Box::new(Slot::new(registration, Vec::new(), true))));
+                Ok(())
+            }
+        }
+    }
+
+    /// Returns the linked and the added backends, sorted by name.
+    fn all(&self) -> Vec<&Slot> {
+        let added = self.added.read().unwrap_or_else(PoisonError::into_inner);
+        let mut all: Vec<&Slot> = self.slots.iter().chain(added.iter().copied()).collect();
+        all.sort_by_key(|slot| slot.registration.name);
+        all
+    }
+
     /// Iterates over the records, sorted by name.
     pub fn entries(&self) -> impl Iterator<Item = &Registration> + Clone {
-        self.slots.iter().map(|slot| &slot.registration).filter(|registration| registration.listed)
+        self.all().into_iter().map(|slot| &slot.registration).filter(|registration| registration.listed)
     }
 
     /// Returns the backend called `name`. The first call opens it.
@@ -282,7 +309,12 @@ impl Registry {
     }
 
     fn slot(&self, name: &str) -> Option<&Slot> {
-        self.slots.iter().find(|slot| slot.registration.name == name)
+        let named = |slot: &&Slot| slot.registration.name == name;
+        let linked = self.slots.iter().find(named);
+        linked.or_else(|| {
+            let added = self.added.read().unwrap_or_else(PoisonError::into_inner);
+            added.iter().copied().find(named)
+        })
     }
 
     /// Opens every backend and lists them by name, with their devices, including unavailable ones.
@@ -297,25 +329,33 @@ impl Registry {
             let backend = slot.open(&OpenOptions::default());
             LinkedBackend { name, version, path, options, devices: devices(), backend }
         };
-        Ok(LinkedBackends(self.slots.iter().filter(|slot| slot.registration.listed).map(list).collect()))
+        let listed = self.all().into_iter().filter(|slot| slot.registration.listed);
+        Ok(LinkedBackends(listed.map(list).collect()))
     }
 
     fn check(&self) -> Result<(), Error> {
         match self.duplicate {
             None => Ok(()),
-            Some([a, b]) => {
-                // Two versions of the same crate have the same path.
-                let told = |of: Registration| match a.path == b.path {
-                    true => format!("{} {}", of.path, of.version),
-                    false => of.path.to_owned(),
-                };
-                Err(Error::DuplicateBackend { name: a.name.to_owned(), first: told(a), second: told(b) })
-            }
+            Some([a, b]) => Err(duplicate(a, b)),
         }
     }
 }
 
+/// Says that two backends have the same name.
+fn duplicate(a: Registration, b: Registration) -> Error {
+    // Two versions of the same crate have the same path.
+    let told = |of: Registration| match a.path == b.path {
+        true => format!("{} {}", of.path, of.version),
+        false => of.path.to_owned(),
+    };
+    Error::DuplicateBackend { name: a.name.to_owned(), first: told(a), second: told(b) }
+}
+
 impl Slot {
+    fn new(registration: Registration, opened: Vec<(OpenOptions, BackendHandle)>, reopens: bool) -> Slot {
+        Slot { registration, opened: RwLock::new(opened), reopens }
+    }
+
     /// Says what is opened.
     fn place(&self, options: &OpenOptions) -> Place {
         let entry = std::ptr::from_ref(self).addr();
