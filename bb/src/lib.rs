@@ -26,7 +26,8 @@ mod placement;
 #[cfg(feature = "loaded")]
 #[doc(inline)]
 pub use bb_c::{
-    BackendLibrary, LoadError, LoadedBackend, LoadedError, LoadedTensor, export_backend, load_backend, load_path,
+    BackendLibrary, LoadError, LoadedBackend, LoadedError, LoadedTensor, export_backend, load_backend,
+    load_path,
 };
 #[cfg(feature = "case-folders")]
 #[doc(inline)]

@@ -14,6 +14,7 @@ mod feeds;
 mod fields;
 mod interrupt;
 mod load;
+mod loaded;
 mod numbers;
 mod report;
 mod results;
@@ -33,10 +34,17 @@ use pyo3::prelude::*;
 /// The native part of the package.
 #[pymodule]
 mod _bb {
+    use pyo3::prelude::*;
+
     #[pymodule_export]
     use super::cancel::CancelToken;
     #[pymodule_export]
     use super::report::{backends, limits, operators, pass_switches};
     #[pymodule_export]
     use super::session::Session;
+
+    #[pymodule_init]
+    fn init(_module: &Bound<'_, PyModule>) -> PyResult<()> {
+        super::loaded::obey_path()
+    }
 }

@@ -19,9 +19,13 @@ fn a_library_is_listed_and_runs_models() {
     let door = Path::new(env!("CARGO_MANIFEST_DIR")).join("../doors/c");
     let library = folder("loaded").join("libplain.so");
     let mut cc = std::process::Command::new("cc");
-    cc.args(["-std=c11", "-O2", "-shared", "-fPIC", "-I"]).arg(door.join("include")).arg(door.join("examples/plain.c"));
+    cc.args(["-std=c11", "-O2", "-shared", "-fPIC", "-I"])
+        .arg(door.join("include"))
+        .arg(door.join("examples/plain.c"));
     let built = cc.arg("-o").arg(&library).arg("-lm").status();
-    assert!(built.expect("no compiler for C: install one (`apt-get install gcc`), so that `cc` runs").success());
+    assert!(
+        built.expect("no compiler for C: install one (`apt-get install gcc`), so that `cc` runs").success()
+    );
     let library = library.to_str().unwrap();
 
     let listed = bb(&["backends", "--json", "--load", library]).json();

@@ -59,7 +59,11 @@ fn calls<A: Backend, B: Backend>(linked: &A, loaded: &B) -> Result<(), Box<dyn s
 }
 
 /// Measures a run of a model.
-fn model(name: &str, linked: &BackendHandle, loaded: &BackendHandle) -> Result<(), Box<dyn std::error::Error>> {
+fn model(
+    name: &str,
+    linked: &BackendHandle,
+    loaded: &BackendHandle,
+) -> Result<(), Box<dyn std::error::Error>> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/data/models");
     let ready = |on: &BackendHandle| -> Result<_, Box<dyn std::error::Error>> {
         let module = Module::load(root.join(name).join("model.onnx"))?;

@@ -10,7 +10,10 @@ fn door() -> PathBuf {
 
 fn cc(arguments: &[&str]) {
     let mut command = Command::new("cc");
-    command.args(["-std=c11", "-O2", "-Wall", "-Wextra", "-Werror", "-I"]).arg(door().join("include")).args(arguments);
+    command
+        .args(["-std=c11", "-O2", "-Wall", "-Wextra", "-Werror", "-I"])
+        .arg(door().join("include"))
+        .args(arguments);
     let output = command.output();
     let output = output.expect("no compiler for C: install one (`apt-get install gcc`), so that `cc` runs");
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
@@ -66,7 +69,8 @@ fn a_program_in_c_runs_a_model() {
         assert_eq!(String::from_utf8_lossy(&output.stdout), expected, "{backend}");
     }
     // The variable does the same.
-    let output = Command::new(&program).args([&model, "plain"]).env("BB_BACKEND_PATH", plain).output().unwrap();
+    let output =
+        Command::new(&program).args([&model, "plain"]).env("BB_BACKEND_PATH", plain).output().unwrap();
     assert_eq!(String::from_utf8_lossy(&output.stdout), expected);
 }
 

@@ -11,7 +11,7 @@ pub(crate) use primitives::{c_operand, c_param};
 mod values;
 
 pub use library::{Description, Library, OptionSpec};
-pub use primitives::{PRIMITIVES_FINGERPRINT, Primitives, fingerprint_of};
+pub use primitives::{Primitives, fingerprint_of};
 pub use values::{
     Data, Devices, Done, Failure, Items, MemoryUse, Named, Parameter, ParameterKind, Raw, RawTensor, Results,
     Slot, Status, Text, status,

@@ -72,17 +72,23 @@ bb_ir::for_each_primitive!(table);
 // SAFETY: the structure has functions alone.
 unsafe impl Sync for Primitives {}
 
-/// The fingerprint of all primitives that this version knows.
-pub const PRIMITIVES_FINGERPRINT: fn() -> u64 = || fingerprint_of(Primitive::ALL.len());
-
 /// Returns a number that differs if one of the first `count` primitives differs in a name, an operand, a parameter or a result.
-pub fn fingerprint_of(count: usize) -> u64 {
-    let rows = Primitive::ALL.iter().take(count);
-    let signatures = rows.map(|op| op.spec().signature().to_le_bytes());
+pub const fn fingerprint_of(count: usize) -> u64 {
     // FNV-1a of 64 bits, as the signatures themselves.
-    signatures
-        .flatten()
-        .fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x100_0000_01b3))
+    let mut hash: u64 = 0xcbf2_9ce4_8422_2325;
+    let (mut rows, mut left) = (Primitive::ALL, count);
+    while let [first, rest @ ..] = rows
+        && left > 0
+    {
+        let signature = first.spec().signature().to_le_bytes();
+        let mut bytes: &[u8] = &signature;
+        while let [byte, tail @ ..] = bytes {
+            hash = (hash ^ *byte as u64).wrapping_mul(0x100_0000_01b3);
+            bytes = tail;
+        }
+        (rows, left) = (rest, left - 1);
+    }
+    hash
 }
 
 /// The argument in C of an operand.

@@ -26,7 +26,7 @@ pub const fn library<B: Declared>() -> Library {
         version: VERSION,
         // Threads of a pool, and destructors of threads, would run code that is gone.
         flags: 0,
-        fingerprint: primitives::FINGERPRINT,
+        fingerprint: crate::abi::fingerprint_of(usize::MAX),
         primitives: &primitives::EXPORTED,
         describe: Some(described::describe::<B>),
         open: Some(open::open::<B>),

@@ -146,7 +146,7 @@ impl LoadedBackend {
             self.refuse_types(method, *dtype)?;
         }
         if !calls::has(&self.0.library.0.primitives, op) {
-            return Ok(bb_core::__private::one_node(self, op, inputs, params)?);
+            return bb_core::__private::one_node(self, op, inputs, params);
         }
         let mut slots: Slots = expected
             .iter()

@@ -240,7 +240,7 @@ pub(super) fn called(
     body: impl FnOnce(*mut Failure) -> i32,
 ) -> Result<(), LoadError> {
     let mut text = Said::new();
-    let status = body(&raw mut text.failure());
+    let status = body(text.failure());
     if status == status::OK {
         return Ok(());
     }

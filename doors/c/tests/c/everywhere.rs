@@ -27,7 +27,10 @@ fn the_registry_lists_and_opens_it() {
     // Types that the library lacks work as far as that is exact.
     let half = bb::f16::from_f32;
     let x = on.tensor(&[2], &[half(0.5), half(2.)]).unwrap();
-    assert_eq!(on.add(&x, &x).unwrap().to_host(64).unwrap().as_slice::<bb::f16>().unwrap(), [half(1.), half(4.)]);
+    assert_eq!(
+        on.add(&x, &x).unwrap().to_host(64).unwrap().as_slice::<bb::f16>().unwrap(),
+        [half(1.), half(4.)]
+    );
 }
 
 /// Runs a model with ones, and returns its outputs, sorted by name.
@@ -64,12 +67,17 @@ fn models_run_on_it_under_layers_and_before_another() {
     use bb_cpu as _;
     use bb_layers as _;
     let expected = run("surfaces_gbr", "cpu");
-    for backend in ["plain", "first_of(plain, cpu)", "first_of(cpu, plain)", "metrics+plain", "check+metrics+plain"] {
+    for backend in
+        ["plain", "first_of(plain, cpu)", "first_of(cpu, plain)", "metrics+plain", "check+metrics+plain"]
+    {
         let outputs = run("surfaces_gbr", backend);
         assert_eq!(outputs.len(), expected.len());
         for ((name, got), (_, want)) in outputs.iter().zip(&expected) {
             let (got, want) = (got.as_slice::<f32>().unwrap(), want.as_slice::<f32>().unwrap());
-            assert!(got.iter().zip(want).all(|(g, w)| (g - w).abs() < 1e-5), "{name} on {backend}: {got:?} {want:?}");
+            assert!(
+                got.iter().zip(want).all(|(g, w)| (g - w).abs() < 1e-5),
+                "{name} on {backend}: {got:?} {want:?}"
+            );
         }
     }
 }

@@ -39,7 +39,6 @@ fn c_has_the_same_sizes_and_offsets() {
     assert_eq!(String::from_utf8_lossy(&output.stdout), expected);
 }
 
-
 #[test]
 fn the_header_is_c_of_other_standards() {
     let file = built::folder().join("only.c");

@@ -18,7 +18,12 @@ static SHAPE: [usize; 1] = [2];
 
 const EMPTY: Slot = Slot { tensor: std::ptr::null_mut(), dtype: 1, rank: 1, shape: SHAPE.as_ptr() };
 
-unsafe extern "C" fn compile(_: *mut Raw, model: Items<u8>, program: *mut *mut c_void, _: *mut Failure) -> Status {
+unsafe extern "C" fn compile(
+    _: *mut Raw,
+    model: Items<u8>,
+    program: *mut *mut c_void,
+    _: *mut Failure,
+) -> Status {
     COMPILED.fetch_add(1, Ordering::SeqCst);
     // SAFETY: the host lends both.
     unsafe {
@@ -121,15 +126,29 @@ fn work_of(_: *mut c_void) -> *mut Raw {
     std::ptr::null_mut()
 }
 
-type Start =
-    unsafe extern "C" fn(*mut Raw, *mut c_void, Items<*const RawTensor>, Done, *mut c_void, *mut Failure) -> Status;
+type Start = unsafe extern "C" fn(
+    *mut Raw,
+    *mut c_void,
+    Items<*const RawTensor>,
+    Done,
+    *mut c_void,
+    *mut Failure,
+) -> Status;
 
 fn opened(start: Option<Start>) -> LoadedBackend {
     let (table, primitives) = good();
     let primitives = Primitives { constant: primitives.constant, ..Primitives::NONE };
     let (compile, run, release_program) = (Some(compile as _), Some(run as _), Some(release_program as _));
     let table = Library { compile, run, release_program, start, whole_graphs: None, ..table };
-    let table = Library { size: size_of::<Library>(), types: None, devices: None, native: None, memory: None, synchronize: None, ..table };
+    let table = Library {
+        size: size_of::<Library>(),
+        types: None,
+        devices: None,
+        native: None,
+        memory: None,
+        synchronize: None,
+        ..table
+    };
     linked(table, primitives).unwrap().open(&OpenOptions::default()).unwrap()
 }
 
@@ -142,7 +161,13 @@ fn graph() -> GraphProto {
         output: vec!["y".to_owned()],
         ..NodeProto::default()
     };
-    GraphProto { name: name("sum"), node: vec![add], input: vec![port("x")], output: vec![port("y")], ..GraphProto::default() }
+    GraphProto {
+        name: name("sum"),
+        node: vec![add],
+        input: vec![port("x")],
+        output: vec![port("y")],
+        ..GraphProto::default()
+    }
 }
 
 fn inputs(on: &LoadedBackend) -> HashMap<String, LoadedTensor> {
@@ -152,7 +177,8 @@ fn inputs(on: &LoadedBackend) -> HashMap<String, LoadedTensor> {
 
 fn dispatched(start: Start) -> (LoadedBackend, Result<HashMap<String, LoadedTensor>, LoadedError>) {
     let on = opened(Some(start));
-    let answer = on.dispatch(Arc::new(graph()), inputs(&on), BackendAttrs::default(), CompletionHandle::new());
+    let answer =
+        on.dispatch(Arc::new(graph()), inputs(&on), BackendAttrs::default(), CompletionHandle::new());
     assert!(matches!(answer, ContractResponse::Later(_)));
     let result = answer.wait();
     (on, result)

@@ -6,7 +6,7 @@ mod abuse;
 mod built;
 mod everywhere;
 mod header;
-mod leaks;
 mod later;
+mod leaks;
 mod plain;
 mod rust;

@@ -22,10 +22,15 @@ fn it_describes_itself() {
 fn errors_of_elements_say_whose_fault_they_are() {
     use bb::Backend;
     let on = plain();
-    let make = |shape: &[usize], elements: &[i64]| on.constant(&bb::TensorData::new(shape, elements).unwrap()).unwrap();
+    let make = |shape: &[usize], elements: &[i64]| {
+        on.constant(&bb::TensorData::new(shape, elements).unwrap()).unwrap()
+    };
     let kind = |error: bb::LoadedError| LoadedBackend::wrapped(&error).unwrap().kind();
     let error = on.gather(&make(&[3], &[1, 2, 3]), &make(&[1], &[3]), 0).unwrap_err();
-    assert_eq!(error.to_string(), "backend `plain` failed in `gather`: index 3 is out of range: the extent is 3");
+    assert_eq!(
+        error.to_string(),
+        "backend `plain` failed in `gather`: index 3 is out of range: the extent is 3"
+    );
     assert_eq!(kind(error), bb::ErrorKind::WrongInput);
     let error = on.div(&make(&[1], &[1]), &make(&[1], &[0])).unwrap_err();
     assert_eq!(error.to_string(), "backend `plain` failed in `div`: an integer is divided by zero");

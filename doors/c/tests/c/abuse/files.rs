@@ -14,7 +14,9 @@ fn what_is_no_file_or_no_library() {
     let folder = built::folder();
     assert!(matches!(error(folder.join("missing.so")), LoadError::Read { .. }));
     assert!(matches!(error(folder), LoadError::Read { .. }));
-    for (name, content) in [("empty.so", &b""[..]), ("text.so", b"this is a text"), ("elf.so", b"\x7fELF\x02\x01")] {
+    for (name, content) in
+        [("empty.so", &b""[..]), ("text.so", b"this is a text"), ("elf.so", b"\x7fELF\x02\x01")]
+    {
         let path = folder.join(name);
         fs::write(&path, content).unwrap();
         let error = error(&path);
@@ -33,7 +35,9 @@ fn truncated_libraries() {
         match BackendLibrary::load(&path) {
             // What lies behind the segments (symbols for debuggers, names of sections) is not needed.
             Ok(library) => assert_eq!(library.name(), "plain"),
-            Err(error) => assert!(matches!(error, LoadError::Mismatch { .. } | LoadError::Open { .. }), "{error}"),
+            Err(error) => {
+                assert!(matches!(error, LoadError::Mismatch { .. } | LoadError::Open { .. }), "{error}")
+            }
         }
         assert!(part > 32 || BackendLibrary::load(&path).is_err());
     }

@@ -10,7 +10,7 @@ use bb_c::abi::{Library, Primitives, SYMBOL};
 use std::sync::OnceLock;
 
 /// The table of the backend in C, and its primitives, to be changed by tests.
-pub fn good() -> (Library, Primitives) {
+pub(crate) fn good() -> (Library, Primitives) {
     static LOADED: OnceLock<libloading::Library> = OnceLock::new();
     let library = LOADED.get_or_init(|| {
         // SAFETY: the library has no initialisers.
@@ -24,7 +24,7 @@ pub fn good() -> (Library, Primitives) {
 }
 
 /// Takes in a table with these primitives.
-pub fn linked(table: Library, primitives: Primitives) -> Result<BackendLibrary, bb::LoadError> {
+pub(crate) fn linked(table: Library, primitives: Primitives) -> Result<BackendLibrary, bb::LoadError> {
     let primitives = Box::leak(Box::new(primitives));
     let table = Box::leak(Box::new(Library { primitives, ..table }));
     // SAFETY: the table and its primitives are leaked, and what is wrong with them is found before it does harm.

@@ -4,8 +4,16 @@ use super::{good, linked};
 use bb::{Backend, BackendLibrary, DataType, LoadedBackend, LoadedError, OpenOptions, TensorData};
 use bb_c::abi::{Failure, Items, Library, Primitives, Raw, RawTensor, Results, Status};
 
-type Binary = unsafe extern "C" fn(*mut Raw, *const RawTensor, *const RawTensor, Results, usize, *mut Failure) -> Status;
-type ToHost = unsafe extern "C" fn(*mut Raw, *const RawTensor, *mut u8, usize, *mut usize, *mut Failure) -> Status;
+type Binary = unsafe extern "C" fn(
+    *mut Raw,
+    *const RawTensor,
+    *const RawTensor,
+    Results,
+    usize,
+    *mut Failure,
+) -> Status;
+type ToHost =
+    unsafe extern "C" fn(*mut Raw, *const RawTensor, *mut u8, usize, *mut usize, *mut Failure) -> Status;
 
 fn open(library: BackendLibrary) -> LoadedBackend {
     library.open(&OpenOptions::default()).unwrap()
@@ -20,7 +28,13 @@ fn added(add: Binary) -> LoadedError {
 }
 
 /// Runs the `add` of the backend in C.
-unsafe fn add(on: *mut Raw, a: *const RawTensor, b: *const RawTensor, to: Results, error: *mut Failure) -> Status {
+unsafe fn add(
+    on: *mut Raw,
+    a: *const RawTensor,
+    b: *const RawTensor,
+    to: Results,
+    error: *mut Failure,
+) -> Status {
     // SAFETY: the host lends all of these.
     unsafe { good().1.add.unwrap()(on, a, b, to, 1, error) }
 }
@@ -60,11 +74,17 @@ fn results_are_compared_with_the_rules() {
     let text = |add: Binary| added(add).to_string();
     let said = "backend `plain` broke a promise of the interface in `add`: ";
     assert_eq!(text(null), format!("{said}a result: expected a tensor, got null"));
-    assert_eq!(text(operand), format!("{said}a result: expected a tensor of its own, got a tensor that somebody else holds"));
+    assert_eq!(
+        text(operand),
+        format!("{said}a result: expected a tensor of its own, got a tensor that somebody else holds")
+    );
     assert_eq!(text(other_type), format!("{said}the element type of a result: expected f32, got i64"));
     assert_eq!(text(no_type), format!("{said}the element type of a result: expected f32, got -3"));
     assert_eq!(text(other_shape), format!("{said}the shape of a result: expected [2], got [7, 1]"));
-    assert!(text(large).starts_with(&format!("{said}the shape of a result: expected extents that memory has room for")));
+    assert!(
+        text(large)
+            .starts_with(&format!("{said}the shape of a result: expected extents that memory has room for"))
+    );
     assert_eq!(text(no_shape), format!("{said}the shape of a result: expected at most 4096 extents, got 1"));
     assert!(text(many).starts_with(&format!("{said}the shape of a result: expected at most 4096 extents")));
     assert_eq!(text(strange), "backend `plain` failed in `add`: \u{fffd}hm");
@@ -97,7 +117,14 @@ fn a_tensor_that_is_returned_twice_is_released_once() {
     assert!(matches!(error, LoadedError::Broken { .. }), "{error}");
 }
 
-unsafe extern "C" fn short(on: *mut Raw, x: *const RawTensor, to: *mut u8, room: usize, length: *mut usize, error: *mut Failure) -> Status {
+unsafe extern "C" fn short(
+    on: *mut Raw,
+    x: *const RawTensor,
+    to: *mut u8,
+    room: usize,
+    length: *mut usize,
+    error: *mut Failure,
+) -> Status {
     // SAFETY: the host lends all of these.
     unsafe {
         let status = good().0.to_host.unwrap()(on, x, to, room, length, error);
@@ -106,7 +133,14 @@ unsafe extern "C" fn short(on: *mut Raw, x: *const RawTensor, to: *mut u8, room:
     }
 }
 
-unsafe extern "C" fn garbage(_: *mut Raw, _: *const RawTensor, to: *mut u8, room: usize, length: *mut usize, _: *mut Failure) -> Status {
+unsafe extern "C" fn garbage(
+    _: *mut Raw,
+    _: *const RawTensor,
+    to: *mut u8,
+    room: usize,
+    length: *mut usize,
+    _: *mut Failure,
+) -> Status {
     // SAFETY: the host lends all of these.
     unsafe {
         std::ptr::write_bytes(to, 0xee, room);

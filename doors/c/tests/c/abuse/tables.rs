@@ -2,7 +2,9 @@
 
 use super::{good, linked};
 use bb::{ErrorKind, LoadError, OpenOptions};
-use bb_c::abi::{Description, Failure, Items, Library, MAGIC, Named, OptionSpec, Primitives, Raw, Status, Text, VERSION};
+use bb_c::abi::{
+    Description, Failure, Items, Library, MAGIC, Named, OptionSpec, Primitives, Raw, Status, Text, VERSION,
+};
 use std::ptr::null_mut;
 
 fn message(table: Library, primitives: Primitives) -> String {
@@ -14,13 +16,25 @@ fn what_a_table_says_first_is_compared() {
     let (table, primitives) = good();
     assert!(linked(table, primitives).is_ok());
     for (wrong, expected) in [
-        (Library { size: 0, ..table }, "expected at least 104 bytes, at most 65536, in units of 8, got 0 bytes"),
-        (Library { size: 96, ..table }, "expected at least 104 bytes, at most 65536, in units of 8, got 96 bytes"),
+        (
+            Library { size: 0, ..table },
+            "expected at least 104 bytes, at most 65536, in units of 8, got 0 bytes",
+        ),
+        (
+            Library { size: 96, ..table },
+            "expected at least 104 bytes, at most 65536, in units of 8, got 96 bytes",
+        ),
         (Library { size: 105, ..table }, "got 105 bytes"),
         (Library { size: usize::MAX, ..table }, "in units of 8, got 18446744073709551615 bytes"),
         (Library { magic: 1, ..table }, "another beginning than expected"),
-        (Library { version: VERSION + 1, ..table }, "another version of the interface than expected: expected 1, got 2"),
-        (Library { version: 0, ..table }, "another version of the interface than expected: expected 1, got 0"),
+        (
+            Library { version: VERSION + 1, ..table },
+            "another version of the interface than expected: expected 1, got 2",
+        ),
+        (
+            Library { version: 0, ..table },
+            "another version of the interface than expected: expected 1, got 0",
+        ),
         (Library { fingerprint: 7, ..table }, "another table of primitives than expected"),
     ] {
         let message = message(wrong, primitives);
@@ -33,8 +47,14 @@ fn what_a_table_says_first_is_compared() {
 #[test]
 fn functions_that_are_missing_are_named() {
     let (table, primitives) = good();
-    let message = message(Library { describe: None, release: None, ..table }, Primitives { add: None, gather: None, ..primitives });
-    assert_eq!(message, "the library `wrong` lacks describe, release, the primitive `add`, the primitive `gather`");
+    let message = message(
+        Library { describe: None, release: None, ..table },
+        Primitives { add: None, gather: None, ..primitives },
+    );
+    assert_eq!(
+        message,
+        "the library `wrong` lacks describe, release, the primitive `add`, the primitive `gather`"
+    );
     let short = Primitives { size: 8, ..primitives };
     let of_none = Library { fingerprint: bb_c::abi::fingerprint_of(0), ..table };
     assert!(linked(of_none, short).unwrap_err().to_string().contains("the primitive `add`, "));
@@ -78,8 +98,12 @@ macro_rules! descriptions {
 }
 
 const NOT_UTF8: &[u8] = &[b'a', 0xff];
-const ODD_OPTION: &[OptionSpec] =
-    &[OptionSpec { name: Text::new("tile"), kind: Text::new("u128"), initial: Text::new("1"), about: Text::new("") }];
+const ODD_OPTION: &[OptionSpec] = &[OptionSpec {
+    name: Text::new("tile"),
+    kind: Text::new("u128"),
+    initial: Text::new("1"),
+    about: Text::new(""),
+}];
 const NATIVES: &[Text] = &[Text::new("sofmax")];
 
 descriptions! {
@@ -108,13 +132,18 @@ fn descriptions_are_compared() {
         (odd_types, "another set of element types than expected"),
         (odd_option, "another option than expected"),
         (many_options, "another number of options than expected: expected at most 65536"),
-        (natives, "another number of native operations than expected: expected at most 65536, and a function `native`"),
+        (
+            natives,
+            "another number of native operations than expected: expected at most 65536, and a function `native`",
+        ),
     ];
     for (describe, expected) in cases {
         let message = message(Library { describe: Some(describe), ..table }, primitives);
         assert!(message.contains(expected), "{message}");
     }
-    let open = linked(Library { describe: Some(no_types), ..table }, primitives).unwrap().open(&OpenOptions::default());
+    let open = linked(Library { describe: Some(no_types), ..table }, primitives)
+        .unwrap()
+        .open(&OpenOptions::default());
     assert!(open.unwrap_err().to_string().contains("another set of element types than expected"));
 }
 
@@ -149,5 +178,8 @@ fn functions_that_fail_say_why() {
     assert_eq!(error.kind(), ErrorKind::Device);
     assert!(error.to_string().ends_with("failed: it does not say why"), "{error}");
     let error = open(nothing).to_string();
-    assert_eq!(error, "the library `wrong` has another result of `open` than expected: expected a backend, got null");
+    assert_eq!(
+        error,
+        "the library `wrong` has another result of `open` than expected: expected a backend, got null"
+    );
 }
