@@ -1,5 +1,4 @@
 //! A library of a backend that panics in every operation, and while it is dropped.
-#![allow(unsafe_code, reason = "the library exports a symbol")]
 
 use bb::{DataType, Outputs, Primitive, TensorData, ir::op::Param};
 

@@ -19,7 +19,8 @@ mod prepared;
 pub use call::LayerCall;
 pub use erased::Erased;
 pub use natives::{InnerBackend, layer_native, layer_natives, layer_version};
-pub(crate) use natives::{interned, kept_tables};
+pub use natives::interned;
+pub(crate) use natives::kept_tables;
 
 #[doc(hidden)]
 pub use crate::ext::rows;

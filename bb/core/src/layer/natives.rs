@@ -96,7 +96,7 @@ pub(crate) fn kept_tables<B: InnerBackend>(natives: &[(Family, OpSet)]) -> &'sta
 }
 
 /// Returns a text that lives as long as the program. Each is leaked once.
-pub(crate) fn interned(name: String) -> &'static str {
+pub fn interned(name: String) -> &'static str {
     static NAMES: Mutex<BTreeSet<&'static str>> = Mutex::new(BTreeSet::new());
     let mut names = NAMES.lock().unwrap_or_else(PoisonError::into_inner);
     if let Some(known) = names.get(name.as_str()) {

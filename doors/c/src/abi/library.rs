@@ -106,4 +106,6 @@ c_structs! {
 }
 
 // SAFETY: the structure is a constant: functions, and pointers to constants that live as long as it.
+unsafe impl Send for Library {}
+// SAFETY: as above.
 unsafe impl Sync for Library {}

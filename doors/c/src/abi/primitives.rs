@@ -52,25 +52,19 @@ macro_rules! table {
 
         const DOCS: &[&[&str]] = &[$( &[$($doc),*] ),*];
 
-        /// What the table looks like in C.
-        pub(super) fn layout() -> super::Layout {
-            super::Layout {
-                name: "bb_primitives",
-                size: size_of::<Primitives>(),
-                fields: &[
-                    ("size", 0),
-                    $( (bb_ir::op::method_name(stringify!($method)), std::mem::offset_of!(Primitives, $method)) ),*
-                ],
-                text,
-            }
-        }
+        const FIELDS: &[(&str, usize)] = &[
+            ("size", 0),
+            $( (bb_ir::op::method_name(stringify!($method)), std::mem::offset_of!(Primitives, $method)) ),*
+        ];
     };
 }
 
 bb_ir::for_each_primitive!(table);
 
-// SAFETY: the structure has functions alone.
-unsafe impl Sync for Primitives {}
+/// What the table looks like in C.
+pub(super) fn layout() -> super::Layout {
+    super::Layout { name: "bb_primitives", size: size_of::<Primitives>(), fields: FIELDS, text }
+}
 
 /// Returns a number that differs if one of the first `count` primitives differs in a name, an operand, a parameter or a result.
 pub const fn fingerprint_of(count: usize) -> u64 {

@@ -93,7 +93,8 @@ impl BackendLibrary {
         let library = unsafe { libloading::Library::new(&path) }.map_err(open)?;
         // SAFETY: only the address is taken here; the type is that of no more than its first field.
         let symbol = unsafe { library.get::<*const usize>(abi::SYMBOL) }.map_err(open)?;
-        let table: *const usize = symbol.try_as_raw_ptr().unwrap_or(std::ptr::null_mut()).cast();
+        // SAFETY: the library stays loaded as long as the pointer is used.
+        let table = unsafe { symbol.try_as_raw_ptr() }.unwrap_or(std::ptr::null_mut()).cast::<usize>();
         // Until the table is found to be good, the library stays as it is: it may not be one that can go.
         let mut loaded = Loaded { library: ManuallyDrop::new(library), unloads: false };
         // SAFETY: the symbol of this name is a constant of the library.

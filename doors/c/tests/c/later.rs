@@ -138,15 +138,12 @@ type Start = unsafe extern "C" fn(
 fn opened(start: Option<Start>) -> LoadedBackend {
     let (table, primitives) = good();
     let primitives = Primitives { constant: primitives.constant, ..Primitives::NONE };
-    let (compile, run, release_program) = (Some(compile as _), Some(run as _), Some(release_program as _));
-    let table = Library { compile, run, release_program, start, whole_graphs: None, ..table };
     let table = Library {
         size: size_of::<Library>(),
-        types: None,
-        devices: None,
-        native: None,
-        memory: None,
-        synchronize: None,
+        compile: Some(compile),
+        run: Some(run),
+        release_program: Some(release_program),
+        start,
         ..table
     };
     linked(table, primitives).unwrap().open(&OpenOptions::default()).unwrap()
