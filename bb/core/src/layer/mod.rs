@@ -18,9 +18,9 @@ mod prepared;
 
 pub use call::LayerCall;
 pub use erased::Erased;
-pub use natives::{InnerBackend, layer_native, layer_natives, layer_version};
 pub use natives::interned;
 pub(crate) use natives::kept_tables;
+pub use natives::{InnerBackend, layer_native, layer_natives, layer_version};
 
 #[doc(hidden)]
 pub use crate::ext::rows;

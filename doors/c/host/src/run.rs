@@ -1,7 +1,7 @@
 //! Runs.
 
 use crate::null;
-use crate::session::Session;
+use crate::session::HostSession;
 use bb::{ErrorKind, TensorData, Value};
 use bb_c::abi::{Data, Failure, Items, Status, Text, status};
 use bb_c::export::open::text;
@@ -10,7 +10,7 @@ use bb_c::failure::{Failed, guarded};
 
 /// The outputs of a run, in memory of the host.
 #[derive(Debug)]
-pub struct Run(Vec<TensorData>);
+pub struct HostRun(Vec<TensorData>);
 
 /// `bb_input`.
 #[repr(C)]
@@ -20,7 +20,7 @@ pub struct Input {
     data: Data,
 }
 
-fn run(session: &Session, inputs: &[Input]) -> Result<Run, Failed> {
+fn run(session: &HostSession, inputs: &[Input]) -> Result<HostRun, Failed> {
     let mut named: Vec<(&str, Value)> = Vec::with_capacity(inputs.len());
     for input in inputs {
         // SAFETY: the caller lends what the structure points to for the call.
@@ -42,7 +42,7 @@ fn run(session: &Session, inputs: &[Input]) -> Result<Run, Failed> {
             })
             .collect::<Result<Vec<_>, bb::Error>>()
     };
-    run().map(Run).map_err(|e| Failed::caused(session.backend.error_kind(&e), &e))
+    run().map(HostRun).map_err(|e| Failed::caused(session.backend.error_kind(&e), &e))
 }
 
 /// `bb_session_run`: runs the model.
@@ -52,10 +52,10 @@ fn run(session: &Session, inputs: &[Input]) -> Result<Run, Failed> {
 /// The pointers are what the interface says.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn bb_session_run(
-    session: *const Session,
+    session: *const HostSession,
     inputs: *const Input,
     count: usize,
-    into: *mut *mut Run,
+    into: *mut *mut HostRun,
     error: *mut Failure,
 ) -> Status {
     let body = || {
@@ -77,7 +77,7 @@ pub unsafe extern "C" fn bb_session_run(
 ///
 /// The pointers are null or what the interface says.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn bb_run_output(run: *const Run, position: usize, data: *mut Data) -> Status {
+pub unsafe extern "C" fn bb_run_output(run: *const HostRun, position: usize, data: *mut Data) -> Status {
     // SAFETY: what the caller promises.
     let (run, data) = unsafe { (run.as_ref(), data.as_mut()) };
     let wrong = status::of(ErrorKind::WrongInput);
@@ -99,7 +99,7 @@ pub unsafe extern "C" fn bb_run_output(run: *const Run, position: usize, data: *
 ///
 /// `run` is null, or came from `bb_session_run` and was not freed.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn bb_run_free(run: *mut Run) {
+pub unsafe extern "C" fn bb_run_free(run: *mut HostRun) {
     if !run.is_null() {
         // SAFETY: what the caller promises.
         drop(unsafe { Box::from_raw(run) });

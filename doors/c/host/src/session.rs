@@ -10,7 +10,7 @@ use std::ffi::c_char;
 use std::sync::{Arc, Once};
 
 /// A model that is compiled for a backend.
-pub struct Session {
+pub struct HostSession {
     pub(crate) backend: BackendHandle,
     pub(crate) executable: Arc<dyn ErasedExecutable>,
     inputs: Vec<Known>,
@@ -62,12 +62,12 @@ fn obey_the_environment() -> Result<(), Failed> {
     result
 }
 
-fn open(module: Module, backend: &str, options: &OpenOptions) -> Result<Session, bb::Error> {
+fn open(module: Module, backend: &str, options: &OpenOptions) -> Result<HostSession, bb::Error> {
     let backend = bb::backend_with(backend, options)?;
     let executable = backend.compile(module, &CompileOptions::default())?;
     let inputs = executable.inputs().iter().map(Known::of).collect();
     let outputs = executable.outputs().iter().map(Known::of).collect();
-    Ok(Session { backend, executable, inputs, outputs })
+    Ok(HostSession { backend, executable, inputs, outputs })
 }
 
 /// Opens a session and gives it to the caller.
@@ -79,7 +79,7 @@ unsafe fn give(
     module: impl FnOnce() -> Result<Result<Module, bb::Error>, Failed>,
     backend: *const c_char,
     pairs: Items<Named>,
-    session: *mut *mut Session,
+    session: *mut *mut HostSession,
     error: *mut Failure,
 ) -> Status {
     let body = || {
@@ -107,7 +107,7 @@ pub unsafe extern "C" fn bb_session_open(
     path: *const c_char,
     backend: *const c_char,
     options: Items<Named>,
-    session: *mut *mut Session,
+    session: *mut *mut HostSession,
     error: *mut Failure,
 ) -> Status {
     // SAFETY: what the caller promises.
@@ -126,7 +126,7 @@ pub unsafe extern "C" fn bb_session_open_bytes(
     model: Text,
     backend: *const c_char,
     options: Items<Named>,
-    session: *mut *mut Session,
+    session: *mut *mut HostSession,
     error: *mut Failure,
 ) -> Status {
     // SAFETY: what the caller promises.
@@ -141,7 +141,7 @@ pub unsafe extern "C" fn bb_session_open_bytes(
 ///
 /// `session` is null, or was opened and not closed.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn bb_session_close(session: *mut Session) {
+pub unsafe extern "C" fn bb_session_close(session: *mut HostSession) {
     if !session.is_null() {
         // SAFETY: what the caller promises.
         drop(unsafe { Box::from_raw(session) });
@@ -154,7 +154,7 @@ pub unsafe extern "C" fn bb_session_close(session: *mut Session) {
 ///
 /// `session` is null or open.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn bb_session_input_count(session: *const Session) -> usize {
+pub unsafe extern "C" fn bb_session_input_count(session: *const HostSession) -> usize {
     // SAFETY: what the caller promises.
     unsafe { session.as_ref() }.map_or(0, |session| session.inputs.len())
 }
@@ -165,7 +165,7 @@ pub unsafe extern "C" fn bb_session_input_count(session: *const Session) -> usiz
 ///
 /// `session` is null or open.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn bb_session_output_count(session: *const Session) -> usize {
+pub unsafe extern "C" fn bb_session_output_count(session: *const HostSession) -> usize {
     // SAFETY: what the caller promises.
     unsafe { session.as_ref() }.map_or(0, |session| session.outputs.len())
 }
@@ -184,7 +184,7 @@ fn write(known: Option<&Known>, port: Option<&mut Port>) -> Status {
 /// The pointers are null or what the interface says.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn bb_session_input(
-    session: *const Session,
+    session: *const HostSession,
     position: usize,
     port: *mut Port,
 ) -> Status {
@@ -200,7 +200,7 @@ pub unsafe extern "C" fn bb_session_input(
 /// The pointers are null or what the interface says.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn bb_session_output(
-    session: *const Session,
+    session: *const HostSession,
     position: usize,
     port: *mut Port,
 ) -> Status {

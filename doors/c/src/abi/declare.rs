@@ -5,6 +5,9 @@ fn comment(indent: &str, lines: &[&str]) -> String {
     let clean =
         |line: &&str| line.trim().replace("[`", "`").replace("`](Self::", "` (see ").replace("bb::", "");
     let lines: Vec<String> = lines.iter().map(clean).collect();
+    if let [line] = &lines[..] {
+        return format!("{indent}/* {line} */\n");
+    }
     let body: Vec<String> = lines
         .iter()
         .map(|line| if line.is_empty() { format!("{indent} *") } else { format!("{indent} * {line}") })

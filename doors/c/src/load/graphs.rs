@@ -34,7 +34,7 @@ unsafe impl Sync for Program {}
 
 impl Drop for Program {
     fn drop(&mut self) {
-        // SAFETY: `compile` made the program; whoever holds one holds the instance, too, or is the instance, so that the backend is open.
+        // SAFETY: `compile` made the program. A holder of one holds the instance, too, or is the instance, so that the backend is open.
         unsafe { (self.release)(self.backend.as_ptr(), self.raw.as_ptr()) }
     }
 }

@@ -41,6 +41,7 @@ unsafe fn add(
 
 macro_rules! sums {
     ($($name:ident($on:ident, $a:ident, $b:ident, $to:ident, $error:ident) $body:block)*) => { $(
+        #[allow(unused_unsafe, reason = "one of the functions touches nothing")]
         unsafe extern "C" fn $name($on: *mut Raw, $a: *const RawTensor, $b: *const RawTensor, $to: Results, _: usize, $error: *mut Failure) -> Status {
             // SAFETY: the host lends all of these.
             unsafe { $body }

@@ -18,11 +18,11 @@ fn what_a_table_says_first_is_compared() {
     for (wrong, expected) in [
         (
             Library { size: 0, ..table },
-            "expected at least 104 bytes, at most 65536, in units of 8, got 0 bytes",
+            "expected at least 80 bytes, at most 65536, in units of 8, got 0 bytes",
         ),
         (
-            Library { size: 96, ..table },
-            "expected at least 104 bytes, at most 65536, in units of 8, got 96 bytes",
+            Library { size: 72, ..table },
+            "expected at least 80 bytes, at most 65536, in units of 8, got 72 bytes",
         ),
         (Library { size: 105, ..table }, "got 105 bytes"),
         (Library { size: usize::MAX, ..table }, "in units of 8, got 18446744073709551615 bytes"),

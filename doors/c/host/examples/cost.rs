@@ -1,7 +1,7 @@
 //! What a call of a loaded backend costs beside the linked one:
 //!
 //! ```text
-//! cargo build --release -p bb-c --examples && cargo run --release -p bb-c --example cost
+//! cargo build --release -p bb-c-host --examples && cargo run --release -p bb-c-host --example cost
 //! ```
 
 use bb::{Backend, BackendHandle, CompileOptions, Module, TensorData};
@@ -64,7 +64,7 @@ fn model(
     linked: &BackendHandle,
     loaded: &BackendHandle,
 ) -> Result<(), Box<dyn std::error::Error>> {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/data/models");
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../tests/data/models");
     let ready = |on: &BackendHandle| -> Result<_, Box<dyn std::error::Error>> {
         let module = Module::load(root.join(name).join("model.onnx"))?;
         let ready = on.compile(module, &CompileOptions::default())?;
