@@ -1,6 +1,7 @@
 //! A program in C opens a model and runs it, on the CPU backend and on the backend in C.
 #![expect(clippy::unwrap_used, reason = "tests")]
 
+use bb_cpu as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
