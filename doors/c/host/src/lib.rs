@@ -2,8 +2,8 @@
 //! `bb_load_backend` and the variable `BB_BACKEND_PATH` bring.
 #![allow(unsafe_code, reason = "the interface is of pointers; each block says why it is sound")]
 
-mod run;
-mod session;
+pub mod run;
+pub mod session;
 
 use bb_c::abi::{Failure, Status, Text};
 use bb_c::failure::{Failed, guarded};

@@ -100,7 +100,7 @@ fn the_library_has_all_functions_of_the_header() {
         .filter_map(|line| line.split_once('(')?.0.rsplit([' ', '*']).next())
         .filter(|name| name.starts_with("bb_"))
         .collect();
-    assert!(names.len() >= 13, "{names:?}");
+    assert!(names.len() >= 12, "{names:?}");
     let mut source = "#include \"bb.h\"\nvoid *all[] = {".to_owned();
     names.iter().for_each(|name| source.push_str(&format!("(void *){name}, ")));
     source.push_str("};\nint main(void) { return all[0] == 0; }\n");

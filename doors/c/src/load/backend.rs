@@ -1,9 +1,9 @@
 //! A loaded backend as a backend like any other.
 
+use super::LoadedError;
 use super::calls;
 use super::instance::Instance;
 use super::library::{BackendLibrary, Said};
-use super::{LoadError, LoadedError};
 use crate::abi::{Items, MemoryUse, Parameter, ParameterKind, RawTensor, Slot, Text, status};
 use bb_core::ext::{Extended, OpSet};
 use bb_core::services::{Lifecycle, Memory, MemoryStatistics, ServiceError};
@@ -112,15 +112,6 @@ impl LoadedBackend {
     /// Returns the library.
     pub fn library(&self) -> &BackendLibrary {
         &self.0.library
-    }
-
-    /// Opens the backend of a library without options; see [`load_backend`](crate::load_backend).
-    ///
-    /// # Errors
-    ///
-    /// As there.
-    pub fn load(path: impl AsRef<std::path::Path>) -> Result<LoadedBackend, LoadError> {
-        super::load_backend(path)
     }
 
     fn refuse_types(&self, op: &'static str, dtype: DataType) -> Result<(), LoadedError> {
