@@ -163,10 +163,9 @@ impl Instance {
             };
             let array = array.and_then(|array| arrays::as_array_of(&array));
             let array = array.map_err(|raised| self.raised(METHOD, py, raised))?;
-            if kind_of_array(&array).as_ref().map(|(dtype, shape)| (*dtype, &shape[..]))
-                != Some((x.dtype(), x.shape()))
-            {
-                return Err(self.returned(METHOD, (x.dtype(), x.shape()), array.as_any()));
+            let (kind, expected) = (kind_of_array(&array), (x.dtype(), x.shape()));
+            if kind.as_ref().map(|(dtype, shape)| (*dtype, &shape[..])) != Some(expected) {
+                return Err(self.returned(METHOD, expected, &array, kind));
             }
             arrays::tensor(&array).map_err(|problem| self.elements(METHOD, problem))
         })
@@ -262,7 +261,7 @@ impl Instance {
             Some((dtype, shape)) if (dtype, &shape[..]) == expected => {
                 Ok(PythonTensor::new(object.clone().unbind(), dtype, shape))
             }
-            _ => Err(self.returned(method, expected, object)),
+            other => Err(self.returned(method, expected, object, other)),
         }
     }
 
@@ -341,12 +340,10 @@ impl Instance {
         method: &str,
         (dtype, shape): (DataType, &[usize]),
         object: &Bound<'_, PyAny>,
+        kind: Option<Kind>,
     ) -> PythonError {
-        PythonError::Returned {
-            method: self.path(method),
-            expected: written(dtype, shape),
-            got: shown(object, self.kind(object).ok().flatten()),
-        }
+        let (expected, got) = (written(dtype, shape), shown(object, kind));
+        PythonError::Returned { method: self.path(method), expected, got }
     }
 }
 
