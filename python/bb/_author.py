@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import atexit
 import os
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 from . import _bb
+
+# Threads that still run sessions when the interpreter ends must not call methods.
+atexit.register(_bb.end)
 
 
 class Backend:

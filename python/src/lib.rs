@@ -37,7 +37,7 @@ use pyo3::prelude::*;
 mod _bb {
     #[pymodule_export]
     use super::author::{
-        Graph, Node, case_folders, conformance_case, conformance_tests, primitives, register, unregister,
+        Graph, Node, case_folders, conformance_case, conformance_tests, end, primitives, register, unregister,
     };
     #[pymodule_export]
     use super::cancel::CancelToken;

@@ -1,5 +1,6 @@
 //! An author's object: which methods it has, and calls of them.
 
+use super::ending::Entered;
 use super::error::PythonError;
 use super::tensor::PythonTensor;
 use super::{params, steps};
@@ -234,6 +235,7 @@ impl Instance {
         }
         DEPTH.set(depth + 1);
         let _left = Left(depth);
+        let _entered = Entered::begin();
         Python::try_attach(body).unwrap_or_else(|| Err(PythonError::Ended { method: self.path(method) }))
     }
 

@@ -6,6 +6,7 @@
 
 mod backends;
 mod conformance;
+mod ending;
 mod error;
 mod graph;
 mod instance;
@@ -15,5 +16,6 @@ mod steps;
 mod tensor;
 
 pub(crate) use conformance::{case_folders, conformance_case, conformance_tests};
+pub(crate) use ending::end;
 pub(crate) use graph::{Graph, Node};
 pub(crate) use named::{primitives, register, unregister};
