@@ -34,12 +34,15 @@ class Engine:
 
 
 class Bb(Engine):
-    def __init__(self, command):
-        super().__init__("bb", "#222222", [command])
+    """bb, with all that the processor has, or held to a level of its instructions."""
+
+    def __init__(self, command, level=None):
+        super().__init__(f"bb at {level}" if level else "bb", "#222222", [command])
+        self.backend = ["--backend", f"cpu(level={level})"] if level else []
 
     def measure(self, subject, room, runs, threads):
         options = ["--inputs", room, "--runs", runs, "--threads", threads, "--json"]
-        got = run(self.command + [str(argument) for argument in ["bench", subject] + options], threads)
+        got = run(self.command + [str(argument) for argument in ["bench", subject] + self.backend + options], threads)
         return {
             "seconds": got["run_seconds"]["p50"],
             "cpu_seconds": got.get("run_cpu_seconds"),
@@ -90,11 +93,11 @@ def onnx_runtime(kept=False):
 
 
 def models(args):
-    """The engines that run models, `bb` first."""
+    """The engines that run models, `bb` first, and after the others `bb` held to each level that was asked for."""
     engines = [Bb(args.bb), onnx_runtime()]
     if args.peer:
         engines += [Engine("tract", "#3a6ea5", [args.peer, "tract"]), Engine("RTen", "#b3541e", [args.peer, "rten"])]
-    return engines
+    return engines + [Bb(args.bb, level) for level in args.levels]
 
 
 def operators(args):

@@ -34,7 +34,7 @@ pub use bb_c::{
 pub use bb_conformance as conformance;
 #[doc(inline)]
 pub use bb_core::{
-    Backend, BackendAttrs, BackendError, BackendHandle, BackendId, BackendRuntime, Backends, BoxError,
+    Added, Backend, BackendAttrs, BackendError, BackendHandle, BackendId, BackendRuntime, Backends, BoxError,
     BufferMismatch, BufferProblem, CancelToken, Capabilities, CheckedGraph, CombinedRegistration,
     CompileOptions, Completer, CompletionHandle, Condition, ContractResponse, DataType, DataTypes, Declared,
     Delegate, Device, DispatchResult, Element, Erased, ErasedExecutable, Error, ErrorKind, Executable,

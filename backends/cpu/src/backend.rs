@@ -269,7 +269,7 @@ impl bb::Backend for Cpu {
     fn device_info(&self) -> DeviceInfo {
         DeviceInfo::new(DeviceKind::Cpu)
             .with_alignment(crate::pool::ALIGNMENT as u64)
-            .with("instructions", crate::level::level().name())
+            .with("instructions", crate::level::instructions().name())
             .with("threads", self.threads().to_string())
     }
 

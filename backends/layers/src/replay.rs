@@ -216,10 +216,10 @@ inventory::submit! {
         version: env!("CARGO_PKG_VERSION"),
         path: "bb_layers::Replay",
         options: &[OpenOption::Own(OwnOption::new("from", OptionDefault::Text("bb.recording"), "the recording"))],
-        open: &|options| Ok(BackendHandle::start("replay", opened(options)?).runtime().clone()),
-        erased: &|options| Ok(Erased::new(opened(options)?)),
+        open: |options| Ok(BackendHandle::start("replay", opened(options)?).runtime().clone()),
+        erased: |options| Ok(Erased::new(opened(options)?)),
         lists_devices: false,
         listed: false,
-        devices: &|| Ok(Vec::new()),
+        devices: || Ok(Vec::new()),
     }
 }

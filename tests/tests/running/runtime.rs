@@ -228,11 +228,11 @@ fn an_unknown_name_lists_what_is_linked() {
 
 #[test]
 fn a_backend_whose_constructor_fails_is_linked_but_not_available() {
-    fn none(_: &bb::OpenOptions) -> Result<Arc<dyn bb::BackendRuntime>, Error> {
+    let none = |_: &bb::OpenOptions| -> Result<Arc<dyn bb::BackendRuntime>, Error> {
         let source: BoxError = DeviceError::Lost.into();
         Err(Error::Unavailable { backend: "gpu", source })
-    }
-    let gpu = Registration { name: "gpu", path: "gpu::Gpu", open: &none, ..Registration::of::<Device>() };
+    };
+    let gpu = Registration { name: "gpu", path: "gpu::Gpu", open: none, ..Registration::of::<Device>() };
     let registry = Registry::builder().registration(gpu).declared::<Reference>().build();
     let listed = registry.backends().unwrap();
     let available: Vec<_> = listed.iter().map(|l| (l.name, l.backend.is_ok())).collect();

@@ -65,6 +65,7 @@ impl Error {
             | Error::BufferFault(_) => ErrorKind::WrongInput,
             Error::Narrow(_)
             | Error::NoBody { .. }
+            | Error::NoMethod { .. }
             | Error::NotPrimitive { .. }
             | Error::NotDifferentiable { .. }
             | Error::GradientBy { .. }
@@ -81,6 +82,8 @@ impl Error {
             | Error::VendorTwice { .. }
             | Error::NotKept { .. }
             | Error::UnknownBackend { .. }
+            | Error::BackendName { .. }
+            | Error::NameTaken { .. }
             | Error::UnknownLayer { .. }
             | Error::NoMembers { .. }
             | Error::NotMember { .. }

@@ -120,17 +120,8 @@ impl<B: Default> Constructed for B {
     }
 }
 
-/// Constructs a backend and starts it.
-pub type Opens = dyn Fn(&OpenOptions) -> Result<Arc<dyn BackendRuntime>, Error> + Send + Sync;
-
-/// Constructs a backend, for layers to stand on.
-pub type Erases = dyn Fn(&OpenOptions) -> Result<Erased, Error> + Send + Sync;
-
-/// Lists the devices of a backend.
-pub type ListsDevices = dyn Fn() -> Result<Vec<Device>, Error> + Send + Sync;
-
 /// The record of a linked backend.
-#[derive(Clone, Copy)]
+#[derive(Debug, Clone, Copy)]
 pub struct Registration {
     /// The name under which users open the backend.
     pub name: &'static str,
@@ -141,25 +132,15 @@ pub struct Registration {
     /// The options that the backend accepts.
     pub options: &'static [OpenOption],
     /// Constructs the backend and starts it.
-    pub open: &'static Opens,
+    pub open: fn(&OpenOptions) -> Result<Arc<dyn BackendRuntime>, Error>,
     /// Constructs the backend, for layers to stand on.
-    pub erased: &'static Erases,
+    pub erased: fn(&OpenOptions) -> Result<Erased, Error>,
     /// Whether the backend lists its devices. If it does not, it takes any name of a device, if it takes one.
     pub lists_devices: bool,
     /// Whether the backend is in lists. One that only its options make a backend, as a recording does, is found by name alone.
     pub listed: bool,
     /// Lists the devices of the backend, sorted by name.
-    pub devices: &'static ListsDevices,
-}
-
-impl std::fmt::Debug for Registration {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Registration")
-            .field("name", &self.name)
-            .field("version", &self.version)
-            .field("path", &self.path)
-            .finish_non_exhaustive()
-    }
+    pub devices: fn() -> Result<Vec<Device>, Error>,
 }
 
 impl Registration {
@@ -170,11 +151,11 @@ impl Registration {
             version: B::VERSION,
             path: B::PATH,
             options: B::OPTIONS,
-            open: &Runtime::<B>::open_with,
-            erased: &|options| Ok(Erased::new(Runtime::<B>::constructed(options)?)),
+            open: Runtime::<B>::open_with,
+            erased: |options| Ok(Erased::new(Runtime::<B>::constructed(options)?)),
             lists_devices: B::LISTS_DEVICES,
             listed: true,
-            devices: &super::open::devices::<B>,
+            devices: super::open::devices::<B>,
         }
     }
 }

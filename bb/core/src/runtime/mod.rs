@@ -3,6 +3,7 @@
 //! [`Runtime`] combines a backend with plans, counters and state; [`BackendRuntime`] is the interface that
 //! the engine uses. Only the bridge restores the type of a tensor.
 
+mod added;
 mod answers;
 mod ask;
 mod backends;
@@ -32,11 +33,12 @@ mod status;
 mod value;
 
 pub(crate) use crate::error::BackendId;
+pub use added::Added;
 pub use backends::Backends;
 pub use checked::CheckedGraph;
 pub use combined::{Combined, CombinedRegistration};
 pub(crate) use declared::Constructed;
-pub use declared::{Created, Declared, Erases, ListsDevices, Opens, Registration};
+pub use declared::{Created, Declared, Registration};
 pub use erased::{BackendRuntime, DispatchResult, ErasedExecutable};
 pub use handle::{BackendHandle, TypedBackend};
 pub use offered::OfferedServices;
@@ -58,5 +60,4 @@ pub(crate) use methods::{
     erased_input, erased_methods, erased_output, erased_param, given_param, method_of_values, methods_of,
     methods_of_values,
 };
-pub use start::start_found;
 pub(crate) use start::{Identity, start};

@@ -125,6 +125,13 @@ impl Stacked {
         })
     }
 
+    /// Takes out the instances whose names have the backend in them.
+    pub(super) fn forget(&self, backend: &str) -> Vec<BackendHandle> {
+        let mut opened = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let gone = opened.extract_if(.., |(name, _, _)| named::mentions(name, backend));
+        gone.map(|(_, _, handle)| handle).collect()
+    }
+
     /// Returns the instance of a name and options that is kept, or the one that `make` makes.
     ///
     /// # Errors

@@ -1,11 +1,10 @@
 //! Starts backends: as they are, or with all element types if they lack some.
 
-use super::open::instance_name;
-use super::{BackendRuntime, OpenOptions, Registration, Runtime};
+use super::{BackendRuntime, Runtime};
+use crate::Backend;
 use crate::ext::{FamilyTable, OpSet, Owned, narrowed_tables};
 use crate::layer::{InnerBackend, kept_tables as tables_of};
 use crate::narrow::Narrowed;
-use crate::{Backend, Error, OpenOption};
 use bb_ir::op::Family;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -42,27 +41,17 @@ pub(crate) fn start_inner<B: InnerBackend>(
     floats: bool,
 ) -> Arc<dyn BackendRuntime> {
     let identity = Identity { name, version: backend.version(), path: std::any::type_name::<B>() };
-    let tables = tables_of::<B>(&backend.natives());
-    start(backend, identity, tables, floats)
+    start_as(identity, backend, floats)
 }
 
-/// Starts a backend that was found while the program runs, as the registry opens one that is linked.
-///
-/// # Errors
-///
-/// [`Error::OpenOption`] if floats shall be narrowed for a backend that has all types.
-pub fn start_found<B: InnerBackend>(
-    registration: &Registration,
+/// Starts a backend or a layer like [`start_inner`], with this version and path.
+pub(super) fn start_as<B: InnerBackend>(
+    identity: Identity,
     backend: B,
-    options: &OpenOptions,
-) -> Result<Arc<dyn BackendRuntime>, Error> {
-    let Registration { name, version, path, options: takes, .. } = *registration;
-    if options.narrow_floats && backend.types().is_all() {
-        return Err(Error::OpenOption { backend: name, option: OpenOption::NarrowFloats, takes });
-    }
-    let identity = Identity { name: instance_name(name, options.device.as_deref()), version, path };
+    floats: bool,
+) -> Arc<dyn BackendRuntime> {
     let tables = tables_of::<B>(&backend.natives());
-    Ok(start(backend, identity, tables, options.narrow_floats))
+    start(backend, identity, tables, floats)
 }
 
 /// The part of [`start`] that is compiled once.

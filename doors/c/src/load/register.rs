@@ -3,67 +3,64 @@
 use super::library::OwnedOption;
 use super::{BackendLibrary, LoadError};
 use bb_core::layer::interned;
-use bb_core::runtime::{Erases, ListsDevices, Opens, start_found};
-use bb_core::{Erased, Error, OpenOption, OpenOptions, OptionDefault, OwnOption, Registration, Registry};
+use bb_core::{
+    Added, BoxError, Error, OpenOption, OpenOptions, OptionDefault, OwnOption, Registration, Registry,
+};
+use std::sync::{Mutex, PoisonError};
 
 impl BackendLibrary {
     /// Makes the backend known to everything in the process that opens backends by name: `bb::backend("mine")`,
     /// `first_of(mine, cpu)`, `metrics+mine`. The library then stays loaded.
     ///
+    /// [`Registry::remove`](bb_core::Registry::remove) ends that; what was opened goes on.
+    ///
     /// Registering the same version of a library again changes nothing.
     ///
     /// # Errors
     ///
-    /// [`LoadError::Register`] if another backend has the name.
+    /// [`LoadError::Register`] if another backend has the name, or no backend can have it.
     pub fn register(&self) -> Result<(), LoadError> {
-        // Texts and functions of a record live as long as the program. One that is known already costs nothing.
-        let known = Registry::global().entries().any(|entry| {
-            (entry.name, entry.version, entry.path) == (self.0.name, self.version(), self.0.identity.as_str())
-        });
-        if known {
-            return Ok(());
+        let of = Added {
+            name: self.0.name,
+            version: interned(self.0.version.clone()),
+            path: interned(self.0.identity.clone()),
+            options: kept_options(self.0.options.iter().filter_map(open_option).collect()),
+        };
+        match self.add(of) {
+            Err(_) if Registry::global().entries().any(|entry| is(&entry, &of)) => Ok(()),
+            Err(source) => Err(LoadError::Register { path: self.0.path.clone(), source: Box::new(source) }),
+            Ok(()) => Ok(()),
         }
-        let failed = |source| LoadError::Register { path: self.0.path.clone(), source: Box::new(source) };
-        Registry::global().add(self.registration()).map_err(failed)
     }
 
-    fn registration(&self) -> Registration {
-        let name = self.0.name;
-        let options: Vec<OpenOption> = self.0.options.iter().filter_map(open_option).collect();
-        let takes: &'static [OpenOption] = options.leak();
-        let path = interned(self.0.identity.clone());
-        let version = interned(self.0.version.clone());
-        let lists_devices = takes.contains(&OpenOption::Device) && self.0.table.devices.is_some();
+    fn add(&self, of: Added) -> Result<(), Error> {
         let library = self.clone();
-        let devices: &'static ListsDevices =
-            Box::leak(Box::new(move || library.devices().map_err(|e| unavailable(name, e))));
-        let library = self.clone();
-        let erased: &'static Erases = Box::leak(Box::new(move |options: &OpenOptions| {
-            Ok(Erased::new(library.open(options).map_err(|e| unavailable(name, e))?))
-        }));
-        let mut record = Registration {
-            name,
-            version,
-            path,
-            options: takes,
-            open: &|_| Err(Error::Abandoned),
-            erased,
-            lists_devices,
-            listed: true,
-            devices,
-        };
-        let (library, named) = (self.clone(), record);
-        let open: &'static Opens = Box::leak(Box::new(move |options: &OpenOptions| {
-            let backend = library.open(options).map_err(|e| unavailable(name, e))?;
-            start_found(&named, backend, options)
-        }));
-        record.open = open;
-        record
+        let make = move |options: &OpenOptions| library.open(options).map_err(BoxError::from);
+        match self.0.table.devices {
+            None => Registry::global().add(of, make),
+            Some(_) => {
+                let library = self.clone();
+                Registry::global().add_with_devices(of, move || Ok(library.devices()?), make)
+            }
+        }
     }
 }
 
-fn unavailable(backend: &'static str, error: LoadError) -> Error {
-    Error::Unavailable { backend, source: error.into() }
+/// Tells whether a record is that of a library.
+fn is(entry: &Registration, of: &Added) -> bool {
+    (entry.name, entry.version, entry.path) == (of.name, of.version, of.path)
+}
+
+/// Returns options that live as long as the program. Each list is leaked once.
+fn kept_options(options: Vec<OpenOption>) -> &'static [OpenOption] {
+    static KEPT: Mutex<Vec<&'static [OpenOption]>> = Mutex::new(Vec::new());
+    let mut kept = KEPT.lock().unwrap_or_else(PoisonError::into_inner);
+    if let Some(known) = kept.iter().find(|known| **known == options) {
+        return known;
+    }
+    let new: &'static [OpenOption] = options.leak();
+    kept.push(new);
+    new
 }
 
 /// Returns an option as a record has it, whose texts live as long as the program; `None` if it is none.
