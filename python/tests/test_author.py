@@ -458,9 +458,12 @@ def test_what_fails_when_it_is_tried_runs_on_another_backend(named):
     def fails(a, b):
         raise NotImplementedError("not yet")
 
-    session = bb.Session(add_model(), f"first_of({named(returning(fails))}, cpu)")
+    name = named(returning(fails))
+    session = bb.Session(add_model(), f"first_of({name}, cpu)")
     assert np.array_equal(session.run({"x": X})[0], X + X)
     assert [node["backend"] for node in session.coverage()["nodes"]] == ["cpu"]
+    [node] = bb.Session(add_model(), name).coverage()["nodes"]
+    assert "`Returning.add` raised an exception: NotImplementedError: not yet" in node["missing"][0]
 
 
 @pytest.mark.parametrize("interrupt", [KeyboardInterrupt, SystemExit, GeneratorExit])

@@ -101,7 +101,7 @@ impl Graphs {
         };
         let graph = known.object(&self.on)?;
         let named = inputs.iter().map(|(name, x)| (&**name, x));
-        Ok(self.on.execute(&graph, named, &expected)?.into_iter().collect())
+        Ok(self.on.execute(graph, named, &expected)?.into_iter().collect())
     }
 
     /// Returns the steps of a graph, which are kept if the caller runs it more than once.

@@ -101,9 +101,10 @@ impl Known {
     /// # Errors
     ///
     /// Those of [`Instance::from_host`]; [`PythonError::Elements`] if NumPy does not have the element type of a parameter.
-    pub(super) fn object(&self, on: &Instance) -> Result<Py<Graph>, PythonError> {
+    pub(super) fn object(&self, on: &Instance) -> Result<&Py<Graph>, PythonError> {
+        const METHOD: &str = "execute";
         if let Some(made) = self.object.get() {
-            return Ok(Python::attach(|py| made.clone_ref(py)));
+            return Ok(made);
         }
         let steps = self.steps.as_deref().unwrap_or_default();
         let graph = self.module.graph();
@@ -114,11 +115,12 @@ impl Known {
             Ok((graph.name_of(*value), on.from_host(data)?))
         };
         let constants = constants.map(made).collect::<Result<Vec<_>, PythonError>>()?;
-        let made = Python::attach(|py| Graph::new(py, &self.module, steps, &constants));
-        let made = made.map_err(|source| PythonError::Elements { method: "execute".to_owned(), source })?;
+        let made = on.enter(METHOD, |py| {
+            let made = Graph::new(py, &self.module, steps, &constants);
+            made.map_err(|problem| on.elements(METHOD, problem))
+        })?;
         // Another thread may have made it meanwhile; then that one stays, so that an author knows a graph by its object.
-        let first = self.object.get_or_init(|| made);
-        Ok(Python::attach(|py| first.clone_ref(py)))
+        Ok(self.object.get_or_init(|| made))
     }
 }
 

@@ -1,6 +1,6 @@
 //! An author's object: which methods it has, and calls of them.
 
-use super::ending::Entered;
+use super::ending::attached;
 use super::error::PythonError;
 use super::tensor::PythonTensor;
 use super::{params, steps};
@@ -217,7 +217,7 @@ impl Instance {
     }
 
     /// Takes the interpreter's lock for a call of a method.
-    fn enter<R>(
+    pub(super) fn enter<R>(
         &self,
         method: &str,
         body: impl FnOnce(Python<'_>) -> Result<R, PythonError>,
@@ -235,8 +235,7 @@ impl Instance {
         }
         DEPTH.set(depth + 1);
         let _left = Left(depth);
-        let _entered = Entered::begin();
-        Python::try_attach(body).unwrap_or_else(|| Err(PythonError::Ended { method: self.path(method) }))
+        attached(body).unwrap_or_else(|| Err(PythonError::Ended { method: self.path(method) }))
     }
 
     /// Refuses element types that the author does not declare.
@@ -332,7 +331,7 @@ impl Instance {
     }
 
     #[cold]
-    fn elements(&self, method: &str, source: Problem) -> PythonError {
+    pub(super) fn elements(&self, method: &str, source: Problem) -> PythonError {
         PythonError::Elements { method: self.path(method), source }
     }
 

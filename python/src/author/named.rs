@@ -1,10 +1,11 @@
 //! Backends of authors under a name.
 
 use super::backends::{Graphs, Methods};
+use super::ending::attached;
 use super::instance::Instance;
 use super::params;
 use crate::failure::{Phase, raise};
-use bb::{Added, BoxError, InnerBackend, OpenOptions, Primitive, Registry};
+use bb::{Added, InnerBackend, OpenOptions, Primitive, Registry};
 use pyo3::prelude::*;
 use pyo3::types::PyType;
 use std::sync::Arc;
@@ -59,8 +60,9 @@ pub(crate) fn register(
 
 fn add<B: InnerBackend>(of: Added, maker: Maker, backend: fn(Arc<Instance>) -> B) -> Result<(), bb::Error> {
     let make = move |_: &OpenOptions| {
-        let made = Python::attach(|py| maker.instance(py));
-        made.map(backend).map_err(BoxError::from)
+        let made = attached(|py| maker.instance(py));
+        let made = made.ok_or("the interpreter ended")?;
+        Ok(backend(made?))
     };
     Registry::global().add(of, make)
 }
