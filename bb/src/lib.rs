@@ -23,12 +23,18 @@ mod look;
 pub mod onnx;
 mod placement;
 
+#[cfg(feature = "loaded")]
+#[doc(inline)]
+pub use bb_c::{
+    BackendLibrary, LoadError, LoadedBackend, LoadedError, LoadedTensor, export_backend, load_backend,
+    load_path,
+};
 #[cfg(feature = "case-folders")]
 #[doc(inline)]
 pub use bb_conformance as conformance;
 #[doc(inline)]
 pub use bb_core::{
-    Backend, BackendAttrs, BackendError, BackendHandle, BackendId, BackendRuntime, Backends, BoxError,
+    Added, Backend, BackendAttrs, BackendError, BackendHandle, BackendId, BackendRuntime, Backends, BoxError,
     BufferMismatch, BufferProblem, CancelToken, Capabilities, CheckedGraph, CombinedRegistration,
     CompileOptions, Completer, CompletionHandle, Condition, ContractResponse, DataType, DataTypes, Declared,
     Delegate, Device, DispatchResult, Element, Erased, ErasedExecutable, Error, ErrorKind, Executable,

@@ -14,6 +14,16 @@ pub(crate) enum Error {
     #[error(transparent)]
     Case(#[from] bb::conformance::onnx::Failure),
 
+    #[cfg(feature = "loaded")]
+    #[error(transparent)]
+    Load(#[from] bb::LoadError),
+
+    #[cfg(not(feature = "loaded"))]
+    #[error(
+        "BB_BACKEND_PATH is set, but this build loads no libraries: unset it, or build with `--features loaded`"
+    )]
+    LoadsNothing,
+
     #[cfg(feature = "serve")]
     #[error(transparent)]
     Serve(#[from] bb_serve::Error),

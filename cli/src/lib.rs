@@ -21,6 +21,7 @@
 //! which are not.
 //! The feature `serve` adds the command of that name, which answers requests by HTTP and gRPC, and `serve-tls` encrypts its
 //! connections.
+//! With the feature `loaded`, the variable `BB_BACKEND_PATH` names libraries of more backends.
 //! Without `--backend`, a command uses `cpu` if it is linked, else the only backend besides `reference` and
 //! `whole-graph`.
 #![deny(clippy::print_stdout, clippy::print_stderr)]
@@ -38,6 +39,7 @@ mod graph;
 mod inputs;
 mod inspect;
 mod layers;
+mod loaded;
 mod minimal;
 mod new;
 mod npz;
@@ -78,7 +80,9 @@ use bb_whole_graph as _;
 /// nothing else: anything that it prints would be taken for an answer.
 pub fn main() -> ExitCode {
     let result = match Arguments::try_parse() {
-        Ok(arguments) => run(&arguments.command).inspect(|_| layers::report()),
+        Ok(arguments) => {
+            loaded::obey_path().and_then(|()| run(&arguments.command)).inspect(|_| layers::report())
+        }
         Err(error) => out::usage(&error),
     };
     let result = result.and_then(|code| out::flush().map(|()| code));

@@ -6,7 +6,7 @@
     [scores] = session.run({"x": x})
 
 `Session` behaves like `onnxruntime.InferenceSession`; `import bb as onnxruntime` is enough for most programs, and
-`bb.onnxruntime.install()` for those of others. `bb.backend` is ONNX's backend interface.
+`bb.onnxruntime.install()` for those of others. `bb.backend` is ONNX's backend interface. `class Mine(bb.Backend)` is a backend.
 """
 
 from __future__ import annotations
@@ -17,7 +17,8 @@ from importlib.metadata import version as _version
 from typing import Any, cast
 
 from . import errors
-from ._bb import CancelToken, backends, limits
+from ._author import Backend, Conformance, conformance, primitives, register, unregister
+from ._bb import CancelToken, Graph, Node, backends, limits
 from ._binding import IOBinding
 from ._options import (
     ExecutionMode,
@@ -130,15 +131,18 @@ def compare(
 
 
 __all__ = [
+    "Backend",
     "BackendError",
     "CancelToken",
     "Cancelled",
+    "Conformance",
     "DeadlineExceeded",
     "Error",
     "ExecutionMode",
     "ExecutionOrder",
     "FileError",
     "FileNotFound",
+    "Graph",
     "GraphOptimizationLevel",
     "IOBinding",
     "InferenceSession",
@@ -148,6 +152,7 @@ __all__ = [
     "MissingPackage",
     "ModelError",
     "ModelMetadata",
+    "Node",
     "NodeArg",
     "OrtDevice",
     "OrtValue",
@@ -161,6 +166,7 @@ __all__ = [
     "UnsupportedError",
     "backends",
     "compare",
+    "conformance",
     "coverage",
     "disable_telemetry_events",
     "enable_telemetry_events",
@@ -174,7 +180,10 @@ __all__ = [
     "inspect",
     "limits",
     "preload_dlls",
+    "primitives",
     "profile",
+    "register",
     "set_default_logger_severity",
     "set_default_logger_verbosity",
+    "unregister",
 ]

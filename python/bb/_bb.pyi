@@ -8,7 +8,23 @@ from typing_extensions import disjoint_base
 
 from ._options import RunOptions
 
-__all__ = ["CancelToken", "Session", "backends", "limits", "operators", "pass_switches"]
+__all__ = [
+    "CancelToken",
+    "Graph",
+    "Node",
+    "Session",
+    "backends",
+    "case_folders",
+    "conformance_case",
+    "conformance_tests",
+    "end",
+    "limits",
+    "operators",
+    "pass_switches",
+    "primitives",
+    "register",
+    "unregister",
+]
 
 @final
 class CancelToken:
@@ -24,6 +40,54 @@ class CancelToken:
     @property
     def cancelled(self) -> bool:
         """Whether somebody stopped the runs."""
+
+@final
+class Graph:
+    """A graph of primitives, in an order in which they can run, as `Backend.execute` gets it."""
+
+    @property
+    def inputs(self) -> tuple[str, ...]:
+        """The names of the inputs."""
+
+    @property
+    def outputs(self) -> tuple[str, ...]:
+        """The names of the outputs."""
+
+    @property
+    def nodes(self) -> tuple[Node, ...]:
+        """The nodes."""
+
+    @property
+    def constants(self) -> dict[str, Any]:
+        """The constants by name, as `from_host` made them."""
+
+    @property
+    def onnx(self) -> bytes:
+        """The graph as the bytes of an ONNX model."""
+
+@final
+class Node:
+    """A call of a primitive in a graph."""
+
+    @property
+    def operator(self) -> str:
+        """The primitive as ONNX names it, as in `ReduceSum`."""
+
+    @property
+    def method(self) -> str:
+        """The primitive as a method, as in `reduce_sum`."""
+
+    @property
+    def inputs(self) -> tuple[str, ...]:
+        """The names of the operands."""
+
+    @property
+    def outputs(self) -> tuple[str, ...]:
+        """The names of the results."""
+
+    @property
+    def params(self) -> dict[str, Any]:
+        """The parameters by name, in the order of the method's."""
 
 @disjoint_base
 class Session:
@@ -86,3 +150,10 @@ def limits() -> list[tuple[str, str, str, str]]:
     """Lists the limits on what comes from strangers: name, unit, what it bounds, and default."""
 
 def operators(backend: str) -> str: ...
+def register(author: Any, base: type[Any], name: str, version: str, path: str) -> None: ...
+def unregister(name: str) -> bool: ...
+def end() -> None: ...
+def primitives() -> list[tuple[str, str]]: ...
+def conformance_tests(author: Any, base: type[Any]) -> list[tuple[str, str | None]]: ...
+def case_folders(folder: str | PathLike[str]) -> list[tuple[str, str]]: ...
+def conformance_case(backend: str, name: str, path: str | PathLike[str]) -> tuple[str, str, str]: ...

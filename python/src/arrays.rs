@@ -5,7 +5,7 @@
 //! or gets a copy.
 
 use crate::convert::Problem;
-use crate::dtypes::{Elements, added_name, descriptor, elements};
+use crate::dtypes::{Elements, descriptor, elements};
 use bb::ir::convert::unpacked_size;
 use bb::{DataType, TensorData};
 use bb_cpu::SoleElements;
@@ -177,18 +177,17 @@ unsafe impl Sync for Taken {}
 ///
 /// # Safety
 ///
-/// The memory has room for the elements and may be written as long as `owner` lives.
+/// The memory has room for the elements, is aligned for them, and may be read as long as `owner` lives. It may also be written, unless
+/// the array is `read_only`.
 unsafe fn make<'py>(
     py: Python<'py>,
     dtype: DataType,
     shape: &[usize],
     memory: *mut u8,
     owner: Option<Memory>,
+    read_only: bool,
 ) -> Result<Bound<'py, PyUntypedArray>, Problem> {
-    let Some(descr) = descriptor(py, dtype) else {
-        let name = added_name(dtype).unwrap_or("object");
-        return Err(Problem::NoType { dtype, name });
-    };
+    let Some(descr) = descriptor(py, dtype) else { return Err(Problem::no_type(dtype)) };
     let mut extents: SmallVec<[npyffi::npy_intp; 8]> = SmallVec::with_capacity(shape.len());
     for &extent in shape {
         let extent = npyffi::npy_intp::try_from(extent);
@@ -205,7 +204,11 @@ unsafe fn make<'py>(
             extents.as_mut_ptr(),
             ptr::null_mut(),
             memory.cast(),
-            if memory.is_null() { 0 } else { npyffi::NPY_ARRAY_CARRAY },
+            match (memory.is_null(), read_only) {
+                (true, _) => 0,
+                (false, true) => npyffi::NPY_ARRAY_CARRAY_RO,
+                (false, false) => npyffi::NPY_ARRAY_CARRAY,
+            },
             ptr::null_mut(),
         )
     };
@@ -238,7 +241,7 @@ pub(crate) fn of_sole<'py>(py: Python<'py>, elements: SoleElements) -> Result<Bo
     }
     let shape: SmallVec<[usize; 8]> = SmallVec::from_slice(taken.0.shape());
     // SAFETY: the elements live as long as their owner, and nobody else holds them.
-    Ok(unsafe { make(py, dtype, &shape, first, Some(Memory { _elements: taken })) }?.into_any())
+    Ok(unsafe { make(py, dtype, &shape, first, Some(Memory { _elements: taken }), false) }?.into_any())
 }
 
 /// Makes an array of a copy of `length` bytes.
@@ -250,7 +253,7 @@ fn copied<'py>(
     length: usize,
 ) -> Result<Bound<'py, PyAny>, Problem> {
     // SAFETY: NumPy allocates.
-    let array = unsafe { make(py, dtype, shape, ptr::null_mut(), None) }?;
+    let array = unsafe { make(py, dtype, shape, ptr::null_mut(), None, false) }?;
     if length > 0 {
         // SAFETY: the new array has so many bytes, because `length` is that of the same elements; it is elsewhere.
         unsafe { ptr::copy_nonoverlapping(first, place(&array), length) };
@@ -279,6 +282,41 @@ pub(crate) fn of_tensor<'py>(py: Python<'py>, data: TensorData) -> Result<Bound<
     copied(py, dtype, data.shape(), bytes.as_ptr(), bytes.len())
 }
 
+/// Makes an array of a tensor which shares its memory and cannot be written; a copy only of what NumPy holds in another form, and of
+/// tensors without elements.
+///
+/// # Errors
+///
+/// [`Problem::NoType`] if NumPy does not have the element type; those of [`TensorData::bytes`].
+pub(crate) fn read_only<'py>(py: Python<'py>, data: &TensorData) -> Result<Bound<'py, PyAny>, Problem> {
+    let dtype = data.dtype();
+    if dtype == DataType::String {
+        return of_strings(py, data);
+    }
+    if dtype.is_sub_byte() || data.is_empty() {
+        return of_tensor(py, data.clone());
+    }
+    let bytes = data.bytes()?;
+    let owner = Memory { _elements: Box::new(bytes.clone()) };
+    // SAFETY: the bytes are those of the tensor, aligned for its elements, and live as long as their owner; nobody writes to them.
+    let array = unsafe { make(py, dtype, data.shape(), bytes.as_ptr().cast_mut(), Some(owner), true) };
+    Ok(array?.into_any())
+}
+
+/// Returns the object as an array: itself if it is one, else what `numpy.asarray` makes of it.
+///
+/// # Errors
+///
+/// What NumPy raises.
+pub(crate) fn as_array_of<'py>(object: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyUntypedArray>> {
+    if let Some(array) = as_array(object) {
+        return Ok(array.clone());
+    }
+    let py = object.py();
+    let numpy = py.import(intern!(py, "numpy"))?;
+    Ok(numpy.call_method1(intern!(py, "asarray"), (object,))?.cast_into()?)
+}
+
 /// Makes an array into whose memory `fill` writes the elements.
 ///
 /// # Errors
@@ -291,7 +329,7 @@ pub(crate) fn filled<'py>(
     fill: impl FnOnce(&mut [u8]) -> Result<(), Problem>,
 ) -> Result<Bound<'py, PyAny>, Problem> {
     // SAFETY: NumPy allocates.
-    let array = unsafe { make(py, dtype, shape, ptr::null_mut(), None) }?;
+    let array = unsafe { make(py, dtype, shape, ptr::null_mut(), None, false) }?;
     let length = array.len() * unpacked_size(dtype);
     if length > 0 {
         let first = place(&array);

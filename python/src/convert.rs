@@ -1,5 +1,6 @@
 //! Why a Python object does not become a value of a model, or a value no Python object.
 
+use crate::dtypes::added_name;
 use bb::DataType;
 use pyo3::prelude::*;
 
@@ -59,6 +60,13 @@ pub(crate) enum Problem {
     /// Python code raised an exception.
     #[error("Python raised an exception")]
     Python(#[from] PyErr),
+}
+
+impl Problem {
+    /// The error for an element type that NumPy does not have.
+    pub(crate) fn no_type(dtype: DataType) -> Problem {
+        Problem::NoType { dtype, name: added_name(dtype).unwrap_or("object") }
+    }
 }
 
 /// The error for an object that is of another kind.

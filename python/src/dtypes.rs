@@ -24,6 +24,39 @@ const ADDED: [(DataType, &str); 13] = [
     (DataType::F6E3M2, "float6_e3m2fn"),
 ];
 
+/// The element types that NumPy has, by its names for them; strings are objects there.
+const NAMES: [(DataType, &str); 15] = [
+    (DataType::F32, "float32"),
+    (DataType::F64, "float64"),
+    (DataType::F16, "float16"),
+    (DataType::I8, "int8"),
+    (DataType::I16, "int16"),
+    (DataType::I32, "int32"),
+    (DataType::I64, "int64"),
+    (DataType::U8, "uint8"),
+    (DataType::U16, "uint16"),
+    (DataType::U32, "uint32"),
+    (DataType::U64, "uint64"),
+    (DataType::Bool, "bool"),
+    (DataType::C64, "complex64"),
+    (DataType::C128, "complex128"),
+    (DataType::String, "object"),
+];
+
+/// Returns the name that Python's libraries have for an element type.
+pub(crate) fn python_name(dtype: DataType) -> &'static str {
+    let known = NAMES.iter().chain(&ADDED).find(|(known, _)| *known == dtype);
+    known.map_or(dtype.name(), |(_, name)| name)
+}
+
+/// Returns the element type with a name that Python's libraries have for it; `string` is that of ONNX.
+pub(crate) fn of_name(name: &str) -> Option<DataType> {
+    if matches!(name, "string" | "str") {
+        return Some(DataType::String);
+    }
+    NAMES.iter().chain(&ADDED).find(|(_, known)| *known == name).map(|(dtype, _)| *dtype)
+}
+
 /// The descriptors of the added types that the installed package has; empty without the package.
 static FOUND: PyOnceLock<Vec<(DataType, Py<PyArrayDescr>)>> = PyOnceLock::new();
 

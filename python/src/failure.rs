@@ -8,6 +8,7 @@ use bb::services::{OutOfMemory, Pressure};
 use bb::{BackendHandle, Error, ErrorKind};
 use bb_ir::Error as IrError;
 use bb_ir::text::{sentence, shown};
+use pyo3::exceptions::PyException;
 use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList, PyTuple};
@@ -249,6 +250,11 @@ fn texts(chain: &[Source<'_>]) -> Vec<String> {
     texts
 }
 
+/// Writes an error and its causes in one line.
+pub(crate) fn told(error: Source<'_>) -> String {
+    texts(&chain(error, None)).join(": ")
+}
+
 /// Makes an exception of a class of `bb.errors`.
 fn make(
     py: Python<'_>,
@@ -281,9 +287,14 @@ pub(crate) fn raise(py: Python<'_>, phase: Phase<'_>, error: &Error, given: Opti
             chain.remove(0);
         }
     }
+    let raised = chain.iter().find_map(|error| error.downcast_ref::<PyErr>());
+    if let Some(raised) = raised.filter(|raised| !raised.is_instance_of::<PyException>(py)) {
+        // `KeyboardInterrupt` and the like are raised as they are.
+        return raised.clone_ref(py);
+    }
     let details = Details::of(&chain, given);
     let texts = texts(&chain);
-    make(py, class, kind, &texts.join(": "), |fields| {
+    let error = make(py, class, kind, &texts.join(": "), |fields| {
         fields.set_item("causes", PyTuple::new(py, texts.iter().skip(1))?)?;
         for (name, value) in [
             ("node", &details.node),
@@ -315,7 +326,11 @@ pub(crate) fn raise(py: Python<'_>, phase: Phase<'_>, error: &Error, given: Opti
             fields.set_item("nodes", &details.nodes)?;
         }
         Ok(())
-    })
+    });
+    if let Some(raised) = raised {
+        error.set_cause(py, Some(raised.clone_ref(py)));
+    }
+    error
 }
 
 /// Makes the exception of what went wrong while a model was loaded.

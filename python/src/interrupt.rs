@@ -64,6 +64,19 @@ fn ended() -> bool {
     ends
 }
 
+/// Ends the run of this thread, if it is the main thread's, with what a method of a backend raised.
+pub(crate) fn end(py: Python<'_>, raised: &PyErr) {
+    if NEXT.get().is_some() {
+        RAISED.set(Some(raised.clone_ref(py)));
+        ENDED.store(true, Ordering::Relaxed);
+    }
+}
+
+/// Tells whether the interpreter handles a signal in the midst of this thread's run.
+pub(crate) fn handles() -> bool {
+    HANDLES.get()
+}
+
 /// Returns whether this is the interpreter's main thread.
 fn is_main(py: Python<'_>) -> bool {
     if let Some(known) = IS_MAIN.get() {
@@ -101,9 +114,10 @@ pub(crate) fn detached<R: Send>(
             "the handler of a signal cannot use a session while it interrupts a run",
         ));
     }
-    NEXT.set(Some(Instant::now() + PATIENCE));
+    // A run may be within a method of a backend, which another run calls.
+    let around = NEXT.replace(Some(Instant::now() + PATIENCE));
     let result = py.detach(|| WATCHED.within(run));
-    NEXT.set(None);
+    NEXT.set(around);
     match RAISED.take() {
         Some(raised) => {
             ENDED.store(false, Ordering::Relaxed);

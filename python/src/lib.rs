@@ -1,10 +1,12 @@
 //! The native part of the Python package `bb`: sessions, and the exchange of tensors with NumPy and DLPack.
 //!
 //! What users see of it is in the folder `bb` beside it, with types in `.pyi` files. Everything here that computes or waits
-//! releases the interpreter's lock; the module `interrupt` asks the interpreter for signals meanwhile.
+//! releases the interpreter's lock; the module `interrupt` asks the interpreter for signals meanwhile. Methods of backends that are
+//! written in Python take the lock again (`author`).
 
 #[expect(unsafe_code, reason = "arrays of NumPy and capsules of DLPack are read and made through pointers")]
 mod arrays;
+mod author;
 mod cancel;
 mod compiled;
 mod convert;
@@ -14,6 +16,7 @@ mod feeds;
 mod fields;
 mod interrupt;
 mod load;
+mod loaded;
 mod numbers;
 mod report;
 mod results;
@@ -33,10 +36,21 @@ use pyo3::prelude::*;
 /// The native part of the package.
 #[pymodule]
 mod _bb {
+    use pyo3::prelude::*;
+
+    #[pymodule_export]
+    use super::author::{
+        Graph, Node, case_folders, conformance_case, conformance_tests, end, primitives, register, unregister,
+    };
     #[pymodule_export]
     use super::cancel::CancelToken;
     #[pymodule_export]
     use super::report::{backends, limits, operators, pass_switches};
     #[pymodule_export]
     use super::session::Session;
+
+    #[pymodule_init]
+    fn init(_module: &Bound<'_, PyModule>) -> PyResult<()> {
+        super::loaded::obey_path()
+    }
 }

@@ -10,11 +10,12 @@ use crate::{arrays, feeds, interrupt, results, types};
 use bb::onnx::OnnxValue;
 use bb::{BackendHandle, CompileOptions, Module, OpenOptions, RunOptions, TensorData, Value};
 use bb_ir::Limits;
-use pyo3::exceptions::{PyTypeError, PyValueError};
+use pyo3::exceptions::{PyRuntimeError, PyTypeError, PyValueError};
 use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyList, PyString, PyTuple};
 use smallvec::SmallVec;
+use std::cell::RefCell;
 use std::collections::HashMap;
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
@@ -137,6 +138,7 @@ impl Session {
             (names, fetch) => names.or(fetch),
         };
         let opened = self.opened()?;
+        let _running = opened.begin()?;
         let compiled = opened.of(py, names.as_ref())?;
         let inputs = opened.inputs(&compiled, &feeds)?;
         if !opened.options.strict {
@@ -200,6 +202,7 @@ impl Session {
     /// Runs the model and measures each part of it, as JSON.
     fn _profile(&self, py: Python<'_>, feeds: &Bound<'_, PyAny>, runs: u32, warmup: u32) -> PyResult<String> {
         let opened = self.opened()?;
+        let _running = opened.begin()?;
         let inputs = opened.inputs(&opened.all, feeds)?;
         let profile = interrupt::detached(py, None, || {
             let values = opened.upload(&inputs)?;
@@ -240,7 +243,39 @@ impl Session {
     }
 }
 
+thread_local! {
+    /// The addresses of the sessions that this thread runs, the innermost last.
+    static RUNNING: RefCell<Vec<usize>> = const { RefCell::new(Vec::new()) };
+}
+
+/// A session that this thread runs until this is dropped.
+struct Running;
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        RUNNING.with_borrow_mut(Vec::pop);
+    }
+}
+
 impl Opened {
+    /// Begins a run on this thread.
+    ///
+    /// # Errors
+    ///
+    /// `RuntimeError` if a method of a backend runs the session that calls it: the session may hold what the run would wait for.
+    fn begin(&self) -> PyResult<Running> {
+        let place = std::ptr::from_ref(self).addr();
+        RUNNING.with_borrow_mut(|running| {
+            if running.contains(&place) && !interrupt::handles() {
+                let message =
+                    "a method of a backend runs the session that calls it; open another session for it";
+                return Err(PyRuntimeError::new_err(message));
+            }
+            running.push(place);
+            Ok(Running)
+        })
+    }
+
     /// Returns what is compiled for these outputs, and compiles it if nobody asked for them yet.
     fn of(&self, py: Python<'_>, names: Option<&Bound<'_, PyAny>>) -> PyResult<Arc<Compiled>> {
         let Some(names) = names else { return Ok(self.all.clone()) };

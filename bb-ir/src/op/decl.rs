@@ -37,13 +37,24 @@ const FNV_START: u64 = 0xcbf2_9ce4_8422_2325;
 
 impl OpSpec {
     /// Returns a number that differs if the row differs in its number, opset, operands, parameters or result.
-    pub fn signature(&self) -> u64 {
-        let text = |hash, text: &str| fnv(fnv(hash, text.as_bytes()), &[0]);
-        let hash = fnv(text(FNV_START, self.name), &self.index.to_le_bytes());
-        let hash = fnv(fnv(hash, &self.since.to_le_bytes()), &[self.output as u8]);
-        let hash =
-            self.inputs.iter().fold(hash, |hash, (name, arity)| fnv(text(hash, name), &[*arity as u8]));
-        self.params.iter().fold(fnv(hash, &[0xff]), |hash, p| text(text(hash, p.name), p.kind.name()))
+    pub const fn signature(&self) -> u64 {
+        const fn text(hash: u64, text: &str) -> u64 {
+            fnv(fnv(hash, text.as_bytes()), &[0])
+        }
+        let mut hash = fnv(text(FNV_START, self.name), &self.index.to_le_bytes());
+        hash = fnv(fnv(hash, &self.since.to_le_bytes()), &[self.output as u8]);
+        let mut inputs = self.inputs;
+        while let [(name, arity), rest @ ..] = inputs {
+            hash = fnv(text(hash, name), &[*arity as u8]);
+            inputs = rest;
+        }
+        hash = fnv(hash, &[0xff]);
+        let mut params = self.params;
+        while let [param, rest @ ..] = params {
+            hash = text(text(hash, param.name), param.kind.name());
+            params = rest;
+        }
+        hash
     }
 }
 

@@ -7,46 +7,61 @@
 //!
 //! The tests do not depend on a particular backend, and do not assume that a backend computes on the host.
 //!
-//! Without features there are [`onnx`] and [`compare_nodes`], which the command line needs. The feature `suite` has the rest.
+//! Without features there are [`onnx`] and [`compare_nodes`], which the command line needs. The feature `primitives` has what tests
+//! primitives, and `suite` ONNX's own cases and the macro.
 
-#[cfg(feature = "suite")]
+#[cfg(feature = "primitives")]
+mod all;
+#[cfg(feature = "primitives")]
 mod call;
-#[cfg(feature = "suite")]
+#[cfg(feature = "primitives")]
 pub mod cases;
-#[cfg(feature = "suite")]
+#[cfg(feature = "primitives")]
 mod check;
-#[cfg(feature = "suite")]
+#[cfg(feature = "primitives")]
 mod hint;
-#[cfg(feature = "suite")]
+#[cfg(feature = "primitives")]
 mod host;
 mod nodes;
 pub mod onnx;
-#[cfg(feature = "suite")]
+#[cfg(feature = "primitives")]
 mod random;
-#[cfg(feature = "suite")]
+#[cfg(feature = "primitives")]
 mod run_call;
-#[cfg(feature = "suite")]
+#[cfg(feature = "primitives")]
 mod show;
-#[cfg(feature = "suite")]
+#[cfg(feature = "primitives")]
 mod subject;
-#[cfg(feature = "suite")]
+#[cfg(feature = "primitives")]
 pub mod topics;
-#[cfg(feature = "suite")]
+#[cfg(feature = "primitives")]
 mod valid_call;
 
-#[cfg(feature = "suite")]
+#[cfg(feature = "primitives")]
+pub use all::{Test, tests};
+#[cfg(feature = "primitives")]
 pub use call::Call;
-#[cfg(feature = "suite")]
+#[cfg(feature = "primitives")]
 pub use check::{
     assert_near, assert_numbers, assert_refused, assert_same, assert_tensor, assert_unsupported, difference,
 };
-#[cfg(feature = "suite")]
+#[cfg(feature = "primitives")]
 pub use host::{Value, elements, host_numbers, numbers_of, rearranged, sample};
 pub use nodes::{NodeComparison, compare_nodes};
-#[cfg(feature = "suite")]
+#[cfg(feature = "primitives")]
 pub use random::{Case, Operand, Random};
-#[cfg(feature = "suite")]
+#[cfg(feature = "primitives")]
 pub use subject::{Subject, numbers, tensor};
+
+/// Expands a callback macro with the names of the topics; `[tokens]` stand before them.
+#[cfg(feature = "primitives")]
+#[doc(hidden)]
+#[macro_export]
+macro_rules! __for_each_topic {
+    ($($callback:ident)::+ $(, $($extra:tt)*)?) => { $($callback)::+! { [$($($extra)*)?]
+        element_types zero_extents rank_zero views_as_operands mixed_types wrong_arguments threads erasure
+    } };
+}
 
 #[cfg(feature = "suite")]
 #[doc(hidden)]
@@ -60,9 +75,7 @@ macro_rules! __conformance {
     };
     (@ $make:expr; $types:expr; $($cases:tt)?) => {
         $crate::__private::for_each_primitive!($crate::__conformance_cases, $make, $types);
-        $crate::__conformance_topics! { $make, $types;
-            element_types zero_extents rank_zero views_as_operands mixed_types wrong_arguments threads erasure
-        }
+        $crate::__for_each_topic!($crate::__conformance_topics, $make, $types);
         $crate::__conformance_onnx!($make; $types; $($cases)?);
     };
 }
@@ -107,7 +120,7 @@ macro_rules! __conformance_cases {
 #[doc(hidden)]
 #[macro_export]
 macro_rules! __conformance_topics {
-    ($make:expr, $types:expr; $($topic:ident)*) => {
+    ([$make:expr, $types:expr] $($topic:ident)*) => {
         $(
             #[test]
             fn $topic() {

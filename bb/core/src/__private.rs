@@ -144,6 +144,15 @@ pub fn start<B: Declared>(backend: B, how: Start) -> Arc<dyn BackendRuntime> {
     crate::runtime::start(backend, identity, B::FAMILIES, how.narrow_floats)
 }
 
+/// Constructs a backend with options, as the registry does.
+///
+/// # Errors
+///
+/// As [`Runtime::open_with`](crate::Runtime::open_with).
+pub fn constructed<B: Declared>(options: &OpenOptions) -> Result<B, crate::Error> {
+    crate::Runtime::<B>::constructed(options)
+}
+
 /// Makes a backend with `Default`.
 ///
 /// # Errors

@@ -315,6 +315,17 @@ pub enum Error {
         paths: [&'static str; 2],
     },
 
+    /// A backend that is defined while the program runs lacks a primitive.
+    #[error("`{backend}` has no method `{method}`; write {write}", backend = shown(.backend), write = sentence(.write))]
+    NoMethod {
+        /// What the author wrote, as in `MyBackend`.
+        backend: String,
+        /// The method, as in `matmul`.
+        method: &'static str,
+        /// What to write, as in `` `def matmul(self, a, b)` ``.
+        write: String,
+    },
+
     /// A backend ran a graph and left out one of its outputs.
     #[error("the backend returned no output `{name}`", name = shown(.name))]
     MissingOutput {
@@ -605,6 +616,19 @@ pub enum Error {
         source: BoxError,
     },
 
+    /// A backend that was loaded from a library refused a call, or failed in it.
+    #[error("backend `{backend}` failed in `{op}`: {message}", message = sentence(.message))]
+    Loaded {
+        /// The backend's name.
+        backend: &'static str,
+        /// The operation.
+        op: &'static str,
+        /// What a caller can do about it.
+        kind: ErrorKind,
+        /// What the backend says.
+        message: String,
+    },
+
     /// A backend that is linked into the program was named where it is not bound.
     #[error(
         "backend `{name}` is linked, but not bound here, where {} bound: write `.backend(bb::backend(\"{name}\")?)` \
@@ -791,6 +815,22 @@ pub enum Error {
         first: String,
         /// The path of the other.
         second: String,
+    },
+
+    /// A backend that is added has a name that could not be told from one with layers, a device or options.
+    #[error("`{name}` cannot be the name of a backend: expected text without spaces and without any of `:+(),=`", name = shown(.name))]
+    BackendName {
+        /// The name.
+        name: String,
+    },
+
+    /// A backend that is added has the name of another one.
+    #[error("the name `{name}` is taken by `{by}`: remove that one before, or choose another name", name = shown(.name), by = shown(.by))]
+    NameTaken {
+        /// The name.
+        name: String,
+        /// The path of the backend that has it, or what else has it.
+        by: String,
     },
 
     /// A backend is linked, but its constructor failed.

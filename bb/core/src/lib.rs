@@ -68,10 +68,11 @@ pub use plan::{
     RowProof, compile_whole_graph, limit_process_plans, pass_names,
 };
 pub use runtime::{
-    BackendHandle, BackendRuntime, Backends, Capabilities, CheckedGraph, Combined, CombinedRegistration,
-    Declared, Device, DispatchResult, ErasedExecutable, LayerRegistration, LinkedBackend, LinkedBackends,
-    OpenOptions, RegisteredLayer, Registration, Registry, RegistryBuilder, Runtime, State, Status,
-    TypedBackend, Value, backend, backend_with, backends, check_threads, most_threads, supports_device,
+    Added, BackendHandle, BackendRuntime, Backends, Capabilities, CheckedGraph, Combined,
+    CombinedRegistration, Declared, Device, DispatchResult, ErasedExecutable, LayerRegistration,
+    LinkedBackend, LinkedBackends, OpenOptions, RegisteredLayer, Registration, Registry, RegistryBuilder,
+    Runtime, State, Status, TypedBackend, Value, backend, backend_with, backends, check_threads,
+    most_threads, supports_device,
 };
 
 #[doc(hidden)]

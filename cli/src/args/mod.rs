@@ -351,6 +351,10 @@ pub(crate) struct New {
 
 #[derive(Debug, Args)]
 pub(crate) struct Backends {
+    /// Load the library of a backend, and list it too; `BB_BACKEND_PATH` does so for every command
+    #[cfg(feature = "loaded")]
+    #[arg(long, value_name = "FILE")]
+    pub(crate) load: Vec<PathBuf>,
     /// Print JSON
     #[arg(long)]
     pub(crate) json: bool,

@@ -12,6 +12,7 @@ mod export;
 mod files;
 mod hostile;
 mod inspect;
+mod loaded;
 mod memory;
 mod minimal;
 mod process;

@@ -50,7 +50,22 @@ pub(crate) fn fed<S: AsRef<std::ffi::OsStr>>(input: &[u8], arguments: &[S]) -> E
     limited('v', MEMORY, input, arguments)
 }
 
+/// Runs `bb` with these variables of the environment.
+pub(crate) fn bb_with(arguments: &[&str], variables: &[(&str, &str)]) -> Ended {
+    limited_with('v', MEMORY, b"", arguments, variables)
+}
+
 fn limited<S: AsRef<std::ffi::OsStr>>(what: char, memory: usize, input: &[u8], arguments: &[S]) -> Ended {
+    limited_with(what, memory, input, arguments, &[])
+}
+
+fn limited_with<S: AsRef<std::ffi::OsStr>>(
+    what: char,
+    memory: usize,
+    input: &[u8],
+    arguments: &[S],
+    variables: &[(&str, &str)],
+) -> Ended {
     let mut command = if cfg!(unix) {
         let mut shell = Command::new("sh");
         let script = format!("ulimit -{what} {memory}; exec \"$0\" \"$@\"");
@@ -59,7 +74,8 @@ fn limited<S: AsRef<std::ffi::OsStr>>(what: char, memory: usize, input: &[u8], a
     } else {
         Command::new(env!("CARGO_BIN_EXE_bb"))
     };
-    let piped = command.args(arguments).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    command.args(arguments).envs(variables.iter().copied());
+    let piped = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut process = piped.spawn().unwrap();
     // The write fails if the process closes the pipe without reading, which does not matter.
     let _unread = process.stdin.take().unwrap().write_all(input);

@@ -2,6 +2,7 @@
 //!
 //! Tests here expect no other backends than those of `bb_tests`, so declare others in `authors`.
 
+mod added;
 mod buffers;
 mod deployment;
 mod generic;

@@ -1,15 +1,16 @@
 //! Runs test cases in ONNX's layout: a folder with `model.onnx`, `test_data_set_N/input_J.pb` and
 //! `test_data_set_N/output_J.pb`, in the order of the graph's inputs and outputs.
 //!
-//! [`run`] runs one case. With the feature `conformance`, a `Suite` runs ONNX's own cases, which are in the crate `bb-onnx-cases`.
+//! [`run`] runs one case, and [`examine`] says what becomes of it. With the feature `conformance`, a `Suite` runs ONNX's own cases,
+//! which are in the crate `bb-onnx-cases`.
 
 mod between;
 mod compare;
 mod contents;
 #[cfg(feature = "suite")]
 mod guard;
+mod outcome;
 mod read;
-#[cfg(feature = "suite")]
 mod report;
 #[cfg(feature = "suite")]
 mod suite;
@@ -17,8 +18,8 @@ mod suite;
 pub use between::BackendTolerance;
 pub use compare::{Difference, Tolerance, compare, compare_items};
 pub use contents::{CaseOperator, Contents};
+pub use outcome::examine;
 pub use read::{decode_item, read_inputs, read_item, read_items, read_tensor, read_tensors};
-#[cfg(feature = "suite")]
 pub use report::{Case, Outcome, Report};
 #[cfg(feature = "suite")]
 pub use suite::Suite;

@@ -4,15 +4,14 @@
 //! process ends the test; the command `bb conformance` avoids this with worker processes.
 
 use super::guard::{Guard, needed};
+use super::outcome::{caught, examined, outcome};
 use super::report::{Case, Outcome, Report};
-use super::{CaseOperator, Contents, Failure, find, run};
+use super::{Failure, find};
 use crate::Call;
 use crate::hint::hint;
 use bb_core::error::causes;
-use bb_core::{Backend, BackendRuntime, DataType, Declared, NarrowError, Runtime};
-use std::any::Any;
+use bb_core::{Backend, BackendRuntime, DataType, Declared, Runtime};
 use std::num::NonZeroUsize;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -153,19 +152,7 @@ impl Suite {
         loop {
             let next = queue.lock().unwrap_or_else(PoisonError::into_inner).next();
             let Some((name, path)) = next else { return };
-            let (operators, outcome) = match Contents::read(&path) {
-                Ok(contents) => {
-                    let operators: Vec<_> = contents.operators.into_iter().collect();
-                    let lacking = operators.iter().find_map(|o| not_linked(o));
-                    let outcome = match lacking {
-                        Some(lacking) => Outcome::Skipped(lacking.to_owned()),
-                        None => self.one(&mut runner, path),
-                    };
-                    (operators, outcome)
-                }
-                Err(failure) => (Vec::new(), Outcome::Failed(causes(&failure))),
-            };
-            let case = Case { name, operators, outcome };
+            let case = examined(name, &path, |path| self.one(&mut runner, path.to_owned()));
             done.lock().unwrap_or_else(PoisonError::into_inner).push(case);
         }
     }
@@ -191,15 +178,6 @@ impl Suite {
     }
 }
 
-/// Returns what an operator needs and no linked crate offers.
-fn not_linked(op: &CaseOperator) -> Option<&'static str> {
-    match op.name.as_str() {
-        "ImageDecoder" if bb_ir::picture::decoders().is_empty() => Some("a decoder of pictures"),
-        "RegexFullMatch" if bb_ir::pattern::engine().is_none() => Some("an engine of patterns"),
-        _ => bb_core::operator::left_out(&op.domain).map(|_| "the crate of the operators of its domain"),
-    }
-}
-
 /// A thread that runs cases.
 struct Runner {
     cases: Sender<PathBuf>,
@@ -215,7 +193,7 @@ impl Runner {
         let (answer, answers) = channel();
         std::thread::Builder::new().name("onnx case".to_owned()).spawn(move || {
             for case in taken {
-                if answer.send(outcome(&case, &on, guarded.as_ref())).is_err() {
+                if answer.send(guarded_outcome(&case, &on, guarded.as_ref())).is_err() {
                     return;
                 }
             }
@@ -225,24 +203,17 @@ impl Runner {
 }
 
 /// Runs a case and returns its outcome, also after a panic.
-fn outcome(case: &Path, on: &Arc<dyn BackendRuntime>, guarded: Option<&Arc<dyn BackendRuntime>>) -> Outcome {
-    let run = |on| catch_unwind(AssertUnwindSafe(|| run(case, on)));
-    if let Some(Ok(Err(failure))) = guarded.map(run)
+fn guarded_outcome(
+    case: &Path,
+    on: &Arc<dyn BackendRuntime>,
+    guarded: Option<&Arc<dyn BackendRuntime>>,
+) -> Outcome {
+    if let Some(Ok(Err(failure))) = guarded.map(|on| caught(case, on))
         && let Some(dtype) = needed(&failure)
     {
         return Outcome::Skipped(dtype.name().to_owned());
     }
-    match run(on) {
-        Ok(Ok(())) => Outcome::Passed,
-        Ok(Err(failure)) => match NarrowError::cause_of(&failure) {
-            Some(NarrowError::Lacks { dtype, .. }) => Outcome::Skipped(dtype.name().to_owned()),
-            Some(NarrowError::Exceeds { dtype, held, .. }) => {
-                Outcome::Skipped(format!("{dtype} beyond {held}"))
-            }
-            _ => Outcome::Failed(causes(&failure)),
-        },
-        Err(panic) => Outcome::Failed(format!("panicked: {}", message(&*panic))),
-    }
+    outcome(case, on)
 }
 
 /// Starts a guarded backend. This function is compiled once, whereas [`Suite::with_types`] is compiled for each
@@ -250,11 +221,6 @@ fn outcome(case: &Path, on: &Arc<dyn BackendRuntime>, guarded: Option<&Arc<dyn B
 #[inline(never)]
 fn started(guarded: Guard) -> Arc<dyn BackendRuntime> {
     Runtime::named("guarded", guarded)
-}
-
-fn message(panic: &(dyn Any + Send)) -> &str {
-    let text = panic.downcast_ref::<String>().map(String::as_str);
-    text.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("no message")
 }
 
 /// What `bb::conformance!` takes as `cases`: a text in paths, or a number, of which each multiple runs.

@@ -30,7 +30,7 @@ impl Error {
     pub(crate) fn kind_by(&self, unwrap: Unwrap<'_>) -> ErrorKind {
         match self {
             Error::Ir(error) => error.kind(),
-            Error::Layer { kind, .. } => *kind,
+            Error::Layer { kind, .. } | Error::Loaded { kind, .. } => *kind,
             Error::Kernel { source, .. } => caused(source.as_ref(), unwrap),
             Error::Node { source, .. }
             | Error::Operands { source, .. }
@@ -65,6 +65,7 @@ impl Error {
             | Error::BufferFault(_) => ErrorKind::WrongInput,
             Error::Narrow(_)
             | Error::NoBody { .. }
+            | Error::NoMethod { .. }
             | Error::NotPrimitive { .. }
             | Error::NotDifferentiable { .. }
             | Error::GradientBy { .. }
@@ -81,6 +82,8 @@ impl Error {
             | Error::VendorTwice { .. }
             | Error::NotKept { .. }
             | Error::UnknownBackend { .. }
+            | Error::BackendName { .. }
+            | Error::NameTaken { .. }
             | Error::UnknownLayer { .. }
             | Error::NoMembers { .. }
             | Error::NotMember { .. }

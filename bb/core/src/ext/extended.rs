@@ -201,7 +201,7 @@ impl<'a, B: Backend + ?Sized> Extended<'a, B> {
     /// # Errors
     ///
     /// The operation's own errors.
-    pub(crate) fn call(
+    pub fn call(
         &self,
         op: &'static OpSpec,
         inputs: &[Option<&B::Tensor>],

@@ -20,8 +20,9 @@ mod prepared;
 pub use call::LayerCall;
 pub use derived::{Held, IsLayer, is_held, is_layer};
 pub use erased::Erased;
+pub use natives::interned;
+pub(crate) use natives::kept_tables;
 pub use natives::{InnerBackend, layer_natives, layer_version};
-pub(crate) use natives::{interned, kept_tables};
 
 #[doc(hidden)]
 pub use crate::ext::rows;

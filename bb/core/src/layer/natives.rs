@@ -1,7 +1,7 @@
 //! The native operations of backends that layers may stand on.
 
 use super::{Delegate, Layer, LayerError, LayerTensor, call, observes};
-use crate::ext::{FamilyTable, OpSet};
+use crate::ext::{Extended, FamilyTable, OpSet};
 use crate::{Backend, Outputs};
 use bb_ir::op::{Family, OpSpec, Param};
 use std::any::{Any, TypeId};
@@ -18,10 +18,12 @@ use std::sync::{Mutex, PoisonError};
     note = "write `#[derive(bb::Backend)]` on a backend, `#[bb::layer] impl bb::Layer` for a layer, and `B: bb::InnerBackend` in the bounds of a generic one"
 )]
 pub trait InnerBackend: Backend + Sized + 'static {
-    /// Returns the native operations of each family.
-    fn natives(&self) -> Vec<(Family, OpSet)>;
+    /// Returns the native operations of each family. The default has none.
+    fn natives(&self) -> Vec<(Family, OpSet)> {
+        Vec::new()
+    }
 
-    /// Calls an operation of a family: the native one, or its body.
+    /// Calls an operation of a family: the native one, or its body. The default runs the body.
     ///
     /// # Errors
     ///
@@ -31,10 +33,14 @@ pub trait InnerBackend: Backend + Sized + 'static {
         spec: &'static OpSpec,
         inputs: &[Option<&Self::Tensor>],
         params: &[Param<'_>],
-    ) -> Result<Outputs<Self::Tensor>, Self::Error>;
+    ) -> Result<Outputs<Self::Tensor>, Self::Error> {
+        Extended::new(self, &[]).call(spec, inputs, params)
+    }
 
-    /// Returns the version: that of the backend, and those of the layers on it.
-    fn version(&self) -> &'static str;
+    /// Returns the version: that of the backend, and those of the layers on it. The default is empty.
+    fn version(&self) -> &'static str {
+        ""
+    }
 }
 
 /// Returns the natives of a layer: those of the inner backend, and those that the layer writes.
@@ -96,7 +102,7 @@ pub(crate) fn kept_tables<B: InnerBackend>(natives: &[(Family, OpSet)]) -> &'sta
 }
 
 /// Returns a text that lives as long as the program. Each is leaked once.
-pub(crate) fn interned(name: String) -> &'static str {
+pub fn interned(name: String) -> &'static str {
     static NAMES: Mutex<BTreeSet<&'static str>> = Mutex::new(BTreeSet::new());
     let mut names = NAMES.lock().unwrap_or_else(PoisonError::into_inner);
     if let Some(known) = names.get(name.as_str()) {

@@ -3,6 +3,7 @@
 //! [`Runtime`] combines a backend with plans, counters and state; [`BackendRuntime`] is the interface that
 //! the engine uses. Only the bridge restores the type of a tensor.
 
+mod added;
 mod answers;
 mod ask;
 mod backends;
@@ -32,6 +33,7 @@ mod status;
 mod value;
 
 pub(crate) use crate::error::BackendId;
+pub use added::Added;
 pub use backends::Backends;
 pub use checked::CheckedGraph;
 pub use combined::{Combined, CombinedRegistration};

@@ -96,6 +96,20 @@ pub(super) fn backend_of(name: &str) -> &str {
     place.split(':').next().unwrap_or(place)
 }
 
+/// Tells whether a name may be that of a backend: it has none of the characters that have a meaning in names, no white space, and is
+/// not empty.
+pub(super) fn is_plain(name: &str) -> bool {
+    !name.is_empty() && name.chars().all(|c| !c.is_whitespace() && !c.is_control() && !MARKS.contains(c))
+}
+
+/// The characters that separate the parts of a name.
+const MARKS: &str = ":+(),=";
+
+/// Tells whether a backend is one of those that a name is made of. An option with the value of that name counts, too.
+pub(super) fn mentions(name: &str, backend: &str) -> bool {
+    name.split(|c| MARKS.contains(c)).any(|part| part.trim() == backend)
+}
+
 /// Parses a number of bytes: a number, or a number and one of `K`, `M`, `G` and `T`, which stand for 2¹⁰, 2²⁰, 2³⁰ and 2⁴⁰.
 fn bytes(text: &str) -> Option<u64> {
     let (number, shift) = match text.strip_suffix(['K', 'M', 'G', 'T']) {
@@ -183,6 +197,16 @@ mod tests {
         assert_eq!(backends, ["gpu:1", "limit(memory=1G)+cpu", "first_of(a,b)"]);
         assert_eq!(entries, [("Softmax", "cpu")]);
         assert_eq!(members("first_of"), (vec![], vec![]));
+    }
+
+    #[test]
+    fn a_name_mentions_what_it_is_made_of() {
+        assert!(mentions("metrics+limit(memory=1G)+first_of(mine:1, cpu)", "mine"));
+        assert!(!mentions("first_of(mine2, cpu)", "mine") && !mentions("cpu", "mine"));
+        assert!(is_plain("numpy-example_2") && is_plain("é"));
+        for name in ["", "a b", "a+b", "a(b)", "a:1", "a=b", "a,b", "\n"] {
+            assert!(!is_plain(name), "{name:?}");
+        }
     }
 
     #[test]

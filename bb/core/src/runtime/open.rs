@@ -106,6 +106,17 @@ impl OpenOptions {
         })
     }
 
+    /// Returns all options that are set as texts: their names and values.
+    #[doc(hidden)]
+    pub fn texts(&self) -> Vec<(String, String)> {
+        let device = self.device.clone().map(|device| (OpenOption::Device, device));
+        let threads = self.threads.map(|threads| (OpenOption::Threads, threads.to_string()));
+        let memory = self.memory.map(|bytes| (OpenOption::Memory, bytes.to_string()));
+        let shared = [device, threads, memory].into_iter().flatten();
+        let shared = shared.map(|(option, value)| (option.name().to_owned(), value));
+        shared.chain(self.own.clone()).collect()
+    }
+
     /// Returns those of the options that a backend takes; without those that a backend declares itself.
     pub(super) fn kept(&self, takes: &[OpenOption]) -> OpenOptions {
         let has = |option| takes.contains(&option);
@@ -262,14 +273,26 @@ impl<E: Into<BoxError>> Listed for Result<Vec<Device>, E> {
 /// [`Error::Unavailable`] if the backend cannot list them; [`Error::DeviceName`] or
 /// [`Error::DuplicateDevice`] if users could not select a device by its name.
 pub(super) fn devices<B: Declared>() -> Result<Vec<Device>, Error> {
-    let mut devices = bridge::construct(B::NAME, B::devices)?;
+    checked_devices(B::NAME, B::devices)
+}
+
+/// Lists the devices of a backend with a function, sorted by name.
+///
+/// # Errors
+///
+/// As [`devices`].
+pub(super) fn checked_devices(
+    backend: &'static str,
+    list: impl FnOnce() -> Result<Vec<Device>, BoxError>,
+) -> Result<Vec<Device>, Error> {
+    let mut devices = bridge::construct(backend, list)?;
     devices.sort();
     for device in &devices {
-        check_name(B::NAME, &device.name)?;
+        check_name(backend, &device.name)?;
     }
     let twice = devices.iter().zip(devices.iter().skip(1)).find(|(a, b)| a.name == b.name);
     match twice {
-        Some((device, _)) => Err(Error::DuplicateDevice { backend: B::NAME, device: device.name.clone() }),
+        Some((device, _)) => Err(Error::DuplicateDevice { backend, device: device.name.clone() }),
         None => Ok(devices),
     }
 }

@@ -1,22 +1,26 @@
-//! The backends that are linked into the program, by name.
+//! The backends that are linked into the program, and those that it adds while it runs, by name.
 //!
-//! They are sorted, because the link order is undefined. If two backends have the same name, every lookup
+//! They are sorted, because the link order is undefined. If two linked backends have the same name, every lookup
 //! fails with an error that names both paths: a silent choice would make the result depend on the linker.
 
+use super::added::{ListDevices, Made};
 use super::combined::{self, CombinedRegistration};
 use super::opening::{self, Place};
 use super::stack::{LayerRegistration, Stacked, is_stack};
-use super::{BackendHandle, BackendRuntime, Declared, Device, OpenOptions, Registration, State, named, open};
-use crate::Error;
-use crate::OpenOption;
-use crate::layer::Erased;
+use super::{
+    Added, BackendHandle, BackendRuntime, Declared, Device, OpenOptions, Registration, State, named, open,
+};
+use crate::layer::{Erased, InnerBackend};
 use crate::sync::RwLock;
+use crate::{BoxError, Error, OpenOption};
 use std::sync::{Arc, LazyLock, PoisonError};
 
 /// The backends of a program. Each is opened on first use.
 #[derive(Debug)]
 pub struct Registry {
-    slots: Vec<Slot>,
+    slots: Vec<Arc<Slot>>,
+    /// The backends that were added, in the order of their names.
+    added: RwLock<Vec<Arc<Slot>>>,
     /// The backends with layers on them.
     stacked: Stacked,
     duplicate: Option<[Registration; 2]>,
@@ -29,6 +33,8 @@ struct Slot {
     opened: RwLock<Vec<(OpenOptions, BackendHandle)>>,
     /// Whether an instance that was shut down or lost its device can be replaced: not if the caller passed a running one.
     reopens: bool,
+    /// What makes a backend that was added; one that is linked is made by its record.
+    made: Option<Made>,
 }
 
 /// A linked backend.
@@ -104,18 +110,9 @@ impl RegistryBuilder {
     #[must_use]
     pub fn running(mut self, runtime: Arc<dyn BackendRuntime>) -> Self {
         let handle = BackendHandle::new(runtime);
-        let registration = Registration {
-            name: handle.name(),
-            version: handle.runtime().version(),
-            path: handle.runtime().path(),
-            options: &[],
-            open: |_| Err(Error::Abandoned),
-            erased: |_| Err(Error::Abandoned),
-            lists_devices: false,
-            listed: true,
-            devices: || Ok(Vec::new()),
-        };
-        self.running.push((registration, handle));
+        let (version, path) = (handle.runtime().version(), handle.runtime().path());
+        let of = Added { name: handle.name(), version, path, options: &[] };
+        self.running.push((of.registration(), handle));
         self
     }
 
@@ -130,12 +127,14 @@ impl RegistryBuilder {
                 registration,
                 opened: RwLock::new(opened),
                 reopens,
+                made: None,
             })
             .collect();
         slots.sort_by_key(|slot| (slot.registration.name, slot.registration.path, slot.registration.version));
         let duplicate = slots.iter().zip(slots.iter().skip(1)).map(|(a, b)| [a.registration, b.registration]);
         let duplicate = duplicate.into_iter().find(|[a, b]| a.name == b.name);
-        Registry { slots, stacked: Stacked::default(), duplicate }
+        let slots = slots.into_iter().map(Arc::new).collect();
+        Registry { slots, added: RwLock::default(), stacked: Stacked::default(), duplicate }
     }
 }
 
@@ -155,8 +154,75 @@ impl Registry {
     }
 
     /// Iterates over the records, sorted by name.
-    pub fn entries(&self) -> impl Iterator<Item = &Registration> + Clone {
-        self.slots.iter().map(|slot| &slot.registration).filter(|registration| registration.listed)
+    pub fn entries(&self) -> impl Iterator<Item = Registration> + Clone + use<> {
+        let listed = self.all().into_iter().map(|slot| slot.registration).filter(|of| of.listed);
+        listed.collect::<Vec<_>>().into_iter()
+    }
+
+    /// Adds a backend that the program makes while it runs. `make` constructs it when it is opened, under each list of options once.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::BackendName`] if a name of a backend cannot be this one; [`Error::NameTaken`] if another backend, a layer, or
+    /// what combines backends has the name.
+    pub fn add<B: InnerBackend>(
+        &self,
+        of: Added,
+        make: impl Fn(&OpenOptions) -> Result<B, BoxError> + Send + Sync + 'static,
+    ) -> Result<(), Error> {
+        self.insert(of, Made::new(of, None, make))
+    }
+
+    /// Adds a backend as [`add`](Self::add) does, with a function that lists its devices, in any order. If its options have
+    /// [`OpenOption::Device`], each of these devices is opened by its name or its position.
+    ///
+    /// # Errors
+    ///
+    /// As [`add`](Self::add).
+    pub fn add_with_devices<B: InnerBackend>(
+        &self,
+        of: Added,
+        devices: impl Fn() -> Result<Vec<Device>, BoxError> + Send + Sync + 'static,
+        make: impl Fn(&OpenOptions) -> Result<B, BoxError> + Send + Sync + 'static,
+    ) -> Result<(), Error> {
+        let devices: ListDevices = Box::new(devices);
+        self.insert(of, Made::new(of, Some(devices), make))
+    }
+
+    fn insert(&self, of: Added, made: Made) -> Result<(), Error> {
+        let slot = Arc::new(Slot::added(of.registration(), made));
+        let name = of.name;
+        if !named::is_plain(name) {
+            return Err(Error::BackendName { name: name.to_owned() });
+        }
+        let taken = |by: &str| Err(Error::NameTaken { name: name.to_owned(), by: by.to_owned() });
+        if LayerRegistration::all().iter().any(|layer| layer.name == name) {
+            return taken("a layer");
+        }
+        if CombinedRegistration::all().iter().any(|combined| combined.name == name) {
+            return taken("a function of backends");
+        }
+        // One lock over looking and adding, so that of two threads with one name the second fails.
+        let mut added = self.added.write().unwrap_or_else(PoisonError::into_inner);
+        if let Some(known) = self.slots.iter().chain(&*added).find(|known| known.registration.name == name) {
+            return taken(known.registration.path);
+        }
+        let at = added.partition_point(|known| known.registration.name < name);
+        added.insert(at, slot);
+        Ok(())
+    }
+
+    /// Removes a backend that [`add`](Self::add) added, and returns whether there was one. Instances that are in use stay until they
+    /// are dropped; under the name, nothing is found any more, also within the names of layers and of what combines backends.
+    pub fn remove(&self, name: &str) -> bool {
+        let mut added = self.added.write().unwrap_or_else(PoisonError::into_inner);
+        let Some(at) = added.iter().position(|slot| slot.registration.name == name) else { return false };
+        let removed = added.remove(at);
+        drop(added);
+        // The code of the instances that end here runs after the locks are released.
+        let stacks = self.stacked.forget(name);
+        drop((removed, stacks));
+        true
     }
 
     /// Returns the backend called `name`. The first call opens it.
@@ -220,6 +286,7 @@ impl Registry {
         let (backend, options) = named::split(name, options)?;
         let linked = || self.entries().map(|entry| entry.name);
         let slot = self.slot(backend).ok_or_else(|| unknown(name, linked()))?;
+        let slot = &*slot;
         open::taken(slot.registration.name, slot.registration.options, &options)?;
         let options = slot.resolved(&options);
         // So that a constructor that opens a layer on its own backend is an error, and no endless recursion.
@@ -229,7 +296,10 @@ impl Registry {
                 break begun;
             }
         };
-        (slot.registration.erased)(&options)
+        match &slot.made {
+            Some(made) => (made.erased)(&options),
+            None => (slot.registration.erased)(&options),
+        }
     }
 
     /// Returns the options that the backend takes on which the layers of a name stand.
@@ -266,7 +336,8 @@ impl Registry {
             return combined::supported(self, name);
         }
         let Some((backend, device)) = name.split_once(':') else { return false };
-        let Some(Slot { registration, .. }) = self.slot(backend) else { return false };
+        let Some(slot) = self.slot(backend) else { return false };
+        let registration = slot.registration;
         if !registration.options.contains(&OpenOption::Device)
             || open::check_name(registration.name, device).is_err()
         {
@@ -275,14 +346,25 @@ impl Registry {
         if !registration.lists_devices {
             return true;
         }
-        let Ok(devices) = (registration.devices)() else { return false };
+        let Ok(devices) = slot.devices() else { return false };
         // As `backend` finds it: by its name, or by its position.
         devices.iter().any(|known| known.name == device)
             || device.parse::<usize>().is_ok_and(|position| position < devices.len())
     }
 
-    fn slot(&self, name: &str) -> Option<&Slot> {
-        self.slots.iter().find(|slot| slot.registration.name == name)
+    fn slot(&self, name: &str) -> Option<Arc<Slot>> {
+        let named = |slot: &&Arc<Slot>| slot.registration.name == name;
+        let linked = self.slots.iter().find(named);
+        let added = || self.added.read().unwrap_or_else(PoisonError::into_inner).iter().find(named).cloned();
+        linked.cloned().or_else(added)
+    }
+
+    /// Returns the linked backends and the added ones, sorted by name.
+    fn all(&self) -> Vec<Arc<Slot>> {
+        let mut all = self.slots.clone();
+        all.extend(self.added.read().unwrap_or_else(PoisonError::into_inner).iter().cloned());
+        all.sort_by_key(|slot| slot.registration.name);
+        all
     }
 
     /// Opens every backend and lists them by name, with their devices, including unavailable ones.
@@ -292,12 +374,13 @@ impl Registry {
     /// [`Error::DuplicateBackend`] if any two backends have the same name.
     pub fn backends(&self) -> Result<LinkedBackends, Error> {
         self.check()?;
-        let list = |slot: &Slot| {
-            let Registration { name, version, path, options, devices, .. } = slot.registration;
+        let list = |slot: Arc<Slot>| {
+            let Registration { name, version, path, options, .. } = slot.registration;
             let backend = slot.open(&OpenOptions::default());
-            LinkedBackend { name, version, path, options, devices: devices(), backend }
+            LinkedBackend { name, version, path, options, devices: slot.devices(), backend }
         };
-        Ok(LinkedBackends(self.slots.iter().filter(|slot| slot.registration.listed).map(list).collect()))
+        let listed = self.all().into_iter().filter(|slot| slot.registration.listed);
+        Ok(LinkedBackends(listed.map(list).collect()))
     }
 
     fn check(&self) -> Result<(), Error> {
@@ -316,6 +399,20 @@ impl Registry {
 }
 
 impl Slot {
+    /// Makes the place of a backend that is added.
+    fn added(registration: Registration, made: Made) -> Slot {
+        let registration = Registration { lists_devices: made.lists_devices(), ..registration };
+        Slot { registration, opened: RwLock::default(), reopens: true, made: Some(made) }
+    }
+
+    /// Lists the devices of the backend, sorted by name.
+    fn devices(&self) -> Result<Vec<Device>, Error> {
+        match &self.made {
+            Some(made) => made.devices(),
+            None => (self.registration.devices)(),
+        }
+    }
+
     /// Says what is opened.
     fn place(&self, options: &OpenOptions) -> Place {
         let entry = std::ptr::from_ref(self).addr();
@@ -334,7 +431,7 @@ impl Slot {
         if let Some(handle) = self.opened(options) {
             return Ok(handle);
         }
-        let Registration { name, options: takes, open: start, .. } = self.registration;
+        let Registration { name, options: takes, .. } = self.registration;
         open::taken(name, takes, options)?;
         let options = &self.resolved(options);
         if let Some(handle) = self.opened(options) {
@@ -351,7 +448,11 @@ impl Slot {
                 break begun;
             }
         };
-        let handle = BackendHandle::new(start(options)?);
+        let runtime = match &self.made {
+            Some(made) => (made.open)(options)?,
+            None => (self.registration.open)(options)?,
+        };
+        let handle = BackendHandle::new(runtime);
         let mut opened = self.opened.write().unwrap_or_else(PoisonError::into_inner);
         // An instance that was shut down or lost its device goes; its code runs after the lock is released.
         let unusable: Vec<_> = opened.extract_if(.., |(known, _)| known == options).collect();
@@ -367,7 +468,7 @@ impl Slot {
         let options = &open::complete(self.registration.options, options);
         let by_position = || {
             let position: usize = options.device.as_deref()?.parse().ok()?;
-            let devices = (self.registration.devices)().ok()?;
+            let devices = self.devices().ok()?;
             let named = devices.iter().any(|device| Some(&device.name) == options.device.as_ref());
             let device = devices.into_iter().nth(position).filter(|_| !named)?;
             Some(options.clone().with_device(device.name))

@@ -7,7 +7,7 @@ use super::{BackendHandle, OpenOptions, bridge, named, open, registry, start::st
 use crate::ext::{ErasedError, ErasedTensor};
 use crate::layer::{Erased, InnerBackend, Layer, interned};
 use crate::{Backend, BoxError, Error, OpenOption};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// A layer that has a name, for [`LayerRegistration::of`].
 #[diagnostic::on_unimplemented(
@@ -90,7 +90,15 @@ pub(crate) fn is_stack(name: &str) -> bool {
 
 /// The stacks that were opened; callers who give the same name and options share an instance.
 #[derive(Debug, Default)]
-pub(crate) struct Stacked(Mutex<Vec<Opened>>);
+pub(crate) struct Stacked(Mutex<Kept>);
+
+/// What was opened.
+#[derive(Debug, Default)]
+struct Kept {
+    opened: Vec<Opened>,
+    /// How often backends were removed.
+    removals: u64,
+}
 
 /// An instance, and how it was opened.
 type Opened = (String, OpenOptions, BackendHandle);
@@ -130,6 +138,18 @@ impl Stacked {
         })
     }
 
+    /// Takes out the instances whose names have the backend in them.
+    pub(super) fn forget(&self, backend: &str) -> Vec<BackendHandle> {
+        let mut kept = self.lock();
+        kept.removals += 1;
+        let gone = kept.opened.extract_if(.., |(name, _, _)| named::mentions(name, backend));
+        gone.map(|(_, _, handle)| handle).collect()
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Kept> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     /// Returns the instance of a name and options that is kept, or the one that `make` makes.
     ///
     /// # Errors
@@ -141,22 +161,27 @@ impl Stacked {
         options: &OpenOptions,
         make: impl FnOnce() -> Result<BackendHandle, Error>,
     ) -> Result<BackendHandle, Error> {
-        let opened = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(handle) = found(&opened, name, options) {
+        let kept = self.lock();
+        if let Some(handle) = found(&kept.opened, name, options) {
             return Ok(handle);
         }
-        drop(opened);
+        let removals = kept.removals;
+        drop(kept);
         let handle = make()?;
         // The lock was not held while the backend was constructed, because a constructor may open other stacks. If another thread opened
         // the same one meanwhile, that one stays.
-        let mut opened = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(other) = found(&opened, name, options) {
+        let mut kept = self.lock();
+        if let Some(other) = found(&kept.opened, name, options) {
             return Ok(other);
         }
+        // If a backend was removed meanwhile, this may be made of it.
+        if kept.removals != removals {
+            return Ok(handle);
+        }
         let unusable: Vec<_> =
-            opened.extract_if(.., |(known, with, _)| known == name && with == options).collect();
-        opened.push((name.to_owned(), options.clone(), handle.clone()));
-        drop(opened);
+            kept.opened.extract_if(.., |(known, with, _)| known == name && with == options).collect();
+        kept.opened.push((name.to_owned(), options.clone(), handle.clone()));
+        drop(kept);
         // The code of an instance that was shut down runs after the lock is released.
         drop(unusable);
         Ok(handle)

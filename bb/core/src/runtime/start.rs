@@ -41,6 +41,15 @@ pub(crate) fn start_inner<B: InnerBackend>(
     floats: bool,
 ) -> Arc<dyn BackendRuntime> {
     let identity = Identity { name, version: backend.version(), path: std::any::type_name::<B>() };
+    start_as(identity, backend, floats)
+}
+
+/// Starts a backend or a layer like [`start_inner`], with this version and path.
+pub(super) fn start_as<B: InnerBackend>(
+    identity: Identity,
+    backend: B,
+    floats: bool,
+) -> Arc<dyn BackendRuntime> {
     let tables = tables_of::<B>(&backend.natives());
     start(backend, identity, tables, floats)
 }

@@ -1,0 +1,71 @@
+//! What becomes of a case, also if something is missing or the backend panics.
+
+use super::report::{Case, Outcome};
+use super::{CaseOperator, Contents, Failure, run};
+use bb_core::error::causes;
+use bb_core::{BackendRuntime, NarrowError};
+use std::any::Any;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::Path;
+use std::sync::Arc;
+
+/// Runs a case and returns what becomes of it. `name` is what the report calls it.
+///
+/// A panic is a failure. A case is skipped if it needs an operator of a crate that is not linked, or an element type that the backend
+/// does not declare ([`Backend::types`](bb_core::Backend::types)).
+pub fn examine(name: String, path: &Path, on: &Arc<dyn BackendRuntime>) -> Case {
+    examined(name, path, |path| outcome(path, on))
+}
+
+/// Looks into a case, and runs it if all of its operators are linked.
+pub(super) fn examined(name: String, path: &Path, run: impl FnOnce(&Path) -> Outcome) -> Case {
+    let (operators, outcome) = match Contents::read(path) {
+        Ok(contents) => {
+            let operators: Vec<_> = contents.operators.into_iter().collect();
+            let outcome = match operators.iter().find_map(not_linked) {
+                Some(lacking) => Outcome::Skipped(lacking.to_owned()),
+                None => run(path),
+            };
+            (operators, outcome)
+        }
+        Err(failure) => (Vec::new(), Outcome::Failed(causes(&failure))),
+    };
+    Case { name, operators, outcome }
+}
+
+/// Returns what an operator needs and no linked crate offers.
+fn not_linked(op: &CaseOperator) -> Option<&'static str> {
+    match op.name.as_str() {
+        "ImageDecoder" if bb_ir::picture::decoders().is_empty() => Some("a decoder of pictures"),
+        "RegexFullMatch" if bb_ir::pattern::engine().is_none() => Some("an engine of patterns"),
+        _ => bb_core::operator::left_out(&op.domain).map(|_| "the crate of the operators of its domain"),
+    }
+}
+
+/// Runs a case; the outer error is the payload of a panic.
+pub(super) fn caught(
+    case: &Path,
+    on: &Arc<dyn BackendRuntime>,
+) -> Result<Result<(), Failure>, Box<dyn Any + Send>> {
+    catch_unwind(AssertUnwindSafe(|| run(case, on)))
+}
+
+/// Runs a case and returns its outcome, also after a panic.
+pub(super) fn outcome(case: &Path, on: &Arc<dyn BackendRuntime>) -> Outcome {
+    match caught(case, on) {
+        Ok(Ok(())) => Outcome::Passed,
+        Ok(Err(failure)) => match NarrowError::cause_of(&failure) {
+            Some(NarrowError::Lacks { dtype, .. }) => Outcome::Skipped(dtype.name().to_owned()),
+            Some(NarrowError::Exceeds { dtype, held, .. }) => {
+                Outcome::Skipped(format!("{dtype} beyond {held}"))
+            }
+            _ => Outcome::Failed(causes(&failure)),
+        },
+        Err(panic) => Outcome::Failed(format!("panicked: {}", message(&*panic))),
+    }
+}
+
+fn message(panic: &(dyn Any + Send)) -> &str {
+    let text = panic.downcast_ref::<String>().map(String::as_str);
+    text.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("no message")
+}

@@ -1,0 +1,97 @@
+//! Backends that a program adds while it runs, such as one that another language or a file defines.
+
+use super::start::{Identity, start_as};
+use super::{BackendRuntime, Device, OpenOptions, Registration, bridge, open};
+use crate::layer::{Erased, InnerBackend};
+use crate::{BoxError, Error, OpenOption};
+use std::sync::Arc;
+
+/// What is known of a backend before it is made, for [`Registry::add`](super::Registry::add). The texts live as long as the program.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Added {
+    /// The name under which users open the backend.
+    pub name: &'static str,
+    /// The version of the backend.
+    pub version: &'static str,
+    /// Where it is defined. With the version it says for which backend a compiled model was saved.
+    pub path: &'static str,
+    /// The options that the backend accepts; others are refused.
+    pub options: &'static [OpenOption],
+}
+
+impl Added {
+    /// Returns the record, whose functions make nothing: what was passed with the record does.
+    pub(super) fn registration(self) -> Registration {
+        let Added { name, version, path, options } = self;
+        Registration {
+            name,
+            version,
+            path,
+            options,
+            open: |_| Err(Error::Abandoned),
+            erased: |_| Err(Error::Abandoned),
+            lists_devices: false,
+            listed: true,
+            devices: || Ok(Vec::new()),
+        }
+    }
+}
+
+/// Lists the devices of a backend, in any order.
+pub(super) type ListDevices = Box<dyn Fn() -> Result<Vec<Device>, BoxError> + Send + Sync>;
+
+/// Makes something of a backend with options.
+type Make<T> = Box<dyn Fn(&OpenOptions) -> Result<T, Error> + Send + Sync>;
+
+/// The functions that make a backend which was added.
+pub(super) struct Made {
+    /// Constructs the backend and starts it.
+    pub(super) open: Make<Arc<dyn BackendRuntime>>,
+    /// Constructs the backend, for layers to stand on.
+    pub(super) erased: Make<Erased>,
+    name: &'static str,
+    /// Lists the devices; none if the backend cannot.
+    devices: Option<ListDevices>,
+}
+
+impl std::fmt::Debug for Made {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Made")
+    }
+}
+
+impl Made {
+    pub(super) fn new<B: InnerBackend>(
+        of: Added,
+        devices: Option<ListDevices>,
+        make: impl Fn(&OpenOptions) -> Result<B, BoxError> + Send + Sync + 'static,
+    ) -> Made {
+        let make = Arc::new(move |options: &OpenOptions| bridge::construct(of.name, || make(options)));
+        let other = make.clone();
+        Made {
+            open: Box::new(move |options| {
+                let backend = make(options)?;
+                let floats = options.narrow_floats;
+                if floats && backend.types().is_all() {
+                    let option = OpenOption::NarrowFloats;
+                    return Err(Error::OpenOption { backend: of.name, option, takes: of.options });
+                }
+                let name = open::instance_name(of.name, options.device.as_deref());
+                Ok(start_as(Identity { name, version: of.version, path: of.path }, backend, floats))
+            }),
+            erased: Box::new(move |options| Ok(Erased::new(other(options)?))),
+            name: of.name,
+            devices,
+        }
+    }
+
+    /// Tells whether the backend can list its devices.
+    pub(super) fn lists_devices(&self) -> bool {
+        self.devices.is_some()
+    }
+
+    /// Lists the devices, sorted by name; empty if the backend cannot list them.
+    pub(super) fn devices(&self) -> Result<Vec<Device>, Error> {
+        self.devices.as_ref().map_or(Ok(Vec::new()), |list| open::checked_devices(self.name, list))
+    }
+}

@@ -1,0 +1,27 @@
+//! Backends of libraries: those of the variable `BB_BACKEND_PATH`, and those of `bb backends --load`.
+
+use crate::error::Result;
+
+/// Loads the libraries that the variable names.
+#[cfg(feature = "loaded")]
+pub(crate) fn obey_path() -> Result<()> {
+    if let Some(list) = std::env::var_os("BB_BACKEND_PATH") {
+        bb::load_path(&list)?;
+    }
+    Ok(())
+}
+
+/// Refuses the variable, which this build would ignore.
+#[cfg(not(feature = "loaded"))]
+pub(crate) fn obey_path() -> Result<()> {
+    match std::env::var_os("BB_BACKEND_PATH").filter(|list| !list.is_empty()) {
+        Some(_) => Err(crate::error::Error::LoadsNothing),
+        None => Ok(()),
+    }
+}
+
+/// Loads libraries.
+#[cfg(feature = "loaded")]
+pub(crate) fn load(files: &[std::path::PathBuf]) -> Result<()> {
+    files.iter().try_for_each(|file| Ok(bb::BackendLibrary::load(file)?.register()?))
+}

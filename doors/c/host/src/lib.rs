@@ -1,0 +1,63 @@
+//! bb for programs in C: the functions of `bb.h` that open models and run them, with the CPU backend, layers, and what
+//! `bb_load_backend` and the variable `BB_BACKEND_PATH` bring.
+#![allow(unsafe_code, reason = "the interface is of pointers; each block says why it is sound")]
+
+pub mod run;
+pub mod session;
+
+use bb_c::abi::{Failure, Status, Text};
+use bb_c::failure::{Failed, guarded};
+use bb_cpu as _;
+use bb_layers as _;
+use std::ffi::{CStr, c_char};
+
+/// Reads a text that a zero ends.
+///
+/// # Safety
+///
+/// `text` is null, or points to bytes that a zero ends.
+unsafe fn ended<'a>(text: *const c_char, what: &str) -> Result<&'a str, Failed> {
+    let wrong =
+        |got: &str| Failed::new(bb::ErrorKind::WrongInput, format!("expected {what} in UTF-8, got {got}"));
+    if text.is_null() {
+        return Err(wrong("null"));
+    }
+    // SAFETY: what the caller promises.
+    unsafe { CStr::from_ptr(text) }.to_str().map_err(|_| wrong("other bytes"))
+}
+
+/// Says that an argument is null.
+fn null(what: &str) -> Failed {
+    Failed::new(bb::ErrorKind::WrongInput, format!("expected {what}, got null"))
+}
+
+fn failed_to_load(error: bb::LoadError) -> Failed {
+    Failed::caused(error.kind(), &error)
+}
+
+/// `bb_version`: returns the version of the interface.
+#[unsafe(no_mangle)]
+pub extern "C" fn bb_version() -> u32 {
+    bb_c::abi::VERSION
+}
+
+/// `bb_load_backend`: makes the backends of a library known by name.
+///
+/// # Safety
+///
+/// `path` is null or ends with a zero; `error` is null or a structure of the interface.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn bb_load_backend(path: *const c_char, error: *mut Failure) -> Status {
+    let body = || {
+        // SAFETY: what the caller promises.
+        let path = unsafe { ended(path, "a path") }?;
+        bb::BackendLibrary::load(path).and_then(|library| library.register()).map_err(failed_to_load)
+    };
+    // SAFETY: what the caller promises.
+    unsafe { guarded(error, body) }
+}
+
+/// A text of the interface.
+fn lent(text: &str) -> Text {
+    Text::new(text)
+}

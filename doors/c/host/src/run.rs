@@ -1,0 +1,107 @@
+//! Runs.
+
+use crate::null;
+use crate::session::HostSession;
+use bb::{ErrorKind, TensorData, Value};
+use bb_c::abi::{Data, Failure, Items, Status, Text, status};
+use bb_c::export::open::text;
+use bb_c::export::tensors::host;
+use bb_c::failure::{Failed, guarded};
+
+/// The outputs of a run, in memory of the host.
+#[derive(Debug)]
+pub struct HostRun(Vec<TensorData>);
+
+/// `bb_input`.
+#[repr(C)]
+#[derive(Debug)]
+pub struct Input {
+    name: Text,
+    data: Data,
+}
+
+fn run(session: &HostSession, inputs: &[Input]) -> Result<HostRun, Failed> {
+    let mut named: Vec<(&str, Value)> = Vec::with_capacity(inputs.len());
+    for input in inputs {
+        // SAFETY: the caller lends what the structure points to for the call.
+        let data = unsafe { host(&input.data) }?;
+        let value = session.backend.runtime().constant(&data).map_err(|e| Failed::of(&e))?;
+        named.push((text(input.name)?, value));
+    }
+    let lent: Vec<(&str, &Value)> = named.iter().map(|(name, value)| (*name, value)).collect();
+    let run = || {
+        let mut outputs = session.executable.run_named(&lent)?;
+        let ports = session.executable.outputs().iter();
+        ports
+            .map(|port| {
+                let missing = || bb::Error::MissingOutput { name: port.name.clone() };
+                let value = outputs.remove(&port.name).ok_or_else(missing)?;
+                let host = session.backend.to_host(&value)?;
+                host.prepare()?;
+                Ok(host)
+            })
+            .collect::<Result<Vec<_>, bb::Error>>()
+    };
+    run().map(HostRun).map_err(|e| Failed::caused(session.backend.error_kind(&e), &e))
+}
+
+/// `bb_session_run`: runs the model.
+///
+/// # Safety
+///
+/// The pointers are what the interface says.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn bb_session_run(
+    session: *const HostSession,
+    inputs: *const Input,
+    count: usize,
+    into: *mut *mut HostRun,
+    error: *mut Failure,
+) -> Status {
+    let body = || {
+        // SAFETY: what the caller promises.
+        let (session, inputs, into) =
+            unsafe { (session.as_ref(), Items { items: inputs, count }.slice(), into.as_mut()) };
+        let session = session.ok_or_else(|| null("a session"))?;
+        let into = into.ok_or_else(|| null("a place for a run"))?;
+        *into = Box::into_raw(Box::new(run(session, inputs)?));
+        Ok(())
+    };
+    // SAFETY: what the caller promises.
+    unsafe { guarded(error, body) }
+}
+
+/// `bb_run_output`: writes an output, which lives until the run is freed.
+///
+/// # Safety
+///
+/// The pointers are null or what the interface says.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn bb_run_output(run: *const HostRun, position: usize, data: *mut Data) -> Status {
+    // SAFETY: what the caller promises.
+    let (run, data) = unsafe { (run.as_ref(), data.as_mut()) };
+    let wrong = status::of(ErrorKind::WrongInput);
+    let (Some(output), Some(data)) = (run.and_then(|run| run.0.get(position)), data) else { return wrong };
+    let Ok(bytes) = output.bytes() else { return status::of(ErrorKind::Device) };
+    *data = Data {
+        dtype: output.dtype().to_onnx(),
+        rank: output.shape().len(),
+        shape: output.shape().as_ptr(),
+        bytes: bytes.as_ptr(),
+        length: bytes.len(),
+    };
+    status::OK
+}
+
+/// `bb_run_free`.
+///
+/// # Safety
+///
+/// `run` is null, or came from `bb_session_run` and was not freed.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn bb_run_free(run: *mut HostRun) {
+    if !run.is_null() {
+        // SAFETY: what the caller promises.
+        drop(unsafe { Box::from_raw(run) });
+    }
+}

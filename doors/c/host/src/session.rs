@@ -1,0 +1,210 @@
+//! Sessions: models that are ready to run.
+
+use crate::{ended, failed_to_load, lent, null};
+use bb::ir::graph::{Dim, ValueType};
+use bb::{BackendHandle, CompileOptions, ErasedExecutable, Module, OpenOptions};
+use bb_c::abi::{Failure, Items, Named, Status, Text, status};
+use bb_c::export::open::options;
+use bb_c::failure::{Failed, guarded};
+use std::ffi::c_char;
+use std::sync::{Arc, Once};
+
+/// A model that is compiled for a backend.
+pub struct HostSession {
+    pub(crate) backend: BackendHandle,
+    pub(crate) executable: Arc<dyn ErasedExecutable>,
+    inputs: Vec<Known>,
+    outputs: Vec<Known>,
+}
+
+/// What is known of an input or an output.
+struct Known {
+    name: String,
+    dtype: i32,
+    shape: Vec<usize>,
+}
+
+/// `bb_port`.
+#[repr(C)]
+#[derive(Debug)]
+pub struct Port {
+    name: Text,
+    dtype: i32,
+    rank: usize,
+    shape: *const usize,
+}
+
+impl Known {
+    fn of(port: &bb::Port) -> Known {
+        let extent = |dim: &Dim| match dim {
+            Dim::Known(extent) => *extent,
+            _ => usize::MAX,
+        };
+        let (dtype, shape) = match &port.ty {
+            ValueType::Tensor { dtype, shape } => {
+                (dtype.to_onnx(), shape.iter().flatten().map(extent).collect())
+            }
+            _ => (0, Vec::new()),
+        };
+        Known { name: port.name.clone(), dtype, shape }
+    }
+}
+
+/// Loads the libraries of `BB_BACKEND_PATH`, once.
+fn obey_the_environment() -> Result<(), Failed> {
+    static ONCE: Once = Once::new();
+    let mut result = Ok(());
+    ONCE.call_once(|| {
+        if let Some(list) = std::env::var_os(bb_c::PATH_VARIABLE) {
+            result = bb::load_path(&list).map(drop).map_err(failed_to_load);
+        }
+    });
+    result
+}
+
+fn open(module: Module, backend: &str, options: &OpenOptions) -> Result<HostSession, bb::Error> {
+    let backend = bb::backend_with(backend, options)?;
+    let executable = backend.compile(module, &CompileOptions::default())?;
+    let inputs = executable.inputs().iter().map(Known::of).collect();
+    let outputs = executable.outputs().iter().map(Known::of).collect();
+    Ok(HostSession { backend, executable, inputs, outputs })
+}
+
+/// Opens a session and gives it to the caller.
+///
+/// # Safety
+///
+/// The pointers are what the interface says.
+unsafe fn give(
+    module: impl FnOnce() -> Result<Result<Module, bb::Error>, Failed>,
+    backend: *const c_char,
+    pairs: Items<Named>,
+    session: *mut *mut HostSession,
+    error: *mut Failure,
+) -> Status {
+    let body = || {
+        // SAFETY: what the caller promises.
+        let (name, session) = unsafe { (ended(backend, "the name of a backend")?, session.as_mut()) };
+        let session = session.ok_or_else(|| null("a place for a session"))?;
+        obey_the_environment()?;
+        // SAFETY: as above.
+        let options = options(unsafe { pairs.slice() })?;
+        let opened = module()?.and_then(|module| open(module, name, &options)).map_err(|e| Failed::of(&e))?;
+        *session = Box::into_raw(Box::new(opened));
+        Ok(())
+    };
+    // SAFETY: as above.
+    unsafe { guarded(error, body) }
+}
+
+/// `bb_session_open`: opens a model file.
+///
+/// # Safety
+///
+/// The pointers are what the interface says.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn bb_session_open(
+    path: *const c_char,
+    backend: *const c_char,
+    options: Items<Named>,
+    session: *mut *mut HostSession,
+    error: *mut Failure,
+) -> Status {
+    // SAFETY: what the caller promises.
+    let module = || unsafe { ended(path, "a path") }.map(Module::load);
+    // SAFETY: what the caller promises.
+    unsafe { give(module, backend, options, session, error) }
+}
+
+/// `bb_session_open_bytes`: opens a model in memory.
+///
+/// # Safety
+///
+/// The pointers are what the interface says.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn bb_session_open_bytes(
+    model: Text,
+    backend: *const c_char,
+    options: Items<Named>,
+    session: *mut *mut HostSession,
+    error: *mut Failure,
+) -> Status {
+    // SAFETY: what the caller promises.
+    let module = || Ok(Module::from_bytes(unsafe { model.slice() }.to_vec()));
+    // SAFETY: what the caller promises.
+    unsafe { give(module, backend, options, session, error) }
+}
+
+/// `bb_session_close`.
+///
+/// # Safety
+///
+/// `session` is null, or was opened and not closed.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn bb_session_close(session: *mut HostSession) {
+    if !session.is_null() {
+        // SAFETY: what the caller promises.
+        drop(unsafe { Box::from_raw(session) });
+    }
+}
+
+/// `bb_session_input_count`.
+///
+/// # Safety
+///
+/// `session` is null or open.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn bb_session_input_count(session: *const HostSession) -> usize {
+    // SAFETY: what the caller promises.
+    unsafe { session.as_ref() }.map_or(0, |session| session.inputs.len())
+}
+
+/// `bb_session_output_count`.
+///
+/// # Safety
+///
+/// `session` is null or open.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn bb_session_output_count(session: *const HostSession) -> usize {
+    // SAFETY: what the caller promises.
+    unsafe { session.as_ref() }.map_or(0, |session| session.outputs.len())
+}
+
+fn write(known: Option<&Known>, port: Option<&mut Port>) -> Status {
+    let (Some(known), Some(port)) = (known, port) else { return status::of(bb::ErrorKind::WrongInput) };
+    let Known { name, dtype, shape } = known;
+    *port = Port { name: lent(name), dtype: *dtype, rank: shape.len(), shape: shape.as_ptr() };
+    status::OK
+}
+
+/// `bb_session_input`.
+///
+/// # Safety
+///
+/// The pointers are null or what the interface says.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn bb_session_input(
+    session: *const HostSession,
+    position: usize,
+    port: *mut Port,
+) -> Status {
+    // SAFETY: what the caller promises.
+    let (session, port) = unsafe { (session.as_ref(), port.as_mut()) };
+    write(session.and_then(|session| session.inputs.get(position)), port)
+}
+
+/// `bb_session_output`.
+///
+/// # Safety
+///
+/// The pointers are null or what the interface says.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn bb_session_output(
+    session: *const HostSession,
+    position: usize,
+    port: *mut Port,
+) -> Status {
+    // SAFETY: what the caller promises.
+    let (session, port) = unsafe { (session.as_ref(), port.as_mut()) };
+    write(session.and_then(|session| session.outputs.get(position)), port)
+}

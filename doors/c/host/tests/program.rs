@@ -1,0 +1,112 @@
+//! A program in C opens a model and runs it, on the CPU backend and on the backend in C.
+#![expect(clippy::unwrap_used, reason = "tests")]
+
+use bb_cpu as _;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+fn door() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("..")
+}
+
+fn cc(arguments: &[&str]) {
+    let mut command = Command::new("cc");
+    command
+        .args(["-std=c11", "-O2", "-Wall", "-Wextra", "-Werror", "-I"])
+        .arg(door().join("include"))
+        .args(arguments);
+    let output = command.output();
+    let output = output.expect("no compiler for C: install one (`apt-get install gcc`), so that `cc` runs");
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+}
+
+/// The folder in which the library is.
+fn built() -> PathBuf {
+    std::env::current_exe().unwrap().parent().unwrap().to_owned()
+}
+
+/// Builds the program, in a file of this test.
+fn program(name: &str) -> PathBuf {
+    let program = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
+    let folder = built().display().to_string();
+    let source = door().join("examples/host.c");
+    let search = format!("-Wl,-rpath,{folder}");
+    let (source, to) = (source.to_str().unwrap(), program.to_str().unwrap());
+    cc(&[source, "-o", to, "-L", &folder, "-lbb_host", &search]);
+    program
+}
+
+fn run(program: &Path, arguments: &[&str]) -> Output {
+    Command::new(program).args(arguments).env_remove("BB_BACKEND_PATH").output().unwrap()
+}
+
+fn model() -> String {
+    door().join("../../tests/data/models/surfaces_gbr/model.onnx").display().to_string()
+}
+
+#[test]
+fn a_program_in_c_runs_a_model() {
+    let program = program("host");
+    let plain = Path::new(env!("CARGO_TARGET_TMPDIR")).join("libplain.so");
+    let source = door().join("examples/plain.c");
+    cc(&["-shared", "-fPIC", source.to_str().unwrap(), "-o", plain.to_str().unwrap(), "-lm"]);
+    let plain = plain.to_str().unwrap();
+    let model = model();
+
+    let on_cpu = run(&program, &[&model, "cpu"]);
+    assert!(on_cpu.status.success(), "{}", String::from_utf8_lossy(&on_cpu.stderr));
+    let linked = bb::backend("cpu").unwrap();
+    let module = bb::Module::load(&model).unwrap();
+    let ready = linked.compile(module, &bb::CompileOptions::default()).unwrap();
+    let input = linked.tensor(&[1, 4], &[1f32; 4]).unwrap();
+    let outputs = ready.run_named(&[("input", &input)]).unwrap();
+    let value = outputs["variable"].to_host(64).unwrap().as_slice::<f32>().unwrap().first().copied().unwrap();
+    let expected = format!("variable: {value:.6}\n");
+    assert_eq!(String::from_utf8_lossy(&on_cpu.stdout), expected);
+
+    for backend in ["plain", "first_of(plain, cpu)", "metrics+plain"] {
+        let output = run(&program, &[&model, backend, plain]);
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        assert_eq!(String::from_utf8_lossy(&output.stdout), expected, "{backend}");
+    }
+    // The variable does the same.
+    let output =
+        Command::new(&program).args([&model, "plain"]).env("BB_BACKEND_PATH", plain).output().unwrap();
+    assert_eq!(String::from_utf8_lossy(&output.stdout), expected);
+}
+
+#[test]
+fn what_is_wrong_is_said() {
+    let program = program("host-errors");
+    let model = model();
+    for (arguments, expected) in [
+        (&["absent.onnx", "cpu"][..], "absent.onnx"),
+        (&[&model, "gpu"], "`gpu`"),
+        (&[&model, "cpu", "absent.so"], "absent.so"),
+    ] {
+        let output = run(&program, arguments);
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(!output.status.success() && said.starts_with("error "), "{said}");
+        assert!(said.contains(expected), "{said}");
+    }
+}
+
+/// Every function of the header's part for programs is in the library.
+#[test]
+fn the_library_has_all_functions_of_the_header() {
+    let header = std::fs::read_to_string(door().join("include/bb.h")).unwrap();
+    let names = header.lines().filter(|line| line.ends_with(");") && !line.starts_with(' '));
+    let names: Vec<&str> = names
+        .filter_map(|line| line.split_once('(')?.0.rsplit([' ', '*']).next())
+        .filter(|name| name.starts_with("bb_"))
+        .collect();
+    assert!(names.len() >= 12, "{names:?}");
+    let mut source = "#include \"bb.h\"\nvoid *all[] = {".to_owned();
+    names.iter().for_each(|name| source.push_str(&format!("(void *){name}, ")));
+    source.push_str("};\nint main(void) { return all[0] == 0; }\n");
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR"));
+    let (file, program) = (folder.join("functions.c"), folder.join("functions"));
+    std::fs::write(&file, source).unwrap();
+    let search = built().display().to_string();
+    cc(&[file.to_str().unwrap(), "-o", program.to_str().unwrap(), "-L", &search, "-lbb_host"]);
+}

@@ -1,0 +1,729 @@
+/*
+ * bb.h: backends of bb in C, and bb in programs in C.
+ *
+ * A backend is a library that exports one constant, `bb_backend_library`. A program that runs models calls the functions at the end, and
+ * links the library `bb_host`.
+ *
+ * The types in this file are written from those of Rust. Structures that may grow begin with their size, and grow only at their end.
+ *
+ * SPDX-License-Identifier: MIT OR Apache-2.0
+ */
+#ifndef BB_H
+#define BB_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define BB_VERSION 1u
+#define BB_MAGIC 0x000062696c5f6262ull
+#define BB_UNLOADS 1u
+/* The primitives of this header, by a hash of their rows. */
+#define BB_PRIMITIVES 0x889c66fa6802afa7ull
+
+/* What functions return. */
+enum {
+    BB_OK = 0,
+    BB_INVALID_MODEL = 1,
+    BB_WRONG_INPUT = 2,
+    BB_CONFIGURATION = 3,
+    BB_UNSUPPORTED = 4,
+    BB_LIMIT = 5,
+    BB_CANCELLED = 6,
+    BB_DEVICE = 7,
+    BB_INTERNAL = 8,
+    BB_PANICKED = 100
+};
+
+/* Element types, by ONNX's numbers. */
+enum {
+    BB_F32 = 1,
+    BB_U8 = 2,
+    BB_I8 = 3,
+    BB_U16 = 4,
+    BB_I16 = 5,
+    BB_I32 = 6,
+    BB_I64 = 7,
+    BB_STRING = 8,
+    BB_BOOL = 9,
+    BB_F16 = 10,
+    BB_F64 = 11,
+    BB_U32 = 12,
+    BB_U64 = 13,
+    BB_C64 = 14,
+    BB_C128 = 15,
+    BB_BF16 = 16,
+    BB_F8E4M3FN = 17,
+    BB_F8E4M3FNUZ = 18,
+    BB_F8E5M2 = 19,
+    BB_F8E5M2FNUZ = 20,
+    BB_U4 = 21,
+    BB_I4 = 22,
+    BB_F4E2M1 = 23,
+    BB_F8E8M0 = 24,
+    BB_U2 = 25,
+    BB_I2 = 26,
+    BB_F6E2M3 = 27,
+    BB_F6E3M2 = 28
+};
+
+/* The kinds of bb_parameter. */
+enum {
+    BB_PARAMETER_NOTHING = 0,
+    BB_PARAMETER_INTEGER = 1,
+    BB_PARAMETER_NUMBER = 2,
+    BB_PARAMETER_INTEGERS = 3,
+    BB_PARAMETER_NUMBERS = 4,
+    BB_PARAMETER_EXTENTS = 5,
+    BB_PARAMETER_TEXT = 6,
+    BB_PARAMETER_DATA = 7
+};
+
+/* How `cast` rounds to f8e8m0. */
+enum {
+    BB_UP = 0,
+    BB_DOWN = 1,
+    BB_NEAREST = 2
+};
+
+typedef struct bb_backend bb_backend;
+typedef struct bb_tensor bb_tensor;
+typedef struct bb_named bb_named;
+typedef struct bb_data bb_data;
+typedef struct bb_result bb_result;
+typedef struct bb_error bb_error;
+typedef struct bb_parameter bb_parameter;
+typedef struct bb_memory bb_memory;
+typedef struct bb_primitives bb_primitives;
+typedef struct bb_option bb_option;
+typedef struct bb_description bb_description;
+typedef struct bb_library bb_library;
+
+/* Lists, which are lent for a call. A text is UTF-8, and no zero ends it. */
+typedef struct bb_text {
+    const char *items;
+    size_t count;
+} bb_text;
+typedef struct bb_ints {
+    const int64_t *items;
+    size_t count;
+} bb_ints;
+typedef struct bb_extents {
+    const size_t *items;
+    size_t count;
+} bb_extents;
+typedef struct bb_tensors {
+    const bb_tensor *const *items;
+    size_t count;
+} bb_tensors;
+typedef struct bb_texts {
+    const bb_text *items;
+    size_t count;
+} bb_texts;
+typedef struct bb_named_list {
+    const bb_named *items;
+    size_t count;
+} bb_named_list;
+typedef struct bb_options {
+    const bb_option *items;
+    size_t count;
+} bb_options;
+typedef struct bb_parameters {
+    const bb_parameter *items;
+    size_t count;
+} bb_parameters;
+
+/* Receives a device. */
+typedef void (*bb_device)(void *context, bb_text name, bb_text description);
+/* Receives the end of a run: BB_OK and the results, or why it failed. */
+typedef void (*bb_done)(void *context, int32_t status, bb_text text, const bb_result *results, size_t count);
+
+/* Two texts: an option and its value. */
+struct bb_named {
+    /* The name. */
+    bb_text name;
+
+    /* The value. */
+    bb_text value;
+};
+
+/*
+ * A tensor in host memory: row-major, little-endian, without gaps; types of less than a byte are packed, the first element lowest.
+ * Strings are `n + 1` offsets of 64 bits, and then the UTF-8 bytes that they divide. Truth values are 0 or 1.
+ */
+struct bb_data {
+    /* ONNX's number of the element type. */
+    int32_t dtype;
+
+    /* The number of extents. */
+    size_t rank;
+
+    /* The extents, outermost first. */
+    const size_t *shape;
+
+    /* The elements, aligned for their type. */
+    const uint8_t *bytes;
+
+    /* The number of bytes. */
+    size_t length;
+};
+
+/*
+ * A place for a result. Before a primitive is called, the host writes which type and shape the result has by ONNX's rules, so that a
+ * backend need not work it out; a backend that writes something else there has failed. Elsewhere the backend writes all fields.
+ */
+struct bb_result {
+    /* The result, which belongs to the host until it calls `release`. */
+    bb_tensor *tensor;
+
+    /* ONNX's number of the element type. */
+    int32_t dtype;
+
+    /* The number of extents. */
+    size_t rank;
+
+    /* The extents. Those that a backend writes must stay until the tensor is released. */
+    const size_t *shape;
+};
+
+/* A place for the text of an error. A function that returns another status than `BB_OK` writes why. */
+struct bb_error {
+    /* The size of this structure. */
+    size_t size;
+
+    /* The memory for the text, which the host owns. */
+    char *text;
+
+    /* The number of bytes that `text` holds. */
+    size_t capacity;
+
+    /* The number of bytes written, of UTF-8, without a zero. */
+    size_t length;
+};
+
+/* A parameter of a native operation. The kinds are `BB_NOTHING` and so on. */
+struct bb_parameter {
+    /* The kind. */
+    int32_t kind;
+
+    /* An integer. */
+    int64_t integer;
+
+    /* A number. */
+    double number;
+
+    /* A list, a text or a host tensor. */
+    const void *items;
+
+    /* The number of items. */
+    size_t count;
+};
+
+/* How much memory a backend uses, in bytes. `UINT64_MAX` is a number that is not known, or no limit. */
+struct bb_memory {
+    /* The size of this structure. */
+    size_t size;
+
+    /* What tensors use. */
+    uint64_t live;
+
+    /* What is kept for later tensors. */
+    uint64_t pooled;
+
+    /* The greatest value that `live + pooled` had. */
+    uint64_t peak;
+
+    /* The greatest allowed value of `live + pooled`. */
+    uint64_t limit;
+
+    /* What the device still has. */
+    uint64_t available;
+};
+
+/*
+ * The primitives. Each computes what is said of it, as ONNX does, of operands and parameters that the host has checked: types and
+ * shapes fit. It makes the results, whose types and shapes are in `results`, and puts them there; there are `count`. Operands are
+ * lent for the call.
+ */
+struct bb_primitives {
+    /* The size of this structure. */
+    size_t size;
+
+    /*
+     * Adds element by element.
+     *
+     * Shapes: NumPy broadcasting. Integers wrap on overflow.
+     *
+     * Source: ONNX `Add`, opset 14.
+     */
+    int32_t (*add)(bb_backend *backend, const bb_tensor *a, const bb_tensor *b, bb_result *results, size_t count, bb_error *error);
+
+    /*
+     * Subtracts element by element.
+     *
+     * Shapes: NumPy broadcasting. Integers wrap on overflow.
+     *
+     * Source: ONNX `Sub`, opset 14.
+     */
+    int32_t (*sub)(bb_backend *backend, const bb_tensor *a, const bb_tensor *b, bb_result *results, size_t count, bb_error *error);
+
+    /*
+     * Multiplies element by element.
+     *
+     * Shapes: NumPy broadcasting. Integers wrap on overflow.
+     *
+     * Source: ONNX `Mul`, opset 14.
+     */
+    int32_t (*mul)(bb_backend *backend, const bb_tensor *a, const bb_tensor *b, bb_result *results, size_t count, bb_error *error);
+
+    /*
+     * Divides element by element; integer quotients are truncated towards zero.
+     *
+     * Shapes: NumPy broadcasting. The least integer divided by -1 wraps to itself.
+     *
+     * Errors: an integer divided by zero.
+     *
+     * Source: ONNX `Div`, opset 14.
+     */
+    int32_t (*div)(bb_backend *backend, const bb_tensor *a, const bb_tensor *b, bb_result *results, size_t count, bb_error *error);
+
+    /*
+     * Negates each element; the least integer stays unchanged.
+     *
+     * Shapes: any, kept. Types: signed integers and floats.
+     *
+     * Source: ONNX `Neg`, opset 13.
+     */
+    int32_t (*neg)(bb_backend *backend, const bb_tensor *x, bb_result *results, size_t count, bb_error *error);
+
+    /*
+     * Takes the absolute value of each element; the least integer stays unchanged.
+     *
+     * Shapes: any, kept. Types: all numbers.
+     *
+     * Source: ONNX `Abs`, opset 13.
+     */
+    int32_t (*abs)(bb_backend *backend, const bb_tensor *x, bb_result *results, size_t count, bb_error *error);
+
+    /*
+     * Takes the square root of each element; the root of a negative number is NaN.
+     *
+     * Shapes: any, kept. Types: floats.
+     *
+     * Source: ONNX `Sqrt`, opset 13.
+     */
+    int32_t (*sqrt)(bb_backend *backend, const bb_tensor *x, bb_result *results, size_t count, bb_error *error);
+
+    /*
+     * Raises each element of `a` to the power in `b`; the result has the type of `a`.
+     *
+     * Shapes: NumPy broadcasting. Types: `a` and `b` may differ. Integers wrap on overflow; an integer
+     * to a negative power is the truncated quotient (0, or ±1 for a base of ±1).
+     *
+     * Errors: the integer 0 to a negative power is a division by zero.
+     *
+     * Source: ONNX `Pow`, opset 15.
+     */
+    int32_t (*pow)(bb_backend *backend, const bb_tensor *a, const bb_tensor *b, bb_result *results, size_t count, bb_error *error);
+
+    /*
+     * Takes the exponential of each element.
+     *
+     * Shapes: any, kept. Types: floats.
+     *
+     * Source: ONNX `Exp`, opset 13.
+     */
+    int32_t (*exp)(bb_backend *backend, const bb_tensor *x, bb_result *results, size_t count, bb_error *error);
+
+    /*
+     * Takes the natural logarithm of each element; the logarithm of a negative number is NaN.
+     *
+     * Shapes: any, kept. Types: floats.
+     *
+     * Source: ONNX `Log`, opset 13.
+     */
+    int32_t (*log)(bb_backend *backend, const bb_tensor *x, bb_result *results, size_t count, bb_error *error);
+
+    /*
+     * Multiplies matrices, batched over the leading dimensions.
+     *
+     * Shapes: `a: [.., m, k]`, `b: [.., k, n]` to `[.., m, n]`; the leading extents broadcast. An
+     * operand of rank 1 is treated as a row (`a`) or a column (`b`), whose extent of 1 is removed from
+     * the result. If `k` is 0, the result is 0. Integers wrap on overflow.
+     *
+     * Source: ONNX `MatMul`, opset 13.
+     */
+    int32_t (*matmul)(bb_backend *backend, const bb_tensor *a, const bb_tensor *b, bb_result *results, size_t count, bb_error *error);
+
+    /*
+     * Sums over `axes`, or over every axis when `axes` is empty.
+     *
+     * Shapes: `x: [d0, …, dn]` to the same rank with each reduced extent 1; if `keepdims` is false, to
+     * the shape without the reduced axes. An empty sum is 0. Integers wrap on overflow.
+     *
+     * Source: ONNX `ReduceSum`, opset 13.
+     */
+    int32_t (*reduce_sum)(bb_backend *backend, const bb_tensor *x, bb_ints axes, bool keepdims, bb_result *results, size_t count, bb_error *error);
+
+    /*
+     * Averages over `axes`, or over every axis when `axes` is empty.
+     *
+     * Shapes: as `reduce_sum` (see reduce_sum). An integer mean is truncated. An empty mean is NaN
+     * for floats and an error for integers.
+     *
+     * Source: ONNX `ReduceMean`, opset 18.
+     */
+    int32_t (*reduce_mean)(bb_backend *backend, const bb_tensor *x, bb_ints axes, bool keepdims, bb_result *results, size_t count, bb_error *error);
+
+    /*
+     * Takes the maximum over `axes`, or over every axis when `axes` is empty; a NaN makes the result
+     * NaN.
+     *
+     * Shapes: as `reduce_sum` (see reduce_sum). An empty maximum is the least value of the type
+     * (minus infinity, false).
+     *
+     * Source: ONNX `ReduceMax`, opset 20.
+     */
+    int32_t (*reduce_max)(bb_backend *backend, const bb_tensor *x, bb_ints axes, bool keepdims, bb_result *results, size_t count, bb_error *error);
+
+    /*
+     * Takes the minimum over `axes`, or over every axis when `axes` is empty; a NaN makes the result
+     * NaN.
+     *
+     * Shapes: as `reduce_sum` (see reduce_sum). An empty minimum is the greatest value of the type
+     * (infinity, true).
+     *
+     * Source: ONNX `ReduceMin`, opset 20.
+     */
+    int32_t (*reduce_min)(bb_backend *backend, const bb_tensor *x, bb_ints axes, bool keepdims, bb_result *results, size_t count, bb_error *error);
+
+    /*
+     * Changes the shape; the elements keep their row-major order.
+     *
+     * Shapes: the result has the shape `shape`, in which 0 means 0; its number of elements must be that
+     * of `x`. Types: all, including storage types.
+     *
+     * Source: ONNX `Reshape`, opset 25.
+     */
+    int32_t (*reshape)(bb_backend *backend, const bb_tensor *x, bb_extents shape, bb_result *results, size_t count, bb_error *error);
+
+    /*
+     * Permutes the dimensions; dimension `i` of the result is dimension `perm[i]` of `x`.
+     *
+     * Shapes: an empty `perm` reverses the dimensions. Types: all, including storage types.
+     *
+     * Source: ONNX `Transpose`, opset 25.
+     */
+    int32_t (*transpose)(bb_backend *backend, const bb_tensor *x, bb_ints perm, bb_result *results, size_t count, bb_error *error);
+
+    /*
+     * Joins tensors along `axis`.
+     *
+     * Shapes: the operands only differ in the extent of `axis`, and the result has the sum of these
+     * extents. There must be at least one operand. Types: all, including storage types; the same for
+     * every operand.
+     *
+     * Source: ONNX `Concat`, opset 13.
+     */
+    int32_t (*concat)(bb_backend *backend, bb_tensors xs, int64_t axis, bb_result *results, size_t count, bb_error *error);
+
+    /*
+     * Takes every `steps[i]`-th element from `starts[i]` to before `ends[i]` along `axes[i]`.
+     *
+     * Shapes: empty `axes` mean the first `starts.len()` dimensions, empty `steps` mean 1. Negative
+     * starts and ends count from the end; both are clamped to the extent. A negative step goes
+     * backwards. Types: all, including storage types.
+     *
+     * Errors: a step of 0, a repeated axis.
+     *
+     * Source: ONNX `Slice`, opset 13.
+     */
+    int32_t (*slice)(bb_backend *backend, const bb_tensor *x, bb_ints starts, bb_ints ends, bb_ints axes, bb_ints steps, bb_result *results, size_t count, bb_error *error);
+
+    /*
+     * Splits a tensor along `axis` into parts with the extents `sizes`, in order.
+     *
+     * Shapes: the sum of `sizes` is the extent of `axis`. Types: all, including storage types.
+     *
+     * Source: ONNX `Split`, opset 18.
+     */
+    int32_t (*split)(bb_backend *backend, const bb_tensor *x, int64_t axis, bb_extents sizes, bb_result *results, size_t count, bb_error *error);
+
+    /*
+     * Removes the dimensions `axes`, or every dimension of extent 1 when `axes` is empty.
+     *
+     * Shapes: the extents of `axes` must be 1. Types: all, including storage types.
+     *
+     * Source: ONNX `Squeeze`, opset 25.
+     */
+    int32_t (*squeeze)(bb_backend *backend, const bb_tensor *x, bb_ints axes, bb_result *results, size_t count, bb_error *error);
+
+    /*
+     * Inserts dimensions of extent 1, which become the dimensions `axes` of the result.
+     *
+     * Shapes: `axes` count in the rank of the result and must differ. Types: all, including storage
+     * types.
+     *
+     * Source: ONNX `Unsqueeze`, opset 25.
+     */
+    int32_t (*unsqueeze)(bb_backend *backend, const bb_tensor *x, bb_ints axes, bb_result *results, size_t count, bb_error *error);
+
+    /*
+     * Returns the tensor itself. Types: all, including storage types.
+     *
+     * Source: ONNX `Identity`, opset 25.
+     */
+    int32_t (*identity)(bb_backend *backend, const bb_tensor *x, bb_result *results, size_t count, bb_error *error);
+
+    /*
+     * Converts each element to the type `to`.
+     *
+     * Shapes: any, kept. Types: from every type to every type. Floats become integers by truncation;
+     * floats that are out of range are converted as NumPy does. Integers wrap. Every value except zero
+     * becomes true. Values out of the range of an 8-bit float become the greatest finite value if
+     * `saturate` is true, else NaN or infinity. `round_mode` only applies to `f8e8m0`. Strings are
+     * parsed and printed as NumPy does.
+     *
+     * Source: ONNX `Cast`, opset 25.
+     */
+    int32_t (*cast)(bb_backend *backend, const bb_tensor *x, int32_t to, bool saturate, int32_t round_mode, bb_result *results, size_t count, bb_error *error);
+
+    /*
+     * Compares for equality; NaN equals nothing. The result is bool.
+     *
+     * Shapes: NumPy broadcasting. Types: the compute types and strings.
+     *
+     * Source: ONNX `Equal`, opset 19.
+     */
+    int32_t (*equal)(bb_backend *backend, const bb_tensor *a, const bb_tensor *b, bb_result *results, size_t count, bb_error *error);
+
+    /*
+     * Tells where `a > b`. The result is bool.
+     *
+     * Shapes: NumPy broadcasting. Types: all numbers.
+     *
+     * Source: ONNX `Greater`, opset 13.
+     */
+    int32_t (*greater)(bb_backend *backend, const bb_tensor *a, const bb_tensor *b, bb_result *results, size_t count, bb_error *error);
+
+    /*
+     * Tells where `a < b`. The result is bool.
+     *
+     * Shapes: NumPy broadcasting. Types: all numbers.
+     *
+     * Source: ONNX `Less`, opset 13.
+     */
+    int32_t (*less)(bb_backend *backend, const bb_tensor *a, const bb_tensor *b, bb_result *results, size_t count, bb_error *error);
+
+    /*
+     * Takes `x` where `condition` is true and `y` elsewhere.
+     *
+     * Shapes: NumPy broadcasting of all three. Types: `condition` is bool; `x` and `y` have the same
+     * type, including storage types.
+     *
+     * Source: ONNX `Where`, opset 16.
+     */
+    int32_t (*where)(bb_backend *backend, const bb_tensor *condition, const bb_tensor *x, const bb_tensor *y, bb_result *results, size_t count, bb_error *error);
+
+    /*
+     * Makes a tensor of this backend from a host tensor. Types: all, including storage types.
+     *
+     * Source: ONNX `Constant`, opset 25.
+     */
+    int32_t (*constant)(bb_backend *backend, const bb_data *value, bb_result *results, size_t count, bb_error *error);
+
+    /*
+     * Selects entries of `data` along `axis` by `indices`.
+     *
+     * Shapes: in the shape of `data`, the shape of `indices` replaces the dimension `axis`. Types:
+     * `data` all, including storage types; `indices` `i32` or `i64`. Negative indices count from the
+     * end.
+     *
+     * Errors: an index out of range.
+     *
+     * Source: ONNX `Gather`, opset 13.
+     */
+    int32_t (*gather)(bb_backend *backend, const bb_tensor *data, const bb_tensor *indices, int64_t axis, bb_result *results, size_t count, bb_error *error);
+};
+
+/* An option that a backend takes. */
+struct bb_option {
+    /* The name. */
+    bb_text name;
+
+    /*
+     * `device`, `threads`, `memory`, which are options of bb of the same name, or the type of an option of the backend's own: `bool`,
+     * `i64`, `u64`, `f64`, `str`.
+     */
+    bb_text kind;
+
+    /* The value if none is given; for an option of the backend's own. */
+    bb_text initial;
+
+    /* What it is for, in one line. */
+    bb_text about;
+};
+
+/* What a library says of its backend. All texts live as long as the library is loaded. */
+struct bb_description {
+    /* The size of this structure. The host writes how much it knows, the backend how much it has written. */
+    size_t size;
+
+    /* The name under which users open the backend. */
+    bb_text name;
+
+    /* The version. */
+    bb_text version;
+
+    /* What tells backends of one name apart, such as the path of a type. */
+    bb_text path;
+
+    /* The element types: bit `n` is ONNX's type `n`. 0 if they are known once the backend is open: then the library has `types`. */
+    uint64_t types;
+
+    /* A number that changes when results may change. Plans that were saved for another are made again. */
+    uint64_t fingerprint;
+
+    /* The options. */
+    bb_options options;
+
+    /* The native operations by the names of their methods, such as `softmax`, for `native`. */
+    bb_texts natives;
+};
+
+/*
+ * A backend as a library. The library exports one constant of this type, with the name `bb_backend_library`. It is read before anything
+ * is called. Functions may be called from several threads at once. One that is null is not offered; so is one beyond `size`.
+ */
+struct bb_library {
+    /* The size of this structure. */
+    size_t size;
+
+    /* `BB_MAGIC`. */
+    uint64_t magic;
+
+    /* `BB_VERSION`. */
+    uint32_t version;
+
+    /* `BB_UNLOADS`, or 0. */
+    uint32_t flags;
+
+    /* `BB_PRIMITIVES`: which primitives the library was compiled with. */
+    uint64_t fingerprint;
+
+    /* The primitives. A backend that runs whole graphs may have `constant` alone. */
+    const bb_primitives *primitives;
+
+    /* Describes the backend. */
+    int32_t (*describe)(bb_description *description, bb_error *error);
+
+    /* Opens a backend. */
+    int32_t (*open)(bb_named_list options, bb_backend **backend, bb_error *error);
+
+    /* Closes a backend, whose tensors and programs were released before. */
+    void (*close)(bb_backend *backend);
+
+    /*
+     * Copies a tensor to `bytes`, in the form of `bb_data`, and writes to `length` how many bytes it has. If `capacity` is less,
+     * nothing is copied.
+     */
+    int32_t (*to_host)(bb_backend *backend, const bb_tensor *x, uint8_t *bytes, size_t capacity, size_t *length, bb_error *error);
+
+    /* Releases a tensor. */
+    void (*release)(bb_backend *backend, bb_tensor *x);
+
+    /* Optional: the element types of an open backend, as in `bb_description`. */
+    uint64_t (*types)(bb_backend *backend);
+
+    /* Optional: calls `device` with each device. */
+    int32_t (*devices)(bb_device device, void *context, bb_error *error);
+
+    /* Optional: tells whether an open backend wants whole graphs. Without it, one that lacks a primitive does. */
+    bool (*whole_graphs)(bb_backend *backend);
+
+    /* Optional, and then `run` and `release_program` too: takes a whole graph, a model of ONNX as a file has it, made of primitives. */
+    int32_t (*compile)(bb_backend *backend, bb_text model, void **program, bb_error *error);
+
+    /* Optional: runs a graph. Inputs and results are in the order of the graph. */
+    int32_t (*run)(bb_backend *backend, void *program, bb_tensors inputs, bb_result *results, size_t count, bb_error *error);
+
+    /* Optional: releases a graph. */
+    void (*release_program)(bb_backend *backend, void *program);
+
+    /* Optional: begins to run a graph, and returns. Later `done` is called once, from any thread, with the results. The inputs stay until then. */
+    int32_t (*start)(bb_backend *backend, void *program, bb_tensors inputs, bb_done done, void *context, bb_error *error);
+
+    /*
+     * Optional: computes an operation that `describe` lists. An operand that is not given is null. `count` is how many results fit, and
+     * then how many there are.
+     */
+    int32_t (*native)(bb_backend *backend, bb_text name, bb_tensors inputs, bb_parameters parameters, bb_result *results, size_t *count, bb_error *error);
+
+    /* Optional: says how much memory the backend uses. */
+    void (*memory)(bb_backend *backend, bb_memory *memory);
+
+    /* Optional: waits until the device has done all that was submitted. */
+    int32_t (*synchronize)(bb_backend *backend, bb_error *error);
+};
+
+/* What a library of a backend defines. */
+#if defined(_WIN32)
+#define BB_EXPORT __declspec(dllexport)
+#else
+#define BB_EXPORT __attribute__((visibility("default")))
+#endif
+extern BB_EXPORT const bb_library bb_backend_library;
+
+/*
+ * Programs that run models. All functions may be called from any thread, and one session from several at once. Where one may fail, it
+ * returns a status, and writes why to `error`, which may be null.
+ */
+typedef struct bb_session bb_session;
+typedef struct bb_run bb_run;
+
+/* An input or output of a session. An extent that is not fixed is SIZE_MAX. The texts and extents live as long as the session. */
+typedef struct bb_port {
+    bb_text name;
+    int32_t dtype;
+    size_t rank;
+    const size_t *shape;
+} bb_port;
+
+/* An input of a run: a tensor in memory of the caller, which is read during the call. */
+typedef struct bb_input {
+    bb_text name;
+    bb_data data;
+} bb_input;
+
+/* Returns BB_VERSION of the library. */
+uint32_t bb_version(void);
+
+/* Makes the backends of a library known by name, for all sessions of the process that are opened later. `path` ends with a zero. */
+int32_t bb_load_backend(const char *path, bb_error *error);
+
+/* Opens a model file, or a model in memory, on the backend with this name (`cpu`, `first_of(mine, cpu)`, `metrics+mine`). */
+int32_t bb_session_open(const char *path, const char *backend, bb_named_list options, bb_session **session, bb_error *error);
+int32_t bb_session_open_bytes(bb_text model, const char *backend, bb_named_list options, bb_session **session, bb_error *error);
+void bb_session_close(bb_session *session);
+
+size_t bb_session_input_count(const bb_session *session);
+size_t bb_session_output_count(const bb_session *session);
+/* Writes a port by its position; BB_WRONG_INPUT if there is none. */
+int32_t bb_session_input(const bb_session *session, size_t position, bb_port *port);
+int32_t bb_session_output(const bb_session *session, size_t position, bb_port *port);
+
+/* Runs the model. The outputs are in the order of the session, and live until `bb_run_free`. */
+int32_t bb_session_run(const bb_session *session, const bb_input *inputs, size_t count, bb_run **run, bb_error *error);
+/* Writes an output by its position; BB_WRONG_INPUT if there is none. */
+int32_t bb_run_output(const bb_run *run, size_t position, bb_data *data);
+void bb_run_free(bb_run *run);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

@@ -1,0 +1,53 @@
+//! The macro that writes a structure for Rust and for C, and the text of a structure in C.
+
+/// Writes documentation as a comment.
+fn comment(indent: &str, lines: &[&str]) -> String {
+    let clean =
+        |line: &&str| line.trim().replace("[`", "`").replace("`](Self::", "` (see ").replace("bb::", "");
+    let lines: Vec<String> = lines.iter().map(clean).collect();
+    if let [line] = &lines[..] {
+        return format!("{indent}/* {line} */\n");
+    }
+    let body: Vec<String> = lines
+        .iter()
+        .map(|line| if line.is_empty() { format!("{indent} *") } else { format!("{indent} * {line}") })
+        .collect();
+    format!("{indent}/*\n{}\n{indent} */\n", body.join("\n"))
+}
+
+/// Writes a structure.
+pub(super) fn structure(name: &str, about: &[&str], fields: &[(&[&str], &str)]) -> String {
+    let fields: Vec<String> =
+        fields.iter().map(|(docs, text)| format!("{}    {text};\n", comment("    ", docs))).collect();
+    format!("{}struct {name} {{\n{}}};\n", comment("", about), fields.join("\n"))
+}
+
+/// Expands to `#[repr(C)]` structs and to `fn layouts()`.
+///
+/// A row is `Name = "bb_name" { /// doc  field: type = "declaration in C"; }`.
+macro_rules! c_structs {
+    ($( $(#[doc = $doc:literal])* $name:ident = $c:literal {
+        $( $(#[doc = $fdoc:literal])* $field:ident : $type:ty = $text:literal; )*
+    } )*) => {
+        $(
+            $(#[doc = $doc])*
+            #[repr(C)]
+            #[derive(Debug, Clone, Copy)]
+            pub struct $name { $( $(#[doc = $fdoc])* pub $field: $type, )* }
+        )*
+
+        /// The structures of this module.
+        pub(super) fn layouts() -> Vec<super::Layout> {
+            vec![$( super::Layout {
+                name: $c,
+                size: size_of::<$name>(),
+                fields: &[$( (stringify!($field), std::mem::offset_of!($name, $field)) ),*],
+                text: || crate::abi::declare::structure(
+                    $c,
+                    &[$($doc),*],
+                    &[$( (&[$($fdoc),*] as &[&str], $text) ),*],
+                ),
+            } ),*]
+        }
+    };
+}

@@ -1,0 +1,126 @@
+//! The table of the primitives: one function for each row of the op table.
+
+use super::values::{Data, Failure, Items, Raw, RawTensor, Results, Status};
+use bb_ir::op::{Arity, OpSpec, ParamKind, Primitive};
+
+/// The type in C of an operand of each kind.
+macro_rules! c_operand {
+    (Tensor) => { *const RawTensor };
+    (Tensors) => { Items<*const RawTensor> };
+}
+
+/// The type in C of a parameter of each kind.
+macro_rules! c_param {
+    (Int) => { i64 };
+    (Bool) => { bool };
+    (Ints) => { Items<i64> };
+    (Extents) => { Items<usize> };
+    (Type) => { i32 };
+    (Round) => { i32 };
+    (Data) => { *const Data };
+}
+
+pub(crate) use {c_operand, c_param};
+
+macro_rules! table {
+    ($( $(#[doc = $doc:literal])*
+       $name:ident $since:literal = $method:ident
+       ( $($input:ident : $kind:ident),* $(; $($param:ident : $pkind:ident $(= $default:expr)?),+)? )
+       -> $output:ident $({ $($fact:tt)* })?; )*) => {
+        /// The primitives of a backend, in the order of the op table; those that are added later come at the end.
+        ///
+        /// Each computes what its documentation says, of operands and parameters that the host has checked by the rules of ONNX. It
+        /// writes the results to `results`, of which there are `count`.
+        #[repr(C)]
+        #[derive(Debug, Clone, Copy)]
+        pub struct Primitives {
+            /// The size of this structure.
+            pub size: usize,
+            $(
+                $(#[doc = $doc])*
+                pub $method: Option<unsafe extern "C" fn(
+                    backend: *mut Raw, $($input: c_operand!($kind),)* $($($param: c_param!($pkind),)+)?
+                    results: Results, count: usize, error: *mut Failure,
+                ) -> Status>,
+            )*
+        }
+
+        impl Primitives {
+            /// A table without functions.
+            pub const NONE: Primitives = Primitives { size: size_of::<Primitives>(), $( $method: None, )* };
+        }
+
+        const DOCS: &[&[&str]] = &[$( &[$($doc),*] ),*];
+
+        const FIELDS: &[(&str, usize)] = &[
+            ("size", 0),
+            $( (bb_ir::op::method_name(stringify!($method)), std::mem::offset_of!(Primitives, $method)) ),*
+        ];
+    };
+}
+
+bb_ir::for_each_primitive!(table);
+
+/// What the table looks like in C.
+pub(super) fn layout() -> super::Layout {
+    super::Layout { name: "bb_primitives", size: size_of::<Primitives>(), fields: FIELDS, text }
+}
+
+/// Returns a number that differs if one of the first `count` primitives differs in a name, an operand, a parameter or a result.
+pub const fn fingerprint_of(count: usize) -> u64 {
+    // FNV-1a of 64 bits, as the signatures themselves.
+    let mut hash: u64 = 0xcbf2_9ce4_8422_2325;
+    let (mut rows, mut left) = (Primitive::ALL, count);
+    while let [first, rest @ ..] = rows
+        && left > 0
+    {
+        let signature = first.spec().signature().to_le_bytes();
+        let mut bytes: &[u8] = &signature;
+        while let [byte, tail @ ..] = bytes {
+            hash = (hash ^ *byte as u64).wrapping_mul(0x100_0000_01b3);
+            bytes = tail;
+        }
+        (rows, left) = (rest, left - 1);
+    }
+    hash
+}
+
+/// The argument in C of an operand.
+fn operand((name, arity): &(&str, Arity)) -> String {
+    match arity {
+        Arity::Tensors => format!("bb_tensors {name}"),
+        Arity::Tensor | Arity::Optional => format!("const bb_tensor *{name}"),
+    }
+}
+
+/// The argument in C of a parameter. The table of the primitives compiles for these kinds alone.
+fn param(name: &str, kind: ParamKind) -> String {
+    match kind {
+        ParamKind::Int => format!("int64_t {name}"),
+        ParamKind::Bool => format!("bool {name}"),
+        ParamKind::Ints => format!("bb_ints {name}"),
+        ParamKind::Extents => format!("bb_extents {name}"),
+        ParamKind::Type | ParamKind::Round => format!("int32_t {name}"),
+        _ => format!("const bb_data *{name}"),
+    }
+}
+
+fn function(spec: &OpSpec) -> String {
+    let mut arguments = vec!["bb_backend *backend".to_owned()];
+    arguments.extend(spec.inputs.iter().map(operand));
+    arguments.extend(spec.params.iter().map(|p| param(p.name, p.kind)));
+    arguments.extend(["bb_result *results".into(), "size_t count".into(), "bb_error *error".into()]);
+    format!("int32_t (*{})({})", spec.method, arguments.join(", "))
+}
+
+fn text() -> String {
+    let functions: Vec<String> = Primitive::ALL.iter().map(|op| function(op.spec())).collect();
+    let mut fields: Vec<(&[&str], &str)> = vec![(&[" The size of this structure."], "size_t size")];
+    fields.extend(DOCS.iter().zip(&functions).map(|(docs, function)| (*docs, function.as_str())));
+    let about = [
+        " The primitives. Each computes what is said of it, as ONNX does, of operands and parameters that the host has checked: types and",
+        " shapes fit. It makes the results, whose types and shapes are in `results`, and puts them there; there are `count`. Operands are",
+        " lent for the call.",
+    ];
+    super::declare::structure("bb_primitives", &about, &fields)
+}

@@ -1,0 +1,219 @@
+//! What functions take and return: texts, lists, host tensors, results, errors.
+
+use std::ffi::{c_char, c_void};
+
+/// A backend of the library, as its `open` made it.
+#[repr(C)]
+#[derive(Debug)]
+pub struct Raw {
+    _private: [u8; 0],
+}
+
+/// A tensor of a backend.
+#[repr(C)]
+#[derive(Debug)]
+pub struct RawTensor {
+    _private: [u8; 0],
+}
+
+/// What a function returns: 0, or why it failed.
+pub type Status = i32;
+
+/// The values of [`Status`]. All but the first two are the kinds of errors of `bb`.
+pub mod status {
+    use bb_ir::ErrorKind;
+
+    /// The function did what it promises.
+    pub const OK: i32 = 0;
+    /// The code of the backend panicked, or threw, and was stopped.
+    pub const PANICKED: i32 = 100;
+
+    /// Each kind of error with its number, and its name in C.
+    pub const KINDS: [(ErrorKind, i32, &str); 8] = [
+        (ErrorKind::InvalidModel, 1, "BB_INVALID_MODEL"),
+        (ErrorKind::WrongInput, 2, "BB_WRONG_INPUT"),
+        (ErrorKind::Configuration, 3, "BB_CONFIGURATION"),
+        (ErrorKind::Unsupported, 4, "BB_UNSUPPORTED"),
+        (ErrorKind::Limit, 5, "BB_LIMIT"),
+        (ErrorKind::Cancelled, 6, "BB_CANCELLED"),
+        (ErrorKind::Device, 7, "BB_DEVICE"),
+        (ErrorKind::Internal, 8, "BB_INTERNAL"),
+    ];
+
+    /// Returns the number of a kind.
+    pub fn of(kind: ErrorKind) -> i32 {
+        KINDS.iter().find(|row| row.0 == kind).map_or(8, |row| row.1)
+    }
+
+    /// Returns the kind with a number; a number that is none counts as a failure of the backend.
+    pub fn kind(number: i32) -> ErrorKind {
+        KINDS.iter().find(|row| row.1 == number).map_or(ErrorKind::Device, |row| row.0)
+    }
+}
+
+/// A list that somebody lends for the length of a call; in C, each type of item has a structure of its own name.
+#[repr(C)]
+#[derive(Debug)]
+pub struct Items<T> {
+    /// The first item; may be null if there is none.
+    pub items: *const T,
+    /// The number of items.
+    pub count: usize,
+}
+
+impl<T> Clone for Items<T> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<T> Copy for Items<T> {}
+
+impl<T> Items<T> {
+    /// Lends a slice.
+    pub const fn of(items: &[T]) -> Items<T> {
+        Items { items: items.as_ptr(), count: items.len() }
+    }
+
+    /// Returns the items.
+    ///
+    /// # Safety
+    ///
+    /// `items` points to `count` values of the type, or `count` is 0, and they stay as they are while the slice is used.
+    pub unsafe fn slice<'a>(self) -> &'a [T] {
+        if self.count == 0 || self.items.is_null() {
+            return &[];
+        }
+        // SAFETY: what the caller promises.
+        unsafe { std::slice::from_raw_parts(self.items, self.count) }
+    }
+}
+
+/// UTF-8 text, which no zero ends.
+pub type Text = Items<u8>;
+
+impl Text {
+    /// Lends a text.
+    pub const fn new(text: &str) -> Text {
+        Items::of(text.as_bytes())
+    }
+}
+
+/// Where a function that may have several results puts them.
+pub type Results = *mut Slot;
+
+/// Receives the name and a description of a device.
+pub type Devices = Option<unsafe extern "C" fn(context: *mut c_void, name: Text, description: Text)>;
+
+/// Receives the end of a run: a status, the text of an error, and the results.
+pub type Done = Option<
+    unsafe extern "C" fn(
+        context: *mut c_void,
+        status: Status,
+        text: Text,
+        results: *const Slot,
+        count: usize,
+    ),
+>;
+
+/// The kinds of a [`Parameter`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(i32)]
+pub enum ParameterKind {
+    /// Nothing.
+    Nothing = 0,
+    /// `integer`; also a truth value, an element type by ONNX's number, a rounding mode.
+    Integer = 1,
+    /// `number`.
+    Number = 2,
+    /// `items` are `count` values of `int64_t`.
+    Integers = 3,
+    /// `items` are `count` values of `double`.
+    Numbers = 4,
+    /// `items` are `count` values of `size_t`.
+    Extents = 5,
+    /// `items` are `count` bytes of text.
+    Text = 6,
+    /// `items` is a `bb_data`.
+    Data = 7,
+}
+
+c_structs! {
+    /// Two texts: an option and its value.
+    Named = "bb_named" {
+        /// The name.
+        name: Text = "bb_text name";
+        /// The value.
+        value: Text = "bb_text value";
+    }
+
+    /// A tensor in host memory: row-major, little-endian, without gaps; types of less than a byte are packed, the first element lowest.
+    /// Strings are `n + 1` offsets of 64 bits, and then the UTF-8 bytes that they divide. Truth values are 0 or 1.
+    Data = "bb_data" {
+        /// ONNX's number of the element type.
+        dtype: i32 = "int32_t dtype";
+        /// The number of extents.
+        rank: usize = "size_t rank";
+        /// The extents, outermost first.
+        shape: *const usize = "const size_t *shape";
+        /// The elements, aligned for their type.
+        bytes: *const u8 = "const uint8_t *bytes";
+        /// The number of bytes.
+        length: usize = "size_t length";
+    }
+
+    /// A place for a result. Before a primitive is called, the host writes which type and shape the result has by ONNX's rules, so that a
+    /// backend need not work it out; a backend that writes something else there has failed. Elsewhere the backend writes all fields.
+    Slot = "bb_result" {
+        /// The result, which belongs to the host until it calls `release`.
+        tensor: *mut RawTensor = "bb_tensor *tensor";
+        /// ONNX's number of the element type.
+        dtype: i32 = "int32_t dtype";
+        /// The number of extents.
+        rank: usize = "size_t rank";
+        /// The extents. Those that a backend writes must stay until the tensor is released.
+        shape: *const usize = "const size_t *shape";
+    }
+
+    /// A place for the text of an error. A function that returns another status than `BB_OK` writes why.
+    Failure = "bb_error" {
+        /// The size of this structure.
+        size: usize = "size_t size";
+        /// The memory for the text, which the host owns.
+        text: *mut c_char = "char *text";
+        /// The number of bytes that `text` holds.
+        capacity: usize = "size_t capacity";
+        /// The number of bytes written, of UTF-8, without a zero.
+        length: usize = "size_t length";
+    }
+
+    /// A parameter of a native operation. The kinds are `BB_NOTHING` and so on.
+    Parameter = "bb_parameter" {
+        /// The kind.
+        kind: i32 = "int32_t kind";
+        /// An integer.
+        integer: i64 = "int64_t integer";
+        /// A number.
+        number: f64 = "double number";
+        /// A list, a text or a host tensor.
+        items: *const c_void = "const void *items";
+        /// The number of items.
+        count: usize = "size_t count";
+    }
+
+    /// How much memory a backend uses, in bytes. `UINT64_MAX` is a number that is not known, or no limit.
+    MemoryUse = "bb_memory" {
+        /// The size of this structure.
+        size: usize = "size_t size";
+        /// What tensors use.
+        live: u64 = "uint64_t live";
+        /// What is kept for later tensors.
+        pooled: u64 = "uint64_t pooled";
+        /// The greatest value that `live + pooled` had.
+        peak: u64 = "uint64_t peak";
+        /// The greatest allowed value of `live + pooled`.
+        limit: u64 = "uint64_t limit";
+        /// What the device still has.
+        available: u64 = "uint64_t available";
+    }
+}

@@ -1,0 +1,114 @@
+//! Native operations.
+
+use super::open::text;
+use super::tensors::{Operands, failed, give, host, operand};
+use crate::abi::{Data, Failure, Items, Parameter, ParameterKind, Raw, RawTensor, Slot, Status, Text};
+use crate::failure::{Failed, guarded};
+use bb_core::{DataType, ErrorKind, InnerBackend, RoundMode};
+use bb_ir::op::{OpSpec, Param, ParamKind};
+use smallvec::SmallVec;
+use std::borrow::Cow;
+
+/// Reads a list of a parameter.
+///
+/// # Safety
+///
+/// The parameter has items of the type.
+unsafe fn list<'a, T>(of: &Parameter) -> &'a [T] {
+    // SAFETY: what the caller promises.
+    unsafe { Items { items: of.items.cast(), count: of.count }.slice() }
+}
+
+/// Reads a parameter whose row asks for a kind.
+fn param<'a>(row: &OpSpec, name: &str, kind: ParamKind, of: &Parameter) -> Result<Param<'a>, Failed> {
+    let nothing = of.kind == ParameterKind::Nothing as i32;
+    let wrong = || {
+        let text = format!(
+            "`{}` of `{}` expects {}, got a parameter of kind {}",
+            name,
+            row.method,
+            kind.name(),
+            of.kind
+        );
+        Failed::new(ErrorKind::WrongInput, text)
+    };
+    let is = |expected: ParameterKind| if of.kind == expected as i32 { Ok(()) } else { Err(wrong()) };
+    use ParameterKind as K;
+    let small = || i32::try_from(of.integer).map_err(|_| wrong());
+    let dtype = || small().and_then(|number| DataType::from_onnx(number).ok_or_else(wrong));
+    Ok(match kind {
+        ParamKind::OptInt if nothing => Param::OptInt(None),
+        ParamKind::OptFloat if nothing => Param::OptFloat(None),
+        ParamKind::OptType if nothing => Param::OptType(None),
+        ParamKind::Int => is(K::Integer).map(|()| Param::Int(of.integer))?,
+        ParamKind::OptInt => is(K::Integer).map(|()| Param::OptInt(Some(of.integer)))?,
+        ParamKind::Float => is(K::Number).map(|()| Param::Float(of.number))?,
+        ParamKind::OptFloat => is(K::Number).map(|()| Param::OptFloat(Some(of.number)))?,
+        ParamKind::Bool => is(K::Integer).map(|()| Param::Bool(of.integer != 0))?,
+        // SAFETY: the kind says of which type the items are, here and below, and the host lends them for the call.
+        ParamKind::Ints => is(K::Integers).map(|()| Param::Ints(Cow::Borrowed(unsafe { list(of) })))?,
+        // SAFETY: as above.
+        ParamKind::Floats => is(K::Numbers).map(|()| Param::Floats(Cow::Borrowed(unsafe { list(of) })))?,
+        // SAFETY: as above.
+        ParamKind::Extents => is(K::Extents).map(|()| Param::Extents(Cow::Borrowed(unsafe { list(of) })))?,
+        ParamKind::Type => is(K::Integer).and_then(|()| dtype()).map(Param::Type)?,
+        ParamKind::OptType => is(K::Integer).and_then(|()| dtype()).map(|t| Param::OptType(Some(t)))?,
+        ParamKind::Round => {
+            is(K::Integer)?;
+            let modes = [RoundMode::Up, RoundMode::Down, RoundMode::Nearest];
+            Param::Round(modes.into_iter().find(|m| *m as i64 == of.integer).ok_or_else(wrong)?)
+        }
+        ParamKind::Text => {
+            is(K::Text)?;
+            Param::Text(Cow::Borrowed(text(Text { items: of.items.cast(), count: of.count })?))
+        }
+        ParamKind::Data => {
+            is(K::Data)?;
+            // SAFETY: as above.
+            let data = unsafe { of.items.cast::<Data>().as_ref() }.ok_or_else(wrong)?;
+            // SAFETY: as above.
+            Param::Data(Cow::Owned(unsafe { host(data) }?))
+        }
+        _ => return Err(wrong()),
+    })
+}
+
+/// `bb_library.native`.
+pub(super) unsafe extern "C" fn native(
+    backend: *mut Raw,
+    name: Text,
+    inputs: Items<*const RawTensor>,
+    parameters: Items<Parameter>,
+    results: *mut Slot,
+    count: *mut usize,
+    error: *mut Failure,
+) -> Status {
+    let body = || {
+        // SAFETY: `open` made the backend, and the host lends the lists for the call.
+        let (opened, inputs, given) =
+            unsafe { (super::opened(backend)?, inputs.slice(), parameters.slice()) };
+        let row = bb_core::operation(text(name)?).map_err(|e| Failed::of(&e))?;
+        // SAFETY: the host lends tensors that this library gave.
+        let operands: Operands<'_> = inputs.iter().map(|&x| unsafe { operand(x) }).collect();
+        let pairs = row.params.iter().zip(given);
+        let params: SmallVec<[Param<'_>; 8]> =
+            pairs.map(|(spec, of)| param(row, spec.name, spec.kind, of)).collect::<Result<_, _>>()?;
+        let outputs = opened.erased.native(row, &operands, &params).map_err(|e| failed(&e))?;
+        // SAFETY: the host lends the number for the call.
+        let room = unsafe { count.read() };
+        if outputs.len() > room {
+            let text =
+                format!("`{}` has {} results, but there is room for {room}", row.method, outputs.len());
+            return Err(Failed::new(ErrorKind::Limit, text));
+        }
+        // SAFETY: as above.
+        unsafe { count.write(outputs.len()) };
+        for (at, x) in outputs.into_iter().enumerate() {
+            // SAFETY: the host lends as many places as it says.
+            give(x, unsafe { &mut *results.add(at) });
+        }
+        Ok(())
+    };
+    // SAFETY: the host lends `error` for the call.
+    unsafe { guarded(error, body) }
+}

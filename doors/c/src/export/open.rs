@@ -1,0 +1,96 @@
+//! Opening and closing.
+
+use super::Opened;
+use crate::abi::{Failure, Items, MemoryUse, Named, Raw, Status, Text};
+use crate::failure::{Failed, guarded};
+use bb_core::{Declared, Erased, ErrorKind, OpenOptions};
+
+/// Reads a text that a caller lends.
+///
+/// # Errors
+///
+/// Bytes that are not UTF-8.
+pub fn text<'a>(text: Text) -> Result<&'a str, Failed> {
+    // SAFETY: the host lends the bytes for the call, and the text is not kept.
+    let bytes = unsafe { text.slice() };
+    std::str::from_utf8(bytes)
+        .map_err(|e| Failed::new(ErrorKind::WrongInput, format!("a text is not UTF-8: {e}")))
+}
+
+/// Returns the options of bb of a list.
+///
+/// # Errors
+///
+/// A number that is none.
+pub fn options(pairs: &[Named]) -> Result<OpenOptions, Failed> {
+    let mut options = OpenOptions::default();
+    for pair in pairs {
+        let (name, value) = (text(pair.name)?, text(pair.value)?);
+        let wrong = |_| {
+            let text = format!("option `{name}` expects a number greater than 0, got `{value}`");
+            Failed::new(ErrorKind::Configuration, text)
+        };
+        options = match name {
+            "device" => options.with_device(value),
+            "threads" => options.with_threads(value.parse().map_err(wrong)?),
+            "memory" => options.with_memory(value.parse().map_err(wrong)?),
+            _ => options.with_own(name, value),
+        };
+    }
+    Ok(options)
+}
+
+/// `bb_library.open`.
+pub(super) unsafe extern "C" fn open<B: Declared>(
+    pairs: Items<Named>,
+    backend: *mut *mut Raw,
+    error: *mut Failure,
+) -> Status {
+    let body = || {
+        // SAFETY: the host lends the list for the call.
+        let options = options(unsafe { pairs.slice() })?;
+        let made = bb_core::__private::constructed::<B>(&options).map_err(|e| Failed::of(&e))?;
+        let opened = Box::into_raw(Box::new(Opened { erased: Erased::new(made) }));
+        // SAFETY: the host lends the place for the call.
+        unsafe { backend.write(opened.cast()) };
+        Ok(())
+    };
+    // SAFETY: the host lends `error` for the call.
+    unsafe { guarded(error, body) }
+}
+
+/// `bb_library.close`.
+pub(super) unsafe extern "C" fn close(backend: *mut Raw) {
+    // SAFETY: `open` made the pointer, and the host closes it once. A panic while it is dropped must not leave the library.
+    drop(bb_core::runtime::catch(|| unsafe { drop(Box::from_raw(backend.cast::<Opened>())) }));
+}
+
+/// `bb_library.memory`.
+pub(super) unsafe extern "C" fn memory(backend: *mut Raw, into: *mut MemoryUse) {
+    // SAFETY: `open` made the backend.
+    let Ok(opened) = (unsafe { super::opened(backend) }) else { return };
+    let statistics = || bb_core::Backend::memory(&opened.erased).map(|memory| memory.statistics());
+    let Ok(Some(known)) = bb_core::runtime::catch(statistics) else { return };
+    // SAFETY: the host lends the structure for the call.
+    let Some(into) = (unsafe { into.as_mut() }) else { return };
+    *into = MemoryUse {
+        size: size_of::<MemoryUse>(),
+        live: known.live,
+        pooled: known.pooled,
+        peak: known.peak,
+        limit: known.limit.unwrap_or(u64::MAX),
+        available: known.available.unwrap_or(u64::MAX),
+    };
+}
+
+/// `bb_library.synchronize`.
+pub(super) unsafe extern "C" fn synchronize(backend: *mut Raw, error: *mut Failure) -> Status {
+    let body = || {
+        // SAFETY: `open` made the backend.
+        let opened = unsafe { super::opened(backend) }?;
+        let Some(lifecycle) = bb_core::Backend::lifecycle(&opened.erased) else { return Ok(()) };
+        lifecycle.synchronize().map_err(|e| Failed::caused(ErrorKind::Device, &e))
+    };
+    // SAFETY: the host lends `error` for the call.
+    unsafe { guarded(error, body) }
+}

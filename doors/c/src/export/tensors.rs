@@ -1,0 +1,94 @@
+//! Tensors of the backend, behind pointers.
+
+use crate::abi::{Data, Failure, Items, Raw, RawTensor, Slot, Status};
+use crate::failure::{Failed, guarded};
+use bb_core::ext::{ErasedError, ErasedTensor};
+use bb_core::{Backend, DataType, Erased, ErrorKind, Tensor, TensorData};
+use smallvec::SmallVec;
+
+/// Operands, of which some are not given.
+pub(super) type Operands<'a> = SmallVec<[Option<&'a ErasedTensor>; 4]>;
+
+/// Returns a failure of the backend. Its kind is that of the error of `bb` in it, if the backend tells it.
+pub(super) fn failed(error: &ErasedError) -> Failed {
+    let kind = <Erased as Backend>::wrapped(error).map_or(ErrorKind::Device, bb_core::Error::kind);
+    Failed::caused(kind, error)
+}
+
+/// Returns the tensor behind a pointer.
+///
+/// # Safety
+///
+/// [`give`] made the pointer, and it was not released.
+pub(super) unsafe fn operand<'a>(x: *const RawTensor) -> Option<&'a ErasedTensor> {
+    // SAFETY: what the caller promises.
+    unsafe { x.cast::<ErasedTensor>().as_ref() }
+}
+
+/// Puts a result into its place. The shape is that of the tensor, which stays where it is until it is released.
+pub(super) fn give(x: ErasedTensor, into: &mut Slot) {
+    let tensor = Box::new(x);
+    into.dtype = tensor.dtype().to_onnx();
+    into.rank = tensor.shape().len();
+    into.shape = tensor.shape().as_ptr();
+    into.tensor = Box::into_raw(tensor).cast();
+}
+
+/// Reads a host tensor that the host lends, by copying it.
+///
+/// # Safety
+///
+/// The pointers of `data` are what the structure says.
+///
+/// # Errors
+///
+/// A number that is no element type; bytes that are no elements.
+pub unsafe fn host(data: &Data) -> Result<TensorData, Failed> {
+    let wrong = |e: bb_ir::Error| Failed::of(&e.into());
+    let unknown = || Failed::new(ErrorKind::WrongInput, format!("{} is no element type", data.dtype));
+    let dtype = DataType::from_onnx(data.dtype).ok_or_else(unknown)?;
+    // SAFETY: what the caller promises.
+    let (shape, bytes) = unsafe {
+        (
+            Items { items: data.shape, count: data.rank }.slice(),
+            Items { items: data.bytes, count: data.length }.slice(),
+        )
+    };
+    let mut copy = bb_ir::memory::room("constant", bytes.len()).map_err(wrong)?;
+    copy.extend_from_slice(bytes);
+    TensorData::adopt(dtype, shape, bytes::Bytes::from(copy)).map_err(wrong)
+}
+
+/// `bb_library.to_host`.
+pub(super) unsafe extern "C" fn to_host(
+    backend: *mut Raw,
+    x: *const RawTensor,
+    bytes: *mut u8,
+    capacity: usize,
+    length: *mut usize,
+    error: *mut Failure,
+) -> Status {
+    let body = || {
+        // SAFETY: `open` made the backend, and `give` the tensor.
+        let (opened, x) = unsafe { (super::opened(backend)?, operand(x)) };
+        let x = x.ok_or_else(|| Failed::new(ErrorKind::WrongInput, "expected a tensor, got null"))?;
+        let host = opened.erased.to_host(x).map_err(|e| failed(&e))?;
+        let from = host.unaligned_bytes().map_err(|e| Failed::of(&e.into()))?;
+        // SAFETY: the host lends both places for the call, and `bytes` holds `capacity` bytes.
+        unsafe {
+            length.write(from.len());
+            if from.len() <= capacity {
+                std::ptr::copy_nonoverlapping(from.as_ptr(), bytes, from.len());
+            }
+        }
+        Ok(())
+    };
+    // SAFETY: the host lends `error` for the call.
+    unsafe { guarded(error, body) }
+}
+
+/// `bb_library.release`.
+pub(super) unsafe extern "C" fn release(_backend: *mut Raw, x: *mut RawTensor) {
+    // SAFETY: `give` made the pointer, and the host releases it once. A panic while it is dropped must not leave the library.
+    drop(bb_core::runtime::catch(|| unsafe { drop(Box::from_raw(x.cast::<ErasedTensor>())) }));
+}

@@ -1,0 +1,138 @@
+//! Why a library could not be loaded, and why a loaded backend failed.
+
+use bb_core::{Error, ErrorKind};
+use bb_ir::text::sentence;
+use std::path::PathBuf;
+
+/// Why a library could not be loaded or opened.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum LoadError {
+    /// The file cannot be read.
+    #[error("cannot read the library `{}`", sentence(.path.display()))]
+    Read {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        #[source]
+        source: std::io::Error,
+    },
+    /// The system does not load the file.
+    #[error("cannot load the library `{}`", sentence(.path.display()))]
+    Open {
+        /// The file.
+        path: PathBuf,
+        /// What the system says.
+        #[source]
+        source: libloading::Error,
+    },
+    /// The library is not what this version takes.
+    #[error("the library `{}` has another {what} than expected: expected {expected}, got {got}", sentence(.path.display()), got = sentence(.got))]
+    Mismatch {
+        /// The file.
+        path: PathBuf,
+        /// What differs.
+        what: &'static str,
+        /// What this version takes.
+        expected: String,
+        /// What came.
+        got: String,
+    },
+    /// The library lacks functions that every backend has.
+    #[error("the library `{}` lacks {}", sentence(.path.display()), sentence(.missing.join(", ")))]
+    Lacks {
+        /// The file.
+        path: PathBuf,
+        /// The names of the functions.
+        missing: Vec<String>,
+    },
+    /// The library has no option of this name.
+    #[error("the backend `{backend}` of the library `{}` has no option `{option}`; its options are: {}", sentence(.path.display()), sentence(.takes.join(", ")), backend = sentence(.backend), option = sentence(.option))]
+    Option {
+        /// The file.
+        path: PathBuf,
+        /// The name of the backend.
+        backend: String,
+        /// The name of the option.
+        option: String,
+        /// The names of its options.
+        takes: Vec<String>,
+    },
+    /// A function of the library failed.
+    #[error("`{function}` of the library `{}` failed: {message}", sentence(.path.display()), message = sentence(.message))]
+    Failed {
+        /// The file.
+        path: PathBuf,
+        /// The function.
+        function: &'static str,
+        /// What a caller can do about it.
+        kind: ErrorKind,
+        /// What the library says.
+        message: String,
+    },
+    /// The name of the backend cannot be made known.
+    #[error("the backend of the library `{}` cannot be registered", sentence(.path.display()))]
+    Register {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        #[source]
+        source: Box<Error>,
+    },
+}
+
+impl LoadError {
+    /// Returns what a caller can do about the error.
+    pub fn kind(&self) -> ErrorKind {
+        match self {
+            LoadError::Read { .. }
+            | LoadError::Open { .. }
+            | LoadError::Mismatch { .. }
+            | LoadError::Lacks { .. }
+            | LoadError::Option { .. } => ErrorKind::Configuration,
+            LoadError::Failed { kind, .. } => *kind,
+            LoadError::Register { source, .. } => source.kind(),
+        }
+    }
+}
+
+/// Why a loaded backend failed.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum LoadedError {
+    /// What `bb` finds wrong with a call, or what the backend says of one ([`Error::Loaded`]).
+    #[error(transparent)]
+    Bb(#[from] Error),
+    /// The code of the backend panicked. Its library caught that.
+    #[error("backend `{backend}` panicked in `{op}`: {message}", message = sentence(.message))]
+    Panicked {
+        /// The name of the backend.
+        backend: &'static str,
+        /// The operation.
+        op: &'static str,
+        /// The message of the panic.
+        message: String,
+    },
+    /// The backend broke a promise of the interface.
+    #[error(
+        "backend `{backend}` broke a promise of the interface in `{op}`: {what}: expected {expected}, got {got}"
+    )]
+    Broken {
+        /// The name of the backend.
+        backend: &'static str,
+        /// The operation.
+        op: &'static str,
+        /// What is wrong.
+        what: &'static str,
+        /// What the interface promises.
+        expected: String,
+        /// What came.
+        got: String,
+    },
+}
+
+impl From<bb_ir::Error> for LoadedError {
+    fn from(error: bb_ir::Error) -> LoadedError {
+        LoadedError::Bb(error.into())
+    }
+}

@@ -1,0 +1,82 @@
+//! What a file must be before the system's loader maps it.
+//!
+//! The loader of Linux maps the segments that a file promises without comparing them with its length, and the program ends with a bus error
+//! at the first byte that is not there. Loaders of other systems check this themselves.
+
+use super::LoadError;
+use std::fs::File;
+use std::io::{Read, Seek, SeekFrom};
+use std::path::Path;
+
+/// The bytes of a header of an ELF file of 64 bits, and of one of its program headers.
+const HEADER: usize = 64;
+const SEGMENT: usize = 56;
+
+/// Refuses a file that is shorter than its headers say. A file of another format is left to the loader.
+///
+/// # Errors
+///
+/// [`LoadError::Read`]; [`LoadError::Mismatch`].
+pub(super) fn check(path: &Path) -> Result<(), LoadError> {
+    let read = |source| LoadError::Read { path: path.to_owned(), source };
+    let mut file = File::open(path).map_err(read)?;
+    let length = file.metadata().map_err(read)?;
+    if length.is_dir() {
+        return Err(read(std::io::ErrorKind::IsADirectory.into()));
+    }
+    let mut header = Vec::new();
+    file.by_ref().take(HEADER as u64).read_to_end(&mut header).map_err(read)?;
+    if !header.starts_with(b"\x7fELF\x02\x01") {
+        return not_elf(path, &header);
+    }
+    let needs = needed(&mut file, &header).map_err(read)?;
+    match needs {
+        Some(needs) if needs <= length.len() => Ok(()),
+        needs => Err(LoadError::Mismatch {
+            path: path.to_owned(),
+            what: "length",
+            expected: needs.map_or("whole headers".to_owned(), |needs| format!("at least {needs} bytes")),
+            got: format!("{} bytes: the file is truncated", length.len()),
+        }),
+    }
+}
+
+/// Refuses what is no library of the system.
+fn not_elf(path: &Path, header: &[u8]) -> Result<(), LoadError> {
+    if !cfg!(target_os = "linux") {
+        return Ok(());
+    }
+    let start: Vec<String> = header.iter().take(8).map(|byte| format!("{byte:02x}")).collect();
+    Err(LoadError::Mismatch {
+        path: path.to_owned(),
+        what: "format",
+        expected: "a library of ELF with 64 bits".to_owned(),
+        got: format!("a file that begins with [{}]", start.join(" ")),
+    })
+}
+
+/// Reads a little-endian number at an offset.
+fn number(bytes: &[u8], at: usize, width: usize) -> Option<u64> {
+    let bytes = bytes.get(at..at + width)?;
+    Some(bytes.iter().rev().fold(0, |number, &byte| number << 8 | u64::from(byte)))
+}
+
+/// Returns how long a file must be to hold its segments; `None` if its headers are cut or wrong.
+fn needed(file: &mut File, header: &[u8]) -> std::io::Result<Option<u64>> {
+    let of = |at, width| number(header, at, width);
+    let (Some(at), Some(size), Some(count)) = (of(32, 8), of(54, 2), of(56, 2)) else { return Ok(None) };
+    if size != SEGMENT as u64 {
+        return Ok(None);
+    }
+    let mut table = Vec::new();
+    file.seek(SeekFrom::Start(at))?;
+    file.take(size * count).read_to_end(&mut table)?;
+    let mut needs = Some(at.saturating_add(size * count));
+    for segment in 0..usize::from(u16::try_from(count).unwrap_or(u16::MAX)) {
+        let (offset, bytes) =
+            (number(&table, segment * SEGMENT + 8, 8), number(&table, segment * SEGMENT + 32, 8));
+        let end = offset.zip(bytes).and_then(|(offset, bytes)| offset.checked_add(bytes));
+        needs = needs.zip(end).map(|(needs, end)| needs.max(end));
+    }
+    Ok(needs)
+}

@@ -1,0 +1,251 @@
+//! Whole graphs on a backend of a library.
+
+use super::LoadedError;
+use super::backend::{EMPTY, LoadedBackend, LoadedTensor, Slots};
+use super::instance::Instance;
+use crate::abi::{Done, Failure, Items, Raw, RawTensor, Slot, Status, Text, status};
+use bb_core::{BackendAttrs, Completer, CompletionHandle, ContractResponse, Error, GraphProto};
+use bb_ir::proto::{ModelProto, OperatorSetIdProto};
+use prost::Message;
+use std::collections::HashMap;
+use std::ffi::c_void;
+use std::ptr::NonNull;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+
+type Named = HashMap<String, LoadedTensor>;
+
+/// The greatest number of compiled graphs that are kept.
+const KEPT: usize = 1024;
+
+/// A graph that the library compiled. It does not hold the instance, which holds it.
+pub(super) struct Program {
+    raw: NonNull<c_void>,
+    backend: NonNull<Raw>,
+    release: unsafe extern "C" fn(*mut Raw, *mut c_void),
+    inputs: Vec<String>,
+    outputs: Vec<String>,
+}
+
+// SAFETY: the interface promises that functions may be called with a program from any thread, and from several at once.
+unsafe impl Send for Program {}
+// SAFETY: as above.
+unsafe impl Sync for Program {}
+
+impl Drop for Program {
+    fn drop(&mut self) {
+        // SAFETY: `compile` made the program. A holder of one holds the instance, too, or is the instance, so that the backend is open.
+        unsafe { (self.release)(self.backend.as_ptr(), self.raw.as_ptr()) }
+    }
+}
+
+/// The version of the format that models are written in.
+const IR_VERSION: i64 = 13;
+/// The newest opset, for a graph that names none.
+const NEWEST: i64 = 26;
+
+/// `bb_library.start`.
+type Start = unsafe extern "C" fn(
+    *mut Raw,
+    *mut c_void,
+    Items<*const RawTensor>,
+    Done,
+    *mut c_void,
+    *mut Failure,
+) -> Status;
+
+/// A run that has begun.
+struct Pending {
+    completer: Completer<Named, LoadedError>,
+    // Read by the backend until the run ends; they go before the instance.
+    program: Arc<Program>,
+    inputs: Vec<LoadedTensor>,
+    on: LoadedBackend,
+}
+
+/// The runs that have begun. A library gets a number and no pointer, so that one that ends a run twice, or one that never began, does no
+/// harm.
+static PENDING: Mutex<Option<HashMap<u64, Pending>>> = Mutex::new(None);
+static NEXT: AtomicU64 = AtomicU64::new(1);
+
+impl LoadedBackend {
+    /// Returns the compiled form of a graph, and has it compiled if there is none.
+    fn program(&self, graph: &GraphProto, attrs: BackendAttrs<'_>) -> Result<Arc<Program>, LoadedError> {
+        let lock = || self.0.programs.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(known) = attrs.identity.and_then(|identity| lock().get(&identity).cloned()) {
+            return Ok(known);
+        }
+        let made = Arc::new(compiled(&self.0, graph, attrs)?);
+        if let Some(identity) = attrs.identity {
+            let mut kept = lock();
+            if kept.len() >= KEPT {
+                kept.clear();
+            }
+            kept.insert(identity, made.clone());
+        }
+        Ok(made)
+    }
+
+    /// Returns the inputs in the order of a program.
+    fn ordered(&self, program: &Program, mut inputs: Named) -> Result<Vec<LoadedTensor>, LoadedError> {
+        self.own("run", inputs.values())?;
+        let missing =
+            |name: &String| Error::MissingInput { name: name.clone(), expected: program.inputs.clone() };
+        let taken: Result<Vec<LoadedTensor>, Error> =
+            program.inputs.iter().map(|name| inputs.remove(name).ok_or_else(|| missing(name))).collect();
+        let taken = taken?;
+        match inputs.into_keys().min() {
+            Some(name) => Err(Error::UnknownInput { name, expected: program.inputs.clone() }.into()),
+            None => Ok(taken),
+        }
+    }
+
+    /// Names the results of a program.
+    fn named(
+        &self,
+        program: &Program,
+        slots: &[Slot],
+        operands: &[*const RawTensor],
+    ) -> Result<Named, LoadedError> {
+        let results = self.take("run", slots, operands, None)?;
+        Ok(program.outputs.iter().cloned().zip(results).collect())
+    }
+
+    /// Runs a graph.
+    pub(super) fn run(
+        &self,
+        graph: &GraphProto,
+        inputs: Named,
+        attrs: BackendAttrs<'_>,
+    ) -> Result<Named, LoadedError> {
+        let program = self.program(graph, attrs)?;
+        let inputs = self.ordered(&program, inputs)?;
+        let pointers: Vec<*const RawTensor> = inputs.iter().map(LoadedTensor::raw).collect();
+        let mut slots: Slots = program.outputs.iter().map(|_| EMPTY).collect();
+        let run = self.0.table().run;
+        self.0.call("run", |error| {
+            let (backend, count) = (self.0.raw.as_ptr(), slots.len());
+            let (graph, places) = (program.raw.as_ptr(), slots.as_mut_ptr());
+            // SAFETY: the library is of this version of the interface. What is lent lives until the call returns.
+            run.map_or(status::OK, |run| unsafe {
+                run(backend, graph, Items::of(&pointers), places, count, error)
+            })
+        })?;
+        self.named(&program, &slots, &pointers)
+    }
+
+    /// Begins to run a graph.
+    pub(super) fn start(
+        &self,
+        start: Start,
+        graph: &GraphProto,
+        inputs: Named,
+        attrs: BackendAttrs<'_>,
+        completion: CompletionHandle<Named, LoadedError>,
+    ) -> ContractResponse<Named, LoadedError> {
+        let ready = self.program(graph, attrs).and_then(|program| {
+            let inputs = self.ordered(&program, inputs)?;
+            Ok((program, inputs))
+        });
+        let (program, inputs) = match ready {
+            Ok(ready) => ready,
+            Err(error) => return ContractResponse::Now(Err(error)),
+        };
+        let (answer, completer) = completion.later();
+        let number = NEXT.fetch_add(1, Ordering::Relaxed);
+        let pointers: Vec<*const RawTensor> = inputs.iter().map(LoadedTensor::raw).collect();
+        let running = program.clone();
+        let pending = Pending { completer, program, inputs, on: self.clone() };
+        PENDING
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .get_or_insert_default()
+            .insert(number, pending);
+        let began = self.0.call("start", |error| {
+            let context = std::ptr::without_provenance_mut(number as usize);
+            let (backend, list) = (self.0.raw.as_ptr(), Items::of(&pointers));
+            // SAFETY: the library is of this version of the interface. The tensors and the program live until the run ends.
+            unsafe { start(backend, running.raw.as_ptr(), list, Some(done), context, error) }
+        });
+        match began {
+            Ok(()) => answer,
+            Err(error) => {
+                drop(ended(number));
+                ContractResponse::Now(Err(error))
+            }
+        }
+    }
+}
+
+/// Takes a run out of those that have begun.
+fn ended(number: u64) -> Option<Pending> {
+    PENDING.lock().unwrap_or_else(PoisonError::into_inner).as_mut()?.remove(&number)
+}
+
+/// Ends a run. It is called by libraries, from any thread.
+unsafe extern "C" fn done(
+    context: *mut c_void,
+    status: Status,
+    text: Text,
+    results: *const Slot,
+    count: usize,
+) {
+    let body = || {
+        let Some(Pending { completer, program, inputs, on }) = ended(context.addr() as u64) else { return };
+        // SAFETY: the library lends the text and the results for the call.
+        let (text, slots) = unsafe { (text.slice(), Items { items: results, count }.slice()) };
+        let message = || String::from_utf8_lossy(text.get(..1024).unwrap_or(text)).into_owned();
+        let pointers: Vec<*const RawTensor> = inputs.iter().map(LoadedTensor::raw).collect();
+        let expected = program.outputs.len();
+        let result = match on.0.judge("run", status, message) {
+            Ok(()) if slots.len() == expected => on.named(&program, slots, &pointers),
+            Ok(()) => {
+                on.0.release_all(slots, &pointers);
+                Err(on.0.broken("run", "the number of results", expected, slots.len()))
+            }
+            Err(error) => Err(error),
+        };
+        drop((program, inputs));
+        completer.complete(result);
+        drop(on);
+    };
+    // A waker of the caller's may panic.
+    drop(bb_core::runtime::catch(body));
+}
+
+/// Has a library compile a graph.
+fn compiled(on: &Instance, graph: &GraphProto, attrs: BackendAttrs<'_>) -> Result<Program, LoadedError> {
+    let newest = || vec![OperatorSetIdProto { domain: None, version: Some(NEWEST) }];
+    let opset_import = if attrs.opsets.is_empty() { newest() } else { attrs.opsets.to_vec() };
+    let model = ModelProto {
+        ir_version: Some(IR_VERSION),
+        opset_import,
+        functions: attrs.functions.to_vec(),
+        graph: Some(graph.clone()),
+        ..ModelProto::default()
+    };
+    let bytes = model.encode_to_vec();
+    let mut raw: *mut c_void = std::ptr::null_mut();
+    let table = on.table();
+    let (Some(compile), Some(release)) = (table.compile, table.release_program) else {
+        return Err(on.broken("compile", "the function `compile`", "a function", "null"));
+    };
+    on.call("compile", |error| {
+        // SAFETY: the library is of this version of the interface. What is lent lives until the call returns.
+        unsafe { compile(on.raw.as_ptr(), Items::of(&bytes), &raw mut raw, error) }
+    })?;
+    let Some(raw) = NonNull::new(raw) else {
+        return Err(on.broken("compile", "a program", "a pointer", "null"));
+    };
+    let initial: Vec<&str> =
+        graph.initializer.iter().map(|x| x.name.as_deref().unwrap_or_default()).collect();
+    let name = |name: &Option<String>| name.clone().unwrap_or_default();
+    let inputs = graph.input.iter().map(|port| name(&port.name));
+    Ok(Program {
+        raw,
+        backend: on.raw,
+        release,
+        inputs: inputs.filter(|name| !initial.contains(&name.as_str())).collect(),
+        outputs: graph.output.iter().map(|port| name(&port.name)).collect(),
+    })
+}

@@ -1,0 +1,190 @@
+//! An open backend of a library, and what it made.
+
+use super::library::{BackendLibrary, Said, types_of, wrong_instance};
+use super::{LoadError, LoadedError};
+use crate::abi::{Raw, RawTensor, Slot, Status, status};
+use bb_core::ext::OpSet;
+use bb_core::{DataType, DataTypes, Error, GraphIdentity, Shape};
+use bb_ir::op::{Family, OpSpec, Primitive};
+use std::collections::HashMap;
+use std::ptr::NonNull;
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// An open backend. It is closed after the last of its tensors and graphs, and its library goes after it.
+pub(super) struct Instance {
+    pub(super) raw: NonNull<Raw>,
+    pub(super) types: DataTypes,
+    pub(super) whole_graphs: bool,
+    pub(super) natives: Vec<(Family, OpSet)>,
+    /// The graphs that the backend compiled.
+    pub(super) programs: Mutex<HashMap<GraphIdentity, Arc<super::graphs::Program>>>,
+    pub(super) library: BackendLibrary,
+}
+
+// SAFETY: the interface promises that the functions of a library may be called from any thread, and from several at once.
+unsafe impl Send for Instance {}
+// SAFETY: as above.
+unsafe impl Sync for Instance {}
+
+impl Instance {
+    /// Takes what `open` of the library made.
+    pub(super) fn new(raw: *mut Raw, library: &BackendLibrary) -> Result<Arc<Instance>, LoadError> {
+        let Some(raw) = NonNull::new(raw) else {
+            return Err(wrong_instance(library, "result of `open`", "a backend", "null"));
+        };
+        let table = &library.0.table;
+        let mut natives: Vec<(Family, OpSet)> = Vec::new();
+        for row in &library.0.natives {
+            match natives.iter_mut().find(|(family, _)| *family == row.family) {
+                Some((_, set)) => *set = set.with(row.index),
+                None => natives.push((row.family, OpSet::default().with(row.index))),
+            }
+        }
+        let lacks = || Primitive::ALL.iter().any(|op| !super::calls::has(&library.0.primitives, *op));
+        // SAFETY: the backend is open, and the library is of this version of the interface.
+        let whole_graphs = table.whole_graphs.map_or_else(lacks, |asks| unsafe { asks(raw.as_ptr()) });
+        let mut instance = Instance {
+            raw,
+            types: DataTypes::NONE,
+            whole_graphs,
+            natives,
+            programs: Mutex::default(),
+            library: library.clone(),
+        };
+        // From here on the backend is closed if something is wrong with it.
+        if whole_graphs && table.compile.is_none() {
+            return Err(wrong_instance(
+                library,
+                "kind of backend",
+                "`compile`, as it wants whole graphs",
+                "null",
+            ));
+        }
+        // SAFETY: as above.
+        let told = table.types.map(|types| unsafe { types(raw.as_ptr()) });
+        let types = told.map_or(library.0.types, types_of);
+        let got = told.map_or("none".to_owned(), |bits| format!("{bits:#x}"));
+        let expected = "bits of ONNX's element types, at least one";
+        instance.types =
+            types.ok_or_else(|| wrong_instance(library, "set of element types", expected, &got))?;
+        Ok(Arc::new(instance))
+    }
+
+    /// Returns the name of the backend.
+    pub(super) fn name(&self) -> &'static str {
+        self.library.0.name
+    }
+
+    /// Says that the backend broke a promise.
+    #[cold]
+    pub(super) fn broken(
+        &self,
+        op: &'static str,
+        what: &'static str,
+        expected: impl std::fmt::Display,
+        got: impl std::fmt::Display,
+    ) -> LoadedError {
+        let (expected, got) = (expected.to_string(), got.to_string());
+        LoadedError::Broken { backend: self.name(), op, what, expected, got }
+    }
+
+    /// Calls a function, and turns its status and text into a result.
+    pub(super) fn call(
+        &self,
+        op: &'static str,
+        body: impl FnOnce(*mut crate::abi::Failure) -> Status,
+    ) -> Result<(), LoadedError> {
+        let mut said = Said::new();
+        let status = body(said.failure());
+        self.judge(op, status, || said.message())
+    }
+
+    /// Turns a status and a text into a result.
+    #[inline]
+    pub(super) fn judge(
+        &self,
+        op: &'static str,
+        status: Status,
+        message: impl FnOnce() -> String,
+    ) -> Result<(), LoadedError> {
+        let backend = self.name();
+        match status {
+            status::OK => Ok(()),
+            status::PANICKED => Err(LoadedError::Panicked { backend, op, message: message() }),
+            other => {
+                let kind = status::kind(other);
+                Err(Error::Loaded { backend, op, kind, message: message() }.into())
+            }
+        }
+    }
+
+    /// Returns the table of the functions.
+    pub(super) fn table(&self) -> &crate::abi::Library {
+        &self.library.0.table
+    }
+
+    /// Releases a tensor.
+    pub(super) fn release(&self, x: *mut RawTensor) {
+        if let Some(release) = self.table().release {
+            // SAFETY: the library made the tensor, and nobody else holds it.
+            unsafe { release(self.raw.as_ptr(), x) }
+        }
+    }
+
+    /// Releases the results of a call that failed otherwise, each once, and no operand.
+    pub(super) fn release_all(&self, results: &[Slot], operands: &[*const RawTensor]) {
+        let mut released: Vec<*mut RawTensor> = Vec::new();
+        for slot in results {
+            let own = !slot.tensor.is_null()
+                && !operands.contains(&slot.tensor.cast_const())
+                && !released.contains(&slot.tensor);
+            if own {
+                released.push(slot.tensor);
+                self.release(slot.tensor);
+            }
+        }
+    }
+
+    /// Reads the type and the shape that a backend wrote for a result.
+    pub(super) fn read_result(
+        &self,
+        op: &'static str,
+        slot: &Slot,
+    ) -> Result<(DataType, Shape), LoadedError> {
+        let unknown = || self.broken(op, "the element type of a result", "one of ONNX's", slot.dtype);
+        let dtype =
+            DataType::from_onnx(slot.dtype).filter(|dtype| self.types.has(*dtype)).ok_or_else(unknown)?;
+        /// More extents than a tensor of any program has.
+        const MOST: usize = 1 << 12;
+        if slot.rank > MOST || (slot.rank > 0 && slot.shape.is_null()) {
+            return Err(self.broken(op, "the shape of a result", "at most 4096 extents", slot.rank));
+        }
+        // SAFETY: the backend wrote a shape of this rank, which stays until the tensor is released.
+        let shape = unsafe { crate::abi::Items { items: slot.shape, count: slot.rank }.slice() };
+        if bb_ir::element_count(shape).is_none() {
+            return Err(self.broken(
+                op,
+                "the shape of a result",
+                "extents that memory has room for",
+                format!("{shape:?}"),
+            ));
+        }
+        Ok((dtype, Shape::from_slice(shape)))
+    }
+
+    /// Tells which row of a family is native.
+    pub(super) fn is_native(&self, spec: &OpSpec) -> bool {
+        self.natives.iter().any(|(family, set)| *family == spec.family && set.contains(spec.index))
+    }
+}
+
+impl Drop for Instance {
+    fn drop(&mut self) {
+        // Graphs go before the backend.
+        self.programs.get_mut().unwrap_or_else(PoisonError::into_inner).clear();
+        if let Some(close) = self.table().close {
+            // SAFETY: `open` made the backend, its tensors hold this instance, and so all of them were released.
+            unsafe { close(self.raw.as_ptr()) }
+        }
+    }
+}

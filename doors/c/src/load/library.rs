@@ -1,0 +1,539 @@
+//! A library whose table was read and compared.
+
+use super::instance::Instance;
+use super::{LoadError, LoadedBackend, file};
+use crate::abi::{
+    self, Description, Failure, Items, Library, Named, OptionSpec, Primitives, Raw, Text, status,
+};
+use bb_core::layer::interned;
+use bb_core::{DataType, DataTypes, Device, OpenOptions, operation};
+use bb_ir::op::{OpSpec, Primitive};
+use std::ffi::c_void;
+use std::fmt;
+use std::mem::{ManuallyDrop, MaybeUninit, offset_of};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// A library with a backend, loaded and compared with this version, whose backend may be opened any number of times.
+///
+/// Clones share the library. It is unloaded with the last of what it made, if it says that it may be.
+#[derive(Clone)]
+pub struct BackendLibrary(pub(super) Arc<Inner>);
+
+/// What is known of a library.
+pub(super) struct Inner {
+    pub(super) table: Library,
+    pub(super) primitives: Primitives,
+    pub(super) path: PathBuf,
+    pub(super) name: &'static str,
+    pub(super) version: String,
+    /// What tells it from others of its name, with its fingerprint.
+    pub(super) identity: String,
+    pub(super) types: Option<DataTypes>,
+    pub(super) options: Vec<OwnedOption>,
+    pub(super) natives: Vec<&'static OpSpec>,
+    /// The library of the system; none for one that is linked.
+    _loaded: Option<Loaded>,
+}
+
+/// An option, in memory of the host.
+#[derive(Debug, Clone)]
+pub(super) struct OwnedOption {
+    pub(super) name: String,
+    pub(super) kind: String,
+    pub(super) initial: String,
+    pub(super) about: String,
+}
+
+/// A library of the system, which is unloaded only if it said that this is safe.
+struct Loaded {
+    library: ManuallyDrop<libloading::Library>,
+    unloads: bool,
+}
+
+impl Drop for Loaded {
+    fn drop(&mut self) {
+        if self.unloads {
+            // SAFETY: this is the only place that drops it, and runs once.
+            unsafe { ManuallyDrop::drop(&mut self.library) };
+        }
+    }
+}
+
+impl fmt::Debug for BackendLibrary {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("BackendLibrary")
+            .field("name", &self.0.name)
+            .field("path", &self.0.path)
+            .finish_non_exhaustive()
+    }
+}
+
+/// The greatest length of a text of a description.
+const LONGEST: usize = 1 << 12;
+/// The greatest size of a structure, and the greatest number of items of a list of a description.
+const MOST: usize = 1 << 16;
+
+impl BackendLibrary {
+    /// Loads a library, and compares what it says of itself.
+    ///
+    /// Loading runs code of the file: load only what you would link.
+    ///
+    /// # Errors
+    ///
+    /// [`LoadError`], but not [`Register`](LoadError::Register).
+    pub fn load(path: impl AsRef<Path>) -> Result<BackendLibrary, LoadError> {
+        let given = path.as_ref();
+        // The loader looks for a name without a folder elsewhere.
+        let read = |source| LoadError::Read { path: given.to_owned(), source };
+        let path = given.canonicalize().map_err(read)?;
+        file::check(&path)?;
+        let open = |source| LoadError::Open { path: path.clone(), source };
+        // SAFETY: the initialisers of the library run, which is what the caller asked for.
+        let library = unsafe { libloading::Library::new(&path) }.map_err(open)?;
+        // SAFETY: only the address is taken here; the type is that of no more than its first field.
+        let symbol = unsafe { library.get::<*const usize>(abi::SYMBOL) }.map_err(open)?;
+        // SAFETY: the library stays loaded as long as the pointer is used.
+        let table = unsafe { symbol.try_as_raw_ptr() }.unwrap_or(std::ptr::null_mut()).cast::<usize>();
+        // Until the table is found to be good, the library stays as it is: it may not be one that can go.
+        let mut loaded = Loaded { library: ManuallyDrop::new(library), unloads: false };
+        // SAFETY: the symbol of this name is a constant of the library.
+        let table = unsafe { read_table(table, &path) }?;
+        loaded.unloads = table.flags & abi::UNLOADS != 0;
+        BackendLibrary::of(table, path, Some(loaded))
+    }
+
+    /// Takes a library that is linked into the program, or made by it. `path` is what errors call it.
+    ///
+    /// # Safety
+    ///
+    /// The table and all that it points to live as long as the program, and its functions keep the promises of the interface.
+    ///
+    /// # Errors
+    ///
+    /// As [`load`](Self::load).
+    pub unsafe fn linked(
+        table: *const Library,
+        path: impl Into<PathBuf>,
+    ) -> Result<BackendLibrary, LoadError> {
+        let path = path.into();
+        // SAFETY: what the caller promises.
+        let table = unsafe { read_table(table.cast(), &path) }?;
+        BackendLibrary::of(table, path, None)
+    }
+
+    fn of(table: Library, path: PathBuf, loaded: Option<Loaded>) -> Result<BackendLibrary, LoadError> {
+        let mismatch = |what, expected: String, got: String| {
+            Err(LoadError::Mismatch { path: path.clone(), what, expected, got })
+        };
+        if table.magic != abi::MAGIC {
+            return mismatch("beginning", format!("{:#x}", abi::MAGIC), format!("{:#x}", table.magic));
+        }
+        if table.version != abi::VERSION {
+            return mismatch("version of the interface", abi::VERSION.to_string(), table.version.to_string());
+        }
+        // SAFETY: the table of the library has a pointer to a constant of it, or null.
+        let primitives = unsafe { read_primitives(&table, &path) }?;
+        lacks_none(&table, &primitives, &path)?;
+        let mut description = Description::NONE;
+        let describe = table.describe;
+        called(&path, "describe", |error| {
+            // SAFETY: the library takes these, by the version of its interface.
+            describe.map_or(status::OK, |describe| unsafe { describe(&raw mut description, error) })
+        })?;
+        let read = Reading { path: &path };
+        // SAFETY: the library described itself, with texts and lists that live as long as it.
+        let inner = unsafe {
+            let name = interned(read.name(description.name)?);
+            let (version, stated) =
+                (read.text("version", description.version)?, read.text("path", description.path)?);
+            Inner {
+                table,
+                primitives,
+                name,
+                version,
+                identity: format!("{stated} {:016x}", description.fingerprint),
+                types: read.types(description.types)?,
+                options: read.options(description.options)?,
+                natives: read.natives(description.natives, &table)?,
+                path: path.clone(),
+                _loaded: loaded,
+            }
+        };
+        Ok(BackendLibrary(Arc::new(inner)))
+    }
+
+    /// Returns the name under which users open the backend.
+    pub fn name(&self) -> &'static str {
+        self.0.name
+    }
+
+    /// Returns the version of the backend.
+    pub fn version(&self) -> &str {
+        &self.0.version
+    }
+
+    /// Returns the file.
+    pub fn path(&self) -> &Path {
+        &self.0.path
+    }
+
+    /// Opens the backend.
+    ///
+    /// # Errors
+    ///
+    /// [`LoadError::Option`] if it has no option of a name; [`LoadError::Failed`] if it cannot be opened; [`LoadError::Mismatch`] if it
+    /// returned no backend.
+    pub fn open(&self, options: &OpenOptions) -> Result<LoadedBackend, LoadError> {
+        let texts = options.texts();
+        if let Some((name, _)) =
+            texts.iter().find(|(name, _)| !self.0.options.iter().any(|o| o.name == *name))
+        {
+            return Err(LoadError::Option {
+                path: self.0.path.clone(),
+                backend: self.0.name.to_owned(),
+                option: name.clone(),
+                takes: self.0.options.iter().map(|option| option.name.clone()).collect(),
+            });
+        }
+        let pairs =
+            texts.iter().map(|(name, value)| Named { name: Text::new(name), value: Text::new(value) });
+        let pairs: Vec<Named> = pairs.collect();
+        let mut raw: *mut Raw = std::ptr::null_mut();
+        let open = self.0.table.open;
+        called(&self.0.path, "open", |error| {
+            // SAFETY: the library takes these, by the version of its interface.
+            open.map_or(status::OK, |open| unsafe { open(Items::of(&pairs), &raw mut raw, error) })
+        })?;
+        Instance::new(raw, self).map(LoadedBackend::new)
+    }
+
+    /// Lists the devices of the backend; empty if it does not distinguish devices.
+    ///
+    /// # Errors
+    ///
+    /// [`LoadError::Failed`].
+    pub fn devices(&self) -> Result<Vec<Device>, LoadError> {
+        unsafe extern "C" fn device(context: *mut c_void, name: Text, description: Text) {
+            // SAFETY: the context is the list below, which lives during the call, and the texts do too.
+            let (list, name, description) =
+                unsafe { (context.cast::<Vec<Device>>().as_mut(), name.slice(), description.slice()) };
+            let text = |bytes| String::from_utf8_lossy(bytes).into_owned();
+            if let Some(list) = list {
+                list.push(Device::new(text(name), text(description)));
+            }
+        }
+        let Some(devices) = self.0.table.devices else { return Ok(Vec::new()) };
+        let mut found: Vec<Device> = Vec::new();
+        called(&self.0.path, "devices", |error| {
+            // SAFETY: the library takes these, by the version of its interface.
+            unsafe { devices(Some(device), (&raw mut found).cast(), error) }
+        })?;
+        found.sort();
+        Ok(found)
+    }
+}
+
+/// Calls a function of a library that may fail.
+pub(super) fn called(
+    path: &Path,
+    function: &'static str,
+    body: impl FnOnce(*mut Failure) -> i32,
+) -> Result<(), LoadError> {
+    let mut text = Said::new();
+    let status = body(text.failure());
+    if status == status::OK {
+        return Ok(());
+    }
+    let (kind, message) = (status::kind(status), text.message());
+    Err(LoadError::Failed { path: path.to_owned(), function, kind, message })
+}
+
+/// The place for the text of an error.
+pub(super) struct Said {
+    bytes: [u8; 1024],
+    failure: Failure,
+}
+
+impl Said {
+    pub(super) fn new() -> Said {
+        let failure =
+            Failure { size: size_of::<Failure>(), text: std::ptr::null_mut(), capacity: 0, length: 0 };
+        Said { bytes: [0; 1024], failure }
+    }
+
+    /// Returns what functions write to.
+    pub(super) fn failure(&mut self) -> &mut Failure {
+        self.failure.text = self.bytes.as_mut_ptr().cast();
+        self.failure.capacity = self.bytes.len();
+        &mut self.failure
+    }
+
+    /// Returns what a function wrote; a text that is longer than the place counts as one that fills it.
+    pub(super) fn message(&self) -> String {
+        let text = self.bytes.get(..self.failure.length).unwrap_or(&self.bytes);
+        match String::from_utf8_lossy(text).trim_end_matches('\0') {
+            "" => "it does not say why".to_owned(),
+            text => text.to_owned(),
+        }
+    }
+}
+
+/// Copies a structure that begins with its size; what it lacks is null.
+///
+/// # Safety
+///
+/// `from` is null, or points to a constant that has as many bytes as its first field says, and `T` is valid if it is all zeros.
+unsafe fn copied<T>(
+    from: *const usize,
+    least: usize,
+    path: &Path,
+    what: &'static str,
+) -> Result<T, LoadError> {
+    let mismatch = |got: String| {
+        let expected = format!("at least {least} bytes, at most {MOST}, in units of 8");
+        LoadError::Mismatch { path: path.to_owned(), what, expected, got }
+    };
+    if from.is_null() || !from.is_aligned() {
+        return Err(mismatch(
+            if from.is_null() { "null" } else { "an address that is not aligned" }.to_owned(),
+        ));
+    }
+    // SAFETY: what the caller promises.
+    let size = unsafe { from.read() };
+    if size < least || size > MOST || !size.is_multiple_of(8) {
+        return Err(mismatch(format!("{size} bytes")));
+    }
+    let mut whole = MaybeUninit::<T>::zeroed();
+    // SAFETY: the constant has `size` bytes, and the place has those of its type.
+    unsafe {
+        std::ptr::copy_nonoverlapping(from.cast::<u8>(), whole.as_mut_ptr().cast(), size.min(size_of::<T>()));
+        Ok(whole.assume_init())
+    }
+}
+
+/// Reads the table of a library.
+///
+/// # Safety
+///
+/// As [`copied`].
+unsafe fn read_table(from: *const usize, path: &Path) -> Result<Library, LoadError> {
+    // SAFETY: what the caller promises; all fields are numbers, pointers or functions that may be null.
+    unsafe { copied(from, offset_of!(Library, types), path, "size of `bb_library`") }
+}
+
+/// Reads the table of the primitives, once the fingerprint says that they are those of this version.
+///
+/// # Safety
+///
+/// As [`copied`], for the pointer in the table.
+unsafe fn read_primitives(table: &Library, path: &Path) -> Result<Primitives, LoadError> {
+    if table.primitives.is_null() {
+        return Ok(Primitives::NONE);
+    }
+    // SAFETY: what the caller promises; all fields are numbers or functions that may be null.
+    let primitives: Primitives =
+        unsafe { copied(table.primitives.cast(), 8, path, "size of `bb_primitives`") }?;
+    let count = primitives.size / 8 - 1;
+    let expected = abi::fingerprint_of(count);
+    if count > Primitive::ALL.len() || expected != table.fingerprint {
+        return Err(LoadError::Mismatch {
+            path: path.to_owned(),
+            what: "table of primitives",
+            expected: format!(
+                "up to {} primitives with the fingerprint {expected:#018x}",
+                Primitive::ALL.len()
+            ),
+            got: format!(
+                "{count} with {:#018x}: compile the library with this version's header",
+                table.fingerprint
+            ),
+        });
+    }
+    Ok(primitives)
+}
+
+/// Refuses a library without the functions that it needs.
+fn lacks_none(table: &Library, primitives: &Primitives, path: &Path) -> Result<(), LoadError> {
+    let required = [
+        ("describe", table.describe.is_some()),
+        ("open", table.open.is_some()),
+        ("close", table.close.is_some()),
+        ("to_host", table.to_host.is_some()),
+        ("release", table.release.is_some()),
+    ];
+    let mut missing: Vec<String> =
+        required.iter().filter(|(_, has)| !has).map(|(name, _)| (*name).to_owned()).collect();
+    let graphs = [
+        ("compile", table.compile.is_some()),
+        ("run", table.run.is_some()),
+        ("release_program", table.release_program.is_some()),
+    ];
+    let takes_graphs = graphs.iter().any(|(_, has)| *has);
+    if takes_graphs {
+        missing.extend(graphs.iter().filter(|(_, has)| !has).map(|(name, _)| (*name).to_owned()));
+    }
+    let has = |op: &&Primitive| !super::calls::has(primitives, **op);
+    let needed = Primitive::ALL.iter().filter(|op| !takes_graphs || **op == Primitive::Constant);
+    missing.extend(needed.filter(has).map(|op| format!("the primitive `{}`", op.spec().method)));
+    match missing.is_empty() {
+        true => Ok(()),
+        false => Err(LoadError::Lacks { path: path.to_owned(), missing }),
+    }
+}
+
+impl Description {
+    /// A description of nothing.
+    const NONE: Description = Description {
+        size: size_of::<Description>(),
+        name: Text::new(""),
+        version: Text::new(""),
+        path: Text::new(""),
+        types: 0,
+        fingerprint: 0,
+        options: Items { items: std::ptr::null(), count: 0 },
+        natives: Items { items: std::ptr::null(), count: 0 },
+    };
+}
+
+/// Reads a description.
+struct Reading<'a> {
+    path: &'a Path,
+}
+
+impl Reading<'_> {
+    fn mismatch<T>(
+        &self,
+        what: &'static str,
+        expected: &str,
+        got: impl Into<String>,
+    ) -> Result<T, LoadError> {
+        Err(LoadError::Mismatch {
+            path: self.path.to_owned(),
+            what,
+            expected: expected.to_owned(),
+            got: got.into(),
+        })
+    }
+
+    /// Reads a text.
+    ///
+    /// # Safety
+    ///
+    /// Those of [`Items::slice`], here and below.
+    unsafe fn text(&self, what: &'static str, text: Text) -> Result<String, LoadError> {
+        if text.count > LONGEST || (text.items.is_null() && text.count > 0) {
+            return self.mismatch(what, "a text of at most 4096 bytes", format!("{} bytes", text.count));
+        }
+        // SAFETY: what the caller promises.
+        let bytes = unsafe { text.slice() };
+        match std::str::from_utf8(bytes) {
+            Ok(text) => Ok(text.to_owned()),
+            Err(_) => self.mismatch(what, "UTF-8", String::from_utf8_lossy(bytes)),
+        }
+    }
+
+    /// Reads the name of the backend, which other names are made of.
+    unsafe fn name(&self, text: Text) -> Result<String, LoadError> {
+        // SAFETY: what the caller promises.
+        let name = unsafe { self.text("name", text) }?;
+        let fits = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '_';
+        match !name.is_empty() && name.chars().all(fits) {
+            true => Ok(name),
+            false => self.mismatch("name", "letters, digits, `-` and `_`", format!("`{name}`")),
+        }
+    }
+
+    /// Reads a set of types; `None` if an open backend tells them.
+    fn types(&self, bits: u64) -> Result<Option<DataTypes>, LoadError> {
+        if bits == 0 {
+            return Ok(None);
+        }
+        match types_of(bits) {
+            Some(types) => Ok(Some(types)),
+            None => {
+                self.mismatch("set of element types", "bits of ONNX's element types", format!("{bits:#x}"))
+            }
+        }
+    }
+
+    /// Reads the options.
+    unsafe fn options(&self, list: Items<OptionSpec>) -> Result<Vec<OwnedOption>, LoadError> {
+        if list.count > MOST {
+            return self.mismatch("number of options", "at most 65536", list.count.to_string());
+        }
+        // SAFETY: what the caller promises.
+        let list = unsafe { list.slice() };
+        let read = |option: &OptionSpec| {
+            // SAFETY: what the caller promises.
+            let (name, kind, initial, about) = unsafe {
+                (
+                    self.text("name of an option", option.name)?,
+                    self.text("kind of an option", option.kind)?,
+                    self.text("default of an option", option.initial)?,
+                    self.text("description of an option", option.about)?,
+                )
+            };
+            let option = OwnedOption { name, kind, initial, about };
+            match super::register::open_option(&option) {
+                Some(_) => Ok(option),
+                None => self.mismatch(
+                    "option",
+                    "`device`, `threads`, `memory`, or a value of `bool`, `i64`, `u64`, `f64` or `str`",
+                    format!(
+                        "`{}`, of kind `{}` with the default `{}`",
+                        option.name, option.kind, option.initial
+                    ),
+                ),
+            }
+        };
+        list.iter().map(read).collect()
+    }
+
+    /// Reads the names of native operations.
+    unsafe fn natives(&self, list: Items<Text>, table: &Library) -> Result<Vec<&'static OpSpec>, LoadError> {
+        if list.count > MOST || (list.count > 0 && table.native.is_none()) {
+            return self.mismatch(
+                "number of native operations",
+                "at most 65536, and a function `native`",
+                list.count.to_string(),
+            );
+        }
+        // SAFETY: what the caller promises.
+        let list = unsafe { list.slice() };
+        let find = |text: &Text| {
+            // SAFETY: what the caller promises.
+            let name = unsafe { self.text("name of a native operation", *text) }?;
+            match operation(&name) {
+                Ok(row) if row.family != bb_ir::op::Family::Primitive => Ok(row),
+                Ok(_) => self.mismatch(
+                    "native operation",
+                    "an operation of a family",
+                    format!("the primitive `{name}`"),
+                ),
+                Err(error) => {
+                    self.mismatch("native operation", "an operation of a family", error.to_string())
+                }
+            }
+        };
+        list.iter().map(find).collect()
+    }
+}
+
+/// Returns the types of a set of bits; `None` if one is no type.
+pub(super) fn types_of(bits: u64) -> Option<DataTypes> {
+    let known = DataType::ALL.iter().fold(0u64, |all, dtype| all | 1 << dtype.to_onnx());
+    let has = |dtype: &&DataType| bits >> dtype.to_onnx() & 1 == 1;
+    (bits & !known == 0 && bits != 0).then(|| DataType::ALL.iter().filter(has).copied().collect())
+}
+
+/// Says that a function that makes a backend returned null, or that an open backend has no types.
+pub(super) fn wrong_instance(
+    library: &BackendLibrary,
+    what: &'static str,
+    expected: &str,
+    got: &str,
+) -> LoadError {
+    let (expected, got) = (expected.to_owned(), got.to_owned());
+    LoadError::Mismatch { path: library.0.path.clone(), what, expected, got }
+}

@@ -1,0 +1,83 @@
+//! Making the backend of a library known by its name.
+
+use super::library::OwnedOption;
+use super::{BackendLibrary, LoadError};
+use bb_core::layer::interned;
+use bb_core::{
+    Added, BoxError, Error, OpenOption, OpenOptions, OptionDefault, OwnOption, Registration, Registry,
+};
+use std::sync::{Mutex, PoisonError};
+
+impl BackendLibrary {
+    /// Makes the backend known to everything in the process that opens backends by name: `bb::backend("mine")`,
+    /// `first_of(mine, cpu)`, `metrics+mine`. The library then stays loaded.
+    ///
+    /// [`Registry::remove`](bb_core::Registry::remove) ends that; what was opened goes on.
+    ///
+    /// Registering the same version of a library again changes nothing.
+    ///
+    /// # Errors
+    ///
+    /// [`LoadError::Register`] if another backend has the name, or no backend can have it.
+    pub fn register(&self) -> Result<(), LoadError> {
+        let of = Added {
+            name: self.0.name,
+            version: interned(self.0.version.clone()),
+            path: interned(self.0.identity.clone()),
+            options: kept_options(self.0.options.iter().filter_map(open_option).collect()),
+        };
+        match self.add(of) {
+            Err(_) if Registry::global().entries().any(|entry| is(&entry, &of)) => Ok(()),
+            Err(source) => Err(LoadError::Register { path: self.0.path.clone(), source: Box::new(source) }),
+            Ok(()) => Ok(()),
+        }
+    }
+
+    fn add(&self, of: Added) -> Result<(), Error> {
+        let library = self.clone();
+        let make = move |options: &OpenOptions| library.open(options).map_err(BoxError::from);
+        match self.0.table.devices {
+            None => Registry::global().add(of, make),
+            Some(_) => {
+                let library = self.clone();
+                Registry::global().add_with_devices(of, move || Ok(library.devices()?), make)
+            }
+        }
+    }
+}
+
+/// Tells whether a record is that of a library.
+fn is(entry: &Registration, of: &Added) -> bool {
+    (entry.name, entry.version, entry.path) == (of.name, of.version, of.path)
+}
+
+/// Returns options that live as long as the program. Each list is leaked once.
+fn kept_options(options: Vec<OpenOption>) -> &'static [OpenOption] {
+    static KEPT: Mutex<Vec<&'static [OpenOption]>> = Mutex::new(Vec::new());
+    let mut kept = KEPT.lock().unwrap_or_else(PoisonError::into_inner);
+    if let Some(known) = kept.iter().find(|known| **known == options) {
+        return known;
+    }
+    let new: &'static [OpenOption] = options.leak();
+    kept.push(new);
+    new
+}
+
+/// Returns an option as a record has it, whose texts live as long as the program; `None` if it is none.
+pub(super) fn open_option(option: &OwnedOption) -> Option<OpenOption> {
+    let OwnedOption { name, kind, initial, about } = option;
+    let default = match kind.as_str() {
+        "device" if name == "device" => return Some(OpenOption::Device),
+        "threads" if name == "threads" => return Some(OpenOption::Threads),
+        "memory" if name == "memory" => return Some(OpenOption::Memory),
+        "bool" => OptionDefault::Bool(initial.parse().ok()?),
+        "i64" => OptionDefault::Int(initial.parse().ok()?),
+        "u64" => OptionDefault::Count(initial.parse().ok()?),
+        "f64" => OptionDefault::float(initial.parse().ok().filter(|x: &f64| x.is_finite())?),
+        "str" => OptionDefault::Text(interned(initial.clone())),
+        _ => return None,
+    };
+    let fits = |c: char| c.is_ascii_alphanumeric() || c == '_';
+    let named = !name.is_empty() && name.chars().all(fits);
+    named.then(|| OpenOption::Own(OwnOption::new(interned(name.clone()), default, interned(about.clone()))))
+}

@@ -1,0 +1,76 @@
+//! Files that are no libraries of backends.
+
+use crate::built;
+use bb::{BackendLibrary, LoadError};
+use std::fs;
+use std::path::Path;
+
+fn error(path: impl AsRef<Path>) -> LoadError {
+    BackendLibrary::load(path).err().unwrap()
+}
+
+#[test]
+fn what_is_no_file_or_no_library() {
+    let folder = built::folder();
+    assert!(matches!(error(folder.join("missing.so")), LoadError::Read { .. }));
+    assert!(matches!(error(folder), LoadError::Read { .. }));
+    for (name, content) in
+        [("empty.so", &b""[..]), ("text.so", b"this is a text"), ("elf.so", b"\x7fELF\x02\x01")]
+    {
+        let path = folder.join(name);
+        fs::write(&path, content).unwrap();
+        let error = error(&path);
+        assert!(matches!(error, LoadError::Mismatch { .. }), "{name}: {error}");
+        assert!(error.to_string().contains(name), "{error}");
+    }
+}
+
+/// The loader of Linux ends the program at a byte that a truncated file lacks.
+#[test]
+fn truncated_libraries() {
+    let whole = fs::read(built::plain()).unwrap();
+    let path = built::folder().join("truncated.so");
+    for part in 0..64 {
+        fs::write(&path, &whole[..whole.len() * part / 64]).unwrap();
+        match BackendLibrary::load(&path) {
+            // What lies behind the segments (symbols for debuggers, names of sections) is not needed.
+            Ok(library) => assert_eq!(library.name(), "plain"),
+            Err(error) => {
+                assert!(matches!(error, LoadError::Mismatch { .. } | LoadError::Open { .. }), "{error}")
+            }
+        }
+        assert!(part > 32 || BackendLibrary::load(&path).is_err());
+    }
+}
+
+#[test]
+fn a_library_without_the_symbol() {
+    let source = built::folder().join("nothing.c");
+    fs::write(&source, "int nothing = 1;\n").unwrap();
+    let error = error(built::library("nothing", &source, &[]));
+    assert!(matches!(error, LoadError::Open { .. }), "{error}");
+    assert!(std::error::Error::source(&error).is_some());
+}
+
+#[test]
+fn a_symbol_that_is_something_else() {
+    let source = built::folder().join("other.c");
+    for (name, text) in [
+        ("other_zero", "const long long bb_backend_library[64] = {0};"),
+        ("other_large", "const long long bb_backend_library[64] = {1 << 30};"),
+        ("other_odd", "const long long bb_backend_library[64] = {161};"),
+        ("other_magic", "const long long bb_backend_library[64] = {240, 7};"),
+        ("other_function", "int bb_backend_library(void) { return 3; }"),
+    ] {
+        fs::write(&source, format!("{text}\n")).unwrap();
+        let error = error(built::library(name, &source, &[]));
+        assert!(matches!(error, LoadError::Mismatch { .. }), "{name}: {error}");
+    }
+}
+
+#[test]
+fn a_list_with_what_cannot_be_loaded_names_it() {
+    let path = built::folder().join("absent.so");
+    let error = bb::load_path(path.as_os_str()).unwrap_err();
+    assert!(error.to_string().contains("absent.so"), "{error}");
+}

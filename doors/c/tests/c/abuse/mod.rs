@@ -1,0 +1,32 @@
+//! Libraries that break promises are errors: those that are none, that lie about themselves, and whose functions return garbage.
+
+mod files;
+mod results;
+mod tables;
+
+use crate::built;
+use bb::BackendLibrary;
+use bb_c::abi::{Library, Primitives, SYMBOL};
+use std::sync::OnceLock;
+
+/// The table of the backend in C, and its primitives, to be changed by tests.
+pub(crate) fn good() -> (Library, Primitives) {
+    static LOADED: OnceLock<libloading::Library> = OnceLock::new();
+    let library = LOADED.get_or_init(|| {
+        // SAFETY: the library has no initialisers.
+        unsafe { libloading::Library::new(built::plain()) }.unwrap()
+    });
+    // SAFETY: the symbol is a table of this type, which stays loaded, and so do its primitives.
+    unsafe {
+        let table = **library.get::<*const Library>(SYMBOL).unwrap();
+        (table, *table.primitives)
+    }
+}
+
+/// Takes in a table with these primitives.
+pub(crate) fn linked(table: Library, primitives: Primitives) -> Result<BackendLibrary, bb::LoadError> {
+    let primitives = Box::leak(Box::new(primitives));
+    let table = Box::leak(Box::new(Library { primitives, ..table }));
+    // SAFETY: the table and its primitives are leaked, and what is wrong with them is found before it does harm.
+    unsafe { BackendLibrary::linked(table, "wrong") }
+}

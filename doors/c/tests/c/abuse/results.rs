@@ -1,0 +1,179 @@
+//! Functions of open backends that return garbage.
+
+use super::{good, linked};
+use bb::{Backend, BackendLibrary, DataType, LoadedBackend, LoadedError, OpenOptions, TensorData};
+use bb_c::abi::{Failure, Items, Library, Primitives, Raw, RawTensor, Results, Status};
+
+type Binary = unsafe extern "C" fn(
+    *mut Raw,
+    *const RawTensor,
+    *const RawTensor,
+    Results,
+    usize,
+    *mut Failure,
+) -> Status;
+type ToHost =
+    unsafe extern "C" fn(*mut Raw, *const RawTensor, *mut u8, usize, *mut usize, *mut Failure) -> Status;
+
+fn open(library: BackendLibrary) -> LoadedBackend {
+    library.open(&OpenOptions::default()).unwrap()
+}
+
+/// What the backend in C says with another `add`.
+fn added(add: Binary) -> LoadedError {
+    let (table, primitives) = good();
+    let on = open(linked(table, Primitives { add: Some(add), ..primitives }).unwrap());
+    let x = on.constant(&TensorData::new(&[2], &[1f32, 2.]).unwrap()).unwrap();
+    on.add(&x, &x).unwrap_err()
+}
+
+/// Runs the `add` of the backend in C.
+unsafe fn add(
+    on: *mut Raw,
+    a: *const RawTensor,
+    b: *const RawTensor,
+    to: Results,
+    error: *mut Failure,
+) -> Status {
+    // SAFETY: the host lends all of these.
+    unsafe { good().1.add.unwrap()(on, a, b, to, 1, error) }
+}
+
+macro_rules! sums {
+    ($($name:ident($on:ident, $a:ident, $b:ident, $to:ident, $error:ident) $body:block)*) => { $(
+        #[allow(unused_unsafe, reason = "one of the functions touches nothing")]
+        unsafe extern "C" fn $name($on: *mut Raw, $a: *const RawTensor, $b: *const RawTensor, $to: Results, _: usize, $error: *mut Failure) -> Status {
+            // SAFETY: the host lends all of these.
+            unsafe { $body }
+        }
+    )* };
+}
+
+static SHAPE: [usize; 2] = [7, 1];
+static LARGE: [usize; 2] = [usize::MAX, usize::MAX];
+
+sums! {
+    null(_on, _a, _b, _to, _error) { 0 }
+    operand(_on, a, _b, to, _error) { (*to).tensor = a.cast_mut(); 0 }
+    other_type(on, a, b, to, error) { let status = add(on, a, b, to, error); (*to).dtype = DataType::I64.to_onnx(); status }
+    no_type(on, a, b, to, error) { let status = add(on, a, b, to, error); (*to).dtype = -3; status }
+    other_shape(on, a, b, to, error) { let status = add(on, a, b, to, error); (*to).shape = SHAPE.as_ptr(); (*to).rank = 2; status }
+    large(on, a, b, to, error) { let status = add(on, a, b, to, error); (*to).shape = LARGE.as_ptr(); (*to).rank = 2; status }
+    no_shape(on, a, b, to, error) { let status = add(on, a, b, to, error); (*to).shape = std::ptr::null(); status }
+    many(on, a, b, to, error) { let status = add(on, a, b, to, error); (*to).rank = usize::MAX; status }
+    strange(_on, _a, _b, _to, error) {
+        for (at, byte) in [0xffu8, b'h', b'm'].into_iter().enumerate() {
+            (*error).text.cast::<u8>().add(at).write(byte);
+        }
+        (*error).length = 3;
+        12345
+    }
+}
+
+#[test]
+fn results_are_compared_with_the_rules() {
+    let text = |add: Binary| added(add).to_string();
+    let said = "backend `plain` broke a promise of the interface in `add`: ";
+    assert_eq!(text(null), format!("{said}a result: expected a tensor, got null"));
+    assert_eq!(
+        text(operand),
+        format!("{said}a result: expected a tensor of its own, got a tensor that somebody else holds")
+    );
+    assert_eq!(text(other_type), format!("{said}the element type of a result: expected f32, got i64"));
+    assert_eq!(text(no_type), format!("{said}the element type of a result: expected f32, got -3"));
+    assert_eq!(text(other_shape), format!("{said}the shape of a result: expected [2], got [7, 1]"));
+    assert!(
+        text(large)
+            .starts_with(&format!("{said}the shape of a result: expected extents that memory has room for"))
+    );
+    assert_eq!(text(no_shape), format!("{said}the shape of a result: expected at most 4096 extents, got 1"));
+    assert!(text(many).starts_with(&format!("{said}the shape of a result: expected at most 4096 extents")));
+    assert_eq!(text(strange), "backend `plain` failed in `add`: \u{fffd}hm");
+}
+
+unsafe extern "C" fn twice(
+    on: *mut Raw,
+    x: *const RawTensor,
+    axis: i64,
+    sizes: Items<usize>,
+    to: Results,
+    count: usize,
+    error: *mut Failure,
+) -> Status {
+    // SAFETY: the host lends all of these; the second part is released here, because the first stands in its place.
+    unsafe {
+        let status = good().1.split.unwrap()(on, x, axis, sizes, to, count, error);
+        good().0.release.unwrap()(on, (*to.add(1)).tensor);
+        (*to.add(1)).tensor = (*to).tensor;
+        status
+    }
+}
+
+#[test]
+fn a_tensor_that_is_returned_twice_is_released_once() {
+    let (table, primitives) = good();
+    let on = open(linked(table, Primitives { split: Some(twice), ..primitives }).unwrap());
+    let x = on.constant(&TensorData::new(&[4], &[1f32, 2., 3., 4.]).unwrap()).unwrap();
+    let error = on.split(&x, 0, &[2, 2]).unwrap_err();
+    assert!(matches!(error, LoadedError::Broken { .. }), "{error}");
+}
+
+unsafe extern "C" fn short(
+    on: *mut Raw,
+    x: *const RawTensor,
+    to: *mut u8,
+    room: usize,
+    length: *mut usize,
+    error: *mut Failure,
+) -> Status {
+    // SAFETY: the host lends all of these.
+    unsafe {
+        let status = good().0.to_host.unwrap()(on, x, to, room, length, error);
+        *length -= 1;
+        status
+    }
+}
+
+unsafe extern "C" fn garbage(
+    _: *mut Raw,
+    _: *const RawTensor,
+    to: *mut u8,
+    room: usize,
+    length: *mut usize,
+    _: *mut Failure,
+) -> Status {
+    // SAFETY: the host lends all of these.
+    unsafe {
+        std::ptr::write_bytes(to, 0xee, room);
+        *length = room;
+    }
+    0
+}
+
+#[test]
+fn bytes_are_compared_with_what_a_tensor_says() {
+    let on = |to_host: ToHost| {
+        let (table, primitives) = good();
+        open(linked(Library { to_host: Some(to_host), ..table }, primitives).unwrap())
+    };
+    let floats = TensorData::new(&[2], &[1f32, 2.]).unwrap();
+    let truth = TensorData::bools(&[3], &[true, false, true]).unwrap();
+    let short = on(short);
+    let error = short.to_host(&short.constant(&floats).unwrap()).unwrap_err().to_string();
+    assert!(error.ends_with("the number of bytes: expected 8 bytes for f32[2], got 7"), "{error}");
+    let garbage = on(garbage);
+    // Any bytes are floats, but not truth values.
+    assert!(garbage.to_host(&garbage.constant(&floats).unwrap()).is_ok());
+    let error = garbage.to_host(&garbage.constant(&truth).unwrap()).unwrap_err();
+    assert!(matches!(error, LoadedError::Broken { .. }), "{error}");
+}
+
+#[test]
+fn tensors_of_another_instance_are_refused() {
+    let (table, primitives) = good();
+    let library = linked(table, primitives).unwrap();
+    let (one, other) = (open(library.clone()), open(library));
+    let x = one.constant(&TensorData::scalar(1f32)).unwrap();
+    assert!(other.add(&x, &x).unwrap_err().to_string().contains("one of another instance"));
+    assert!(other.to_host(&x).is_err());
+}

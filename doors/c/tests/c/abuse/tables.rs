@@ -1,0 +1,185 @@
+//! Tables and descriptions that lie.
+
+use super::{good, linked};
+use bb::{ErrorKind, LoadError, OpenOptions};
+use bb_c::abi::{
+    Description, Failure, Items, Library, MAGIC, Named, OptionSpec, Primitives, Raw, Status, Text, VERSION,
+};
+use std::ptr::null_mut;
+
+fn message(table: Library, primitives: Primitives) -> String {
+    linked(table, primitives).unwrap_err().to_string()
+}
+
+#[test]
+fn what_a_table_says_first_is_compared() {
+    let (table, primitives) = good();
+    assert!(linked(table, primitives).is_ok());
+    for (wrong, expected) in [
+        (
+            Library { size: 0, ..table },
+            "expected at least 80 bytes, at most 65536, in units of 8, got 0 bytes",
+        ),
+        (
+            Library { size: 72, ..table },
+            "expected at least 80 bytes, at most 65536, in units of 8, got 72 bytes",
+        ),
+        (Library { size: 105, ..table }, "got 105 bytes"),
+        (Library { size: usize::MAX, ..table }, "in units of 8, got 18446744073709551615 bytes"),
+        (Library { magic: 1, ..table }, "another beginning than expected"),
+        (
+            Library { version: VERSION + 1, ..table },
+            "another version of the interface than expected: expected 1, got 2",
+        ),
+        (
+            Library { version: 0, ..table },
+            "another version of the interface than expected: expected 1, got 0",
+        ),
+        (Library { fingerprint: 7, ..table }, "another table of primitives than expected"),
+    ] {
+        let message = message(wrong, primitives);
+        assert!(message.contains(expected), "{message}");
+        assert!(message.starts_with("the library `wrong` has another "), "{message}");
+    }
+    assert_eq!(MAGIC, table.magic);
+}
+
+#[test]
+fn functions_that_are_missing_are_named() {
+    let (table, primitives) = good();
+    let message = message(
+        Library { describe: None, release: None, ..table },
+        Primitives { add: None, gather: None, ..primitives },
+    );
+    assert_eq!(
+        message,
+        "the library `wrong` lacks describe, release, the primitive `add`, the primitive `gather`"
+    );
+    let short = Primitives { size: 8, ..primitives };
+    let of_none = Library { fingerprint: bb_c::abi::fingerprint_of(0), ..table };
+    assert!(linked(of_none, short).unwrap_err().to_string().contains("the primitive `add`, "));
+    let long = Primitives { size: 8 * 40, ..primitives };
+    assert!(matches!(linked(table, long), Err(LoadError::Mismatch { .. })));
+    // A library that is older than the last functions of the table lacks them.
+    let old = Library { size: std::mem::offset_of!(Library, types), ..table };
+    assert!(linked(old, primitives).unwrap().open(&OpenOptions::default()).is_ok());
+}
+
+#[test]
+fn a_table_of_primitives_that_is_null() {
+    let (table, _) = good();
+    let table = Box::leak(Box::new(Library { primitives: std::ptr::null(), ..table }));
+    // SAFETY: the table is leaked, and its pointer is null, which is found.
+    let error = unsafe { bb::BackendLibrary::linked(table, "wrong") }.unwrap_err();
+    assert!(matches!(error, LoadError::Lacks { .. }), "{error}");
+    // SAFETY: null is found.
+    assert!(unsafe { bb::BackendLibrary::linked(std::ptr::null(), "wrong") }.is_err());
+}
+
+/// The description of the backend in C, changed.
+unsafe fn described(into: *mut Description, change: impl FnOnce(&mut Description)) -> Status {
+    let describe = good().0.describe.unwrap();
+    // SAFETY: the host lends the structure.
+    unsafe {
+        describe(into, null_mut());
+        change(&mut *into);
+    }
+    0
+}
+
+/// Defines functions that describe the backend, with one change each.
+macro_rules! descriptions {
+    ($($name:ident: |$d:ident| $change:expr;)*) => { $(
+        unsafe extern "C" fn $name(into: *mut Description, _: *mut Failure) -> Status {
+            // SAFETY: the host lends the structure.
+            unsafe { described(into, |$d| $change) }
+        }
+    )* };
+}
+
+const NOT_UTF8: &[u8] = &[b'a', 0xff];
+const ODD_OPTION: &[OptionSpec] = &[OptionSpec {
+    name: Text::new("tile"),
+    kind: Text::new("u128"),
+    initial: Text::new("1"),
+    about: Text::new(""),
+}];
+const NATIVES: &[Text] = &[Text::new("sofmax")];
+
+descriptions! {
+    no_name: |d| d.name = Text::new("");
+    odd_name: |d| d.name = Text::new("a+b(c)");
+    no_utf8: |d| d.name = Items::of(NOT_UTF8);
+    null_name: |d| d.name = Items { items: std::ptr::null(), count: 5 };
+    long_version: |d| d.version = Items { items: d.version.items, count: usize::MAX };
+    odd_types: |d| d.types = 1 << 63;
+    no_types: |d| d.types = 0;
+    odd_option: |d| d.options = Items::of(ODD_OPTION);
+    many_options: |d| d.options = Items { items: ODD_OPTION.as_ptr(), count: usize::MAX };
+    natives: |d| d.natives = Items::of(NATIVES);
+}
+
+#[test]
+fn descriptions_are_compared() {
+    let (table, primitives) = good();
+    type Describe = unsafe extern "C" fn(*mut Description, *mut Failure) -> Status;
+    let cases: [(Describe, &str); 9] = [
+        (no_name, "another name than expected: expected letters, digits, `-` and `_`, got ``"),
+        (odd_name, "another name than expected: expected letters, digits, `-` and `_`, got `a+b(c)`"),
+        (no_utf8, "another name than expected: expected UTF-8"),
+        (null_name, "another name than expected: expected a text of at most 4096 bytes, got 5 bytes"),
+        (long_version, "another version than expected: expected a text of at most 4096 bytes"),
+        (odd_types, "another set of element types than expected"),
+        (odd_option, "another option than expected"),
+        (many_options, "another number of options than expected: expected at most 65536"),
+        (
+            natives,
+            "another number of native operations than expected: expected at most 65536, and a function `native`",
+        ),
+    ];
+    for (describe, expected) in cases {
+        let message = message(Library { describe: Some(describe), ..table }, primitives);
+        assert!(message.contains(expected), "{message}");
+    }
+    let open = linked(Library { describe: Some(no_types), ..table }, primitives)
+        .unwrap()
+        .open(&OpenOptions::default());
+    assert!(open.unwrap_err().to_string().contains("another set of element types than expected"));
+}
+
+unsafe extern "C" fn failing(_: *mut Description, error: *mut Failure) -> Status {
+    // SAFETY: the host lends the place. The length is a lie.
+    unsafe {
+        (*error).text.cast::<u8>().write(b'!');
+        (*error).length = usize::MAX;
+    }
+    5
+}
+
+unsafe extern "C" fn silent(_: Items<Named>, _: *mut *mut Raw, _: *mut Failure) -> Status {
+    -77
+}
+
+unsafe extern "C" fn nothing(_: Items<Named>, _: *mut *mut Raw, _: *mut Failure) -> Status {
+    0
+}
+
+#[test]
+fn functions_that_fail_say_why() {
+    let (table, primitives) = good();
+    let error = linked(Library { describe: Some(failing), ..table }, primitives).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Limit);
+    assert!(error.to_string().ends_with("`describe` of the library `wrong` failed: !"), "{error}");
+    let open = |open: unsafe extern "C" fn(Items<Named>, *mut *mut Raw, *mut Failure) -> Status| {
+        let library = linked(Library { open: Some(open), ..table }, primitives).unwrap();
+        library.open(&OpenOptions::default()).unwrap_err()
+    };
+    let error = open(silent);
+    assert_eq!(error.kind(), ErrorKind::Device);
+    assert!(error.to_string().ends_with("failed: it does not say why"), "{error}");
+    let error = open(nothing).to_string();
+    assert_eq!(
+        error,
+        "the library `wrong` has another result of `open` than expected: expected a backend, got null"
+    );
+}

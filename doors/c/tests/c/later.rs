@@ -1,0 +1,222 @@
+//! Whole graphs through the interface, and answers that come later.
+
+use crate::abuse::{good, linked};
+use bb::ir::proto::{GraphProto, NodeProto, ValueInfoProto};
+use bb::{
+    Backend, BackendAttrs, CompletionHandle, ContractResponse, GraphIdentity, LoadedBackend, LoadedError,
+    LoadedTensor, OpenOptions, TensorData,
+};
+use bb_c::abi::{Done, Failure, Items, Library, Primitives, Raw, RawTensor, Results, Slot, Status, Text};
+use std::collections::HashMap;
+use std::ffi::c_void;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+static COMPILED: AtomicUsize = AtomicUsize::new(0);
+static RELEASED: AtomicUsize = AtomicUsize::new(0);
+static SHAPE: [usize; 1] = [2];
+
+const EMPTY: Slot = Slot { tensor: std::ptr::null_mut(), dtype: 1, rank: 1, shape: SHAPE.as_ptr() };
+
+unsafe extern "C" fn compile(
+    _: *mut Raw,
+    model: Items<u8>,
+    program: *mut *mut c_void,
+    _: *mut Failure,
+) -> Status {
+    COMPILED.fetch_add(1, Ordering::SeqCst);
+    // SAFETY: the host lends both.
+    unsafe {
+        assert!(model.slice().len() > 8);
+        program.write(std::ptr::dangling_mut::<u8>().cast());
+    }
+    0
+}
+
+unsafe extern "C" fn release_program(_: *mut Raw, _: *mut c_void) {
+    RELEASED.fetch_add(1, Ordering::SeqCst);
+}
+
+/// The graph of the test, whatever it is: the sum of the only input with itself.
+unsafe extern "C" fn run(
+    on: *mut Raw,
+    _: *mut c_void,
+    inputs: Items<*const RawTensor>,
+    to: Results,
+    count: usize,
+    error: *mut Failure,
+) -> Status {
+    // SAFETY: the host lends all of these, and asks for as many results as the graph has.
+    unsafe {
+        let x = inputs.slice()[0];
+        *to = EMPTY;
+        good().1.add.unwrap()(on, x, x, to, count, error)
+    }
+}
+
+/// What a thread of the backend gets.
+struct Work(*mut Raw, *const RawTensor, usize);
+
+// SAFETY: the interface promises that tensors may be used from any thread.
+unsafe impl Send for Work {}
+
+/// Begins to run in a thread, which then calls `finish`.
+unsafe fn begin(
+    on: *mut Raw,
+    inputs: Items<*const RawTensor>,
+    context: *mut c_void,
+    finish: fn(Work, *mut c_void),
+) -> Status {
+    // SAFETY: the host lends the list.
+    let work = Work(on, unsafe { inputs.slice() }[0], context.addr());
+    std::thread::spawn(move || {
+        let work = work;
+        let context = std::ptr::without_provenance_mut(work.2);
+        finish(work, context);
+    });
+    0
+}
+
+macro_rules! starts {
+    ($($name:ident(|$done:ident, $context:ident, $slot:ident| $finish:expr))*) => { $(
+        unsafe extern "C" fn $name(
+            on: *mut Raw, _: *mut c_void, inputs: Items<*const RawTensor>, done: Done, context: *mut c_void, _: *mut Failure,
+        ) -> Status {
+            static DONE: std::sync::OnceLock<Done> = std::sync::OnceLock::new();
+            DONE.get_or_init(|| done);
+            fn finish(work: Work, $context: *mut c_void) {
+                let mut $slot = EMPTY;
+                let $done = DONE.get().unwrap().unwrap();
+                // SAFETY: the host keeps the input until the run ends.
+                unsafe {
+                    good().1.add.unwrap()(work.0, work.1, work.1, &raw mut $slot, 1, std::ptr::null_mut());
+                    $finish
+                }
+            }
+            // SAFETY: the host lends all of these.
+            unsafe { begin(on, inputs, context, finish) }
+        }
+    )* };
+}
+
+const NONE: Text = Text::new("");
+
+starts! {
+    once(|done, context, slot| done(context, 0, NONE, &raw const slot, 1))
+    twice(|done, context, slot| {
+        done(context, 0, NONE, &raw const slot, 1);
+        done(context, 0, NONE, &raw const slot, 1);
+    })
+    never_began(|done, context, slot| {
+        done(std::ptr::without_provenance_mut(usize::MAX), 0, NONE, std::ptr::null(), 0);
+        done(context, 0, NONE, &raw const slot, 1);
+    })
+    too_few(|done, context, slot| {
+        good().0.release.unwrap()(work_of(context), slot.tensor);
+        done(context, 0, NONE, std::ptr::null(), 0);
+    })
+    failing(|done, context, slot| {
+        good().0.release.unwrap()(work_of(context), slot.tensor);
+        done(context, 7, Text::new("the device caught fire"), std::ptr::null(), 0);
+    })
+}
+
+/// The backend in C does not look at the backend to release a tensor.
+fn work_of(_: *mut c_void) -> *mut Raw {
+    std::ptr::null_mut()
+}
+
+type Start = unsafe extern "C" fn(
+    *mut Raw,
+    *mut c_void,
+    Items<*const RawTensor>,
+    Done,
+    *mut c_void,
+    *mut Failure,
+) -> Status;
+
+fn opened(start: Option<Start>) -> LoadedBackend {
+    let (table, primitives) = good();
+    let primitives = Primitives { constant: primitives.constant, ..Primitives::NONE };
+    let table = Library {
+        size: size_of::<Library>(),
+        compile: Some(compile),
+        run: Some(run),
+        release_program: Some(release_program),
+        start,
+        ..table
+    };
+    linked(table, primitives).unwrap().open(&OpenOptions::default()).unwrap()
+}
+
+fn graph() -> GraphProto {
+    let name = |name: &str| Some(name.to_owned());
+    let port = |port: &str| ValueInfoProto { name: name(port), ..ValueInfoProto::default() };
+    let add = NodeProto {
+        op_type: name("Add"),
+        input: vec!["x".to_owned(), "x".to_owned()],
+        output: vec!["y".to_owned()],
+        ..NodeProto::default()
+    };
+    GraphProto {
+        name: name("sum"),
+        node: vec![add],
+        input: vec![port("x")],
+        output: vec![port("y")],
+        ..GraphProto::default()
+    }
+}
+
+fn inputs(on: &LoadedBackend) -> HashMap<String, LoadedTensor> {
+    let x = on.constant(&TensorData::new(&[2], &[1f32, 2.]).unwrap()).unwrap();
+    [("x".to_owned(), x)].into()
+}
+
+fn dispatched(start: Start) -> (LoadedBackend, Result<HashMap<String, LoadedTensor>, LoadedError>) {
+    let on = opened(Some(start));
+    let answer =
+        on.dispatch(Arc::new(graph()), inputs(&on), BackendAttrs::default(), CompletionHandle::new());
+    assert!(matches!(answer, ContractResponse::Later(_)));
+    let result = answer.wait();
+    (on, result)
+}
+
+#[test]
+fn whole_graphs_run_and_are_compiled_once_for_each_identity() {
+    let on = opened(None);
+    assert!(on.runs_whole_graphs());
+    let attrs = BackendAttrs::default().with_identity(GraphIdentity::fresh());
+    let (compiled, released) = (COMPILED.load(Ordering::SeqCst), RELEASED.load(Ordering::SeqCst));
+    for _ in 0..3 {
+        let outputs = on.execute(&graph(), inputs(&on), attrs).unwrap();
+        assert_eq!(on.to_host(&outputs["y"]).unwrap().as_slice::<f32>().unwrap(), [2., 4.]);
+    }
+    let missing = on.execute(&graph(), HashMap::new(), attrs).unwrap_err();
+    assert!(missing.to_string().contains("`x` is missing"), "{missing}");
+    drop(on);
+    assert!(COMPILED.load(Ordering::SeqCst) > compiled && RELEASED.load(Ordering::SeqCst) > released);
+}
+
+#[test]
+fn answers_come_later_once() {
+    for start in [once as Start, twice, never_began] {
+        let (on, result) = dispatched(start);
+        let outputs = result.unwrap();
+        assert_eq!(on.to_host(&outputs["y"]).unwrap().as_slice::<f32>().unwrap(), [2., 4.]);
+    }
+}
+
+#[test]
+fn a_run_that_ends_badly_is_an_error() {
+    let (_, result) = dispatched(too_few);
+    let error = result.unwrap_err().to_string();
+    assert!(error.ends_with("in `run`: the number of results: expected 1, got 0"), "{error}");
+    let (_, result) = dispatched(failing);
+    assert_eq!(result.unwrap_err().to_string(), "backend `plain` failed in `run`: the device caught fire");
+}
+
+#[test]
+fn an_answer_that_nobody_waits_for_is_released() {
+    let on = opened(Some(once));
+    drop(on.dispatch(Arc::new(graph()), inputs(&on), BackendAttrs::default(), CompletionHandle::new()));
+}

@@ -1,0 +1,12 @@
+//! Tests the C interface from both sides: libraries in C and in Rust, those that break its promises, and programs.
+#![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "tests")]
+#![allow(unsafe_code, reason = "tables of functions that are wrong are made here")]
+
+mod abuse;
+mod built;
+mod everywhere;
+mod header;
+mod later;
+mod leaks;
+mod plain;
+mod rust;

@@ -1,0 +1,42 @@
+//! Libraries of backends in Rust pass what the backends pass where they are linked.
+
+use crate::built;
+use bb::LoadedBackend;
+
+fn load(name: &str) -> LoadedBackend {
+    bb::load_backend(built::exported(name)).unwrap()
+}
+
+bb::conformance!(reference, super::load("reference"));
+
+// Each fifth case: the same code runs all of them where it is linked.
+bb::conformance!(whole_graph, super::load("whole_graph"), cases = 5);
+
+/// The types that only Rust has: strings, halves, packed integers.
+#[test]
+fn tensors_of_every_type_come_back() {
+    use bb::{Backend, DataType, TensorData};
+    let on = load("reference");
+    for &dtype in DataType::ALL {
+        for shape in [&[][..], &[0], &[2, 3], &[1, 0, 4]] {
+            let x = TensorData::zeros(dtype, shape, 1 << 20).unwrap();
+            assert_eq!(on.to_host(&on.constant(&x).unwrap()).unwrap(), x, "{dtype} {shape:?}");
+        }
+    }
+    let words = TensorData::strings(&[3], &["", "Straße", "日本"]).unwrap();
+    assert_eq!(on.to_host(&on.constant(&words).unwrap()).unwrap(), words);
+}
+
+#[test]
+fn panics_stay_in_their_library() {
+    use bb::{Backend, TensorData};
+    let on = load("panics");
+    let x = on.constant(&TensorData::scalar(1f32)).unwrap();
+    let error = on.add(&x, &x).unwrap_err();
+    assert_eq!(error.to_string(), "backend `panics` panicked in `add`: add panics");
+    assert!(matches!(error, bb::LoadedError::Panicked { .. }));
+    let error = on.to_host(&x).unwrap_err();
+    assert_eq!(error.to_string(), "backend `panics` panicked in `to_host`: to_host panics");
+    // Dropping panics inside the library, too.
+    drop((x, on));
+}

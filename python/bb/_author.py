@@ -1,0 +1,154 @@
+"""Backends that are classes of Python."""
+
+from __future__ import annotations
+
+import atexit
+import os
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
+
+from . import _bb
+
+# Threads that still run sessions when the interpreter ends must not call methods.
+atexit.register(_bb.end)
+
+
+class Backend:
+    """A backend that is written in Python, for prototypes: `class Mine(bb.Backend)`, then `bb.register(Mine)`.
+
+    A class writes the methods of the primitives (`bb.primitives()` lists them), or one method `execute(graph, inputs)`. Operators of ONNX
+    are made of primitives, so that every model runs whose element types the backend has.
+
+    Methods get tensors and parameters in the order of the signature, and return a tensor; `split` returns a list. A tensor is any
+    object. The element type and the shape of what a method returns are compared with what the primitive gives. A method must not
+    write to its operands, and threads may call it at the same time.
+
+    Where a class writes `execute`, its other methods are not called: it gets a `bb.Graph` and the inputs by name, and returns the
+    outputs by name. The same graph comes again as the same object.
+    """
+
+    #: The element types, by the names that NumPy and `ml_dtypes` have for them; `None` if the backend has all.
+    types: Sequence[Any] | None = None
+    #: The version; models that were compiled for one version are not for another.
+    version: str = ""
+
+    def from_host(self, array: Any) -> Any:
+        """Makes a tensor of an array of NumPy, which cannot be written and may share memory with others."""
+        return array
+
+    def to_host(self, tensor: Any) -> Any:
+        """Makes an array of NumPy of a tensor. By default NumPy's `asarray` does it."""
+        return tensor
+
+    def describe(self, tensor: Any) -> tuple[Any, tuple[int, ...]]:
+        """The element type and the shape of a tensor. By default its attributes `dtype` and `shape` say them."""
+        return tensor.dtype, tensor.shape
+
+
+AnyBackend = TypeVar("AnyBackend", type[Backend], Backend)
+
+
+def _class(backend: type[Backend] | Backend) -> type[Backend]:
+    cls = backend if isinstance(backend, type) else type(backend)
+    if not issubclass(cls, Backend):
+        raise TypeError(f"a backend is a class that inherits from `bb.Backend`, got `{cls.__name__}`")
+    return cls
+
+
+def register(backend: AnyBackend, name: str | None = None) -> AnyBackend:
+    """Gives a backend a name, under which sessions find it, also with layers on it and among others: `first_of(mine, cpu)`.
+
+    Args:
+        backend: a class that inherits from `Backend`, of which an object is made when the backend is opened; or such an object.
+        name: the name; by default the attribute `name` of the class, or else the name of the class in lower case.
+
+    Returns:
+        The backend, so that this is also a decorator.
+
+    Raises:
+        BackendError: another backend has the name; `unregister` removes one that was registered.
+    """
+    cls = _class(backend)
+    if name is None:
+        name = getattr(backend, "name", None) or cls.__name__.lower()
+    _bb.register(backend, Backend, name, str(backend.version), f"{cls.__module__}.{cls.__qualname__}")
+    return backend
+
+
+def unregister(name: str) -> bool:
+    """Removes a backend that was registered, and tells whether there was one. Sessions that are open keep it."""
+    return _bb.unregister(name)
+
+
+@dataclass(frozen=True)
+class Conformance:
+    """What the tests of a backend found: the names of those that passed, and why the others failed or were skipped."""
+
+    passed: list[str] = field(default_factory=list)
+    failed: dict[str, str] = field(default_factory=dict)
+    skipped: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def ok(self) -> bool:
+        """Whether nothing failed."""
+        return not self.failed
+
+    def __str__(self) -> str:
+        counts = f"{len(self.passed)} passed, {len(self.failed)} failed, {len(self.skipped)} were skipped"
+        return "\n".join([counts, *(f"  {name}: {why}" for name, why in self.failed.items())])
+
+    def _add(self, name: str, outcome: str, why: str) -> None:
+        if outcome == "passed":
+            self.passed.append(name)
+        else:
+            (self.failed if outcome == "failed" else self.skipped)[name] = why
+
+
+def conformance(
+    backend: type[Backend] | Backend | str,
+    cases: str | os.PathLike[str] | None = None,
+    *,
+    exclude: Iterable[str] = (),
+    progress: Callable[[str], Any] | None = None,
+) -> Conformance:
+    """Tests a backend: what each primitive computes on each element type, views, zero extents, wrong arguments, threads.
+
+    Args:
+        backend: a class that inherits from `Backend`, an object of one, or the name of any backend.
+        cases: a folder with cases in ONNX's layout, such as that of the package `onnx`, which run in place of the tests of primitives.
+        exclude: the names of cases that do not run: their paths below the folder.
+        progress: is called with the name of each case before it runs.
+    """
+    report = Conformance()
+    if not isinstance(backend, str):
+        _class(backend)
+    if cases is None:
+        for name, why in _bb.conformance_tests(backend, Backend):
+            report._add(name, "passed" if why is None else "failed", why or "")
+        return report
+    left_out = set(exclude)
+    found = [case for case in _bb.case_folders(os.fspath(cases)) if case[0] not in left_out]
+    if isinstance(backend, str):
+        return _run_cases(report, backend, found, progress)
+    name = f"conformance-{id(report):x}"
+    register(backend, name)
+    try:
+        return _run_cases(report, name, found, progress)
+    finally:
+        unregister(name)
+
+
+def _run_cases(
+    report: Conformance, name: str, cases: list[tuple[str, str]], progress: Callable[[str], Any] | None
+) -> Conformance:
+    for case in cases:
+        if progress is not None:
+            progress(case[0])
+        report._add(*_bb.conformance_case(name, *case))
+    return report
+
+
+def primitives() -> dict[str, str]:
+    """The methods that a backend writes, and how each is defined, as `def matmul(self, a, b)`."""
+    return dict(_bb.primitives())

@@ -1,0 +1,107 @@
+//! The tests of backends, one at a time, so that Ctrl-C ends them.
+
+use super::backends::{Graphs, Methods};
+use super::named::Maker;
+use crate::failure::{Phase, raise, told};
+use crate::interrupt;
+use bb::conformance::onnx::{self, Outcome};
+use bb::conformance::{Subject, tests};
+use bb::{Backend, BackendHandle, DataType};
+use bb_ir::text::sentence;
+use pyo3::exceptions::PyOSError;
+use pyo3::prelude::*;
+use pyo3::types::PyType;
+use std::cell::Cell;
+use std::path::{Path, PathBuf};
+use std::sync::Once;
+
+/// A name and what came out: `None` if the test passed, or what differs.
+type Tested = (&'static str, Option<String>);
+
+/// Runs the cases of the primitives on an author's backend, or on one with a name.
+#[pyfunction]
+pub(crate) fn conformance_tests(
+    py: Python<'_>,
+    author: &Bound<'_, PyAny>,
+    base: &Bound<'_, PyType>,
+) -> PyResult<Vec<Tested>> {
+    if let Ok(name) = author.extract::<String>() {
+        return on(py, &opened(py, &name)?);
+    }
+    let maker = Maker::new(author, base);
+    let instance = maker.instance(py)?;
+    match instance.runs_graphs() {
+        true => on(py, &Graphs::new(instance)),
+        false => on(py, &Methods { on: instance }),
+    }
+}
+
+/// Runs all tests on a backend.
+fn on<B: Backend>(py: Python<'_>, backend: &B) -> PyResult<Vec<Tested>> {
+    let subject = Subject::new(backend, DataType::ALL);
+    let one = |test: &bb::conformance::Test| {
+        let ran = interrupt::detached(py, None, || quietly(|| test.run(&subject)))?;
+        Ok((test.name, ran.err()))
+    };
+    tests().iter().map(one).collect()
+}
+
+/// Lists the folders with a case in ONNX's layout below a folder, with their paths from there.
+#[pyfunction]
+pub(crate) fn case_folders(py: Python<'_>, folder: PathBuf) -> PyResult<Vec<(String, PathBuf)>> {
+    let found = interrupt::detached(py, None, || onnx::find(&folder))?;
+    let found = found.map_err(|failure| PyOSError::new_err(told(&failure)))?;
+    let name = |path: &Path| path.strip_prefix(&folder).unwrap_or(path).to_string_lossy().replace('\\', "/");
+    Ok(found.into_iter().map(|path| (name(&path), path)).collect())
+}
+
+/// Runs a case on a backend with a name: its name, whether it passed, failed or was skipped, and why.
+#[pyfunction]
+pub(crate) fn conformance_case(
+    py: Python<'_>,
+    backend: &str,
+    name: String,
+    path: PathBuf,
+) -> PyResult<(String, &'static str, String)> {
+    let handle = opened(py, backend)?;
+    let runtime = handle.runtime();
+    let case = interrupt::detached(py, None, || quietly(|| onnx::examine(name, &path, runtime)))?;
+    let (outcome, why) = match case.outcome {
+        Outcome::Passed => ("passed", String::new()),
+        Outcome::Failed(why) => ("failed", why),
+        Outcome::Skipped(why) => ("skipped", why),
+    };
+    Ok((case.name, outcome, sentence(why).to_string()))
+}
+
+fn opened(py: Python<'_>, name: &str) -> PyResult<BackendHandle> {
+    let handle = interrupt::detached(py, None, || bb::backend(name))?;
+    handle.map_err(|error| raise(py, Phase::Open, &error, None))
+}
+
+thread_local! {
+    /// Whether this thread's panics are failures of tests, which the report has.
+    static QUIET: Cell<bool> = const { Cell::new(false) };
+}
+
+/// Runs tests whose failures are panics; nothing prints these.
+fn quietly<R>(run: impl FnOnce() -> R) -> R {
+    static HOOK: Once = Once::new();
+    HOOK.call_once(|| {
+        let before = std::panic::take_hook();
+        std::panic::set_hook(Box::new(move |info| {
+            if !QUIET.get() {
+                before(info);
+            }
+        }));
+    });
+    /// Lets panics be printed again, also after one.
+    struct Loud(bool);
+    impl Drop for Loud {
+        fn drop(&mut self) {
+            QUIET.set(self.0);
+        }
+    }
+    let _loud = Loud(QUIET.replace(true));
+    run()
+}

@@ -1,0 +1,46 @@
+//! Why a call of an author's method failed.
+
+use crate::convert::Problem;
+use pyo3::PyErr;
+
+/// Why a call of an author's method failed. `method` is the class and the method, as in `MyBackend.add`.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum PythonError {
+    /// What `bb` finds wrong with operands, or that the author has no such method.
+    #[error(transparent)]
+    Bb(#[from] bb::Error),
+
+    /// The method raised an exception, which has its traceback.
+    #[error("`{method}` raised an exception")]
+    Raised {
+        method: String,
+        #[source]
+        source: PyErr,
+    },
+
+    /// The method returned something else than the primitive gives.
+    #[error("`{method}` returned {got}, expected {expected}")]
+    Returned { method: String, expected: String, got: String },
+
+    /// Elements cannot be given to the method, or what it returned cannot be read.
+    #[error("the elements of a tensor cannot pass through `{method}`")]
+    Elements {
+        method: String,
+        #[source]
+        source: Problem,
+    },
+
+    /// The interpreter ends, and runs no code of this thread any more.
+    #[error("`{method}` is called while the interpreter ends")]
+    Ended { method: String },
+
+    /// A method called a session, which called a method, and so on.
+    #[error("`{method}` is called within {most} methods that sessions call within each other")]
+    Nested { method: String, most: usize },
+}
+
+impl From<bb_ir::Error> for PythonError {
+    fn from(error: bb_ir::Error) -> PythonError {
+        PythonError::Bb(error.into())
+    }
+}

@@ -1,0 +1,228 @@
+//! Graphs of primitives as an author's `execute` gets them.
+
+use super::error::PythonError;
+use super::instance::{Instance, Kind};
+use super::params;
+use super::steps::{self, Step};
+use super::tensor::PythonTensor;
+use crate::convert::Problem;
+use bb::{DataType, Module, Shape, Tensor, TensorData};
+use bb_ir::graph::ValueId;
+use bb_ir::infer;
+use prost::Message;
+use pyo3::prelude::*;
+use pyo3::types::{PyBytes, PyDict, PyTuple};
+use smallvec::SmallVec;
+use std::collections::{BTreeSet, HashMap};
+use std::sync::{Mutex, OnceLock, PoisonError};
+
+/// A graph that is kept, with its object.
+pub(super) struct Known {
+    module: Module,
+    /// The calls, unless some node is no primitive.
+    steps: Option<Vec<Step>>,
+    object: OnceLock<Py<Graph>>,
+    /// What the outputs are for the inputs of the last run.
+    last: Mutex<Option<(Vec<Kind>, Vec<(String, Kind)>)>>,
+}
+
+impl Known {
+    pub(super) fn new(module: Module) -> Result<Known, bb::Error> {
+        let steps = steps::of(module.graph())?;
+        Ok(Known { module, steps, object: OnceLock::new(), last: Mutex::new(None) })
+    }
+
+    /// Returns what the outputs are for these inputs; `None` if some node is no primitive.
+    ///
+    /// # Errors
+    ///
+    /// [`bb::Error::UnknownInput`] and [`bb::Error::MissingInput`]; what the rules of the primitives refuse.
+    pub(super) fn expected(
+        &self,
+        inputs: &HashMap<String, PythonTensor>,
+    ) -> Result<Option<Vec<(String, Kind)>>, bb::Error> {
+        let Some(steps) = &self.steps else { return Ok(None) };
+        let given = self.given(inputs)?;
+        let last = || self.last.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some((_, known)) = last().as_ref().filter(|(kinds, _)| *kinds == given) {
+            return Ok(Some(known.clone()));
+        }
+        let outputs = self.inferred(steps, &given)?;
+        *last() = Some((given, outputs.clone()));
+        Ok(Some(outputs))
+    }
+
+    /// Returns what the inputs are, in the order of the graph's.
+    fn given(&self, inputs: &HashMap<String, PythonTensor>) -> Result<Vec<Kind>, bb::Error> {
+        let graph = self.module.graph();
+        let expected = || graph.inputs.iter().map(|value| graph.name_of(*value).to_owned()).collect();
+        let known: BTreeSet<&str> = graph.inputs.iter().map(|value| graph.name_of(*value)).collect();
+        if let Some(name) = inputs.keys().find(|name| !known.contains(name.as_str())) {
+            return Err(bb::Error::UnknownInput { name: name.clone(), expected: expected() });
+        }
+        let kind = |value: &ValueId| {
+            let name = graph.name_of(*value);
+            let x = inputs.get(name);
+            let missing = || bb::Error::MissingInput { name: name.to_owned(), expected: expected() };
+            x.map(|x| (x.dtype(), Shape::from_slice(x.shape()))).ok_or_else(missing)
+        };
+        graph.inputs.iter().map(kind).collect()
+    }
+
+    /// Returns what the outputs are by the rules of the primitives.
+    fn inferred(&self, steps: &[Step], given: &[Kind]) -> Result<Vec<(String, Kind)>, bb::Error> {
+        let graph = self.module.graph();
+        let mut kinds: HashMap<ValueId, Kind> =
+            graph.inputs.iter().copied().zip(given.iter().cloned()).collect();
+        let constant =
+            |(value, data): &(ValueId, TensorData)| (*value, (data.dtype(), Shape::from_slice(data.shape())));
+        kinds.extend(graph.constants.iter().map(constant));
+        let unknown = || steps::excluded("a value that is made before it is read");
+        for step in steps {
+            let operands: SmallVec<[(DataType, &[usize]); 4]> = step
+                .inputs
+                .iter()
+                .map(|value| kinds.get(value).map(|(dtype, shape)| (*dtype, &shape[..])))
+                .collect::<Option<_>>()
+                .ok_or_else(unknown)?;
+            let results = infer::primitive(step.op, &operands, &step.params)?;
+            drop(operands);
+            let results = results.into_iter().map(|(dtype, shape)| (dtype, Shape::from_slice(&shape)));
+            kinds.extend(step.outputs.iter().copied().zip(results));
+        }
+        let output = |value: &ValueId| -> Result<_, bb::Error> {
+            Ok((graph.name_of(*value).to_owned(), kinds.get(value).cloned().ok_or_else(unknown)?))
+        };
+        graph.outputs.iter().map(output).collect()
+    }
+
+    /// Returns the graph's object, whose constants the author makes once.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`Instance::from_host`]; [`PythonError::Elements`] if NumPy does not have the element type of a parameter.
+    pub(super) fn object(&self, on: &Instance) -> Result<&Py<Graph>, PythonError> {
+        const METHOD: &str = "execute";
+        if let Some(made) = self.object.get() {
+            return Ok(made);
+        }
+        let steps = self.steps.as_deref().unwrap_or_default();
+        let graph = self.module.graph();
+        let read: BTreeSet<ValueId> =
+            steps.iter().flat_map(|step| &step.inputs).chain(&graph.outputs).copied().collect();
+        let constants = graph.constants.iter().filter(|(value, _)| read.contains(value));
+        let made = |(value, data): &(ValueId, TensorData)| -> Result<_, PythonError> {
+            Ok((graph.name_of(*value), on.from_host(data)?))
+        };
+        let constants = constants.map(made).collect::<Result<Vec<_>, PythonError>>()?;
+        let made = on.enter(METHOD, |py| {
+            let made = Graph::new(py, &self.module, steps, &constants);
+            made.map_err(|problem| on.elements(METHOD, problem))
+        })?;
+        // Another thread may have made it meanwhile; then that one stays, so that an author knows a graph by its object.
+        Ok(self.object.get_or_init(|| made))
+    }
+}
+
+/// A graph of primitives, in an order in which they can run.
+#[pyclass(frozen, weakref, module = "bb")]
+pub(crate) struct Graph {
+    module: Module,
+    /// The names of the inputs.
+    #[pyo3(get)]
+    inputs: Py<PyTuple>,
+    /// The names of the outputs.
+    #[pyo3(get)]
+    outputs: Py<PyTuple>,
+    /// The nodes.
+    #[pyo3(get)]
+    nodes: Py<PyTuple>,
+    /// The constants by name, as `from_host` made them.
+    #[pyo3(get)]
+    constants: Py<PyDict>,
+}
+
+#[pymethods]
+impl Graph {
+    /// The graph as the bytes of an ONNX model.
+    #[getter]
+    fn onnx<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyBytes>> {
+        let model = bb::export::inlined(&self.module);
+        let model =
+            model.map_err(|error| crate::failure::raise(py, crate::failure::Phase::Convert, &error, None))?;
+        Ok(PyBytes::new(py, &model.encode_to_vec()))
+    }
+
+    fn __repr__(&self, py: Python<'_>) -> String {
+        format!("<bb.Graph of {} nodes>", self.nodes.bind(py).len())
+    }
+}
+
+impl Graph {
+    fn new(
+        py: Python<'_>,
+        module: &Module,
+        steps: &[Step],
+        made: &[(&str, PythonTensor)],
+    ) -> Result<Py<Graph>, Problem> {
+        let graph = module.graph();
+        let names = |values: &[ValueId]| -> PyResult<Py<PyTuple>> {
+            Ok(PyTuple::new(py, values.iter().map(|value| graph.name_of(*value)))?.unbind())
+        };
+        let constants = PyDict::new(py);
+        for (name, x) in made {
+            constants.set_item(name, x.object(py))?;
+        }
+        let node = |step: &Step| -> Result<Bound<'_, Node>, Problem> {
+            let given = PyDict::new(py);
+            for (param, value) in step.op.spec().params.iter().zip(&step.params) {
+                given.set_item(param.name, params::object(py, value)?)?;
+            }
+            let node = Node {
+                operator: step.op.spec().name,
+                method: step.op.spec().method,
+                inputs: names(&step.inputs)?,
+                outputs: names(&step.outputs)?,
+                params: given.unbind(),
+            };
+            Ok(Bound::new(py, node)?)
+        };
+        let nodes: Vec<_> = steps.iter().map(node).collect::<Result<_, Problem>>()?;
+        let object = Graph {
+            module: module.clone(),
+            inputs: names(&graph.inputs)?,
+            outputs: names(&graph.outputs)?,
+            nodes: PyTuple::new(py, nodes)?.unbind(),
+            constants: constants.unbind(),
+        };
+        Ok(Py::new(py, object)?)
+    }
+}
+
+/// A call of a primitive in a graph.
+#[pyclass(frozen, get_all, module = "bb")]
+pub(crate) struct Node {
+    /// The primitive as ONNX names it, as in `ReduceSum`.
+    operator: &'static str,
+    /// The primitive as a method, as in `reduce_sum`.
+    method: &'static str,
+    /// The names of the operands.
+    inputs: Py<PyTuple>,
+    /// The names of the results.
+    outputs: Py<PyTuple>,
+    /// The parameters by name, in the order of the method's.
+    params: Py<PyDict>,
+}
+
+#[pymethods]
+impl Node {
+    fn __repr__(&self, py: Python<'_>) -> PyResult<String> {
+        let Node { method, inputs, outputs, params, .. } = self;
+        Ok(format!(
+            "<bb.Node {method}{} {} -> {}>",
+            inputs.bind(py).repr()?,
+            params.bind(py).repr()?,
+            outputs.bind(py).repr()?
+        ))
+    }
+}

@@ -1,0 +1,442 @@
+//! An author's object: which methods it has, and calls of them.
+
+use super::ending::attached;
+use super::error::PythonError;
+use super::tensor::PythonTensor;
+use super::{params, steps};
+use crate::convert::{Problem, type_name};
+use crate::dtypes::{Elements, elements, of_name, python_name};
+use crate::{arrays, interrupt};
+use bb::{DataType, DataTypes, NarrowError, Outputs, Primitive, Shape, Tensor, TensorData};
+use bb_ir::infer;
+use bb_ir::op::{Arity, OpSpec, Param};
+use numpy::{PyArrayDescr, PyUntypedArrayMethods};
+use pyo3::exceptions::{PyException, PyTypeError};
+use pyo3::intern;
+use pyo3::prelude::*;
+use pyo3::types::{PyDict, PyList, PyTuple, PyType};
+use smallvec::SmallVec;
+use std::cell::Cell;
+
+/// How many methods may be called within each other, by sessions that methods use. Each takes some of the thread's stack.
+const DEEPEST: usize = 16;
+
+thread_local! {
+    /// How many methods this thread is in.
+    static DEPTH: Cell<usize> = const { Cell::new(0) };
+}
+
+/// The element type and the shape of a tensor.
+pub(super) type Kind = (DataType, Shape);
+
+/// An author's object.
+pub(crate) struct Instance {
+    /// The name of the class.
+    class: String,
+    /// The methods of the primitives, in the order of their table.
+    methods: Vec<Option<Py<PyAny>>>,
+    execute: Option<Py<PyAny>>,
+    /// What the author wrote in place of the methods of `bb.Backend`; `None` for these.
+    from_host: Option<Py<PyAny>>,
+    to_host: Option<Py<PyAny>>,
+    describe: Option<Py<PyAny>>,
+    types: DataTypes,
+}
+
+impl Instance {
+    /// Looks which methods an object has.
+    ///
+    /// # Errors
+    ///
+    /// `TypeError` if it is not of a class that inherits from `base`, if a method cannot be called, and for element types that `bb`
+    /// does not have; what the object raises.
+    pub(super) fn new(object: &Bound<'_, PyAny>, base: &Bound<'_, PyType>) -> PyResult<Instance> {
+        let class = object.get_type();
+        let name = class.name()?.to_string();
+        if !object.is_instance(base)? {
+            let message = format!("a backend is of a class that inherits from `bb.Backend`, got `{name}`");
+            return Err(PyTypeError::new_err(message));
+        }
+        let written = |method: &str| -> PyResult<Option<Py<PyAny>>> {
+            match object.getattr_opt(method)?.filter(|found| !found.is_none()) {
+                Some(found) if !found.is_callable() => {
+                    let got = type_name(&found);
+                    Err(PyTypeError::new_err(format!("`{name}.{method}` is `{got}`, expected a method")))
+                }
+                found => Ok(found.map(Bound::unbind)),
+            }
+        };
+        let replaced = |method: &str| -> PyResult<Option<Py<PyAny>>> {
+            match class.getattr(method)?.is(base.getattr(method)?) {
+                true => Ok(None),
+                false => written(method),
+            }
+        };
+        let methods = Primitive::ALL.iter().map(|op| written(op.spec().method));
+        Ok(Instance {
+            methods: methods.collect::<PyResult<_>>()?,
+            execute: written("execute")?,
+            from_host: replaced("from_host")?,
+            to_host: replaced("to_host")?,
+            describe: replaced("describe")?,
+            types: declared(&object.getattr("types")?)?,
+            class: name,
+        })
+    }
+
+    /// Returns the element types that the author declares; without a declaration, all.
+    pub(super) fn types(&self) -> DataTypes {
+        self.types
+    }
+
+    /// Tells whether the author runs whole graphs.
+    pub(super) fn runs_graphs(&self) -> bool {
+        self.execute.is_some()
+    }
+
+    /// Calls the method of a primitive.
+    ///
+    /// # Errors
+    ///
+    /// What `bb` finds wrong with the operands; [`bb::Error::NoMethod`] if the author did not write the method; what the method
+    /// raised; [`PythonError::Returned`] if its result is not of the type and shape that the primitive gives.
+    pub(super) fn call(
+        &self,
+        op: Primitive,
+        inputs: &[Option<&PythonTensor>],
+        params: &[Param<'_>],
+    ) -> Result<Outputs<PythonTensor>, PythonError> {
+        let spec = op.spec();
+        let given: SmallVec<[(DataType, &[usize]); 4]> =
+            inputs.iter().flatten().map(|x| (x.dtype(), x.shape())).collect();
+        let expected = infer::primitive(op, &given, params)?;
+        self.check_types(spec.method, given.iter().map(|x| x.0).chain(expected.iter().map(|x| x.0)))?;
+        if let (Primitive::Constant, [Param::Data(data)], None) = (op, params, self.method(op)) {
+            return Ok(Outputs::from_buf([self.from_host(data)?]));
+        }
+        let method = self.method(op).ok_or_else(|| self.lacks(spec))?;
+        self.enter(spec.method, |py| {
+            let arguments = arguments(py, spec, inputs, params);
+            let arguments = arguments.map_err(|problem| self.elements(spec.method, problem))?;
+            let result = method.bind(py).call1(arguments);
+            let result = result.map_err(|raised| self.raised(spec.method, py, raised))?;
+            if spec.output == Arity::Tensors {
+                return self.several(spec.method, &result, &expected);
+            }
+            let expected = expected.first().ok_or_else(|| steps::excluded("a result"))?;
+            Ok(Outputs::from_buf([self.taken(spec.method, &result, (expected.0, &expected.1[..]))?]))
+        })
+    }
+
+    /// Gives elements of the host to the author.
+    ///
+    /// # Errors
+    ///
+    /// [`PythonError::Elements`] if NumPy does not have the element type; what the method raised and returned.
+    pub(super) fn from_host(&self, data: &TensorData) -> Result<PythonTensor, PythonError> {
+        const METHOD: &str = "from_host";
+        self.check_types("constant", std::iter::once(data.dtype()))?;
+        self.enter(METHOD, |py| {
+            let array = arrays::read_only(py, data);
+            let array = array.map_err(|problem| self.elements(METHOD, problem))?;
+            let Some(method) = &self.from_host else {
+                let shape = Shape::from_slice(data.shape());
+                return Ok(PythonTensor::new(array.unbind(), data.dtype(), shape));
+            };
+            let made = method.bind(py).call1((array,));
+            let made = made.map_err(|raised| self.raised(METHOD, py, raised))?;
+            self.taken(METHOD, &made, (data.dtype(), data.shape()))
+        })
+    }
+
+    /// Copies a tensor of the author to the host. An array that is contiguous is not copied but kept.
+    ///
+    /// # Errors
+    ///
+    /// What the method raised and returned; [`PythonError::Elements`] if its elements cannot be read.
+    pub(super) fn to_host(&self, x: &PythonTensor) -> Result<TensorData, PythonError> {
+        const METHOD: &str = "to_host";
+        self.enter(METHOD, |py| {
+            let object = x.object(py);
+            let array = match &self.to_host {
+                Some(method) => method.bind(py).call1((object,)),
+                None => Ok(object),
+            };
+            let array = array.and_then(|array| arrays::as_array_of(&array));
+            let array = array.map_err(|raised| self.raised(METHOD, py, raised))?;
+            let (kind, expected) = (kind_of_array(&array), (x.dtype(), x.shape()));
+            if kind.as_ref().map(|(dtype, shape)| (*dtype, &shape[..])) != Some(expected) {
+                return Err(self.returned(METHOD, expected, &array, kind));
+            }
+            arrays::tensor(&array).map_err(|problem| self.elements(METHOD, problem))
+        })
+    }
+
+    /// Runs a graph by the author's `execute`.
+    ///
+    /// # Errors
+    ///
+    /// What the method raised; [`PythonError::Returned`] if it returns no dict; [`bb::Error::MissingOutput`]; and
+    /// [`PythonError::Returned`] if an output is not of the type and shape that the graph gives.
+    pub(super) fn execute<'a>(
+        &self,
+        graph: &Py<super::Graph>,
+        inputs: impl Iterator<Item = (&'a str, &'a PythonTensor)>,
+        expected: &[(String, Kind)],
+    ) -> Result<Vec<(String, PythonTensor)>, PythonError> {
+        const METHOD: &str = "execute";
+        let execute = self.execute.as_ref().ok_or_else(|| steps::excluded("a method `execute`"))?;
+        self.enter(METHOD, |py| {
+            let call = || {
+                let named = PyDict::new(py);
+                for (name, x) in inputs {
+                    named.set_item(name, x.object(py))?;
+                }
+                execute.bind(py).call1((graph, named))
+            };
+            let results = call().map_err(|raised| self.raised(METHOD, py, raised))?;
+            let Ok(results) = results.cast::<PyDict>() else {
+                let expected = "a dict of outputs by name".to_owned();
+                return Err(PythonError::Returned {
+                    method: self.path(METHOD),
+                    expected,
+                    got: shown(&results, self.kind(&results).ok().flatten()),
+                });
+            };
+            let output = |(name, (dtype, shape)): &(String, Kind)| -> Result<_, PythonError> {
+                let found = results.get_item(name).map_err(|raised| self.raised(METHOD, py, raised))?;
+                let found = found.ok_or_else(|| bb::Error::MissingOutput { name: name.clone() })?;
+                Ok((name.clone(), self.taken(METHOD, &found, (*dtype, &shape[..]))?))
+            };
+            expected.iter().map(output).collect()
+        })
+    }
+
+    fn method(&self, op: Primitive) -> Option<&Py<PyAny>> {
+        self.methods.get(usize::from(op.spec().index))?.as_ref()
+    }
+
+    /// Takes the interpreter's lock for a call of a method.
+    pub(super) fn enter<R>(
+        &self,
+        method: &str,
+        body: impl FnOnce(Python<'_>) -> Result<R, PythonError>,
+    ) -> Result<R, PythonError> {
+        /// Leaves the method, also after a panic.
+        struct Left(usize);
+        impl Drop for Left {
+            fn drop(&mut self) {
+                DEPTH.set(self.0);
+            }
+        }
+        let depth = DEPTH.get();
+        if depth >= DEEPEST {
+            return Err(PythonError::Nested { method: self.path(method), most: DEEPEST });
+        }
+        DEPTH.set(depth + 1);
+        let _left = Left(depth);
+        attached(body).unwrap_or_else(|| Err(PythonError::Ended { method: self.path(method) }))
+    }
+
+    /// Refuses element types that the author does not declare.
+    fn check_types(
+        &self,
+        op: &'static str,
+        mut types: impl Iterator<Item = DataType>,
+    ) -> Result<(), bb::Error> {
+        match types.find(|dtype| !self.types.has(*dtype)) {
+            Some(dtype) => Err(NarrowError::Lacks { op, dtype }.into()),
+            None => Ok(()),
+        }
+    }
+
+    /// Takes a tensor that a method returned, if it is what is expected.
+    fn taken(
+        &self,
+        method: &str,
+        object: &Bound<'_, PyAny>,
+        expected: (DataType, &[usize]),
+    ) -> Result<PythonTensor, PythonError> {
+        let kind = self.kind(object).map_err(|raised| self.raised(method, object.py(), raised))?;
+        match kind {
+            Some((dtype, shape)) if (dtype, &shape[..]) == expected => {
+                Ok(PythonTensor::new(object.clone().unbind(), dtype, shape))
+            }
+            other => Err(self.returned(method, expected, object, other)),
+        }
+    }
+
+    /// Takes the tensors of a list that a method returned.
+    fn several(
+        &self,
+        method: &str,
+        objects: &Bound<'_, PyAny>,
+        expected: &infer::Outputs,
+    ) -> Result<Outputs<PythonTensor>, PythonError> {
+        let listed: Option<Vec<Bound<'_, PyAny>>> =
+            match (objects.cast::<PyList>(), objects.cast::<PyTuple>()) {
+                (Ok(list), _) => Some(list.iter().collect()),
+                (_, Ok(tuple)) => Some(tuple.iter().collect()),
+                _ => None,
+            };
+        let wrong = |got| PythonError::Returned {
+            method: self.path(method),
+            expected: format!("a list of {} tensors", expected.len()),
+            got,
+        };
+        let listed = listed.ok_or_else(|| wrong(shown(objects, None)))?;
+        if listed.len() != expected.len() {
+            return Err(wrong(format!("{}", listed.len())));
+        }
+        let each = listed.iter().zip(expected);
+        each.map(|(object, (dtype, shape))| self.taken(method, object, (*dtype, &shape[..]))).collect()
+    }
+
+    /// Returns the element type and the shape of an object; `None` if it has none that `bb` knows.
+    fn kind(&self, object: &Bound<'_, PyAny>) -> PyResult<Option<Kind>> {
+        if let Some(describe) = &self.describe {
+            let described = describe.bind(object.py()).call1((object,))?;
+            let pair: (Bound<'_, PyAny>, Bound<'_, PyAny>) = described.extract()?;
+            return kind_by(&pair.0, &pair.1);
+        }
+        if let Some(array) = arrays::as_array(object) {
+            return Ok(kind_of_array(array));
+        }
+        let py = object.py();
+        let (dtype, shape) =
+            (object.getattr_opt(intern!(py, "dtype"))?, object.getattr_opt(intern!(py, "shape"))?);
+        match (dtype, shape) {
+            (Some(dtype), Some(shape)) => kind_by(&dtype, &shape),
+            _ => Ok(None),
+        }
+    }
+
+    fn path(&self, method: &str) -> String {
+        format!("{}.{method}", self.class)
+    }
+
+    #[cold]
+    fn lacks(&self, spec: &'static OpSpec) -> bb::Error {
+        let write = format!("`{}`", params::signature(spec));
+        bb::Error::NoMethod { backend: self.class.clone(), method: spec.method, write }
+    }
+
+    #[cold]
+    fn raised(&self, method: &str, py: Python<'_>, source: PyErr) -> PythonError {
+        if !source.is_instance_of::<PyException>(py) {
+            // Ctrl-C, and what else no program catches, ends the run.
+            interrupt::end(py, &source);
+        }
+        PythonError::Raised { method: self.path(method), source }
+    }
+
+    #[cold]
+    pub(super) fn elements(&self, method: &str, source: Problem) -> PythonError {
+        PythonError::Elements { method: self.path(method), source }
+    }
+
+    #[cold]
+    fn returned(
+        &self,
+        method: &str,
+        (dtype, shape): (DataType, &[usize]),
+        object: &Bound<'_, PyAny>,
+        kind: Option<Kind>,
+    ) -> PythonError {
+        let (expected, got) = (written(dtype, shape), shown(object, kind));
+        PythonError::Returned { method: self.path(method), expected, got }
+    }
+}
+
+/// Makes the arguments of a method: the operands, a list of them if the method takes any number, and the parameters.
+fn arguments<'py>(
+    py: Python<'py>,
+    spec: &OpSpec,
+    inputs: &[Option<&PythonTensor>],
+    given: &[Param<'_>],
+) -> Result<Bound<'py, PyTuple>, Problem> {
+    let mut all: SmallVec<[Bound<'py, PyAny>; 8]> = SmallVec::new();
+    let operands = inputs.iter().flatten().map(|x| x.object(py));
+    if matches!(spec.inputs, [(_, Arity::Tensors)]) {
+        all.push(PyList::new(py, operands.collect::<Vec<_>>())?.into_any());
+    } else {
+        all.extend(operands);
+    }
+    for param in given {
+        all.push(params::object(py, param)?);
+    }
+    Ok(PyTuple::new(py, all)?)
+}
+
+/// Returns what an array is; `None` if ONNX does not have its element type.
+fn kind_of_array(array: &Bound<'_, numpy::PyUntypedArray>) -> Option<Kind> {
+    Some((of_elements(elements(&array.dtype()))?, Shape::from_slice(array.shape())))
+}
+
+fn of_elements(elements: Elements) -> Option<DataType> {
+    match elements {
+        Elements::Of(dtype) => Some(dtype),
+        Elements::Objects | Elements::Text => Some(DataType::String),
+        Elements::Other => None,
+    }
+}
+
+/// Reads what an object says of itself: an element type and extents.
+fn kind_by(dtype: &Bound<'_, PyAny>, shape: &Bound<'_, PyAny>) -> PyResult<Option<Kind>> {
+    let Some(dtype) = element_type(dtype)? else { return Ok(None) };
+    let Ok(extents) = shape.try_iter() else { return Ok(None) };
+    let mut shape = Shape::new();
+    for extent in extents {
+        let Ok(extent) = extent?.extract::<usize>() else { return Ok(None) };
+        shape.push(extent);
+    }
+    Ok(Some((dtype, shape)))
+}
+
+/// Reads an element type: that of NumPy or of `ml_dtypes`, its name, or that of another library with the same name, such as
+/// `torch.float32`.
+fn element_type(object: &Bound<'_, PyAny>) -> PyResult<Option<DataType>> {
+    if object.is_none() {
+        return Ok(None);
+    }
+    if let Ok(descr) = object.cast::<PyArrayDescr>() {
+        return Ok(of_elements(elements(descr)));
+    }
+    let name = object.str()?.to_string();
+    if let Some(dtype) = of_name(name.rsplit('.').next().unwrap_or_default()) {
+        return Ok(Some(dtype));
+    }
+    let descr = PyArrayDescr::new(object.py(), object);
+    Ok(descr.ok().and_then(|descr| of_elements(elements(&descr))))
+}
+
+/// Reads the element types that a class declares.
+fn declared(types: &Bound<'_, PyAny>) -> PyResult<DataTypes> {
+    if types.is_none() {
+        return Ok(DataTypes::ALL);
+    }
+    let mut all = Vec::new();
+    for entry in types.try_iter()? {
+        let entry = entry?;
+        let dtype = element_type(&entry)?;
+        all.push(dtype.ok_or_else(|| {
+            let known: Vec<&str> = DataType::ALL.iter().map(|dtype| python_name(*dtype)).collect();
+            let known = known.join(", ");
+            PyTypeError::new_err(format!("`types` has {entry}, which is no element type; there are {known}"))
+        })?);
+    }
+    Ok(DataTypes::of(&all))
+}
+
+/// Writes an element type and a shape, as in `float32 of the shape [2, 3]`.
+fn written(dtype: DataType, shape: &[usize]) -> String {
+    format!("{} of the shape {shape:?}", python_name(dtype))
+}
+
+/// Writes what an object is: as a tensor if it is one, else by its type.
+fn shown(object: &Bound<'_, PyAny>, kind: Option<Kind>) -> String {
+    match kind {
+        Some((dtype, shape)) => written(dtype, &shape),
+        None => format!("`{}`", type_name(object)),
+    }
+}

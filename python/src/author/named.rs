@@ -1,0 +1,82 @@
+//! Backends of authors under a name.
+
+use super::backends::{Graphs, Methods};
+use super::ending::attached;
+use super::instance::Instance;
+use super::params;
+use crate::failure::{Phase, raise};
+use bb::{Added, InnerBackend, OpenOptions, Primitive, Registry};
+use pyo3::prelude::*;
+use pyo3::types::PyType;
+use std::sync::Arc;
+
+/// Makes an author's backend.
+pub(super) struct Maker {
+    /// The class, or an object of it, which then is the only one.
+    author: Py<PyAny>,
+    base: Py<PyType>,
+}
+
+impl Maker {
+    pub(super) fn new(author: &Bound<'_, PyAny>, base: &Bound<'_, PyType>) -> Maker {
+        Maker { author: author.clone().unbind(), base: base.clone().unbind() }
+    }
+
+    /// Makes an object of the class, unless it is one.
+    ///
+    /// # Errors
+    ///
+    /// What the constructor raises; those of [`Instance::new`].
+    pub(super) fn instance(&self, py: Python<'_>) -> PyResult<Arc<Instance>> {
+        let author = self.author.bind(py);
+        let object = if author.is_instance_of::<PyType>() { author.call0()? } else { author.clone() };
+        Ok(Arc::new(Instance::new(&object, self.base.bind(py))?))
+    }
+
+    /// Tells whether the author runs whole graphs, without making an object.
+    pub(super) fn runs_graphs(&self, py: Python<'_>) -> PyResult<bool> {
+        Ok(self.author.bind(py).getattr_opt("execute")?.is_some_and(|method| !method.is_none()))
+    }
+}
+
+/// Registers a backend.
+#[pyfunction]
+pub(crate) fn register(
+    py: Python<'_>,
+    author: &Bound<'_, PyAny>,
+    base: &Bound<'_, PyType>,
+    name: String,
+    version: String,
+    path: String,
+) -> PyResult<()> {
+    let maker = Maker::new(author, base);
+    let of = Added { name: name.leak(), version: version.leak(), path: path.leak(), options: &[] };
+    let added = match maker.runs_graphs(py)? {
+        true => add(of, maker, Graphs::new),
+        false => add(of, maker, |on| Methods { on }),
+    };
+    added.map_err(|error| raise(py, Phase::Open, &error, None))
+}
+
+fn add<B: InnerBackend>(of: Added, maker: Maker, backend: fn(Arc<Instance>) -> B) -> Result<(), bb::Error> {
+    let make = move |_: &OpenOptions| {
+        let made = attached(|py| maker.instance(py));
+        let made = made.ok_or("the interpreter ended")?;
+        Ok(backend(made?))
+    };
+    Registry::global().add(of, make)
+}
+
+/// Removes a backend that was registered, and tells whether there was one of the name.
+#[pyfunction]
+pub(crate) fn unregister(py: Python<'_>, name: &str) -> bool {
+    // Instances that end here may wait for threads that want the interpreter's lock.
+    py.detach(|| Registry::global().remove(name))
+}
+
+/// Lists the primitives: the method as an author defines it.
+#[pyfunction]
+pub(crate) fn primitives() -> Vec<(&'static str, String)> {
+    let row = |op: &Primitive| (op.spec().method, params::signature(op.spec()));
+    Primitive::ALL.iter().map(row).collect()
+}

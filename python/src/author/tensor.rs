@@ -1,0 +1,59 @@
+//! An author's tensor: any Python object, of which the element type and the shape are known.
+
+use bb::{DataType, Shape, SlotValue, Tensor};
+use pyo3::prelude::*;
+use std::any::Any;
+use std::sync::Arc;
+
+/// An author's tensor.
+#[derive(Clone)]
+pub(crate) struct PythonTensor(Arc<Held>);
+
+/// A Python object, and what is known of it. A thread without the interpreter's lock may drop it; the object is then released by
+/// the next thread that takes the lock.
+struct Held {
+    object: Py<PyAny>,
+    dtype: DataType,
+    shape: Shape,
+}
+
+impl PythonTensor {
+    pub(super) fn new(object: Py<PyAny>, dtype: DataType, shape: Shape) -> PythonTensor {
+        PythonTensor(Arc::new(Held { object, dtype, shape }))
+    }
+
+    /// Returns the object.
+    pub(super) fn object<'py>(&self, py: Python<'py>) -> Bound<'py, PyAny> {
+        self.0.object.bind(py).clone()
+    }
+}
+
+impl SlotValue for Held {
+    fn dtype(&self) -> DataType {
+        self.dtype
+    }
+
+    fn shape(&self) -> &[usize] {
+        &self.shape
+    }
+}
+
+#[diagnostic::do_not_recommend]
+impl Tensor for PythonTensor {
+    fn dtype(&self) -> DataType {
+        self.0.dtype
+    }
+
+    fn shape(&self) -> &[usize] {
+        &self.0.shape
+    }
+
+    fn erase(self) -> Arc<dyn SlotValue> {
+        self.0
+    }
+
+    fn restore(value: &Arc<dyn SlotValue>) -> Option<PythonTensor> {
+        let any: Arc<dyn Any + Send + Sync> = value.clone();
+        any.downcast::<Held>().ok().map(PythonTensor)
+    }
+}
