@@ -22,6 +22,8 @@ pub(crate) struct Claimed {
     pub(crate) parts: Vec<Vec<*const OrtNode>>,
     /// A line of JSON for each node.
     nodes: Vec<serde_json::Value>,
+    /// Whether the graph is the model's own and is claimed as a whole.
+    pub(crate) whole: bool,
 }
 
 /// Finds out what a backend claims of a graph.
@@ -39,6 +41,11 @@ pub(crate) unsafe fn claim(
     // SAFETY: the caller says so; here and below. What is made of the lent elements is dropped in this function.
     let parent = unsafe { api.parent(graph)? };
     if !parent.is_null() {
+        // ONNX Runtime replaces the node by nodes of its graph, in which it does not know a part that was claimed.
+        // SAFETY: see above.
+        if unsafe { api.operator(parent)? } == "SequenceMap" {
+            return Ok(Claimed::default());
+        }
         // The graphs of a node that is claimed are part of it.
         // SAFETY: see above.
         let opsets = unsafe { reader.opsets(graph)? };
@@ -66,7 +73,10 @@ pub(crate) unsafe fn claim(
     // SAFETY: see above.
     let read = unsafe { reader.read(graph, readable)? };
     let found = Found::of(read, on, options, api.minor);
-    Ok(found.report(&nodes, labels, reasons))
+    let mut claimed = found.report(&nodes, labels, reasons);
+    let count: usize = claimed.parts.iter().map(Vec::len).sum();
+    claimed.whole = parent.is_null() && claimed.parts.len() == 1 && count == nodes.len();
+    Ok(claimed)
 }
 
 /// Tells whether a node is claimed with all its graphs. What cannot be read is not.
@@ -158,7 +168,7 @@ impl Found {
             }
         };
         let nodes = nodes.iter().zip(labels).enumerate().map(one).collect();
-        Claimed { parts: self.parts, nodes }
+        Claimed { parts: self.parts, nodes, whole: false }
     }
 }
 
@@ -274,9 +284,13 @@ impl Claimed {
         if self.nodes.is_empty() {
             return Ok(());
         }
-        let text = format!("{}\n", json!({ "parts": self.parts.len(), "nodes": self.nodes }));
-        let file = std::fs::OpenOptions::new().create(true).append(true).open(path);
-        file.and_then(|mut file| file.write_all(text.as_bytes()))
-            .map_err(|source| PluginError::Report { path: path.to_owned(), source })
+        append(path, &format!("{}\n", json!({ "parts": self.parts.len(), "nodes": self.nodes })))
     }
+}
+
+/// Appends a text to a file.
+pub(crate) fn append(path: &Path, text: &str) -> Result<()> {
+    let file = std::fs::OpenOptions::new().create(true).append(true).open(path);
+    file.and_then(|mut file| file.write_all(text.as_bytes()))
+        .map_err(|source| PluginError::Report { path: path.to_owned(), source })
 }

@@ -38,14 +38,14 @@ impl Compiled {
         api: Api,
         on: &BackendHandle,
         mut read: Read,
-        inputs: &[String],
-        outputs: &[String],
+        (inputs, outputs): (&[String], &[String]),
+        options: &CompileOptions,
         lends: bool,
     ) -> Result<Box<Compiled>> {
         read.set_outputs(outputs)?;
         let module = Module::from_graph(&read.proto, &read.opsets, &[])?;
         drop(read);
-        let executable = on.compile(module, &CompileOptions::default())?;
+        let executable = on.compile(module, options)?;
         let place = |name: &str| inputs.iter().position(|input| input == name);
         let missing = |name: &str| PluginError::Missing { name: name.to_owned() };
         let ports =

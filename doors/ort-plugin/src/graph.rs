@@ -209,6 +209,7 @@ impl Reader<'_> {
             // SAFETY: see above.
             proto.attribute.push(unsafe { self.attribute(attribute, name, proto.name())? });
         }
+        trim_activations(&mut proto);
         for (name, graph) in graphs {
             // SAFETY: see above.
             let g = Some(unsafe { self.subgraph(graph)? });
@@ -318,6 +319,16 @@ impl Read {
         self.proto.input.extend(outside.into_iter().filter(|info| read.contains(info.name())));
         let wanted: Vec<String> = self.proto.output.iter().map(|info| info.name().to_owned()).collect();
         self.finish(&wanted);
+    }
+}
+
+/// Removes the activations of an `RNN` in one direction that ONNX Runtime adds where a model has none: the default of the schema, which
+/// is for two directions.
+fn trim_activations(node: &mut NodeProto) {
+    let bidirectional =
+        node.attribute.iter().any(|a| a.name() == "direction" && a.s.as_deref() == Some(b"bidirectional"));
+    if node.op_type() == "RNN" && !bidirectional {
+        node.attribute.retain(|a| a.name() != "activations" || a.strings.len() != 2);
     }
 }
 

@@ -11,8 +11,9 @@ use crate::raw::{
     Status,
 };
 use crate::settings::Settings;
-use bb::BackendHandle;
+use bb::{BackendHandle, CompileOptions};
 use std::ffi::{CString, c_char};
+use std::sync::atomic::{AtomicBool, Ordering};
 
 /// A provider. The structure of ONNX Runtime is its first field, so that its pointer is that of the whole.
 #[repr(C)]
@@ -23,6 +24,8 @@ pub(crate) struct Provider {
     name: CString,
     on: BackendHandle,
     settings: Settings,
+    /// Whether the model is claimed as a whole, in one part.
+    whole: AtomicBool,
 }
 
 impl Provider {
@@ -36,7 +39,8 @@ impl Provider {
             release_compute_infos,
             optional: [None; 8],
         };
-        Box::into_raw(Box::new(Provider { raw, api, name, on, settings })).cast()
+        Box::into_raw(Box::new(Provider { raw, api, name, on, settings, whole: AtomicBool::new(false) }))
+            .cast()
     }
 
     /// Releases a provider.
@@ -74,6 +78,7 @@ unsafe extern "system" fn capability(
         if let Some(path) = &provider.settings.report {
             claimed.append_to(path)?;
         }
+        provider.whole.store(claimed.whole, Ordering::Relaxed);
         // SAFETY: the nodes are those of the graph.
         unsafe { provider.fuse(&claimed, info) }
     })
@@ -104,7 +109,11 @@ impl Provider {
             )
         };
         let lends = self.settings.backend.is_none();
-        Compiled::new(self.api, &self.on, read, &inputs, &outputs, lends)
+        // Where ONNX Runtime runs some of the nodes, 16-bit floats are rounded after each operation on both sides, so that a result
+        // does not depend on which nodes are claimed.
+        let widened = self.whole.load(Ordering::Relaxed);
+        let options = CompileOptions::default().with_widen_halves(widened);
+        Compiled::new(self.api, &self.on, read, (&inputs, &outputs), &options, lends)
     }
 }
 

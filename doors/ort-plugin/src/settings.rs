@@ -39,7 +39,12 @@ impl Settings {
             "backend" => self.backend = Some(value),
             "host" => self.claim = self.claim.with_host(truth(option, &value)?),
             "native_only" => self.claim = self.claim.with_native_only(truth(option, &value)?),
-            "report" => self.report = Some(value.into()),
+            "report" => {
+                let path = PathBuf::from(value);
+                // A file that cannot be written is an error of the session that names it, not of a graph.
+                crate::claim::append(&path, "")?;
+                self.report = Some(path);
+            }
             "device" => self.open.device = Some(value),
             "threads" => {
                 let threads = value.parse::<NonZeroUsize>();

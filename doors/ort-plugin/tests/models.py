@@ -1,6 +1,6 @@
 """Runs real models on a plugin of `bb` in ONNX Runtime: what is claimed, whether the answers are right, and how long a run takes.
 
-    python models.py LIBRARY FOLDER [OPTION=VALUE …]
+    python models.py LIBRARY FOLDER [--seconds S] [OPTION=VALUE …]
 
 Each folder in `FOLDER` has a model and its data in ONNX's layout. If the Python package `bb` is installed, each model runs on `bb` itself
 in the same process, in turns with the plugin, and its answers are compared. Options are those of the provider. The exit status is 1 if an
@@ -9,6 +9,7 @@ answer is wrong, or if a model is not claimed whole.
 
 from __future__ import annotations
 
+import argparse
 import statistics
 import sys
 import time
@@ -25,13 +26,16 @@ try:
 except ImportError:
     bb = None
 
-#: How long each model runs, in seconds, for measuring.
-LONG = 3.0
 
-
-def main(library: str, folder: str, *options: str) -> int:
-    plugin = Plugin(library)
-    given = dict(option.split("=", 1) for option in options)
+def main() -> int:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("library")
+    parser.add_argument("folder")
+    parser.add_argument("options", nargs="*")
+    parser.add_argument("--seconds", type=float, default=3.0, help="how long each model runs for measuring")
+    arguments = parser.parse_args()
+    plugin, folder = Plugin(arguments.library), arguments.folder
+    given = dict(option.split("=", 1) for option in arguments.options)
     print(f"ONNX Runtime {ort.__version__}, provider {plugin.provider}, options {given}")
     print(f'{"model":28} {"claimed":>11} {"parts":>5} {"plugin ms":>10} {"bb ms":>9} {"ratio":>6}  answers')
     bad, ratios = [], []
@@ -56,7 +60,7 @@ def main(library: str, folder: str, *options: str) -> int:
                     if text := difference(*pair, 1e-4, 1e-5):
                         answer = f"output {at} is not that of bb: {text}"
         feeds = dict(zip(names, data[0][0]))
-        plugin_ms, own_ms = in_turns(lambda: session.run(None, feeds), own and (lambda: own.run(None, feeds)))
+        plugin_ms, own_ms = in_turns(lambda: session.run(None, feeds), own and (lambda: own.run(None, feeds)), arguments.seconds)
         ratio = plugin_ms / own_ms if own_ms else float("nan")
         ratios.append(ratio)
         print(f"{case.name:28} {claimed:5}/{len(report):5} {parts:5} {plugin_ms:10.3f} {own_ms:9.3f} {ratio:6.2f}  {answer}", flush=True)
@@ -71,13 +75,13 @@ def main(library: str, folder: str, *options: str) -> int:
     return 1 if bad else 0
 
 
-def in_turns(plugin: Callable[[], Any], own: Callable[[], Any] | None) -> tuple[float, float]:
+def in_turns(plugin: Callable[[], Any], own: Callable[[], Any] | None, seconds: float) -> tuple[float, float]:
     """Returns the median times of two functions in milliseconds; they take turns, so that both meet the same load."""
     times: tuple[list[float], list[float]] = ([], [])
     for _ in range(3):
         plugin()
         own and own()
-    end = time.perf_counter() + LONG
+    end = time.perf_counter() + seconds
     while time.perf_counter() < end or len(times[0]) < 5:
         for function, list_ in zip((plugin, own), times):
             if function:
@@ -88,4 +92,4 @@ def in_turns(plugin: Callable[[], Any], own: Callable[[], Any] | None) -> tuple[
 
 
 if __name__ == "__main__":
-    sys.exit(main(*sys.argv[1:]))
+    sys.exit(main())

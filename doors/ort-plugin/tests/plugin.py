@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
+
+# ONNX's cases of today are of an opset that the library does not know as released.
+os.environ["ALLOW_RELEASED_ONNX_OPSET_ONLY"] = "0"
 
 import numpy as np
 import onnx
@@ -38,8 +42,9 @@ class Plugin:
         if plain:
             settings.graph_optimization_level = ort.GraphOptimizationLevel.ORT_DISABLE_ALL
         self._report.unlink(missing_ok=True)
-        settings.add_provider_for_devices(self.devices, {"report": str(self._report), **options})
-        return ort.InferenceSession(model, settings)
+        settings.add_provider_for_devices(self.devices, {"report": str(self._report)} | options)
+        # By default, Python runs a model without its providers if they fail, and only prints why.
+        return ort.InferenceSession(model, settings, enable_fallback=0)
 
     def report(self) -> list[dict[str, Any]]:
         """Returns what the last session's graphs were claimed of: a line per node."""
