@@ -170,7 +170,9 @@ pub(crate) enum Error {
         source: Option<Box<Error>>,
     },
 
-    #[error("providers of ONNX Runtime need the feature `ort`: cargo run -p bb-cli --features ort -- conformance …")]
+    #[error(
+        "providers of ONNX Runtime need the feature `ort`: cargo run -p bb-cli --features ort -- conformance …"
+    )]
     NoOrt,
 
     #[error("`{}`: expected a path without commas and parentheses", sentence(.path.display()))]

@@ -101,10 +101,10 @@ impl OrtProvider {
     ///
     /// [`EngineError::Open`] with a [`ProviderError`].
     pub fn new(library: &Path, number: usize) -> Result<OrtProvider, EngineError> {
-        let engine = || -> Result<OrtEngine, ProviderError> {
-            Ok(OrtEngine::on(Provider::open(library, number)?)?)
-        };
-        let engine = engine().map_err(|error| EngineError::Open { engine: OrtEngine::NAME, source: error.into() })?;
+        let engine =
+            || -> Result<OrtEngine, ProviderError> { Ok(OrtEngine::on(Provider::open(library, number)?)?) };
+        let engine =
+            engine().map_err(|error| EngineError::Open { engine: OrtEngine::NAME, source: error.into() })?;
         Ok(OrtProvider { whole: Whole::new(engine, Rest::Nothing) })
     }
 

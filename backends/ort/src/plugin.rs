@@ -119,7 +119,9 @@ impl Provider {
 
 /// Registers a library, and returns the name of its provider; empty if it has no device here.
 fn register(environment: &Environment, path: &Path) -> Result<String, ProviderError> {
-    let names = || -> Vec<String> { environment.devices().filter_map(|device| Some(device.ep().ok()?.to_owned())).collect() };
+    let names = || -> Vec<String> {
+        environment.devices().filter_map(|device| Some(device.ep().ok()?.to_owned())).collect()
+    };
     let before = names();
     // The name is for unregistering only.
     let registered = environment.register_ep_library(path.to_string_lossy(), path);

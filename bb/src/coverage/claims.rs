@@ -122,3 +122,41 @@ impl Claims {
         self.parts = parts.map(one).collect();
     }
 }
+
+#[cfg(test)]
+#[expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "tests")]
+mod tests {
+    use super::*;
+    use bb_ir::proto::{GraphProto, NodeProto, ValueInfoProto};
+
+    /// A chain of operators from `x`.
+    fn chain(operators: &[&str]) -> Module {
+        let info = |name: &str| ValueInfoProto { name: Some(name.to_owned()), ..Default::default() };
+        let name = |at: usize| if at == 0 { "x".to_owned() } else { format!("v{at}") };
+        let node = |(at, op): (usize, &&str)| NodeProto {
+            op_type: Some((*op).to_owned()),
+            input: vec![name(at)],
+            output: vec![name(at + 1)],
+            ..Default::default()
+        };
+        let graph = GraphProto {
+            node: operators.iter().enumerate().map(node).collect(),
+            input: vec![info("x")],
+            output: vec![info(&name(operators.len()))],
+            ..Default::default()
+        };
+        Module::from_graph(&graph, &[], &[]).unwrap()
+    }
+
+    #[test]
+    fn nodes_that_are_given_up_divide_the_rest() {
+        let module = chain(&["Neg", "Exp", "Neg"]);
+        let mut claims = Claims { nodes: vec![Ok(How::Native); 3], parts: Vec::new() };
+        claims.cut(&module);
+        let nodes = |claims: &Claims| claims.parts.iter().map(|part| part.nodes.clone()).collect::<Vec<_>>();
+        assert_eq!(nodes(&claims), [vec![0, 1, 2]]);
+        claims.give_up(&module, &[1], "a reason");
+        assert_eq!(nodes(&claims), [vec![0], vec![2]]);
+        assert_eq!((claims.count(), &claims.nodes[1]), (2, &Err(Declined::GivenUp("a reason"))));
+    }
+}

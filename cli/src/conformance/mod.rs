@@ -23,7 +23,11 @@ use std::time::{Duration, Instant};
 
 pub(crate) fn conformance(options: &args::Conformance) -> Result<ExitCode> {
     // The workers open it by this name, with the options in it.
-    let provider = options.library.as_deref().map(|library| provider::backend_name(library, options.device)).transpose()?;
+    let provider = options
+        .library
+        .as_deref()
+        .map(|library| provider::backend_name(library, options.device))
+        .transpose()?;
     let backend = session::backend_name(provider.as_deref().or(options.backend.as_deref()))?;
     session::backend(Some(backend))?;
     let excluded = excluded(options.exclude.as_deref())?;

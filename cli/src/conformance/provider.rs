@@ -17,7 +17,9 @@ pub(super) fn backend_name(library: &Path, device: u64) -> Result<String> {
     }
     let path = library.canonicalize().map_err(|source| Error::Read { path: library.to_owned(), source })?;
     match path.to_str() {
-        Some(text) if !text.contains([',', '(', ')']) => Ok(format!("ort-provider(library={text}, number={device})")),
+        Some(text) if !text.contains([',', '(', ')']) => {
+            Ok(format!("ort-provider(library={text}, number={device})"))
+        }
         _ => Err(Error::LibraryName { path }),
     }
 }

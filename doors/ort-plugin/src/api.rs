@@ -588,3 +588,45 @@ impl Api {
         Ok(())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::cell::RefCell;
+
+    thread_local! {
+        static MESSAGE: RefCell<String> = const { RefCell::new(String::new()) };
+        static TABLE: OrtApi = OrtApi::with(0, create_status as *const c_void);
+    }
+
+    /// Keeps the message, and returns a pointer that nobody reads.
+    unsafe extern "system" fn create_status(_code: c_int, message: *const c_char) -> Status {
+        // SAFETY: the message is a text of `status_of`.
+        MESSAGE.set(unsafe { text(message) }.unwrap_or_default());
+        std::ptr::dangling_mut()
+    }
+
+    unsafe extern "system" fn only_the_first(version: u32) -> *const OrtApi {
+        if version == 1 { TABLE.with(std::ptr::from_ref) } else { null() }
+    }
+
+    unsafe extern "system" fn old() -> *const c_char {
+        c"1.22.1".as_ptr()
+    }
+
+    #[test]
+    fn a_library_that_is_too_old_gets_an_error_of_its_own() {
+        let base = OrtApiBase { get_api: only_the_first, get_version_string: old };
+        // SAFETY: the base has the two functions, and they return what those of ONNX Runtime do.
+        let status = unsafe { Api::of(&raw const base) };
+        assert!(matches!(status, Err(status) if !status.is_null()));
+        let message = MESSAGE.with_borrow(Clone::clone);
+        assert_eq!(message, "expected ONNX Runtime 1.23 or newer, got 1.22.1");
+    }
+
+    #[test]
+    fn no_base_is_no_crash() {
+        // SAFETY: null is allowed.
+        assert!(matches!(unsafe { Api::of(null()) }, Err(status) if status.is_null()));
+    }
+}

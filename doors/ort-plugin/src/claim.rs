@@ -15,6 +15,9 @@ use std::path::Path;
 /// The first minor version of ONNX Runtime that hands a claimed part the values which graphs of its nodes read from outside.
 const HANDS_CAPTURES: u32 = 28;
 
+/// The first minor version of ONNX Runtime that gives parts of different graphs of one model different names.
+const NAMES_PARTS: u32 = 24;
+
 /// What is claimed of a graph, and why the rest is not.
 #[derive(Debug, Default)]
 pub(crate) struct Claimed {
@@ -34,6 +37,7 @@ pub(crate) struct Claimed {
 pub(crate) unsafe fn claim(
     api: &Api,
     graph: *const OrtGraph,
+    provider: &str,
     on: &BackendHandle,
     options: ClaimOptions,
 ) -> Result<Claimed> {
@@ -41,9 +45,10 @@ pub(crate) unsafe fn claim(
     // SAFETY: the caller says so; here and below. What is made of the lent elements is dropped in this function.
     let parent = unsafe { api.parent(graph)? };
     if !parent.is_null() {
-        // ONNX Runtime replaces the node by nodes of its graph, in which it does not know a part that was claimed.
+        // A part of a graph that an older version confuses with a part of another one is not claimed. Nor is one of a graph of
+        // `SequenceMap`: ONNX Runtime replaces the node by nodes of its graph, in which it does not know a part that was claimed.
         // SAFETY: see above.
-        if unsafe { api.operator(parent)? } == "SequenceMap" {
+        if api.minor < NAMES_PARTS || unsafe { api.operator(parent)? } == "SequenceMap" {
             return Ok(Claimed::default());
         }
         // The graphs of a node that is claimed are part of it.
@@ -64,6 +69,9 @@ pub(crate) unsafe fn claim(
     for (at, &node) in nodes.iter().enumerate() {
         // SAFETY: see above.
         match unsafe { reader.alone(node, &[]) } {
+            Ok(read) if read.proto.node.iter().any(|node| has_part(node, provider)) => {
+                reasons.insert(at, "parts of its graphs are claimed".to_owned());
+            }
             Ok(_) => readable.push(node),
             Err(error) => {
                 reasons.insert(at, line(&error));
@@ -77,6 +85,12 @@ pub(crate) unsafe fn claim(
     let count: usize = claimed.parts.iter().map(Vec::len).sum();
     claimed.whole = parent.is_null() && claimed.parts.len() == 1 && count == nodes.len();
     Ok(claimed)
+}
+
+/// Tells whether a graph of a node has a part that was claimed, which ONNX Runtime shows as a node in the domain of the provider.
+fn has_part(node: &NodeProto, provider: &str) -> bool {
+    let graphs = node.attribute.iter().filter_map(|attribute| attribute.g.as_ref());
+    graphs.flat_map(|graph| &graph.node).any(|node| node.domain() == provider || has_part(node, provider))
 }
 
 /// Tells whether a node is claimed with all its graphs. What cannot be read is not.

@@ -378,3 +378,43 @@ fn type_proto(ty: TensorType) -> Option<TypeProto> {
     let tensor = type_proto::Tensor { elem_type: Some(dtype.to_onnx()), shape };
     Some(TypeProto { value: Some(type_proto::Value::TensorType(tensor)), ..Default::default() })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn texts_end_with_a_zero_each() {
+        assert_eq!(texts(b""), Vec::<Vec<u8>>::new());
+        assert_eq!(texts(b"\0"), [b""]);
+        assert_eq!(texts(b"one\0\0two\0"), [b"one".to_vec(), Vec::new(), b"two".to_vec()]);
+    }
+
+    #[test]
+    fn what_a_left_out_node_made_becomes_an_input() {
+        let info = |name: &str| ValueInfoProto { name: Some(name.to_owned()), ..Default::default() };
+        let node = |from: &str, to: &str| NodeProto {
+            input: vec![from.to_owned()],
+            output: vec![to.to_owned()],
+            ..Default::default()
+        };
+        let proto = GraphProto {
+            node: vec![node("x", "a"), node("a", "b"), node("b", "c")],
+            input: vec![info("x")],
+            value_info: ["a", "b", "c"].map(info).to_vec(),
+            ..Default::default()
+        };
+        let mut read = Read {
+            proto,
+            nodes: vec![std::ptr::null(); 3],
+            captured: vec![Vec::new(); 3],
+            ..Read::default()
+        };
+        read.finish(&[]);
+        read.keep(|at| at != 1);
+        let names =
+            |infos: &[ValueInfoProto]| infos.iter().map(|info| info.name().to_owned()).collect::<Vec<_>>();
+        assert_eq!(names(&read.proto.input), ["x", "b"]);
+        assert_eq!(names(&read.proto.output), ["a", "c"]);
+    }
+}

@@ -74,7 +74,10 @@ unsafe extern "system" fn capability(
     let provider = unsafe { &*provider.cast::<Provider>() };
     guarded(&provider.api, || {
         // SAFETY: the graph is that of the running call, and what is read of it is dropped in this function.
-        let claimed = unsafe { claim::claim(&provider.api, graph, &provider.on, provider.settings.claim)? };
+        let claimed = unsafe {
+            let name = provider.name.to_string_lossy();
+            claim::claim(&provider.api, graph, &name, &provider.on, provider.settings.claim)?
+        };
         if let Some(path) = &provider.settings.report {
             claimed.append_to(path)?;
         }

@@ -66,6 +66,13 @@ macro_rules! table {
         unsafe impl Send for $table {}
 
         impl $table {
+            /// Makes a table with one function.
+            #[cfg(test)]
+            #[allow(dead_code, reason = "not every table needs it")]
+            pub(crate) fn with(position: usize, function: *const c_void) -> $table {
+                $table { functions: std::array::from_fn(|at| if at == position { function } else { std::ptr::null() }) }
+            }
+
             $(
                 /// Calls the function.
                 ///
