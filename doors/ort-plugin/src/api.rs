@@ -10,6 +10,8 @@ use bb_core::ir::StringsBuilder;
 use bytes::Bytes;
 use std::ffi::{CStr, CString, c_char, c_int, c_void};
 use std::ptr::{null, null_mut};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 pub(crate) type Result<T> = std::result::Result<T, PluginError>;
 
@@ -34,33 +36,58 @@ pub(crate) struct Api {
     pub(crate) minor: u32,
 }
 
-/// Bytes of ONNX Runtime that this process reads where they lie.
+/// Bytes of ONNX Runtime that are read where they lie.
 #[derive(Debug)]
-struct Lent<H> {
+struct Lent {
     first: *const u8,
     length: usize,
-    _holds: H,
+    /// Keeps the [`Lending`] from ending.
+    _held: Arc<()>,
 }
 
-// SAFETY: nobody writes to the bytes while they are lent, as `lend` demands, and any thread may read them.
-unsafe impl<H: Send> Send for Lent<H> {}
+// SAFETY: nobody writes to the bytes while they are lent, and any thread may read them.
+unsafe impl Send for Lent {}
 // SAFETY: as above.
-unsafe impl<H: Sync> Sync for Lent<H> {}
+unsafe impl Sync for Lent {}
 
-impl<H> AsRef<[u8]> for Lent<H> {
+impl AsRef<[u8]> for Lent {
     fn as_ref(&self) -> &[u8] {
-        // SAFETY: `lend` was given as many bytes, which are valid while this exists.
+        // SAFETY: the tensor has as many bytes, and they are valid until the `Lending` ends, which waits for this.
         unsafe { std::slice::from_raw_parts(self.first, self.length) }
     }
 }
 
 /// What is to happen with the elements of a tensor of ONNX Runtime.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Elements {
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Elements<'a> {
     /// They are copied.
     Copied,
-    /// They are read where they lie. The tensor outlives everything that is made of them.
-    Lent,
+    /// They are read where they lie if they are more than this number of bytes.
+    Lent(&'a Lending, usize),
+}
+
+/// The elements that were lent. When this is dropped, it waits until nobody holds them any more, because ONNX Runtime may free or
+/// write their memory afterwards.
+#[derive(Debug, Default)]
+pub(crate) struct Lending(Arc<()>);
+
+/// For how long elements that were lent are waited for.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+impl Drop for Lending {
+    fn drop(&mut self) {
+        let begun = Instant::now();
+        while Arc::strong_count(&self.0) > 1 {
+            if begun.elapsed() > PATIENCE {
+                // Returning would leave pointers to memory of others in safe code.
+                eprintln!(
+                    "bb: the backend keeps elements after the end of a call, whose memory is not its own"
+                );
+                std::process::abort();
+            }
+            std::thread::sleep(Duration::from_micros(50));
+        }
+    }
 }
 
 /// Makes the status of an error with the first table of the interface, which every version of the library has.
@@ -331,7 +358,7 @@ impl Api {
     pub(crate) unsafe fn attribute_tensor(&self, attribute: *const OrtOpAttr) -> Result<TensorData> {
         // SAFETY: the caller says so.
         let value = self.got(null_mut(), |to| unsafe { self.table.attribute_tensor(attribute, to) })?;
-        // SAFETY: the value is a tensor, and this function owns it.
+        // SAFETY: the value is a tensor that this function owns.
         let data = unsafe { self.tensor(value, Elements::Copied) };
         // SAFETY: nobody else releases it, and its elements were copied.
         unsafe { self.table.release_value(value) };
@@ -408,7 +435,7 @@ impl Api {
     pub(crate) unsafe fn constant(
         &self,
         value: *const OrtValueInfo,
-        elements: Elements,
+        elements: Elements<'_>,
     ) -> Result<Option<TensorData>> {
         // SAFETY: the caller says so.
         if !self.got(false, |to| unsafe { self.table.is_constant_initializer(value, to) })? {
@@ -422,7 +449,7 @@ impl Api {
     pub(crate) unsafe fn initializer(
         &self,
         value: *const OrtValueInfo,
-        elements: Elements,
+        elements: Elements<'_>,
     ) -> Result<Option<TensorData>> {
         // SAFETY: the caller says so.
         let tensor = self.got(null(), |to| unsafe { self.table.initializer_value(value, to) })?;
@@ -495,20 +522,7 @@ impl Api {
     }
 
     /// Returns a tensor, whose elements are copied or lent.
-    pub(crate) unsafe fn tensor(&self, value: *const OrtValue, elements: Elements) -> Result<TensorData> {
-        // SAFETY: the caller says so; lent elements are held by the caller's promise alone.
-        unsafe { self.tensor_with(value, elements, 0, ()) }
-    }
-
-    /// Returns a tensor; its elements, if they are lent, hold `holds` as long as anybody may read them. At most `small` bytes are
-    /// copied.
-    pub(crate) unsafe fn tensor_with(
-        &self,
-        value: *const OrtValue,
-        elements: Elements,
-        small: usize,
-        holds: impl Send + Sync + 'static,
-    ) -> Result<TensorData> {
+    pub(crate) unsafe fn tensor(&self, value: *const OrtValue, elements: Elements<'_>) -> Result<TensorData> {
         // SAFETY: the caller says so.
         let (dtype, shape) = unsafe { self.front(value)? };
         if dtype == DataType::String {
@@ -531,10 +545,12 @@ impl Api {
         if first.is_null() {
             return Err(PluginError::Null { what: "the memory of a tensor" });
         }
-        let lent = Lent { first, length, _holds: holds };
         let bytes = match elements {
-            Elements::Lent if length > small => Bytes::from_owner(lent),
-            Elements::Lent | Elements::Copied => Bytes::copy_from_slice(lent.as_ref()),
+            Elements::Lent(lending, least) if length > least => {
+                Bytes::from_owner(Lent { first, length, _held: lending.0.clone() })
+            }
+            // SAFETY: the tensor has as many bytes.
+            _ => Bytes::copy_from_slice(unsafe { std::slice::from_raw_parts(first, length) }),
         };
         Ok(TensorData::adopt(dtype, &shape, bytes)?)
     }

@@ -1,6 +1,6 @@
 //! What is claimed of a graph.
 
-use crate::api::{Api, Elements, Result};
+use crate::api::{Api, Elements, Lending, Result};
 use crate::error::{PluginError, line};
 use crate::graph::{Read, Reader};
 use crate::raw::{OrtGraph, OrtNode};
@@ -41,8 +41,9 @@ pub(crate) unsafe fn claim(
     on: &BackendHandle,
     options: ClaimOptions,
 ) -> Result<Claimed> {
-    let reader = Reader { api, elements: Elements::Lent };
-    // SAFETY: the caller says so; here and below. What is made of the lent elements is dropped in this function.
+    let lending = Lending::default();
+    let reader = Reader { api, elements: Elements::Lent(&lending, 0) };
+    // SAFETY: the caller says so; here and below.
     let parent = unsafe { api.parent(graph)? };
     if !parent.is_null() {
         // A part of a graph that an older version confuses with a part of another one is not claimed. Nor is one of a graph of

@@ -1,6 +1,6 @@
 //! A claimed part that was compiled, and how it runs.
 
-use crate::api::{Api, Elements, Result};
+use crate::api::{Api, Elements, Lending, Result};
 use crate::error::PluginError;
 use crate::graph::Read;
 use crate::guard::{guarded, quiet};
@@ -11,13 +11,9 @@ use bb::{BackendHandle, CompileOptions, ErasedExecutable, Module, Value};
 use std::ffi::c_void;
 use std::ptr::{null, null_mut};
 use std::sync::Arc;
-use std::time::{Duration, Instant};
 
 /// Operands of at most this many bytes are copied: that is cheaper than lending them, and plans may keep small ones.
 const SMALL: usize = 4096;
-
-/// For how long a run waits for others to drop the operands that it lent them.
-const PATIENCE: Duration = Duration::from_secs(10);
 
 /// A claimed part. The structure of ONNX Runtime is its first field, so that its pointer is that of the whole.
 #[repr(C)]
@@ -78,10 +74,10 @@ impl Compiled {
     ///
     /// The context is that of the running call.
     unsafe fn run(&self, context: *mut OrtKernelContext) -> Result<()> {
-        let lent = LentOperands::default();
-        // SAFETY: the caller says so; `lent` does not let this function return before the operands are dropped.
+        let lending = Lending::default();
+        // SAFETY: the caller says so; `lending` does not let this function return before the operands are dropped.
         let results = unsafe {
-            let operands = self.operands(context, &lent)?;
+            let operands = self.operands(context, &lending)?;
             let operands: Vec<Option<&Value>> = operands.iter().map(Option::as_ref).collect();
             self.executable.run(&operands)?
         };
@@ -106,11 +102,11 @@ impl Compiled {
     ///
     /// # Safety
     ///
-    /// As [`run`](Self::run); the caller drops `lent` before the call of ONNX Runtime ends.
+    /// As [`run`](Self::run); the caller drops `lending` before the call of ONNX Runtime ends.
     unsafe fn operands(
         &self,
         context: *mut OrtKernelContext,
-        lent: &LentOperands,
+        lending: &Lending,
     ) -> Result<Vec<Option<Value>>> {
         let one = |&position: &usize| {
             let mut value: *const OrtValue = null();
@@ -119,43 +115,12 @@ impl Compiled {
             if value.is_null() {
                 return Ok(None);
             }
-            let how = if self.lends { Elements::Lent } else { Elements::Copied };
-            // SAFETY: the operand is not written during the call, and `lent` sees to it that nobody reads it afterwards.
-            let data = unsafe { self.api.tensor_with(value, how, SMALL, lent.token())? };
+            let elements = if self.lends { Elements::Lent(lending, SMALL) } else { Elements::Copied };
+            // SAFETY: the operand is not written during the call, and `lending` waits until nobody reads it.
+            let data = unsafe { self.api.tensor(value, elements)? };
             Ok(Some(self.on.runtime().constant(&data)?))
         };
         self.inputs.iter().map(one).collect()
-    }
-}
-
-/// The operands that were lent to a run. When this is dropped, it waits until nobody holds them any more, because ONNX Runtime frees
-/// their memory afterwards.
-#[derive(Default)]
-struct LentOperands(Arc<()>);
-
-impl LentOperands {
-    /// Returns what an operand holds while anybody may read it.
-    fn token(&self) -> Arc<()> {
-        self.0.clone()
-    }
-}
-
-impl Drop for LentOperands {
-    fn drop(&mut self) {
-        if Arc::strong_count(&self.0) == 1 {
-            return;
-        }
-        let begun = Instant::now();
-        while Arc::strong_count(&self.0) > 1 {
-            if begun.elapsed() > PATIENCE {
-                // Returning would leave pointers to freed memory in safe code.
-                eprintln!(
-                    "bb: the backend keeps an operand after the end of the run, whose memory is not its own"
-                );
-                std::process::abort();
-            }
-            std::thread::sleep(Duration::from_micros(50));
-        }
     }
 }
 

@@ -35,13 +35,12 @@ pub(crate) struct Read {
 pub(crate) struct Reader<'a> {
     pub(crate) api: &'a Api,
     /// What happens with the elements of constants.
-    pub(crate) elements: Elements,
+    pub(crate) elements: Elements<'a>,
 }
 
 /// # Safety
 ///
-/// Of all functions: the pointers are those that ONNX Runtime passed to the running call. If elements are lent, nothing that is made
-/// of them outlives the call.
+/// Of all functions: the pointers are those that ONNX Runtime passed to the running call. Elements are lent at most until that ends.
 impl Reader<'_> {
     /// Reads nodes of a graph, with all that they need from outside as inputs.
     ///

@@ -1,16 +1,17 @@
 """Runs real models on a plugin of `bb` in ONNX Runtime: what is claimed, whether the answers are right, and how long a run takes.
 
-    python models.py LIBRARY FOLDER [--seconds S] [OPTION=VALUE …]
+    python models.py LIBRARY FOLDER [--own PROGRAM] [--seconds S] [OPTION=VALUE …]
 
-Each folder in `FOLDER` has a model and its data in ONNX's layout. If the Python package `bb` is installed, each model runs on `bb` itself
-in the same process, in turns with the plugin, and its answers are compared. Options are those of the provider. The exit status is 1 if an
-answer is wrong, or if a model is not claimed whole.
+Each folder in `FOLDER` has a model and its data in ONNX's layout. `PROGRAM` is the example `own` of `bb-ort-plugin`, which runs the model on
+the CPU backend itself, in turns with the plugin, so that both meet the same load. Options are those of the provider. The exit status is 1 if
+an answer is wrong, or if a model is not claimed whole.
 """
 
 from __future__ import annotations
 
 import argparse
 import statistics
+import subprocess
 import sys
 import time
 from collections.abc import Callable
@@ -21,17 +22,13 @@ import onnx
 import onnxruntime as ort
 from plugin import Plugin, difference, sets, tolerance
 
-try:
-    import bb
-except ImportError:
-    bb = None
-
 
 def main() -> int:
     parser = argparse.ArgumentParser()
     parser.add_argument("library")
     parser.add_argument("folder")
     parser.add_argument("options", nargs="*")
+    parser.add_argument("--own", help="the program that runs models on the CPU backend itself")
     parser.add_argument("--seconds", type=float, default=3.0, help="how long each model runs for measuring")
     arguments = parser.parse_args()
     plugin, folder = Plugin(arguments.library), arguments.folder
@@ -46,7 +43,6 @@ def main() -> int:
         claimed = sum(node["claimed"] for node in report)
         names = [port.name for port in session.get_inputs()]
         data = list(sets(case, onnx.load(path, load_external_data=False).graph))
-        own = bb.Session(path, backend="cpu") if bb else None
         answer = "right"
         for inputs, expected in data:
             feeds = dict(zip(names, inputs))
@@ -54,20 +50,17 @@ def main() -> int:
             for at, pair in enumerate(zip(got, expected)):
                 if text := difference(*pair, *tolerance(case)):
                     answer = f"output {at}: {text}"
-            if own:
-                for at, pair in enumerate(zip(got, own.run(None, feeds))):
-                    # ONNX Runtime folds constants itself, which may round in another order.
-                    if text := difference(*pair, 1e-4, 1e-5):
-                        answer = f"output {at} is not that of bb: {text}"
         feeds = dict(zip(names, data[0][0]))
-        plugin_ms, own_ms = in_turns(lambda: session.run(None, feeds), own and (lambda: own.run(None, feeds)), arguments.seconds)
+        plugin_ms, own_ms = in_turns(lambda: session.run(None, feeds), arguments.own and Own(arguments.own, case), arguments.seconds)
         ratio = plugin_ms / own_ms if own_ms else float("nan")
         ratios.append(ratio)
         print(f"{case.name:28} {claimed:5}/{len(report):5} {parts:5} {plugin_ms:10.3f} {own_ms:9.3f} {ratio:6.2f}  {answer}", flush=True)
         for node in report:
             if not node["claimed"]:
                 print(f'    declined {node["operator"]} `{node["node"]}`: {node["reason"]}')
-        if answer != "right" or claimed < len(report) or parts != 1:
+        # A map that a model returns cannot come from a provider.
+        crossing = sum("a sequence, a map" in node.get("reason", "") for node in report)
+        if answer != "right" or claimed + crossing < len(report) or parts != 1:
             bad.append(case.name)
     print(f"{len(ratios) - len(bad)} of {len(ratios)} models claimed whole with right answers; ratio of times: median {statistics.median(ratios):.2f}, greatest {max(ratios):.2f}")
     if bad:
@@ -75,19 +68,40 @@ def main() -> int:
     return 1 if bad else 0
 
 
-def in_turns(plugin: Callable[[], Any], own: Callable[[], Any] | None, seconds: float) -> tuple[float, float]:
-    """Returns the median times of two functions in milliseconds; they take turns, so that both meet the same load."""
+class Own:
+    """A process that runs a model on the CPU backend itself."""
+
+    def __init__(self, program: str, case: Path) -> None:
+        self._process = subprocess.Popen([program, str(case)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, bufsize=1)
+
+    def run(self) -> float:
+        """Runs once and returns the milliseconds."""
+        assert self._process.stdin and self._process.stdout
+        print(file=self._process.stdin, flush=True)
+        return float(self._process.stdout.readline())
+
+    def close(self) -> None:
+        self._process.communicate()
+
+
+def in_turns(plugin: Callable[[], Any], own: Own | None, seconds: float) -> tuple[float, float]:
+    """Returns the median times of the plugin and of the backend itself in milliseconds."""
     times: tuple[list[float], list[float]] = ([], [])
     for _ in range(3):
         plugin()
-        own and own()
+        if own:
+            own.run()
     end = time.perf_counter() + seconds
     while time.perf_counter() < end or len(times[0]) < 5:
-        for function, list_ in zip((plugin, own), times):
-            if function:
-                begin = time.perf_counter()
-                function()
-                list_.append(1e3 * (time.perf_counter() - begin))
+        # Several runs in a row, as a program makes them: the first of them finds the other's data in the caches.
+        for _ in range(10):
+            begin = time.perf_counter()
+            plugin()
+            times[0].append(1e3 * (time.perf_counter() - begin))
+        if own:
+            times[1].extend(own.run() for _ in range(10))
+    if own:
+        own.close()
     return statistics.median(times[0]), statistics.median(times[1]) if own else 0.0
 
 
