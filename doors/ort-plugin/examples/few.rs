@@ -1,7 +1,6 @@
 //! A backend that has `f32`, `i32` and `bool` alone, as a plugin of ONNX Runtime.
 //!
 //!     cargo build -p bb-ort-plugin --example few
-#![expect(unsafe_code, reason = "exports the two functions that ONNX Runtime looks for")]
 
 use bb::ir::op::Param;
 use bb::{Backend, DataType, DataTypes, Outputs, Primitive, TensorData};
