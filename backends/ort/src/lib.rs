@@ -87,7 +87,7 @@ impl OrtStrict {
     open = OrtProvider::open,
     options(
         library: str = "" => "the file of the provider's library",
-        number: u64 = 0 => "the device of the provider, counted from 0",
+        number: u64 = 0 => "the device of the provider, counted from 0"
     )
 )]
 pub struct OrtProvider {
