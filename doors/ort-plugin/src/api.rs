@@ -380,6 +380,12 @@ impl Api {
         Ok(names.into_iter().map(|name| unsafe { text(name) }.unwrap_or_default()).zip(graphs).collect())
     }
 
+    /// Tells whether a value is one of a graph around the one that reads it.
+    pub(crate) unsafe fn is_outer(&self, value: *const OrtValueInfo) -> Result<bool> {
+        // SAFETY: the caller says so.
+        self.got(false, |to| unsafe { self.table.is_from_outer_scope(value, to) })
+    }
+
     pub(crate) unsafe fn value_name(&self, value: *const OrtValueInfo) -> Result<String> {
         // SAFETY: the caller says so.
         self.text(|to| unsafe { self.table.value_name(value, to) })

@@ -16,7 +16,7 @@ use std::path::Path;
 const HANDS_CAPTURES: u32 = 28;
 
 /// The first minor version of ONNX Runtime that gives parts of different graphs of one model different names.
-const NAMES_PARTS: u32 = 24;
+pub(crate) const NAMES_PARTS: u32 = 24;
 
 /// What is claimed of a graph, and why the rest is not.
 #[derive(Debug, Default)]
@@ -46,10 +46,9 @@ pub(crate) unsafe fn claim(
     // SAFETY: the caller says so; here and below.
     let parent = unsafe { api.parent(graph)? };
     if !parent.is_null() {
-        // A part of a graph that an older version confuses with a part of another one is not claimed. Nor is one of a graph of
-        // `SequenceMap`: ONNX Runtime replaces the node by nodes of its graph, in which it does not know a part that was claimed.
+        // ONNX Runtime replaces a `SequenceMap` by nodes of its graph, in which it does not know a part that was claimed.
         // SAFETY: see above.
-        if api.minor < NAMES_PARTS || unsafe { api.operator(parent)? } == "SequenceMap" {
+        if unsafe { api.operator(parent)? } == "SequenceMap" {
             return Ok(Claimed::default());
         }
         // The graphs of a node that is claimed are part of it.
@@ -59,6 +58,10 @@ pub(crate) unsafe fn claim(
         if unsafe { is_claimed(&reader, parent, &opsets, on, options) } {
             return Ok(Claimed::default());
         }
+    }
+    // SAFETY: see above.
+    if api.minor < NAMES_PARTS && unsafe { is_nested(api, graph)? } {
+        return Ok(Claimed::default());
     }
     // SAFETY: see above.
     let (nodes, labels) = unsafe {
@@ -86,6 +89,27 @@ pub(crate) unsafe fn claim(
     let count: usize = claimed.parts.iter().map(Vec::len).sum();
     claimed.whole = parent.is_null() && claimed.parts.len() == 1 && count == nodes.len();
     Ok(claimed)
+}
+
+/// Tells whether a graph looks like one that is an attribute, where ONNX Runtime does not say so: it has no inputs, or reads values from
+/// outside.
+unsafe fn is_nested(api: &Api, graph: *const OrtGraph) -> Result<bool> {
+    // SAFETY: the caller says so; here and below.
+    if unsafe { api.graph_inputs(graph)? }.is_empty() {
+        return Ok(true);
+    }
+    // SAFETY: see above.
+    for node in unsafe { api.nodes(graph)? } {
+        // SAFETY: see above.
+        let values = unsafe { [api.inputs(node)?, api.implicit_inputs(node)?] };
+        for &value in values.iter().flatten().filter(|value| !value.is_null()) {
+            // SAFETY: see above.
+            if unsafe { api.is_outer(value)? } {
+                return Ok(true);
+            }
+        }
+    }
+    Ok(false)
 }
 
 /// Tells whether a graph of a node has a part that was claimed, which ONNX Runtime shows as a node in the domain of the provider.

@@ -26,6 +26,8 @@ pub(crate) struct Provider {
     settings: Settings,
     /// Whether the model is claimed as a whole, in one part.
     whole: AtomicBool,
+    /// Whether a graph of the model has claimed parts.
+    claimed: AtomicBool,
 }
 
 impl Provider {
@@ -39,8 +41,16 @@ impl Provider {
             release_compute_infos,
             optional: [None; 8],
         };
-        Box::into_raw(Box::new(Provider { raw, api, name, on, settings, whole: AtomicBool::new(false) }))
-            .cast()
+        Box::into_raw(Box::new(Provider {
+            raw,
+            api,
+            name,
+            on,
+            settings,
+            whole: AtomicBool::new(false),
+            claimed: AtomicBool::new(false),
+        }))
+        .cast()
     }
 
     /// Releases a provider.
@@ -74,10 +84,15 @@ unsafe extern "system" fn capability(
     let provider = unsafe { &*provider.cast::<Provider>() };
     guarded(&provider.api, || {
         // SAFETY: the graph is that of the running call, and what is read of it is dropped in this function.
-        let claimed = unsafe {
+        let mut claimed = unsafe {
             let name = provider.name.to_string_lossy();
             claim::claim(&provider.api, graph, &name, &provider.on, provider.settings.claim)?
         };
+        let is_later = !claimed.parts.is_empty() && provider.claimed.swap(true, Ordering::Relaxed);
+        if is_later && provider.api.minor < claim::NAMES_PARTS {
+            // Parts of two graphs would have one name, and the session would fail.
+            claimed = Claimed::default();
+        }
         if let Some(path) = &provider.settings.report {
             claimed.append_to(path)?;
         }

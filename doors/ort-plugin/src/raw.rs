@@ -127,7 +127,7 @@ table! {
         317 ep_api() -> *const OrtEpApi;
         326 initializer_value(value: *const OrtValueInfo, initializer: *mut *const OrtValue) -> Status;
         331 is_constant_initializer(value: *const OrtValueInfo, is_constant: *mut bool) -> Status;
-        334 model_path(graph: *const OrtGraph, path: *mut *const c_char) -> Status;
+        332 is_from_outer_scope(value: *const OrtValueInfo, is_outer: *mut bool) -> Status;
         336 operator_set_count(graph: *const OrtGraph, count: *mut usize) -> Status;
         337 operator_sets(graph: *const OrtGraph, domains: *mut *const c_char, versions: *mut i64, count: usize) -> Status;
         338 graph_input_count(graph: *const OrtGraph, count: *mut usize) -> Status;
