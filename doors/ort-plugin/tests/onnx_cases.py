@@ -98,7 +98,7 @@ def run(plugin: Plugin | None, case: Path, options: dict[str, str]) -> tuple[str
 
 
 def is_foreign(x: Any) -> bool:
-    return hasattr(x, "dtype") and x.dtype.kind == "V" or isinstance(x, list) and any(map(is_foreign, x))
+    return hasattr(x, "dtype") and (x.dtype.kind == "V" or x.dtype.isbuiltin != 1) or isinstance(x, list) and any(map(is_foreign, x))
 
 
 def general(reason: str, node: dict[str, Any]) -> str:

@@ -27,7 +27,7 @@ class Plugin:
     def __init__(self, library: str, name: str = "plugin") -> None:
         self.name = name
         before = {(device.ep_name, device.ep_vendor) for device in ort.get_ep_devices()}
-        ort.register_execution_provider_library(name, library)
+        ort.register_execution_provider_library(name, str(Path(library).resolve()))
         self.devices = [device for device in ort.get_ep_devices() if (device.ep_name, device.ep_vendor) not in before]
         self._folder = tempfile.TemporaryDirectory()
         self._report = Path(self._folder.name) / "report"
