@@ -3,9 +3,7 @@
 //! Cases run in worker processes, so that only one case fails if it crashes, hangs or uses up all memory. With
 //! `--in-process` they run here one after another; then a crash or a case that hangs ends them all.
 
-mod operators;
 mod pool;
-mod provider;
 
 use crate::error::{Error, Result};
 use crate::{args, out, render, session};
@@ -23,12 +21,7 @@ use std::time::{Duration, Instant};
 
 pub(crate) fn conformance(options: &args::Conformance) -> Result<ExitCode> {
     // The workers open it by this name, with the options in it.
-    let provider = options
-        .library
-        .as_deref()
-        .map(|library| provider::backend_name(library, options.device))
-        .transpose()?;
-    let backend = session::backend_name(provider.as_deref().or(options.backend.as_deref()))?;
+    let backend = session::backend_name(options.backend.as_deref())?;
     session::backend(Some(backend))?;
     let excluded = excluded(options.exclude.as_deref())?;
     let mut unknown: Vec<String> = excluded.iter().cloned().collect();
@@ -92,11 +85,6 @@ pub(crate) fn conformance(options: &args::Conformance) -> Result<ExitCode> {
     if let Some(path) = &options.json {
         write(path, &outcomes, &skipped)?;
     }
-    if provider.is_some() {
-        for line in operators::table(&options.dir, &outcomes)?.to_string().lines() {
-            report(format_args!("{line}"))?;
-        }
-    }
     let mut lacking: BTreeMap<&str, usize> = BTreeMap::new();
     for outcome in &outcomes {
         if let Verdict::Skipped(reason) = &outcome.verdict {
@@ -156,7 +144,6 @@ fn verdict(case: &Path, on: &Arc<dyn BackendRuntime>) -> Verdict {
     let run = std::panic::AssertUnwindSafe(|| onnx::run(case, on));
     match std::panic::catch_unwind(run) {
         Ok(Ok(())) => Verdict::Passed,
-        Ok(Err(failure)) if provider::declines(&failure) => Verdict::Skipped(provider::DECLINED.to_owned()),
         Ok(Err(failure)) => match NarrowError::cause_of(&failure) {
             Some(NarrowError::Lacks { dtype, .. }) => {
                 Verdict::Skipped(format!("the backend does not have {dtype}"))
