@@ -17,7 +17,7 @@ pub enum CpuError {
     Limit(#[source] bb::services::Pressure),
 
     /// No level of instructions has the name.
-    #[error("there is no level of instructions `{name}`; expected `portable`, `avx2` or `avx512`", name = bb::ir::text::shown(name))]
+    #[error("there is no level of instructions `{name}`; expected `portable`, `avx2`, `avx2-vnni` or `avx512`", name = bb::ir::text::shown(name))]
     UnknownLevel {
         /// What was asked for.
         name: String,
