@@ -1,10 +1,12 @@
 //! Finds out, before anything runs, how each node of a graph runs on a backend.
 
+mod claims;
 mod matrix;
 mod samples;
 
 use crate::NarrowError;
 pub use bb_core::error::{How, Missing, MissingList, NodeInfo, Refusal, RefusedList, RefusedNode, Why};
+pub use claims::{ClaimOptions, ClaimedPart, Claims, Declined};
 pub use matrix::{Matrix, Refused, RefusedBy, Row};
 
 use crate::look::{Looked, Part, look};
@@ -57,16 +59,10 @@ impl Coverage {
     /// everything before the node is known. Unknown extents are made up to find the element types.
     pub fn of(module: &Module, on: &Arc<dyn BackendRuntime>) -> Coverage {
         let graph = module.graph();
-        let handle = BackendHandle::new(on.clone());
-        let placed = FirstOf::of(&handle).map(|several| several.placed(module));
-        let looked = placed.unwrap_or_else(|| {
-            let part = Part { has: &|_| true, inputs: &graph.inputs, outputs: &graph.outputs };
-            look(module, &part, on).into_iter().map(|looked| (on.name(), looked)).collect()
-        });
         let nodes = graph
             .nodes
             .iter()
-            .zip(looked)
+            .zip(looked(module, on))
             .zip(used(graph))
             .filter(|(_, used)| *used)
             .map(|((node, (backend, Looked { how, missing, checked, exceeding })), _)| NodeCoverage {
@@ -120,6 +116,17 @@ impl std::fmt::Display for Coverage {
             open => write!(f, "; of {open}, not all element types are known before inputs arrive"),
         }
     }
+}
+
+/// Returns for each node the name of the backend that runs it, and what was found out.
+fn looked(module: &Module, on: &Arc<dyn BackendRuntime>) -> Vec<(&'static str, Looked)> {
+    let handle = BackendHandle::new(on.clone());
+    let placed = FirstOf::of(&handle).map(|several| several.placed(module));
+    placed.unwrap_or_else(|| {
+        let graph = module.graph();
+        let part = Part { has: &|_| true, inputs: &graph.inputs, outputs: &graph.outputs };
+        look(module, &part, on).into_iter().map(|looked| (on.name(), looked)).collect()
+    })
 }
 
 /// Returns for each node whether the outputs need it.

@@ -1,0 +1,162 @@
+//! Parts of a graph that another engine may hand to a backend as a whole.
+
+use super::{How, Missing, looked};
+use crate::cut::cut;
+use crate::{BackendHandle, Module};
+use bb_ir::graph::ValueId;
+
+/// Which nodes are claimed.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct ClaimOptions {
+    /// Whether nodes are claimed that run on the host.
+    pub host: bool,
+    /// Whether nodes are declined that are lowered to several operations rather than native to the backend.
+    pub native_only: bool,
+}
+
+impl ClaimOptions {
+    /// Returns the options with nodes that run on the host, or without them.
+    #[must_use]
+    pub fn with_host(self, host: bool) -> ClaimOptions {
+        ClaimOptions { host, ..self }
+    }
+
+    /// Returns the options with native nodes alone, or with all.
+    #[must_use]
+    pub fn with_native_only(self, native_only: bool) -> ClaimOptions {
+        ClaimOptions { native_only, ..self }
+    }
+}
+
+/// Why a node is not claimed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Declined {
+    /// It cannot run on the backend.
+    Unsupported(Vec<Missing>),
+    /// It runs on the host.
+    Host,
+    /// It is lowered to several operations.
+    Lowered,
+    /// Its element types are not known before inputs are given, and the backend lacks some types.
+    Unchecked,
+    /// The caller gave it up.
+    GivenUp(&'static str),
+}
+
+/// A part of a graph: nodes that no path leaves and enters again.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ClaimedPart {
+    /// The positions of the nodes in the graph.
+    pub nodes: Vec<usize>,
+    /// The values that the nodes read from outside; no constants.
+    pub inputs: Vec<ValueId>,
+    /// The values that others read from the nodes, and outputs of the graph.
+    pub outputs: Vec<ValueId>,
+}
+
+/// What a backend claims of a graph: parts as large as can be of nodes that it can run.
+///
+/// What is claimed does not depend on extents that are known later.
+///
+/// # Examples
+///
+/// ```no_run
+/// # fn main() -> Result<(), bb::Error> {
+/// use bb::coverage::{ClaimOptions, Claims};
+/// let module = bb::Module::load("model.onnx")?;
+/// let claims = Claims::of(&module, &bb::backend("cpu")?, ClaimOptions::default());
+/// println!("{} of {} nodes in {} parts", claims.count(), claims.nodes.len(), claims.parts.len());
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Claims {
+    /// Of each node of the graph, how it runs if it is claimed, and why it is not otherwise.
+    pub nodes: Vec<Result<How, Declined>>,
+    /// The parts, in an order in which they can run.
+    pub parts: Vec<ClaimedPart>,
+}
+
+impl Claims {
+    /// Finds out what a backend claims of a graph.
+    pub fn of(module: &Module, on: &BackendHandle, options: ClaimOptions) -> Claims {
+        let has_all = on.runtime().capabilities().types.is_all();
+        let judge = |found: crate::look::Looked| match found.how {
+            _ if !found.missing.is_empty() => Err(Declined::Unsupported(found.missing)),
+            How::Unsupported => Err(Declined::Unsupported(found.missing)),
+            How::Host if !options.host => Err(Declined::Host),
+            How::Lowered(_) if options.native_only => Err(Declined::Lowered),
+            _ if !found.checked && !has_all => Err(Declined::Unchecked),
+            how => Ok(how),
+        };
+        let nodes = looked(module, on.runtime()).into_iter().map(|(_, found)| judge(found)).collect();
+        let mut claims = Claims { nodes, parts: Vec::new() };
+        claims.cut(module);
+        claims
+    }
+
+    /// Returns the number of nodes that are claimed.
+    pub fn count(&self) -> usize {
+        self.nodes.iter().filter(|node| node.is_ok()).count()
+    }
+
+    /// Gives up nodes, and divides the rest into parts again.
+    pub fn give_up(&mut self, module: &Module, nodes: &[usize], reason: &'static str) {
+        for &at in nodes {
+            if let Some(node) = self.nodes.get_mut(at).filter(|node| node.is_ok()) {
+                *node = Err(Declined::GivenUp(reason));
+            }
+        }
+        self.cut(module);
+    }
+
+    fn cut(&mut self, module: &Module) {
+        let claimed: Vec<bool> = self.nodes.iter().map(Result::is_ok).collect();
+        let parts = cut(module.graph(), &claimed, |_| false).into_iter().filter(|part| part.target);
+        let one = |part: crate::cut::Part<bool>| {
+            let crate::cut::Part { nodes, inputs, outputs, .. } = part;
+            ClaimedPart { nodes, inputs, outputs }
+        };
+        self.parts = parts.map(one).collect();
+    }
+}
+
+#[cfg(test)]
+#[expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "tests")]
+mod tests {
+    use super::*;
+    use bb_ir::proto::{GraphProto, NodeProto, ValueInfoProto};
+
+    /// A chain of operators from `x`.
+    fn chain(operators: &[&str]) -> Module {
+        let info = |name: &str| ValueInfoProto { name: Some(name.to_owned()), ..Default::default() };
+        let name = |at: usize| if at == 0 { "x".to_owned() } else { format!("v{at}") };
+        let node = |(at, op): (usize, &&str)| NodeProto {
+            op_type: Some((*op).to_owned()),
+            input: vec![name(at)],
+            output: vec![name(at + 1)],
+            ..Default::default()
+        };
+        let graph = GraphProto {
+            node: operators.iter().enumerate().map(node).collect(),
+            input: vec![info("x")],
+            output: vec![info(&name(operators.len()))],
+            ..Default::default()
+        };
+        Module::from_graph(&graph, &[], &[]).unwrap()
+    }
+
+    #[test]
+    fn nodes_that_are_given_up_divide_the_rest() {
+        let module = chain(&["Neg", "Exp", "Neg"]);
+        let mut claims = Claims { nodes: vec![Ok(How::Native); 3], parts: Vec::new() };
+        claims.cut(&module);
+        let nodes = |claims: &Claims| claims.parts.iter().map(|part| part.nodes.clone()).collect::<Vec<_>>();
+        assert_eq!(nodes(&claims), [vec![0, 1, 2]]);
+        claims.give_up(&module, &[1], "a reason");
+        assert_eq!(nodes(&claims), [vec![0], vec![2]]);
+        assert_eq!((claims.count(), &claims.nodes[1]), (2, &Err(Declined::GivenUp("a reason"))));
+    }
+}

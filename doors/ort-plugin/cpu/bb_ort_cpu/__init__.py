@@ -1,0 +1,37 @@
+"""The CPU backend of `bb` as a plugin of ONNX Runtime.
+
+    import bb_ort_cpu, onnxruntime
+    options = onnxruntime.SessionOptions()
+    options.add_provider_for_devices(bb_ort_cpu.devices(), {})
+"""
+
+from __future__ import annotations
+
+import sys
+import threading
+from pathlib import Path
+from typing import Any
+
+#: The name of the provider, of which devices and options are.
+PROVIDER = "bb-cpu"
+
+_lock = threading.Lock()
+
+
+def library_path() -> str:
+    """Returns the path of the library, as `onnxruntime.register_execution_provider_library` takes it."""
+    name = {"win32": "bb_ort_cpu.dll", "darwin": "libbb_ort_cpu.dylib"}.get(sys.platform, "libbb_ort_cpu.so")
+    return str(Path(__file__).parent / name)
+
+
+def devices() -> list[Any]:
+    """Returns the devices of the provider, as `SessionOptions.add_provider_for_devices` takes them. Registers the library if it is not."""
+    import onnxruntime
+
+    def own() -> list[Any]:
+        return [device for device in onnxruntime.get_ep_devices() if device.ep_name == PROVIDER]
+
+    with _lock:
+        if not own():
+            onnxruntime.register_execution_provider_library(PROVIDER, library_path())
+        return own()

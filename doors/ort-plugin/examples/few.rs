@@ -1,0 +1,46 @@
+//! A backend that has `f32`, `i32` and `bool` alone, as a plugin of ONNX Runtime.
+//!
+//!     cargo build -p bb-ort-plugin --example few
+
+use bb::ir::op::Param;
+use bb::{Backend, DataType, DataTypes, Outputs, Primitive, TensorData};
+use bb_tests::few::Few;
+
+/// The backend, under a name.
+#[derive(Debug, bb::Backend)]
+#[bb(name = "few")]
+pub struct Least(Few);
+
+impl Default for Least {
+    fn default() -> Least {
+        Least(Few::least())
+    }
+}
+
+impl Least {
+    fn call(
+        &self,
+        op: Primitive,
+        inputs: &[Option<&<Few as Backend>::Tensor>],
+        params: &[Param<'_>],
+    ) -> Result<Outputs<<Few as Backend>::Tensor>, <Few as Backend>::Error> {
+        bb::call_primitive(&self.0, op, inputs, params)
+    }
+}
+
+impl Backend for Least {
+    type Tensor = <Few as Backend>::Tensor;
+    type Error = <Few as Backend>::Error;
+
+    bb::forward_to_call!(Self::call);
+
+    fn to_host(&self, x: &Self::Tensor) -> Result<TensorData, Self::Error> {
+        self.0.to_host(x)
+    }
+
+    fn types(&self) -> DataTypes {
+        DataTypes::of(&[DataType::F32, DataType::I32, DataType::Bool])
+    }
+}
+
+bb_ort_plugin::export!(Least);

@@ -1,0 +1,335 @@
+//! What is claimed of a graph.
+
+use crate::api::{Api, Elements, Lending, Result};
+use crate::error::{PluginError, line};
+use crate::graph::{Read, Reader};
+use crate::raw::{OrtGraph, OrtNode};
+use bb::coverage::{ClaimOptions, ClaimedPart, Claims, Declined, How};
+use bb::{BackendHandle, Module};
+use bb_core::ir::proto::{NodeProto, OperatorSetIdProto};
+use serde_json::json;
+use std::collections::{HashMap, HashSet};
+use std::io::Write;
+use std::path::Path;
+
+/// The first minor version of ONNX Runtime that hands a claimed part the values which graphs of its nodes read from outside.
+const HANDS_CAPTURES: u32 = 28;
+
+/// The first minor version of ONNX Runtime that gives parts of different graphs of one model different names.
+pub(crate) const NAMES_PARTS: u32 = 24;
+
+/// What is claimed of a graph, and why the rest is not.
+#[derive(Debug, Default)]
+pub(crate) struct Claimed {
+    /// The nodes of each part.
+    pub(crate) parts: Vec<Vec<*const OrtNode>>,
+    /// A line of JSON for each node.
+    nodes: Vec<serde_json::Value>,
+    /// Whether the graph is the model's own and is claimed as a whole.
+    pub(crate) whole: bool,
+}
+
+/// Finds out what a backend claims of a graph.
+///
+/// # Safety
+///
+/// The graph is that of the running call.
+pub(crate) unsafe fn claim(
+    api: &Api,
+    graph: *const OrtGraph,
+    provider: &str,
+    on: &BackendHandle,
+    options: ClaimOptions,
+) -> Result<Claimed> {
+    let lending = Lending::default();
+    let reader = Reader { api, elements: Elements::Lent(&lending, 0) };
+    // SAFETY: the caller says so; here and below.
+    let parent = unsafe { api.parent(graph)? };
+    if !parent.is_null() {
+        // ONNX Runtime replaces a `SequenceMap` by nodes of its graph, in which it does not know a part that was claimed.
+        // SAFETY: see above.
+        if unsafe { api.operator(parent)? } == "SequenceMap" {
+            return Ok(Claimed::default());
+        }
+        // The graphs of a node that is claimed are part of it.
+        // SAFETY: see above.
+        let opsets = unsafe { reader.opsets(graph)? };
+        // SAFETY: see above.
+        if unsafe { is_claimed(&reader, parent, &opsets, on, options) } {
+            return Ok(Claimed::default());
+        }
+    }
+    // SAFETY: see above.
+    if api.minor < NAMES_PARTS && unsafe { is_nested(api, graph)? } {
+        return Ok(Claimed::default());
+    }
+    // SAFETY: see above.
+    let (nodes, labels) = unsafe {
+        let nodes = api.nodes(graph)?;
+        let labels = nodes.iter().map(|&node| reader.label(node)).collect::<Result<Vec<_>>>()?;
+        (nodes, labels)
+    };
+    let (mut readable, mut reasons) = (Vec::new(), HashMap::new());
+    for (at, &node) in nodes.iter().enumerate() {
+        // SAFETY: see above.
+        match unsafe { reader.alone(node, &[]) } {
+            Ok(read) if read.proto.node.iter().any(|node| has_part(node, provider)) => {
+                reasons.insert(at, "parts of its graphs are claimed".to_owned());
+            }
+            Ok(_) => readable.push(node),
+            Err(error) => {
+                reasons.insert(at, line(&error));
+            }
+        }
+    }
+    // SAFETY: see above.
+    let read = unsafe { reader.read(graph, readable)? };
+    let found = Found::of(read, on, options, api.minor);
+    let mut claimed = found.report(&nodes, labels, reasons);
+    let count: usize = claimed.parts.iter().map(Vec::len).sum();
+    claimed.whole = parent.is_null() && claimed.parts.len() == 1 && count == nodes.len();
+    Ok(claimed)
+}
+
+/// Tells whether a graph looks like one that is an attribute, where ONNX Runtime does not say so: it has no inputs, or reads values from
+/// outside.
+unsafe fn is_nested(api: &Api, graph: *const OrtGraph) -> Result<bool> {
+    // SAFETY: the caller says so; here and below.
+    if unsafe { api.graph_inputs(graph)? }.is_empty() {
+        return Ok(true);
+    }
+    // SAFETY: see above.
+    for node in unsafe { api.nodes(graph)? } {
+        // SAFETY: see above.
+        let values = unsafe { [api.inputs(node)?, api.implicit_inputs(node)?] };
+        for &value in values.iter().flatten().filter(|value| !value.is_null()) {
+            // SAFETY: see above.
+            if unsafe { api.is_outer(value)? } {
+                return Ok(true);
+            }
+        }
+    }
+    Ok(false)
+}
+
+/// Tells whether a graph of a node has a part that was claimed, which ONNX Runtime shows as a node in the domain of the provider.
+fn has_part(node: &NodeProto, provider: &str) -> bool {
+    let graphs = node.attribute.iter().filter_map(|attribute| attribute.g.as_ref());
+    graphs.flat_map(|graph| &graph.node).any(|node| node.domain() == provider || has_part(node, provider))
+}
+
+/// Tells whether a node is claimed with all its graphs. What cannot be read is not.
+unsafe fn is_claimed(
+    reader: &Reader<'_>,
+    node: *const OrtNode,
+    opsets: &[OperatorSetIdProto],
+    on: &BackendHandle,
+    options: ClaimOptions,
+) -> bool {
+    // SAFETY: the caller says so.
+    let Ok(read) = (unsafe { reader.alone(node, opsets) }) else { return false };
+    !Found::of(read, on, options, reader.api.minor).parts.is_empty()
+}
+
+/// What was found out about nodes that could be read.
+#[derive(Default)]
+struct Found {
+    /// By the node's pointer, how it runs or why it is not claimed.
+    nodes: HashMap<*const OrtNode, std::result::Result<How, String>>,
+    parts: Vec<Vec<*const OrtNode>>,
+}
+
+impl Found {
+    fn of(mut read: Read, on: &BackendHandle, options: ClaimOptions, minor: u32) -> Found {
+        let mut found = Found::default();
+        let module = match module(&read) {
+            Ok(module) => module,
+            Err(_) => {
+                found.leave_out(&mut read);
+                match module(&read) {
+                    Ok(module) => module,
+                    Err(error) => {
+                        found.nodes.extend(read.nodes.iter().map(|&node| (node, Err(line(&error)))));
+                        return found;
+                    }
+                }
+            }
+        };
+        let mut claims = Claims::of(&module, on, options);
+        let names = Names::of(&read, &module);
+        while let Some((nodes, reason)) = claims.parts.iter().find_map(|part| names.refused(part, minor)) {
+            claims.give_up(&module, &nodes, reason);
+        }
+        let node = |at: &usize| names.nodes.get(*at).copied().flatten();
+        found.parts = claims.parts.iter().map(|part| part.nodes.iter().filter_map(node).collect()).collect();
+        for (at, claim) in claims.nodes.iter().enumerate() {
+            if let Some(pointer) = node(&at) {
+                found.nodes.insert(pointer, claim.clone().map_err(|declined| reason(&declined)));
+            }
+        }
+        found
+    }
+
+    /// Leaves out the nodes that are not valid on their own, as `bb` reads them.
+    fn leave_out(&mut self, read: &mut Read) {
+        let mut kept = Vec::with_capacity(read.nodes.len());
+        for (at, &node) in read.nodes.iter().enumerate() {
+            let mut alone = read.clone();
+            alone.keep(|other| other == at);
+            let checked = module(&alone);
+            kept.push(checked.is_ok());
+            if let Err(error) = checked {
+                self.nodes.insert(node, Err(line(&error)));
+            }
+        }
+        read.keep(|at| kept.get(at) == Some(&true));
+    }
+
+    fn report(
+        self,
+        nodes: &[*const OrtNode],
+        labels: Vec<Label>,
+        mut reasons: HashMap<usize, String>,
+    ) -> Claimed {
+        let one = |(at, (node, label)): (usize, (&*const OrtNode, Label))| {
+            let Label { name, operator, domain } = label;
+            let found = match self.nodes.get(node) {
+                Some(found) => found.clone(),
+                None => Err(reasons.remove(&at).unwrap_or_else(|| "`bb` leaves it out".to_owned())),
+            };
+            match found {
+                Ok(how) => {
+                    json!({ "node": name, "operator": operator, "domain": domain, "claimed": true, "how": told(&how) })
+                }
+                Err(reason) => {
+                    json!({ "node": name, "operator": operator, "domain": domain, "claimed": false, "reason": reason })
+                }
+            }
+        };
+        let nodes = nodes.iter().zip(labels).enumerate().map(one).collect();
+        Claimed { parts: self.parts, nodes, whole: false }
+    }
+}
+
+/// What a node is called.
+pub(crate) struct Label {
+    pub(crate) name: String,
+    pub(crate) operator: String,
+    pub(crate) domain: String,
+}
+
+fn module(read: &Read) -> std::result::Result<Module, bb::Error> {
+    Module::from_graph(&read.proto, &read.opsets, &[])
+}
+
+fn told(how: &How) -> &'static str {
+    match how {
+        How::Native => "native",
+        How::Lowered(_) => "lowered",
+        How::Host => "host",
+        How::Unsupported => "unsupported",
+    }
+}
+
+/// Says why a node is not claimed.
+fn reason(declined: &Declined) -> String {
+    match declined {
+        Declined::Unsupported(missing) => match missing.first() {
+            Some(missing) => missing.to_string(),
+            None => "the backend does not support it".to_owned(),
+        },
+        Declined::Host => "it would run on the host; the option `host` claims such nodes".to_owned(),
+        Declined::Lowered => "it is not native to the backend".to_owned(),
+        Declined::Unchecked => "its element types are not known before it runs".to_owned(),
+        Declined::GivenUp(reason) => (*reason).to_owned(),
+        other => format!("{other:?}"),
+    }
+}
+
+/// The values and nodes of a checked graph, as ONNX Runtime knows them.
+struct Names<'a> {
+    module: &'a Module,
+    read: &'a Read,
+    /// For each node of the checked graph, that of ONNX Runtime.
+    nodes: Vec<Option<*const OrtNode>>,
+    /// For each node of the checked graph, its position among those that were read.
+    positions: Vec<Option<usize>>,
+}
+
+impl<'a> Names<'a> {
+    fn of(read: &'a Read, module: &'a Module) -> Names<'a> {
+        let first = |node: &NodeProto| node.output.iter().find(|name| !name.is_empty()).cloned();
+        let numbered = read.proto.node.iter().enumerate();
+        let by_result: HashMap<String, usize> =
+            numbered.filter_map(|(at, node)| Some((first(node)?, at))).collect();
+        let graph = module.graph();
+        let position = |node: &bb_core::ir::graph::Node| {
+            let results = node.outputs.iter().flatten();
+            results.map(|value| graph.name_of(*value)).find_map(|name| by_result.get(name)).copied()
+        };
+        let positions: Vec<Option<usize>> = graph.nodes.iter().map(position).collect();
+        let nodes = positions.iter().map(|at| read.nodes.get((*at)?).copied()).collect();
+        Names { module, read, nodes, positions }
+    }
+
+    /// Returns nodes that a part cannot have, and why; `None` if it can be handed over.
+    fn refused(&self, part: &ClaimedPart, minor: u32) -> Option<(Vec<usize>, &'static str)> {
+        let graph = self.module.graph();
+        let is_tensor = |value| self.read.tensors.contains_key(graph.name_of(value));
+        let crossing: HashSet<_> =
+            part.inputs.iter().chain(&part.outputs).copied().filter(|value| !is_tensor(*value)).collect();
+        let touches = |at: &usize| {
+            graph.nodes.get(*at).is_some_and(|node| {
+                node.reads()
+                    .chain(node.outputs.iter().flatten().copied())
+                    .any(|value| crossing.contains(&value))
+            })
+        };
+        if !crossing.is_empty() {
+            let nodes = part.nodes.iter().copied().filter(touches).collect();
+            return Some((
+                nodes,
+                "a sequence, a map, or a type that the interface does not pass on goes in or out",
+            ));
+        }
+        if minor >= HANDS_CAPTURES {
+            return None;
+        }
+        let unseen = self.captured_alone(part);
+        (!unseen.is_empty()).then_some((
+            unseen,
+            "this version of ONNX Runtime does not hand over what its graphs read from outside",
+        ))
+    }
+
+    /// Returns the nodes of a part whose graphs read a value that neither the part makes nor one of its nodes has as an operand.
+    fn captured_alone(&self, part: &ClaimedPart) -> Vec<usize> {
+        let at = |node: &usize| self.positions.get(*node).copied().flatten();
+        let protos = || part.nodes.iter().filter_map(at).filter_map(|at| self.read.proto.node.get(at));
+        let seen: HashSet<&str> =
+            protos().flat_map(|node| node.input.iter().chain(&node.output)).map(String::as_str).collect();
+        let is_unseen = |name: &String| !seen.contains(name.as_str()) && !self.read.constants.contains(name);
+        let needs = |node: &&usize| {
+            let captured = at(node).and_then(|at| self.read.captured.get(at));
+            captured.is_some_and(|names| names.iter().any(is_unseen))
+        };
+        part.nodes.iter().filter(needs).copied().collect()
+    }
+}
+
+impl Claimed {
+    /// Appends a line of JSON to a file.
+    pub(crate) fn append_to(&self, path: &Path) -> Result<()> {
+        if self.nodes.is_empty() {
+            return Ok(());
+        }
+        append(path, &format!("{}\n", json!({ "parts": self.parts.len(), "nodes": self.nodes })))
+    }
+}
+
+/// Appends a text to a file.
+pub(crate) fn append(path: &Path, text: &str) -> Result<()> {
+    let file = std::fs::OpenOptions::new().create(true).append(true).open(path);
+    file.and_then(|mut file| file.write_all(text.as_bytes()))
+        .map_err(|source| PluginError::Report { path: path.to_owned(), source })
+}

@@ -1,0 +1,155 @@
+//! A claimed part that was compiled, and how it runs.
+
+use crate::api::{Api, Elements, Lending, Result};
+use crate::error::PluginError;
+use crate::graph::Read;
+use crate::guard::{guarded, quiet};
+use crate::raw::{
+    API_VERSION, OrtKernelContext, OrtNodeComputeContext, OrtNodeComputeInfo, OrtValue, Status,
+};
+use bb::{BackendHandle, CompileOptions, ErasedExecutable, Module, Value};
+use std::ffi::c_void;
+use std::ptr::{null, null_mut};
+use std::sync::Arc;
+
+/// Operands of at most this many bytes are copied: that is cheaper than lending them, and plans may keep small ones.
+const SMALL: usize = 4096;
+
+/// A claimed part. The structure of ONNX Runtime is its first field, so that its pointer is that of the whole.
+#[repr(C)]
+pub(crate) struct Compiled {
+    raw: OrtNodeComputeInfo,
+    api: Api,
+    on: BackendHandle,
+    executable: Arc<dyn ErasedExecutable>,
+    /// For each input of the graph, the position of the operand.
+    inputs: Vec<usize>,
+    /// Whether operands are read where they lie.
+    lends: bool,
+}
+
+impl Compiled {
+    /// Compiles a part with operands and results of these names.
+    pub(crate) fn new(
+        api: Api,
+        on: &BackendHandle,
+        mut read: Read,
+        (inputs, outputs): (&[String], &[String]),
+        options: &CompileOptions,
+        lends: bool,
+    ) -> Result<Box<Compiled>> {
+        read.set_outputs(outputs)?;
+        let module = Module::from_graph(&read.proto, &read.opsets, &[])?;
+        drop(read);
+        let executable = on.compile(module, options)?;
+        let place = |name: &str| inputs.iter().position(|input| input == name);
+        let missing = |name: &str| PluginError::Missing { name: name.to_owned() };
+        let ports =
+            executable.inputs().iter().map(|port| place(&port.name).ok_or_else(|| missing(&port.name)));
+        let inputs = ports.collect::<Result<_>>()?;
+        let raw = OrtNodeComputeInfo { version: API_VERSION, create_state, compute, release_state };
+        Ok(Box::new(Compiled { raw, api, on: on.clone(), executable, inputs, lends }))
+    }
+
+    /// Gives the part to ONNX Runtime.
+    pub(crate) fn into_raw(self: Box<Compiled>) -> *mut OrtNodeComputeInfo {
+        Box::into_raw(self).cast()
+    }
+
+    /// Releases a part.
+    ///
+    /// # Safety
+    ///
+    /// The pointer is null or from [`into_raw`](Self::into_raw), and nobody uses it any more.
+    pub(crate) unsafe fn release(info: *mut OrtNodeComputeInfo) {
+        if !info.is_null() {
+            // SAFETY: the pointer is that of a `Compiled` in a box, because `raw` is its first field.
+            quiet(|| drop(unsafe { Box::from_raw(info.cast::<Compiled>()) }));
+        }
+    }
+
+    /// Runs the part on the operands of a context.
+    ///
+    /// # Safety
+    ///
+    /// The context is that of the running call.
+    unsafe fn run(&self, context: *mut OrtKernelContext) -> Result<()> {
+        let lending = Lending::default();
+        // SAFETY: the caller says so; `lending` does not let this function return before the operands are dropped.
+        let results = unsafe {
+            let operands = self.operands(context, &lending)?;
+            let operands: Vec<Option<&Value>> = operands.iter().map(Option::as_ref).collect();
+            self.executable.run(&operands)?
+        };
+        for (at, result) in results.iter().enumerate() {
+            let host = self.on.to_host(result)?;
+            let extents: Vec<i64> =
+                host.shape().iter().map(|&n| i64::try_from(n).unwrap_or(i64::MAX)).collect();
+            let mut to: *mut OrtValue = null_mut();
+            // SAFETY: the caller says so; ONNX Runtime reads as many extents as there are.
+            self.api.checked(unsafe {
+                self.api.table().context_output(context, at, extents.as_ptr(), extents.len(), &raw mut to)
+            })?;
+            if !to.is_null() {
+                // SAFETY: ONNX Runtime made the tensor for this call, with this shape and with the type that the model says.
+                unsafe { self.api.fill(to, &host)? };
+            }
+        }
+        Ok(())
+    }
+
+    /// Makes tensors of the operands.
+    ///
+    /// # Safety
+    ///
+    /// As [`run`](Self::run); the caller drops `lending` before the call of ONNX Runtime ends.
+    unsafe fn operands(
+        &self,
+        context: *mut OrtKernelContext,
+        lending: &Lending,
+    ) -> Result<Vec<Option<Value>>> {
+        let one = |&position: &usize| {
+            let mut value: *const OrtValue = null();
+            // SAFETY: the caller says so.
+            self.api.checked(unsafe { self.api.table().context_input(context, position, &raw mut value) })?;
+            if value.is_null() {
+                return Ok(None);
+            }
+            let elements = if self.lends { Elements::Lent(lending, SMALL) } else { Elements::Copied };
+            // SAFETY: the operand is not written during the call, and `lending` waits until nobody reads it.
+            let data = unsafe { self.api.tensor(value, elements)? };
+            Ok(Some(self.on.runtime().constant(&data)?))
+        };
+        self.inputs.iter().map(one).collect()
+    }
+}
+
+/// # Safety
+///
+/// Of this and the functions below: ONNX Runtime calls them with a part that `into_raw` returned and `release` has not released, and
+/// with other pointers as its header says.
+unsafe extern "system" fn create_state(
+    info: *mut OrtNodeComputeInfo,
+    _context: *mut OrtNodeComputeContext,
+    state: *mut *mut c_void,
+) -> Status {
+    if !state.is_null() {
+        // A part has no state besides itself.
+        // SAFETY: the pointer is to the place for the state.
+        unsafe { *state = info.cast() };
+    }
+    null_mut()
+}
+
+unsafe extern "system" fn compute(
+    info: *mut OrtNodeComputeInfo,
+    _state: *mut c_void,
+    context: *mut OrtKernelContext,
+) -> Status {
+    // SAFETY: the pointer is that of a part, which nobody changes.
+    let compiled = unsafe { &*info.cast::<Compiled>() };
+    // SAFETY: the context is that of this call.
+    guarded(&compiled.api, || unsafe { compiled.run(context) })
+}
+
+unsafe extern "system" fn release_state(_info: *mut OrtNodeComputeInfo, _state: *mut c_void) {}

@@ -1,0 +1,108 @@
+//! Why a call of ONNX Runtime fails.
+
+/// Why the plugin does not do what ONNX Runtime asks.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum PluginError {
+    /// The library is older than the interface for plugins that compile graphs.
+    #[error("expected ONNX Runtime 1.{needed} or newer, got {found}")]
+    Version {
+        /// The oldest minor version.
+        needed: u32,
+        /// The version, as the library says it.
+        found: String,
+    },
+
+    /// A pointer is null that the interface does not allow to be.
+    #[error("{what} is a null pointer")]
+    Null {
+        /// The argument.
+        what: &'static str,
+    },
+
+    /// A function of ONNX Runtime failed.
+    #[error("ONNX Runtime says: {message}")]
+    Runtime {
+        /// Its message.
+        message: String,
+    },
+
+    /// An option has a value that it does not take.
+    #[error("option `{option}`: expected {expected}, got `{got}`")]
+    Option {
+        /// The option.
+        option: String,
+        /// What it takes.
+        expected: &'static str,
+        /// The value.
+        got: String,
+    },
+
+    /// The report cannot be written.
+    #[error("cannot write the report `{}`", .path.display())]
+    Report {
+        /// The file.
+        path: std::path::PathBuf,
+        /// The reason.
+        #[source]
+        source: std::io::Error,
+    },
+
+    /// A value is of a type that does not cross from ONNX Runtime to a backend.
+    #[error("value `{name}`: expected a tensor, got the type {number} of ONNX Runtime")]
+    Kind {
+        /// The value.
+        name: String,
+        /// The number of the type, as the header of ONNX Runtime has it.
+        number: i32,
+    },
+
+    /// An attribute is of a type that the interface does not pass on.
+    #[error("attribute `{name}` of node `{node}` is of a type that ONNX Runtime does not pass on")]
+    Attribute {
+        /// The node.
+        node: String,
+        /// The attribute.
+        name: String,
+    },
+
+    /// A text is not UTF-8.
+    #[error("a text of the model is not UTF-8")]
+    Text(#[from] std::str::Utf8Error),
+
+    /// The backend or the graph.
+    #[error(transparent)]
+    Backend(#[from] bb::Error),
+
+    /// The code of the plugin or the backend panicked.
+    #[error("panicked: {message}")]
+    Panicked {
+        /// The message of the panic.
+        message: String,
+    },
+
+    /// The claimed part lacks a value that its nodes read.
+    #[error("the claimed part gets no value `{name}`, which its nodes read")]
+    Missing {
+        /// The value.
+        name: String,
+    },
+}
+
+impl From<bb::ir::Error> for PluginError {
+    fn from(source: bb::ir::Error) -> PluginError {
+        PluginError::Backend(source.into())
+    }
+}
+
+/// Writes an error and what caused it on one line.
+pub(crate) fn line(error: &(dyn std::error::Error + 'static)) -> String {
+    bb_core::error::causes(error)
+}
+
+/// Returns the message of a panic.
+pub(crate) fn panicked(payload: &(dyn std::any::Any + Send)) -> PluginError {
+    let text = payload.downcast_ref::<String>().map(String::as_str);
+    let message = text.or(payload.downcast_ref::<&str>().copied()).unwrap_or("without a message");
+    PluginError::Panicked { message: message.to_owned() }
+}

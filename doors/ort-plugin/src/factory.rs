@@ -1,0 +1,265 @@
+//! The factory: what ONNX Runtime makes of the library.
+
+use crate::api::{Api, Result};
+use crate::error::PluginError;
+use crate::guard::{guarded, quiet};
+use crate::provider::Provider;
+use crate::raw::{
+    API_VERSION, OrtAllocator, OrtApiBase, OrtDataTransferImpl, OrtEp, OrtEpDevice, OrtEpFactory,
+    OrtHardwareDevice, OrtKeyValuePairs, OrtLogger, OrtMemoryDevice, OrtMemoryInfo, OrtSessionOptions,
+    OrtSyncStreamImpl, Status,
+};
+use crate::settings::Settings;
+use bb::{Declared, Registration, Registry};
+use std::ffi::{CString, c_char, c_int};
+use std::ptr::{null, null_mut};
+
+/// `OrtHardwareDeviceType_CPU`.
+const CPU: c_int = 0;
+
+/// A factory. The structure of ONNX Runtime is its first field, so that its pointer is that of the whole.
+#[repr(C)]
+#[derive(Debug)]
+struct Factory {
+    raw: OrtEpFactory,
+    api: Api,
+    /// The name of the providers and of their devices.
+    name: CString,
+    version: CString,
+    /// The name of the exported backend.
+    backend: &'static str,
+    /// The backends of this library. They are dropped with the factory.
+    registry: Registry,
+}
+
+/// Makes the factory of a backend.
+///
+/// # Safety
+///
+/// The pointers are those that ONNX Runtime passes to `CreateEpFactories`.
+pub unsafe fn create<B: Declared>(
+    base: *const OrtApiBase,
+    factories: *mut *mut OrtEpFactory,
+    most: usize,
+    count: *mut usize,
+) -> Status {
+    // SAFETY: the caller says so.
+    let api = match unsafe { Api::of(base) } {
+        Ok(api) => api,
+        Err(status) => return status,
+    };
+    guarded(&api, || {
+        if factories.is_null() || count.is_null() || most == 0 {
+            return Err(PluginError::Null { what: "the list of factories" });
+        }
+        crate::resident::stay();
+        let factory = Factory::new::<B>(api);
+        // SAFETY: both are places of the caller.
+        unsafe {
+            *factories = Box::into_raw(Box::new(factory)).cast();
+            *count = 1;
+        }
+        Ok(())
+    })
+}
+
+/// Releases a factory.
+///
+/// # Safety
+///
+/// The pointer is null or one that [`create`] made, and nobody uses it any more.
+pub unsafe fn release(factory: *mut OrtEpFactory) -> Status {
+    if !factory.is_null() {
+        // SAFETY: the pointer is that of a `Factory` in a box, because `raw` is its first field.
+        quiet(|| drop(unsafe { Box::from_raw(factory.cast::<Factory>()) }));
+    }
+    null_mut()
+}
+
+impl Factory {
+    fn new<B: Declared>(api: Api) -> Factory {
+        let raw = OrtEpFactory {
+            version: API_VERSION,
+            name: factory_name,
+            vendor,
+            supported_devices,
+            create_ep,
+            release_ep,
+            vendor_id,
+            provider_version,
+            validate_compiled,
+            create_allocator,
+            release_allocator,
+            create_data_transfer,
+            is_stream_aware,
+            create_sync_stream,
+        };
+        let own = Registration::of::<B>();
+        let others = Registry::global().entries().filter(|entry| entry.name != own.name);
+        let registry =
+            others.fold(Registry::builder().registration(own), |all, one| all.registration(*one)).build();
+        let name = CString::new(format!("bb-{}", B::NAME)).unwrap_or_default();
+        let version = CString::new(B::VERSION).unwrap_or_default();
+        Factory { raw, api, name, version, backend: B::NAME, registry }
+    }
+
+    /// Makes a provider with the options of a session.
+    unsafe fn provider(&self, options: *const OrtSessionOptions) -> Result<*mut OrtEp> {
+        // SAFETY: the caller passes the options on from the running call.
+        let entries = if options.is_null() { Vec::new() } else { unsafe { self.api.entries(options)? } };
+        let settings = Settings::read(&self.name.to_string_lossy(), entries)?;
+        let name = settings.backend.as_deref().unwrap_or(self.backend);
+        let on = self.registry.backend_with(name, &settings.open)?;
+        Ok(Provider::new(self.api, self.name.clone(), on, settings))
+    }
+}
+
+/// # Safety
+///
+/// Of this and the functions below: ONNX Runtime calls them with a factory that `create` made and `release` has not released, and with
+/// other pointers as its header says.
+unsafe extern "system" fn factory_name(factory: *const OrtEpFactory) -> *const c_char {
+    // SAFETY: the pointer is that of a factory.
+    unsafe { &*factory.cast::<Factory>() }.name.as_ptr()
+}
+
+unsafe extern "system" fn vendor(_factory: *const OrtEpFactory) -> *const c_char {
+    c"bb".as_ptr()
+}
+
+unsafe extern "system" fn vendor_id(_factory: *const OrtEpFactory) -> u32 {
+    // No vendor of devices on PCI.
+    0
+}
+
+unsafe extern "system" fn provider_version(factory: *const OrtEpFactory) -> *const c_char {
+    // SAFETY: the pointer is that of a factory.
+    unsafe { &*factory.cast::<Factory>() }.version.as_ptr()
+}
+
+/// Chooses the processor, whose memory tensors are in.
+unsafe extern "system" fn supported_devices(
+    factory: *mut OrtEpFactory,
+    devices: *const *const OrtHardwareDevice,
+    count: usize,
+    chosen: *mut *mut OrtEpDevice,
+    most: usize,
+    chosen_count: *mut usize,
+) -> Status {
+    // SAFETY: the pointer is that of a factory, which nobody changes.
+    let api = unsafe { &*factory.cast::<Factory>() }.api;
+    guarded(&api, || {
+        if chosen_count.is_null() || (count > 0 && (devices.is_null() || chosen.is_null())) {
+            return Err(PluginError::Null { what: "an argument of `GetSupportedDevices`" });
+        }
+        // SAFETY: the place is the caller's.
+        unsafe { *chosen_count = 0 };
+        for at in 0..count {
+            // SAFETY: the list has `count` devices.
+            let device = unsafe { *devices.add(at) };
+            // SAFETY: the device is one of the list.
+            if most == 0 || unsafe { api.table().hardware_device_type(device) } != CPU {
+                continue;
+            }
+            let mut made = null_mut();
+            // SAFETY: the factory is the caller's; options and metadata may be left out.
+            api.checked(unsafe {
+                api.ep().create_ep_device(factory, device, null(), null(), &raw mut made)
+            })?;
+            // SAFETY: there is room for a device, which ONNX Runtime then owns.
+            unsafe {
+                *chosen = made;
+                *chosen_count = 1;
+            }
+            break;
+        }
+        Ok(())
+    })
+}
+
+unsafe extern "system" fn create_ep(
+    factory: *mut OrtEpFactory,
+    _devices: *const *const OrtHardwareDevice,
+    _metadata: *const *const OrtKeyValuePairs,
+    _count: usize,
+    options: *const OrtSessionOptions,
+    _logger: *const OrtLogger,
+    made: *mut *mut OrtEp,
+) -> Status {
+    // SAFETY: the pointer is that of a factory, which nobody changes.
+    let factory = unsafe { &*factory.cast::<Factory>() };
+    guarded(&factory.api, || {
+        if made.is_null() {
+            return Err(PluginError::Null { what: "the place for the provider" });
+        }
+        // SAFETY: the place is the caller's, and so are the options.
+        unsafe {
+            *made = null_mut();
+            *made = factory.provider(options)?;
+        }
+        Ok(())
+    })
+}
+
+unsafe extern "system" fn release_ep(_factory: *mut OrtEpFactory, provider: *mut OrtEp) {
+    // SAFETY: the provider is one that `create_ep` made.
+    unsafe { Provider::release(provider) };
+}
+
+unsafe extern "system" fn validate_compiled(
+    _factory: *mut OrtEpFactory,
+    _devices: *const *const OrtHardwareDevice,
+    _count: usize,
+    _compiled: *const c_char,
+    compatibility: *mut c_int,
+) -> Status {
+    if !compatibility.is_null() {
+        // `OrtCompiledModelCompatibility_EP_NOT_APPLICABLE`: no model is compiled ahead.
+        // SAFETY: the place is the caller's.
+        unsafe { *compatibility = 0 };
+    }
+    null_mut()
+}
+
+unsafe extern "system" fn create_allocator(
+    _factory: *mut OrtEpFactory,
+    _memory: *const OrtMemoryInfo,
+    _options: *const OrtKeyValuePairs,
+    made: *mut *mut OrtAllocator,
+) -> Status {
+    if !made.is_null() {
+        // SAFETY: the place is the caller's.
+        unsafe { *made = null_mut() };
+    }
+    null_mut()
+}
+
+unsafe extern "system" fn release_allocator(_factory: *mut OrtEpFactory, _allocator: *mut OrtAllocator) {}
+
+unsafe extern "system" fn create_data_transfer(
+    _factory: *mut OrtEpFactory,
+    made: *mut *mut OrtDataTransferImpl,
+) -> Status {
+    if !made.is_null() {
+        // SAFETY: the place is the caller's.
+        unsafe { *made = null_mut() };
+    }
+    null_mut()
+}
+
+unsafe extern "system" fn is_stream_aware(_factory: *const OrtEpFactory) -> bool {
+    false
+}
+
+unsafe extern "system" fn create_sync_stream(
+    _factory: *mut OrtEpFactory,
+    _device: *const OrtMemoryDevice,
+    _options: *const OrtKeyValuePairs,
+    made: *mut *mut OrtSyncStreamImpl,
+) -> Status {
+    if !made.is_null() {
+        // SAFETY: the place is the caller's.
+        unsafe { *made = null_mut() };
+    }
+    null_mut()
+}

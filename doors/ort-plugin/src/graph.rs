@@ -1,0 +1,419 @@
+//! Reads graphs of ONNX Runtime as the protobuf that `bb` checks.
+
+use crate::api::{Api, Elements, Extent, Result, TensorType};
+use crate::claim::Label;
+use crate::error::PluginError;
+use crate::raw::{OrtGraph, OrtNode, OrtOpAttr, OrtValueInfo};
+use bb::DataType;
+use bb_core::ir::proto::attribute_proto::AttributeType;
+use bb_core::ir::proto::{
+    AttributeProto, GraphProto, NodeProto, OperatorSetIdProto, TensorShapeProto, TypeProto, ValueInfoProto,
+    tensor_shape_proto, type_proto,
+};
+use std::collections::{HashMap, HashSet};
+use std::ffi::c_int;
+
+/// A graph, or a part of one, as it was read.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Read {
+    pub(crate) proto: GraphProto,
+    pub(crate) opsets: Vec<OperatorSetIdProto>,
+    /// The nodes of ONNX Runtime, in the order of those of `proto`.
+    pub(crate) nodes: Vec<*const OrtNode>,
+    /// Of each node, what its graphs read from outside.
+    pub(crate) captured: Vec<Vec<String>>,
+    /// The element types of values that are tensors.
+    pub(crate) tensors: HashMap<String, DataType>,
+    /// The names of constants.
+    pub(crate) constants: HashSet<String>,
+    /// The names of results, and of values that were added.
+    seen: HashSet<String>,
+}
+
+/// Reads graphs.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Reader<'a> {
+    pub(crate) api: &'a Api,
+    /// What happens with the elements of constants.
+    pub(crate) elements: Elements<'a>,
+}
+
+/// # Safety
+///
+/// Of all functions: the pointers are those that ONNX Runtime passed to the running call. Elements are lent at most until that ends.
+impl Reader<'_> {
+    /// Reads nodes of a graph, with all that they need from outside as inputs.
+    ///
+    /// The outputs are those of the graph, and results that no node reads.
+    pub(crate) unsafe fn read(&self, graph: *const OrtGraph, nodes: Vec<*const OrtNode>) -> Result<Read> {
+        let mut read = Read::default();
+        // SAFETY: the caller says so; here and below.
+        read.opsets = unsafe { self.opsets(graph)? };
+        for &node in &nodes {
+            // SAFETY: see above.
+            for value in unsafe { self.api.outputs(node)? } {
+                // SAFETY: see above.
+                read.seen.insert(unsafe { self.name(value)? });
+            }
+        }
+        for &node in &nodes {
+            // SAFETY: see above.
+            unsafe { self.add(node, &mut read)? };
+        }
+        read.nodes = nodes;
+        let mut wanted: Vec<String> = Vec::new();
+        // SAFETY: see above.
+        for output in unsafe { self.api.graph_outputs(graph)? } {
+            // SAFETY: see above.
+            wanted.push(unsafe { self.api.value_name(output)? });
+        }
+        read.finish(&wanted);
+        Ok(read)
+    }
+
+    /// Returns the opsets that a graph imports.
+    pub(crate) unsafe fn opsets(&self, graph: *const OrtGraph) -> Result<Vec<OperatorSetIdProto>> {
+        // SAFETY: the caller says so.
+        let opsets = unsafe { self.api.opsets(graph)? };
+        let one = |(domain, version)| OperatorSetIdProto { domain: Some(domain), version: Some(version) };
+        Ok(opsets.into_iter().map(one).collect())
+    }
+
+    /// Returns what a node is called.
+    pub(crate) unsafe fn label(&self, node: *const OrtNode) -> Result<Label> {
+        // SAFETY: the caller says so.
+        let (name, operator, domain) =
+            unsafe { (self.api.node_name(node)?, self.api.operator(node)?, self.api.domain(node)?) };
+        Ok(Label { name, operator, domain })
+    }
+
+    /// Returns the names of the operands of a node; empty for one that is left out.
+    pub(crate) unsafe fn input_names(&self, node: *const OrtNode) -> Result<Vec<String>> {
+        // SAFETY: the caller says so.
+        unsafe { self.api.inputs(node)?.into_iter().map(|value| self.name(value)).collect() }
+    }
+
+    /// Returns the names of the results of a node; empty for one that is left out.
+    pub(crate) unsafe fn output_names(&self, node: *const OrtNode) -> Result<Vec<String>> {
+        // SAFETY: the caller says so.
+        unsafe { self.api.outputs(node)?.into_iter().map(|value| self.name(value)).collect() }
+    }
+
+    /// Reads one node as a graph of its own.
+    pub(crate) unsafe fn alone(&self, node: *const OrtNode, opsets: &[OperatorSetIdProto]) -> Result<Read> {
+        let mut read = Read { opsets: opsets.to_vec(), nodes: vec![node], ..Read::default() };
+        // SAFETY: the caller says so.
+        unsafe { self.add(node, &mut read)? };
+        read.finish(&[]);
+        Ok(read)
+    }
+
+    /// Adds a node and what it needs from outside.
+    unsafe fn add(&self, node: *const OrtNode, read: &mut Read) -> Result<()> {
+        // SAFETY: the caller says so; here and below.
+        let (explicit, implicit) = unsafe { (self.api.inputs(node)?, self.api.implicit_inputs(node)?) };
+        for &value in explicit.iter().chain(&implicit).filter(|value| !value.is_null()) {
+            // SAFETY: see above.
+            unsafe { self.need(value, read)? };
+        }
+        let mut captured = Vec::new();
+        for &value in &implicit {
+            // SAFETY: see above.
+            captured.push(unsafe { self.name(value)? });
+        }
+        read.captured.push(captured);
+        // SAFETY: see above.
+        let proto = unsafe { self.node(node)? };
+        // SAFETY: see above.
+        for value in unsafe { self.api.outputs(node)? } {
+            // SAFETY: see above.
+            if let Some(info) = unsafe { self.declared(value, &mut read.tensors)? } {
+                read.proto.value_info.push(info);
+            }
+        }
+        read.proto.node.push(proto);
+        Ok(())
+    }
+
+    /// Adds a value that a node reads, unless a node makes it.
+    unsafe fn need(&self, value: *const OrtValueInfo, read: &mut Read) -> Result<()> {
+        // SAFETY: the caller says so; here and below.
+        let name = unsafe { self.name(value)? };
+        if name.is_empty() || !read.seen.insert(name.clone()) {
+            return Ok(());
+        }
+        // SAFETY: see above.
+        if let Some(data) = unsafe { self.api.constant(value, self.elements)? } {
+            read.tensors.insert(name.clone(), data.dtype());
+            read.proto.initializer.push(data.to_proto(&name));
+            read.constants.insert(name);
+            return Ok(());
+        }
+        // SAFETY: see above.
+        if let Some(info) = unsafe { self.declared(value, &mut read.tensors)? } {
+            read.proto.input.push(info);
+        }
+        Ok(())
+    }
+
+    unsafe fn name(&self, value: *const OrtValueInfo) -> Result<String> {
+        // SAFETY: the caller says so.
+        if value.is_null() { Ok(String::new()) } else { unsafe { self.api.value_name(value) } }
+    }
+
+    /// Returns what is known of a value; `None` if there is none.
+    unsafe fn declared(
+        &self,
+        value: *const OrtValueInfo,
+        tensors: &mut HashMap<String, DataType>,
+    ) -> Result<Option<ValueInfoProto>> {
+        // SAFETY: the caller says so; here and below.
+        let name = unsafe { self.name(value)? };
+        if name.is_empty() {
+            return Ok(None);
+        }
+        // SAFETY: see above.
+        let ty = unsafe { self.api.value_type(value)? };
+        if let TensorType::Tensor(dtype, _) = &ty {
+            tensors.insert(name.clone(), *dtype);
+        }
+        Ok(Some(ValueInfoProto { name: Some(name), r#type: type_proto(ty), ..Default::default() }))
+    }
+
+    unsafe fn node(&self, node: *const OrtNode) -> Result<NodeProto> {
+        // SAFETY: the caller says so; here and below.
+        let (name, op, domain) =
+            unsafe { (self.api.node_name(node)?, self.api.operator(node)?, self.api.domain(node)?) };
+        let mut proto =
+            NodeProto { name: Some(name), op_type: Some(op), domain: Some(domain), ..Default::default() };
+        // SAFETY: see above.
+        for value in unsafe { self.api.inputs(node)? } {
+            // SAFETY: see above.
+            proto.input.push(unsafe { self.name(value)? });
+        }
+        // SAFETY: see above.
+        for value in unsafe { self.api.outputs(node)? } {
+            // SAFETY: see above.
+            proto.output.push(unsafe { self.name(value)? });
+        }
+        // SAFETY: see above.
+        let graphs = unsafe { self.api.subgraphs(node)? };
+        // SAFETY: see above.
+        for attribute in unsafe { self.api.attributes(node)? } {
+            // SAFETY: see above.
+            let name = unsafe { self.api.attribute_name(attribute)? };
+            if graphs.iter().any(|(graph, _)| *graph == name) {
+                continue;
+            }
+            // SAFETY: see above.
+            proto.attribute.push(unsafe { self.attribute(attribute, name, proto.name())? });
+        }
+        trim_activations(&mut proto);
+        for (name, graph) in graphs {
+            // SAFETY: see above.
+            let g = Some(unsafe { self.subgraph(graph)? });
+            proto.attribute.push(AttributeProto { g, ..front(name, AttributeType::Graph) });
+        }
+        Ok(proto)
+    }
+
+    unsafe fn attribute(
+        &self,
+        attribute: *const OrtOpAttr,
+        name: String,
+        node: &str,
+    ) -> Result<AttributeProto> {
+        use AttributeType::{Float, Floats, Int, Ints, String, Strings, Tensor};
+        // SAFETY: the caller says so; here and below.
+        let kind = unsafe { self.api.attribute_type(attribute) };
+        // SAFETY: see above.
+        let bytes = || unsafe { self.api.attribute_elements::<u8>(attribute, kind) };
+        // SAFETY: see above.
+        let ints = || unsafe { self.api.attribute_elements::<i64>(attribute, kind) };
+        // SAFETY: see above.
+        let floats = || unsafe { self.api.attribute_elements::<f32>(attribute, kind) };
+        Ok(match kind {
+            INT => AttributeProto { i: ints()?.first().copied(), ..front(name, Int) },
+            INTS => AttributeProto { ints: ints()?, ..front(name, Ints) },
+            FLOAT => AttributeProto { f: floats()?.first().copied(), ..front(name, Float) },
+            FLOATS => AttributeProto { floats: floats()?, ..front(name, Floats) },
+            STRING => AttributeProto { s: Some(bytes()?), ..front(name, String) },
+            STRINGS => AttributeProto { strings: texts(&bytes()?), ..front(name, Strings) },
+            TENSOR => {
+                // SAFETY: see above.
+                let tensor = unsafe { self.api.attribute_tensor(attribute)? };
+                AttributeProto { t: Some(tensor.to_proto("")), ..front(name, Tensor) }
+            }
+            _ => return Err(PluginError::Attribute { node: node.to_owned(), name }),
+        })
+    }
+
+    /// Reads a graph that is an attribute. What it takes from outside is not among its inputs.
+    unsafe fn subgraph(&self, graph: *const OrtGraph) -> Result<GraphProto> {
+        let mut proto = GraphProto::default();
+        let mut tensors = HashMap::new();
+        // SAFETY: the caller says so; here and below.
+        for value in unsafe { self.api.graph_inputs(graph)? } {
+            // SAFETY: see above.
+            proto.input.extend(unsafe { self.declared(value, &mut tensors)? });
+        }
+        // SAFETY: see above.
+        for value in unsafe { self.api.graph_outputs(graph)? } {
+            // SAFETY: see above.
+            proto.output.extend(unsafe { self.declared(value, &mut tensors)? });
+        }
+        // SAFETY: see above.
+        for value in unsafe { self.api.initializers(graph)? } {
+            // SAFETY: see above.
+            if let Some(data) = unsafe { self.api.initializer(value, self.elements)? } {
+                // SAFETY: see above.
+                proto.initializer.push(data.to_proto(&unsafe { self.name(value)? }));
+            }
+        }
+        // SAFETY: see above.
+        for node in unsafe { self.api.nodes(graph)? } {
+            // SAFETY: see above.
+            proto.node.push(unsafe { self.node(node)? });
+        }
+        Ok(proto)
+    }
+}
+
+impl Read {
+    /// Sets the outputs: the results that are wanted, and those that no node reads.
+    fn finish(&mut self, wanted: &[String]) {
+        let nodes = self.proto.node.iter();
+        let mut read: HashSet<&str> = nodes.flat_map(|node| &node.input).map(String::as_str).collect();
+        read.extend(self.captured.iter().flatten().map(String::as_str));
+        let wanted: HashSet<&str> = wanted.iter().map(String::as_str).collect();
+        let is_output = |info: &&ValueInfoProto| wanted.contains(info.name()) || !read.contains(info.name());
+        self.proto.output = self.proto.value_info.iter().filter(is_output).cloned().collect();
+    }
+
+    /// Sets the outputs, in this order.
+    pub(crate) fn set_outputs(&mut self, names: &[String]) -> Result<()> {
+        let find = |name: &String| {
+            let info = self.proto.value_info.iter().find(|info| info.name() == name);
+            info.cloned().ok_or_else(|| PluginError::Missing { name: name.clone() })
+        };
+        self.proto.output = names.iter().map(find).collect::<Result<_>>()?;
+        Ok(())
+    }
+
+    /// Keeps these nodes. What the others made becomes an input.
+    pub(crate) fn keep(&mut self, keep: impl Fn(usize) -> bool) {
+        retain(&mut self.proto.node, &keep);
+        retain(&mut self.nodes, &keep);
+        retain(&mut self.captured, &keep);
+        let made: HashSet<&str> =
+            self.proto.node.iter().flat_map(|node| &node.output).map(String::as_str).collect();
+        let infos = std::mem::take(&mut self.proto.value_info);
+        let (inside, outside): (Vec<_>, Vec<_>) =
+            infos.into_iter().partition(|info| made.contains(info.name()));
+        self.proto.value_info = inside;
+        self.proto.output.retain(|info| made.contains(info.name()));
+        let nodes = self.proto.node.iter();
+        let mut read: HashSet<&str> = nodes.flat_map(|node| &node.input).map(String::as_str).collect();
+        read.extend(self.captured.iter().flatten().map(String::as_str));
+        self.proto.input.extend(outside.into_iter().filter(|info| read.contains(info.name())));
+        let wanted: Vec<String> = self.proto.output.iter().map(|info| info.name().to_owned()).collect();
+        self.finish(&wanted);
+    }
+}
+
+/// Removes the activations of an `RNN` in one direction that ONNX Runtime adds where a model has none: the default of the schema, which
+/// is for two directions.
+fn trim_activations(node: &mut NodeProto) {
+    let bidirectional =
+        node.attribute.iter().any(|a| a.name() == "direction" && a.s.as_deref() == Some(b"bidirectional"));
+    if node.op_type() == "RNN" && !bidirectional {
+        node.attribute.retain(|a| a.name() != "activations" || a.strings.len() != 2);
+    }
+}
+
+/// Keeps the elements at some positions.
+fn retain<T>(list: &mut Vec<T>, keep: impl Fn(usize) -> bool) {
+    let mut at = 0;
+    list.retain(|_| {
+        at += 1;
+        keep(at - 1)
+    });
+}
+
+/// `ORT_OP_ATTR_*`.
+const INT: c_int = 1;
+const INTS: c_int = 2;
+const FLOAT: c_int = 3;
+const FLOATS: c_int = 4;
+const STRING: c_int = 5;
+const STRINGS: c_int = 6;
+const TENSOR: c_int = 8;
+
+/// Returns an attribute without elements.
+fn front(name: String, kind: AttributeType) -> AttributeProto {
+    AttributeProto { name: Some(name), r#type: Some(kind.into()), ..Default::default() }
+}
+
+/// Splits texts, each of which ends with a zero.
+fn texts(bytes: &[u8]) -> Vec<Vec<u8>> {
+    let ended = bytes.strip_suffix(&[0]).unwrap_or(bytes);
+    if bytes.is_empty() { Vec::new() } else { ended.split(|byte| *byte == 0).map(<[u8]>::to_vec).collect() }
+}
+
+/// Returns the type of a value as protobuf.
+fn type_proto(ty: TensorType) -> Option<TypeProto> {
+    use tensor_shape_proto::{Dimension, dimension::Value};
+    let TensorType::Tensor(dtype, extents) = ty else { return None };
+    let dim = |extent: Extent| Dimension {
+        value: match extent {
+            Extent::Known(n) => Some(Value::DimValue(n)),
+            Extent::Symbol(name) if name.is_empty() => None,
+            Extent::Symbol(name) => Some(Value::DimParam(name)),
+        },
+        ..Default::default()
+    };
+    let shape =
+        (!extents.is_empty()).then(|| TensorShapeProto { dim: extents.into_iter().map(dim).collect() });
+    let tensor = type_proto::Tensor { elem_type: Some(dtype.to_onnx()), shape };
+    Some(TypeProto { value: Some(type_proto::Value::TensorType(tensor)), ..Default::default() })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn texts_end_with_a_zero_each() {
+        assert_eq!(texts(b""), Vec::<Vec<u8>>::new());
+        assert_eq!(texts(b"\0"), [b""]);
+        assert_eq!(texts(b"one\0\0two\0"), [b"one".to_vec(), Vec::new(), b"two".to_vec()]);
+    }
+
+    #[test]
+    fn what_a_left_out_node_made_becomes_an_input() {
+        let info = |name: &str| ValueInfoProto { name: Some(name.to_owned()), ..Default::default() };
+        let node = |from: &str, to: &str| NodeProto {
+            input: vec![from.to_owned()],
+            output: vec![to.to_owned()],
+            ..Default::default()
+        };
+        let proto = GraphProto {
+            node: vec![node("x", "a"), node("a", "b"), node("b", "c")],
+            input: vec![info("x")],
+            value_info: ["a", "b", "c"].map(info).to_vec(),
+            ..Default::default()
+        };
+        let mut read = Read {
+            proto,
+            nodes: vec![std::ptr::null(); 3],
+            captured: vec![Vec::new(); 3],
+            ..Read::default()
+        };
+        read.finish(&[]);
+        read.keep(|at| at != 1);
+        let names =
+            |infos: &[ValueInfoProto]| infos.iter().map(|info| info.name().to_owned()).collect::<Vec<_>>();
+        assert_eq!(names(&read.proto.input), ["x", "b"]);
+        assert_eq!(names(&read.proto.output), ["a", "c"]);
+    }
+}

@@ -1,0 +1,86 @@
+//! Any derived backend as a plugin of ONNX Runtime: a provider that an unmodified ONNX Runtime loads.
+//!
+//! A crate of type `cdylib` says which backend it is:
+//!
+//! ```ignore
+//! bb_ort_plugin::export!(MyBackend);
+//! ```
+//!
+//! Programs in any language then register the library and choose its device; `bb/docs/onnxruntime.md` has the commands.
+//!
+//! The provider claims what the backend runs natively or lowered, in parts that are as large as can be; everything else stays with
+//! ONNX Runtime. Each part is compiled once, for all extents. It never fails for a node that it declines.
+//!
+//! This crate knows ONNX Runtime by its public C interface of version 1.23, of which [`raw`] has what is used.
+#![expect(unsafe_code, reason = "calls functions of ONNX Runtime, and is called by it")]
+
+mod api;
+mod claim;
+mod compiled;
+mod error;
+mod factory;
+mod graph;
+mod guard;
+mod provider;
+pub mod raw;
+mod resident;
+mod settings;
+
+pub use error::PluginError;
+
+/// What [`export!`] expands to.
+#[doc(hidden)]
+pub mod __private {
+    pub use crate::factory::{create, release};
+    pub use crate::raw::{OrtApiBase, OrtEpFactory, OrtLogger, Status};
+}
+
+/// Exports a derived backend to ONNX Runtime: the functions `CreateEpFactories` and `ReleaseEpFactory`.
+///
+/// The provider is called `bb-NAME`, after the name of the backend. The crate must allow unsafe code, because exported names are a
+/// promise that no other library of the process breaks.
+///
+/// # Examples
+///
+/// ```
+/// # mod m {
+/// bb_ort_plugin::export!(bb_cpu::Cpu);
+/// # }
+/// ```
+#[macro_export]
+macro_rules! export {
+    ($backend:ty) => {
+        const _: () = {
+            /// Makes the factory.
+            ///
+            /// # Safety
+            ///
+            /// Only ONNX Runtime calls it.
+            #[unsafe(no_mangle)]
+            pub unsafe extern "system" fn CreateEpFactories(
+                _registration: *const ::core::ffi::c_char,
+                base: *const $crate::__private::OrtApiBase,
+                _logger: *const $crate::__private::OrtLogger,
+                factories: *mut *mut $crate::__private::OrtEpFactory,
+                most: usize,
+                count: *mut usize,
+            ) -> $crate::__private::Status {
+                // SAFETY: the arguments are those of ONNX Runtime.
+                unsafe { $crate::__private::create::<$backend>(base, factories, most, count) }
+            }
+
+            /// Releases the factory.
+            ///
+            /// # Safety
+            ///
+            /// Only ONNX Runtime calls it.
+            #[unsafe(no_mangle)]
+            pub unsafe extern "system" fn ReleaseEpFactory(
+                factory: *mut $crate::__private::OrtEpFactory,
+            ) -> $crate::__private::Status {
+                // SAFETY: the factory is one that the other function made.
+                unsafe { $crate::__private::release(factory) }
+            }
+        };
+    };
+}

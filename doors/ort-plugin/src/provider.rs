@@ -1,0 +1,172 @@
+//! A provider: what ONNX Runtime makes for a session.
+
+use crate::api::{Api, Elements, Result};
+use crate::claim::{self, Claimed};
+use crate::compiled::Compiled;
+use crate::error::PluginError;
+use crate::graph::Reader;
+use crate::guard::{guarded, quiet};
+use crate::raw::{
+    API_VERSION, OrtEp, OrtEpGraphSupportInfo, OrtGraph, OrtNode, OrtNodeComputeInfo, OrtNodeFusionOptions,
+    Status,
+};
+use crate::settings::Settings;
+use bb::{BackendHandle, CompileOptions};
+use std::ffi::{CString, c_char};
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// A provider. The structure of ONNX Runtime is its first field, so that its pointer is that of the whole.
+#[repr(C)]
+#[derive(Debug)]
+pub(crate) struct Provider {
+    raw: OrtEp,
+    api: Api,
+    name: CString,
+    on: BackendHandle,
+    settings: Settings,
+    /// Whether the model is claimed as a whole, in one part.
+    whole: AtomicBool,
+    /// Whether a graph of the model has claimed parts.
+    claimed: AtomicBool,
+}
+
+impl Provider {
+    /// Makes a provider; ONNX Runtime gives it back to [`release`](Self::release).
+    pub(crate) fn new(api: Api, name: CString, on: BackendHandle, settings: Settings) -> *mut OrtEp {
+        let raw = OrtEp {
+            version: API_VERSION,
+            name: provider_name,
+            capability,
+            compile,
+            release_compute_infos,
+            optional: [None; 8],
+        };
+        Box::into_raw(Box::new(Provider {
+            raw,
+            api,
+            name,
+            on,
+            settings,
+            whole: AtomicBool::new(false),
+            claimed: AtomicBool::new(false),
+        }))
+        .cast()
+    }
+
+    /// Releases a provider.
+    ///
+    /// # Safety
+    ///
+    /// The pointer is null or from [`new`](Self::new), and nobody uses it any more.
+    pub(crate) unsafe fn release(provider: *mut OrtEp) {
+        if !provider.is_null() {
+            // SAFETY: the pointer is that of a `Provider` in a box, because `raw` is its first field.
+            quiet(|| drop(unsafe { Box::from_raw(provider.cast::<Provider>()) }));
+        }
+    }
+}
+
+/// # Safety
+///
+/// Of this and the functions below: ONNX Runtime calls them with a provider that `new` made and `release` has not released, and with
+/// other pointers as its header says.
+unsafe extern "system" fn provider_name(provider: *const OrtEp) -> *const c_char {
+    // SAFETY: the pointer is that of a provider.
+    unsafe { &*provider.cast::<Provider>() }.name.as_ptr()
+}
+
+unsafe extern "system" fn capability(
+    provider: *mut OrtEp,
+    graph: *const OrtGraph,
+    info: *mut OrtEpGraphSupportInfo,
+) -> Status {
+    // SAFETY: the pointer is that of a provider, which nobody changes.
+    let provider = unsafe { &*provider.cast::<Provider>() };
+    guarded(&provider.api, || {
+        // SAFETY: the graph is that of the running call, and what is read of it is dropped in this function.
+        let mut claimed = unsafe {
+            let name = provider.name.to_string_lossy();
+            claim::claim(&provider.api, graph, &name, &provider.on, provider.settings.claim)?
+        };
+        let is_later = !claimed.parts.is_empty() && provider.claimed.swap(true, Ordering::Relaxed);
+        if is_later && provider.api.minor < claim::NAMES_PARTS {
+            // Parts of two graphs would have one name, and the session would fail.
+            claimed = Claimed::default();
+        }
+        if let Some(path) = &provider.settings.report {
+            claimed.append_to(path)?;
+        }
+        provider.whole.store(claimed.whole, Ordering::Relaxed);
+        // SAFETY: the nodes are those of the graph.
+        unsafe { provider.fuse(&claimed, info) }
+    })
+}
+
+impl Provider {
+    /// Tells ONNX Runtime what is claimed.
+    unsafe fn fuse(&self, claimed: &Claimed, info: *mut OrtEpGraphSupportInfo) -> Result<()> {
+        let options = OrtNodeFusionOptions { version: API_VERSION, drop_constant_initializers: true };
+        for part in &claimed.parts {
+            // SAFETY: the caller passes `info` on from the running call; the list has as many nodes.
+            self.api.checked(unsafe {
+                self.api.ep().add_nodes_to_fuse(info, part.as_ptr(), part.len(), &raw const options)
+            })?;
+        }
+        Ok(())
+    }
+
+    /// Compiles a claimed part.
+    unsafe fn compiled(&self, graph: *const OrtGraph, node: *const OrtNode) -> Result<Box<Compiled>> {
+        let reader = Reader { api: &self.api, elements: Elements::Copied };
+        // SAFETY: the caller passes graph and node on from the running call.
+        let (read, inputs, outputs) = unsafe {
+            (
+                reader.read(graph, self.api.nodes(graph)?)?,
+                reader.input_names(node)?,
+                reader.output_names(node)?,
+            )
+        };
+        let lends = self.settings.backend.is_none();
+        // Where ONNX Runtime runs some of the nodes, 16-bit floats are rounded after each operation on both sides, so that a result
+        // does not depend on which nodes are claimed.
+        let widened = self.whole.load(Ordering::Relaxed);
+        let options = CompileOptions::default().with_widen_halves(widened);
+        Compiled::new(self.api, &self.on, read, (&inputs, &outputs), &options, lends)
+    }
+}
+
+unsafe extern "system" fn compile(
+    provider: *mut OrtEp,
+    graphs: *mut *const OrtGraph,
+    nodes: *mut *const OrtNode,
+    count: usize,
+    infos: *mut *mut OrtNodeComputeInfo,
+    _context_nodes: *mut *mut OrtNode,
+) -> Status {
+    // SAFETY: the pointer is that of a provider, which nobody changes.
+    let provider = unsafe { &*provider.cast::<Provider>() };
+    guarded(&provider.api, || {
+        if count > 0 && (graphs.is_null() || nodes.is_null() || infos.is_null()) {
+            return Err(PluginError::Null { what: "an argument of `Compile`" });
+        }
+        // SAFETY: the lists have `count` places each.
+        let part = |at: usize| unsafe { provider.compiled(*graphs.add(at), *nodes.add(at)) };
+        let parts = (0..count).map(part).collect::<Result<Vec<_>>>()?;
+        for (at, part) in parts.into_iter().enumerate() {
+            // SAFETY: as above.
+            unsafe { *infos.add(at) = part.into_raw() };
+        }
+        Ok(())
+    })
+}
+
+unsafe extern "system" fn release_compute_infos(
+    _provider: *mut OrtEp,
+    infos: *mut *mut OrtNodeComputeInfo,
+    count: usize,
+) {
+    for at in 0..count {
+        // SAFETY: the list has `count` places, and each is from `into_raw`.
+        unsafe { Compiled::release(*infos.add(at)) };
+    }
+}

@@ -1,0 +1,110 @@
+//! The options of a session for this provider.
+
+use crate::api::Result;
+use crate::error::PluginError;
+use bb::OpenOptions;
+use bb::coverage::ClaimOptions;
+use std::num::NonZeroUsize;
+use std::path::PathBuf;
+
+/// What a session asks of the provider.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Settings {
+    /// The backend by name, as `bb::backend` takes it; `None` for the one that is exported.
+    pub(crate) backend: Option<String>,
+    pub(crate) open: OpenOptions,
+    pub(crate) claim: ClaimOptions,
+    /// The file to which a line of JSON is appended for each graph.
+    pub(crate) report: Option<PathBuf>,
+}
+
+impl Settings {
+    /// Reads the entries of a session's configuration that begin with `ep.NAME.`.
+    ///
+    /// An option that is not one of the plugin is one of the backend, which refuses those that it does not know.
+    pub(crate) fn read(provider: &str, entries: Vec<(String, String)>) -> Result<Settings> {
+        let prefix = format!("ep.{}.", provider.to_lowercase());
+        let mut settings = Settings::default();
+        for (key, value) in entries {
+            let own = key.get(..prefix.len()).is_some_and(|begin| begin.eq_ignore_ascii_case(&prefix));
+            if own {
+                settings.set(key.get(prefix.len()..).unwrap_or_default(), value)?;
+            }
+        }
+        Ok(settings)
+    }
+
+    fn set(&mut self, option: &str, value: String) -> Result<()> {
+        match option {
+            "backend" => self.backend = Some(value),
+            "host" => self.claim = self.claim.with_host(truth(option, &value)?),
+            "native_only" => self.claim = self.claim.with_native_only(truth(option, &value)?),
+            "report" => {
+                let path = PathBuf::from(value);
+                // A file that cannot be written is an error of the session that names it, not of a graph.
+                crate::claim::append(&path, "")?;
+                self.report = Some(path);
+            }
+            "device" => self.open.device = Some(value),
+            "threads" => {
+                let threads = value.parse::<NonZeroUsize>();
+                self.open.threads =
+                    Some(threads.map_err(|_| wrong(option, "a number of at least 1", &value))?);
+            }
+            "memory" => {
+                let bytes = bb_core::ir::parse_bytes(&value).and_then(|bytes| u64::try_from(bytes).ok());
+                self.open.memory = Some(bytes.ok_or_else(|| wrong(option, "a number of bytes", &value))?);
+            }
+            "narrow_floats" => self.open.narrow_floats = truth(option, &value)?,
+            _ => self.open = std::mem::take(&mut self.open).with_own(option, value),
+        }
+        Ok(())
+    }
+}
+
+fn truth(option: &str, value: &str) -> Result<bool> {
+    match value {
+        "1" | "true" | "True" => Ok(true),
+        "0" | "false" | "False" => Ok(false),
+        _ => Err(wrong(option, "`1` or `0`", value)),
+    }
+}
+
+fn wrong(option: &str, expected: &'static str, got: &str) -> PluginError {
+    PluginError::Option { option: option.to_owned(), expected, got: got.to_owned() }
+}
+
+#[cfg(test)]
+#[expect(clippy::unwrap_used, reason = "tests")]
+mod tests {
+    use super::*;
+
+    fn read(entries: &[(&str, &str)]) -> Result<Settings> {
+        Settings::read(
+            "bb-Chip",
+            entries.iter().map(|(key, value)| ((*key).into(), (*value).into())).collect(),
+        )
+    }
+
+    #[test]
+    fn entries_of_other_providers_are_left_alone() {
+        let settings = read(&[("ep.other.host", "?"), ("session.x", "1"), ("ep.bb-chip.host", "1")]).unwrap();
+        assert!(settings.claim.host && !settings.claim.native_only);
+    }
+
+    #[test]
+    fn what_the_plugin_does_not_know_is_for_the_backend() {
+        let settings = read(&[("ep.bb-chip.tile", "64"), ("ep.bb-chip.memory", "2M")]).unwrap();
+        assert_eq!(settings.open.own::<usize>("tile").unwrap(), 64);
+        assert_eq!(settings.open.memory, Some(2 << 20));
+    }
+
+    #[test]
+    fn a_wrong_value_is_an_error_that_names_the_option() {
+        for (key, value) in [("host", "yes"), ("threads", "0"), ("threads", "two"), ("memory", "much")] {
+            let error = read(&[(&format!("ep.bb-chip.{key}"), value)]).unwrap_err();
+            let text = error.to_string();
+            assert!(text.contains(key) && text.contains(value), "{text}");
+        }
+    }
+}
