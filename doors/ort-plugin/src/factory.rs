@@ -97,7 +97,7 @@ impl Factory {
         let own = Registration::of::<B>();
         let others = Registry::global().entries().filter(|entry| entry.name != own.name);
         let registry =
-            others.fold(Registry::builder().registration(own), |all, one| all.registration(*one)).build();
+            others.fold(Registry::builder().registration(own), |all, one| all.registration(one)).build();
         let name = CString::new(format!("bb-{}", B::NAME)).unwrap_or_default();
         let version = CString::new(B::VERSION).unwrap_or_default();
         Factory { raw, api, name, version, backend: B::NAME, registry }
