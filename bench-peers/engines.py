@@ -36,8 +36,8 @@ class Engine:
 class Bb(Engine):
     """bb, with all that the processor has, or held to a level of its instructions."""
 
-    def __init__(self, command, level=None):
-        super().__init__(f"bb at {level}" if level else "bb", "#222222", [command])
+    def __init__(self, command, level=None, name=None):
+        super().__init__(name or (f"bb at {level}" if level else "bb"), "#222222", [command])
         self.backend = ["--backend", f"cpu(level={level})"] if level else []
 
     def measure(self, subject, room, runs, threads):
@@ -100,9 +100,16 @@ def models(args):
     return engines + [Bb(args.bb, level) for level in args.levels]
 
 
+def hold(level):
+    """Holds the engines that can be held to a level of instructions: OpenBLAS, with which NumPy computes products."""
+    core = {"portable": "Prescott", "avx2": "Haswell", "avx2-vnni": "Haswell", "avx512": "SkylakeX"}.get(level)
+    if core:
+        os.environ["OPENBLAS_CORETYPE"] = core
+
+
 def operators(args):
     """The engines that run single operators, `bb` first."""
-    engines = [Bb(args.bb), onnx_runtime(kept=True), Kept("NumPy", "#8a6d1f", "arrays.py")]
+    engines = [Bb(args.bb, args.level, "bb"), onnx_runtime(kept=True), Kept("NumPy", "#8a6d1f", "arrays.py")]
     if args.peer:
         engines += [Engine("candle", "#7a4a99", [args.peer, "candle"]), Engine("burn", "#b3541e", [args.peer, "burn"])]
     return engines

@@ -43,7 +43,7 @@ pub(super) struct Kernels([[(Tile, usize); WITH_ONES]; 2]);
 /// Returns the kernels for this processor, which read left operands as those for packed operands do; `None` if it has none.
 pub(super) fn kernels() -> Option<&'static Kernels> {
     match quads::products() {
-        Products::Avx512Vnni => Some(&x86::AVX512),
+        Products::Amx | Products::Avx512Vnni => Some(&x86::AVX512),
         Products::AvxVnni => Some(&x86::AVX_VNNI),
         Products::Avx2 => Some(&x86::AVX2),
         Products::Portable => None,

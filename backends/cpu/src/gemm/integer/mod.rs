@@ -200,6 +200,7 @@ impl Few<'_> {
                 let col = panel * width;
                 let args = QuadArgs {
                     quads: k.div_ceil(4),
+                    rows,
                     left: left.row(0),
                     left_row: left.stride(),
                     right: right.panel(panel),
@@ -272,6 +273,7 @@ impl Unit<'_> {
         for (i, first) in (0..self.cols).step_by(width).enumerate() {
             let args = QuadArgs {
                 quads: self.k.div_ceil(4),
+                rows,
                 left,
                 left_row: self.left.stride(),
                 right: self.panel.wrapping_add(i * self.size),

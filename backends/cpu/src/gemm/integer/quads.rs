@@ -87,6 +87,9 @@ impl Quads for Lanes {
 }
 
 #[cfg(target_arch = "x86_64")]
+mod amx;
+
+#[cfg(target_arch = "x86_64")]
 mod x86 {
     use std::arch::x86_64::*;
 
@@ -202,6 +205,8 @@ mod x86 {
 pub(crate) struct QuadArgs {
     /// The number of groups of four bytes along the inner dimension.
     pub(crate) quads: usize,
+    /// The number of rows, which are those of the tile.
+    pub(crate) rows: usize,
     pub(crate) left: *const u8,
     pub(crate) left_row: usize,
     /// The panel: for each group of four rows, the four bytes of each column; or the first two bytes of each column, and
@@ -212,15 +217,15 @@ pub(crate) struct QuadArgs {
     pub(crate) sums_row: usize,
 }
 
-/// Computes a tile of a fixed number of rows and vectors.
-type Tile = unsafe fn(&QuadArgs);
+/// Computes a tile of a fixed number of vectors, and of rows if it does not read their number.
+pub(super) type Tile = unsafe fn(&QuadArgs);
 
 /// # Safety
 ///
 /// The operands have `quads` groups for `ROWS` rows and `VECTORS` vectors, and `sums` has room for the tile.
 #[inline(always)]
 unsafe fn tile<Q: Quads, const SIGNED: bool, const ROWS: usize, const VECTORS: usize>(args: &QuadArgs) {
-    let &QuadArgs { quads, left, left_row, right, right_row, sums, sums_row } = args;
+    let &QuadArgs { quads, rows: _, left, left_row, right, right_row, sums, sums_row } = args;
     let parts = if Q::PAIRS { 2 } else { 1 };
     // SAFETY: the contract covers each access; pointers past the end are never read.
     unsafe {
@@ -280,7 +285,7 @@ impl QuadKernels {
 pub(crate) const PANEL: usize = 48;
 
 /// The greatest number of sums of a tile.
-pub(crate) const MOST: usize = 8 * PANEL;
+pub(crate) const MOST: usize = 16 * PANEL;
 
 /// Lists the tiles of a function that is generic over sign, rows and vectors.
 macro_rules! tiles {
@@ -328,10 +333,22 @@ kernels!(NEON, widened, neon::Widened, [], 6, 2, [1 2 3 4 5 6], [1 2]);
 #[cfg(target_arch = "aarch64")]
 kernels!(I8MM, i8mm, neon::Mixed, ["neon,i8mm"], 6, 4, [1 2 3 4 5 6], [1 2 3 4]);
 
+/// Tiles of more rows than [`AVX512`] has are those of AMX.
+#[cfg(target_arch = "x86_64")]
+static AMX: QuadKernels = QuadKernels {
+    lanes: AVX512.lanes,
+    rows: 16,
+    vectors: AVX512.vectors,
+    pairs: AVX512.pairs,
+    tiles: amx::TILES,
+};
+
 /// The instructions for products of bytes on x86-64.
 #[cfg(target_arch = "x86_64")]
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Products {
+    /// Sixteen rows by sixteen columns at once; few rows are those of the next.
+    Amx,
     /// Four products of bytes at once, in vectors of 64 bytes.
     Avx512Vnni,
     /// The same in vectors of 32 bytes.
@@ -346,7 +363,13 @@ pub(super) enum Products {
 #[cfg(target_arch = "x86_64")]
 pub(super) fn products() -> Products {
     match level() {
-        Level::Avx512 if extras() && is_x86_feature_detected!("avx512vnni") => Products::Avx512Vnni,
+        Level::Avx512 if extras() && is_x86_feature_detected!("avx512vnni") => {
+            if amx::allowed() {
+                Products::Amx
+            } else {
+                Products::Avx512Vnni
+            }
+        }
         Level::Avx512 | Level::Avx2 if extras() && is_x86_feature_detected!("avxvnni") => Products::AvxVnni,
         Level::Avx512 | Level::Avx2 => Products::Avx2,
         Level::Portable => Products::Portable,
@@ -357,6 +380,7 @@ pub(super) fn products() -> Products {
 #[cfg(target_arch = "x86_64")]
 pub(crate) fn kernels() -> &'static QuadKernels {
     match products() {
+        Products::Amx => &AMX,
         Products::Avx512Vnni => &AVX512,
         Products::AvxVnni => &AVX_VNNI,
         Products::Avx2 => &AVX2,
