@@ -1,6 +1,6 @@
 //! Opset declarations: the families of operations that a backend implements.
 
-use super::{Family, OpSpec};
+use super::{Family, OpSpec, Primitive};
 
 /// A family of operations that a backend implements completely.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -56,6 +56,18 @@ impl OpSpec {
         }
         hash
     }
+}
+
+/// Returns a number that differs if one of the first `count` primitives differs in its [`signature`](OpSpec::signature).
+pub const fn primitives_fingerprint(count: usize) -> u64 {
+    let (mut hash, mut rows, mut left) = (FNV_START, Primitive::ALL, count);
+    while let [first, rest @ ..] = rows
+        && left > 0
+    {
+        hash = fnv(hash, &first.spec().signature().to_le_bytes());
+        (rows, left) = (rest, left - 1);
+    }
+    hash
 }
 
 impl AtomicOpsetDecl {

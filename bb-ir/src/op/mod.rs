@@ -7,7 +7,7 @@ mod spec;
 mod table;
 mod word;
 
-pub use decl::{AtomicOpDecl, AtomicOpsetDecl, fingerprint};
+pub use decl::{AtomicOpDecl, AtomicOpsetDecl, fingerprint, primitives_fingerprint};
 pub use param::{Param, ParamKind, RoundMode, take};
 pub use spec::{Arity, Class, Family, OpSpec, ParamSpec, method_name, same};
 pub use word::{AdamEpsilon, Border, Interpolation, Reduction, SamplePadding, ScatterReduction};

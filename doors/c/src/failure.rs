@@ -4,7 +4,7 @@ use crate::abi::{Failure, Status, status};
 use bb_ir::ErrorKind;
 
 /// A status and a text.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct Failed {
     status: Status,
     text: String,

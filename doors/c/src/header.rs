@@ -15,7 +15,7 @@ fn constants() -> String {
         abi::VERSION,
         abi::MAGIC,
         abi::UNLOADS,
-        abi::fingerprint_of(usize::MAX),
+        bb_ir::op::primitives_fingerprint(usize::MAX),
     );
     let enumeration = |about: &str, rows: Vec<String>| {
         format!("/* {about} */\nenum {{\n    {}\n}};\n\n", rows.join(",\n    "))

@@ -2,8 +2,8 @@
 #![expect(clippy::unwrap_used, reason = "tests")]
 
 use bb::{
-    Added, Backend, BackendHandle, BoxError, DataType, DataTypes, Declared, Error, ErrorKind, InnerBackend,
-    OpenOption, OpenOptions, Registry, TensorData,
+    Added, Backend, BackendHandle, BoxError, DataType, DataTypes, Declared, Device, Error, ErrorKind,
+    InnerBackend, OpenOption, OpenOptions, Registry, TensorData,
 };
 use bb_cpu::Cpu;
 use bb_reference::Reference;
@@ -203,4 +203,41 @@ fn a_constructor_gets_the_options_and_its_failure_is_that_of_opening() {
     registry.add(called("wide"), |_| Ok(Reference)).unwrap();
     let refused = registry.backend("wide(narrow_floats)").unwrap_err();
     assert!(matches!(refused, Error::OpenOption { option: OpenOption::NarrowFloats, .. }), "{refused:?}");
+}
+
+#[test]
+fn listed_devices_are_opened_by_name_and_position() {
+    let registry = registry();
+    let of = Added { options: &[OpenOption::Device], ..called("chip") };
+    let devices = || Ok(vec![Device::new("right", "the second"), Device::new("left", "the first")]);
+    registry.add_with_devices(of, devices, |_| Ok(Reference)).unwrap();
+    let listed = registry.backends().unwrap();
+    let chip = listed.iter().find(|of| of.name == "chip").unwrap();
+    let names: Vec<&str> = chip.devices.as_ref().unwrap().iter().map(|device| &*device.name).collect();
+    assert_eq!(names, ["left", "right"]);
+    for (name, supported) in
+        [("chip:right", true), ("chip:1", true), ("chip:2", false), ("chip:up", false), ("cpu:left", false)]
+    {
+        assert_eq!(registry.supports_device(name), supported, "{name}");
+    }
+    assert_eq!(registry.backend("chip:1").unwrap().name(), "chip:right");
+    for name in ["chip:up", "metrics+chip:2", "first_of(chip:up, cpu)"] {
+        assert!(registry.backend(name).is_err(), "{name}");
+    }
+    let unknown = registry.backend("chip:up").unwrap_err();
+    assert!(
+        matches!(&unknown, Error::UnknownDevice { backend: "chip", device, found } if device == "up" && found == &["left", "right"]),
+        "{unknown:?}"
+    );
+    // Lists that no name could choose from.
+    for (name, twice) in [("twice", true), ("blank", false)] {
+        let list = move || Ok(if twice { vec![Device::new("a", ""); 2] } else { vec![Device::new(" ", "")] });
+        registry.add_with_devices(Added { name, ..of }, list, |_| Ok(Reference)).unwrap();
+        let listed = registry.backends().unwrap();
+        let error = listed.iter().find(|of| of.name == name).unwrap().devices.as_ref().unwrap_err();
+        match twice {
+            true => assert!(matches!(error, Error::DuplicateDevice { .. }), "{error:?}"),
+            false => assert!(matches!(error, Error::DeviceName { .. }), "{error:?}"),
+        }
+    }
 }

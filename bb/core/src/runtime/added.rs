@@ -37,8 +37,8 @@ impl Added {
     }
 }
 
-/// Lists the devices of a backend, in any order.
-pub(super) type ListDevices = Box<dyn Fn() -> Result<Vec<Device>, BoxError> + Send + Sync>;
+/// Lists the devices of a backend.
+type ListDevices = Arc<dyn Fn() -> Result<Vec<Device>, Error> + Send + Sync>;
 
 /// Makes something of a backend with options.
 type Make<T> = Box<dyn Fn(&OpenOptions) -> Result<T, Error> + Send + Sync>;
@@ -49,8 +49,7 @@ pub(super) struct Made {
     pub(super) open: Make<Arc<dyn BackendRuntime>>,
     /// Constructs the backend, for layers to stand on.
     pub(super) erased: Make<Erased>,
-    name: &'static str,
-    /// Lists the devices; none if the backend cannot.
+    /// Lists the devices, sorted by name; none if the backend cannot.
     devices: Option<ListDevices>,
 }
 
@@ -63,10 +62,33 @@ impl std::fmt::Debug for Made {
 impl Made {
     pub(super) fn new<B: InnerBackend>(
         of: Added,
+        make: impl Fn(&OpenOptions) -> Result<B, BoxError> + Send + Sync + 'static,
+    ) -> Made {
+        Made::of(of, None, make)
+    }
+
+    /// Makes the functions of a backend that lists its devices.
+    pub(super) fn with_devices<B: InnerBackend>(
+        of: Added,
+        devices: impl Fn() -> Result<Vec<Device>, BoxError> + Send + Sync + 'static,
+        make: impl Fn(&OpenOptions) -> Result<B, BoxError> + Send + Sync + 'static,
+    ) -> Made {
+        Made::of(of, Some(Arc::new(move || open::checked_devices(of.name, &devices))), make)
+    }
+
+    fn of<B: InnerBackend>(
+        of: Added,
         devices: Option<ListDevices>,
         make: impl Fn(&OpenOptions) -> Result<B, BoxError> + Send + Sync + 'static,
     ) -> Made {
-        let make = Arc::new(move |options: &OpenOptions| bridge::construct(of.name, || make(options)));
+        let listed = devices.clone();
+        let make = Arc::new(move |options: &OpenOptions| {
+            if let Some(device) = &options.device {
+                let list = listed.as_deref().map(|list| list as &dyn Fn() -> Result<Vec<Device>, Error>);
+                open::check_device(of.name, device, list)?;
+            }
+            bridge::construct(of.name, || make(options))
+        });
         let other = make.clone();
         Made {
             open: Box::new(move |options| {
@@ -80,7 +102,6 @@ impl Made {
                 Ok(start_as(Identity { name, version: of.version, path: of.path }, backend, floats))
             }),
             erased: Box::new(move |options| Ok(Erased::new(other(options)?))),
-            name: of.name,
             devices,
         }
     }
@@ -92,6 +113,6 @@ impl Made {
 
     /// Lists the devices, sorted by name; empty if the backend cannot list them.
     pub(super) fn devices(&self) -> Result<Vec<Device>, Error> {
-        self.devices.as_ref().map_or(Ok(Vec::new()), |list| open::checked_devices(self.name, list))
+        self.devices.as_ref().map_or(Ok(Vec::new()), |list| list())
     }
 }

@@ -373,16 +373,29 @@ pub(super) fn checked(
 pub(super) fn check<B: Declared>(options: &OpenOptions) -> Result<(), Error> {
     taken(B::NAME, B::OPTIONS, options)?;
     let Some(device) = &options.device else { return Ok(()) };
-    check_name(B::NAME, device)?;
-    if !B::LISTS_DEVICES {
-        return Ok(());
-    }
-    let found = devices::<B>()?;
-    if found.iter().any(|known| known.name == *device) {
+    let list: Option<&dyn Fn() -> Result<Vec<Device>, Error>> =
+        if B::LISTS_DEVICES { Some(&devices::<B>) } else { None };
+    check_device(B::NAME, device, list)
+}
+
+/// Checks the name of a device, and that the device is among those that the backend lists, if it does.
+///
+/// # Errors
+///
+/// [`Error::DeviceName`]; [`Error::UnknownDevice`]; those of the list.
+pub(super) fn check_device(
+    backend: &'static str,
+    device: &str,
+    list: Option<&dyn Fn() -> Result<Vec<Device>, Error>>,
+) -> Result<(), Error> {
+    check_name(backend, device)?;
+    let Some(list) = list else { return Ok(()) };
+    let found = list()?;
+    if found.iter().any(|known| known.name == device) {
         return Ok(());
     }
     let found = found.into_iter().map(|device| device.name).collect();
-    Err(Error::UnknownDevice { backend: B::NAME, device: device.clone(), found })
+    Err(Error::UnknownDevice { backend, device: device.to_owned(), found })
 }
 
 /// Returns the name of an instance: the name of the backend, and of the device if one was chosen.

@@ -3,7 +3,7 @@
 //! They are sorted, because the link order is undefined. If two linked backends have the same name, every lookup
 //! fails with an error that names both paths: a silent choice would make the result depend on the linker.
 
-use super::added::{ListDevices, Made};
+use super::added::Made;
 use super::combined::{self, CombinedRegistration};
 use super::opening::{self, Place};
 use super::stack::{LayerRegistration, Stacked, is_stack};
@@ -170,7 +170,7 @@ impl Registry {
         of: Added,
         make: impl Fn(&OpenOptions) -> Result<B, BoxError> + Send + Sync + 'static,
     ) -> Result<(), Error> {
-        self.insert(of, Made::new(of, None, make))
+        self.insert(of, Made::new(of, make))
     }
 
     /// Adds a backend as [`add`](Self::add) does, with a function that lists its devices, in any order. If its options have
@@ -185,8 +185,7 @@ impl Registry {
         devices: impl Fn() -> Result<Vec<Device>, BoxError> + Send + Sync + 'static,
         make: impl Fn(&OpenOptions) -> Result<B, BoxError> + Send + Sync + 'static,
     ) -> Result<(), Error> {
-        let devices: ListDevices = Box::new(devices);
-        self.insert(of, Made::new(of, Some(devices), make))
+        self.insert(of, Made::with_devices(of, devices, make))
     }
 
     fn insert(&self, of: Added, made: Made) -> Result<(), Error> {

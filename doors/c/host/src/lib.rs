@@ -5,7 +5,7 @@
 pub mod run;
 pub mod session;
 
-use bb_c::abi::{Failure, Status, Text};
+use bb_c::abi::{Failure, Status};
 use bb_c::failure::{Failed, guarded};
 use bb_cpu as _;
 use bb_layers as _;
@@ -57,7 +57,19 @@ pub unsafe extern "C" fn bb_load_backend(path: *const c_char, error: *mut Failur
     unsafe { guarded(error, body) }
 }
 
-/// A text of the interface.
-fn lent(text: &str) -> Text {
-    Text::new(text)
+/// Drops what the caller of the interface held. A panic meanwhile, such as one of a backend, does not reach the caller.
+///
+/// # Safety
+///
+/// `held` is null, or came from [`Box::into_raw`] and was not dropped.
+unsafe fn dropped<T>(held: *mut T) {
+    let body = || {
+        if !held.is_null() {
+            // SAFETY: what the caller promises.
+            drop(unsafe { Box::from_raw(held) });
+        }
+        Ok(())
+    };
+    // SAFETY: there is no place for the text of an error.
+    let _panicked = unsafe { guarded(std::ptr::null_mut(), body) };
 }

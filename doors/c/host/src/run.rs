@@ -1,7 +1,7 @@
 //! Runs.
 
-use crate::null;
 use crate::session::HostSession;
+use crate::{dropped, null};
 use bb::{ErrorKind, TensorData, Value};
 use bb_c::abi::{Data, Failure, Items, Status, Text, status};
 use bb_c::export::open::text;
@@ -100,8 +100,6 @@ pub unsafe extern "C" fn bb_run_output(run: *const HostRun, position: usize, dat
 /// `run` is null, or came from `bb_session_run` and was not freed.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn bb_run_free(run: *mut HostRun) {
-    if !run.is_null() {
-        // SAFETY: what the caller promises.
-        drop(unsafe { Box::from_raw(run) });
-    }
+    // SAFETY: what the caller promises.
+    unsafe { dropped(run) }
 }

@@ -1,13 +1,13 @@
 //! Sessions: models that are ready to run.
 
-use crate::{ended, failed_to_load, lent, null};
+use crate::{dropped, ended, failed_to_load, null};
 use bb::ir::graph::{Dim, ValueType};
 use bb::{BackendHandle, CompileOptions, ErasedExecutable, Module, OpenOptions};
 use bb_c::abi::{Failure, Items, Named, Status, Text, status};
 use bb_c::export::open::options;
 use bb_c::failure::{Failed, guarded};
 use std::ffi::c_char;
-use std::sync::{Arc, Once};
+use std::sync::{Arc, OnceLock};
 
 /// A model that is compiled for a backend.
 pub struct HostSession {
@@ -50,16 +50,14 @@ impl Known {
     }
 }
 
-/// Loads the libraries of `BB_BACKEND_PATH`, once.
+/// Loads the libraries of `BB_BACKEND_PATH`, once. If one cannot be loaded, no session opens.
 fn obey_the_environment() -> Result<(), Failed> {
-    static ONCE: Once = Once::new();
-    let mut result = Ok(());
-    ONCE.call_once(|| {
-        if let Some(list) = std::env::var_os(bb_c::PATH_VARIABLE) {
-            result = bb::load_path(&list).map(drop).map_err(failed_to_load);
-        }
-    });
-    result
+    static OBEYED: OnceLock<Result<(), Failed>> = OnceLock::new();
+    let obey = || match std::env::var_os(bb_c::PATH_VARIABLE) {
+        Some(list) => bb::load_path(&list).map(drop).map_err(failed_to_load),
+        None => Ok(()),
+    };
+    OBEYED.get_or_init(obey).clone()
 }
 
 fn open(module: Module, backend: &str, options: &OpenOptions) -> Result<HostSession, bb::Error> {
@@ -142,10 +140,8 @@ pub unsafe extern "C" fn bb_session_open_bytes(
 /// `session` is null, or was opened and not closed.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn bb_session_close(session: *mut HostSession) {
-    if !session.is_null() {
-        // SAFETY: what the caller promises.
-        drop(unsafe { Box::from_raw(session) });
-    }
+    // SAFETY: what the caller promises.
+    unsafe { dropped(session) }
 }
 
 /// `bb_session_input_count`.
@@ -173,7 +169,7 @@ pub unsafe extern "C" fn bb_session_output_count(session: *const HostSession) ->
 fn write(known: Option<&Known>, port: Option<&mut Port>) -> Status {
     let (Some(known), Some(port)) = (known, port) else { return status::of(bb::ErrorKind::WrongInput) };
     let Known { name, dtype, shape } = known;
-    *port = Port { name: lent(name), dtype: *dtype, rank: shape.len(), shape: shape.as_ptr() };
+    *port = Port { name: Text::new(name), dtype: *dtype, rank: shape.len(), shape: shape.as_ptr() };
     status::OK
 }
 

@@ -83,7 +83,7 @@ c_structs! {
         /// Optional, and then `run` and `release_program` too: takes a whole graph, a model of ONNX as a file has it, made of primitives.
         compile: Option<unsafe extern "C" fn(*mut Raw, Items<u8>, *mut *mut c_void, *mut Failure) -> Status>
             = "int32_t (*compile)(bb_backend *backend, bb_text model, void **program, bb_error *error)";
-        /// Optional: runs a graph. Inputs and results are in the order of the graph.
+        /// Optional: runs a graph. Inputs and results are in the order of the graph; initializers that are also inputs are not given.
         run: Option<unsafe extern "C" fn(*mut Raw, *mut c_void, Items<*const RawTensor>, Results, usize, *mut Failure) -> Status>
             = "int32_t (*run)(bb_backend *backend, void *program, bb_tensors inputs, bb_result *results, size_t count, bb_error *error)";
         /// Optional: releases a graph.

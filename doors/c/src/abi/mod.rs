@@ -5,13 +5,14 @@
 
 #[macro_use]
 mod declare;
+pub(crate) mod graphs;
 mod library;
 mod primitives;
 pub(crate) use primitives::{c_operand, c_param};
 mod values;
 
 pub use library::{Description, Library, OptionSpec};
-pub use primitives::{Primitives, fingerprint_of};
+pub use primitives::Primitives;
 pub use values::{
     Data, Devices, Done, Failure, Items, MemoryUse, Named, Parameter, ParameterKind, Raw, RawTensor, Results,
     Slot, Status, Text, status,

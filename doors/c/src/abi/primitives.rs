@@ -66,25 +66,6 @@ pub(super) fn layout() -> super::Layout {
     super::Layout { name: "bb_primitives", size: size_of::<Primitives>(), fields: FIELDS, text }
 }
 
-/// Returns a number that differs if one of the first `count` primitives differs in a name, an operand, a parameter or a result.
-pub const fn fingerprint_of(count: usize) -> u64 {
-    // FNV-1a of 64 bits, as the signatures themselves.
-    let mut hash: u64 = 0xcbf2_9ce4_8422_2325;
-    let (mut rows, mut left) = (Primitive::ALL, count);
-    while let [first, rest @ ..] = rows
-        && left > 0
-    {
-        let signature = first.spec().signature().to_le_bytes();
-        let mut bytes: &[u8] = &signature;
-        while let [byte, tail @ ..] = bytes {
-            hash = (hash ^ *byte as u64).wrapping_mul(0x100_0000_01b3);
-            bytes = tail;
-        }
-        (rows, left) = (rest, left - 1);
-    }
-    hash
-}
-
 /// The argument in C of an operand.
 fn operand((name, arity): &(&str, Arity)) -> String {
     match arity {

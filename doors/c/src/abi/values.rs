@@ -51,7 +51,7 @@ pub mod status {
     }
 }
 
-/// A list that somebody lends for the length of a call; in C, each type of item has a structure of its own name.
+/// A list that the caller lends for the length of a call; in C, each type of item has a structure of its own name.
 #[repr(C)]
 #[derive(Debug)]
 pub struct Items<T> {

@@ -72,13 +72,7 @@ fn description<B: Declared>() -> Description {
 pub(super) unsafe extern "C" fn describe<B: Declared>(into: *mut Description, error: *mut Failure) -> Status {
     let body = || {
         // SAFETY: the host lends the structure for the call, and says in it how long it is.
-        let room = unsafe { into.cast::<usize>().read() };
-        let description = description::<B>();
-        let bytes = room.min(size_of::<Description>());
-        // SAFETY: both structures have that many bytes, and they are not the same.
-        unsafe {
-            std::ptr::copy_nonoverlapping((&raw const description).cast::<u8>(), into.cast::<u8>(), bytes)
-        };
+        unsafe { super::fill(into, &description::<B>()) };
         Ok(())
     };
     // SAFETY: the host lends `error` for the call.

@@ -26,7 +26,7 @@ pub const fn library<B: Declared>() -> Library {
         version: VERSION,
         // Threads of a pool, and destructors of threads, would run code that is gone.
         flags: 0,
-        fingerprint: crate::abi::fingerprint_of(usize::MAX),
+        fingerprint: bb_ir::op::primitives_fingerprint(usize::MAX),
         primitives: &primitives::EXPORTED,
         describe: Some(described::describe::<B>),
         open: Some(open::open::<B>),
@@ -60,6 +60,24 @@ macro_rules! export_backend {
             static LIBRARY: $crate::abi::Library = $crate::export::library::<$backend>();
         };
     };
+}
+
+/// Copies a structure that begins with its size to a place of the host, as far as the host knows it.
+///
+/// # Safety
+///
+/// `into` is null, or lent for the call, and begins with the number of its bytes.
+unsafe fn fill<T>(into: *mut T, value: &T) {
+    if into.is_null() {
+        return;
+    }
+    // SAFETY: what the caller promises.
+    let room = unsafe { into.cast::<usize>().read() };
+    // SAFETY: both structures have that many bytes, and they are not the same.
+    unsafe {
+        let from = std::ptr::from_ref(value).cast::<u8>();
+        std::ptr::copy_nonoverlapping(from, into.cast::<u8>(), room.min(size_of::<T>()));
+    }
 }
 
 /// Returns the open backend behind a pointer.

@@ -1,10 +1,11 @@
 //! Native operations.
 
 use super::open::text;
-use super::tensors::{Operands, failed, give, host, operand};
+use super::primitives::round;
+use super::tensors::{Operands, dtype, failed, give, host, operand};
 use crate::abi::{Data, Failure, Items, Parameter, ParameterKind, Raw, RawTensor, Slot, Status, Text};
 use crate::failure::{Failed, guarded};
-use bb_core::{DataType, ErrorKind, InnerBackend, RoundMode};
+use bb_core::{ErrorKind, InnerBackend};
 use bb_ir::op::{OpSpec, Param, ParamKind};
 use smallvec::SmallVec;
 use std::borrow::Cow;
@@ -35,7 +36,7 @@ fn param<'a>(row: &OpSpec, name: &str, kind: ParamKind, of: &Parameter) -> Resul
     let is = |expected: ParameterKind| if of.kind == expected as i32 { Ok(()) } else { Err(wrong()) };
     use ParameterKind as K;
     let small = || i32::try_from(of.integer).map_err(|_| wrong());
-    let dtype = || small().and_then(|number| DataType::from_onnx(number).ok_or_else(wrong));
+    let element_type = || small().and_then(dtype);
     Ok(match kind {
         ParamKind::OptInt if nothing => Param::OptInt(None),
         ParamKind::OptFloat if nothing => Param::OptFloat(None),
@@ -51,13 +52,11 @@ fn param<'a>(row: &OpSpec, name: &str, kind: ParamKind, of: &Parameter) -> Resul
         ParamKind::Floats => is(K::Numbers).map(|()| Param::Floats(Cow::Borrowed(unsafe { list(of) })))?,
         // SAFETY: as above.
         ParamKind::Extents => is(K::Extents).map(|()| Param::Extents(Cow::Borrowed(unsafe { list(of) })))?,
-        ParamKind::Type => is(K::Integer).and_then(|()| dtype()).map(Param::Type)?,
-        ParamKind::OptType => is(K::Integer).and_then(|()| dtype()).map(|t| Param::OptType(Some(t)))?,
-        ParamKind::Round => {
-            is(K::Integer)?;
-            let modes = [RoundMode::Up, RoundMode::Down, RoundMode::Nearest];
-            Param::Round(modes.into_iter().find(|m| *m as i64 == of.integer).ok_or_else(wrong)?)
+        ParamKind::Type => is(K::Integer).and_then(|()| element_type()).map(Param::Type)?,
+        ParamKind::OptType => {
+            is(K::Integer).and_then(|()| element_type()).map(|t| Param::OptType(Some(t)))?
         }
+        ParamKind::Round => is(K::Integer).and_then(|()| small()).and_then(round).map(Param::Round)?,
         ParamKind::Text => {
             is(K::Text)?;
             Param::Text(Cow::Borrowed(text(Text { items: of.items.cast(), count: of.count })?))

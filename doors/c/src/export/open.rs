@@ -71,9 +71,7 @@ pub(super) unsafe extern "C" fn memory(backend: *mut Raw, into: *mut MemoryUse) 
     let Ok(opened) = (unsafe { super::opened(backend) }) else { return };
     let statistics = || bb_core::Backend::memory(&opened.erased).map(|memory| memory.statistics());
     let Ok(Some(known)) = bb_core::runtime::catch(statistics) else { return };
-    // SAFETY: the host lends the structure for the call.
-    let Some(into) = (unsafe { into.as_mut() }) else { return };
-    *into = MemoryUse {
+    let all = MemoryUse {
         size: size_of::<MemoryUse>(),
         live: known.live,
         pooled: known.pooled,
@@ -81,6 +79,8 @@ pub(super) unsafe extern "C" fn memory(backend: *mut Raw, into: *mut MemoryUse) 
         limit: known.limit.unwrap_or(u64::MAX),
         available: known.available.unwrap_or(u64::MAX),
     };
+    // SAFETY: the host lends the structure for the call, and says in it how long it is.
+    unsafe { super::fill(into, &all) }
 }
 
 /// `bb_library.synchronize`.

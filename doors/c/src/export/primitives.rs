@@ -1,10 +1,10 @@
 //! The primitives as functions of the interface.
 
-use super::tensors::{Operands, failed, give, host, operand};
+use super::tensors::{Operands, dtype, failed, give, host, operand};
 use crate::abi::{Data, Failure, Items, Primitives, Raw, RawTensor, Results, Status};
 use crate::failure::{Failed, guarded};
 use bb_core::ext::ErasedTensor;
-use bb_core::{DataType, ErrorKind, Outputs, RoundMode};
+use bb_core::{ErrorKind, Outputs, RoundMode};
 use bb_ir::op::{Param, Primitive};
 use smallvec::SmallVec;
 use std::borrow::Cow;
@@ -48,12 +48,8 @@ macro_rules! read_param {
     };
 }
 
-fn dtype(number: i32) -> Result<DataType, Failed> {
-    let unknown = || Failed::new(ErrorKind::WrongInput, format!("{number} is no element type"));
-    DataType::from_onnx(number).ok_or_else(unknown)
-}
-
-fn round(number: i32) -> Result<RoundMode, Failed> {
+/// Returns the rounding mode with a number.
+pub(super) fn round(number: i32) -> Result<RoundMode, Failed> {
     let modes = [RoundMode::Up, RoundMode::Down, RoundMode::Nearest];
     let mode = modes.into_iter().find(|mode| *mode as i32 == number);
     mode.ok_or_else(|| Failed::new(ErrorKind::WrongInput, format!("{number} is no rounding mode")))

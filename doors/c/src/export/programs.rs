@@ -1,7 +1,7 @@
 //! Whole graphs, for a backend that takes them.
 
 use super::tensors::{failed, give, operand};
-use crate::abi::{Failure, Items, Raw, RawTensor, Results, Status};
+use crate::abi::{self, Failure, Items, Raw, RawTensor, Results, Status};
 use crate::failure::{Failed, guarded};
 use bb_core::{Backend, BackendAttrs, ErrorKind, GraphIdentity, GraphProto};
 use bb_ir::proto::{FunctionProto, ModelProto, OperatorSetIdProto};
@@ -65,7 +65,7 @@ pub(super) unsafe extern "C" fn run(
         };
         let attrs = BackendAttrs::default().with_opsets(&program.opsets).with_functions(&program.functions);
         let attrs = attrs.with_identity(program.identity);
-        let names = program.graph.input.iter().map(|port| port.name.clone().unwrap_or_default());
+        let names = abi::graphs::inputs(&program.graph).map(str::to_owned);
         // SAFETY: the host lends tensors that this library gave.
         let given = names.zip(inputs).filter_map(|(name, &x)| Some((name, unsafe { operand(x) }?.clone())));
         let mut named = opened

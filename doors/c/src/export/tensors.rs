@@ -34,6 +34,12 @@ pub(super) fn give(x: ErasedTensor, into: &mut Slot) {
     into.tensor = Box::into_raw(tensor).cast();
 }
 
+/// Returns the element type with ONNX's number.
+pub(super) fn dtype(number: i32) -> Result<DataType, Failed> {
+    let unknown = || Failed::new(ErrorKind::WrongInput, format!("{number} is no element type"));
+    DataType::from_onnx(number).ok_or_else(unknown)
+}
+
 /// Reads a host tensor that the host lends, by copying it.
 ///
 /// # Safety
@@ -45,8 +51,7 @@ pub(super) fn give(x: ErasedTensor, into: &mut Slot) {
 /// A number that is no element type; bytes that are no elements.
 pub unsafe fn host(data: &Data) -> Result<TensorData, Failed> {
     let wrong = |e: bb_ir::Error| Failed::of(&e.into());
-    let unknown = || Failed::new(ErrorKind::WrongInput, format!("{} is no element type", data.dtype));
-    let dtype = DataType::from_onnx(data.dtype).ok_or_else(unknown)?;
+    let dtype = dtype(data.dtype)?;
     // SAFETY: what the caller promises.
     let (shape, bytes) = unsafe {
         (

@@ -194,7 +194,7 @@ impl LoadedBackend {
             }
             let earlier = slots.iter().take(at).any(|other| std::ptr::eq(other.tensor, slot.tensor));
             if earlier || operands.contains(&slot.tensor.cast_const()) {
-                let got = "a tensor that somebody else holds";
+                let got = "a tensor that is held already";
                 return Err(self.0.broken(op, "a result", "a tensor of its own", got));
             }
             let kind = match expected.and_then(|expected| expected.get(at)) {

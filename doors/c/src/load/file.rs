@@ -19,11 +19,12 @@ const SEGMENT: usize = 56;
 /// [`LoadError::Read`]; [`LoadError::Mismatch`].
 pub(super) fn check(path: &Path) -> Result<(), LoadError> {
     let read = |source| LoadError::Read { path: path.to_owned(), source };
-    let mut file = File::open(path).map_err(read)?;
-    let length = file.metadata().map_err(read)?;
-    if length.is_dir() {
-        return Err(read(std::io::ErrorKind::IsADirectory.into()));
+    // Asked before the file is opened, because opening a pipe waits for another process.
+    let length = std::fs::metadata(path).map_err(read)?;
+    if !length.is_file() {
+        return Err(read(std::io::Error::new(std::io::ErrorKind::InvalidInput, "it is no regular file")));
     }
+    let mut file = File::open(path).map_err(read)?;
     let mut header = Vec::new();
     file.by_ref().take(HEADER as u64).read_to_end(&mut header).map_err(read)?;
     if !header.starts_with(b"\x7fELF\x02\x01") {

@@ -3,7 +3,7 @@
 use super::LoadedError;
 use super::backend::{EMPTY, LoadedBackend, LoadedTensor, Slots};
 use super::instance::Instance;
-use crate::abi::{Done, Failure, Items, Raw, RawTensor, Slot, Status, Text, status};
+use crate::abi::{self, Done, Failure, Items, Raw, RawTensor, Slot, Status, Text, status};
 use bb_core::{BackendAttrs, Completer, CompletionHandle, ContractResponse, Error, GraphProto};
 use bb_ir::proto::{ModelProto, OperatorSetIdProto};
 use prost::Message;
@@ -237,15 +237,11 @@ fn compiled(on: &Instance, graph: &GraphProto, attrs: BackendAttrs<'_>) -> Resul
     let Some(raw) = NonNull::new(raw) else {
         return Err(on.broken("compile", "a program", "a pointer", "null"));
     };
-    let initial: Vec<&str> =
-        graph.initializer.iter().map(|x| x.name.as_deref().unwrap_or_default()).collect();
-    let name = |name: &Option<String>| name.clone().unwrap_or_default();
-    let inputs = graph.input.iter().map(|port| name(&port.name));
     Ok(Program {
         raw,
         backend: on.raw,
         release,
-        inputs: inputs.filter(|name| !initial.contains(&name.as_str())).collect(),
-        outputs: graph.output.iter().map(|port| name(&port.name)).collect(),
+        inputs: abi::graphs::inputs(graph).map(str::to_owned).collect(),
+        outputs: graph.output.iter().map(|port| port.name.clone().unwrap_or_default()).collect(),
     })
 }

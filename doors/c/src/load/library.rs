@@ -335,7 +335,7 @@ unsafe fn read_primitives(table: &Library, path: &Path) -> Result<Primitives, Lo
     let primitives: Primitives =
         unsafe { copied(table.primitives.cast(), 8, path, "size of `bb_primitives`") }?;
     let count = primitives.size / 8 - 1;
-    let expected = abi::fingerprint_of(count);
+    let expected = bb_ir::op::primitives_fingerprint(count);
     if count > Primitive::ALL.len() || expected != table.fingerprint {
         return Err(LoadError::Mismatch {
             path: path.to_owned(),

@@ -4,6 +4,24 @@ use crate::built;
 use bb::{Backend, BackendLibrary, OpenOptions, TensorData};
 use std::fs;
 use std::path::PathBuf;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
+
+/// Builds the backend in C under another name.
+fn renamed(name: &str) -> PathBuf {
+    let source = fs::read_to_string(built::root().join("examples/plain.c")).unwrap();
+    let other = source.replace(r#"TEXT("plain")"#, &format!("TEXT({name:?})"));
+    assert_ne!(other, source);
+    let file = built::folder().join(format!("{name}.c"));
+    fs::write(&file, other).unwrap();
+    built::library(name, &file, &[]).canonicalize().unwrap()
+}
+
+/// Computes a sum on a backend.
+fn works(on: &bb::BackendHandle) {
+    let x = on.tensor(&[2], &[1f32, 2.]).unwrap();
+    assert_eq!(on.add(&x, &x).unwrap().to_host(64).unwrap().as_slice::<f32>().unwrap(), [2., 4.]);
+}
 
 /// Copies the backend in C to a name that no other test loads.
 fn copy(name: &str) -> PathBuf {
@@ -30,6 +48,55 @@ fn a_library_stays_as_long_as_what_it_made() {
     assert!(is_loaded(&path), "a tensor of it lives");
     drop(erased);
     assert!(!is_loaded(&path), "nothing of it lives");
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn a_removed_library_goes_with_the_last_of_what_was_opened() {
+    let path = renamed("leaves");
+    for _ in 0..3 {
+        BackendLibrary::load(&path).unwrap().register().unwrap();
+        let on = bb::backend("leaves").unwrap();
+        works(&bb::backend("first_of(leaves, reference)").unwrap());
+        assert!(bb::Registry::global().remove("leaves"));
+        assert!(bb::backend("leaves").is_err() && bb::backend("first_of(leaves, reference)").is_err());
+        works(&on);
+        assert!(is_loaded(&path), "a backend of it is open");
+        drop(on);
+        // Another test of this program may list all backends just now, which opens this one, too.
+        let until = Instant::now() + Duration::from_secs(20);
+        while is_loaded(&path) {
+            assert!(Instant::now() < until, "nothing of it lives");
+            std::thread::sleep(Duration::from_millis(5));
+        }
+    }
+}
+
+#[test]
+fn a_name_comes_and_goes_while_threads_run_on_it() {
+    let path = renamed("comes");
+    let (until, ran) = (Instant::now() + Duration::from_secs(2), AtomicUsize::new(0));
+    std::thread::scope(|scope| {
+        for _ in 0..16 {
+            scope.spawn(|| {
+                while Instant::now() < until {
+                    match bb::backend("comes") {
+                        Ok(on) => {
+                            works(&on);
+                            ran.fetch_add(1, Ordering::Relaxed);
+                        }
+                        Err(error) => assert!(matches!(error, bb::Error::UnknownBackend { .. }), "{error:?}"),
+                    }
+                }
+            });
+        }
+        while Instant::now() < until {
+            BackendLibrary::load(&path).unwrap().register().unwrap();
+            works(&bb::backend("comes").unwrap());
+            assert!(bb::Registry::global().remove("comes"));
+        }
+    });
+    assert!(ran.into_inner() > 0);
 }
 
 #[cfg(target_os = "linux")]

@@ -40,3 +40,30 @@ fn panics_stay_in_their_library() {
     // Dropping panics inside the library, too.
     drop((x, on));
 }
+
+/// Older models list initializers among the inputs, too.
+#[test]
+fn an_initializer_that_is_also_an_input_is_not_given() {
+    use bb::ir::proto::{GraphProto, NodeProto, ValueInfoProto};
+    use bb::{Backend, BackendAttrs, TensorData};
+    let on = load("whole_graph");
+    let name = |name: &str| Some(name.to_owned());
+    let port = |port: &str| ValueInfoProto { name: name(port), ..ValueInfoProto::default() };
+    let graph = GraphProto {
+        name: name("sum"),
+        node: vec![NodeProto {
+            op_type: name("Add"),
+            input: vec!["x".to_owned(), "w".to_owned()],
+            output: vec!["y".to_owned()],
+            ..NodeProto::default()
+        }],
+        // The initializer is before the input that is given.
+        input: vec![port("w"), port("x")],
+        initializer: vec![TensorData::new(&[2], &[10f32, 20.]).unwrap().to_proto("w")],
+        output: vec![port("y")],
+        ..GraphProto::default()
+    };
+    let x = on.constant(&TensorData::new(&[2], &[1f32, 2.]).unwrap()).unwrap();
+    let outputs = on.execute(&graph, [("x".to_owned(), x)].into(), BackendAttrs::default()).unwrap();
+    assert_eq!(on.to_host(&outputs["y"]).unwrap().as_slice::<f32>().unwrap(), [11., 22.]);
+}

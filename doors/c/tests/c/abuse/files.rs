@@ -14,6 +14,8 @@ fn what_is_no_file_or_no_library() {
     let folder = built::folder();
     assert!(matches!(error(folder.join("missing.so")), LoadError::Read { .. }));
     assert!(matches!(error(folder), LoadError::Read { .. }));
+    #[cfg(unix)]
+    assert!(matches!(error("/dev/null"), LoadError::Read { .. }));
     for (name, content) in
         [("empty.so", &b""[..]), ("text.so", b"this is a text"), ("elf.so", b"\x7fELF\x02\x01")]
     {

@@ -77,7 +77,7 @@ fn results_are_compared_with_the_rules() {
     assert_eq!(text(null), format!("{said}a result: expected a tensor, got null"));
     assert_eq!(
         text(operand),
-        format!("{said}a result: expected a tensor of its own, got a tensor that somebody else holds")
+        format!("{said}a result: expected a tensor of its own, got a tensor that is held already")
     );
     assert_eq!(text(other_type), format!("{said}the element type of a result: expected f32, got i64"));
     assert_eq!(text(no_type), format!("{said}the element type of a result: expected f32, got -3"));
