@@ -3,7 +3,7 @@
 //!     cargo build -p bb-ort-plugin --example few
 
 use bb::ir::op::Param;
-use bb::{Backend, DataType, DataTypes, Outputs, Primitive, TensorData};
+use bb::{Backend, DataTypes, Outputs, Primitive, TensorData};
 use bb_tests::few::Few;
 
 /// The backend, under a name.
@@ -39,7 +39,7 @@ impl Backend for Least {
     }
 
     fn types(&self) -> DataTypes {
-        DataTypes::of(&[DataType::F32, DataType::I32, DataType::Bool])
+        self.0.types()
     }
 }
 

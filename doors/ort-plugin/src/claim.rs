@@ -9,7 +9,8 @@ use bb::{BackendHandle, Module};
 use bb_core::ir::proto::{NodeProto, OperatorSetIdProto};
 use serde_json::json;
 use std::collections::{HashMap, HashSet};
-use std::io::Write;
+use std::fs::{File, OpenOptions};
+use std::io::{BufRead, BufReader, Write};
 use std::path::Path;
 
 /// The first minor version of ONNX Runtime that hands a claimed part the values which graphs of its nodes read from outside.
@@ -17,6 +18,9 @@ const HANDS_CAPTURES: u32 = 28;
 
 /// The first minor version of ONNX Runtime that gives parts of different graphs of one model different names.
 pub(crate) const NAMES_PARTS: u32 = 24;
+
+/// An operator that ONNX Runtime replaces by nodes of its graph, in which it does not know a part that was claimed.
+const REPLACED: &str = "SequenceMap";
 
 /// What is claimed of a graph, and why the rest is not.
 #[derive(Debug, Default)]
@@ -46,9 +50,8 @@ pub(crate) unsafe fn claim(
     // SAFETY: the caller says so; here and below.
     let parent = unsafe { api.parent(graph)? };
     if !parent.is_null() {
-        // ONNX Runtime replaces a `SequenceMap` by nodes of its graph, in which it does not know a part that was claimed.
         // SAFETY: see above.
-        if unsafe { api.operator(parent)? } == "SequenceMap" {
+        if unsafe { api.operator(parent)? } == REPLACED {
             return Ok(Claimed::default());
         }
         // The graphs of a node that is claimed are part of it.
@@ -60,7 +63,7 @@ pub(crate) unsafe fn claim(
         }
     }
     // SAFETY: see above.
-    if api.minor < NAMES_PARTS && unsafe { is_nested(api, graph)? } {
+    if api.minor < NAMES_PARTS && unsafe { is_nested(api, graph)? || may_be_replaced(api, graph)? } {
         return Ok(Claimed::default());
     }
     // SAFETY: see above.
@@ -110,6 +113,36 @@ unsafe fn is_nested(api: &Api, graph: *const OrtGraph) -> Result<bool> {
         }
     }
     Ok(false)
+}
+
+/// Tells whether a graph may be that of a [`REPLACED`] operator, where ONNX Runtime does not say which node it belongs to: the file of
+/// its model has the name of the operator, or cannot be read. A model that was made from bytes has no file, and is taken to have none.
+unsafe fn may_be_replaced(api: &Api, graph: *const OrtGraph) -> Result<bool> {
+    // SAFETY: the caller says so.
+    let path = unsafe { api.model_path(graph)? };
+    Ok(path.is_some_and(|path| {
+        let found = File::open(path).and_then(|file| contains(BufReader::new(file), REPLACED.as_bytes()));
+        found.unwrap_or(true)
+    }))
+}
+
+/// Tells whether bytes contain others, the first of which occurs in them once.
+fn contains(mut bytes: impl BufRead, sought: &[u8]) -> std::io::Result<bool> {
+    let Some((first, rest)) = sought.split_first() else { return Ok(true) };
+    let mut window = Vec::new();
+    loop {
+        let chunk = bytes.fill_buf()?;
+        let length = chunk.len();
+        if length == 0 {
+            return Ok(false);
+        }
+        window.extend_from_slice(chunk);
+        bytes.consume(length);
+        if window.split(|byte| byte == first).skip(1).any(|after| after.starts_with(rest)) {
+            return Ok(true);
+        }
+        window.drain(..window.len().saturating_sub(rest.len()));
+    }
 }
 
 /// Tells whether a graph of a node has a part that was claimed, which ONNX Runtime shows as a node in the domain of the provider.
@@ -329,7 +362,24 @@ impl Claimed {
 
 /// Appends a text to a file.
 pub(crate) fn append(path: &Path, text: &str) -> Result<()> {
-    let file = std::fs::OpenOptions::new().create(true).append(true).open(path);
+    let file = OpenOptions::new().create(true).append(true).open(path);
     file.and_then(|mut file| file.write_all(text.as_bytes()))
         .map_err(|source| PluginError::Report { path: path.to_owned(), source })
+}
+
+#[cfg(test)]
+#[expect(clippy::unwrap_used, reason = "tests")]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_is_found_across_the_pieces_that_a_file_is_read_in() {
+        let found = |text: &str, room: usize| {
+            contains(BufReader::with_capacity(room, text.as_bytes()), REPLACED.as_bytes()).unwrap()
+        };
+        for room in 1..30 {
+            assert!(found("x: SequenceMap", room) && found("SSequenceMap, and more", room), "{room}");
+            assert!(!found("SequenceAt, Sequence, Map", room) && !found("", room), "{room}");
+        }
+    }
 }

@@ -17,7 +17,7 @@ const SMALL: usize = 4096;
 
 /// A claimed part. The structure of ONNX Runtime is its first field, so that its pointer is that of the whole.
 #[repr(C)]
-pub(crate) struct Compiled {
+pub(crate) struct CompiledPart {
     raw: OrtNodeComputeInfo,
     api: Api,
     on: BackendHandle,
@@ -28,7 +28,7 @@ pub(crate) struct Compiled {
     lends: bool,
 }
 
-impl Compiled {
+impl CompiledPart {
     /// Compiles a part with operands and results of these names.
     pub(crate) fn new(
         api: Api,
@@ -37,7 +37,7 @@ impl Compiled {
         (inputs, outputs): (&[String], &[String]),
         options: &CompileOptions,
         lends: bool,
-    ) -> Result<Box<Compiled>> {
+    ) -> Result<Box<CompiledPart>> {
         read.set_outputs(outputs)?;
         let module = Module::from_graph(&read.proto, &read.opsets, &[])?;
         drop(read);
@@ -48,11 +48,11 @@ impl Compiled {
             executable.inputs().iter().map(|port| place(&port.name).ok_or_else(|| missing(&port.name)));
         let inputs = ports.collect::<Result<_>>()?;
         let raw = OrtNodeComputeInfo { version: API_VERSION, create_state, compute, release_state };
-        Ok(Box::new(Compiled { raw, api, on: on.clone(), executable, inputs, lends }))
+        Ok(Box::new(CompiledPart { raw, api, on: on.clone(), executable, inputs, lends }))
     }
 
     /// Gives the part to ONNX Runtime.
-    pub(crate) fn into_raw(self: Box<Compiled>) -> *mut OrtNodeComputeInfo {
+    pub(crate) fn into_raw(self: Box<CompiledPart>) -> *mut OrtNodeComputeInfo {
         Box::into_raw(self).cast()
     }
 
@@ -63,8 +63,8 @@ impl Compiled {
     /// The pointer is null or from [`into_raw`](Self::into_raw), and nobody uses it any more.
     pub(crate) unsafe fn release(info: *mut OrtNodeComputeInfo) {
         if !info.is_null() {
-            // SAFETY: the pointer is that of a `Compiled` in a box, because `raw` is its first field.
-            quiet(|| drop(unsafe { Box::from_raw(info.cast::<Compiled>()) }));
+            // SAFETY: the pointer is that of a `CompiledPart` in a box, because `raw` is its first field.
+            quiet(|| drop(unsafe { Box::from_raw(info.cast::<CompiledPart>()) }));
         }
     }
 
@@ -116,7 +116,7 @@ impl Compiled {
                 return Ok(None);
             }
             let elements = if self.lends { Elements::Lent(lending, SMALL) } else { Elements::Copied };
-            // SAFETY: the operand is not written during the call, and `lending` waits until nobody reads it.
+            // SAFETY: the operand is not written during the call, and `lending` waits until the last reader is dropped.
             let data = unsafe { self.api.tensor(value, elements)? };
             Ok(Some(self.on.runtime().constant(&data)?))
         };
@@ -147,7 +147,7 @@ unsafe extern "system" fn compute(
     context: *mut OrtKernelContext,
 ) -> Status {
     // SAFETY: the pointer is that of a part, which nobody changes.
-    let compiled = unsafe { &*info.cast::<Compiled>() };
+    let compiled = unsafe { &*info.cast::<CompiledPart>() };
     // SAFETY: the context is that of this call.
     guarded(&compiled.api, || unsafe { compiled.run(context) })
 }

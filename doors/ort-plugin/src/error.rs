@@ -49,11 +49,16 @@ pub enum PluginError {
     },
 
     /// A value is of a type that does not cross from ONNX Runtime to a backend.
-    #[error("value `{name}`: expected a tensor, got the type {number} of ONNX Runtime")]
+    #[error("expected a tensor, got a value of the type {number} of ONNX Runtime")]
     Kind {
-        /// The value.
-        name: String,
         /// The number of the type, as the header of ONNX Runtime has it.
+        number: i32,
+    },
+
+    /// The elements of a tensor are of a type that `bb` does not have.
+    #[error("expected a tensor of an element type of `bb`, got the element type {number} of ONNX Runtime")]
+    Element {
+        /// The number of the element type, as the header of ONNX Runtime has it.
         number: i32,
     },
 

@@ -110,7 +110,7 @@ impl Factory {
         let settings = Settings::read(&self.name.to_string_lossy(), entries)?;
         let name = settings.backend.as_deref().unwrap_or(self.backend);
         let on = self.registry.backend_with(name, &settings.open)?;
-        Ok(Provider::new(self.api, self.name.clone(), on, settings))
+        Ok(Provider::make(self.api, self.name.clone(), on, settings))
     }
 }
 
@@ -221,17 +221,27 @@ unsafe extern "system" fn validate_compiled(
     null_mut()
 }
 
+/// Writes a null pointer, which stands for what is not needed.
+///
+/// # Safety
+///
+/// The place is null or one that may be written.
+unsafe fn nothing<T>(place: *mut *mut T) -> Status {
+    if !place.is_null() {
+        // SAFETY: the caller says so.
+        unsafe { *place = null_mut() };
+    }
+    null_mut()
+}
+
 unsafe extern "system" fn create_allocator(
     _factory: *mut OrtEpFactory,
     _memory: *const OrtMemoryInfo,
     _options: *const OrtKeyValuePairs,
     made: *mut *mut OrtAllocator,
 ) -> Status {
-    if !made.is_null() {
-        // SAFETY: the place is the caller's.
-        unsafe { *made = null_mut() };
-    }
-    null_mut()
+    // SAFETY: the place is that of ONNX Runtime.
+    unsafe { nothing(made) }
 }
 
 unsafe extern "system" fn release_allocator(_factory: *mut OrtEpFactory, _allocator: *mut OrtAllocator) {}
@@ -240,11 +250,8 @@ unsafe extern "system" fn create_data_transfer(
     _factory: *mut OrtEpFactory,
     made: *mut *mut OrtDataTransferImpl,
 ) -> Status {
-    if !made.is_null() {
-        // SAFETY: the place is the caller's.
-        unsafe { *made = null_mut() };
-    }
-    null_mut()
+    // SAFETY: the place is that of ONNX Runtime.
+    unsafe { nothing(made) }
 }
 
 unsafe extern "system" fn is_stream_aware(_factory: *const OrtEpFactory) -> bool {
@@ -257,9 +264,6 @@ unsafe extern "system" fn create_sync_stream(
     _options: *const OrtKeyValuePairs,
     made: *mut *mut OrtSyncStreamImpl,
 ) -> Status {
-    if !made.is_null() {
-        // SAFETY: the place is the caller's.
-        unsafe { *made = null_mut() };
-    }
-    null_mut()
+    // SAFETY: the place is that of ONNX Runtime.
+    unsafe { nothing(made) }
 }

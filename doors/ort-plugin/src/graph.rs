@@ -3,6 +3,7 @@
 use crate::api::{Api, Elements, Extent, Result, TensorType};
 use crate::claim::Label;
 use crate::error::PluginError;
+use crate::raw::attribute_types::{FLOAT, FLOATS, INT, INTS, STRING, STRINGS, TENSOR};
 use crate::raw::{OrtGraph, OrtNode, OrtOpAttr, OrtValueInfo};
 use bb::DataType;
 use bb_core::ir::proto::attribute_proto::AttributeType;
@@ -11,7 +12,6 @@ use bb_core::ir::proto::{
     tensor_shape_proto, type_proto,
 };
 use std::collections::{HashMap, HashSet};
-use std::ffi::c_int;
 
 /// A graph, or a part of one, as it was read.
 #[derive(Debug, Clone, Default)]
@@ -46,9 +46,9 @@ impl Reader<'_> {
     ///
     /// The outputs are those of the graph, and results that no node reads.
     pub(crate) unsafe fn read(&self, graph: *const OrtGraph, nodes: Vec<*const OrtNode>) -> Result<Read> {
-        let mut read = Read::default();
         // SAFETY: the caller says so; here and below.
-        read.opsets = unsafe { self.opsets(graph)? };
+        let opsets = unsafe { self.opsets(graph)? };
+        let mut read = Read { opsets, ..Read::default() };
         for &node in &nodes {
             // SAFETY: see above.
             for value in unsafe { self.api.outputs(node)? } {
@@ -282,9 +282,7 @@ impl Reader<'_> {
 impl Read {
     /// Sets the outputs: the results that are wanted, and those that no node reads.
     fn finish(&mut self, wanted: &[String]) {
-        let nodes = self.proto.node.iter();
-        let mut read: HashSet<&str> = nodes.flat_map(|node| &node.input).map(String::as_str).collect();
-        read.extend(self.captured.iter().flatten().map(String::as_str));
+        let read = read_by(&self.proto.node, &self.captured);
         let wanted: HashSet<&str> = wanted.iter().map(String::as_str).collect();
         let is_output = |info: &&ValueInfoProto| wanted.contains(info.name()) || !read.contains(info.name());
         self.proto.output = self.proto.value_info.iter().filter(is_output).cloned().collect();
@@ -312,13 +310,16 @@ impl Read {
             infos.into_iter().partition(|info| made.contains(info.name()));
         self.proto.value_info = inside;
         self.proto.output.retain(|info| made.contains(info.name()));
-        let nodes = self.proto.node.iter();
-        let mut read: HashSet<&str> = nodes.flat_map(|node| &node.input).map(String::as_str).collect();
-        read.extend(self.captured.iter().flatten().map(String::as_str));
+        let read = read_by(&self.proto.node, &self.captured);
         self.proto.input.extend(outside.into_iter().filter(|info| read.contains(info.name())));
         let wanted: Vec<String> = self.proto.output.iter().map(|info| info.name().to_owned()).collect();
         self.finish(&wanted);
     }
+}
+
+/// Returns the names of the values that nodes and their graphs read.
+fn read_by<'a>(nodes: &'a [NodeProto], captured: &'a [Vec<String>]) -> HashSet<&'a str> {
+    nodes.iter().flat_map(|node| &node.input).chain(captured.iter().flatten()).map(String::as_str).collect()
 }
 
 /// Removes the activations of an `RNN` in one direction that ONNX Runtime adds where a model has none: the default of the schema, which
@@ -339,15 +340,6 @@ fn retain<T>(list: &mut Vec<T>, keep: impl Fn(usize) -> bool) {
         keep(at - 1)
     });
 }
-
-/// `ORT_OP_ATTR_*`.
-const INT: c_int = 1;
-const INTS: c_int = 2;
-const FLOAT: c_int = 3;
-const FLOATS: c_int = 4;
-const STRING: c_int = 5;
-const STRINGS: c_int = 6;
-const TENSOR: c_int = 8;
 
 /// Returns an attribute without elements.
 fn front(name: String, kind: AttributeType) -> AttributeProto {

@@ -2,7 +2,7 @@
 
 use crate::api::{Api, Elements, Result};
 use crate::claim::{self, Claimed};
-use crate::compiled::Compiled;
+use crate::compiled::CompiledPart;
 use crate::error::PluginError;
 use crate::graph::Reader;
 use crate::guard::{guarded, quiet};
@@ -32,7 +32,7 @@ pub(crate) struct Provider {
 
 impl Provider {
     /// Makes a provider; ONNX Runtime gives it back to [`release`](Self::release).
-    pub(crate) fn new(api: Api, name: CString, on: BackendHandle, settings: Settings) -> *mut OrtEp {
+    pub(crate) fn make(api: Api, name: CString, on: BackendHandle, settings: Settings) -> *mut OrtEp {
         let raw = OrtEp {
             version: API_VERSION,
             name: provider_name,
@@ -57,7 +57,7 @@ impl Provider {
     ///
     /// # Safety
     ///
-    /// The pointer is null or from [`new`](Self::new), and nobody uses it any more.
+    /// The pointer is null or from [`make`](Self::make), and nobody uses it any more.
     pub(crate) unsafe fn release(provider: *mut OrtEp) {
         if !provider.is_null() {
             // SAFETY: the pointer is that of a `Provider` in a box, because `raw` is its first field.
@@ -68,7 +68,7 @@ impl Provider {
 
 /// # Safety
 ///
-/// Of this and the functions below: ONNX Runtime calls them with a provider that `new` made and `release` has not released, and with
+/// Of this and the functions below: ONNX Runtime calls them with a provider that `make` made and `release` has not released, and with
 /// other pointers as its header says.
 unsafe extern "system" fn provider_name(provider: *const OrtEp) -> *const c_char {
     // SAFETY: the pointer is that of a provider.
@@ -116,7 +116,7 @@ impl Provider {
     }
 
     /// Compiles a claimed part.
-    unsafe fn compiled(&self, graph: *const OrtGraph, node: *const OrtNode) -> Result<Box<Compiled>> {
+    unsafe fn compiled(&self, graph: *const OrtGraph, node: *const OrtNode) -> Result<Box<CompiledPart>> {
         let reader = Reader { api: &self.api, elements: Elements::Copied };
         // SAFETY: the caller passes graph and node on from the running call.
         let (read, inputs, outputs) = unsafe {
@@ -131,7 +131,7 @@ impl Provider {
         // does not depend on which nodes are claimed.
         let widened = self.whole.load(Ordering::Relaxed);
         let options = CompileOptions::default().with_widen_halves(widened);
-        Compiled::new(self.api, &self.on, read, (&inputs, &outputs), &options, lends)
+        CompiledPart::new(self.api, &self.on, read, (&inputs, &outputs), &options, lends)
     }
 }
 
@@ -167,6 +167,6 @@ unsafe extern "system" fn release_compute_infos(
 ) {
     for at in 0..count {
         // SAFETY: the list has `count` places, and each is from `into_raw`.
-        unsafe { Compiled::release(*infos.add(at)) };
+        unsafe { CompiledPart::release(*infos.add(at)) };
     }
 }

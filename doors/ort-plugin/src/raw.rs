@@ -1,7 +1,7 @@
 //! The structures of ONNX Runtime's interface for plugins, as far as they are used here.
 //!
 //! Source: `onnxruntime_c_api.h` and `onnxruntime_ep_c_api.h` of ONNX Runtime 1.23 (MIT). A table of functions is an array of
-//! pointers; a row of [`table!`] has the position of the function in it. Tables only grow, so that every newer version has these
+//! pointers; a row of `table!` has the position of the function in it. Tables only grow, so that every newer version has these
 //! functions at these positions.
 
 use std::ffi::{c_char, c_int, c_void};
@@ -48,6 +48,33 @@ opaque! {
 /// A function that returns an error or null.
 pub type Status = *mut OrtStatus;
 
+/// `ORTCHAR_T`, a unit of a path.
+#[cfg(windows)]
+pub type PathChar = u16;
+/// `ORTCHAR_T`, a unit of a path.
+#[cfg(not(windows))]
+pub type PathChar = c_char;
+
+/// `ORT_OP_ATTR_*`, the types of attributes.
+pub mod attribute_types {
+    use std::ffi::c_int;
+
+    /// An integer.
+    pub const INT: c_int = 1;
+    /// Integers.
+    pub const INTS: c_int = 2;
+    /// A number with a fraction.
+    pub const FLOAT: c_int = 3;
+    /// Numbers with fractions.
+    pub const FLOATS: c_int = 4;
+    /// A text.
+    pub const STRING: c_int = 5;
+    /// Texts.
+    pub const STRINGS: c_int = 6;
+    /// A tensor.
+    pub const TENSOR: c_int = 8;
+}
+
 /// Declares a table of functions: `position name(arguments) -> result`.
 macro_rules! table {
     ($(#[$doc:meta])* $table:ident[$size:literal] {
@@ -82,7 +109,6 @@ macro_rules! table {
                 #[allow(clippy::too_many_arguments, reason = "the function of the header has as many")]
                 pub unsafe fn $name(&self, $($argument: $type),*) $(-> $result)? {
                     const { assert!($position < $size) };
-                    #[expect(clippy::indexing_slicing, reason = "the line above compares position and size")]
                     let pointer = self.functions[$position];
                     // SAFETY: the header declares a function of this type at this position, and a pointer to a function has the
                     // size of a pointer to data on the platforms of ONNX Runtime.
@@ -128,6 +154,7 @@ table! {
         326 initializer_value(value: *const OrtValueInfo, initializer: *mut *const OrtValue) -> Status;
         331 is_constant_initializer(value: *const OrtValueInfo, is_constant: *mut bool) -> Status;
         332 is_from_outer_scope(value: *const OrtValueInfo, is_outer: *mut bool) -> Status;
+        334 model_path(graph: *const OrtGraph, path: *mut *const PathChar) -> Status;
         336 operator_set_count(graph: *const OrtGraph, count: *mut usize) -> Status;
         337 operator_sets(graph: *const OrtGraph, domains: *mut *const c_char, versions: *mut i64, count: usize) -> Status;
         338 graph_input_count(graph: *const OrtGraph, count: *mut usize) -> Status;

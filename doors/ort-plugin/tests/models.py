@@ -30,7 +30,7 @@ def main() -> int:
     parser.add_argument("options", nargs="*")
     parser.add_argument("--own", help="the program that runs models on the CPU backend itself")
     parser.add_argument("--seconds", type=float, default=3.0, help="how long each model runs for measuring")
-    arguments = parser.parse_args()
+    arguments = parser.parse_intermixed_args()
     plugin, folder = Plugin(arguments.library), arguments.folder
     given = dict(option.split("=", 1) for option in arguments.options)
     print(f"ONNX Runtime {ort.__version__}, provider {plugin.provider}, options {given}")

@@ -2,7 +2,8 @@
 
     python onnx_cases.py LIBRARY EXCLUDE FOLDER [OPTION=VALUE …]
 
-`EXCLUDE` is the repository's list of cases that do not count, `FOLDER` has cases in ONNX's layout, and options are those of the provider. The exit status is 1 if a result is wrong, or if an error of the plugin reaches the program where ONNX Runtime alone has none.
+`EXCLUDE` is the repository's list of cases that do not count, `FOLDER` has cases in ONNX's layout, and options are those of the provider.
+The exit status is 1 if a result is wrong, or if an error of the plugin reaches the program where ONNX Runtime alone has none.
 """
 
 from __future__ import annotations

@@ -1,0 +1,70 @@
+//! Elements of ONNX Runtime that are read where they lie.
+
+use bytes::Bytes;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+/// Bytes of ONNX Runtime that are read where they lie.
+#[derive(Debug)]
+struct Lent {
+    first: *const u8,
+    length: usize,
+    /// Keeps the [`Lending`] from ending.
+    _held: Arc<()>,
+}
+
+// SAFETY: the bytes are not written while they are lent, so that any thread may read them.
+unsafe impl Send for Lent {}
+// SAFETY: as above.
+unsafe impl Sync for Lent {}
+
+impl AsRef<[u8]> for Lent {
+    fn as_ref(&self) -> &[u8] {
+        // SAFETY: the tensor has as many bytes, and they are valid until the `Lending` ends, which waits for this.
+        unsafe { std::slice::from_raw_parts(self.first, self.length) }
+    }
+}
+
+/// What is to happen with the elements of a tensor of ONNX Runtime.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Elements<'a> {
+    /// They are copied.
+    Copied,
+    /// They are read where they lie if they are more than this number of bytes.
+    Lent(&'a Lending, usize),
+}
+
+/// The elements that were lent. When this is dropped, it waits until the last of them is dropped, because ONNX Runtime may free or
+/// write their memory afterwards.
+#[derive(Debug, Default)]
+pub(crate) struct Lending(Arc<()>);
+
+impl Lending {
+    /// Lends bytes.
+    ///
+    /// # Safety
+    ///
+    /// The bytes are there, and are not written, until this is dropped.
+    pub(super) unsafe fn lend(&self, first: *const u8, length: usize) -> Bytes {
+        Bytes::from_owner(Lent { first, length, _held: self.0.clone() })
+    }
+}
+
+/// For how long elements that were lent are waited for.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+impl Drop for Lending {
+    fn drop(&mut self) {
+        let begun = Instant::now();
+        while Arc::strong_count(&self.0) > 1 {
+            if begun.elapsed() > PATIENCE {
+                // Returning would leave pointers to memory of others in safe code.
+                eprintln!(
+                    "bb: the backend keeps elements after the end of a call, whose memory is not its own"
+                );
+                std::process::abort();
+            }
+            std::thread::sleep(Duration::from_micros(50));
+        }
+    }
+}

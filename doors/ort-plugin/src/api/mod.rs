@@ -1,0 +1,184 @@
+//! ONNX Runtime's functions with results instead of statuses, and lists and texts instead of pointers.
+
+mod graphs;
+mod lending;
+mod tensors;
+
+pub(crate) use graphs::{Extent, TensorType};
+pub(crate) use lending::{Elements, Lending};
+
+use crate::error::PluginError;
+use crate::raw::{API_VERSION, OrtApi, OrtApiBase, OrtEpApi, Status};
+use std::ffi::{CStr, CString, c_char, c_int};
+use std::ptr::{null, null_mut};
+
+pub(crate) type Result<T> = std::result::Result<T, PluginError>;
+
+/// `ORT_EP_FAIL`, the code of an error of a provider.
+const EP_FAIL: c_int = 11;
+
+/// The functions of the library that loaded this plugin.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Api {
+    table: &'static OrtApi,
+    ep: &'static OrtEpApi,
+    /// The minor version of the library, as in 1.23.
+    pub(crate) minor: u32,
+}
+
+/// Makes the status of an error with the first table of the interface, which every version of the library has.
+///
+/// # Safety
+///
+/// `table` is a table of ONNX Runtime of any version.
+unsafe fn status_of(table: &OrtApi, error: &PluginError) -> Status {
+    let text = crate::error::line(error).replace('\0', " ");
+    let text = CString::new(text).unwrap_or_default();
+    // SAFETY: the text ends with a zero, and ONNX Runtime copies it.
+    unsafe { table.create_status(EP_FAIL, text.as_ptr()) }
+}
+
+impl Api {
+    /// Asks the library for its functions; a status if it is too old or gives none.
+    ///
+    /// # Safety
+    ///
+    /// `base` is null or the base that ONNX Runtime handed over.
+    pub(crate) unsafe fn of(base: *const OrtApiBase) -> std::result::Result<Api, Status> {
+        // SAFETY: the caller says so.
+        let Some(base) = (unsafe { base.as_ref() }) else { return Err(null_mut()) };
+        // SAFETY: both functions may be called at any time, and return null or what lives as long as the library.
+        let (table, version) = unsafe { ((base.get_api)(API_VERSION), (base.get_version_string)()) };
+        // SAFETY: the version is null or a text that ends with a zero.
+        let version = unsafe { text(version) }.unwrap_or_default();
+        let minor = version.split('.').nth(1).and_then(|minor| minor.parse().ok()).unwrap_or(API_VERSION);
+        let refused = PluginError::Version { needed: API_VERSION, found: version };
+        // SAFETY: the pointer is null or a table of version 23, which lives as long as the library.
+        if let Some(table) = unsafe { table.as_ref() } {
+            // SAFETY: the function takes nothing; its table lives as long as the library.
+            return match unsafe { table.ep_api().as_ref() } {
+                Some(ep) => Ok(Api { table, ep, minor }),
+                // SAFETY: the table is one of ONNX Runtime.
+                None => Err(unsafe { status_of(table, &refused) }),
+            };
+        }
+        // SAFETY: the first version has the function that makes a status, and each library has the first version.
+        match unsafe { (base.get_api)(1).as_ref() } {
+            // SAFETY: the table is one of ONNX Runtime.
+            Some(first) => Err(unsafe { status_of(first, &refused) }),
+            None => Err(null_mut()),
+        }
+    }
+
+    /// Returns the table.
+    pub(crate) fn table(&self) -> &'static OrtApi {
+        self.table
+    }
+
+    /// Returns the table of what a provider calls.
+    pub(crate) fn ep(&self) -> &'static OrtEpApi {
+        self.ep
+    }
+
+    /// Makes a status: null for success.
+    pub(crate) fn status(&self, result: Result<()>) -> Status {
+        match result {
+            Ok(()) => null_mut(),
+            // SAFETY: the table is one of ONNX Runtime.
+            Err(error) => unsafe { status_of(self.table, &error) },
+        }
+    }
+
+    /// Turns a status into a result, and releases it.
+    pub(crate) fn checked(&self, status: Status) -> Result<()> {
+        if status.is_null() {
+            return Ok(());
+        }
+        // SAFETY: the status is an error that ONNX Runtime made; its message ends with a zero and lives as long as the status.
+        let message = unsafe { text(self.table.error_message(status)) }.unwrap_or_default();
+        // SAFETY: nobody else releases it, and the message is copied.
+        unsafe { self.table.release_status(status) };
+        Err(PluginError::Runtime { message })
+    }
+
+    /// Returns what a function writes to a place.
+    fn got<T>(&self, empty: T, call: impl FnOnce(*mut T) -> Status) -> Result<T> {
+        let mut place = empty;
+        self.checked(call(&raw mut place))?;
+        Ok(place)
+    }
+
+    /// Returns what two functions write: the number of pointers, and the pointers.
+    fn list<T>(
+        &self,
+        count: impl FnOnce(*mut usize) -> Status,
+        fill: impl FnOnce(*mut *const T, usize) -> Status,
+    ) -> Result<Vec<*const T>> {
+        let count = self.got(0usize, count)?;
+        let mut pointers = vec![null(); count];
+        if count > 0 {
+            self.checked(fill(pointers.as_mut_ptr(), count))?;
+        }
+        Ok(pointers)
+    }
+
+    /// Returns a text that a function writes a pointer to.
+    fn text(&self, call: impl FnOnce(*mut *const c_char) -> Status) -> Result<String> {
+        let pointer = self.got(null(), call)?;
+        // SAFETY: ONNX Runtime returns null or a text that ends with a zero and lives as long as what it belongs to.
+        Ok(unsafe { text(pointer) }.unwrap_or_default())
+    }
+}
+
+/// Copies a text.
+///
+/// # Safety
+///
+/// The pointer is null or points to a text that ends with a zero.
+pub(crate) unsafe fn text(pointer: *const c_char) -> Option<String> {
+    // SAFETY: the caller says so.
+    (!pointer.is_null()).then(|| unsafe { CStr::from_ptr(pointer) }.to_string_lossy().into_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::cell::RefCell;
+    use std::ffi::c_void;
+
+    thread_local! {
+        static MESSAGE: RefCell<String> = const { RefCell::new(String::new()) };
+        static TABLE: OrtApi = OrtApi::with(0, create_status as *const c_void);
+    }
+
+    /// Keeps the message, and returns a pointer that is never followed.
+    unsafe extern "system" fn create_status(_code: c_int, message: *const c_char) -> Status {
+        // SAFETY: the message is a text of `status_of`.
+        MESSAGE.set(unsafe { text(message) }.unwrap_or_default());
+        std::ptr::dangling_mut()
+    }
+
+    unsafe extern "system" fn only_the_first(version: u32) -> *const OrtApi {
+        if version == 1 { TABLE.with(std::ptr::from_ref) } else { null() }
+    }
+
+    unsafe extern "system" fn old() -> *const c_char {
+        c"1.22.1".as_ptr()
+    }
+
+    #[test]
+    fn a_library_that_is_too_old_gets_an_error_of_its_own() {
+        let base = OrtApiBase { get_api: only_the_first, get_version_string: old };
+        // SAFETY: the base has the two functions, and they return what those of ONNX Runtime do.
+        let status = unsafe { Api::of(&raw const base) };
+        assert!(matches!(status, Err(status) if !status.is_null()));
+        let message = MESSAGE.with_borrow(Clone::clone);
+        assert_eq!(message, "expected ONNX Runtime 1.23 or newer, got 1.22.1");
+    }
+
+    #[test]
+    fn no_base_is_no_crash() {
+        // SAFETY: null is allowed.
+        assert!(matches!(unsafe { Api::of(null()) }, Err(status) if status.is_null()));
+    }
+}

@@ -1,0 +1,122 @@
+//! The elements of tensors.
+
+use super::{Api, Elements, Result};
+use crate::error::PluginError;
+use crate::raw::OrtValue;
+use bb::{DataType, TensorData};
+use bb_core::ir::StringsBuilder;
+use bytes::Bytes;
+use std::ffi::{c_int, c_void};
+use std::ptr::{null, null_mut};
+
+/// `ONNX_TYPE_TENSOR`.
+const TENSOR: c_int = 1;
+
+/// The functions about tensors.
+///
+/// # Safety
+///
+/// Of all of them: the value is one that ONNX Runtime passed to the running call, and its elements are not written meanwhile.
+impl Api {
+    /// Returns the element type and the shape of a tensor.
+    unsafe fn front(&self, value: *const OrtValue) -> Result<(DataType, Vec<usize>)> {
+        // SAFETY: the caller says so.
+        let kind = self.got(0, |to| unsafe { self.table.value_type(value, to) })?;
+        if kind != TENSOR {
+            return Err(PluginError::Kind { number: kind });
+        }
+        // SAFETY: the value is a tensor.
+        let info = self.got(null_mut(), |to| unsafe { self.table.tensor_type_and_shape(value, to) })?;
+        // SAFETY: the function made it for us.
+        let front = unsafe { self.element_and_extents(info) };
+        // SAFETY: nobody else releases it.
+        unsafe { self.table.release_tensor_info(info) };
+        let (dtype, extents) = front?;
+        let dtype = dtype.map_err(|number| PluginError::Element { number })?;
+        Ok((dtype, extents.into_iter().map(|extent| usize::try_from(extent).unwrap_or(0)).collect()))
+    }
+
+    /// Returns a tensor, whose elements are copied or lent.
+    pub(crate) unsafe fn tensor(&self, value: *const OrtValue, elements: Elements<'_>) -> Result<TensorData> {
+        // SAFETY: the caller says so.
+        let (dtype, shape) = unsafe { self.front(value)? };
+        if dtype == DataType::String {
+            // SAFETY: the tensor is one of strings.
+            return unsafe { self.strings(value, &shape) };
+        }
+        let too_large = || bb::ir::Error::TooLarge {
+            dtype,
+            shape: shape.as_slice().into(),
+            limit: usize::MAX,
+            name: None,
+        };
+        let count = bb_core::ir::element_count(&shape).ok_or_else(too_large)?;
+        let length = dtype.bytes_for(count).ok_or_else(too_large)?;
+        if length == 0 {
+            return Ok(TensorData::adopt(dtype, &shape, Bytes::new())?);
+        }
+        // SAFETY: the value is a tensor with elements.
+        let first = self.got(null(), |to| unsafe { self.table.tensor_data(value, to) })?.cast::<u8>();
+        if first.is_null() {
+            return Err(PluginError::Null { what: "the memory of a tensor" });
+        }
+        let bytes = match elements {
+            Elements::Lent(lending, least) if length > least => {
+                // SAFETY: the caller says so of as many bytes as the tensor has.
+                unsafe { lending.lend(first, length) }
+            }
+            // SAFETY: the tensor has as many bytes.
+            _ => Bytes::copy_from_slice(unsafe { std::slice::from_raw_parts(first, length) }),
+        };
+        Ok(TensorData::adopt(dtype, &shape, bytes)?)
+    }
+
+    unsafe fn strings(&self, value: *const OrtValue, shape: &[usize]) -> Result<TensorData> {
+        let count: usize = shape.iter().product();
+        let mut texts = StringsBuilder::with_room("a tensor of ONNX Runtime", count)?;
+        if count > 0 {
+            // SAFETY: the caller says so.
+            let length = self.got(0usize, |to| unsafe { self.table.string_tensor_length(value, to) })?;
+            let (mut bytes, mut offsets) = (vec![0u8; length], vec![0usize; count]);
+            // SAFETY: there is room for as many bytes and offsets as the tensor has.
+            self.checked(unsafe {
+                let to = bytes.as_mut_ptr().cast::<c_void>();
+                self.table.string_tensor_content(value, to, length, offsets.as_mut_ptr(), count)
+            })?;
+            let ends = offsets.iter().skip(1).copied().chain([length]);
+            for (&begin, end) in offsets.iter().zip(ends) {
+                texts.push(std::str::from_utf8(bytes.get(begin..end).unwrap_or_default())?)?;
+            }
+        }
+        Ok(texts.finish(shape)?)
+    }
+
+    /// Writes a host tensor into a tensor of ONNX Runtime of the same element type and shape.
+    pub(crate) unsafe fn fill(&self, value: *mut OrtValue, data: &TensorData) -> Result<()> {
+        if data.dtype() == DataType::String {
+            for (at, text) in data.iter_str().enumerate() {
+                // SAFETY: the tensor has as many elements as the host tensor.
+                let to =
+                    self.got(null_mut(), |to| unsafe { self.table.string_room(value, at, text.len(), to) })?;
+                if !text.is_empty() {
+                    // SAFETY: the function made room for as many bytes.
+                    unsafe { std::ptr::copy_nonoverlapping(text.as_ptr(), to.cast::<u8>(), text.len()) };
+                }
+            }
+            return Ok(());
+        }
+        let bytes = data.unaligned_bytes()?;
+        if bytes.is_empty() {
+            return Ok(());
+        }
+        // SAFETY: the caller says so.
+        let to = self.got(null_mut(), |to| unsafe { self.table.tensor_mutable_data(value, to) })?;
+        if to.is_null() {
+            return Err(PluginError::Null { what: "the memory of a result" });
+        }
+        // SAFETY: ONNX Runtime allocated the tensor for this element type and shape, so that it has as many bytes; it is no part of
+        // the host tensor's memory, because it was allocated while that existed.
+        unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), to.cast::<u8>(), bytes.len()) };
+        Ok(())
+    }
+}
