@@ -225,10 +225,11 @@ fn methods(item: &Impl, attribute: &str, ctxt: &mut Ctxt) -> Vec<Method> {
     let mut tokens = item.body.clone().into_iter().peekable();
     while let Some(token) = tokens.next() {
         match (&token, tokens.peek()) {
-            (TokenTree::Punct(hash), Some(TokenTree::Group(group))) if hash.as_char() == '#' => {
-                if group.stream().into_iter().next().is_some_and(|first| first.to_string() == "cfg") {
-                    conditions.push(quote!(#hash #group));
-                }
+            (TokenTree::Punct(hash), Some(TokenTree::Group(group)))
+                if hash.as_char() == '#'
+                    && group.stream().into_iter().next().is_some_and(|first| first.to_string() == "cfg") =>
+            {
+                conditions.push(quote!(#hash #group));
             }
             (TokenTree::Punct(bang), Some(TokenTree::Group(_))) if bang.as_char() == '!' => {
                 let message =

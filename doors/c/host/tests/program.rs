@@ -1,5 +1,5 @@
 //! A program in C opens a model and runs it, on the CPU backend and on the backend in C.
-#![expect(clippy::unwrap_used, reason = "tests")]
+#![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "tests")]
 
 use bb_cpu as _;
 use std::path::{Path, PathBuf};

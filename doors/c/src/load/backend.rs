@@ -486,7 +486,7 @@ impl Lifecycle for LoadedBackend {
             // SAFETY: the backend is open, and the library is of this version of the interface.
             synchronize.map_or(status::OK, |synchronize| unsafe { synchronize(self.0.raw.as_ptr(), error) })
         });
-        waited.map_err(|error| ServiceError::own(error))
+        waited.map_err(ServiceError::own)
     }
 }
 

@@ -56,7 +56,7 @@ fn functions_that_are_missing_are_named() {
         "the library `wrong` lacks describe, release, the primitive `add`, the primitive `gather`"
     );
     let short = Primitives { size: 8, ..primitives };
-    let of_none = Library { fingerprint: bb::ir::op::primitives_fingerprint(0), ..table };
+    let of_none = Library { fingerprint: bb_ir::op::primitives_fingerprint(0), ..table };
     assert!(linked(of_none, short).unwrap_err().to_string().contains("the primitive `add`, "));
     let long = Primitives { size: 8 * 40, ..primitives };
     assert!(matches!(linked(table, long), Err(LoadError::Mismatch { .. })));
