@@ -268,7 +268,7 @@ impl Program {
         state.ledger.keep(frame.bytes, 0)?;
         let mut items = frame.kept;
         let since = watch.mark();
-        let results = frame.repetition.finish(on).map_err(|error| node.name(error))?;
+        let results = contained(|| frame.repetition.finish(on)).map_err(|error| node.name(error))?;
         let mut results = results.into_iter().map(Some).collect::<Vec<_>>();
         watch.activity(since, Activity::Loop, of);
         watch.end_rounds(frames.len());
