@@ -184,7 +184,7 @@ impl PartitionedGraph {
                 let error = Error::Constant { dtype: data.dtype(), source: error.into_source() };
                 Box::new(Failure { at: *at, error: error.into() })
             };
-            let tensor = on.constant(data).map_err(failed)?;
+            let tensor = contained(|| on.constant(data)).map_err(failed)?;
             slots.set(*value, Some(tensor)).map_err(internal)?;
         }
         for (at, part) in self.parts.iter().enumerate() {

@@ -205,7 +205,8 @@ impl Program {
             End::Done => {
                 let Some(mut frame) = frames.pop() else { return Ok(ControlFlow::Break(live)) };
                 let since = watch.mark();
-                frame.repetition.absorb(on, live.items()?).map_err(|error| frame.name(error))?;
+                let items = live.items()?;
+                contained(|| frame.repetition.absorb(on, items)).map_err(|error| frame.name(error))?;
                 frame.count(&mut state.ledger).map_err(|error| frame.name(error))?;
                 watch.activity(since, Activity::Loop, Some((&frame.node.resolved, frame.node.at.node)));
                 self.advance(target, frames, frame, state, watch)?
@@ -228,7 +229,8 @@ impl Program {
             }
             End::Repeat(node) => {
                 let since = watch.mark();
-                let mut frame = begin(on, node, live.items()?).map_err(|error| node.name(error))?;
+                let items = live.items()?;
+                let mut frame = contained(|| begin(on, node, items)).map_err(|error| node.name(error))?;
                 frame.count(&mut state.ledger).map_err(|error| frame.name(error))?;
                 watch.activity(since, Activity::Loop, Some((&node.resolved, node.at.node)));
                 self.advance(target, frames, frame, state, watch)?
@@ -250,7 +252,7 @@ impl Program {
         let node = frame.node.clone();
         let of = Some((&node.resolved, node.at.node));
         let since = watch.mark();
-        let given = frame.repetition.next(on).map_err(|error| node.name(error))?;
+        let given = contained(|| frame.repetition.next(on)).map_err(|error| node.name(error))?;
         watch.activity(since, Activity::Loop, of);
         if let Some(Round { body, given }) = given {
             state.iterate().map_err(|error| node.name(error))?;
@@ -266,7 +268,7 @@ impl Program {
         state.ledger.keep(frame.bytes, 0)?;
         let mut items = frame.kept;
         let since = watch.mark();
-        let results = frame.repetition.finish(on).map_err(|error| node.name(error))?;
+        let results = contained(|| frame.repetition.finish(on)).map_err(|error| node.name(error))?;
         let mut results = results.into_iter().map(Some).collect::<Vec<_>>();
         watch.activity(since, Activity::Loop, of);
         watch.end_rounds(frames.len());
@@ -316,7 +318,7 @@ impl Program {
                 let failed = |error: ErasedError| {
                     initializer(&self.resolved.graph, *value, data.dtype(), error.into_source())
                 };
-                items.push(Item::Parts(OnnxValue::Tensor(on.constant(data).map_err(failed)?)));
+                items.push(Item::Parts(OnnxValue::Tensor(contained(|| on.constant(data)).map_err(failed)?)));
                 watch.activity(since, Activity::Transfer, None);
             } else if matches!(port.ty, ValueType::Optional(_)) {
                 items.push(Item::Parts(OnnxValue::Absent));
@@ -404,7 +406,7 @@ fn run_host<S>(
         let data = data.ok_or_else(|| at.too_few(&resolved.graph, position))?;
         let failed =
             |error: ErasedError| Error::Constant { dtype: data.dtype(), source: error.into_source() };
-        items.push(Item::Parts(OnnxValue::Tensor(on.constant(data).map_err(failed)?)));
+        items.push(Item::Parts(OnnxValue::Tensor(contained(|| on.constant(data)).map_err(failed)?)));
     }
     watch.activity(since, Activity::Transfer, of);
     Ok(items)
@@ -447,7 +449,7 @@ fn taken<S>(
             Place::Known(data) => {
                 let failed =
                     |error: ErasedError| Error::Constant { dtype: data.dtype(), source: error.into_source() };
-                Some(Item::Parts(OnnxValue::Tensor(on.constant(data).map_err(failed)?)))
+                Some(Item::Parts(OnnxValue::Tensor(contained(|| on.constant(data)).map_err(failed)?)))
             }
             Place::Live(index) => {
                 let same = |later: &Place| matches!(later, Place::Live(later) if later == index);
