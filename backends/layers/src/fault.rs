@@ -6,6 +6,7 @@ use bb::{
     Outputs, OwnOption, Tensor,
 };
 use std::str::FromStr;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
@@ -79,6 +80,12 @@ impl FaultOptions {
     pub fn with_op(self, op: impl Into<String>) -> FaultOptions {
         FaultOptions { op: Some(op.into()), ..self }
     }
+
+    /// Returns the options with a time for a [`FaultKind::Delay`].
+    #[must_use]
+    pub fn with_delay(self, delay: Duration) -> FaultOptions {
+        FaultOptions { delay, ..self }
+    }
 }
 
 /// The error that a [`Fault`] injects.
@@ -96,6 +103,7 @@ pub struct Fault<B> {
     inner: B,
     options: FaultOptions,
     calls: AtomicU64,
+    injected: Arc<AtomicU64>,
     device: Device,
 }
 
@@ -120,7 +128,13 @@ impl Lifecycle for Device {
 impl<B> Fault<B> {
     /// Disturbs what a backend does.
     pub fn new(inner: B, options: FaultOptions) -> Fault<B> {
-        Fault { inner, options, calls: AtomicU64::new(0), device: Device { lost: AtomicBool::new(false) } }
+        let device = Device { lost: AtomicBool::new(false) };
+        Fault { inner, options, calls: AtomicU64::new(0), injected: Arc::default(), device }
+    }
+
+    /// Returns the number of operations that were disturbed, which goes on counting.
+    pub fn injected(&self) -> Arc<AtomicU64> {
+        self.injected.clone()
     }
 
     /// Counts an operation, and returns its number if it is to be disturbed.
@@ -131,6 +145,10 @@ impl<B> Fault<B> {
         let number = self.calls.fetch_add(1, Ordering::Relaxed) + 1;
         let share = (mixed(self.options.seed ^ number) >> 11) as f64 / (1u64 << 53) as f64;
         (self.options.at == Some(number) || share < self.options.rate).then_some(number)
+    }
+
+    fn count(&self) {
+        self.injected.fetch_add(1, Ordering::Relaxed);
     }
 }
 
@@ -153,6 +171,10 @@ impl<B: InnerBackend> bb::Layer for Fault<B> {
             return Err(failed(self.calls.load(Ordering::Relaxed)).into());
         }
         let Some(number) = self.strikes(op) else { return call.run() };
+        // A result has wrong extents once there is a result.
+        if self.options.kind != FaultKind::Shape {
+            self.count();
+        }
         match self.options.kind {
             FaultKind::Error => Err(failed(number).into()),
             FaultKind::Loss => {
@@ -169,6 +191,7 @@ impl<B: InnerBackend> bb::Layer for Fault<B> {
                 if let Some(first) = results.first_mut() {
                     let shape: Vec<usize> = std::iter::once(1).chain(first.shape().iter().copied()).collect();
                     *first = self.inner.reshape(first, &shape)?;
+                    self.count();
                 }
                 Ok(results)
             }

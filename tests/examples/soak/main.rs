@@ -1,6 +1,8 @@
 //! Runs four models on eight threads for a long time, on many shapes, and fails if something is left over.
 //!
 //! `cargo run --release -p bb-tests --example soak -- [RUNS] [BACKEND] [unmeasured]`: 100,000 runs on the CPU backend by default;
+//! `faulty` is the CPU backend under layers that inject errors, panics, wrong extents and delays at a rate, with a seed: each failure
+//! must arrive as an error with its node.
 //! `unmeasured` runs without comparing what is left over, for example under a sanitizer, which keeps what is freed. Among the
 //! runs are some that fail, some that another thread stops, and some with a deadline that is too short. A run that ends well
 //! must give the same bits as every other run on the same inputs.
@@ -13,6 +15,7 @@
 #![cfg(target_os = "linux")]
 #![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test that is a program")]
 
+mod faults;
 mod inputs;
 
 use bb::conformance::Random;
@@ -20,6 +23,7 @@ use bb::{
     BackendHandle, CancelToken, CompileOptions, DataType, ErasedExecutable, Error, Limits, OpenOptions,
     RunOptions, TensorData, Value,
 };
+use faults::Faults;
 use inputs::{MODELS, SHAPES, Soaked};
 use std::collections::hash_map::DefaultHasher;
 use std::hash::{Hash, Hasher};
@@ -66,10 +70,19 @@ struct Soak {
     tokens: [Mutex<CancelToken>; THREADS],
     ends: Ends,
     next: AtomicUsize,
+    /// What is injected, on the backend that fails on purpose.
+    faults: Option<Faults>,
+}
+
+/// Why a run gave no results.
+struct Failed {
+    error: Error,
+    /// Whether the inputs were on the backend already.
+    running: bool,
 }
 
 impl Soak {
-    fn new(on: BackendHandle) -> Soak {
+    fn new(on: BackendHandle, faults: Option<Faults>) -> Soak {
         let limits = Limits { value_bytes: inputs::VALUE_BYTES, plan_bytes: 2 << 20, ..Limits::default() };
         let options = CompileOptions::default().within(&limits);
         let models = MODELS.map(|make| {
@@ -85,6 +98,7 @@ impl Soak {
             tokens: Default::default(),
             ends: Ends::default(),
             next: AtomicUsize::new(0),
+            faults,
         }
     }
 
@@ -130,7 +144,12 @@ impl Soak {
         }
         let result = options.within(|| self.results(compiled, &data));
         let (name, known) = (model.name, &self.known[case]);
-        match (wanted, result) {
+        if let (Err(failed), Some(faults)) = (&result, &self.faults)
+            && faults.arrives(&chain(&failed.error), failed.running)
+        {
+            return;
+        }
+        match (wanted, result.map_err(|failed| failed.error)) {
             (Wanted::Failure, Ok(_)) => panic!("{name}, shape {shape}, run {at}: spoilt inputs are accepted"),
             (Wanted::Failure, Err(error)) if !is_stop(&error) => {
                 _ = self.ends.failed.fetch_add(1, Ordering::Relaxed)
@@ -155,10 +174,14 @@ impl Soak {
         &self,
         compiled: &Arc<dyn ErasedExecutable>,
         data: &[TensorData],
-    ) -> Result<Vec<TensorData>, Error> {
-        let values = data.iter().map(|x| self.on.runtime().constant(x)).collect::<Result<Vec<Value>, _>>()?;
+    ) -> Result<Vec<TensorData>, Failed> {
+        let values = data.iter().map(|x| self.on.runtime().constant(x)).collect::<Result<Vec<Value>, _>>();
+        let values = values.map_err(|error| Failed { error, running: false })?;
         let given: Vec<Option<&Value>> = values.iter().map(Some).collect();
-        compiled.run(&given)?.iter().map(|value| value.to_host(inputs::VALUE_BYTES)).collect()
+        let results = compiled.run(&given).and_then(|results| {
+            results.iter().map(|value| value.to_host(inputs::VALUE_BYTES)).collect::<Result<_, _>>()
+        });
+        results.map_err(|error| Failed { error, running: true })
     }
 }
 
@@ -204,10 +227,16 @@ fn soak(runs: usize, backend: &str) -> bool {
     let before = held();
     let options = match backend {
         // Threads of its own end with the backend; rayon's never end.
-        "cpu" => OpenOptions::default().with_threads(NonZeroUsize::new(2).unwrap()),
+        "cpu" | "faulty" => OpenOptions::default().with_threads(NonZeroUsize::new(2).unwrap()),
         _ => OpenOptions::default(),
     };
-    let soak = Soak::new(BackendHandle::new(inputs::open(backend, &options)));
+    let soak = match backend {
+        "faulty" => {
+            let (on, faults) = Faults::start(&options);
+            Soak::new(on, Some(faults))
+        }
+        _ => Soak::new(BackendHandle::new(inputs::open(backend, &options)), None),
+    };
     let (begin, end) = (Barrier::new(THREADS + 1), Barrier::new(THREADS + 1));
     let mut measured = Vec::new();
     let started = Instant::now();
@@ -245,6 +274,7 @@ fn soak(runs: usize, backend: &str) -> bool {
         ends[1],
         ends[2]
     );
+    let arrived = soak.faults.as_ref().is_none_or(Faults::all_arrived);
     drop(soak);
     let tenths =
         measured.chunks(ROUNDS / 10).map(|tenth| tenth.iter().sum::<usize>() as f64 / tenth.len() as f64);
@@ -261,7 +291,7 @@ fn soak(runs: usize, backend: &str) -> bool {
         "threads: {} before, {} after; open files: {} before, {} after",
         before.0, left.0, before.1, left.1
     );
-    growth <= GROWTH && left == before
+    growth <= GROWTH && left == before && arrived
 }
 
 /// Returns what is held once it is what it was before, or after ten seconds: threads end a little after they are told to.
@@ -278,6 +308,9 @@ fn settled(before: (usize, usize)) -> (usize, usize) {
 fn main() -> ExitCode {
     let report = std::panic::take_hook();
     std::panic::set_hook(Box::new(move |panic| {
+        if panic.payload_as_str().is_some_and(|text| text.starts_with(faults::PANIC)) {
+            return;
+        }
         report(panic);
         // The other threads wait for the one that panicked.
         std::process::exit(101);
