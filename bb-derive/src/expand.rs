@@ -51,19 +51,21 @@ fn layer(model: &Backend<'_>, Inner { field, ty, generics }: &Inner<'_>) -> Toke
     let (version, ident, tables) = (version(model), model.ident, tables(model));
     let (_, arguments, _) = generics.split_for_impl();
     // Rustc would report bounds without a parameter or a lifetime in each `impl` that they do not hold for.
-    let (is_held, is_layer) = match generics.params.is_empty() {
-        true => (quote!(for<'held> #ty: #held::Held<'held>), quote!(for<'it> #ident: #private::IsLayer<'it>)),
+    let (is_inner, is_layer) = match generics.params.is_empty() {
+        true => {
+            (quote!(for<'held> #ty: #held::IsInner<'held>), quote!(for<'it> #ident: #private::IsLayer<'it>))
+        }
         false => (quote!(#ty: #held::InnerBackend), quote!(#ident #arguments: #private::Layer)),
     };
     let mut bounded = (*generics).clone();
-    bounded.make_where_clause().predicates.push(parse_quote!(#is_held));
+    bounded.make_where_clause().predicates.push(parse_quote!(#is_inner));
     let mut layered = bounded.clone();
     layered.make_where_clause().predicates.push(parse_quote!(#is_layer));
     let (params, _, bounds) = bounded.split_for_impl();
     let (_, _, layered) = layered.split_for_impl();
     // What is generic is asked for where an instance is used.
     let asserted = generics.params.is_empty().then(|| {
-        let held = quote_spanned!(ty.span()=> #held::layer::is_held::<#ty>());
+        let held = quote_spanned!(ty.span()=> #held::layer::is_inner::<#ty>());
         quote_spanned!(at=> const _: fn() = || { #private::layer::is_layer::<#ident>(); #held };)
     });
     quote_spanned! {at=>

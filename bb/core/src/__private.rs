@@ -26,7 +26,7 @@ pub use std::{concat, env, module_path};
 
 pub use crate::ext::OpSet;
 pub use crate::layer::{
-    self, Delegate, Held, InnerBackend, IsLayer, Layer, LayerError, LayerTensor, Written as WrittenMethods,
+    self, Delegate, InnerBackend, IsInner, IsLayer, Layer, LayerError, LayerTensor, Written as WrittenMethods,
 };
 pub use crate::trace::Tracer;
 

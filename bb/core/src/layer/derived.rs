@@ -2,7 +2,7 @@
 //!
 //! Rustc takes the bounds of a generic `impl` as given while it compiles the `impl`, but examines those of a type without parameters. The
 //! derive of such a type writes bounds that name a lifetime, as in `for<'it> MyLayer: IsLayer<'it>`, which rustc takes as
-//! given, too. What does not hold is therefore one error, where the derive asserts it ([`is_layer`], [`is_held`]), and not
+//! given, too. What does not hold is therefore one error, where the derive asserts it ([`is_layer`], [`is_inner`]), and not
 //! one in each method.
 
 use super::{Delegate, Layer, LayerError, LayerTensor};
@@ -104,16 +104,16 @@ impl<L: Layer> IsLayer<'_> for L {
     label = "this is no backend",
     note = "write `#[derive(bb::Backend)]` on a backend, and `#[bb::layer] impl bb::Layer` for a layer"
 )]
-pub trait Held<'held>: InnerBackend {}
+pub trait IsInner<'held>: InnerBackend {}
 
 #[diagnostic::do_not_recommend]
-impl<B: InnerBackend> Held<'_> for B {}
+impl<B: InnerBackend> IsInner<'_> for B {}
 
 /// Asserts that a type is a layer.
 pub const fn is_layer<L: Layer>() {}
 
 /// Asserts that a type is a backend that a layer or a variant can hold.
-pub const fn is_held<B: Held<'static>>() {}
+pub const fn is_inner<B: IsInner<'static>>() {}
 
 /// Implements what a layer is by its derive: `[parameters] [type] [bounds] [bounds of a layer] [own families] field: type, version`.
 #[doc(hidden)]

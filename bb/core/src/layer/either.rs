@@ -56,14 +56,14 @@ pub fn other_variant() -> Error {
 #[macro_export]
 macro_rules! __either {
     ([$vis:vis $any:ident, $tensor:ident, $error:ident, $compiled:ident] $( $variant:ident($inner:ty) ),+) => {
-        const _: fn() = || { $( $crate::__private::layer::is_held::<$inner>(); )+ };
+        const _: fn() = || { $( $crate::__private::layer::is_inner::<$inner>(); )+ };
 
         #[doc = ::core::concat!("A tensor of one of the backends of [`", ::core::stringify!($any), "`].")]
         #[allow(missing_docs, reason = "the variants are those of the backends")]
-        $vis enum $tensor where $( for<'held> $inner: $crate::__private::Held<'held> ),+ { $( $variant(<$inner as $crate::Backend>::Tensor) ),+ }
+        $vis enum $tensor where $( for<'held> $inner: $crate::__private::IsInner<'held> ),+ { $( $variant(<$inner as $crate::Backend>::Tensor) ),+ }
 
         impl ::core::clone::Clone for $tensor
-        where $( for<'held> $inner: $crate::__private::Held<'held> ),+
+        where $( for<'held> $inner: $crate::__private::IsInner<'held> ),+
         {
             fn clone(&self) -> Self {
                 match self { $( Self::$variant(x) => Self::$variant(::core::clone::Clone::clone(x)) ),+ }
@@ -71,7 +71,7 @@ macro_rules! __either {
         }
 
         impl $crate::Tensor for $tensor
-        where $( for<'held> $inner: $crate::__private::Held<'held> ),+
+        where $( for<'held> $inner: $crate::__private::IsInner<'held> ),+
         {
             fn dtype(&self) -> $crate::DataType {
                 match self { $( Self::$variant(x) => $crate::Tensor::dtype(x) ),+ }
@@ -85,14 +85,14 @@ macro_rules! __either {
         #[doc = ::core::concat!("An error of one of the backends of [`", ::core::stringify!($any), "`].")]
         #[derive(::core::fmt::Debug)]
         #[allow(missing_docs, reason = "the variants are those of the backends")]
-        $vis enum $error where $( for<'held> $inner: $crate::__private::Held<'held> ),+ {
+        $vis enum $error where $( for<'held> $inner: $crate::__private::IsInner<'held> ),+ {
             $( $variant(<$inner as $crate::Backend>::Error), )+
             /// What `bb` found wrong.
             Bb($crate::Error),
         }
 
         impl ::core::fmt::Display for $error
-        where $( for<'held> $inner: $crate::__private::Held<'held> ),+
+        where $( for<'held> $inner: $crate::__private::IsInner<'held> ),+
         {
             fn fmt(&self, f: &mut ::core::fmt::Formatter<'_>) -> ::core::fmt::Result {
                 match self {
@@ -103,7 +103,7 @@ macro_rules! __either {
         }
 
         impl ::core::error::Error for $error
-        where $( for<'held> $inner: $crate::__private::Held<'held> ),+
+        where $( for<'held> $inner: $crate::__private::IsInner<'held> ),+
         {
             fn source(&self) -> $crate::__private::Option<&(dyn ::core::error::Error + 'static)> {
                 match self {
@@ -114,7 +114,7 @@ macro_rules! __either {
         }
 
         impl ::core::convert::From<$crate::Error> for $error
-        where $( for<'held> $inner: $crate::__private::Held<'held> ),+
+        where $( for<'held> $inner: $crate::__private::IsInner<'held> ),+
         {
             fn from(error: $crate::Error) -> Self {
                 Self::Bb(error)
@@ -122,7 +122,7 @@ macro_rules! __either {
         }
 
         impl $any
-        where $( for<'held> $inner: $crate::__private::Held<'held> ),+
+        where $( for<'held> $inner: $crate::__private::IsInner<'held> ),+
         {
             fn __apply(
                 &self,
@@ -139,7 +139,7 @@ macro_rules! __either {
         }
 
         impl $crate::Backend for $any
-        where $( for<'held> $inner: $crate::__private::Held<'held> ),+
+        where $( for<'held> $inner: $crate::__private::IsInner<'held> ),+
         {
             type Tensor = $tensor;
             type Error = $error;
@@ -237,7 +237,7 @@ macro_rules! __either {
         }
 
         impl $crate::InnerBackend for $any
-        where $( for<'held> $inner: $crate::__private::Held<'held> ),+
+        where $( for<'held> $inner: $crate::__private::IsInner<'held> ),+
         {
             fn natives(&self) -> $crate::__private::Vec<($crate::__private::Family, $crate::__private::OpSet)> {
                 match self { $( Self::$variant(on) => $crate::InnerBackend::natives(on) ),+ }
@@ -262,10 +262,10 @@ macro_rules! __either {
         }
 
         /// A graph that the backend of a variant compiled.
-        enum $compiled where $( for<'held> $inner: $crate::__private::Held<'held> ),+ { $( $variant($crate::__private::Box<dyn $crate::Executable<$inner>>) ),+ }
+        enum $compiled where $( for<'held> $inner: $crate::__private::IsInner<'held> ),+ { $( $variant($crate::__private::Box<dyn $crate::Executable<$inner>>) ),+ }
 
         impl $crate::Executable<$any> for $compiled
-        where $( for<'held> $inner: $crate::__private::Held<'held> ),+
+        where $( for<'held> $inner: $crate::__private::IsInner<'held> ),+
         {
             fn inputs(&self) -> &[$crate::Port] {
                 match self { $( Self::$variant(compiled) => compiled.inputs() ),+ }

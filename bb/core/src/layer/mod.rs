@@ -18,7 +18,7 @@ mod passed;
 mod prepared;
 
 pub use call::LayerCall;
-pub use derived::{Held, IsLayer, is_held, is_layer};
+pub use derived::{IsInner, IsLayer, is_inner, is_layer};
 pub use erased::Erased;
 pub use natives::interned;
 pub(crate) use natives::kept_tables;

@@ -96,8 +96,7 @@ pub(super) fn backend_of(name: &str) -> &str {
     place.split(':').next().unwrap_or(place)
 }
 
-/// Tells whether a name may be that of a backend: it has none of the characters that have a meaning in names, no white space, and is
-/// not empty.
+/// Tells whether a name may be that of a backend: it has no character that has a meaning in names, no white space, and is not empty.
 pub(super) fn is_plain(name: &str) -> bool {
     !name.is_empty() && name.chars().all(|c| !c.is_whitespace() && !c.is_control() && !MARKS.contains(c))
 }

@@ -7,10 +7,10 @@ fn load(name: &str) -> LoadedBackend {
     bb::load_backend(built::exported(name)).unwrap()
 }
 
-bb::conformance!(reference, super::load("reference"));
+// Some of the cases: the same code runs all of them where it is linked.
+bb::conformance!(reference, super::load("reference"), cases = 10);
 
-// Each fifth case: the same code runs all of them where it is linked.
-bb::conformance!(whole_graph, super::load("whole_graph"), cases = 5);
+bb::conformance!(whole_graph, super::load("whole_graph"), cases = 20);
 
 /// The types that only Rust has: strings, halves, packed integers.
 #[test]
