@@ -13,10 +13,20 @@ pub(crate) enum Level {
     Avx2 = 2,
     /// AVX-512 F, BW, DQ and VL: 64-byte vectors.
     Avx512 = 3,
+    /// NEON, which every 64-bit processor of ARM has, and dot products of bytes.
+    Dotprod = 4,
+    /// The same, and products of matrices of bytes.
+    I8mm = 5,
 }
 
-/// All levels.
-pub(crate) const LEVELS: [Level; 3] = [Level::Portable, Level::Avx2, Level::Avx512];
+/// All levels of this kind of processor, each with the instructions of those before it.
+pub(crate) const LEVELS: &[Level] = if cfg!(target_arch = "x86_64") {
+    &[Level::Portable, Level::Avx2, Level::Avx512]
+} else if cfg!(target_arch = "aarch64") {
+    &[Level::Portable, Level::Dotprod, Level::I8mm]
+} else {
+    &[Level::Portable]
+};
 
 impl Level {
     /// Returns the name, as people call it.
@@ -25,6 +35,8 @@ impl Level {
             Level::Portable => "portable",
             Level::Avx2 => "avx2",
             Level::Avx512 => "avx512",
+            Level::Dotprod => "dotprod",
+            Level::I8mm => "i8mm",
         }
     }
 }
@@ -33,7 +45,7 @@ impl Level {
 static CHOSEN: AtomicU8 = AtomicU8::new(0);
 
 /// Kernels use no instructions that only some processors of the level have.
-const PLAIN: u8 = 4;
+const PLAIN: u8 = 8;
 
 /// Returns the widest level that this processor supports, or the one that was asked for. It does not change any more.
 #[inline]
@@ -58,6 +70,8 @@ fn of(chosen: u8) -> Level {
     match chosen & !PLAIN {
         2 => Level::Avx2,
         3 => Level::Avx512,
+        4 => Level::Dotprod,
+        5 => Level::I8mm,
         _ => Level::Portable,
     }
 }
@@ -82,8 +96,18 @@ fn initial() -> u8 {
 }
 
 fn named(name: &str) -> Result<Level, CpuError> {
-    let found = LEVELS.into_iter().find(|level| level.name() == name);
-    found.ok_or_else(|| CpuError::UnknownLevel { name: name.to_owned() })
+    let found = LEVELS.iter().find(|level| level.name() == name);
+    found.copied().ok_or_else(|| CpuError::UnknownLevel { name: name.to_owned(), levels: listed() })
+}
+
+/// Lists the names of all levels.
+fn listed() -> String {
+    let names: Vec<String> = LEVELS.iter().map(|level| format!("`{}`", level.name())).collect();
+    match names.split_last() {
+        Some((last, [])) => last.clone(),
+        Some((last, others)) => format!("{} or {last}", others.join(", ")),
+        None => String::new(),
+    }
 }
 
 /// Chooses the level of the process, which is chosen once: what kernels packed for one level, those of another cannot read. An empty
@@ -113,7 +137,7 @@ pub(crate) fn choose(name: &str) -> Result<(), CpuError> {
 
 /// Tells whether kernels may use instructions that only some processors of a level have. Where a level is asked for, they may not: its
 /// kernels are those of processors that have nothing else.
-#[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
+#[cfg(target_arch = "x86_64")]
 #[inline]
 pub(crate) fn extras() -> bool {
     chosen() & PLAIN == 0
@@ -141,6 +165,11 @@ fn supported() -> Level {
         if avx2 {
             return Level::Avx2;
         }
+    }
+    #[cfg(target_arch = "aarch64")]
+    if std::arch::is_aarch64_feature_detected!("dotprod") {
+        let has_matrices = std::arch::is_aarch64_feature_detected!("i8mm");
+        return if has_matrices { Level::I8mm } else { Level::Dotprod };
     }
     Level::Portable
 }
@@ -186,7 +215,7 @@ impl Forced {
 /// Lists the levels that this processor can run.
 #[cfg(test)]
 pub(crate) fn levels() -> Vec<Level> {
-    LEVELS.into_iter().filter(|&l| l <= of(chosen())).collect()
+    LEVELS.iter().copied().filter(|&l| l <= of(chosen())).collect()
 }
 
 #[cfg(test)]
@@ -196,13 +225,17 @@ mod tests {
     #[test]
     fn the_level_is_chosen_once() {
         let now = chosen();
-        for asked in LEVELS {
+        for &asked in LEVELS {
             let allowed = choose(asked.name()).is_ok();
             assert_eq!(allowed, now == asked as u8 | PLAIN, "{asked:?}");
             assert_eq!(chosen(), now);
         }
         let unknown = choose("avx1024").map_err(|error| error.to_string());
-        let expected = "there is no level of instructions `avx1024`; expected `portable`, `avx2` or `avx512`";
-        assert_eq!(unknown, Err(expected.to_owned()));
+        let expected = match std::env::consts::ARCH {
+            "x86_64" => "`portable`, `avx2` or `avx512`",
+            "aarch64" => "`portable`, `dotprod` or `i8mm`",
+            _ => "`portable`",
+        };
+        assert_eq!(unknown, Err(format!("there is no level of instructions `avx1024`; expected {expected}")));
     }
 }
