@@ -57,7 +57,8 @@ fn of_two(op: &str, a: &[i64], b: &[i64], constant: bool, [x, w, y]: [DataType; 
 fn conv(x: &[i64; 4], filters: &[i64; 4], pad: i64) -> Vec<u8> {
     let ([_, channels, height, width], [out, each, ..]) = (*x, *filters);
     let conv: NodeProto = with_ints(node("Conv", &["x", "w"], &["y"]), "pads", &[pad; 4]);
-    let conv = with_int(conv, "group", channels / each);
+    // RTen wants what the standard lets a model leave out.
+    let conv = with_ints(with_int(conv, "group", channels / each), "strides", &[1; 2]);
     with_constant(
         model(&[("x", x)], vec![conv], &[("y", &[1, out, height, width])]),
         "w",

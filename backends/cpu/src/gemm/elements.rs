@@ -21,17 +21,16 @@ pub(in crate::gemm) struct Operands {
 
 /// Declares the loops of a function over rows of sums: for each number of rows, the names of a row's operands.
 macro_rules! loops {
-    ($(#[$doc:meta])* $name:ident, $register:ty, [$($feature:literal)?], $step:ident $with:tt, $apart:tt, [$($at:literal)*]) => {
+    ($(#[$doc:meta])* $name:ident, $register:ty, $step:ident $with:tt, $apart:tt, [$($at:literal)*]) => {
         $(#[$doc])*
         ///
         /// Returns whether there is a loop for so many rows.
         ///
         /// # Safety
         ///
-        /// The processor has the instructions. Each row of the left operand has 16 bytes for each turn, and the right one the rows that are
+        /// The processor has the instructions, and the caller is compiled for them. Each row of the left operand has 16 bytes for each turn, and the right one the rows that are
         /// multiplied by their elements, of as many bytes as the sums' registers take.
-        #[inline]
-        $(#[target_feature(enable = $feature)])?
+        #[inline(always)]
         pub(in crate::gemm) unsafe fn $name(of: &Operands, sums: &mut [[$register; 4]]) -> bool {
             match sums {
                 [q0, q1, q2, q3] => loops!(@ of $step $with $apart [$($at)*] a0 p0 0 q0 s0 t0 u0 w0, a1 p1 1 q1 s1 t1 u1 w1,
@@ -110,21 +109,21 @@ macro_rules! long {
 
 loops!(
     /// Adds products of `f32`.
-    floats, float32x4_t, [], whole ("fmla" ".4s" ".s"), [32], [0 1 2 3]
+    floats, float32x4_t, whole ("fmla" ".4s" ".s"), [32], [0 1 2 3]
 );
 loops!(
     /// Adds products of four signed bytes.
-    signed_dots, int32x4_t, ["neon,dotprod"], whole ("sdot" ".16b" ".4b"), [32], [0 1 2 3]
+    signed_dots, int32x4_t, whole ("sdot" ".16b" ".4b"), [32], [0 1 2 3]
 );
 loops!(
     /// Adds products of four unsigned bytes.
-    unsigned_dots, int32x4_t, ["neon,dotprod"], whole ("udot" ".16b" ".4b"), [32], [0 1 2 3]
+    unsigned_dots, int32x4_t, whole ("udot" ".16b" ".4b"), [32], [0 1 2 3]
 );
 loops!(
     /// Adds products of numbers of 16 bits on the left with signed bytes on the right.
-    signed_long, int32x4_t, [], long ("sxtl"), [], [0 1 2 3 4 5 6 7]
+    signed_long, int32x4_t, long ("sxtl"), [], [0 1 2 3 4 5 6 7]
 );
 loops!(
     /// Adds products of numbers of 16 bits on the left with unsigned bytes on the right.
-    unsigned_long, int32x4_t, [], long ("uxtl"), [], [0 1 2 3 4 5 6 7]
+    unsigned_long, int32x4_t, long ("uxtl"), [], [0 1 2 3 4 5 6 7]
 );

@@ -52,7 +52,9 @@ macro_rules! pair {
             unsafe fn load_some(from: *const $item, mask: usize) -> Self {
                 // SAFETY: this function has the same contract.
                 unsafe {
-                    if mask < $half {
+                    if mask == Self::LANES {
+                        Self::load(from)
+                    } else if mask < $half {
                         Self([first::<$item, $register>(from, mask), $dup(0 as $item)])
                     } else {
                         Self([$load(from), first::<$item, $register>(from.add($half), mask - $half)])
@@ -64,7 +66,9 @@ macro_rules! pair {
                 let [low, high] = self.0;
                 // SAFETY: this function has the same contract.
                 unsafe {
-                    if mask < $half {
+                    if mask == Self::LANES {
+                        self.store(to);
+                    } else if mask < $half {
                         put_first::<$item, $register>(low, to, mask);
                     } else {
                         $store(to, low);

@@ -218,6 +218,9 @@ pub(super) unsafe fn dots<const SIGNED: bool, const ROWS: usize, const VECTORS: 
 /// The greatest numbers of pairs of rows and of pairs of columns of a tile.
 const MOST_PAIRS: [usize; 2] = [3, 8];
 
+/// What eight rows of a panel take, in bytes.
+const GROUP: usize = 16 * MOST_PAIRS[1];
+
 /// Adds the product of two rows and two columns of eight bytes each. Those of the rows are signed and those of the columns are not, or the
 /// other way round. If those of the rows are signed, the sums of a column are beside each other, otherwise those of a row.
 ///
@@ -251,27 +254,60 @@ unsafe fn matrix<const SIGNED: bool>(
 /// As for [`long`], with an even number of groups, and the processor has the extension for products of matrices of bytes.
 #[target_feature(enable = "neon,i8mm")]
 pub(super) unsafe fn matrices<const SIGNED: bool, const ROWS: usize, const VECTORS: usize>(args: &QuadArgs) {
-    let &QuadArgs { quads, left, left_row, mut right, right_row, sums, sums_row } = args;
+    let &QuadArgs { quads, mut left, left_row, mut right, right_row, sums, sums_row } = args;
     let (pairs, columns) = (ROWS.div_ceil(2), 2 * VECTORS);
+    debug_assert_eq!(2 * right_row, GROUP);
     // SAFETY: the contract covers each access. A single last row stands for the one after it, whose sums are not written.
     unsafe {
         let mut totals = [[vdupq_n_s32(0); MOST_PAIRS[1]]; MOST_PAIRS[0]];
-        for p in 0..quads / 2 {
-            let mut lefts = [vdupq_n_u8(0); MOST_PAIRS[0]];
-            for (i, slot) in lefts.iter_mut().enumerate().take(pairs) {
+        macro_rules! step {
+            ($lefts:expr, $at:literal) => {
+                for v in 0..columns {
+                    let bytes = vld1q_u8(right.add($at * GROUP + 16 * v));
+                    for (totals, &left) in totals.iter_mut().zip(&$lefts).take(pairs) {
+                        if let Some(total) = totals.get_mut(v) {
+                            *total = matrix::<SIGNED>(*total, left, bytes);
+                        }
+                    }
+                }
+            };
+        }
+        let groups = quads / 2;
+        // With four groups of four rows, the registers are all taken.
+        let at_once = if pairs <= 2 { groups / 4 } else { 0 };
+        for _ in 0..at_once {
+            let mut lefts = [[vdupq_n_u8(0); MOST_PAIRS[0]]; 4];
+            for i in 0..pairs {
                 let (first, second) = (2 * i, (2 * i + 1).min(ROWS - 1));
-                let row = |i: usize| vld1_u8(left.add(i * left_row + 8 * p));
-                *slot = vcombine_u8(row(first), row(second));
-            }
-            for v in 0..columns {
-                let bytes = vld1q_u8(right.add(16 * v));
-                for (totals, &left) in totals.iter_mut().zip(&lefts).take(pairs) {
-                    if let Some(total) = totals.get_mut(v) {
-                        *total = matrix::<SIGNED>(*total, left, bytes);
+                for half in 0..2 {
+                    let row = |i: usize| vreinterpretq_u64_u8(vld1q_u8(left.add(i * left_row + 16 * half)));
+                    let (first, second) = (row(first), row(second));
+                    let zipped = [vzip1q_u64(first, second), vzip2q_u64(first, second)];
+                    for (lefts, zipped) in lefts.iter_mut().skip(2 * half).zip(zipped) {
+                        if let Some(slot) = lefts.get_mut(i) {
+                            *slot = vreinterpretq_u8_u64(zipped);
+                        }
                     }
                 }
             }
-            right = right.wrapping_add(2 * right_row);
+            let [a, b, c, d] = lefts;
+            step!(a, 0);
+            step!(b, 1);
+            step!(c, 2);
+            step!(d, 3);
+            left = left.wrapping_add(32);
+            right = right.wrapping_add(4 * GROUP);
+        }
+        for _ in 4 * at_once..groups {
+            let mut lefts = [vdupq_n_u8(0); MOST_PAIRS[0]];
+            for (i, slot) in lefts.iter_mut().enumerate().take(pairs) {
+                let (first, second) = (2 * i, (2 * i + 1).min(ROWS - 1));
+                let row = |i: usize| vld1_u8(left.add(i * left_row));
+                *slot = vcombine_u8(row(first), row(second));
+            }
+            step!(lefts, 0);
+            left = left.wrapping_add(8);
+            right = right.wrapping_add(GROUP);
         }
         for (i, totals) in totals.into_iter().enumerate().take(pairs) {
             for (v, &[x, y]) in totals.as_chunks().0.iter().enumerate().take(VECTORS) {
