@@ -24,7 +24,13 @@ fn main() {
         if read == 0 {
             break;
         }
-        if line.starts_with(b"Trace ") {
+        if line.starts_with(b"IN:") {
+            // Another thread may have listed a block that did not run yet.
+            if let Some((first, counts)) = listed.take() {
+                let before = blocks.insert(first, (counts, 0));
+                add(&mut totals, before);
+            }
+        } else if line.starts_with(b"Trace ") {
             // `Trace 0: 0xHOST [BASE/ADDRESS/FLAGS/…]`
             let address = line.split(|&byte| byte == b'/').nth(1).and_then(hexadecimal).expect("an address");
             if let Some((first, counts)) = listed.take() {
