@@ -34,12 +34,15 @@ class Engine:
 
 
 class Bb(Engine):
-    def __init__(self, command):
-        super().__init__("bb", "#222222", [command])
+    """bb, with all that the processor has, or held to a level of its instructions."""
+
+    def __init__(self, command, level=None, name=None):
+        super().__init__(name or (f"bb at {level}" if level else "bb"), "#222222", [command])
+        self.backend = ["--backend", f"cpu(level={level})"] if level else []
 
     def measure(self, subject, room, runs, threads):
         options = ["--inputs", room, "--runs", runs, "--threads", threads, "--json"]
-        got = run(self.command + [str(argument) for argument in ["bench", subject] + options], threads)
+        got = run(self.command + [str(argument) for argument in ["bench", subject] + self.backend + options], threads)
         return {
             "seconds": got["run_seconds"]["p50"],
             "cpu_seconds": got.get("run_cpu_seconds"),
@@ -90,16 +93,23 @@ def onnx_runtime(kept=False):
 
 
 def models(args):
-    """The engines that run models, `bb` first."""
+    """The engines that run models, `bb` first, and after the others `bb` held to each level that was asked for."""
     engines = [Bb(args.bb), onnx_runtime()]
     if args.peer:
         engines += [Engine("tract", "#3a6ea5", [args.peer, "tract"]), Engine("RTen", "#b3541e", [args.peer, "rten"])]
-    return engines
+    return engines + [Bb(args.bb, level) for level in args.levels]
+
+
+def hold(level):
+    """Holds the engines that can be held to a level of instructions: OpenBLAS, with which NumPy computes products."""
+    core = {"portable": "Prescott", "avx2": "Haswell", "avx2-vnni": "Haswell", "avx512": "SkylakeX"}.get(level)
+    if core:
+        os.environ["OPENBLAS_CORETYPE"] = core
 
 
 def operators(args):
     """The engines that run single operators, `bb` first."""
-    engines = [Bb(args.bb), onnx_runtime(kept=True), Kept("NumPy", "#8a6d1f", "arrays.py")]
+    engines = [Bb(args.bb, args.level, "bb"), onnx_runtime(kept=True), Kept("NumPy", "#8a6d1f", "arrays.py")]
     if args.peer:
         engines += [Engine("candle", "#7a4a99", [args.peer, "candle"]), Engine("burn", "#b3541e", [args.peer, "burn"])]
     return engines

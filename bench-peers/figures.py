@@ -81,23 +81,30 @@ def operators_chart(rows):
     return "\n".join(parts + ["</svg>"]) + "\n"
 
 
-def ratios(rows, name, key="seconds"):
-    """What bb takes over what another engine takes, of the models of which both are known."""
-    both = ((got["bb"].get(key), got.get(name, {}).get(key)) for _, got in rows)
+def ratios(rows, name, key="seconds", own="bb"):
+    """What bb, or bb at a level, takes over what another engine takes, of the models of which both are known."""
+    both = ((got.get(own, {}).get(key), got.get(name, {}).get(key)) for _, got in rows)
     return [own / other for own, other in both if own and other]
 
 
 MEASURES = (("seconds", "wall"), ("cpu_seconds", "processor time"), ("ready_seconds", "ready"), ("peak_bytes", "memory"))
 
 
+def ours(rows):
+    """The names of bb and of bb at levels, of which rows have measurements."""
+    return ["bb"] + sorted({name for _, got in rows for name in got if name.startswith("bb at ")})
+
+
 def models_summary(peers, rows):
     lines = []
-    for peer in peers:
-        for key, title in MEASURES:
-            found = ratios(rows, peer.name, key)
-            if found:
-                mean, worst = statistics.geometric_mean(found), max(found)
-                lines.append(f"{peer.name}, {title}: geometric mean {mean:.3f}, worst {worst:.2f}, of {len(found)} models.")
+    for own in ours(rows):
+        for peer in peers:
+            for key, title in MEASURES:
+                found = ratios(rows, peer.name, key, own)
+                if found:
+                    mean, median, worst = statistics.geometric_mean(found), statistics.median(found), max(found)
+                    figures = f"geometric mean {mean:.3f}, median {median:.2f}, worst {worst:.2f}, of {len(found)} models."
+                    lines.append(f"{own} over {peer.name}, {title}: {figures}")
     return lines
 
 
@@ -112,7 +119,20 @@ def models_table(about, peers, rows):
             other = got.get(peer.name)
             line += f" {1e3 * other['seconds']:.4g} | {own / other['seconds']:.2f} |" if other else " | |"
         lines.append(line)
+    for level in ours(rows)[1:]:
+        lines += ["", *at_level(level, peers, rows)]
     return "\n".join(lines + ["", *costs(peers, rows), ""] + models_summary(peers, rows)) + "\n"
+
+
+def at_level(level, peers, rows):
+    """A table of the times of bb held to a level, beside the engines, which use all that the processor has."""
+    lines = [f"| model | {level}, ms |" + "".join(f" ratio to {peer.name} |" for peer in peers), "|---|---|" + "---|" * len(peers)]
+    for name, got in rows:
+        if level in got:
+            own = got[level]["seconds"]
+            others = (got.get(peer.name) for peer in peers)
+            lines.append(f"| {name} | {1e3 * own:.4g} |" + "".join(f" {own / other['seconds']:.2f} |" if other else " |" for other in others))
+    return lines
 
 
 def costs(peers, rows):
@@ -161,10 +181,10 @@ def models_chart(peers, rows):
 
 
 def summary_chart(peers, rows):
-    """A bar of the geometric mean over each engine, and a line from the best to the worst model."""
-    width, step, left, top = 700, 44, 150, 46
-    found = [(peer, ratios(rows, peer.name)) for peer in peers]
-    found = [(peer, values) for peer, values in found if values]
+    """A bar of the geometric mean over each engine, and a line from the best to the worst model; again for bb at each level."""
+    width, step, left, top = 760, 44, 210, 46
+    found = [(peer, own, ratios(rows, peer.name, own=own)) for own in ours(rows) for peer in peers]
+    found = [(peer, peer.name + own.removeprefix("bb").replace(" at", ", bb at"), values) for peer, own, values in found if values]
     height = top + step * len(found) + 34
     place = lambda ratio: left + (width - left - 40) * (math.log2(min(max(ratio, 1 / 16), 2)) + 4) / 5
     parts = [HEAD.format(width, height), "<title>Time of bb over the time of other engines</title>"]
@@ -174,11 +194,11 @@ def summary_chart(peers, rows):
         x, stroke = place(ratio), "#444" if ratio == 1 else "#ddd"
         parts.append(f'<line x1="{x:.0f}" x2="{x:.0f}" y1="40" y2="{height - 28}" stroke="{stroke}"/>')
         parts.append(f'<text x="{x:.0f}" y="34" text-anchor="middle" fill="#444">{ratio:g}</text>')
-    for position, (peer, values) in enumerate(found):
+    for position, (peer, title, values) in enumerate(found):
         y = top + step * position
         mean, best, worst = statistics.geometric_mean(values), min(values), max(values)
         x, one = place(mean), place(1)
-        parts.append(f'<text x="{left - 10}" y="{y + 17}" text-anchor="end">{peer.name}</text>')
+        parts.append(f'<text x="{left - 10}" y="{y + 17}" text-anchor="end">{title}</text>')
         parts.append(f'<rect x="{min(one, x):.1f}" y="{y + 4}" width="{max(abs(one - x), 1):.1f}" height="18" rx="2" fill="{peer.colour}"/>')
         parts.append(f'<text x="{min(one, x) - 6:.1f}" y="{y + 17}" text-anchor="end" font-weight="bold">{mean:.2f}</text>')
         parts.append(f'<line x1="{place(best):.1f}" x2="{place(worst):.1f}" y1="{y + 30}" y2="{y + 30}" stroke="{peer.colour}" stroke-width="2"/>')

@@ -25,6 +25,12 @@ def arguments():
     parser.add_argument("--peer", help="the command peer of this folder, which runs tract and RTen")
     parser.add_argument("--rounds", type=int, default=7)
     parser.add_argument("--threads", type=numbers, default=[1, 2], help="the numbers of threads, one after another; by default 1,2")
+    parser.add_argument(
+        "--levels",
+        type=lambda text: text.split(","),
+        default=[],
+        help="levels of instructions to which bb is held besides, such as avx2,portable; other engines use all that they find",
+    )
     parser.add_argument("--seconds", type=float, default=0.3, help="the time of an engine in a round, about")
     parser.add_argument("--batch", type=int, default=0, help="repeat the rows of all inputs up to this number")
     parser.add_argument("--out", type=pathlib.Path, help="a folder for table.md, chart.svg and summary.svg, of N threads table-N.md, …")
@@ -78,7 +84,7 @@ def models(args, contenders, threads):
 def main():
     args = arguments()
     contenders = engines.models(args)
-    peers = contenders[1:]
+    peers = [engine for engine in contenders if not isinstance(engine, engines.Bb)]
     for threads in args.threads:
         rows = models(args, contenders, threads)
         if not rows:

@@ -22,6 +22,14 @@ import wide
 
 WITH_MODELS = ("bb", "ONNX Runtime")
 
+# The rows of `rates` that have the peaks of a level, of products of f32 and of bytes.
+PEAKS = {
+    "portable": {"f32": "portable", "i8": "portable"},
+    "avx2": {"f32": "avx2", "i8": "avx2"},
+    "avx2-vnni": {"f32": "avx2", "i8": "avx2, VNNI"},
+    "avx512": {"f32": "avx512", "i8": "avx2"},
+}
+
 
 def arguments():
     parser = argparse.ArgumentParser(description=__doc__)
@@ -30,6 +38,7 @@ def arguments():
     parser.add_argument("--wide", action="store_true", help="measure one case of nearly every operator, beside ONNX Runtime")
     parser.add_argument("--rates", required=True, help="the command rates of the package bb-benches")
     parser.add_argument("--peer", help="the command peer of this folder, which runs candle and burn")
+    parser.add_argument("--level", choices=list(PEAKS), help="hold bb, and NumPy's products, to a level of instructions")
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--seconds", type=float, default=0.05, help="the time of an engine in a round, about")
@@ -85,9 +94,11 @@ def elements(size):
 
 def main():
     args = arguments()
+    engines.hold(args.level)
     contenders = engines.operators(args)
     rates = levels(args)
-    peak = {kind: max(level[kind] or 0 for level in rates) for kind in ("f32", "i8")}
+    of = lambda kind: PEAKS[args.level][kind] if args.level else None
+    peak = {kind: max(rate[kind] or 0 for rate in rates if of(kind) in (None, rate["level"])) for kind in ("f32", "i8")}
     rows = []
     for operator in wide.operators() if args.wide else catalogue.operators():
         if args.only and not any(operator.name.startswith(text) for text in args.only):
@@ -106,7 +117,7 @@ def main():
             print(f"{row.ratio():5.2f} {row.name} {row.size}:{each}", flush=True)
     if not rows:
         sys.exit("no operator was measured")
-    about = engines.about(args.threads, args.rounds)
+    about = engines.about(args.threads, args.rounds) + (f", bb and NumPy held to {args.level}" if args.level else "")
     about += ", peaks of " + "; ".join(map(described, rates))
     text = figures.operators_table(about, [engine.name for engine in contenders], rows)
     print("", figures.slower(rows), sep="\n")

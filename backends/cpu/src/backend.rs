@@ -29,7 +29,7 @@ const KEPT: usize = 1 << 30;
 /// ```
 #[derive(Debug, Clone, bb::Backend)]
 #[bb(name = "cpu", open = Cpu::open)]
-#[bb(options(threads, memory, level: str = "" => "instructions: portable, avx2 or avx512, on ARM portable, dotprod or i8mm; the widest there are if empty"))]
+#[bb(options(threads, memory, level: str = "" => "instructions: portable, avx2, avx2-vnni or avx512, on ARM portable, dotprod or i8mm; the widest there are if empty"))]
 #[bb(extensions(Create, Scalar, Nn, Llm, Index, Bits, Image, Ml, Quant, Train))]
 pub struct Cpu {
     pool: Arc<Pool>,
@@ -269,7 +269,7 @@ impl bb::Backend for Cpu {
     fn device_info(&self) -> DeviceInfo {
         DeviceInfo::new(DeviceKind::Cpu)
             .with_alignment(crate::pool::ALIGNMENT as u64)
-            .with("instructions", crate::level::level().name())
+            .with("instructions", crate::level::instructions().name())
             .with("threads", self.threads().to_string())
     }
 

@@ -19,18 +19,9 @@ pub(crate) enum Level {
     I8mm = 5,
 }
 
-/// All levels of this kind of processor, each with the instructions of those before it.
-pub(crate) const LEVELS: &[Level] = if cfg!(target_arch = "x86_64") {
-    &[Level::Portable, Level::Avx2, Level::Avx512]
-} else if cfg!(target_arch = "aarch64") {
-    &[Level::Portable, Level::Dotprod, Level::I8mm]
-} else {
-    &[Level::Portable]
-};
-
 impl Level {
     /// Returns the name, as people call it.
-    pub(crate) fn name(self) -> &'static str {
+    fn name(self) -> &'static str {
         match self {
             Level::Portable => "portable",
             Level::Avx2 => "avx2",
@@ -41,68 +32,137 @@ impl Level {
     }
 }
 
-/// The level, plus [`PLAIN`] if somebody asked for it; 0 until it is known.
-static CHOSEN: AtomicU8 = AtomicU8::new(0);
+/// What kernels may use.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Instructions {
+    level: Level,
+    /// What only some processors of the level have, such as products of bytes, may be used where it is found.
+    extras: bool,
+}
 
-/// Kernels use no instructions that only some processors of the level have.
-const PLAIN: u8 = 8;
+impl Instructions {
+    const fn plain(level: Level) -> Instructions {
+        Instructions { level, extras: false }
+    }
+
+    const fn full(level: Level) -> Instructions {
+        Instructions { level, extras: true }
+    }
+
+    /// Returns the name, as people call it. What nobody asks for has that of its level.
+    pub(crate) fn name(self) -> &'static str {
+        NAMED.iter().find(|named| named.1 == self).map_or(self.level.name(), |named| named.0)
+    }
+
+    /// The bits in which it is kept; 0 stands for what is not chosen yet.
+    const fn bits(self) -> u8 {
+        self.level as u8 | if self.extras { EXTRAS } else { 0 }
+    }
+
+    const fn of(bits: u8) -> Instructions {
+        let level = match bits & !EXTRAS {
+            2 => Level::Avx2,
+            3 => Level::Avx512,
+            4 => Level::Dotprod,
+            5 => Level::I8mm,
+            _ => Level::Portable,
+        };
+        Instructions { level, extras: bits & EXTRAS != 0 }
+    }
+
+    /// Tells whether this processor has them.
+    fn supported(self) -> bool {
+        #[cfg(target_arch = "x86_64")]
+        if self == Instructions::full(Level::Avx2) && !is_x86_feature_detected!("avxvnni") {
+            return false;
+        }
+        // On other kinds of processors, levels have all that kernels use.
+        (cfg!(target_arch = "x86_64") || !self.extras) && self.level <= widest()
+    }
+}
+
+impl std::fmt::Debug for Instructions {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let Instructions { level, extras } = self;
+        write!(f, "{}{}", level.name(), if *extras { " with all that is found" } else { "" })
+    }
+}
+
+const EXTRAS: u8 = 8;
+
+/// What can be asked for by name on this kind of processor. Without extras, a level is that of processors which have nothing else.
+const NAMED: &[(&str, Instructions)] = if cfg!(target_arch = "x86_64") {
+    &[
+        ("portable", Instructions::plain(Level::Portable)),
+        ("avx2", Instructions::plain(Level::Avx2)),
+        ("avx2-vnni", Instructions::full(Level::Avx2)),
+        ("avx512", Instructions::plain(Level::Avx512)),
+    ]
+} else if cfg!(target_arch = "aarch64") {
+    &[
+        ("portable", Instructions::plain(Level::Portable)),
+        ("dotprod", Instructions::plain(Level::Dotprod)),
+        ("i8mm", Instructions::plain(Level::I8mm)),
+    ]
+} else {
+    &[("portable", Instructions::plain(Level::Portable))]
+};
+
+/// The [bits](Instructions::bits) of what was chosen; 0 until it is known.
+static CHOSEN: AtomicU8 = AtomicU8::new(0);
 
 /// Returns the widest level that this processor supports, or the one that was asked for. It does not change any more.
 #[inline]
 pub(crate) fn level() -> Level {
+    instructions().level
+}
+
+/// Tells whether kernels may use instructions that only some processors of a level have.
+#[cfg(target_arch = "x86_64")]
+#[inline]
+pub(crate) fn extras() -> bool {
+    instructions().extras
+}
+
+/// Returns what kernels may use: all that this processor has, or what was asked for.
+#[inline]
+pub(crate) fn instructions() -> Instructions {
     #[cfg(test)]
     if let Some(forced) = FORCED.get() {
         return forced;
     }
-    of(chosen())
+    chosen()
 }
 
 #[inline]
-fn chosen() -> u8 {
+fn chosen() -> Instructions {
     match CHOSEN.load(Ordering::Relaxed) {
         0 => settle(initial()),
-        known => known,
+        known => Instructions::of(known),
     }
 }
 
-#[inline]
-fn of(chosen: u8) -> Level {
-    match chosen & !PLAIN {
-        2 => Level::Avx2,
-        3 => Level::Avx512,
-        4 => Level::Dotprod,
-        5 => Level::I8mm,
-        _ => Level::Portable,
+/// Chooses these instructions unless a choice was made, and returns the one that was.
+fn settle(asked: Instructions) -> Instructions {
+    match CHOSEN.compare_exchange(0, asked.bits(), Ordering::Relaxed, Ordering::Relaxed) {
+        Ok(_) => asked,
+        Err(before) => Instructions::of(before),
     }
 }
 
-/// Sets the level unless it is set, and returns the one that is.
-fn settle(level: u8) -> u8 {
-    match CHOSEN.compare_exchange(0, level, Ordering::Relaxed, Ordering::Relaxed) {
-        Ok(_) => level,
-        Err(before) => before,
-    }
-}
-
-/// The environment variable that asks for a level.
+/// The environment variable that asks for instructions.
 const VARIABLE: &str = "BB_CPU_LEVEL";
 
-/// Returns what the environment asks for, but no more than the processor has.
+/// Returns what the environment asks for, or all that the processor has if it lacks that.
 #[cold]
-fn initial() -> u8 {
-    let found = supported();
+fn initial() -> Instructions {
     let asked = std::env::var(VARIABLE).ok().and_then(|name| named(&name).ok());
-    asked.map_or(found as u8, |asked| asked.min(found) as u8 | PLAIN)
+    asked.filter(|asked| asked.supported()).unwrap_or_else(all)
 }
 
-fn named(name: &str) -> Result<Level, CpuError> {
-    let found = LEVELS.iter().find(|level| level.name() == name);
-    found.copied().ok_or_else(|| CpuError::UnknownLevel { name: name.to_owned(), levels: listed() })
-}
-
-/// Lists the names of all levels.
+/// Lists the names of [`NAMED`].
 fn listed() -> String {
-    let names: Vec<String> = LEVELS.iter().map(|level| format!("`{}`", level.name())).collect();
+    let names: Vec<String> = NAMED.iter().map(|(name, _)| format!("`{name}`")).collect();
     match names.split_last() {
         Some((last, [])) => last.clone(),
         Some((last, others)) => format!("{} or {last}", others.join(", ")),
@@ -110,41 +170,48 @@ fn listed() -> String {
     }
 }
 
-/// Chooses the level of the process, which is chosen once: what kernels packed for one level, those of another cannot read. An empty
-/// name leaves the choice to the environment.
+/// Returns all that this processor has.
+fn all() -> Instructions {
+    let full = Instructions::full(widest());
+    if full.supported() { full } else { Instructions::plain(full.level) }
+}
+
+fn named(name: &str) -> Result<Instructions, CpuError> {
+    let found = NAMED.iter().find(|named| named.0 == name);
+    found
+        .map(|named| named.1)
+        .ok_or_else(|| CpuError::UnknownLevel { name: name.to_owned(), levels: listed() })
+}
+
+/// Chooses the instructions of the process, which are chosen once: what kernels packed for one level, those of another cannot read. An
+/// empty name leaves the choice to the environment.
 ///
 /// # Errors
 ///
-/// [`CpuError::UnknownLevel`] for another name than one of [`LEVELS`], also in the environment; [`CpuError::Level`] if the processor lacks
+/// [`CpuError::UnknownLevel`] for another name than one of [`NAMED`], also in the environment; [`CpuError::Level`] if the processor lacks
 /// the instructions, or if the process computes with others already.
 pub(crate) fn choose(name: &str) -> Result<(), CpuError> {
     if name.is_empty() {
         return std::env::var(VARIABLE).map_or(Ok(()), |name| named(&name).map(drop));
     }
     let asked = named(name)?;
-    let found = supported();
-    let refused = |found: Level, why| Err(CpuError::Level { asked: asked.name(), found: found.name(), why });
-    if asked > found {
-        return refused(found, "which is all that the processor has");
+    let refused =
+        |found: Instructions, why| Err(CpuError::Level { asked: asked.name(), found: found.name(), why });
+    if !asked.supported() {
+        return refused(all(), "which is all that the processor has");
     }
-    let now = settle(asked as u8 | PLAIN);
-    match (of(now) == asked, now & PLAIN) {
-        (true, PLAIN) => Ok(()),
-        (true, _) => refused(of(now), "and what else the processor has, with which this process began"),
-        (false, _) => refused(of(now), "with which this process began"),
+    match settle(asked) {
+        now if now == asked => Ok(()),
+        now if now.name() == asked.name() => {
+            refused(now, "and what else the processor has, with which this process began")
+        }
+        now => refused(now, "with which this process began"),
     }
 }
 
-/// Tells whether kernels may use instructions that only some processors of a level have. Where a level is asked for, they may not: its
-/// kernels are those of processors that have nothing else.
-#[cfg(target_arch = "x86_64")]
-#[inline]
-pub(crate) fn extras() -> bool {
-    chosen() & PLAIN == 0
-}
-
+/// Returns the widest level that this processor has.
 #[cold]
-fn supported() -> Level {
+fn widest() -> Level {
     #[cfg(target_arch = "x86_64")]
     {
         let avx2 = is_x86_feature_detected!("avx2")
@@ -176,25 +243,25 @@ fn supported() -> Level {
 
 #[cfg(test)]
 thread_local! {
-    static FORCED: std::cell::Cell<Option<Level>> = const { std::cell::Cell::new(None) };
+    static FORCED: std::cell::Cell<Option<Instructions>> = const { std::cell::Cell::new(None) };
 }
 
-/// Runs `f`. On this thread, kernels use `level` meanwhile.
+/// Runs `f`. On this thread, kernels use these instructions meanwhile.
 #[cfg(test)]
-pub(crate) fn at<R>(level: Level, f: impl FnOnce() -> R) -> R {
-    let before = FORCED.replace(Some(level));
+pub(crate) fn at<R>(instructions: Instructions, f: impl FnOnce() -> R) -> R {
+    let before = FORCED.replace(Some(instructions));
     let result = f();
     FORCED.set(before);
     result
 }
 
-/// The level that a test forces on a thread, if it does. Threads that take part in the work of this thread must use the same
-/// level, because the layout of what they read depends on it.
+/// The instructions that a test forces on a thread, if it does. Threads that take part in the work of this thread must use the
+/// same, because the layout of what they read depends on them.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Forced(#[cfg(test)] Option<Level>);
+pub(crate) struct Forced(#[cfg(test)] Option<Instructions>);
 
 impl Forced {
-    /// Returns the level that is forced on this thread.
+    /// Returns the instructions that are forced on this thread.
     pub(crate) fn here() -> Forced {
         Forced(
             #[cfg(test)]
@@ -202,20 +269,30 @@ impl Forced {
         )
     }
 
-    /// Runs `f`. On this thread, kernels use the forced level meanwhile.
+    /// Runs `f`. On this thread, kernels use the forced instructions meanwhile.
     pub(crate) fn within<R>(self, f: impl FnOnce() -> R) -> R {
         #[cfg(test)]
-        if let Some(level) = self.0 {
-            return at(level, f);
+        if let Some(instructions) = self.0 {
+            return at(instructions, f);
         }
         f()
     }
 }
 
-/// Lists the levels that this processor can run.
+/// Lists what kernels may use on this processor: each level without extras and, where it was not asked for less, with them.
 #[cfg(test)]
-pub(crate) fn levels() -> Vec<Level> {
-    LEVELS.iter().copied().filter(|&l| l <= of(chosen())).collect()
+pub(crate) fn levels() -> Vec<Instructions> {
+    let most = chosen();
+    possible()
+        .filter(|one| one.supported() && one.level <= most.level && (most.extras || !one.extras))
+        .collect()
+}
+
+/// Lists each level of this kind of processor without extras and with them.
+#[cfg(test)]
+fn possible() -> impl Iterator<Item = Instructions> {
+    let levels = NAMED.iter().filter(|named| !named.1.extras).map(|named| named.1.level);
+    levels.flat_map(|level| [Instructions::plain(level), Instructions::full(level)])
 }
 
 #[cfg(test)]
@@ -225,17 +302,24 @@ mod tests {
     #[test]
     fn the_level_is_chosen_once() {
         let now = chosen();
-        for &asked in LEVELS {
-            let allowed = choose(asked.name()).is_ok();
-            assert_eq!(allowed, now == asked as u8 | PLAIN, "{asked:?}");
+        for &(name, asked) in NAMED {
+            assert_eq!(choose(name).is_ok(), now == asked, "{asked:?}");
             assert_eq!(chosen(), now);
         }
         let unknown = choose("avx1024").map_err(|error| error.to_string());
         let expected = match std::env::consts::ARCH {
-            "x86_64" => "`portable`, `avx2` or `avx512`",
+            "x86_64" => "`portable`, `avx2`, `avx2-vnni` or `avx512`",
             "aarch64" => "`portable`, `dotprod` or `i8mm`",
             _ => "`portable`",
         };
         assert_eq!(unknown, Err(format!("there is no level of instructions `avx1024`; expected {expected}")));
+    }
+
+    #[test]
+    fn the_bits_are_those_of_the_instructions() {
+        for one in possible() {
+            assert_eq!(Instructions::of(one.bits()), one);
+            assert_ne!(one.bits(), 0);
+        }
     }
 }

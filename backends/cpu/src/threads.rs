@@ -134,7 +134,7 @@ pub(crate) fn share(threads: usize, work: &(dyn Fn() + Sync)) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::level::{at, level, levels};
+    use crate::level::{at, instructions, levels};
     use std::panic::{AssertUnwindSafe, catch_unwind};
     use std::sync::atomic::AtomicUsize;
     use std::sync::{Barrier, Mutex};
@@ -167,7 +167,7 @@ mod tests {
                 within(&threads, || {
                     share(2, &|| {
                         met.wait();
-                        used.lock().expect("no thread panics").push(level());
+                        used.lock().expect("no thread panics").push(instructions());
                     });
                 });
             });

@@ -28,8 +28,8 @@ macro_rules! loops {
         ///
         /// # Safety
         ///
-        /// The processor has the instructions, and the caller is compiled for them. Each row of the left operand has 16 bytes for each turn, and the right one the rows that are
-        /// multiplied by their elements, of as many bytes as the sums' registers take.
+        /// The processor has the instructions, and the caller is compiled for them. Each row of the left operand has 16 bytes for each turn,
+        /// and the right one the rows that are multiplied by their elements, of as many bytes as the sums' registers take.
         #[inline(always)]
         pub(in crate::gemm) unsafe fn $name(of: &Operands, sums: &mut [[$register; 4]]) -> bool {
             match sums {

@@ -66,8 +66,8 @@ pub(crate) struct TileKernels<T: 'static> {
 
 /// # Safety
 ///
-/// The operands cover the tile: `ROWS` rows of `VECTORS - 1` whole vectors and one vector of `last` columns. What sums start
-/// with is there for each row.
+/// The operands cover the tile: `ROWS` rows of `VECTORS - 1` whole vectors and one vector of `last` columns, which is whole in the right
+/// operand if that is `filled`. What sums start with is there for each row.
 #[inline(always)]
 unsafe fn tile<V: Vector, const ROWS: usize, const VECTORS: usize>(args: &Args<V::Item>) {
     let &Args { a_col, last, filled, c, c_row, accumulate, .. } = args;

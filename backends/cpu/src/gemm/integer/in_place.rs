@@ -2,12 +2,13 @@
 
 use super::left::{Bytes, Left};
 use super::quads::MOST;
+#[cfg(target_arch = "x86_64")]
+use super::quads::{self, Products};
 use super::{Correct, Room, Sums, Zeros};
 use crate::gemm::{Dims, Strided};
 use crate::kernels::dispatch::dispatch;
 use crate::kernels::{Shared, walk};
-#[cfg(target_arch = "x86_64")]
-use crate::level::extras;
+#[cfg(target_arch = "aarch64")]
 use crate::level::{Level, level};
 
 /// The greatest number of rows of a product.
@@ -56,10 +57,12 @@ pub(super) fn kernels() -> Option<&'static Kernels> {
 /// Returns the kernels for this processor, which read left operands as those for packed operands do; `None` if it has none.
 #[cfg(target_arch = "x86_64")]
 pub(super) fn kernels() -> Option<&'static Kernels> {
-    if level() == Level::Avx512 && extras() && is_x86_feature_detected!("avx512vnni") {
-        return Some(&x86::AVX512);
+    match quads::products() {
+        Products::Avx512Vnni => Some(&x86::AVX512),
+        Products::AvxVnni => Some(&x86::AVX_VNNI),
+        Products::Avx2 => Some(&x86::AVX2),
+        Products::Portable => None,
     }
-    super::quads::kernels().widened().then_some(&x86::AVX2)
 }
 
 /// Tells whether a product of these extents is computed in place: its columns fill a tile.
@@ -155,6 +158,23 @@ mod x86 {
         ],
     ]);
 
+    pub(super) static AVX_VNNI: Kernels = Kernels([
+        [
+            (avx_vnni::<false, 1>, 32),
+            (avx_vnni::<false, 2>, 32),
+            (avx_vnni_narrow::<false, 3>, 16),
+            (avx_vnni_narrow::<false, 4>, 16),
+            (avx_vnni_narrow::<false, 5>, 16),
+        ],
+        [
+            (avx_vnni::<true, 1>, 32),
+            (avx_vnni::<true, 2>, 32),
+            (avx_vnni_narrow::<true, 3>, 16),
+            (avx_vnni_narrow::<true, 4>, 16),
+            (avx_vnni_narrow::<true, 5>, 16),
+        ],
+    ]);
+
     pub(super) static AVX2: Kernels = Kernels([
         [
             (avx2::<false, 1, 4>, 64),
@@ -213,6 +233,93 @@ mod x86 {
                     _mm_storeu_si128(to.add(16).cast(), _mm512_extracti32x4_epi32::<1>(total));
                     _mm_storeu_si128(to.add(32).cast(), _mm512_extracti32x4_epi32::<2>(total));
                     _mm_storeu_si128(to.add(48).cast(), _mm512_extracti32x4_epi32::<3>(total));
+                }
+            }
+        }
+    }
+
+    /// # Safety
+    ///
+    /// The processor has the instructions. The left operand has `ROWS` rows, whose number of bytes is a multiple of four, and the
+    /// right one 32 columns. `sums` has room for 32 sums of each row.
+    #[target_feature(enable = "avx2,fma,bmi1,bmi2,avxvnni")]
+    unsafe fn avx_vnni<const SIGNED: bool, const ROWS: usize>(args: &Args) {
+        // SAFETY: this function's contract.
+        unsafe {
+            let flip = _mm256_set1_epi8(args.mask.cast_signed());
+            let mut totals = [[_mm256_setzero_si256(); 4]; ROWS];
+            for p in 0..args.k.div_ceil(4) {
+                let mut rows = [flip; 4];
+                for (i, row) in rows.iter_mut().enumerate() {
+                    let bytes = _mm256_loadu_si256(args.row(4 * p + i).cast());
+                    *row = _mm256_xor_si256(bytes, flip);
+                }
+                let [a, b, c, d] = rows;
+                let (ab, cd) = (_mm256_unpacklo_epi8(a, b), _mm256_unpacklo_epi8(c, d));
+                let (ab_high, cd_high) = (_mm256_unpackhi_epi8(a, b), _mm256_unpackhi_epi8(c, d));
+                // Each half of a vector has four columns in a row.
+                let quads = [
+                    _mm256_unpacklo_epi16(ab, cd),
+                    _mm256_unpackhi_epi16(ab, cd),
+                    _mm256_unpacklo_epi16(ab_high, cd_high),
+                    _mm256_unpackhi_epi16(ab_high, cd_high),
+                ];
+                for (totals, &left) in totals.iter_mut().zip(&args.left) {
+                    let left = _mm256_set1_epi32(left.add(4 * p).cast::<i32>().read_unaligned());
+                    for (total, quads) in totals.iter_mut().zip(quads) {
+                        let (unsigned, signed) = if SIGNED { (quads, left) } else { (left, quads) };
+                        *total = _mm256_dpbusd_avx_epi32(*total, unsigned, signed);
+                    }
+                }
+            }
+            for (i, totals) in totals.into_iter().enumerate() {
+                for (j, total) in totals.into_iter().enumerate() {
+                    let to = args.sums.add(i * args.sums_row + 4 * j);
+                    _mm_storeu_si128(to.cast(), _mm256_castsi256_si128(total));
+                    _mm_storeu_si128(to.add(16).cast(), _mm256_extracti128_si256::<1>(total));
+                }
+            }
+        }
+    }
+
+    /// Like [`avx_vnni`] for 16 columns, so that the sums of more rows stay in registers.
+    ///
+    /// # Safety
+    ///
+    /// The processor has the instructions. The left operand has `ROWS` rows, whose number of bytes is a multiple of four, and the
+    /// right one 16 columns. `sums` has room for 16 sums of each row.
+    #[target_feature(enable = "avx2,fma,bmi1,bmi2,avxvnni")]
+    unsafe fn avx_vnni_narrow<const SIGNED: bool, const ROWS: usize>(args: &Args) {
+        // SAFETY: this function's contract.
+        unsafe {
+            let flip = _mm_set1_epi8(args.mask.cast_signed());
+            let mut totals = [[_mm256_setzero_si256(); 2]; ROWS];
+            for p in 0..args.k.div_ceil(4) {
+                let mut rows = [flip; 4];
+                for (i, row) in rows.iter_mut().enumerate() {
+                    *row = _mm_xor_si128(_mm_loadu_si128(args.row(4 * p + i).cast()), flip);
+                }
+                let [a, b, c, d] = rows;
+                let (ab, cd) = (_mm_unpacklo_epi8(a, b), _mm_unpacklo_epi8(c, d));
+                let (ab_high, cd_high) = (_mm_unpackhi_epi8(a, b), _mm_unpackhi_epi8(c, d));
+                let quads = [
+                    _mm256_set_m128i(_mm_unpackhi_epi16(ab, cd), _mm_unpacklo_epi16(ab, cd)),
+                    _mm256_set_m128i(
+                        _mm_unpackhi_epi16(ab_high, cd_high),
+                        _mm_unpacklo_epi16(ab_high, cd_high),
+                    ),
+                ];
+                for (totals, &left) in totals.iter_mut().zip(&args.left) {
+                    let left = _mm256_set1_epi32(left.add(4 * p).cast::<i32>().read_unaligned());
+                    for (total, quads) in totals.iter_mut().zip(quads) {
+                        let (unsigned, signed) = if SIGNED { (quads, left) } else { (left, quads) };
+                        *total = _mm256_dpbusd_avx_epi32(*total, unsigned, signed);
+                    }
+                }
+            }
+            for (i, totals) in totals.into_iter().enumerate() {
+                for (j, total) in totals.into_iter().enumerate() {
+                    _mm256_storeu_si256(args.sums.add(i * args.sums_row + 8 * j).cast(), total);
                 }
             }
         }

@@ -53,8 +53,8 @@ impl std::ops::Deref for Ints {
     }
 }
 
-/// The left operand: rows of bytes, whose number is a multiple of what kernels read at once. Zeros follow the bytes of the matrix. If the kernels
-/// read widened bytes, each takes 16 bits.
+/// The left operand: rows of bytes, whose number is a multiple of what kernels read at once. Zeros follow the bytes of the matrix. If the
+/// kernels read widened bytes, each takes 16 bits.
 #[derive(Debug)]
 pub(crate) struct Left {
     ptr: *const u8,

@@ -340,7 +340,7 @@ kernels_of!(PORTABLE, portable, Lanes, [], 4, 2, [1 2 3 4], [1 2]);
 #[cfg(target_arch = "x86_64")]
 kernels_of!(AVX2, avx2, x86::Wide, ["avx2,fma,bmi1,bmi2"], 6, 2, [1 2 3 4 5 6], [1 2]);
 #[cfg(target_arch = "x86_64")]
-kernels_of!(AVX_VNNI, avx_vnni, x86::Ymm, ["avx2,fma,bmi1,bmi2,avxvnni"], 4, 2, [1 2 3 4], [1 2]);
+kernels_of!(AVX_VNNI, avx_vnni, x86::Ymm, ["avx2,fma,bmi1,bmi2,avxvnni"], 6, 2, [1 2 3 4 5 6], [1 2]);
 #[cfg(target_arch = "x86_64")]
 kernels_of!(
     AVX512, avx512, x86::Zmm, ["avx512f,avx512bw,avx512dq,avx512vl,avx512vnni,avx2,fma,bmi1,bmi2"],
@@ -354,15 +354,46 @@ kernels!(DOTPROD, neon::dots, 4, group 4, alike true, 6, 4, [1 2 3 4 5 6], [1 2 
 #[cfg(target_arch = "aarch64")]
 kernels!(I8MM, neon::matrices, 4, group 8, alike false, 6, 4, [1 2 3 4 5 6], [1 2 3 4]);
 
+/// The instructions for products of bytes on x86-64.
+#[cfg(target_arch = "x86_64")]
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Products {
+    /// Four products of bytes at once, in vectors of 64 bytes.
+    Avx512Vnni,
+    /// The same in vectors of 32 bytes.
+    AvxVnni,
+    /// Two products of widened bytes at once.
+    Avx2,
+    /// What every processor has.
+    Portable,
+}
+
+/// Returns the instructions that kernels use.
+#[cfg(target_arch = "x86_64")]
+pub(super) fn products() -> Products {
+    match level() {
+        Level::Avx512 if extras() && is_x86_feature_detected!("avx512vnni") => Products::Avx512Vnni,
+        Level::Avx512 | Level::Avx2 if extras() && is_x86_feature_detected!("avxvnni") => Products::AvxVnni,
+        Level::Avx512 | Level::Avx2 => Products::Avx2,
+        _ => Products::Portable,
+    }
+}
+
 /// Returns the kernels for this processor.
+#[cfg(target_arch = "x86_64")]
+pub(crate) fn kernels() -> &'static QuadKernels {
+    match products() {
+        Products::Avx512Vnni => &AVX512,
+        Products::AvxVnni => &AVX_VNNI,
+        Products::Avx2 => &AVX2,
+        Products::Portable => &PORTABLE,
+    }
+}
+
+/// Returns the kernels for this processor.
+#[cfg(not(target_arch = "x86_64"))]
 pub(crate) fn kernels() -> &'static QuadKernels {
     match level() {
-        #[cfg(target_arch = "x86_64")]
-        Level::Avx512 if extras() && is_x86_feature_detected!("avx512vnni") => &AVX512,
-        #[cfg(target_arch = "x86_64")]
-        Level::Avx512 | Level::Avx2 if extras() && is_x86_feature_detected!("avxvnni") => &AVX_VNNI,
-        #[cfg(target_arch = "x86_64")]
-        Level::Avx512 | Level::Avx2 => &AVX2,
         #[cfg(target_arch = "aarch64")]
         Level::I8mm => &I8MM,
         #[cfg(target_arch = "aarch64")]

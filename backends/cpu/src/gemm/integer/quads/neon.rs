@@ -93,6 +93,20 @@ pub(super) unsafe fn long<const SIGNED: bool, const ROWS: usize, const VECTORS: 
     }
 }
 
+/// Adds products of four bytes, of which those on the left are a group of a register, by the instruction of this name.
+macro_rules! add_dots {
+    ($name:literal, $sums:ident, $right:ident, $left:ident, $at:ident) => {
+        asm!(
+            concat!($name, " {sums:v}.4s, {right:v}.16b, {left:v}.4b[{at}]"),
+            sums = inout(vreg) $sums,
+            right = in(vreg) $right,
+            left = in(vreg) $left,
+            at = const $at,
+            options(pure, nomem, nostack, preserves_flags),
+        )
+    };
+}
+
 /// Adds products of four bytes, of which those on the left are group `AT` of a register. All bytes are signed, or none.
 ///
 /// # Safety
@@ -104,20 +118,14 @@ pub(in crate::gemm::integer) unsafe fn dot<const SIGNED: bool, const AT: i32>(
     right: uint8x16_t,
     left: uint8x16_t,
 ) -> int32x4_t {
-    macro_rules! dot {
-        ($name:literal) => {
-            asm!(
-                concat!($name, " {sums:v}.4s, {right:v}.16b, {left:v}.4b[{at}]"),
-                sums = inout(vreg) sums,
-                right = in(vreg) right,
-                left = in(vreg) left,
-                at = const AT,
-                options(pure, nomem, nostack, preserves_flags),
-            )
-        };
-    }
     // SAFETY: this function's contract; the instruction reads and writes nothing but these registers.
-    unsafe { if SIGNED { dot!("sdot") } else { dot!("udot") } }
+    unsafe {
+        if SIGNED {
+            add_dots!("sdot", sums, right, left, AT);
+        } else {
+            add_dots!("udot", sums, right, left, AT);
+        }
+    }
     sums
 }
 
@@ -132,20 +140,14 @@ pub(in crate::gemm::integer) unsafe fn mixed<const SIGNED: bool, const AT: i32>(
     right: uint8x16_t,
     left: uint8x16_t,
 ) -> int32x4_t {
-    macro_rules! dot {
-        ($name:literal) => {
-            asm!(
-                concat!($name, " {sums:v}.4s, {right:v}.16b, {left:v}.4b[{at}]"),
-                sums = inout(vreg) sums,
-                right = in(vreg) right,
-                left = in(vreg) left,
-                at = const AT,
-                options(pure, nomem, nostack, preserves_flags),
-            )
-        };
-    }
     // SAFETY: this function's contract; the instruction reads and writes nothing but these registers.
-    unsafe { if SIGNED { dot!("usdot") } else { dot!("sudot") } }
+    unsafe {
+        if SIGNED {
+            add_dots!("usdot", sums, right, left, AT);
+        } else {
+            add_dots!("sudot", sums, right, left, AT);
+        }
+    }
     sums
 }
 
