@@ -642,8 +642,8 @@ struct bb_library {
     /* Optional: calls `device` with each device. */
     int32_t (*devices)(bb_device device, void *context, bb_error *error);
 
-    /* Optional: tells whether an open backend wants whole graphs. Without it, one that lacks a primitive does. */
-    bool (*whole_graphs)(bb_backend *backend);
+    /* Optional: tells whether an open backend wants whole graphs; 0 says no. Without it, one that lacks a primitive does. */
+    uint8_t (*whole_graphs)(bb_backend *backend);
 
     /* Optional, and then `run` and `release_program` too: takes a whole graph, a model of ONNX as a file has it, made of primitives. */
     int32_t (*compile)(bb_backend *backend, bb_text model, void **program, bb_error *error);

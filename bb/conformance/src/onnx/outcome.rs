@@ -3,9 +3,8 @@
 use super::report::{Case, Outcome};
 use super::{CaseOperator, Contents, Failure, run};
 use bb_core::error::causes;
+use bb_core::runtime::catch;
 use bb_core::{BackendRuntime, NarrowError};
-use std::any::Any;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 use std::sync::Arc;
 
@@ -42,12 +41,9 @@ fn not_linked(op: &CaseOperator) -> Option<&'static str> {
     }
 }
 
-/// Runs a case; the outer error is the payload of a panic.
-pub(super) fn caught(
-    case: &Path,
-    on: &Arc<dyn BackendRuntime>,
-) -> Result<Result<(), Failure>, Box<dyn Any + Send>> {
-    catch_unwind(AssertUnwindSafe(|| run(case, on)))
+/// Runs a case; the outer error is the message of a panic.
+pub(super) fn caught(case: &Path, on: &Arc<dyn BackendRuntime>) -> Result<Result<(), Failure>, String> {
+    catch(|| run(case, on))
 }
 
 /// Runs a case and returns its outcome, also after a panic.
@@ -61,11 +57,6 @@ pub(super) fn outcome(case: &Path, on: &Arc<dyn BackendRuntime>) -> Outcome {
             }
             _ => Outcome::Failed(causes(&failure)),
         },
-        Err(panic) => Outcome::Failed(format!("panicked: {}", message(&*panic))),
+        Err(panic) => Outcome::Failed(format!("panicked: {panic}")),
     }
-}
-
-fn message(panic: &(dyn Any + Send)) -> &str {
-    let text = panic.downcast_ref::<String>().map(String::as_str);
-    text.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("no message")
 }

@@ -77,9 +77,9 @@ c_structs! {
         /// Optional: calls `device` with each device.
         devices: Option<unsafe extern "C" fn(Devices, *mut c_void, *mut Failure) -> Status>
             = "int32_t (*devices)(bb_device device, void *context, bb_error *error)";
-        /// Optional: tells whether an open backend wants whole graphs. Without it, one that lacks a primitive does.
-        whole_graphs: Option<unsafe extern "C" fn(*mut Raw) -> bool>
-            = "bool (*whole_graphs)(bb_backend *backend)";
+        /// Optional: tells whether an open backend wants whole graphs; 0 says no. Without it, one that lacks a primitive does.
+        whole_graphs: Option<unsafe extern "C" fn(*mut Raw) -> u8>
+            = "uint8_t (*whole_graphs)(bb_backend *backend)";
         /// Optional, and then `run` and `release_program` too: takes a whole graph, a model of ONNX as a file has it, made of primitives.
         compile: Option<unsafe extern "C" fn(*mut Raw, Items<u8>, *mut *mut c_void, *mut Failure) -> Status>
             = "int32_t (*compile)(bb_backend *backend, bb_text model, void **program, bb_error *error)";

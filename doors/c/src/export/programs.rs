@@ -18,11 +18,11 @@ struct Program {
 }
 
 /// `bb_library.whole_graphs`.
-pub(super) unsafe extern "C" fn whole_graphs(backend: *mut Raw) -> bool {
+pub(super) unsafe extern "C" fn whole_graphs(backend: *mut Raw) -> u8 {
     // SAFETY: `open` made the backend.
     let opened = unsafe { super::opened(backend) };
     let asked = opened.map(|opened| bb_core::runtime::catch(|| opened.erased.runs_whole_graphs()));
-    matches!(asked, Ok(Ok(true)))
+    u8::from(matches!(asked, Ok(Ok(true))))
 }
 
 /// `bb_library.compile`.

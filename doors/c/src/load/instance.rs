@@ -42,7 +42,7 @@ impl Instance {
         }
         let lacks = || Primitive::ALL.iter().any(|op| !super::calls::has(&library.0.primitives, *op));
         // SAFETY: the backend is open, and the library is of this version of the interface.
-        let whole_graphs = table.whole_graphs.map_or_else(lacks, |asks| unsafe { asks(raw.as_ptr()) });
+        let whole_graphs = table.whole_graphs.map_or_else(lacks, |asks| unsafe { asks(raw.as_ptr()) } != 0);
         let mut instance = Instance {
             raw,
             types: DataTypes::NONE,

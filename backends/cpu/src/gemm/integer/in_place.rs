@@ -173,95 +173,82 @@ mod x86 {
         ],
     ]);
 
-    /// # Safety
-    ///
-    /// The processor has the instructions. The left operand has `ROWS` rows, whose number of bytes is a multiple of four, and the
-    /// right one 64 columns. `sums` has room for 64 sums of each row.
-    #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512vnni,avx2,fma,bmi1,bmi2")]
-    unsafe fn avx512<const SIGNED: bool, const ROWS: usize>(args: &Args) {
-        // SAFETY: this function's contract.
-        unsafe {
-            let flip = _mm512_set1_epi8(args.mask.cast_signed());
-            let mut totals = [[_mm512_setzero_si512(); 4]; ROWS];
-            for p in 0..args.k.div_ceil(4) {
-                let mut rows = [flip; 4];
-                for (i, row) in rows.iter_mut().enumerate() {
-                    let bytes = _mm512_loadu_si512(args.row(4 * p + i).cast());
-                    *row = _mm512_xor_si512(bytes, flip);
-                }
-                let [a, b, c, d] = rows;
-                let (ab, cd) = (_mm512_unpacklo_epi8(a, b), _mm512_unpacklo_epi8(c, d));
-                let (ab_high, cd_high) = (_mm512_unpackhi_epi8(a, b), _mm512_unpackhi_epi8(c, d));
-                // Each quarter of a vector has four columns in a row.
-                let quads = [
-                    _mm512_unpacklo_epi16(ab, cd),
-                    _mm512_unpackhi_epi16(ab, cd),
-                    _mm512_unpacklo_epi16(ab_high, cd_high),
-                    _mm512_unpackhi_epi16(ab_high, cd_high),
-                ];
-                for (totals, &left) in totals.iter_mut().zip(&args.left) {
-                    let left = _mm512_set1_epi32(left.add(4 * p).cast::<i32>().read_unaligned());
-                    for (total, quads) in totals.iter_mut().zip(quads) {
-                        let (unsigned, signed) = if SIGNED { (quads, left) } else { (left, quads) };
-                        *total = _mm512_dpbusd_epi32(*total, unsigned, signed);
+    /// Declares the tile of an instruction set: a function of its name, whose columns are four vectors, with the intrinsics that it is made
+    /// of. `$part` takes out a quarter of a vector of sums, or a half, which has four columns in a row, and `$place` is where it goes.
+    macro_rules! tile {
+        ($name:ident, $columns:literal, $features:literal, $splat:ident, $zero:ident, $load:ident, $xor:ident,
+         [$low8:ident, $high8:ident, $low16:ident, $high16:ident], $left:ident, $products:ident, [$($part:expr => $place:literal),*]) => {
+            /// # Safety
+            ///
+            /// The processor has the instructions. The left operand has `ROWS` rows, whose number of bytes is a multiple of four, and the
+            #[doc = concat!("right one ", $columns, " columns. `sums` has room for ", $columns, " sums of each row.")]
+            #[target_feature(enable = $features)]
+            unsafe fn $name<const SIGNED: bool, const ROWS: usize>(args: &Args) {
+                // SAFETY: this function's contract.
+                unsafe {
+                    let flip = $splat(args.mask.cast_signed());
+                    let mut totals = [[$zero(); 4]; ROWS];
+                    for p in 0..args.k.div_ceil(4) {
+                        let mut rows = [flip; 4];
+                        for (i, row) in rows.iter_mut().enumerate() {
+                            *row = $xor($load(args.row(4 * p + i).cast()), flip);
+                        }
+                        let [a, b, c, d] = rows;
+                        let (ab, cd) = ($low8(a, b), $low8(c, d));
+                        let (ab_high, cd_high) = ($high8(a, b), $high8(c, d));
+                        let quads =
+                            [$low16(ab, cd), $high16(ab, cd), $low16(ab_high, cd_high), $high16(ab_high, cd_high)];
+                        for (totals, &left) in totals.iter_mut().zip(&args.left) {
+                            let left = $left(left.add(4 * p).cast::<i32>().read_unaligned());
+                            for (total, quads) in totals.iter_mut().zip(quads) {
+                                let (unsigned, signed) = if SIGNED { (quads, left) } else { (left, quads) };
+                                *total = $products(*total, unsigned, signed);
+                            }
+                        }
+                    }
+                    for (i, totals) in totals.into_iter().enumerate() {
+                        for (j, total) in totals.into_iter().enumerate() {
+                            let to = args.sums.add(i * args.sums_row + 4 * j);
+                            $( _mm_storeu_si128(to.add($place).cast(), $part(total)); )*
+                        }
                     }
                 }
             }
-            for (i, totals) in totals.into_iter().enumerate() {
-                for (j, total) in totals.into_iter().enumerate() {
-                    let to = args.sums.add(i * args.sums_row + 4 * j);
-                    _mm_storeu_si128(to.cast(), _mm512_extracti32x4_epi32::<0>(total));
-                    _mm_storeu_si128(to.add(16).cast(), _mm512_extracti32x4_epi32::<1>(total));
-                    _mm_storeu_si128(to.add(32).cast(), _mm512_extracti32x4_epi32::<2>(total));
-                    _mm_storeu_si128(to.add(48).cast(), _mm512_extracti32x4_epi32::<3>(total));
-                }
-            }
-        }
+        };
     }
 
-    /// # Safety
-    ///
-    /// The processor has the instructions. The left operand has `ROWS` rows, whose number of bytes is a multiple of four, and the
-    /// right one 32 columns. `sums` has room for 32 sums of each row.
-    #[target_feature(enable = "avx2,fma,bmi1,bmi2,avxvnni")]
-    unsafe fn avx_vnni<const SIGNED: bool, const ROWS: usize>(args: &Args) {
-        // SAFETY: this function's contract.
-        unsafe {
-            let flip = _mm256_set1_epi8(args.mask.cast_signed());
-            let mut totals = [[_mm256_setzero_si256(); 4]; ROWS];
-            for p in 0..args.k.div_ceil(4) {
-                let mut rows = [flip; 4];
-                for (i, row) in rows.iter_mut().enumerate() {
-                    let bytes = _mm256_loadu_si256(args.row(4 * p + i).cast());
-                    *row = _mm256_xor_si256(bytes, flip);
-                }
-                let [a, b, c, d] = rows;
-                let (ab, cd) = (_mm256_unpacklo_epi8(a, b), _mm256_unpacklo_epi8(c, d));
-                let (ab_high, cd_high) = (_mm256_unpackhi_epi8(a, b), _mm256_unpackhi_epi8(c, d));
-                // Each half of a vector has four columns in a row.
-                let quads = [
-                    _mm256_unpacklo_epi16(ab, cd),
-                    _mm256_unpackhi_epi16(ab, cd),
-                    _mm256_unpacklo_epi16(ab_high, cd_high),
-                    _mm256_unpackhi_epi16(ab_high, cd_high),
-                ];
-                for (totals, &left) in totals.iter_mut().zip(&args.left) {
-                    let left = _mm256_set1_epi32(left.add(4 * p).cast::<i32>().read_unaligned());
-                    for (total, quads) in totals.iter_mut().zip(quads) {
-                        let (unsigned, signed) = if SIGNED { (quads, left) } else { (left, quads) };
-                        *total = _mm256_dpbusd_avx_epi32(*total, unsigned, signed);
-                    }
-                }
-            }
-            for (i, totals) in totals.into_iter().enumerate() {
-                for (j, total) in totals.into_iter().enumerate() {
-                    let to = args.sums.add(i * args.sums_row + 4 * j);
-                    _mm_storeu_si128(to.cast(), _mm256_castsi256_si128(total));
-                    _mm_storeu_si128(to.add(16).cast(), _mm256_extracti128_si256::<1>(total));
-                }
-            }
-        }
-    }
+    tile!(
+        avx512,
+        64,
+        "avx512f,avx512bw,avx512dq,avx512vl,avx512vnni,avx2,fma,bmi1,bmi2",
+        _mm512_set1_epi8,
+        _mm512_setzero_si512,
+        _mm512_loadu_si512,
+        _mm512_xor_si512,
+        [_mm512_unpacklo_epi8, _mm512_unpackhi_epi8, _mm512_unpacklo_epi16, _mm512_unpackhi_epi16],
+        _mm512_set1_epi32,
+        _mm512_dpbusd_epi32,
+        [
+            _mm512_extracti32x4_epi32::<0> => 0,
+            _mm512_extracti32x4_epi32::<1> => 16,
+            _mm512_extracti32x4_epi32::<2> => 32,
+            _mm512_extracti32x4_epi32::<3> => 48
+        ]
+    );
+
+    tile!(
+        avx_vnni,
+        32,
+        "avx2,fma,bmi1,bmi2,avxvnni",
+        _mm256_set1_epi8,
+        _mm256_setzero_si256,
+        _mm256_loadu_si256,
+        _mm256_xor_si256,
+        [_mm256_unpacklo_epi8, _mm256_unpackhi_epi8, _mm256_unpacklo_epi16, _mm256_unpackhi_epi16],
+        _mm256_set1_epi32,
+        _mm256_dpbusd_avx_epi32,
+        [_mm256_castsi256_si128 => 0, _mm256_extracti128_si256::<1> => 16]
+    );
 
     /// Like [`avx_vnni`] for 16 columns, so that the sums of more rows stay in registers.
     ///
