@@ -74,13 +74,6 @@ struct Soak {
     faults: Option<Faults>,
 }
 
-/// Why a run gave no results.
-struct Failed {
-    error: Error,
-    /// Whether the inputs were on the backend already.
-    running: bool,
-}
-
 impl Soak {
     fn new(on: BackendHandle, faults: Option<Faults>) -> Soak {
         let limits = Limits { value_bytes: inputs::VALUE_BYTES, plan_bytes: 2 << 20, ..Limits::default() };
@@ -142,14 +135,17 @@ impl Soak {
                 self.tokens[other].lock().unwrap().cancel();
             }
         }
-        let result = options.within(|| self.results(compiled, &data));
+        let values = options
+            .within(|| data.iter().map(|x| self.on.runtime().constant(x)).collect::<Result<Vec<Value>, _>>());
+        let running = values.is_ok();
+        let result = values.and_then(|values| options.within(|| results(compiled, &values)));
         let (name, known) = (model.name, &self.known[case]);
-        if let (Err(failed), Some(faults)) = (&result, &self.faults)
-            && faults.arrives(&chain(&failed.error), failed.running)
+        if let (Err(error), Some(faults)) = (&result, &self.faults)
+            && faults.arrives(&chain(error), running)
         {
             return;
         }
-        match (wanted, result.map_err(|failed| failed.error)) {
+        match (wanted, result) {
             (Wanted::Failure, Ok(_)) => panic!("{name}, shape {shape}, run {at}: spoilt inputs are accepted"),
             (Wanted::Failure, Err(error)) if !is_stop(&error) => {
                 _ = self.ends.failed.fetch_add(1, Ordering::Relaxed)
@@ -169,20 +165,11 @@ impl Soak {
             }
         }
     }
+}
 
-    fn results(
-        &self,
-        compiled: &Arc<dyn ErasedExecutable>,
-        data: &[TensorData],
-    ) -> Result<Vec<TensorData>, Failed> {
-        let values = data.iter().map(|x| self.on.runtime().constant(x)).collect::<Result<Vec<Value>, _>>();
-        let values = values.map_err(|error| Failed { error, running: false })?;
-        let given: Vec<Option<&Value>> = values.iter().map(Some).collect();
-        let results = compiled.run(&given).and_then(|results| {
-            results.iter().map(|value| value.to_host(inputs::VALUE_BYTES)).collect::<Result<_, _>>()
-        });
-        results.map_err(|error| Failed { error, running: true })
-    }
+fn results(compiled: &Arc<dyn ErasedExecutable>, values: &[Value]) -> Result<Vec<TensorData>, Error> {
+    let given: Vec<Option<&Value>> = values.iter().map(Some).collect();
+    compiled.run(&given)?.iter().map(|value| value.to_host(inputs::VALUE_BYTES)).collect()
 }
 
 /// Returns a hash of tensors that is not 0.
