@@ -2,6 +2,7 @@
 
 use crate::gaps::GAPS;
 use crate::library::{LibraryError, environment};
+use crate::plugin::{Declined, Provider};
 use crate::tensors::{lent, taken};
 use bb::{BoxError, DataType, TensorData};
 use bb_engines::{Engine, Gap, Signature};
@@ -15,6 +16,8 @@ use std::sync::{Mutex, PoisonError};
 #[derive(Debug, Clone)]
 pub struct OrtEngine {
     environment: &'static Environment,
+    /// The provider that runs all nodes; `None` for ONNX Runtime's own.
+    provider: Option<Provider>,
 }
 
 impl OrtEngine {
@@ -24,7 +27,16 @@ impl OrtEngine {
     ///
     /// [`LibraryError`].
     pub fn new() -> Result<OrtEngine, LibraryError> {
-        Ok(OrtEngine { environment: environment()? })
+        Ok(OrtEngine { environment: environment()?, provider: None })
+    }
+
+    /// Makes the engine run models on a provider alone.
+    ///
+    /// # Errors
+    ///
+    /// [`LibraryError`].
+    pub fn on(provider: Provider) -> Result<OrtEngine, LibraryError> {
+        Ok(OrtEngine { environment: environment()?, provider: Some(provider) })
     }
 }
 
@@ -59,7 +71,10 @@ impl Engine for OrtEngine {
         let builder = ort::session::Session::builder(self.environment)?;
         let builder = builder.with_log_level(LogLevel::Fatal).map_err(ort::Error::<()>::from)?;
         let mut builder = builder.with_intra_op_spinning(false).map_err(ort::Error::<()>::from)?;
-        Ok(OrtSession(Mutex::new(builder.commit_from_memory(&model)?)))
+        if let Some(provider) = &self.provider {
+            builder = provider.alone(builder, self.environment)?;
+        }
+        Ok(OrtSession(Mutex::new(builder.commit_from_memory(&model).map_err(Declined::of)?)))
     }
 
     fn run(
