@@ -6,6 +6,8 @@
 mod blocked;
 mod direct;
 mod dot;
+#[cfg(target_arch = "aarch64")]
+mod elements;
 mod end;
 pub(crate) mod floats;
 pub(crate) mod integer;
