@@ -21,7 +21,7 @@ fn while_it_ends_it_lives_and_is_not_ready() {
     config.grace = Duration::from_secs(15);
     let server = Server::start(config).unwrap();
     let (http, grpc) = (server.http(), server.grpc());
-    let running = std::thread::spawn(move || post(http, "/v2/models/count/infer", &count(10_000_000)));
+    let running = std::thread::spawn(move || post(http, "/v2/models/count/infer", &count(1_000_000_000)));
     while metric(&server, "bb_queue_seconds_count{model=\"count\"}") < 1.0 {
         std::thread::sleep(Duration::from_millis(5));
     }
