@@ -2,13 +2,14 @@
 
 use crate::gaps::GAPS;
 use crate::library::{LibraryError, environment};
-use crate::plugin::{Declined, Provider};
+use crate::plugin::Provider;
 use crate::tensors::{lent, taken};
 use bb::{BoxError, DataType, TensorData};
 use bb_engines::{Engine, Gap, Signature};
 use ort::environment::Environment;
 use ort::logging::LogLevel;
 use ort::session::SessionInputValue;
+use ort::session::builder::SessionBuilder;
 use std::borrow::Cow;
 use std::sync::{Mutex, PoisonError};
 
@@ -37,6 +38,12 @@ impl OrtEngine {
     /// [`LibraryError`].
     pub fn on(provider: Provider) -> Result<OrtEngine, LibraryError> {
         Ok(OrtEngine { environment: environment()?, provider: Some(provider) })
+    }
+
+    fn builder(&self) -> Result<SessionBuilder, ort::Error> {
+        let builder = ort::session::Session::builder(self.environment)?;
+        let builder = builder.with_log_level(LogLevel::Fatal).map_err(ort::Error::<()>::from)?;
+        builder.with_intra_op_spinning(false).map_err(ort::Error::<()>::from)
     }
 }
 
@@ -68,13 +75,15 @@ impl Engine for OrtEngine {
     }
 
     fn load(&self, model: Vec<u8>, _: &Signature) -> Result<OrtSession, BoxError> {
-        let builder = ort::session::Session::builder(self.environment)?;
-        let builder = builder.with_log_level(LogLevel::Fatal).map_err(ort::Error::<()>::from)?;
-        let mut builder = builder.with_intra_op_spinning(false).map_err(ort::Error::<()>::from)?;
-        if let Some(provider) = &self.provider {
-            builder = provider.alone(builder, self.environment)?;
-        }
-        Ok(OrtSession(Mutex::new(builder.commit_from_memory(&model).map_err(Declined::of)?)))
+        let session = match &self.provider {
+            None => self.builder()?.commit_from_memory(&model)?,
+            Some(provider) => {
+                let mut alone = provider.alone(self.builder()?, self.environment)?;
+                let plain = || self.builder()?.commit_from_memory(&model);
+                alone.commit_from_memory(&model).map_err(|error| Provider::blame(error, plain))?
+            }
+        };
+        Ok(OrtSession(Mutex::new(session)))
     }
 
     fn run(

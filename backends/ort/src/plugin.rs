@@ -1,6 +1,7 @@
 //! A provider of another library, alone: ONNX Runtime runs a model on it, or refuses the model.
 
 use crate::library::{LibraryError, environment};
+use bb_engines::Refusal;
 use ort::device::Device;
 use ort::environment::Environment;
 use ort::session::builder::SessionBuilder;
@@ -54,25 +55,40 @@ pub enum ProviderError {
     },
 }
 
-/// The provider leaves nodes of a model to others.
+/// Why a provider runs no part of a model although it does nothing wrong.
 #[derive(Debug, thiserror::Error)]
-#[error("the provider declines nodes of the model")]
-pub struct Declined {
-    /// ONNX Runtime's own error.
-    #[source]
-    source: ort::Error,
+#[non_exhaustive]
+pub enum NotRun {
+    /// The provider leaves nodes to others.
+    #[error("the provider declines nodes of the model")]
+    Declined(#[source] ort::Error),
+
+    /// ONNX Runtime does not load the model on its own provider either.
+    #[error("ONNX Runtime does not load the model")]
+    NotLoaded(#[source] ort::Error),
 }
 
-impl Declined {
-    /// Tells whether this is among the causes of an error.
-    pub fn is_cause_of(error: &(dyn std::error::Error + 'static)) -> bool {
-        std::iter::successors(Some(error), |error| error.source()).any(|error| error.is::<Declined>())
+impl NotRun {
+    /// Looks for this among the causes of an error. What this crate does not pass to ONNX Runtime is not loaded either.
+    pub fn among(error: &(dyn std::error::Error + 'static)) -> Option<Without> {
+        std::iter::successors(Some(error), |error| error.source()).find_map(|error| {
+            match (error.downcast_ref(), error.downcast_ref()) {
+                (Some(NotRun::Declined(_)), _) => Some(Without::Provider),
+                (Some(NotRun::NotLoaded(_)), _) => Some(Without::Engine),
+                (None, Some(Refusal::Load(_)) | None) => None,
+                (None, Some(_)) => Some(Without::Engine),
+            }
+        })
     }
+}
 
-    /// Tells whether an error of a session is that nodes would go to ONNX Runtime's own provider.
-    pub(crate) fn of(source: ort::Error) -> bb::BoxError {
-        if source.message().contains(FALLBACK) { Declined { source }.into() } else { source.into() }
-    }
+/// What leaves a model alone.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Without {
+    /// The provider.
+    Provider,
+    /// ONNX Runtime.
+    Engine,
 }
 
 impl Provider {
@@ -114,6 +130,17 @@ impl Provider {
         let device = of(environment, &self.name).nth(self.number);
         let builder = builder.with_devices(device, None).map_err(ort::Error::<()>::from)?;
         builder.with_disable_cpu_fallback().map_err(ort::Error::<()>::from)
+    }
+
+    /// Says whose fault it is that a session could not be made of a model. `plain` makes one on ONNX Runtime's own provider.
+    pub(crate) fn blame<T>(error: ort::Error, plain: impl FnOnce() -> Result<T, ort::Error>) -> bb::BoxError {
+        if error.message().contains(FALLBACK) {
+            return NotRun::Declined(error).into();
+        }
+        match plain() {
+            Ok(_) => error.into(),
+            Err(error) => NotRun::NotLoaded(error).into(),
+        }
     }
 }
 

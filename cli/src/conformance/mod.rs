@@ -161,7 +161,6 @@ fn verdict(case: &Path, on: &Arc<dyn BackendRuntime>) -> Verdict {
     let run = std::panic::AssertUnwindSafe(|| onnx::run(case, on));
     match std::panic::catch_unwind(run) {
         Ok(Ok(())) => Verdict::Passed,
-        Ok(Err(failure)) if provider::declines(&failure) => Verdict::Skipped(provider::DECLINED.to_owned()),
         Ok(Err(failure)) => match NarrowError::cause_of(&failure) {
             Some(NarrowError::Lacks { dtype, .. }) => {
                 Verdict::Skipped(format!("the backend does not have {dtype}"))
@@ -169,7 +168,10 @@ fn verdict(case: &Path, on: &Arc<dyn BackendRuntime>) -> Verdict {
             Some(NarrowError::Exceeds { dtype, held, .. }) => {
                 Verdict::Skipped(format!("{dtype} exceeds {held}, in which the backend holds it"))
             }
-            _ => Verdict::Failed(render::chain(&failure)),
+            _ => match provider::skips(on.name(), &failure) {
+                Some(reason) => Verdict::Skipped(reason.to_owned()),
+                None => Verdict::Failed(render::chain(&failure)),
+            },
         },
         Err(_) => Verdict::Failed("panicked".to_owned()),
     }
