@@ -1,7 +1,7 @@
 //! Products with matrices of integers of four or eight bits, quantised by blocks.
 //!
 //! With few rows, each column is multiplied as it is stored. With more, some columns at a time are widened, so that they stay
-//! in the cache, and multiplied like any floats.
+//! in the cache, and multiplied like any floats. If rows may be rounded to 8 bits, [`Integers`] multiplies them.
 
 use super::{bytes, numbers};
 use crate::array::Array;
@@ -9,11 +9,11 @@ use crate::backend::Cpu;
 use crate::error::Result;
 use crate::ext::{computed, rounded, single};
 use crate::gemm::n_bits::{self, Column, Format, arrange, product, widen};
-use crate::gemm::{Dims, Strided, gemm};
+use crate::gemm::{Dims, Strided, blocks, gemm};
 use crate::kernels::{Shared, walk};
 use crate::ops::{dense, made};
 use bb::ext::MatMulNBitsOptions;
-use bb::ir::memory;
+use bb::ir::{Error, infer, memory};
 use bb::{DataType, Shape, Tensor};
 
 const OP: &str = "matmul_n_bits";
@@ -27,10 +27,49 @@ const GRAIN: usize = 1 << 16;
 
 /// The zero points of blocks.
 enum Zeros {
-    One(f32),
+    One(u8),
     /// One byte each.
     Bytes(Vec<u8>),
     Floats(Array),
+}
+
+/// Reads the scales and the zero points of so many blocks of each column; `None` for operands that the operation's body handles.
+fn steps(
+    cpu: &Cpu,
+    scales: &Array,
+    zeros: Option<&Array>,
+    [columns, count, bits]: [usize; 3],
+) -> Result<Option<(Array, Zeros)>> {
+    let Some(len) = columns.checked_mul(count) else { return Ok(None) };
+    if !computed(scales) || scales.len() != len {
+        return Ok(None);
+    }
+    let Some(scales) = single(cpu.pool(), scales)? else { return Ok(None) };
+    let zeros = match zeros {
+        None => Zeros::One(1 << (bits - 1)),
+        Some(zeros) if zeros.dtype() == DataType::U8 => {
+            // Each row starts with a byte of its own.
+            let row = (count * bits).div_ceil(8);
+            if zeros.len() != columns * row {
+                return Ok(None);
+            }
+            let packed = dense(cpu.pool(), zeros)?;
+            let mut points = memory::filled(OP, 0, len)?;
+            let (together, mask) = (8 / bits, u8::MAX >> (8 - bits));
+            for (points, packed) in points.chunks_mut(count).zip(bytes(&packed).chunks(row)) {
+                for (i, point) in points.iter_mut().enumerate() {
+                    *point = packed.get(i / together).map_or(0, |byte| byte >> (i % together * bits) & mask);
+                }
+            }
+            Zeros::Bytes(points)
+        }
+        Some(zeros) if computed(zeros) && zeros.len() == len => match single(cpu.pool(), zeros)? {
+            Some(zeros) => Zeros::Floats(zeros),
+            None => return Ok(None),
+        },
+        Some(_) => return Ok(None),
+    };
+    Ok(Some((scales, zeros)))
 }
 
 /// What is known of a matrix in blocks beside its integers.
@@ -51,7 +90,7 @@ impl Blocks {
         b: &Array,
         scales: &Array,
         zeros: Option<&Array>,
-        MatMulNBitsOptions { inner, bits, block }: MatMulNBitsOptions,
+        MatMulNBitsOptions { inner, bits, block, integers }: MatMulNBitsOptions,
     ) -> Result<Option<Blocks>> {
         let (Some(format), &[columns, count, size]) = (Format::of(bits, block), b.shape()) else {
             return Ok(None);
@@ -63,38 +102,14 @@ impl Blocks {
             && size == format.bytes()
             && inner.div_ceil(format.block) == count
             && columns > 0
-            && inner > 0;
-        if !fits || !computed(scales) || scales.len() != columns * count {
+            && inner > 0
+            && !integers;
+        if !fits {
             return Ok(None);
         }
-        let Some(scales) = single(cpu.pool(), scales)? else { return Ok(None) };
-        let zeros = match zeros {
-            None => Zeros::One(if format.halves { 8.0 } else { 128.0 }),
-            Some(zeros) if zeros.dtype() == DataType::U8 => {
-                let row = if format.halves { count.div_ceil(2) } else { count };
-                if zeros.len() != columns * row {
-                    return Ok(None);
-                }
-                let packed = dense(cpu.pool(), zeros)?;
-                let mut points = memory::filled(OP, 0, columns * count)?;
-                for (points, packed) in points.chunks_mut(count).zip(bytes(&packed).chunks(row)) {
-                    for (i, point) in points.iter_mut().enumerate() {
-                        *point = if format.halves {
-                            packed.get(i / 2).map_or(0, |byte| byte >> (i % 2 * 4) & 15)
-                        } else {
-                            packed.get(i).copied().unwrap_or(0)
-                        };
-                    }
-                }
-                Zeros::Bytes(points)
-            }
-            Some(zeros) if computed(zeros) && zeros.len() == columns * count => {
-                match single(cpu.pool(), zeros)? {
-                    Some(zeros) => Zeros::Floats(zeros),
-                    None => return Ok(None),
-                }
-            }
-            Some(_) => return Ok(None),
+        let bits = if format.halves { 4 } else { 8 };
+        let Some((scales, zeros)) = steps(cpu, scales, zeros, [columns, count, bits])? else {
+            return Ok(None);
         };
         Ok(Some(Blocks { format, columns, count, inner, scales, zeros }))
     }
@@ -163,6 +178,77 @@ impl Blocks {
     }
 }
 
+/// A matrix in blocks, packed for rows that are rounded to 8 bits.
+pub(crate) struct Integers(blocks::Weights);
+
+impl Integers {
+    /// Packs a matrix; `None` for operands that the operation's body handles.
+    pub(crate) fn new(
+        cpu: &Cpu,
+        b: &Array,
+        scales: &Array,
+        zeros: Option<&Array>,
+        MatMulNBitsOptions { inner, bits, block, integers }: MatMulNBitsOptions,
+    ) -> Result<Option<Integers>> {
+        let [Ok(inner), Ok(bits), Ok(block)] = [inner, bits, block].map(usize::try_from) else {
+            return Ok(None);
+        };
+        let &[columns, count, size] = b.shape() else { return Ok(None) };
+        let inner = if inner == 0 { count.saturating_mul(block) } else { inner };
+        let format = blocks::Format { bits, block, count, inner, columns };
+        if !integers || b.dtype() != DataType::U8 || !format.is_served() || size != format.bytes() {
+            return Ok(None);
+        }
+        let Some((scales, zeros)) = steps(cpu, scales, zeros, [columns, count, bits])? else {
+            return Ok(None);
+        };
+        let zeros = match &zeros {
+            Zeros::One(zero) => blocks::Zeros::One(*zero),
+            Zeros::Bytes(list) => blocks::Zeros::Bytes(list),
+            Zeros::Floats(list) => blocks::Zeros::Floats(numbers(list)),
+        };
+        let b = dense(cpu.pool(), b)?;
+        let weights = blocks::Weights::new(cpu.pool(), format, bytes(&b), numbers(&scales), zeros)?;
+        Ok(Some(Integers(weights)))
+    }
+
+    /// Returns the size in bytes.
+    pub(crate) fn bytes(&self) -> usize {
+        self.0.bytes()
+    }
+
+    /// Tells whether rows of this type are rounded.
+    pub(crate) fn takes(dtype: DataType) -> bool {
+        matches!(dtype, DataType::F32 | DataType::F16 | DataType::BF16)
+    }
+
+    /// Multiplies an operand of a type that these [`take`](Self::takes).
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Shapes`] if the operand does not have rows of this length.
+    pub(crate) fn product(&self, cpu: &Cpu, a: &Array) -> Result<Array> {
+        let Integers(weights) = self;
+        let format = weights.format();
+        let shape = infer::matmul(a.shape(), &[format.inner, format.columns])?.shape;
+        let Some(rows) = single(cpu.pool(), a)? else {
+            return Err(Error::DataType { expected: DataType::F32, got: a.dtype() }.into());
+        };
+        let mut left = None;
+        if !rows.is_empty() {
+            cpu.pool().run(|| left = Some(weights.left(cpu.pool(), numbers(&rows))))?;
+        }
+        let left = left.transpose()?;
+        let y = made(cpu.pool(), DataType::F32, shape, |out| {
+            if let Some(left) = &left {
+                // SAFETY: the result has a row of so many columns for each row of the operand.
+                unsafe { weights.product(left, out.cast()) };
+            }
+        })?;
+        rounded(cpu.pool(), y, a.dtype())
+    }
+}
+
 /// The columns of a matrix in blocks.
 struct Columns<'a> {
     blocks: &'a Blocks,
@@ -178,7 +264,7 @@ impl Columns<'_> {
             for at in range.start + from..range.start + to {
                 let own = at * count..(at + 1) * count;
                 let zeros = match zeros {
-                    Zeros::One(zero) => Some(n_bits::Zeros::One(*zero)),
+                    Zeros::One(zero) => Some(n_bits::Zeros::One(f32::from(*zero))),
                     Zeros::Bytes(list) => list.get(own.clone()).map(n_bits::Zeros::Bytes),
                     Zeros::Floats(list) => numbers(list).get(own.clone()).map(n_bits::Zeros::Floats),
                 };
@@ -270,7 +356,7 @@ mod tests {
             scales,
             zeros,
             numbers: (0..columns).map(|column| (0..inner).map(|i| number(column, i)).collect()).collect(),
-            options: MatMulNBitsOptions { inner: inner as i64, bits, block: block as i64 },
+            options: MatMulNBitsOptions { inner: inner as i64, bits, block: block as i64, integers: false },
         }
     }
 
@@ -335,6 +421,105 @@ mod tests {
         }
     }
 
+    /// The kernel, and the body on the reference backend, whose integers and scales are the same.
+    #[test]
+    fn products_of_rounded_rows_are_those_of_the_body() {
+        let (cpu, reference) = (Cpu::new(), bb_reference::Reference);
+        for (extents, bits) in [([5, 64, 32], 4), ([19, 70, 16], 4), ([17, 129, 64], 8), ([3, 20, 8], 8)] {
+            for (dtype, kind) in
+                [(DataType::F32, 0), (DataType::F32, 1), (DataType::F32, 2), (DataType::F16, 1)]
+            {
+                let matrix = matrix(&cpu, dtype, extents, bits, kind);
+                let options = MatMulNBitsOptions { integers: true, ..matrix.options };
+                let mut rows = drawn(5 * extents[1], 3);
+                // A block of zeros, one of the least numbers, and one with a number that has no bounds.
+                rows[..8].fill(0.0);
+                rows[extents[1]..][..8].fill(f32::from_bits(1));
+                rows[4 * extents[1]] = f32::INFINITY;
+                let x = array(&cpu, &[5, extents[1]], &rows);
+                let x = cpu.cast(&x, dtype, true, RoundMode::default()).unwrap();
+                let there = |x: &Array| reference.constant(&cpu.to_host(x).unwrap()).unwrap();
+                let (b, scales) = (there(&matrix.b), there(&matrix.scales));
+                let zeros = matrix.zeros.as_ref().map(there);
+                let body = bb::ext::Extended::new(&reference, &[]);
+                let want = body.matmul_n_bits(&there(&x), &b, &scales, zeros.as_ref(), None, options);
+                let want = reference.to_host(&want.unwrap()).unwrap();
+                let want = doubles(&cpu, &cpu.constant(&want).unwrap());
+                for level in levels() {
+                    let Matrix { b, scales, zeros, .. } = &matrix;
+                    let y = at(level, || cpu.matmul_n_bits(&x, b, scales, zeros.as_ref(), None, options))
+                        .unwrap();
+                    assert_eq!(y.dtype(), dtype);
+                    let digits = if dtype == DataType::F32 { 14 } else { 10 };
+                    for (got, want) in doubles(&cpu, &y).iter().zip(&want) {
+                        let is_near = (got - want).abs() <= 2f64.powi(-digits) * (1.0 + want.abs()) * 16.0;
+                        let what = format!("{extents:?} {bits} {dtype} {kind} {level:?}");
+                        assert!(is_near || (got.is_nan() && want.is_nan()), "{what}: {got}, expected {want}");
+                    }
+                }
+                let wide = cpu.cast(&x, DataType::F64, true, RoundMode::default()).unwrap();
+                let [b, scales] = [&matrix.b, &matrix.scales];
+                let of = |integers| {
+                    let options = MatMulNBitsOptions { integers, ..options };
+                    let y =
+                        cpu.matmul_n_bits(&wide, b, scales, matrix.zeros.as_ref(), None, options).unwrap();
+                    doubles(&cpu, &y).iter().map(|y| y.to_bits()).collect::<Vec<_>>()
+                };
+                assert_eq!(of(true), of(false), "an operand of 64 bits is not rounded");
+            }
+        }
+    }
+
+    #[test]
+    fn products_of_rounded_rows_have_the_same_bits_prepared_and_with_any_number_of_threads() {
+        let cpu = Cpu::new();
+        for (kind, bits) in [(0, 4), (1, 4), (2, 4), (0, 8)] {
+            let matrix = matrix(&cpu, DataType::F32, [200, 100, 32], bits, kind);
+            let Matrix { b, scales, zeros, .. } = &matrix;
+            let options = MatMulNBitsOptions { integers: true, ..matrix.options };
+            let params = [options.inner, options.bits, options.block]
+                .map(Param::Int)
+                .into_iter()
+                .chain([Param::Bool(true)]);
+            let params: Vec<_> = params.collect();
+            let constants =
+                [Some(b), Some(scales), zeros.as_ref()].map(|x| x.map(PrepareOperand::of_constant));
+            let a = PrepareOperand::varying(DataType::F32, [None, None], false);
+            let operands = std::iter::once(Some(a)).chain(constants).chain([None]);
+            let step = PrepareStep::new(QuantOp::MatMulNBits.spec(), &params, operands);
+            let kernel = cpu.prepare(&step).unwrap().unwrap();
+            assert!(!kernel.reads(1) && kernel.bytes() >= b.len() + 2 * scales.len());
+            let run = |x: &Array| {
+                let given = [KernelOperand::Shared(x), KernelOperand::Absent];
+                kernel.run(&cpu, &mut given.into_iter().collect()).map(|mut y| y.remove(0))
+            };
+            for m in [0, 1, 9] {
+                let x = array(&cpu, &[m, 100], &drawn(m * 100, 2));
+                let y = cpu.to_host(&run(&x).unwrap()).unwrap();
+                let alone = || cpu.matmul_n_bits(&x, b, scales, zeros.as_ref(), None, options).unwrap();
+                assert_eq!(y.shape(), [m, 200]);
+                for threads in [1, 2, 3, 8] {
+                    assert_eq!(cpu.to_host(&crate::threads::as_if(threads, alone)).unwrap(), y);
+                    let own = Cpu::builder().threads(threads).build().unwrap();
+                    let there = |x: &Array| own.constant(&cpu.to_host(x).unwrap()).unwrap();
+                    let zeros = zeros.as_ref().map(there);
+                    let y_there = own.matmul_n_bits(
+                        &there(&x),
+                        &there(b),
+                        &there(scales),
+                        zeros.as_ref(),
+                        None,
+                        options,
+                    );
+                    assert_eq!(own.to_host(&y_there.unwrap()).unwrap(), y);
+                }
+            }
+            let wrong = array(&cpu, &[2, 99], &drawn(198, 2));
+            assert!(run(&wrong).is_err());
+            assert!(cpu.matmul_n_bits(&wrong, b, scales, zeros.as_ref(), None, options).is_err());
+        }
+    }
+
     #[test]
     fn what_has_no_blocks_of_this_size_is_refused() {
         let cpu = Cpu::new();
@@ -360,7 +545,8 @@ mod tests {
         for kind in 0..3 {
             let matrix = matrix(&cpu, DataType::F32, [40, 100, 32], 4, kind);
             let Matrix { b, scales, zeros, options, .. } = &matrix;
-            let params = [Param::Int(options.inner), Param::Int(options.bits), Param::Int(options.block)];
+            let params = [options.inner, options.bits, options.block].map(Param::Int);
+            let params = [&params[..], &[Param::Bool(false)]].concat();
             let a = PrepareOperand::varying(DataType::F32, [None, None], false);
             let constants =
                 [Some(b), Some(scales), zeros.as_ref()].map(|x| x.map(PrepareOperand::of_constant));
