@@ -7,7 +7,7 @@
 use super::tile::Kernels;
 use super::{Format, GRAIN};
 use crate::error::Result;
-use crate::kernels::{Shared, walk};
+use crate::kernels::walk;
 use crate::pool::{Block, Pool};
 use std::sync::Arc;
 
@@ -131,11 +131,8 @@ impl Left {
         let size = stride.saturating_add(blocks.saturating_mul(size_of::<Step>()));
         let memory = pool.take(rows.saturating_mul(size))?;
         let left = Left { memory, rows, stride, blocks };
-        let shared = Shared(&raw const left);
         walk::split(rows, inner, GRAIN, |from, until| {
             for row in from..until {
-                // SAFETY: `left` outlives the calls of this function.
-                let left = unsafe { &*shared.get() };
                 let numbers = numbers.get(row * inner..(row + 1) * inner).unwrap_or_default();
                 let (to, steps) = (left.numbers(row).cast_mut(), left.steps(row).cast_mut());
                 // SAFETY: the memory has room for each row, and no other call writes this one. The kernels are those of this processor.

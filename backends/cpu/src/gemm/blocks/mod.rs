@@ -95,11 +95,6 @@ pub(crate) struct Weights {
     bytes: usize,
 }
 
-// SAFETY: nothing writes the memory after it is packed.
-unsafe impl Send for Weights {}
-// SAFETY: nothing writes the memory after it is packed.
-unsafe impl Sync for Weights {}
-
 impl Weights {
     /// Packs columns. `numbers` has the bytes of each block, as `format` says; `scales` has a scale for each block.
     ///
