@@ -7,14 +7,11 @@
 
 use bb::ext::QuantOp;
 use bb::ir::op::Param;
-use bb::{
-    Backend, DataType, Kernel, KernelOperand, KernelOperands, PrepareOperand, PrepareStep, Tensor, TensorData,
-};
+use bb::{Backend, DataType, Kernel, KernelOperand, KernelOperands, PrepareOperand, PrepareStep, TensorData};
 use bb_benches::{asked, compare, subject};
 use bb_cpu::{Array, Cpu};
 use rayon::prelude::*;
 
-#[expect(dead_code, reason = "which of them runs depends on the processor")]
 #[path = "../src/bin/rates/reads.rs"]
 mod reads;
 
