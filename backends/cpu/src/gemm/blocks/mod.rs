@@ -10,6 +10,7 @@
 
 mod left;
 mod pack;
+mod portable;
 #[cfg(test)]
 mod tests;
 mod tile;
@@ -208,6 +209,6 @@ fn kernels() -> &'static Kernels {
         Level::Avx512 | Level::Avx2 if extras() && is_x86_feature_detected!("avxvnni") => &x86::AVX_VNNI,
         #[cfg(target_arch = "x86_64")]
         Level::Avx512 | Level::Avx2 => &x86::AVX2,
-        _ => &tile::PORTABLE,
+        _ => &portable::PORTABLE,
     }
 }
