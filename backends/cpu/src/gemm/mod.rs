@@ -4,6 +4,7 @@
 //! callers do not need to copy them first.
 
 mod blocked;
+pub(crate) mod blocks;
 mod direct;
 mod dot;
 #[cfg(target_arch = "aarch64")]
