@@ -24,6 +24,22 @@ pub(crate) enum Error {
     )]
     LoadsNothing,
 
+    #[cfg(feature = "generate")]
+    #[error(transparent)]
+    Generate(#[from] bb_generate::Error),
+
+    #[cfg(feature = "generate")]
+    #[error("`{}` is no list of messages, expected JSON such as [{{\"role\": \"user\", \"content\": \"Hello\"}}]", sentence(.path.display()))]
+    Messages {
+        path: PathBuf,
+        #[source]
+        source: serde_json::Error,
+    },
+
+    #[cfg(feature = "generate")]
+    #[error("standard input cannot be read")]
+    Input(#[source] std::io::Error),
+
     #[cfg(feature = "serve")]
     #[error(transparent)]
     Serve(#[from] bb_serve::Error),

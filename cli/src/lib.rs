@@ -20,7 +20,7 @@
 //! `whole-graph`, `wgpu`, the GPU backend, and `ort` and `rten`, engines that others wrote, have features of their names, too,
 //! which are not.
 //! The feature `serve` adds the command of that name, which answers requests by HTTP and gRPC, and `serve-tls` encrypts its
-//! connections.
+//! connections. The feature `generate` adds the command that generates text with language models.
 //! With the feature `loaded`, the variable `BB_BACKEND_PATH` names libraries of more backends.
 //! Without `--backend`, a command uses `cpu` if it is linked, else the only backend besides `reference` and
 //! `whole-graph`.
@@ -35,6 +35,8 @@ mod conformance;
 mod coverage;
 mod error;
 mod export;
+#[cfg(feature = "generate")]
+mod generate;
 mod graph;
 mod inputs;
 mod inspect;
@@ -103,6 +105,8 @@ fn run(command: &Command) -> error::Result<ExitCode> {
         Command::Bench(options) => bench::bench(options),
         Command::Export(options) => export::export(options),
         Command::Compile(options) => compile::compile(options),
+        #[cfg(feature = "generate")]
+        Command::Generate(options) => generate::generate(options),
         #[cfg(feature = "serve")]
         Command::Serve(options) => serve::serve(options),
         Command::Minimal(options) => minimal::minimal(options),

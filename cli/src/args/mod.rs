@@ -1,10 +1,14 @@
 //! The command line's grammar.
 
+#[cfg(feature = "generate")]
+mod generate;
 #[cfg(feature = "serve")]
 mod serve;
 mod shared;
 mod values;
 
+#[cfg(feature = "generate")]
+pub(crate) use generate::Generate;
 #[cfg(feature = "serve")]
 pub(crate) use serve::{Serve, Served};
 
@@ -69,6 +73,12 @@ pub(crate) enum Command {
         after_help = "Examples:\n  bb compile model.onnx --output model.bb\n  bb compile model.onnx --dim batch=8 -o model.bb && bb run model.bb --random"
     )]
     Compile(Compile),
+    /// Generate text with a language model: a GGUF file, or a folder with a model in ONNX's format and its tokenizer
+    #[cfg(feature = "generate")]
+    #[command(
+        after_help = "Examples:\n  bb generate model.gguf --prompt 'Which planet is the largest?'\n  bb generate model.gguf --chat --temperature 0.7 --top-p 0.9\n  bb generate folder --messages messages.json --tokens 100 --json\n  bb generate model.gguf --raw --prompt 'Once upon a time' --stop '.'"
+    )]
+    Generate(Generate),
     /// Answer requests for models by HTTP and gRPC (Open Inference Protocol, which is KServe's version 2)
     #[cfg(feature = "serve")]
     #[command(

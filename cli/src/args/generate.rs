@@ -1,0 +1,97 @@
+//! The options of `bb generate`.
+
+use super::{Common, Threads};
+use clap::Args;
+use std::path::PathBuf;
+
+#[derive(Debug, Args)]
+pub(crate) struct Generate {
+    /// A GGUF file, or a folder with `model.onnx` and `tokenizer.json`
+    pub(crate) model: PathBuf,
+    #[command(flatten)]
+    pub(crate) from: Continued,
+    /// What the model is told before all messages
+    #[arg(long, value_name = "TEXT", conflicts_with = "raw")]
+    pub(crate) system: Option<String>,
+    /// Continue the prompt as it is, instead of answering it as a message
+    #[arg(long, requires = "prompt")]
+    pub(crate) raw: bool,
+    /// The greatest number of tokens of an answer
+    #[arg(long, value_name = "N", default_value_t = 512)]
+    pub(crate) tokens: usize,
+    /// The greatest number of tokens of a conversation [default: 8192, or as many as the model was trained for]
+    #[arg(long, value_name = "N")]
+    pub(crate) context: Option<usize>,
+    #[command(flatten)]
+    pub(crate) sampling: Sampling,
+    /// End an answer before this text; may be given several times
+    #[arg(long, value_name = "TEXT")]
+    pub(crate) stop: Vec<String>,
+    /// Multiply weights of few bits as floats, even where integers would be faster
+    #[arg(long)]
+    pub(crate) floats: bool,
+    /// Print the logarithms of the probabilities of this many tokens at each place, with --json
+    #[arg(long, value_name = "N", requires = "json")]
+    pub(crate) log_probabilities: Option<usize>,
+    #[command(flatten)]
+    pub(crate) threads: Threads,
+    #[command(flatten)]
+    pub(crate) common: Common,
+}
+
+/// What is continued.
+#[derive(Debug, Args)]
+#[group(required = true, multiple = false)]
+pub(crate) struct Continued {
+    /// A text; a model with a template for messages answers it
+    #[arg(long, value_name = "TEXT")]
+    pub(crate) prompt: Option<String>,
+    /// Answer each line of standard input, with all before it in mind
+    #[arg(long, conflicts_with = "json")]
+    pub(crate) chat: bool,
+    /// A file of JSON with a list of messages, as OpenAI has them
+    #[arg(long, value_name = "FILE")]
+    pub(crate) messages: Option<PathBuf>,
+}
+
+/// How tokens are chosen.
+#[derive(Debug, Args)]
+pub(crate) struct Sampling {
+    /// What logits are divided by before a token is drawn; 0 takes the most probable one
+    #[arg(long, value_name = "T", default_value_t = 0.0)]
+    pub(crate) temperature: f64,
+    /// Draw one of this many most probable tokens; 0 for all
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    pub(crate) top_k: usize,
+    /// Draw one of the most probable tokens that reach this probability together
+    #[arg(long, value_name = "P", default_value_t = 1.0)]
+    pub(crate) top_p: f64,
+    /// Draw none whose probability is less than this share of that of the most probable one
+    #[arg(long, value_name = "P", default_value_t = 0.0)]
+    pub(crate) min_p: f64,
+    /// Draw one of the tokens of usual surprise that reach this probability together
+    #[arg(long, value_name = "P", default_value_t = 1.0)]
+    pub(crate) typical: f64,
+    /// What the logits of tokens that are there already are divided by
+    #[arg(long, value_name = "X", default_value_t = 1.0)]
+    pub(crate) repetition_penalty: f64,
+    /// What the logits of tokens that were generated lose
+    #[arg(long, value_name = "X", default_value_t = 0.0, allow_negative_numbers = true)]
+    pub(crate) presence_penalty: f64,
+    /// What the logits of tokens lose for each time that they were generated
+    #[arg(long, value_name = "X", default_value_t = 0.0, allow_negative_numbers = true)]
+    pub(crate) frequency_penalty: f64,
+    /// The seed; equal seeds draw equal tokens
+    #[arg(long, value_name = "N")]
+    pub(crate) seed: Option<u64>,
+    /// What is added to the logit of a token, by its number; may be given several times
+    #[arg(long, value_name = "TOKEN=X", value_parser = bias, allow_hyphen_values = true)]
+    pub(crate) bias: Vec<(u32, f64)>,
+}
+
+/// Reads a token and a number.
+fn bias(text: &str) -> Result<(u32, f64), String> {
+    let wrong = || format!("expected a token and a number, as in 42=-1.5, not `{text}`");
+    let (token, number) = text.split_once('=').ok_or_else(wrong)?;
+    Ok((token.parse().map_err(|_| wrong())?, number.parse().map_err(|_| wrong())?))
+}

@@ -1,0 +1,210 @@
+//! Writing a graph node by node.
+
+use crate::Error;
+use bb::ir::proto::{
+    AttributeProto, GraphProto, NodeProto, OperatorSetIdProto, TypeProto, ValueInfoProto, attribute_proto,
+    tensor_shape_proto, type_proto,
+};
+use bb::ir::proto::{TensorShapeProto, tensor_shape_proto::Dimension};
+use bb::{DataType, Module, TensorData};
+use std::collections::HashMap;
+
+const MICROSOFT: &str = "com.microsoft";
+/// The opset whose operators are written.
+const OPSET: i64 = 24;
+
+/// An extent of an input: a number, or a name of what runs may bring.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Extent {
+    Number(usize),
+    Name(&'static str),
+}
+
+/// A graph that is written.
+#[derive(Debug, Default)]
+pub(super) struct Builder {
+    graph: GraphProto,
+    count: usize,
+    /// The small constants that there are, by their text.
+    small: HashMap<String, String>,
+}
+
+impl Builder {
+    fn fresh(&mut self, what: &str) -> String {
+        self.count += 1;
+        format!("{what}_{}", self.count)
+    }
+
+    /// Adds an input.
+    pub(super) fn input(&mut self, name: &str, dtype: DataType, extents: &[Extent]) -> String {
+        self.graph.input.push(value(name, dtype, extents));
+        name.to_owned()
+    }
+
+    /// Makes a value an output of this name.
+    pub(super) fn output(&mut self, name: &str, from: &str) {
+        self.named("Identity", "", &[from], &[], vec![name.to_owned()]);
+        self.graph.output.push(ValueInfoProto { name: Some(name.to_owned()), ..Default::default() });
+    }
+
+    /// Adds a constant.
+    pub(super) fn constant(&mut self, name: &str, data: &TensorData) -> Result<String, Error> {
+        let name = self.fresh(name);
+        self.graph.initializer.push(data.try_to_proto(&name)?);
+        Ok(name)
+    }
+
+    /// Adds a constant of floats.
+    pub(super) fn floats(&mut self, shape: &[usize], numbers: Vec<f32>) -> Result<String, Error> {
+        let data = TensorData::new(shape, &numbers)?;
+        drop(numbers);
+        self.constant("floats", &data)
+    }
+
+    /// Adds a constant with one dimension of integers, once.
+    pub(super) fn numbers(&mut self, numbers: &[i64]) -> Result<String, Error> {
+        let key = format!("{numbers:?}");
+        if let Some(name) = self.small.get(&key) {
+            return Ok(name.clone());
+        }
+        let name = self.constant("numbers", &TensorData::new(&[numbers.len()], numbers)?)?;
+        self.small.insert(key, name.clone());
+        Ok(name)
+    }
+
+    /// Adds a constant without dimensions, once.
+    pub(super) fn scalar(&mut self, dtype: DataType, number: f64) -> Result<String, Error> {
+        let key = format!("{dtype} {number}");
+        if let Some(name) = self.small.get(&key) {
+            return Ok(name.clone());
+        }
+        let data =
+            bb::ir::convert::cast(&TensorData::scalar(number), dtype, bb::ir::convert::Rounding::default())?;
+        let name = self.constant("scalar", &data)?;
+        self.small.insert(key, name.clone());
+        Ok(name)
+    }
+
+    fn named(
+        &mut self,
+        op: &str,
+        domain: &str,
+        operands: &[&str],
+        attributes: &[(&str, i64)],
+        output: Vec<String>,
+    ) {
+        let attribute = |&(name, number): &(&str, i64)| AttributeProto {
+            name: Some(name.to_owned()),
+            r#type: Some(attribute_proto::AttributeType::Int as i32),
+            i: Some(number),
+            ..Default::default()
+        };
+        self.graph.node.push(NodeProto {
+            name: output.first().cloned(),
+            op_type: Some(op.to_owned()),
+            domain: Some(domain.to_owned()),
+            input: operands.iter().map(|&name| name.to_owned()).collect(),
+            output,
+            attribute: attributes.iter().map(attribute).collect(),
+            ..Default::default()
+        });
+    }
+
+    fn added(&mut self, op: &str, domain: &str, operands: &[&str], attributes: &[(&str, i64)]) -> String {
+        let name = self.fresh(op);
+        self.named(op, domain, operands, attributes, vec![name.clone()]);
+        name
+    }
+
+    /// Adds a node of ONNX with one result.
+    pub(super) fn node(&mut self, op: &str, operands: &[&str], attributes: &[(&str, i64)]) -> String {
+        self.added(op, "", operands, attributes)
+    }
+
+    /// Adds a node of ONNX Runtime's domain with one result.
+    pub(super) fn microsoft(&mut self, op: &str, operands: &[&str], attributes: &[(&str, i64)]) -> String {
+        self.added(op, MICROSOFT, operands, attributes)
+    }
+
+    /// Adds `RMSNormalization` over the last dimension.
+    pub(super) fn rms_norm(&mut self, x: &str, scale: &str, epsilon: f32) -> String {
+        let name = self.node("RMSNormalization", &[x, scale], &[("axis", -1)]);
+        if let Some(node) = self.graph.node.last_mut() {
+            node.attribute.push(AttributeProto {
+                name: Some("epsilon".to_owned()),
+                r#type: Some(attribute_proto::AttributeType::Float as i32),
+                f: Some(epsilon),
+                ..Default::default()
+            });
+        }
+        name
+    }
+
+    /// Adds an attribute with a text to the last node.
+    pub(super) fn with_text(&mut self, name: &str, text: &str) {
+        if let Some(node) = self.graph.node.last_mut() {
+            node.attribute.push(AttributeProto {
+                name: Some(name.to_owned()),
+                r#type: Some(attribute_proto::AttributeType::String as i32),
+                s: Some(text.as_bytes().to_vec()),
+                ..Default::default()
+            });
+        }
+    }
+
+    /// Takes a range of the last dimension, or of another one.
+    pub(super) fn slice(&mut self, x: &str, axis: i64, from: i64, to: i64) -> Result<String, Error> {
+        let [from, to, axis] = [self.numbers(&[from])?, self.numbers(&[to])?, self.numbers(&[axis])?];
+        Ok(self.node("Slice", &[x, &from, &to, &axis], &[]))
+    }
+
+    /// Gives a value another shape, in which 0 stands for the extent that is there.
+    pub(super) fn reshape(&mut self, x: &str, shape: &[i64]) -> Result<String, Error> {
+        let shape = self.numbers(shape)?;
+        Ok(self.node("Reshape", &[x, &shape], &[]))
+    }
+
+    /// Changes the order of the dimensions.
+    pub(super) fn transpose(&mut self, x: &str, order: &[i64]) -> String {
+        let name = self.node("Transpose", &[x], &[]);
+        if let Some(node) = self.graph.node.last_mut() {
+            node.attribute.push(AttributeProto {
+                name: Some("perm".to_owned()),
+                r#type: Some(attribute_proto::AttributeType::Ints as i32),
+                ints: order.to_vec(),
+                ..Default::default()
+            });
+        }
+        name
+    }
+
+    /// Checks the graph.
+    pub(super) fn finish(mut self) -> Result<Module, Error> {
+        self.graph.name = Some("decoder".to_owned());
+        let opset = |domain: &str, version| OperatorSetIdProto {
+            domain: Some(domain.to_owned()),
+            version: Some(version),
+        };
+        Ok(Module::from_graph(&self.graph, &[opset("", OPSET), opset(MICROSOFT, 1)], &[])?)
+    }
+}
+
+/// Describes an input.
+fn value(name: &str, dtype: DataType, extents: &[Extent]) -> ValueInfoProto {
+    let dim = |extent: &Extent| Dimension {
+        value: Some(match extent {
+            Extent::Number(n) => tensor_shape_proto::dimension::Value::DimValue(*n as i64),
+            Extent::Name(name) => tensor_shape_proto::dimension::Value::DimParam((*name).to_owned()),
+        }),
+        ..Default::default()
+    };
+    let tensor = type_proto::Tensor {
+        elem_type: Some(dtype.to_onnx()),
+        shape: Some(TensorShapeProto { dim: extents.iter().map(dim).collect() }),
+    };
+    ValueInfoProto {
+        name: Some(name.to_owned()),
+        r#type: Some(TypeProto { value: Some(type_proto::Value::TensorType(tensor)), ..Default::default() }),
+        ..Default::default()
+    }
+}

@@ -1,0 +1,320 @@
+//! The decoder of a GGUF file as a graph of ONNX's operators and `MatMulNBits`, and its runs.
+//!
+//! One graph serves prompts and single tokens, and one plan all lengths. It takes the keys and values so far, and gives back the new
+//! ones alone: the products with both are computed apart and only their softmax is common, so that no cache is copied. A run
+//! appends what is new to the caches, where they are.
+//!
+//! Weights of few bits stay as they are. Those of 5 and 6 bits are kept in 8.
+
+mod attention;
+mod graph;
+mod shape;
+#[cfg(test)]
+#[path = "../../tests/tiny/mod.rs"]
+mod tiny;
+mod weights;
+
+use crate::cache::Cache;
+use crate::gguf::Gguf;
+use crate::{Error, OpenOptions, Products};
+use attention::Attention;
+use bb::ir::memory;
+use bb::{BackendHandle, CompileOptions, DataType, ErasedExecutable, TensorData, Value};
+use graph::{Builder, Extent};
+use shape::{DecoderShape, Gate};
+use std::sync::Arc;
+use weights::{Matrix, Placed};
+
+/// The greatest number of positions where the caller says none.
+const CONTEXT: usize = 8192;
+
+/// A decoder that was compiled for a backend.
+pub(crate) struct Decoder {
+    on: BackendHandle,
+    program: Arc<dyn ErasedExecutable>,
+    shape: DecoderShape,
+    /// The greatest number of positions of a sequence.
+    positions: usize,
+}
+
+/// The names of the weights of a layer.
+fn of_layer(layer: usize, name: &str) -> String {
+    format!("blk.{layer}.{name}")
+}
+
+/// Writes a decoder.
+struct Writer<'a> {
+    file: &'a Gguf,
+    shape: &'a DecoderShape,
+    products: Products,
+    graph: Builder,
+}
+
+impl Writer<'_> {
+    /// A vector of floats, in this order of elements if one is given.
+    fn vector(&mut self, name: &str, length: usize, order: Option<&[usize]>) -> Result<String, Error> {
+        let numbers = self.file.tensor(name)?.expect(&[length as u64])?.dequantize()?;
+        let numbers = match order {
+            None => numbers,
+            Some(order) => order.iter().filter_map(|&i| numbers.get(i)).copied().collect(),
+        };
+        self.graph.floats(&[length], numbers)
+    }
+
+    fn norm(&mut self, x: &str, name: &str, length: usize) -> Result<String, Error> {
+        let scale = self.vector(name, length, None)?;
+        Ok(self.graph.rms_norm(x, &scale, self.shape.epsilon))
+    }
+
+    /// Multiplies with matrices that lie below each other, if they are of one kind, and gives the products one by one.
+    fn products(&mut self, x: &str, parts: Vec<(Matrix, usize)>) -> Result<Vec<String>, Error> {
+        let sizes: Vec<usize> = parts.iter().map(|(_, rows)| *rows).collect();
+        let matrices = parts.into_iter().map(|(matrix, _)| matrix).collect();
+        match Matrix::joined(matrices) {
+            Ok(whole) => {
+                let y = whole.placed(&mut self.graph, "weights")?.times(&mut self.graph, x, self.products);
+                let mut from = 0;
+                let mut all = Vec::new();
+                for size in sizes {
+                    let to = from + size as i64;
+                    all.push(self.graph.slice(&y, 1, from, to)?);
+                    from = to;
+                }
+                Ok(all)
+            }
+            Err(matrices) => {
+                let mut product = |matrix: Matrix| {
+                    let placed = matrix.placed(&mut self.graph, "weights")?;
+                    Ok(placed.times(&mut self.graph, x, self.products))
+                };
+                matrices.into_iter().map(&mut product).collect()
+            }
+        }
+    }
+
+    fn product(&mut self, x: &str, name: &str, extents: [usize; 2]) -> Result<String, Error> {
+        let matrix = Matrix::read(self.file, name, extents, None)?;
+        Ok(matrix.placed(&mut self.graph, "weights")?.times(&mut self.graph, x, self.products))
+    }
+
+    /// Queries, keys and values of the new positions: `[s, heads * size]` each.
+    fn projections(&mut self, x: &str, layer: usize) -> Result<[String; 3], Error> {
+        let &DecoderShape { width, heads, groups, size, .. } = self.shape;
+        let rows = [heads * size, groups * size, groups * size];
+        let [q, k] = [heads, groups].map(|heads| self.shape.order(heads));
+        let orders = [q.as_deref(), k.as_deref(), None];
+        let names = ["attn_q", "attn_k", "attn_v"];
+        let whole = of_layer(layer, "attn_qkv.weight");
+        let mut all = if self.file.find(&whole).is_some() {
+            let order = match orders {
+                [Some(q), Some(k), _] => {
+                    let behind = |by: usize| move |i: &usize| i + by;
+                    let k = k.iter().map(behind(q.len()));
+                    let v = q.len() + k.len()..rows.iter().sum();
+                    Some(q.iter().copied().chain(k).chain(v).collect::<Vec<_>>())
+                }
+                _ => None,
+            };
+            let extents = [rows.iter().sum(), width];
+            let matrix = Matrix::read(self.file, &whole, extents, order.as_deref())?;
+            let y = matrix.placed(&mut self.graph, "weights")?.times(&mut self.graph, x, self.products);
+            let mut from = 0;
+            let mut parts = Vec::new();
+            for rows in rows {
+                parts.push(self.graph.slice(&y, 1, from, from + rows as i64)?);
+                from += rows as i64;
+            }
+            parts
+        } else {
+            let mut parts = Vec::new();
+            for ((name, rows), order) in names.iter().zip(rows).zip(orders) {
+                let name = of_layer(layer, &format!("{name}.weight"));
+                parts.push((Matrix::read(self.file, &name, [rows, width], order)?, rows));
+            }
+            self.products(x, parts)?
+        };
+        for (((y, name), rows), order) in all.iter_mut().zip(names).zip(rows).zip(orders) {
+            let name = of_layer(layer, &format!("{name}.bias"));
+            if self.file.find(&name).is_some() {
+                let bias = self.vector(&name, rows, order)?;
+                *y = self.graph.node("Add", &[y, &bias], &[]);
+            }
+        }
+        all.try_into().map_err(|_| Error::Internal { what: "a layer has other than three projections" })
+    }
+
+    /// The gated layer behind attention.
+    fn feed_forward(&mut self, x: &str, layer: usize) -> Result<String, Error> {
+        let &DecoderShape { width, hidden, gate, .. } = self.shape;
+        let (name, up) = (of_layer(layer, "ffn_gate.weight"), of_layer(layer, "ffn_up.weight"));
+        let parts = if self.file.find(&name).is_some() {
+            let gate = Matrix::read(self.file, &name, [hidden, width], None)?;
+            let up = Matrix::read(self.file, &up, [hidden, width], None)?;
+            self.products(x, vec![(gate, hidden), (up, hidden)])?
+        } else {
+            // Both lie below each other already.
+            let y = self.product(x, &up, [2 * hidden, width])?;
+            let n = hidden as i64;
+            vec![self.graph.slice(&y, 1, 0, n)?, self.graph.slice(&y, 1, n, 2 * n)?]
+        };
+        let [gated, up]: [String; 2] =
+            parts.try_into().map_err(|_| Error::Internal { what: "a layer has other than two products" })?;
+        let gated = match gate {
+            Gate::Silu => self.graph.node("Swish", &[&gated], &[]),
+            Gate::Gelu => {
+                let y = self.graph.node("Gelu", &[&gated], &[]);
+                self.graph.with_text("approximate", "tanh");
+                y
+            }
+        };
+        let y = self.graph.node("Mul", &[&gated, &up], &[]);
+        self.product(&y, &of_layer(layer, "ffn_down.weight"), [width, hidden])
+    }
+
+    fn layer(&mut self, x: &str, layer: usize, attention: &Attention) -> Result<String, Error> {
+        let &DecoderShape { width, heads, groups, size, .. } = self.shape;
+        let normal = self.norm(x, &of_layer(layer, "attn_norm.weight"), width)?;
+        let [q, k, v] = self.projections(&normal, layer)?;
+        let mut split = |y: &str, heads: usize| self.graph.reshape(y, &[0, heads as i64, size as i64]);
+        let [mut q, mut k, v] = [split(&q, heads)?, split(&k, groups)?, split(&v, groups)?];
+        for (y, name) in [(&mut q, "attn_q_norm.weight"), (&mut k, "attn_k_norm.weight")] {
+            let name = of_layer(layer, name);
+            if self.file.find(&name).is_some() {
+                let order = self.shape.order(1);
+                let scale = self.vector(&name, size, order.as_deref())?;
+                *y = self.graph.rms_norm(y, &scale, self.shape.epsilon);
+            }
+        }
+        if self.shape.rotates(layer) {
+            [q, k] = [attention.rotated(&mut self.graph, &q)?, attention.rotated(&mut self.graph, &k)?];
+        }
+        let y = attention.attended(&mut self.graph, layer, [&q, &k, &v])?;
+        let y = self.product(&y, &of_layer(layer, "attn_output.weight"), [width, heads * size])?;
+        let x = self.graph.node("Add", &[x, &y], &[]);
+        let normal = self.norm(&x, &of_layer(layer, "ffn_norm.weight"), width)?;
+        let y = self.feed_forward(&normal, layer)?;
+        Ok(self.graph.node("Add", &[&x, &y], &[]))
+    }
+
+    /// Writes all of it.
+    fn write(mut self, positions: usize) -> Result<bb::Module, Error> {
+        let &DecoderShape { width, vocabulary, embedding_scale, .. } = self.shape;
+        let tokens = self.graph.input("tokens", DataType::I64, &[Extent::Name("new")]);
+        let rows = self.graph.input("rows", DataType::I64, &[Extent::Name("rows")]);
+        let embedding = Matrix::read(self.file, "token_embd.weight", [vocabulary, width], None)?;
+        let embedding: Placed = embedding.placed(&mut self.graph, "embedding")?;
+        let mut x = embedding.chosen(&mut self.graph, &tokens)?;
+        if embedding_scale != 1.0 {
+            let scale = self.graph.scalar(DataType::F32, embedding_scale)?;
+            x = self.graph.node("Mul", &[&x, &scale], &[]);
+        }
+        let factors = match self.file.find("rope_freqs.weight") {
+            Some(tensor) => Some(tensor.expect(&[self.shape.rotated as u64 / 2])?.dequantize()?),
+            None => None,
+        };
+        let attention = Attention::new(&mut self.graph, self.shape, positions, factors.as_deref())?;
+        for layer in 0..self.shape.layers {
+            x = self.layer(&x, layer, &attention)?;
+        }
+        // What no logits are wanted for needs no more.
+        let wanted = self.graph.node("Gather", &[&x, &rows], &[]);
+        let normal = self.norm(&wanted, "output_norm.weight", width)?;
+        let head = match self.file.find("output.weight") {
+            Some(_) => {
+                let head = Matrix::read(self.file, "output.weight", [vocabulary, width], None)?;
+                head.placed(&mut self.graph, "head")?
+            }
+            None => embedding,
+        };
+        let logits = head.times(&mut self.graph, &normal, self.products);
+        self.graph.output("logits", &logits);
+        self.graph.finish()
+    }
+}
+
+impl std::fmt::Debug for Decoder {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Decoder").field("positions", &self.positions).finish_non_exhaustive()
+    }
+}
+
+impl Decoder {
+    /// Compiles the decoder of a file.
+    pub(crate) fn open(file: &Gguf, on: &BackendHandle, options: &OpenOptions) -> Result<Decoder, Error> {
+        let shape = DecoderShape::read(file)?;
+        let positions = options.context.unwrap_or(CONTEXT).min(shape.context);
+        // Every layer that a hostile file claims must have its weights; nothing is written for those that have none.
+        file.tensor(&of_layer(shape.layers.saturating_sub(1), "attn_norm.weight"))?;
+        memory::probe("the angles of positions", positions.saturating_mul(shape.rotated).saturating_mul(8))?;
+        let writer = Writer { file, shape: &shape, products: options.products, graph: Builder::default() };
+        let module = writer.write(positions)?;
+        let program = on.compile(module, &CompileOptions::default())?;
+        Ok(Decoder { on: on.clone(), program, shape, positions })
+    }
+
+    pub(crate) fn positions(&self) -> usize {
+        self.positions
+    }
+
+    pub(crate) fn vocabulary(&self) -> usize {
+        self.shape.vocabulary
+    }
+
+    /// Makes caches that hold nothing.
+    pub(crate) fn cache(&self) -> Cache {
+        let row = [self.shape.groups, self.shape.size];
+        Cache::new(self.on.clone(), 2 * self.shape.layers, row, self.positions)
+    }
+
+    /// Runs the decoder on new tokens. Returns the logits behind the tokens of these numbers: `[rows, vocabulary]`.
+    pub(crate) fn step(&self, tokens: &[i64], rows: &[i64], cache: &mut Cache) -> Result<Vec<f32>, Error> {
+        let past = cache.len();
+        let ordinals: Vec<i64> = (past as i64..).take(tokens.len()).collect();
+        let mut inputs: Vec<Value> = vec![
+            self.on.tensor(&[tokens.len()], tokens)?,
+            self.on.tensor(&[rows.len()], rows)?,
+            self.on.tensor(&[tokens.len()], &ordinals)?,
+        ];
+        if self.shape.window.is_some() {
+            let before: Vec<i64> = (0..past as i64).collect();
+            inputs.push(self.on.tensor(&[past], &before)?);
+        }
+        inputs.extend(cache.views()?);
+        let given: Vec<Option<&Value>> = inputs.iter().map(Some).collect();
+        let mut results = self.program.run(&given)?.into_iter();
+        // The views of the caches end here, so that what is new is written where the caches are.
+        drop(inputs);
+        let new: Vec<Value> = results.by_ref().take(2 * self.shape.layers).collect();
+        cache.append(&new, tokens.len())?;
+        let logits = results.next().ok_or(Error::Internal { what: "a run gave no logits" })?;
+        floats(&self.on.to_host(&logits)?)
+    }
+}
+
+/// Copies floats out of a tensor.
+pub(crate) fn floats(data: &TensorData) -> Result<Vec<f32>, Error> {
+    Ok(memory::copied("logits", data.as_slice::<f32>()?)?)
+}
+
+#[cfg(test)]
+#[expect(clippy::unwrap_used, reason = "tests")]
+mod tests {
+    use super::*;
+    use std::collections::HashMap;
+
+    /// The extents of prompts and caches are free: no node ties a plan to one of them.
+    #[test]
+    fn one_plan_holds_for_all_lengths() {
+        for window in [None, Some(5)] {
+            let small = tiny::Tiny { window, ..tiny::Tiny::default() };
+            let file = Gguf::read(small.writer().bytes().into()).unwrap();
+            let shape = DecoderShape::read(&file).unwrap();
+            let (shape, products) = (&shape, Products::Integers);
+            let writer = Writer { file: &file, shape, products, graph: Builder::default() };
+            let conditions = writer.write(32).unwrap().plan_conditions(&HashMap::new(), &[]).unwrap();
+            assert!(conditions.fixed.is_empty(), "{conditions}");
+            assert_eq!(conditions.free, ["new", "rows", "past"], "{conditions}");
+            assert_eq!(conditions.compared, [], "{conditions}");
+        }
+    }
+}

@@ -1,0 +1,220 @@
+//! Why text cannot be generated.
+
+use crate::gguf::GgufError;
+use std::path::PathBuf;
+
+/// The kinds of decoders that are read, by `general.architecture` of a GGUF file.
+pub const ARCHITECTURES: [&str; 6] = ["gemma", "llama", "phi3", "qwen2", "qwen3", "smollm3"];
+
+/// Why a model cannot be opened, or text cannot be generated.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// A file cannot be read.
+    #[error("`{}` cannot be read", path.display())]
+    Read {
+        /// The file.
+        path: PathBuf,
+        /// Why not.
+        #[source]
+        source: bb_ir::BoxError,
+    },
+
+    /// A path is neither a GGUF file nor a folder with a model.
+    #[error("`{}` is {found}, expected a GGUF file, or a folder with `model.onnx` and `tokenizer.json`", path.display())]
+    Form {
+        /// The path.
+        path: PathBuf,
+        /// What it is.
+        found: &'static str,
+    },
+
+    /// A GGUF file is not as the format has it.
+    #[error("the GGUF file is refused")]
+    Gguf {
+        /// What is wrong.
+        #[source]
+        source: GgufError,
+    },
+
+    /// The kind of a model is not known.
+    #[error("models of the kind `{found}` are not read, expected one of `{}`", ARCHITECTURES.join("`, `"))]
+    Architecture {
+        /// The kind that the file names.
+        found: String,
+    },
+
+    /// A size in the metadata is out of range.
+    #[error("`{key}` is {found}, expected 1 to {most}")]
+    Size {
+        /// The key.
+        key: String,
+        /// The size.
+        found: u64,
+        /// The greatest one.
+        most: u64,
+    },
+
+    /// A model needs what this crate does not compute.
+    #[error("`{key}` is {value}, which is not computed")]
+    Unserved {
+        /// The key of the metadata.
+        key: String,
+        /// Its value.
+        value: String,
+    },
+
+    /// A file of JSON has other content than is needed.
+    #[error("`{file}` has no {expected}")]
+    Json {
+        /// The name of the file.
+        file: &'static str,
+        /// What is needed.
+        expected: &'static str,
+        /// What the parser says, if it is no JSON.
+        #[source]
+        source: Option<serde_json::Error>,
+    },
+
+    /// An input of a model in ONNX's format is none that a loop can give.
+    #[error(
+        "the model has the input `{name}`, expected tokens, a mask, positions, and pairs of past and present"
+    )]
+    Input {
+        /// The input.
+        name: String,
+    },
+
+    /// A model in ONNX's format lacks an input or an output.
+    #[error("the model has no {what}")]
+    Lacks {
+        /// What it lacks, as one would say it.
+        what: &'static str,
+    },
+
+    /// An input or output of a model in ONNX's format has other extents than a cache, or logits.
+    #[error("`{name}` has {found}, expected {expected}")]
+    Port {
+        /// The input or output.
+        name: String,
+        /// What is needed.
+        expected: &'static str,
+        /// What it is.
+        found: String,
+    },
+
+    /// The tokenizer of a model is of a kind that is not known.
+    #[error("the tokenizer is of the kind `{found}`, expected one of {expected:?}")]
+    TokenizerKind {
+        /// The kind.
+        found: String,
+        /// The known ones.
+        expected: &'static [&'static str],
+    },
+
+    /// The tokenizer of a model is refused.
+    #[error("the tokenizer is refused")]
+    Tokenizer {
+        /// What is wrong.
+        #[source]
+        source: bb_ir::BoxError,
+    },
+
+    /// The model has no such token.
+    #[error("token {token} does not exist, expected 0 to {most}")]
+    Token {
+        /// The token.
+        token: u32,
+        /// The greatest token.
+        most: usize,
+    },
+
+    /// The model has no template for messages.
+    #[error("the model has no template for messages; give a prompt instead")]
+    NoTemplate,
+
+    /// The template of a model fails.
+    #[error("the template for messages fails")]
+    Template {
+        /// Why.
+        #[source]
+        source: minijinja::Error,
+    },
+
+    /// The template of a model makes more text than is allowed.
+    #[error("the template for messages makes more than {most} bytes")]
+    LongTemplate {
+        /// The greatest size.
+        most: usize,
+    },
+
+    /// There is nothing to continue.
+    #[error("the prompt has no tokens, expected one at least")]
+    NoTokens,
+
+    /// A sequence is longer than the model takes.
+    #[error("the sequence would have {needed} tokens, expected at most {most}")]
+    Context {
+        /// The number of tokens.
+        needed: usize,
+        /// The greatest number.
+        most: usize,
+    },
+
+    /// An option is out of range.
+    #[error("`{option}` is {found}, expected {expected}")]
+    Option {
+        /// The option.
+        option: &'static str,
+        /// Its value.
+        found: f64,
+        /// What it may be.
+        expected: &'static str,
+    },
+
+    /// The model gave a logit that is no number.
+    #[error("the logit of token {token} is {found}, expected a number")]
+    Logit {
+        /// The token.
+        token: usize,
+        /// The logit.
+        found: f32,
+    },
+
+    /// No token is possible.
+    #[error("no token is possible: all have a logit of minus infinity")]
+    NoneLeft,
+
+    /// The model, or the backend that runs it, fails.
+    #[error("the model fails")]
+    Model {
+        /// Why.
+        #[source]
+        source: bb::Error,
+    },
+
+    /// Internal error: something holds that no input can cause.
+    #[error("internal error: {what}")]
+    Internal {
+        /// What holds.
+        what: &'static str,
+    },
+}
+
+impl From<GgufError> for Error {
+    fn from(source: GgufError) -> Error {
+        Error::Gguf { source }
+    }
+}
+
+impl From<bb::Error> for Error {
+    fn from(source: bb::Error) -> Error {
+        Error::Model { source }
+    }
+}
+
+impl From<bb_ir::Error> for Error {
+    fn from(source: bb_ir::Error) -> Error {
+        Error::Model { source: source.into() }
+    }
+}

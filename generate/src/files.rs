@@ -1,0 +1,127 @@
+//! The files of models: a GGUF file, or a folder with a model in ONNX's format.
+
+use crate::decoder::Decoder;
+use crate::gguf::Gguf;
+use crate::network::Network;
+use crate::onnx::OnnxDecoder;
+use crate::template::ChatTemplate;
+use crate::tokens::Tokens;
+use crate::{Error, OpenOptions};
+use bb::{BackendHandle, Limits, Module};
+use bytes::Bytes;
+use serde_json::Value as Json;
+use std::path::{Path, PathBuf};
+
+/// The greatest size of a file of JSON, in bytes.
+const JSON: u64 = 256 << 20;
+/// Where a folder may have its model.
+const MODELS: [&str; 4] =
+    ["model.onnx", "onnx/model.onnx", "decoder_model_merged.onnx", "onnx/decoder_model_merged.onnx"];
+
+/// The parts of a model.
+pub(crate) struct Opened {
+    pub(crate) network: Network,
+    pub(crate) tokens: Tokens,
+    pub(crate) template: Option<ChatTemplate>,
+}
+
+/// Opens a model, whatever its form is.
+pub(crate) fn open(path: &Path, on: &BackendHandle, options: &OpenOptions) -> Result<Opened, Error> {
+    let kind = std::fs::metadata(path).map_err(|source| read_error(path, source.into()))?;
+    if kind.is_dir() { folder(path, on, options) } else { gguf(path, on, options) }
+}
+
+fn read_error(path: &Path, source: bb_ir::BoxError) -> Error {
+    Error::Read { path: path.to_owned(), source }
+}
+
+fn gguf(path: &Path, on: &BackendHandle, options: &OpenOptions) -> Result<Opened, Error> {
+    let bytes: Bytes = bb_ir::file::load(path, &Limits::default()).map_err(|e| read_error(path, e.into()))?;
+    if bytes.get(..4) != Some(b"GGUF") {
+        return Err(Error::Form { path: path.to_owned(), found: "another file" });
+    }
+    let file = Gguf::read(bytes)?;
+    let tokens = Tokens::from_gguf(&file)?;
+    let template = match file.text("tokenizer.chat_template")? {
+        None => None,
+        Some(source) => {
+            let end = file.uint("tokenizer.ggml.eos_token_id")?.and_then(|id| u32::try_from(id).ok());
+            let end = end.and_then(|id| tokens.name(id)).unwrap_or_default();
+            Some(ChatTemplate::new(source, &tokens.begin_text().unwrap_or_default(), &end)?)
+        }
+    };
+    let network = Network::Gguf(Decoder::open(&file, on, options)?);
+    Ok(Opened { network, tokens, template })
+}
+
+/// Reads a file of JSON; `None` if there is none.
+fn json(folder: &Path, file: &'static str) -> Result<Option<Json>, Error> {
+    let Some(bytes) = content(&folder.join(file))? else { return Ok(None) };
+    let parsed = serde_json::from_slice(&bytes);
+    parsed.map(Some).map_err(|source| Error::Json { file, expected: "JSON", source: Some(source) })
+}
+
+/// Reads a small file; `None` if there is none.
+fn content(path: &Path) -> Result<Option<Vec<u8>>, Error> {
+    let size = match std::fs::metadata(path) {
+        Ok(metadata) => metadata.len(),
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
+        Err(error) => return Err(read_error(path, error.into())),
+    };
+    if size > JSON {
+        let problem = format!("it has {size} bytes, expected at most {JSON}");
+        return Err(read_error(path, problem.into()));
+    }
+    std::fs::read(path).map(Some).map_err(|error| read_error(path, error.into()))
+}
+
+fn folder(path: &Path, on: &BackendHandle, options: &OpenOptions) -> Result<Opened, Error> {
+    let form = |found| Error::Form { path: path.to_owned(), found };
+    let model: Option<PathBuf> = MODELS.iter().map(|name| path.join(name)).find(|path| path.is_file());
+    let model = model.ok_or_else(|| form("a folder without a model"))?;
+    let tokenizer =
+        content(&path.join("tokenizer.json"))?.ok_or_else(|| form("a folder without a tokenizer"))?;
+    let mut tokens = Tokens::from_json(&tokenizer)?;
+    let (genai, config) = (json(path, "genai_config.json")?, json(path, "config.json")?);
+    let generation = json(path, "generation_config.json")?;
+    let of_tokenizer = json(path, "tokenizer_config.json")?;
+    let ends = [
+        generation.as_ref().and_then(|json| json.get("eos_token_id")),
+        config.as_ref().and_then(|json| json.get("eos_token_id")),
+        genai.as_ref().and_then(|json| json.pointer("/model/eos_token_id")),
+    ];
+    for end in ends.into_iter().flatten() {
+        let list = end.as_array().map_or(std::slice::from_ref(end), Vec::as_slice);
+        tokens.add_ends(list.iter().filter_map(Json::as_u64).filter_map(|id| u32::try_from(id).ok()));
+    }
+    let template = match content(&path.join("chat_template.jinja"))? {
+        Some(source) => Some(String::from_utf8_lossy(&source).into_owned()),
+        None => of_tokenizer.as_ref().and_then(|json| template_of(json.get("chat_template")?)),
+    };
+    let named =
+        |what: &str| of_tokenizer.as_ref().and_then(|json| text_of(json.get(what)?)).unwrap_or_default();
+    let template = template
+        .map(|source| ChatTemplate::new(&source, &named("bos_token"), &named("eos_token")))
+        .transpose()?;
+    let module = Module::load(&model)?;
+    let decoder = OnnxDecoder::open(module, on, options, [genai.as_ref(), config.as_ref()])?;
+    Ok(Opened { network: Network::Onnx(decoder), tokens, template })
+}
+
+/// The template of a tokenizer's file: a text, or the one called `default` of a list.
+fn template_of(json: &Json) -> Option<String> {
+    match json {
+        Json::String(text) => Some(text.clone()),
+        Json::Array(list) => {
+            let default =
+                list.iter().find(|json| json.get("name").and_then(Json::as_str) == Some("default"))?;
+            default.get("template")?.as_str().map(str::to_owned)
+        }
+        _ => None,
+    }
+}
+
+/// The text of a token: a text, or an object with one.
+fn text_of(json: &Json) -> Option<String> {
+    json.as_str().or_else(|| json.get("content")?.as_str()).map(str::to_owned)
+}

@@ -1,0 +1,327 @@
+//! Models that generate, sequences, and the loop.
+
+use crate::files::{self, Opened};
+use crate::network::{Network, Store};
+use crate::sampler::{LogProbability, Sampler, log_probabilities};
+use crate::template::{ChatTemplate, Message};
+use crate::text::TextStream;
+use crate::tokens::Tokens;
+use crate::{Error, GenerateOptions, OpenOptions};
+use bb::BackendHandle;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+#[derive(Debug)]
+struct Model {
+    network: Network,
+    tokens: Tokens,
+    template: Option<ChatTemplate>,
+}
+
+/// A language model on a backend, with its tokenizer and its template.
+///
+/// # Examples
+///
+/// ```no_run
+/// use bb_generate::{GenerateOptions, Generator, Message, OpenOptions};
+///
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let generator = Generator::open("model.gguf", &bb::backend("cpu")?, &OpenOptions::default())?;
+/// let prompt = generator.chat(&[Message::new("user", "Which planet is the largest?")])?;
+/// for piece in generator.sequence().generate(&prompt, &GenerateOptions::default())? {
+///     print!("{}", piece?.text);
+/// }
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Debug, Clone)]
+pub struct Generator {
+    model: Arc<Model>,
+}
+
+impl Generator {
+    /// Opens a GGUF file, or a folder with a model in ONNX's format, and compiles it for a backend.
+    ///
+    /// # Errors
+    ///
+    /// [`Error`] for files that cannot be read, and for what is not known of a model.
+    pub fn open(
+        path: impl AsRef<Path>,
+        on: &BackendHandle,
+        options: &OpenOptions,
+    ) -> Result<Generator, Error> {
+        let Opened { network, tokens, template } = files::open(path.as_ref(), on, options)?;
+        Ok(Generator { model: Arc::new(Model { network, tokens, template }) })
+    }
+
+    /// Returns the tokenizer.
+    pub fn tokens(&self) -> &Tokens {
+        &self.model.tokens
+    }
+
+    /// Returns the template for messages; `None` if the model has none.
+    pub fn template(&self) -> Option<&ChatTemplate> {
+        self.model.template.as_ref()
+    }
+
+    /// Returns the greatest number of tokens of a sequence.
+    pub fn context(&self) -> usize {
+        self.model.network.positions()
+    }
+
+    /// Returns the number of logits of a token.
+    pub fn vocabulary(&self) -> usize {
+        self.model.network.vocabulary()
+    }
+
+    /// Returns the tokens of messages, and of what an answer begins with.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::NoTemplate`]; [`Error::Template`] and [`Error::LongTemplate`]; [`Error::Tokenizer`].
+    pub fn chat(&self, messages: &[Message]) -> Result<Vec<u32>, Error> {
+        let template = self.template().ok_or(Error::NoTemplate)?;
+        self.tokens().encode_messages(&template.render(messages, true)?)
+    }
+
+    /// Begins a sequence.
+    pub fn sequence(&self) -> TokenSequence {
+        TokenSequence { generator: self.clone(), store: self.model.network.store(), tokens: Vec::new() }
+    }
+}
+
+/// A sequence: the tokens so far, and the caches of their keys and values. What the next prompt has in common with them is not computed
+/// again.
+#[derive(Debug)]
+pub struct TokenSequence {
+    generator: Generator,
+    store: Store,
+    tokens: Vec<u32>,
+}
+
+impl TokenSequence {
+    /// Returns the tokens whose keys and values are cached.
+    pub fn tokens(&self) -> &[u32] {
+        &self.tokens
+    }
+
+    /// Returns the size of the caches in bytes.
+    pub fn cache_bytes(&self) -> usize {
+        self.store.bytes()
+    }
+
+    fn truncate(&mut self, length: usize) -> Result<(), Error> {
+        self.store.truncate(length)?;
+        self.tokens.truncate(length);
+        Ok(())
+    }
+
+    /// Runs new tokens; returns the logits behind those of these numbers.
+    fn step(&mut self, tokens: &[u32], rows: &[i64]) -> Result<Vec<f32>, Error> {
+        let most = self.generator.vocabulary();
+        if let Some(&token) = tokens.iter().find(|token| **token as usize >= most) {
+            return Err(Error::Token { token, most: most.saturating_sub(1) });
+        }
+        let numbers: Vec<i64> = tokens.iter().map(|&token| i64::from(token)).collect();
+        let logits = self.generator.model.network.step(&numbers, rows, &mut self.store)?;
+        self.tokens.extend_from_slice(tokens);
+        debug_assert_eq!(self.tokens.len(), self.store.len());
+        Ok(logits)
+    }
+
+    /// Makes the sequence these tokens, of which what is there already is kept. Returns the logits behind the last one, and how many
+    /// tokens were kept.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::NoTokens`] for no tokens; [`Error::Token`] for one that does not exist; [`Error::Context`] for too many;
+    /// [`Error::Model`].
+    pub fn prompt(&mut self, tokens: &[u32], chunk: usize) -> Result<(Vec<f32>, usize), Error> {
+        if tokens.len() > self.generator.context() {
+            return Err(Error::Context { needed: tokens.len(), most: self.generator.context() });
+        }
+        let common = self.tokens.iter().zip(tokens).take_while(|(a, b)| a == b).count();
+        // The last token is run in any case, for its logits.
+        let common = common.min(tokens.len().checked_sub(1).ok_or(Error::NoTokens)?);
+        self.truncate(common)?;
+        let rest = tokens.get(common..).unwrap_or_default();
+        let mut logits = Vec::new();
+        for part in rest.chunks(if chunk == 0 { rest.len() } else { chunk }) {
+            logits = self.step(part, &[part.len() as i64 - 1])?;
+        }
+        Ok((logits, common))
+    }
+
+    /// Computes the logits behind each of these tokens, from the beginning of a sequence on: `[tokens, vocabulary]`.
+    ///
+    /// # Errors
+    ///
+    /// As [`prompt`](Self::prompt).
+    pub fn all_logits(&mut self, tokens: &[u32]) -> Result<Vec<f32>, Error> {
+        if tokens.is_empty() {
+            return Err(Error::NoTokens);
+        }
+        self.truncate(0)?;
+        let rows: Vec<i64> = (0..tokens.len() as i64).collect();
+        self.step(tokens, &rows)
+    }
+
+    /// Generates what follows a prompt.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`prompt`](Self::prompt), which runs before this returns; [`Error::Option`].
+    pub fn generate(&mut self, prompt: &[u32], options: &GenerateOptions) -> Result<Generation<'_>, Error> {
+        let sampler = Sampler::new(&options.sampling)?;
+        let start = Instant::now();
+        let (logits, reused) = self.prompt(prompt, options.chunk)?;
+        let statistics = Statistics {
+            prompt_tokens: prompt.len(),
+            reused_tokens: reused,
+            prompt_time: start.elapsed(),
+            answer_tokens: 0,
+            answer_time: Duration::ZERO,
+        };
+        Ok(Generation {
+            session: self,
+            sampler,
+            options: options.clone(),
+            prompt: prompt.to_vec(),
+            generated: Vec::new(),
+            stream: TextStream::new(&options.stop),
+            logits,
+            statistics,
+            end: None,
+        })
+    }
+}
+
+/// Why a generation ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum End {
+    /// The model ended its text.
+    Token,
+    /// A text that was to stop it came.
+    Stop,
+    /// There are as many tokens as were wanted.
+    Length,
+    /// The sequence is as long as the model takes.
+    Context,
+}
+
+/// What a token adds to a text.
+#[derive(Debug, Clone)]
+#[non_exhaustive]
+pub struct Piece {
+    /// The token.
+    pub token: u32,
+    /// The text that is certain with this token. It is empty if the token ends within a character, or with what may be the beginning
+    /// of a stop.
+    pub text: String,
+    /// The logarithm of the probability of the token, and those of the most probable ones, if they were asked for.
+    pub log_probabilities: Option<(LogProbability, Vec<LogProbability>)>,
+    /// Why this is the last piece, if it is.
+    pub end: Option<End>,
+}
+
+/// How many tokens there were, and how long they took.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Statistics {
+    /// The tokens of the prompt.
+    pub prompt_tokens: usize,
+    /// Those of them that the sequence had already.
+    pub reused_tokens: usize,
+    /// How long the others took.
+    pub prompt_time: Duration,
+    /// The tokens that were generated.
+    pub answer_tokens: usize,
+    /// How long they took.
+    pub answer_time: Duration,
+}
+
+impl Statistics {
+    /// Returns how many tokens of the prompt were run in a second.
+    pub fn prompt_speed(&self) -> f64 {
+        (self.prompt_tokens - self.reused_tokens) as f64 / self.prompt_time.as_secs_f64().max(1e-9)
+    }
+
+    /// Returns how many tokens were generated in a second.
+    pub fn answer_speed(&self) -> f64 {
+        self.answer_tokens as f64 / self.answer_time.as_secs_f64().max(1e-9)
+    }
+}
+
+/// A generation: an iterator of the pieces of a text. Dropping it ends the generation.
+#[derive(Debug)]
+pub struct Generation<'a> {
+    session: &'a mut TokenSequence,
+    sampler: Sampler,
+    options: GenerateOptions,
+    prompt: Vec<u32>,
+    generated: Vec<u32>,
+    stream: TextStream,
+    /// The logits of the next token.
+    logits: Vec<f32>,
+    statistics: Statistics,
+    end: Option<End>,
+}
+
+impl Generation<'_> {
+    /// Returns how many tokens there were so far, and how long they took.
+    pub fn statistics(&self) -> Statistics {
+        self.statistics
+    }
+
+    /// Returns the tokens that were generated.
+    pub fn tokens(&self) -> &[u32] {
+        &self.generated
+    }
+
+    fn advance(&mut self) -> Result<Piece, Error> {
+        let tokens = &self.session.generator.model.tokens;
+        let token = self.sampler.choose(&self.logits, &self.prompt, &self.generated)?;
+        let log_probabilities =
+            self.options.log_probabilities.map(|count| log_probabilities(&self.logits, token, count));
+        self.generated.push(token);
+        if !self.options.ignore_end && tokens.is_end(token) {
+            let text = self.stream.finish(tokens)?;
+            return Ok(Piece { token, text, log_probabilities, end: Some(End::Token) });
+        }
+        let (mut text, stopped) = self.stream.push(token, tokens)?;
+        let mut end = stopped.then_some(End::Stop);
+        if end.is_none() && self.generated.len() >= self.options.tokens {
+            end = Some(End::Length);
+        } else if end.is_none() && self.session.tokens.len() >= self.session.generator.context() {
+            end = Some(End::Context);
+        }
+        if end.is_none() {
+            self.logits = self.session.step(&[token], &[0])?;
+        } else if !stopped {
+            text.push_str(&self.stream.finish(&self.session.generator.model.tokens)?);
+        }
+        Ok(Piece { token, text, log_probabilities, end })
+    }
+}
+
+impl Iterator for Generation<'_> {
+    type Item = Result<Piece, Error>;
+
+    fn next(&mut self) -> Option<Result<Piece, Error>> {
+        if self.end.is_some() || self.options.tokens == 0 {
+            return None;
+        }
+        let start = Instant::now();
+        let piece = self.advance();
+        self.statistics.answer_time += start.elapsed();
+        self.statistics.answer_tokens = self.generated.len();
+        // After an error there is nothing to go on from.
+        self.end = match &piece {
+            Ok(piece) => piece.end,
+            Err(_) => Some(End::Stop),
+        };
+        Some(piece)
+    }
+}

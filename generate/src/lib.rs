@@ -1,0 +1,34 @@
+//! Generates text with language models, on any backend of `bb`.
+//!
+//! [`Generator::open`] opens a GGUF file, or a folder with a model in ONNX's format. A [`TokenSequence`] is a sequence of tokens with its
+//! caches, and [`TokenSequence::generate`] is an iterator of what follows a prompt.
+//!
+//! Everything in the files of a model is a stranger's: sizes, texts, tokenizers and templates yield errors, and are bounded. Training,
+//! and models that are no decoders, are not here.
+#![forbid(unsafe_code)]
+
+mod cache;
+mod decoder;
+mod error;
+mod files;
+mod generator;
+pub mod gguf;
+mod network;
+mod onnx;
+mod options;
+mod sampler;
+mod template;
+mod text;
+mod tokens;
+
+pub use error::{ARCHITECTURES, Error};
+pub use generator::{End, Generation, Generator, Piece, Statistics, TokenSequence};
+pub use options::{GenerateOptions, OpenOptions, Products, Sampling};
+pub use sampler::LogProbability;
+pub use template::{ChatTemplate, Message};
+pub use tokens::Tokens;
+
+/// The program in the page about generating, which is compiled as a test.
+#[cfg(doctest)]
+#[doc = include_str!("../../bb/docs/generation.md")]
+mod page {}

@@ -1,0 +1,84 @@
+//! What computes logits, and the caches of a sequence, whatever the form of a model is.
+
+use crate::Error;
+use crate::cache::Cache;
+use crate::decoder::Decoder;
+use crate::onnx::{OnnxDecoder, Past};
+
+/// What computes logits.
+#[derive(Debug)]
+pub(crate) enum Network {
+    Gguf(Decoder),
+    Onnx(OnnxDecoder),
+}
+
+/// The caches of a sequence.
+#[derive(Debug)]
+pub(crate) enum Store {
+    Cache(Cache),
+    Past(Past),
+}
+
+impl Network {
+    /// Returns the greatest number of positions of a sequence.
+    pub(crate) fn positions(&self) -> usize {
+        match self {
+            Network::Gguf(decoder) => decoder.positions(),
+            Network::Onnx(decoder) => decoder.positions(),
+        }
+    }
+
+    /// Returns the number of logits of a token.
+    pub(crate) fn vocabulary(&self) -> usize {
+        match self {
+            Network::Gguf(decoder) => decoder.vocabulary(),
+            Network::Onnx(decoder) => decoder.vocabulary(),
+        }
+    }
+
+    /// Makes caches that hold nothing.
+    pub(crate) fn store(&self) -> Store {
+        match self {
+            Network::Gguf(decoder) => Store::Cache(decoder.cache()),
+            Network::Onnx(_) => Store::Past(Past::default()),
+        }
+    }
+
+    /// Runs new tokens. Returns the logits behind those of these numbers.
+    pub(crate) fn step(&self, tokens: &[i64], rows: &[i64], store: &mut Store) -> Result<Vec<f32>, Error> {
+        match (self, store) {
+            (Network::Gguf(decoder), Store::Cache(cache)) => decoder.step(tokens, rows, cache),
+            (Network::Onnx(decoder), Store::Past(past)) => decoder.step(tokens, rows, past),
+            _ => Err(Error::Internal { what: "a sequence has the caches of another network" }),
+        }
+    }
+}
+
+impl Store {
+    /// Returns the number of positions.
+    pub(crate) fn len(&self) -> usize {
+        match self {
+            Store::Cache(cache) => cache.len(),
+            Store::Past(past) => past.len(),
+        }
+    }
+
+    /// Returns the size in bytes.
+    pub(crate) fn bytes(&self) -> usize {
+        match self {
+            Store::Cache(cache) => cache.bytes(),
+            Store::Past(past) => past.bytes(),
+        }
+    }
+
+    /// Forgets all positions from this one on.
+    pub(crate) fn truncate(&mut self, length: usize) -> Result<(), Error> {
+        match self {
+            Store::Cache(cache) => {
+                cache.truncate(length);
+                Ok(())
+            }
+            Store::Past(past) => past.truncate(length),
+        }
+    }
+}

@@ -1,0 +1,149 @@
+//! What a caller may choose.
+
+use crate::Error;
+
+/// How weights of few bits are multiplied.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[non_exhaustive]
+pub enum Products {
+    /// As floats: exact but for the rounding of floats.
+    Floats,
+    /// As integers, where a backend can: the left operand is rounded to 8 bits by blocks, as llama.cpp does.
+    #[default]
+    Integers,
+}
+
+/// How a model is opened.
+#[derive(Debug, Clone, Default)]
+#[non_exhaustive]
+pub struct OpenOptions {
+    /// The greatest number of tokens of a sequence, at most what the model was trained for. Without it, 8192.
+    pub context: Option<usize>,
+    /// How weights of few bits of a GGUF file are multiplied.
+    pub products: Products,
+}
+
+impl OpenOptions {
+    /// Bounds the tokens of a sequence.
+    #[must_use]
+    pub fn with_context(mut self, context: usize) -> OpenOptions {
+        self.context = Some(context);
+        self
+    }
+
+    /// Says how weights of few bits are multiplied.
+    #[must_use]
+    pub fn with_products(mut self, products: Products) -> OpenOptions {
+        self.products = products;
+        self
+    }
+}
+
+/// How a token is chosen. The default takes the most probable one.
+///
+/// In this order: `bias` is added to logits, the penalties are subtracted, logits are divided by `temperature`, and tokens are left out by
+/// `top_k`, `typical`, `top_p` and `min_p`, each of the probabilities that the ones before it leave.
+///
+/// Source: the samplers of Hugging Face Transformers; OpenAI's penalties and bias.
+#[derive(Debug, Clone)]
+#[non_exhaustive]
+pub struct Sampling {
+    /// What logits are divided by. 0 takes the most probable token.
+    pub temperature: f64,
+    /// How many of the most probable tokens may be drawn; 0 for all.
+    pub top_k: usize,
+    /// The probability that the most probable tokens reach together; 1 for all.
+    pub top_p: f64,
+    /// The least probability of a token, as a share of that of the most probable one; 0 for all.
+    pub min_p: f64,
+    /// The probability that the tokens reach together whose surprise is nearest to the mean; 1 for all.
+    pub typical: f64,
+    /// What a logit above 0 is divided by, and another multiplied by, if the token is there already; 1 for none.
+    pub repetition_penalty: f64,
+    /// What a logit loses if the token was generated.
+    pub presence_penalty: f64,
+    /// What a logit loses for each time that the token was generated.
+    pub frequency_penalty: f64,
+    /// How many of the last tokens the repetition penalty counts; 0 for all.
+    pub penalty_last: usize,
+    /// What is added to the logits of tokens.
+    pub bias: Vec<(u32, f64)>,
+    /// The seed; equal seeds draw equal tokens. Without one, each generation draws others.
+    pub seed: Option<u64>,
+}
+
+impl Default for Sampling {
+    fn default() -> Sampling {
+        Sampling {
+            temperature: 0.0,
+            top_k: 0,
+            top_p: 1.0,
+            min_p: 0.0,
+            typical: 1.0,
+            repetition_penalty: 1.0,
+            presence_penalty: 0.0,
+            frequency_penalty: 0.0,
+            penalty_last: 0,
+            bias: Vec::new(),
+            seed: None,
+        }
+    }
+}
+
+impl Sampling {
+    /// Compares each option with its range.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Option`] for the first that is out of it.
+    pub fn check(&self) -> Result<(), Error> {
+        let share = |x: f64| (0.0..=1.0).contains(&x);
+        let checks = [
+            ("temperature", self.temperature, self.temperature >= 0.0, "0 or more"),
+            ("top_p", self.top_p, share(self.top_p), "0 to 1"),
+            ("min_p", self.min_p, share(self.min_p), "0 to 1"),
+            ("typical", self.typical, share(self.typical), "0 to 1"),
+            ("repetition_penalty", self.repetition_penalty, self.repetition_penalty > 0.0, "more than 0"),
+            ("presence_penalty", self.presence_penalty, true, "a number"),
+            ("frequency_penalty", self.frequency_penalty, true, "a number"),
+        ];
+        let biases = self.bias.iter().map(|&(_, bias)| ("bias", bias, !bias.is_nan(), "a number"));
+        for (option, found, fits, expected) in checks.into_iter().chain(biases) {
+            if !fits || (option != "bias" && !found.is_finite()) {
+                return Err(Error::Option { option, found, expected });
+            }
+        }
+        Ok(())
+    }
+}
+
+/// What a generation does.
+#[derive(Debug, Clone)]
+#[non_exhaustive]
+pub struct GenerateOptions {
+    /// How tokens are chosen.
+    pub sampling: Sampling,
+    /// The greatest number of tokens that are generated.
+    pub tokens: usize,
+    /// Texts that end the generation. They are not part of it.
+    pub stop: Vec<String>,
+    /// Whether tokens that end a text, such as `<|im_end|>`, are passed over.
+    pub ignore_end: bool,
+    /// Of how many of the most probable tokens each piece tells the logarithm of the probability.
+    pub log_probabilities: Option<usize>,
+    /// How many tokens of a prompt are run at once; 0 for all.
+    pub chunk: usize,
+}
+
+impl Default for GenerateOptions {
+    fn default() -> GenerateOptions {
+        GenerateOptions {
+            sampling: Sampling::default(),
+            tokens: 256,
+            stop: Vec::new(),
+            ignore_end: false,
+            log_probabilities: None,
+            chunk: 512,
+        }
+    }
+}

@@ -1,0 +1,207 @@
+//! The tokenizer that the metadata of a GGUF file describes.
+//!
+//! Of the kinds that there are, pairs of bytes (`gpt2`) and of characters by their scores (`llama`) are made, as `tokenizers` has
+//! them.
+
+use super::{Tokens, guarded, refused};
+use crate::Error;
+use crate::gguf::{Gguf, GgufError, MetaValue};
+use std::collections::{BTreeMap, HashMap, HashSet};
+use tokenizers::decoders::byte_fallback::ByteFallback;
+use tokenizers::decoders::fuse::Fuse;
+use tokenizers::decoders::sequence::Sequence as Decoders;
+use tokenizers::decoders::strip::Strip;
+use tokenizers::models::bpe::{BPE, Merges};
+use tokenizers::normalizers::{Prepend, Replace, Sequence as Normalizers};
+use tokenizers::pre_tokenizers::byte_level::ByteLevel;
+use tokenizers::pre_tokenizers::sequence::Sequence as Cutters;
+use tokenizers::pre_tokenizers::split::{Split, SplitPattern};
+use tokenizers::tokenizer::SplitDelimiterBehavior::Isolated;
+use tokenizers::{AddedToken, Tokenizer};
+
+/// The kinds of tokenizers, by `tokenizer.ggml.model`.
+const MODELS: &[&str] = &["gpt2", "llama"];
+/// The ways of cutting texts into words, by `tokenizer.ggml.pre`.
+const CUTTERS: &[&str] =
+    &["default", "deepseek-r1-qwen", "gpt-2", "llama-bpe", "llama-v3", "llama3", "qwen2", "smollm"];
+/// The greatest length of a token, in bytes, of which pairs are looked for.
+const PIECE: usize = 256;
+/// What stands for a space in tokens with scores.
+const SPACE: &str = "\u{2581}";
+
+/// Words, numbers of at most `digits` digits, signs and spaces.
+///
+/// Source: the tokenizers of Llama 3 and Qwen 2.
+fn words(digits: &str) -> String {
+    format!(
+        r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{{L}}\p{{N}}]?\p{{L}}+|\p{{N}}{digits}| ?[^\s\p{{L}}\p{{N}}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+"
+    )
+}
+
+/// The types of tokens, as the format numbers them.
+const CONTROL: i64 = 3;
+const USER: i64 = 4;
+
+pub(super) fn read(file: &Gguf) -> Result<Tokens, Error> {
+    let missing = |key: &str| GgufError::MissingKey { key: key.to_owned() };
+    const MODEL: &str = "tokenizer.ggml.model";
+    const LIST: &str = "tokenizer.ggml.tokens";
+    let kind = file.text(MODEL)?.ok_or_else(|| missing(MODEL))?;
+    if !MODELS.contains(&kind) {
+        return Err(Error::TokenizerKind { found: kind.to_owned(), expected: MODELS });
+    }
+    let list = file.texts(LIST)?.ok_or_else(|| missing(LIST))?;
+    let mut ids: HashMap<&str, u32> = HashMap::with_capacity(list.len());
+    for (i, text) in list.iter().enumerate() {
+        let id = u32::try_from(i).map_err(|_| refused("it has more than 2^32 tokens"))?;
+        ids.entry(text).or_insert(id);
+    }
+    let scored = kind == "llama";
+    let merges = if scored { by_score(file, list, &ids)? } else { written(file, &ids)? };
+    let mut builder = BPE::builder().vocab_and_merges(
+        ids.iter().map(|(text, id)| ((*text).to_owned(), *id)).collect::<Vocabulary>(),
+        merges,
+    );
+    let cutter = file.text("tokenizer.ggml.pre")?.unwrap_or("default");
+    if scored {
+        builder = builder.byte_fallback(true).fuse_unk(true);
+        if let Some(unknown) = special(file, "unknown")?.and_then(|id| list.get(id as usize)) {
+            builder = builder.unk_token(unknown.to_string());
+        }
+    } else if matches!(cutter, "llama-bpe" | "llama-v3" | "llama3") {
+        builder = builder.ignore_merges(true);
+    }
+    let mut tokenizer = Tokenizer::new(guarded(|| builder.build())?);
+    if scored {
+        with_spaces(&mut tokenizer, file.truth("tokenizer.ggml.add_space_prefix")?.unwrap_or(true))?;
+    } else {
+        with_bytes(&mut tokenizer, cutter)?;
+    }
+    add_special(&mut tokenizer, file, list)?;
+    let mut tokens = Tokens::new(tokenizer);
+    let named = |what| special(file, what);
+    tokens.add_ends([named("eos")?, named("eot")?, named("eom")?].into_iter().flatten());
+    tokens.begin = named("bos")?;
+    tokens.begins = match file.truth("tokenizer.ggml.add_bos_token")? {
+        Some(begins) => begins,
+        None => scored || matches!(cutter, "llama-bpe" | "llama-v3" | "llama3"),
+    };
+    Ok(tokens)
+}
+
+/// The type of the library's vocabularies.
+type Vocabulary = tokenizers::models::bpe::Vocab;
+
+/// Returns the number of the token with a part of its own, if there is one.
+fn special(file: &Gguf, what: &str) -> Result<Option<u32>, Error> {
+    let id = file.uint(&format!("tokenizer.ggml.{what}_token_id"))?;
+    Ok(id.and_then(|id| u32::try_from(id).ok()))
+}
+
+/// The pairs that the file lists.
+fn written(file: &Gguf, ids: &HashMap<&str, u32>) -> Result<Merges, Error> {
+    let list = file.texts("tokenizer.ggml.merges")?.unwrap_or_default();
+    let mut whole = String::new();
+    let pair = |text: &str| {
+        let (a, b) =
+            text.split_once(' ').ok_or_else(|| refused(format!("the pair `{text}` has no space")))?;
+        whole.clear();
+        whole.push_str(a);
+        whole.push_str(b);
+        match [a, b, &whole].iter().all(|part| ids.contains_key(part)) {
+            true => Ok((a.to_owned(), b.to_owned())),
+            false => Err(refused(format!("the pair `{text}`, or what it makes, is no token"))),
+        }
+    };
+    let mut pair = pair;
+    list.iter().map(|text| pair(text)).collect()
+}
+
+/// The pairs of tokens that make a token, those of the highest score first.
+///
+/// Source: Hugging Face Transformers, `SpmConverter`.
+fn by_score(file: &Gguf, list: &[Box<str>], ids: &HashMap<&str, u32>) -> Result<Merges, Error> {
+    let scores = match file.get("tokenizer.ggml.scores") {
+        Some(MetaValue::Floats(scores)) if scores.len() == list.len() => scores,
+        other => {
+            let found = other.map_or_else(|| "missing".to_owned(), MetaValue::describe);
+            let (key, expected) = ("tokenizer.ggml.scores".to_owned(), "a list of a float for each token");
+            return Err(GgufError::Kind { key, expected, found }.into());
+        }
+    };
+    let mut merges = Vec::new();
+    for (text, score) in list.iter().zip(scores) {
+        if text.len() > PIECE {
+            continue;
+        }
+        for (at, _) in text.char_indices().skip(1) {
+            let (a, b) = text.split_at(at);
+            if let (Some(&left), Some(&right)) = (ids.get(a), ids.get(b)) {
+                merges.push((*score, left, right, (a.to_owned(), b.to_owned())));
+            }
+        }
+    }
+    merges.sort_by(|a, b| b.0.total_cmp(&a.0).then((a.1, a.2).cmp(&(b.1, b.2))));
+    Ok(merges.into_iter().map(|(.., pair)| pair).collect())
+}
+
+/// Spaces as a character of their own, and bytes where there is no token for a character.
+fn with_spaces(tokenizer: &mut Tokenizer, prefix: bool) -> Result<(), Error> {
+    let spaces = guarded(|| Replace::new(" ", SPACE))?;
+    let mut normalizers = Vec::new();
+    if prefix {
+        normalizers.push(Prepend::new(SPACE.to_owned()).into());
+    }
+    normalizers.push(spaces.into());
+    guarded(|| tokenizer.with_normalizer(Some(Normalizers::new(normalizers))).map(|_| ()))?;
+    let back = guarded(|| Replace::new(SPACE, " "))?;
+    let mut decoders = vec![back.into(), ByteFallback::new().into(), Fuse::new().into()];
+    if prefix {
+        decoders.push(Strip::new(' ', 1, 0).into());
+    }
+    tokenizer.with_decoder(Some(Decoders::new(decoders)));
+    Ok(())
+}
+
+/// Texts as bytes, cut into words.
+fn with_bytes(tokenizer: &mut Tokenizer, cutter: &str) -> Result<(), Error> {
+    let split =
+        |pattern: &str| guarded(|| Split::new(SplitPattern::Regex(pattern.to_owned()), Isolated, false));
+    // The last argument says whether the words of GPT-2 are cut.
+    let bytes = |words: bool| ByteLevel::new(false, true, words);
+    let cutters = match cutter {
+        "default" | "gpt-2" => vec![bytes(true).into()],
+        "smollm" => vec![split(r"\p{N}")?.into(), bytes(true).into()],
+        "llama-bpe" | "llama-v3" | "llama3" => vec![split(&words("{1,3}"))?.into(), bytes(false).into()],
+        "qwen2" | "deepseek-r1-qwen" => vec![split(&words(""))?.into(), bytes(false).into()],
+        other => return Err(Error::TokenizerKind { found: other.to_owned(), expected: CUTTERS }),
+    };
+    tokenizer.with_pre_tokenizer(Some(Cutters::new(cutters)));
+    tokenizer.with_decoder(Some(bytes(false)));
+    Ok(())
+}
+
+/// Adds what stands for itself in texts.
+fn add_special(tokenizer: &mut Tokenizer, file: &Gguf, list: &[Box<str>]) -> Result<(), Error> {
+    let types: Vec<i64> = match file.get("tokenizer.ggml.token_type") {
+        Some(MetaValue::Ints(types)) => types.clone(),
+        Some(MetaValue::Uints(types)) => types.iter().map(|&x| x.cast_signed()).collect(),
+        _ => Vec::new(),
+    };
+    let mut seen = HashSet::new();
+    let mut added: BTreeMap<bool, Vec<AddedToken>> = BTreeMap::new();
+    for (text, ty) in list.iter().zip(types) {
+        if matches!(ty, CONTROL | USER) && !text.is_empty() && seen.insert(text) {
+            let control = ty == CONTROL;
+            let token = AddedToken::from(text.to_string(), control).normalized(false);
+            added.entry(control).or_default().push(token);
+        }
+    }
+    for (control, tokens) in added {
+        guarded(|| match control {
+            true => tokenizer.add_special_tokens(tokens),
+            false => tokenizer.add_tokens(tokens),
+        })?;
+    }
+    Ok(())
+}

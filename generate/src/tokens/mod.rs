@@ -1,0 +1,137 @@
+//! Texts as tokens and back.
+
+mod from_gguf;
+
+use crate::Error;
+use crate::gguf::Gguf;
+use std::collections::BTreeSet;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use tokenizers::Tokenizer;
+
+/// What models call tokens that end a text or a message.
+///
+/// Source: `llama-vocab.cpp` of llama.cpp, MIT licence.
+const ENDS: [&str; 13] = [
+    "</s>",
+    "<EOT>",
+    "<end_of_turn>",
+    "<end_of_utterance>",
+    "<eos>",
+    "<|end_of_text|>",
+    "<|end|>",
+    "<|endoftext|>",
+    "<|eom_id|>",
+    "<|eot_id|>",
+    "<|im_end|>",
+    "<|return|>",
+    "[EOS]",
+];
+
+/// The tokenizer of a model.
+#[derive(Debug)]
+pub struct Tokens {
+    tokenizer: Tokenizer,
+    /// What a text begins with, if the tokenizer does not add it itself.
+    begin: Option<u32>,
+    /// Whether `begin` is put before texts that are no messages.
+    begins: bool,
+    ends: BTreeSet<u32>,
+}
+
+impl Tokens {
+    /// Reads `tokenizer.json`, which Hugging Face's `tokenizers` writes.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Tokenizer`].
+    pub fn from_json(json: &[u8]) -> Result<Tokens, Error> {
+        let tokenizer = guarded(|| Tokenizer::from_bytes(json))?;
+        Ok(Tokens::new(tokenizer))
+    }
+
+    /// Makes the tokenizer that a GGUF file describes.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::TokenizerKind`] for a kind that is not known; [`Error::Tokenizer`] and [`Error::Gguf`] for one that is not as its kind has it.
+    pub fn from_gguf(file: &Gguf) -> Result<Tokens, Error> {
+        from_gguf::read(file)
+    }
+
+    fn new(tokenizer: Tokenizer) -> Tokens {
+        let ends = ENDS.iter().filter_map(|text| {
+            let id = tokenizer.token_to_id(text)?;
+            // A word that looks like an end is none: it must be a token of its own.
+            tokenizer.get_added_vocabulary().is_special_token(text).then_some(id)
+        });
+        Tokens { ends: ends.collect(), begin: None, begins: false, tokenizer }
+    }
+
+    /// Adds tokens that end a text.
+    pub(crate) fn add_ends(&mut self, ends: impl IntoIterator<Item = u32>) {
+        self.ends.extend(ends);
+    }
+
+    /// Returns the tokens of a text that is no message, with what the model wants at its beginning.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Tokenizer`].
+    pub fn encode(&self, text: &str) -> Result<Vec<u32>, Error> {
+        let mut tokens = self.encoded(text, true)?;
+        if let Some(begin) = self.begin.filter(|begin| self.begins && tokens.first() != Some(begin)) {
+            tokens.insert(0, begin);
+        }
+        Ok(tokens)
+    }
+
+    /// Returns the tokens of a text that a template made, in which all special tokens stand already.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Tokenizer`].
+    pub fn encode_messages(&self, text: &str) -> Result<Vec<u32>, Error> {
+        self.encoded(text, false)
+    }
+
+    fn encoded(&self, text: &str, special: bool) -> Result<Vec<u32>, Error> {
+        let encoding = guarded(|| self.tokenizer.encode_fast(text, special))?;
+        Ok(encoding.get_ids().to_vec())
+    }
+
+    /// Returns the text of tokens, without special ones. Bytes that are no UTF-8 become U+FFFD.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Tokenizer`].
+    pub fn decode(&self, tokens: &[u32]) -> Result<String, Error> {
+        guarded(|| self.tokenizer.decode(tokens, true))
+    }
+
+    /// Returns how a token is written in the vocabulary; `None` if there is no such token.
+    pub fn name(&self, token: u32) -> Option<String> {
+        self.tokenizer.id_to_token(token)
+    }
+
+    /// Tells whether a token ends a text.
+    pub fn is_end(&self, token: u32) -> bool {
+        self.ends.contains(&token)
+    }
+
+    /// Returns the text of the token that texts begin with.
+    pub(crate) fn begin_text(&self) -> Option<String> {
+        self.begin.and_then(|token| self.name(token))
+    }
+}
+
+/// Calls the library, which indexes by what a file says. A panic of it is an error.
+fn guarded<T>(call: impl FnOnce() -> tokenizers::Result<T>) -> Result<T, Error> {
+    match catch_unwind(AssertUnwindSafe(call)) {
+        Ok(result) => result.map_err(|source| Error::Tokenizer { source }),
+        Err(_) => Err(refused("it makes the library `tokenizers` panic")),
+    }
+}
+
+fn refused(why: impl Into<bb_ir::BoxError>) -> Error {
+    Error::Tokenizer { source: why.into() }
+}
