@@ -1,0 +1,169 @@
+//! The functions about inputs and outputs of sessions.
+#![expect(non_snake_case, reason = "the names of ONNX Runtime")]
+
+use super::{OrtSession, Shared};
+use crate::allocator::{Allocator, OrtAllocator};
+use crate::arguments::{Place, object};
+use crate::error::CallError;
+use crate::memory::OrtMemoryInfo;
+use crate::status::{Result, functions};
+use crate::types::OrtTypeInfo;
+use bb::Port;
+use std::ffi::c_char;
+
+/// One of the lists of a session.
+type Ports = fn(&Shared) -> &[Port];
+
+/// Returns a list of a session.
+///
+/// # Safety
+///
+/// As [`object`].
+unsafe fn ports<'a>(session: *const OrtSession, of: Ports) -> Result<&'a [Port]> {
+    // SAFETY: the caller says so.
+    Ok(of(&unsafe { object(session, "a session") }?.shared))
+}
+
+/// Writes the length of a list.
+///
+/// # Safety
+///
+/// As the functions of the table, and so are those below.
+unsafe fn count(session: *const OrtSession, out: *mut usize, of: Ports) -> Result<()> {
+    // SAFETY: the caller says so.
+    let (ports, out) = unsafe { (ports(session, of)?, Place::at(out, "a place for a count")?) };
+    out.put(ports.len());
+    Ok(())
+}
+
+/// Returns a port.
+///
+/// # Safety
+///
+/// As [`count`].
+unsafe fn port<'a>(session: *const OrtSession, index: usize, of: Ports) -> Result<&'a Port> {
+    // SAFETY: the caller says so.
+    let ports = unsafe { ports(session, of) }?;
+    ports.get(index).ok_or(CallError::Index { what: "inputs or outputs", index, count: ports.len() })
+}
+
+/// Writes a type.
+///
+/// # Safety
+///
+/// As [`count`].
+unsafe fn ty(session: *const OrtSession, index: usize, out: *mut *mut OrtTypeInfo, of: Ports) -> Result<()> {
+    // SAFETY: the caller says so.
+    let (port, out) = unsafe { (port(session, index, of)?, Place::at(out, "a place for a type")?) };
+    out.give(OrtTypeInfo::of(&port.ty)?);
+    Ok(())
+}
+
+/// Writes a name.
+///
+/// # Safety
+///
+/// As [`count`].
+unsafe fn name(
+    session: *const OrtSession,
+    index: usize,
+    allocator: *mut OrtAllocator,
+    out: *mut *mut c_char,
+    of: Ports,
+) -> Result<()> {
+    // SAFETY: the caller says so.
+    let (port, allocator, out) = unsafe {
+        (port(session, index, of)?, Allocator::of(allocator)?, Place::at(out, "a place for a name")?)
+    };
+    out.put(allocator.text(&port.name)?);
+    Ok(())
+}
+
+/// Writes the kinds of memory: the host's.
+///
+/// # Safety
+///
+/// As [`count`].
+unsafe fn memories(
+    session: *const OrtSession,
+    out: *mut *const OrtMemoryInfo,
+    room: usize,
+    of: Ports,
+) -> Result<()> {
+    // SAFETY: the caller says so.
+    let needed = unsafe { ports(session, of) }?.len();
+    if room != needed {
+        return Err(CallError::Count { what: "places for kinds of memory", expected: needed, got: room });
+    }
+    for index in 0..needed {
+        // SAFETY: there are as many places.
+        unsafe { Place::at(out.wrapping_add(index), "places for kinds of memory") }?.put(OrtMemoryInfo::host());
+    }
+    Ok(())
+}
+
+functions! {
+    /// Returns how many inputs a run needs.
+    SessionGetInputCount(session: *const OrtSession, out: *mut usize) {
+        count(session, out, Shared::inputs)
+    }
+
+    /// Returns how many outputs there are.
+    SessionGetOutputCount(session: *const OrtSession, out: *mut usize) {
+        count(session, out, Shared::outputs)
+    }
+
+    /// Returns how many inputs have a default value in the model.
+    SessionGetOverridableInitializerCount(session: *const OrtSession, out: *mut usize) {
+        count(session, out, Shared::initializers)
+    }
+
+    /// Returns the type of an input.
+    SessionGetInputTypeInfo(session: *const OrtSession, index: usize, out: *mut *mut OrtTypeInfo) {
+        ty(session, index, out, Shared::inputs)
+    }
+
+    /// Returns the type of an output.
+    SessionGetOutputTypeInfo(session: *const OrtSession, index: usize, out: *mut *mut OrtTypeInfo) {
+        ty(session, index, out, Shared::outputs)
+    }
+
+    /// Returns the type of an input with a default value.
+    SessionGetOverridableInitializerTypeInfo(session: *const OrtSession, index: usize, out: *mut *mut OrtTypeInfo) {
+        ty(session, index, out, Shared::initializers)
+    }
+
+    /// Returns the name of an input.
+    SessionGetInputName(session: *const OrtSession, index: usize, allocator: *mut OrtAllocator, out: *mut *mut c_char) {
+        name(session, index, allocator, out, Shared::inputs)
+    }
+
+    /// Returns the name of an output.
+    SessionGetOutputName(session: *const OrtSession, index: usize, allocator: *mut OrtAllocator, out: *mut *mut c_char) {
+        name(session, index, allocator, out, Shared::outputs)
+    }
+
+    /// Returns the name of an input with a default value.
+    SessionGetOverridableInitializerName(
+        session: *const OrtSession, index: usize, allocator: *mut OrtAllocator, out: *mut *mut c_char,
+    ) {
+        name(session, index, allocator, out, Shared::initializers)
+    }
+
+    /// Returns the kinds of memory of the inputs.
+    SessionGetMemoryInfoForInputs(session: *const OrtSession, out: *mut *const OrtMemoryInfo, count: usize) {
+        memories(session, out, count, Shared::inputs)
+    }
+
+    /// Returns the kinds of memory of the outputs.
+    SessionGetMemoryInfoForOutputs(session: *const OrtSession, out: *mut *const OrtMemoryInfo, count: usize) {
+        memories(session, out, count, Shared::outputs)
+    }
+
+    /// Returns when measuring began: 0, because nothing is measured.
+    SessionGetProfilingStartTimeNs(session: *const OrtSession, out: *mut u64) {
+        object(session, "a session")?;
+        Place::at(out, "a place for a time")?.put(0);
+        Ok(())
+    }
+}
