@@ -4,7 +4,6 @@
 use crate::arguments::{Place, object};
 use crate::error::CallError;
 use crate::memory::OrtMemoryInfo;
-use crate::session::OrtSession;
 use crate::status::{Result, functions};
 use std::alloc::Layout;
 use std::ffi::{CString, c_char, c_void};
@@ -31,7 +30,7 @@ struct Own {
 
 static OWN: Own = Own {
     front: OrtAllocator {
-        version: crate::table::API_VERSION,
+        version: crate::API_VERSION,
         alloc: Some(allocate),
         free: Some(free),
         info: Some(host),
@@ -178,14 +177,6 @@ functions! {
 
     /// Returns the allocator of this library, which is not released.
     GetAllocatorWithDefaultOptions(out: *mut *mut OrtAllocator) {
-        Place::at(out, "a place for an allocator")?.put(own());
-        Ok(())
-    }
-
-    /// Returns an allocator of a session: that of this library.
-    CreateAllocator(session: *const OrtSession, info: *const OrtMemoryInfo, out: *mut *mut OrtAllocator) {
-        object(session, "a session")?;
-        object(info, "a kind of memory")?.check_host()?;
         Place::at(out, "a place for an allocator")?.put(own());
         Ok(())
     }

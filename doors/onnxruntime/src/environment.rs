@@ -1,23 +1,31 @@
 //! Environments, what all sessions share, and what the library is.
 //!
-//! An environment holds the number of threads of those sessions that have none of their own. bb writes no log, so that functions of
-//! programs that take messages are accepted and not called.
+//! An environment holds the number of threads of those sessions that have none of their own, and the function of the program that takes
+//! messages.
 #![expect(non_snake_case, reason = "the names of ONNX Runtime")]
 
 use crate::allocator::{Allocator, own};
-use crate::arguments::{Place, list, object};
+use crate::arguments::{Place, bytes, list, object};
 use crate::error::CallError;
+use crate::log::{Function, Logger};
 use crate::memory::OrtMemoryInfo;
 use crate::status::{Result, functions, releases};
-use std::ffi::{c_char, c_int, c_void};
+use std::ffi::{CString, c_char, c_int, c_void};
 use std::num::NonZeroUsize;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::ptr::{null, null_mut};
+use std::sync::atomic::{AtomicI32, AtomicUsize, Ordering};
 
 /// `OrtEnv`.
 #[derive(Debug)]
 pub(crate) struct OrtEnv {
     /// How many threads sessions have that have none of their own; `None` for as many as there are processors.
     pub(crate) threads: Option<NonZeroUsize>,
+    /// What takes messages.
+    pub(crate) logger: Option<Logger>,
+    /// The least severity of messages.
+    pub(crate) severity: AtomicI32,
+    /// The name that goes with messages.
+    pub(crate) name: CString,
 }
 
 /// `OrtThreadingOptions`: threads that sessions share.
@@ -38,7 +46,7 @@ pub(crate) struct OrtEnvCreationOptions {
     version: u32,
     severity: i32,
     log_id: *const c_char,
-    logger: *const c_void,
+    logger: Option<Function>,
     logger_parameter: *mut c_void,
     threading: *const OrtThreadingOptions,
     entries: *const c_void,
@@ -59,45 +67,65 @@ pub(crate) fn threads(number: c_int) -> Result<Option<NonZeroUsize>> {
 /// # Safety
 ///
 /// The pointers are null or what the header says.
-unsafe fn give(threading: *const OrtThreadingOptions, out: *mut *mut OrtEnv) -> Result<()> {
+unsafe fn give(
+    (function, parameter): (Option<Function>, *mut c_void),
+    severity: c_int,
+    name: *const c_char,
+    threading: *const OrtThreadingOptions,
+    out: *mut *mut OrtEnv,
+) -> Result<()> {
     // SAFETY: the caller says so.
-    let (threading, out) = unsafe { (threading.as_ref(), Place::at(out, "a place for an environment")?) };
+    let (threading, logger, out) = unsafe {
+        (threading.as_ref(), Logger::new(function, parameter), Place::at(out, "a place for an environment")?)
+    };
+    let name = match name.is_null() {
+        true => CString::default(),
+        // SAFETY: the caller says so.
+        false => unsafe { bytes(name, "a name") }?.to_owned(),
+    };
     let threads = threading.map_or(0, |threading| threading.threads.load(Ordering::Relaxed));
-    out.give(OrtEnv { threads: NonZeroUsize::new(threads) });
+    out.give(OrtEnv {
+        threads: NonZeroUsize::new(threads),
+        logger,
+        severity: AtomicI32::new(severity),
+        name,
+    });
     Ok(())
 }
 
 functions! {
     /// Makes an environment.
-    CreateEnv(_severity: c_int, _name: *const c_char, out: *mut *mut OrtEnv) {
-        give(std::ptr::null(), out)
+    CreateEnv(severity: c_int, name: *const c_char, out: *mut *mut OrtEnv) {
+        give((None, null_mut()), severity, name, null(), out)
     }
 
-    /// Makes an environment; the function for messages is not called.
+    /// Makes an environment with a function for messages.
     CreateEnvWithCustomLogger(
-        _logger: *const c_void, _parameter: *mut c_void, _severity: c_int, _name: *const c_char, out: *mut *mut OrtEnv,
+        logger: Option<Function>, parameter: *mut c_void, severity: c_int, name: *const c_char, out: *mut *mut OrtEnv,
     ) {
-        give(std::ptr::null(), out)
+        give((logger, parameter), severity, name, null(), out)
     }
 
     /// Makes an environment whose sessions share threads.
     CreateEnvWithGlobalThreadPools(
-        _severity: c_int, _name: *const c_char, threading: *const OrtThreadingOptions, out: *mut *mut OrtEnv,
+        severity: c_int, name: *const c_char, threading: *const OrtThreadingOptions, out: *mut *mut OrtEnv,
     ) {
-        give(threading, out)
+        give((None, null_mut()), severity, name, threading, out)
     }
 
-    /// Makes an environment whose sessions share threads; the function for messages is not called.
+    /// Makes an environment whose sessions share threads, with a function for messages.
     CreateEnvWithCustomLoggerAndGlobalThreadPools(
-        _logger: *const c_void, _parameter: *mut c_void, _severity: c_int, _name: *const c_char,
+        logger: Option<Function>, parameter: *mut c_void, severity: c_int, name: *const c_char,
         threading: *const OrtThreadingOptions, out: *mut *mut OrtEnv,
     ) {
-        give(threading, out)
+        give((logger, parameter), severity, name, threading, out)
     }
 
     /// Makes an environment of options.
     CreateEnvWithOptions(options: *const OrtEnvCreationOptions, out: *mut *mut OrtEnv) {
-        give(object(options, "options of an environment")?.threading, out)
+        let options = object(options, "options of an environment")?;
+        let logger = (options.logger, options.logger_parameter);
+        give(logger, options.severity, options.log_id, options.threading, out)
     }
 
     /// Does nothing: bb sends nothing anywhere.
@@ -115,9 +143,10 @@ functions! {
         object(env, "an environment").map(drop)
     }
 
-    /// Does nothing: bb writes no log.
-    UpdateEnvWithCustomLogLevel(env: *mut OrtEnv, _severity: c_int) {
-        object(env, "an environment").map(drop)
+    /// Sets the least severity of messages.
+    UpdateEnvWithCustomLogLevel(env: *mut OrtEnv, severity: c_int) {
+        object(env, "an environment")?.severity.store(severity, Ordering::Relaxed);
+        Ok(())
     }
 
     /// Makes options of threads that sessions share.

@@ -49,7 +49,9 @@ pub(crate) enum CallError {
     },
 
     /// A program asks for an execution provider that there is not.
-    #[error("there is no execution provider `{name}`; expected `CPUExecutionProvider`; `bb.backend` names a backend of bb")]
+    #[error(
+        "there is no execution provider `{name}`; expected `CPUExecutionProvider`; `bb.backend` names a backend of bb"
+    )]
     Provider {
         /// The provider.
         name: String,
@@ -179,6 +181,14 @@ pub(crate) enum CallError {
         got: String,
     },
 
+    /// A tensor or a setting of the program does not fit.
+    #[error(transparent)]
+    Argument(#[from] bb::ir::Error),
+
+    /// The system has no thread for a run.
+    #[error("there is no thread for the run")]
+    Thread(#[source] std::io::Error),
+
     /// A model cannot be loaded.
     #[error(transparent)]
     Load(bb::Error),
@@ -211,12 +221,6 @@ pub(crate) enum CallError {
     },
 }
 
-impl From<bb::ir::Error> for CallError {
-    fn from(source: bb::ir::Error) -> CallError {
-        CallError::Load(source.into())
-    }
-}
-
 impl CallError {
     /// Returns the number that ONNX Runtime has for the error.
     pub(crate) fn code(&self) -> Code {
@@ -235,11 +239,12 @@ impl CallError {
             | CallError::MemoryName { .. }
             | CallError::UnknownOutput { .. }
             | CallError::Output { .. }
+            | CallError::Argument(_)
             | CallError::Setting { .. } => Code::InvalidArgument,
             CallError::Absent { .. } | CallError::Unsupported { .. } | CallError::NoNumber { .. } => {
                 Code::NotImplemented
             }
-            CallError::Memory { .. } | CallError::Libraries { .. } => Code::Fail,
+            CallError::Memory { .. } | CallError::Libraries { .. } | CallError::Thread(_) => Code::Fail,
             CallError::LoadStopped => Code::ModelLoadCanceled,
             CallError::Panicked { .. } => Code::RuntimeException,
             CallError::Load(error) => of_load(error),

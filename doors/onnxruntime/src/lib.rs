@@ -16,8 +16,10 @@
 mod allocator;
 mod arguments;
 mod binding;
+mod elements;
 mod environment;
 mod error;
+mod log;
 mod memory;
 mod metadata;
 mod options;
@@ -29,11 +31,12 @@ mod table;
 mod types;
 mod value;
 
-pub use table::API_VERSION;
-
 use bb_cpu as _;
 use bb_layers as _;
 use std::ffi::{c_char, c_void};
+
+/// The newest version of the table of functions.
+pub const API_VERSION: u32 = 31;
 
 /// `OrtApiBase`.
 #[repr(C)]
@@ -87,7 +90,10 @@ pub fn api() -> ort_sys::OrtApi {
 /// ort::set_api(unsafe { bb_onnxruntime::api_as() });
 /// ```
 pub unsafe fn api_as<T>() -> T {
-    assert!(size_of::<T>() <= table::SIZE, "the crate `ort` asks for functions that are newer than version {API_VERSION}");
+    assert!(
+        size_of::<T>() <= table::SIZE,
+        "the crate `ort` asks for functions that are newer than version {API_VERSION}"
+    );
     // SAFETY: the caller says that `T` is the beginning of the table, and it is no longer.
     unsafe { table::first().cast::<T>().read() }
 }

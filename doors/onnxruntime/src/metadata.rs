@@ -3,7 +3,6 @@
 
 use crate::allocator::{Allocator, OrtAllocator};
 use crate::arguments::{Place, bytes, object};
-use crate::session::OrtSession;
 use crate::status::{Result, functions, releases};
 use bb::ir::proto::{GraphProto, ModelProto};
 use std::ffi::c_char;
@@ -41,7 +40,7 @@ impl Facts {
 
 /// `OrtModelMetadata`.
 #[derive(Debug)]
-pub(crate) struct OrtModelMetadata(Arc<Facts>);
+pub(crate) struct OrtModelMetadata(pub(crate) Arc<Facts>);
 
 /// Copies a text of a model into a block.
 ///
@@ -63,13 +62,6 @@ unsafe fn give(
 }
 
 functions! {
-    /// Returns what the model of a session says of itself.
-    SessionGetModelMetadata(session: *const OrtSession, out: *mut *mut OrtModelMetadata) {
-        let facts = object(session, "a session")?.shared.facts.clone();
-        Place::at(out, "a place for metadata")?.give(OrtModelMetadata(facts));
-        Ok(())
-    }
-
     /// Returns the name of the program that wrote the model.
     ModelMetadataGetProducerName(metadata: *const OrtModelMetadata, allocator: *mut OrtAllocator, out: *mut *mut c_char) {
         give(metadata, allocator, out, |facts| &facts.producer)

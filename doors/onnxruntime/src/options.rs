@@ -4,6 +4,7 @@
 use crate::arguments::{Place, bytes, list, object, text};
 use crate::environment::threads;
 use crate::error::CallError;
+use crate::log::{Function, Logger};
 use crate::pairs::OrtKeyValuePairs;
 use crate::status::{Result, functions, releases};
 use crate::value::{Held, OrtValue};
@@ -45,6 +46,12 @@ pub(crate) struct Settings {
     pub(crate) initializers: Vec<(String, TensorData)>,
     /// Contents of files of external data, by the location that the model names.
     pub(crate) files: Vec<(String, Bytes)>,
+    /// What takes messages, in place of that of the environment.
+    pub(crate) logger: Option<Logger>,
+    /// The least severity of messages; `None` for that of the environment.
+    pub(crate) severity: Option<c_int>,
+    /// The name that goes with messages; `None` for that of the environment.
+    pub(crate) name: Option<CString>,
     mode: c_int,
     no_pattern: bool,
 }
@@ -78,7 +85,8 @@ impl Settings {
 
     /// Iterates over the settings whose names begin so, without the beginning.
     pub(crate) fn entries<'a>(&'a self, begin: &'a str) -> impl Iterator<Item = (&'a str, &'a str)> {
-        let pair = |(name, value): (&'a CString, &'a CString)| Some((name.to_str().ok()?, value.to_str().ok()?));
+        let pair =
+            |(name, value): (&'a CString, &'a CString)| Some((name.to_str().ok()?, value.to_str().ok()?));
         let all = self.entries.iter().filter_map(pair);
         all.filter_map(move |(name, value)| Some((name.strip_prefix(begin)?, value)))
     }
@@ -241,24 +249,27 @@ functions! {
         accept(options)
     }
 
-    /// Does nothing: bb writes no log.
-    SetSessionLogId(options: *mut OrtSessionOptions, _name: *const c_char) {
-        accept(options)
+    /// Sets the name that goes with messages.
+    SetSessionLogId(options: *mut OrtSessionOptions, name: *const c_char) {
+        of(options)?.settings().name = Some(bytes(name, "a name")?.to_owned());
+        Ok(())
     }
 
-    /// Does nothing: bb writes no log.
+    /// Does nothing: bb has no levels of verbose messages.
     SetSessionLogVerbosityLevel(options: *mut OrtSessionOptions, _level: c_int) {
         accept(options)
     }
 
-    /// Does nothing: bb writes no log.
-    SetSessionLogSeverityLevel(options: *mut OrtSessionOptions, _level: c_int) {
-        accept(options)
+    /// Sets the least severity of messages; -1 for that of the environment.
+    SetSessionLogSeverityLevel(options: *mut OrtSessionOptions, level: c_int) {
+        of(options)?.settings().severity = (level >= 0).then_some(level);
+        Ok(())
     }
 
-    /// Does nothing: bb writes no log.
-    SetUserLoggingFunction(options: *mut OrtSessionOptions, _logger: *const c_void, _parameter: *mut c_void) {
-        accept(options)
+    /// Sets the function for messages.
+    SetUserLoggingFunction(options: *mut OrtSessionOptions, logger: Option<Function>, parameter: *mut c_void) {
+        of(options)?.settings().logger = Logger::new(logger, parameter);
+        Ok(())
     }
 
     /// Does nothing: bb rewrites a model where that is exact.

@@ -50,13 +50,13 @@ functions! {
         Ok(())
     }
 
-    /// Keeps a level; bb writes no log.
+    /// Keeps a level; runs have no messages.
     RunOptionsSetRunLogVerbosityLevel(options: *mut OrtRunOptions, level: c_int) {
         of(options)?.settings().verbosity = level;
         Ok(())
     }
 
-    /// Keeps a level; bb writes no log.
+    /// Keeps a level; runs have no messages.
     RunOptionsSetRunLogSeverityLevel(options: *mut OrtRunOptions, level: c_int) {
         of(options)?.settings().severity = level;
         Ok(())

@@ -5,12 +5,10 @@
 
 use crate::status::{Status, absent};
 use crate::{
-    allocator, binding, environment, memory, metadata, options, pairs, run_options, session, status, types, value,
+    allocator, binding, environment, memory, metadata, options, pairs, run_options, session, status, types,
+    value,
 };
 use std::ffi::c_void;
-
-/// The newest version of the table.
-pub const API_VERSION: u32 = 31;
 
 /// A function that is not there, and whose result says so or nothing.
 type Empty = extern "system" fn() -> *const c_void;
@@ -23,9 +21,9 @@ extern "system" fn zero() -> *const c_void {
 /// with the name, `zero` and `nothing` do nothing and return null, because there is no place for an error.
 macro_rules! table {
     ($($name:ident $(= $($module:ident)::+)? $(: $kind:ident)?;)*) => {
-        /// The names, in the order of the table.
+        /// The names, in the order of the table, and where the crate `ort-sys` has them.
         #[cfg(test)]
-        pub(crate) const NAMES: &[&str] = &[$(stringify!($name)),*];
+        const PLACES: &[(&str, usize)] = &[$((stringify!($name), std::mem::offset_of!(ort_sys::OrtApi, $name))),*];
 
         #[expect(non_snake_case, reason = "the names of ONNX Runtime")]
         mod missing {
@@ -182,7 +180,7 @@ table! {
     ReleaseMapTypeInfo = types;
     ReleaseSequenceTypeInfo = types;
     SessionEndProfiling: status;
-    SessionGetModelMetadata = metadata;
+    SessionGetModelMetadata = session::ports;
     ModelMetadataGetProducerName = metadata;
     ModelMetadataGetGraphName = metadata;
     ModelMetadataGetDomain = metadata;
@@ -202,7 +200,7 @@ table! {
     GetStringTensorElement = value::strings;
     FillStringTensorElement = value::strings;
     AddSessionConfigEntry = options;
-    CreateAllocator = allocator;
+    CreateAllocator = session::ports;
     ReleaseAllocator = allocator;
     RunWithBinding = binding;
     CreateIoBinding = binding;
@@ -499,4 +497,26 @@ table! {
     KernelContext_GetPreallocatedOutput: status;
     SessionOptionsSetEpContextDataReadFunc: status;
     GetModelPackageApi: zero;
+}
+
+#[cfg(test)]
+#[expect(clippy::indexing_slicing, reason = "tests")]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_function_is_where_the_crate_ort_has_it() {
+        for (at, (name, place)) in PLACES.iter().enumerate() {
+            assert_eq!(at * size_of::<*const c_void>(), *place, "{name}");
+        }
+        assert_eq!(SIZE, size_of::<ort_sys::OrtApi>());
+    }
+
+    #[test]
+    fn no_place_is_empty() {
+        let place = |name: &str| PLACES.iter().position(|(known, _)| *known == name);
+        assert!(TABLE.0.iter().all(|function| !function.is_null()));
+        let absent = place("CreateCustomOpDomain").map(|at| TABLE.0[at]);
+        assert!(absent != place("CreateOp").map(|at| TABLE.0[at]), "each has a name of its own");
+    }
 }

@@ -2,9 +2,9 @@
 #![expect(non_snake_case, reason = "the names of ONNX Runtime")]
 
 use crate::arguments::{Place, list, object, text};
+use crate::elements::{number, of_number};
 use crate::error::CallError;
 use crate::status::{Result, functions, releases};
-use crate::value::tensor::{number, of_number};
 use bb::ir::graph::{Dim, ValueType};
 use std::ffi::{CString, c_char, c_int};
 use std::ptr::null;

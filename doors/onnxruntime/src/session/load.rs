@@ -3,6 +3,7 @@
 use super::Shared;
 use crate::environment::OrtEnv;
 use crate::error::CallError;
+use crate::log::{VERBOSE, WARNING};
 use crate::metadata::Facts;
 use crate::options::{OrtSessionOptions, Settings};
 use crate::status::Result;
@@ -15,6 +16,7 @@ use bytes::Bytes;
 use std::num::NonZeroUsize;
 use std::path::Path;
 use std::sync::OnceLock;
+use std::sync::atomic::Ordering;
 
 /// The environment variable with the name of the backend.
 const BACKEND: &str = "BB_BACKEND";
@@ -42,13 +44,36 @@ pub(crate) fn load(env: &OrtEnv, options: Option<&OrtSessionOptions>, source: &S
         let limits = limits(&settings)?;
         let on = open(&settings, env.threads)?;
         let (module, facts) = module(&settings, source, &limits)?;
-        Shared::new(on, module, CompileOptions::default().within(&limits), facts)
+        let shared = Shared::new(on, module, CompileOptions::default().within(&limits), facts)?;
+        tell(env, &settings, &shared);
+        Ok(shared)
     });
     match loaded {
         Err(CallError::Load(error)) if error.kind() == ErrorKind::Cancelled && stop.is_cancelled() => {
             Err(CallError::LoadStopped)
         }
         loaded => loaded,
+    }
+}
+
+/// Tells the program where the nodes of a model run, and what the model says that is not so.
+fn tell(env: &OrtEnv, settings: &Settings, shared: &Shared) {
+    let Some(logger) = settings.logger.or(env.logger) else { return };
+    let least = settings.severity.unwrap_or_else(|| env.severity.load(Ordering::Relaxed));
+    let name = settings.name.as_ref().unwrap_or(&env.name);
+    if least <= VERBOSE {
+        let provider = if shared.on.name() == "cpu" { "CPUExecutionProvider" } else { shared.on.name() };
+        let nodes = shared.module.graph().nodes.len();
+        logger.write(
+            VERBOSE,
+            name,
+            &format!("the nodes of the model, {nodes} of them, are placed on [{provider}]"),
+        );
+    }
+    if least <= WARNING {
+        for warning in shared.module.warnings() {
+            logger.write(WARNING, name, &warning.to_string());
+        }
     }
 }
 
@@ -89,14 +114,17 @@ fn open(settings: &Settings, shared: Option<NonZeroUsize>) -> Result<BackendHand
 
 fn module(settings: &Settings, source: &Source<'_>, limits: &Limits) -> Result<(Module, Facts)> {
     let bytes = match source {
-        Source::File(path) => bb_ir::file::load(path, limits)?,
+        Source::File(path) => {
+            bb_ir::file::load(path, limits).map_err(|error| CallError::Load(error.into()))?
+        }
         Source::Bytes(bytes) => bytes.clone(),
     };
-    let inside = |error: bb_ir::Error| match source {
-        Source::File(path) => {
-            bb_ir::Error::InFile { path: (*path).to_owned(), source: Box::new(error) }.into()
-        }
-        Source::Bytes(_) => CallError::from(error),
+    let inside = |error: bb_ir::Error| {
+        let error = match source {
+            Source::File(path) => bb_ir::Error::InFile { path: (*path).to_owned(), source: Box::new(error) },
+            Source::Bytes(_) => error,
+        };
+        CallError::Load(error.into())
     };
     if bb_ir::compact::is_saved(&bytes) {
         let module = match source {

@@ -51,12 +51,7 @@ unsafe fn of_bytes(
     // SAFETY: the caller says so.
     let (env, model, options, out) = unsafe {
         let out = Place::at(out, "a place for a session")?;
-        (
-            object(env, "an environment")?,
-            list(first.cast::<u8>(), length, "a model")?,
-            options.as_ref(),
-            out,
-        )
+        (object(env, "an environment")?, list(first.cast::<u8>(), length, "a model")?, options.as_ref(), out)
     };
     let shared = Arc::new(load(env, options, &Source::Bytes(Bytes::copy_from_slice(model)))?);
     out.give(OrtSession { shared });

@@ -1,11 +1,12 @@
-//! The functions about inputs and outputs of sessions.
+//! The functions that tell about sessions: inputs, outputs, memory, and what the model says of itself.
 #![expect(non_snake_case, reason = "the names of ONNX Runtime")]
 
 use super::{OrtSession, Shared};
-use crate::allocator::{Allocator, OrtAllocator};
+use crate::allocator::{Allocator, OrtAllocator, own};
 use crate::arguments::{Place, object};
 use crate::error::CallError;
 use crate::memory::OrtMemoryInfo;
+use crate::metadata::OrtModelMetadata;
 use crate::status::{Result, functions};
 use crate::types::OrtTypeInfo;
 use bb::Port;
@@ -97,7 +98,8 @@ unsafe fn memories(
     }
     for index in 0..needed {
         // SAFETY: there are as many places.
-        unsafe { Place::at(out.wrapping_add(index), "places for kinds of memory") }?.put(OrtMemoryInfo::host());
+        unsafe { Place::at(out.wrapping_add(index), "places for kinds of memory") }?
+            .put(OrtMemoryInfo::host());
     }
     Ok(())
 }
@@ -164,6 +166,21 @@ functions! {
     SessionGetProfilingStartTimeNs(session: *const OrtSession, out: *mut u64) {
         object(session, "a session")?;
         Place::at(out, "a place for a time")?.put(0);
+        Ok(())
+    }
+
+    /// Returns what the model says of itself.
+    SessionGetModelMetadata(session: *const OrtSession, out: *mut *mut OrtModelMetadata) {
+        let facts = object(session, "a session")?.shared.facts.clone();
+        Place::at(out, "a place for metadata")?.give(OrtModelMetadata(facts));
+        Ok(())
+    }
+
+    /// Returns an allocator of a session: that of this library.
+    CreateAllocator(session: *const OrtSession, info: *const OrtMemoryInfo, out: *mut *mut OrtAllocator) {
+        object(session, "a session")?;
+        object(info, "a kind of memory")?.check_host()?;
+        Place::at(out, "a place for an allocator")?.put(own());
         Ok(())
     }
 }

@@ -78,7 +78,8 @@ impl Shared {
         lending: &Lending,
     ) -> Result<Vec<Option<OnnxValue<TensorData>>>> {
         let run = |source| CallError::Run { kind: self.on.error_kind(&source), source };
-        let known = |name: &str| self.inputs().iter().chain(self.initializers()).any(|port| port.name == name);
+        let known =
+            |name: &str| self.inputs().iter().chain(self.initializers()).any(|port| port.name == name);
         for (at, (name, _)) in inputs.iter().enumerate() {
             if !known(name) {
                 let expected = ports.iter().map(|port| port.name.clone()).collect();
@@ -250,6 +251,6 @@ functions! {
         let call = Call { session, options, input_names, inputs, input_count, output_names, output_count, outputs };
         let later = LaterCall { call, callback, data };
         let started = std::thread::Builder::new().name("bb-run".into()).spawn(move || later.run());
-        started.map(drop).map_err(|_| CallError::Unsupported { what: "another thread" })
+        started.map(drop).map_err(CallError::Thread)
     }
 }

@@ -57,7 +57,11 @@ fn sequence(items: Vec<Arc<Held>>) -> Result<Held> {
 /// Makes a map of a tensor of keys and one of values.
 fn map(items: &[Arc<Held>]) -> Result<Held> {
     let [keys, values] = items else {
-        return Err(CallError::Count { what: "values, the keys and the values", expected: 2, got: items.len() });
+        return Err(CallError::Count {
+            what: "values, the keys and the values",
+            expected: 2,
+            got: items.len(),
+        });
     };
     let (first, second) = (keys.tensor()?, values.tensor()?);
     if !matches!(first.dtype(), DataType::I64 | DataType::String) {

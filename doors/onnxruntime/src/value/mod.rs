@@ -95,10 +95,9 @@ impl Held {
             Held::Sequence { items, .. } => {
                 OnnxValue::Sequence(items.iter().map(|item| item.data(elements)).collect::<Result<_>>()?)
             }
-            Held::Map { keys, values } => OnnxValue::Map {
-                keys: keys.tensor()?.copied()?,
-                values: values.tensor()?.data(elements)?,
-            },
+            Held::Map { keys, values } => {
+                OnnxValue::Map { keys: keys.tensor()?.copied()?, values: values.tensor()?.data(elements)? }
+            }
             Held::Absent(_) => OnnxValue::Absent,
         })
     }

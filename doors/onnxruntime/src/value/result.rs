@@ -32,7 +32,8 @@ pub(crate) fn of(on: &BackendHandle, result: OnnxValue<Value>, ty: &ValueType) -
                 },
                 other => other,
             };
-            let items: Vec<_> = items.into_iter().map(|item| of(on, item, of_items)).collect::<Result<_>>()?;
+            let items: Vec<_> =
+                items.into_iter().map(|item| of(on, item, of_items)).collect::<Result<_>>()?;
             let of = match (of_items, items.first()) {
                 (ValueType::Unknown, Some(item)) => item.ty(),
                 _ => of_items.clone(),

@@ -1,10 +1,10 @@
 //! The functions about tensors that are not text.
 #![expect(non_snake_case, reason = "the names of ONNX Runtime")]
 
-use super::tensor::{number, of_number};
 use super::{Held, OrtValue, Tensor};
 use crate::allocator::{Allocator, OrtAllocator};
 use crate::arguments::{Place, list, object, shape};
+use crate::elements::{number, of_number};
 use crate::environment::OrtEnv;
 use crate::error::CallError;
 use crate::memory::OrtMemoryInfo;
