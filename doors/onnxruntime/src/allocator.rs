@@ -1,7 +1,7 @@
 //! Allocators: that of this library, and those of programs.
 #![expect(non_snake_case, reason = "the names of ONNX Runtime")]
 
-use crate::arguments::{Place, object};
+use crate::arguments::{OutPlace, object};
 use crate::error::CallError;
 use crate::memory::OrtMemoryInfo;
 use crate::status::{Result, functions};
@@ -156,7 +156,7 @@ impl<'a> Allocator<'a> {
 functions! {
     /// Allocates a block.
     AllocatorAlloc(allocator: *mut OrtAllocator, size: usize, out: *mut *mut c_void) {
-        let (allocator, out) = (Allocator::of(allocator)?, Place::at(out, "a place for a block")?);
+        let (allocator, out) = (Allocator::of(allocator)?, OutPlace::at(out, "a place for a block")?);
         out.put(allocator.block(size)?.as_ptr().cast());
         Ok(())
     }
@@ -169,7 +169,7 @@ functions! {
 
     /// Returns the kind of an allocator's memory.
     AllocatorGetInfo(allocator: *const OrtAllocator, out: *mut *const OrtMemoryInfo) {
-        let (allocator, out) = (Allocator::of(allocator)?, Place::at(out, "a place for a kind of memory")?);
+        let (allocator, out) = (Allocator::of(allocator)?, OutPlace::at(out, "a place for a kind of memory")?);
         let info = allocator.0.info.ok_or(CallError::Null { what: "the function `Info` of an allocator" })?;
         out.put(info(allocator.pointer()));
         Ok(())
@@ -177,7 +177,7 @@ functions! {
 
     /// Returns the allocator of this library, which is not released.
     GetAllocatorWithDefaultOptions(out: *mut *mut OrtAllocator) {
-        Place::at(out, "a place for an allocator")?.put(own());
+        OutPlace::at(out, "a place for an allocator")?.put(own());
         Ok(())
     }
 }

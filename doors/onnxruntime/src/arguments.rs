@@ -70,9 +70,9 @@ pub(crate) unsafe fn list<'a, T>(first: *const T, count: usize, what: &'static s
 
 /// A place to which a call writes a result. It may not be initialized.
 #[derive(Debug)]
-pub(crate) struct Place<T>(NonNull<T>);
+pub(crate) struct OutPlace<T>(NonNull<T>);
 
-impl<T> Place<T> {
+impl<T> OutPlace<T> {
     /// Takes the place behind a pointer.
     ///
     /// # Errors
@@ -82,8 +82,8 @@ impl<T> Place<T> {
     /// # Safety
     ///
     /// The pointer is null or to memory for a `T` that nobody else uses during the call.
-    pub(crate) unsafe fn at(pointer: *mut T, what: &'static str) -> Result<Place<T>> {
-        NonNull::new(pointer).map(Place).ok_or(CallError::Null { what })
+    pub(crate) unsafe fn at(pointer: *mut T, what: &'static str) -> Result<OutPlace<T>> {
+        NonNull::new(pointer).map(OutPlace).ok_or(CallError::Null { what })
     }
 
     /// Writes the result.
@@ -93,14 +93,14 @@ impl<T> Place<T> {
     }
 }
 
-impl<T> Place<*mut T> {
+impl<T> OutPlace<*mut T> {
     /// Writes a pointer to a new object, which the program releases.
     pub(crate) fn give(&self, object: T) {
         self.put(Box::into_raw(Box::new(object)));
     }
 }
 
-/// Drops an object that [`Place::give`] made.
+/// Drops an object that [`OutPlace::give`] made.
 ///
 /// # Safety
 ///

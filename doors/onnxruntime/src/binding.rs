@@ -2,31 +2,31 @@
 #![expect(non_snake_case, reason = "the names of ONNX Runtime")]
 
 use crate::allocator::{Allocator, OrtAllocator};
-use crate::arguments::{Place, object, text};
+use crate::arguments::{OutPlace, object, text};
 use crate::error::CallError;
 use crate::memory::OrtMemoryInfo;
 use crate::run_options::OrtRunOptions;
-use crate::session::{OrtSession, Shared};
+use crate::session::{OrtSession, SessionModel};
 use crate::status::{Result, functions, releases};
-use crate::value::{Held, OrtValue};
+use crate::value::{HeldValue, OrtValue};
 use std::ffi::c_char;
 use std::ptr::null_mut;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// `OrtIoBinding`.
 pub(crate) struct OrtIoBinding {
-    session: Arc<Shared>,
+    session: Arc<SessionModel>,
     bound: Mutex<Bound>,
 }
 
 /// What is bound, in the order in which it was.
 #[derive(Debug, Default)]
 struct Bound {
-    inputs: Vec<(String, Arc<Held>)>,
+    inputs: Vec<(String, Arc<HeldValue>)>,
     /// `None` for an output that each run makes anew.
-    outputs: Vec<(String, Option<Arc<Held>>)>,
+    outputs: Vec<(String, Option<Arc<HeldValue>>)>,
     /// The results of the last run; empty before it.
-    results: Vec<Arc<Held>>,
+    results: Vec<Arc<HeldValue>>,
 }
 
 impl OrtIoBinding {
@@ -35,7 +35,7 @@ impl OrtIoBinding {
     }
 
     /// Asks for an output, in place of what was asked for by this name.
-    fn ask(&self, name: &str, value: Option<Arc<Held>>) -> Result<()> {
+    fn ask(&self, name: &str, value: Option<Arc<HeldValue>>) -> Result<()> {
         let known = self.session.outputs();
         if !known.iter().any(|port| port.name == name) {
             let known = known.iter().map(|port| port.name.clone()).collect();
@@ -65,7 +65,7 @@ functions! {
     /// Makes a binding.
     CreateIoBinding(session: *mut OrtSession, out: *mut *mut OrtIoBinding) {
         let session = object(session, "a session")?.shared.clone();
-        Place::at(out, "a place for a binding")?.give(OrtIoBinding { session, bound: Mutex::default() });
+        OutPlace::at(out, "a place for a binding")?.give(OrtIoBinding { session, bound: Mutex::default() });
         Ok(())
     }
 
@@ -125,8 +125,8 @@ functions! {
         count: *mut usize,
     ) {
         let (binding, allocator) = (of(binding)?, Allocator::of(allocator)?);
-        let (names, lengths) = (Place::at(names, "a place for names")?, Place::at(lengths, "a place for lengths")?);
-        let count = Place::at(count, "a place for a count")?;
+        let (names, lengths) = (OutPlace::at(names, "a place for names")?, OutPlace::at(lengths, "a place for lengths")?);
+        let count = OutPlace::at(count, "a place for a count")?;
         let bound = binding.bound();
         if bound.outputs.is_empty() {
             names.put(null_mut());
@@ -147,7 +147,7 @@ functions! {
         binding: *const OrtIoBinding, allocator: *mut OrtAllocator, values: *mut *mut *mut OrtValue, count: *mut usize,
     ) {
         let (binding, allocator) = (of(binding)?, Allocator::of(allocator)?);
-        let (values, count) = (Place::at(values, "a place for values")?, Place::at(count, "a place for a count")?);
+        let (values, count) = (OutPlace::at(values, "a place for values")?, OutPlace::at(count, "a place for a count")?);
         let bound = binding.bound();
         if bound.results.is_empty() {
             values.put(null_mut());

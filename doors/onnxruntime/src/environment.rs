@@ -1,11 +1,11 @@
 //! Environments, what all sessions share, and what the library is.
 //!
-//! An environment holds the number of threads of those sessions that have none of their own, and the function of the program that takes
+//! An environment holds the number of threads that sessions share, and the function of the program that takes
 //! messages.
 #![expect(non_snake_case, reason = "the names of ONNX Runtime")]
 
 use crate::allocator::{Allocator, own};
-use crate::arguments::{Place, bytes, list, object};
+use crate::arguments::{OutPlace, bytes, list, object};
 use crate::error::CallError;
 use crate::log::{Function, Logger};
 use crate::memory::OrtMemoryInfo;
@@ -18,7 +18,7 @@ use std::sync::atomic::{AtomicI32, AtomicUsize, Ordering};
 /// `OrtEnv`.
 #[derive(Debug)]
 pub(crate) struct OrtEnv {
-    /// How many threads sessions have that have none of their own; `None` for as many as there are processors.
+    /// How many threads compute in sessions that share them; `None` for as many as there are processors.
     pub(crate) threads: Option<NonZeroUsize>,
     /// What takes messages.
     pub(crate) logger: Option<Logger>,
@@ -76,7 +76,11 @@ unsafe fn give(
 ) -> Result<()> {
     // SAFETY: the caller says so.
     let (threading, logger, out) = unsafe {
-        (threading.as_ref(), Logger::new(function, parameter), Place::at(out, "a place for an environment")?)
+        (
+            threading.as_ref(),
+            Logger::new(function, parameter),
+            OutPlace::at(out, "a place for an environment")?,
+        )
     };
     let name = match name.is_null() {
         true => CString::default(),
@@ -151,7 +155,7 @@ functions! {
 
     /// Makes options of threads that sessions share.
     CreateThreadingOptions(out: *mut *mut OrtThreadingOptions) {
-        Place::at(out, "a place for options")?.give(OrtThreadingOptions::default());
+        OutPlace::at(out, "a place for options")?.give(OrtThreadingOptions::default());
         Ok(())
     }
 
@@ -181,19 +185,19 @@ functions! {
 
     /// Makes settings of an allocator, which bb does not ask.
     CreateArenaCfg(_most: usize, _strategy: c_int, _chunk: c_int, _dead: c_int, out: *mut *mut OrtArenaCfg) {
-        Place::at(out, "a place for settings")?.give(OrtArenaCfg(()));
+        OutPlace::at(out, "a place for settings")?.give(OrtArenaCfg(()));
         Ok(())
     }
 
     /// Makes settings of an allocator, which bb does not ask.
     CreateArenaCfgV2(_keys: *const *const c_char, _values: *const usize, _count: usize, out: *mut *mut OrtArenaCfg) {
-        Place::at(out, "a place for settings")?.give(OrtArenaCfg(()));
+        OutPlace::at(out, "a place for settings")?.give(OrtArenaCfg(()));
         Ok(())
     }
 
     /// Returns the names of the execution providers: that of the CPU, by which programs know what is always there.
     GetAvailableProviders(out: *mut *mut *mut c_char, count: *mut c_int) {
-        let (out, count) = (Place::at(out, "a place for names")?, Place::at(count, "a place for a count")?);
+        let (out, count) = (OutPlace::at(out, "a place for names")?, OutPlace::at(count, "a place for a count")?);
         let allocator = Allocator::of(own())?;
         let name = allocator.text("CPUExecutionProvider")?;
         out.put(allocator.list(&[name])?);

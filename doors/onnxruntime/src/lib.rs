@@ -31,6 +31,8 @@ mod table;
 mod types;
 mod value;
 
+pub use options::OrtSessionOptionsAppendExecutionProvider_CPU;
+
 use bb_cpu as _;
 use bb_layers as _;
 use std::ffi::{c_char, c_void};

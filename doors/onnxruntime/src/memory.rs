@@ -1,7 +1,7 @@
 //! Kinds of memory. Values are in the host's memory, whatever backend runs a model.
 #![expect(non_snake_case, reason = "the names of ONNX Runtime")]
 
-use crate::arguments::{Place, bytes, object};
+use crate::arguments::{OutPlace, bytes, object};
 use crate::error::CallError;
 use crate::status::{Result, functions, releases};
 use std::borrow::Cow;
@@ -87,7 +87,7 @@ fn memory_type(number: c_int) -> Result<c_int> {
 functions! {
     /// Makes a kind of memory by a name that ONNX Runtime knows.
     CreateMemoryInfo(name: *const c_char, allocator: c_int, id: c_int, memory: c_int, out: *mut *mut OrtMemoryInfo) {
-        let (name, out) = (bytes(name, "the name of a memory")?, Place::at(out, "a place for a kind of memory")?);
+        let (name, out) = (bytes(name, "the name of a memory")?, OutPlace::at(out, "a place for a kind of memory")?);
         let Some((name, device_type)) = NAMES.iter().find(|(known, _)| *known == name) else {
             return Err(CallError::MemoryName { name: name.to_string_lossy().into_owned() });
         };
@@ -105,7 +105,7 @@ functions! {
 
     /// Makes the kind of the host's memory.
     CreateCpuMemoryInfo(allocator: c_int, memory: c_int, out: *mut *mut OrtMemoryInfo) {
-        let out = Place::at(out, "a place for a kind of memory")?;
+        let out = OutPlace::at(out, "a place for a kind of memory")?;
         let (allocator_type, memory_type) = (allocator_type(allocator)?, memory_type(memory)?);
         out.give(OrtMemoryInfo { allocator_type, memory_type, ..OrtMemoryInfo::host().clone() });
         Ok(())
@@ -116,7 +116,7 @@ functions! {
         name: *const c_char, device_type: c_int, vendor: u32, id: i32, device_memory: c_int, _alignment: usize, allocator: c_int,
         out: *mut *mut OrtMemoryInfo,
     ) {
-        let (name, out) = (bytes(name, "the name of a memory")?, Place::at(out, "a place for a kind of memory")?);
+        let (name, out) = (bytes(name, "the name of a memory")?, OutPlace::at(out, "a place for a kind of memory")?);
         out.give(OrtMemoryInfo {
             name: Cow::Owned(name.to_owned()),
             id,
@@ -133,35 +133,35 @@ functions! {
     CompareMemoryInfo(one: *const OrtMemoryInfo, other: *const OrtMemoryInfo, out: *mut c_int) {
         let what = "a kind of memory";
         let same = object(one, what)? == object(other, what)?;
-        Place::at(out, "a place for the answer")?.put(if same { 0 } else { -1 });
+        OutPlace::at(out, "a place for the answer")?.put(if same { 0 } else { -1 });
         Ok(())
     }
 
     /// Returns the name, which lives as long as the kind.
     MemoryInfoGetName(info: *const OrtMemoryInfo, out: *mut *const c_char) {
         let name = object(info, "a kind of memory")?.name.as_ptr();
-        Place::at(out, "a place for a name")?.put(name);
+        OutPlace::at(out, "a place for a name")?.put(name);
         Ok(())
     }
 
     /// Returns the number of the device.
     MemoryInfoGetId(info: *const OrtMemoryInfo, out: *mut c_int) {
         let id = object(info, "a kind of memory")?.id;
-        Place::at(out, "a place for a number")?.put(id);
+        OutPlace::at(out, "a place for a number")?.put(id);
         Ok(())
     }
 
     /// Returns the type of the memory.
     MemoryInfoGetMemType(info: *const OrtMemoryInfo, out: *mut c_int) {
         let memory_type = object(info, "a kind of memory")?.memory_type;
-        Place::at(out, "a place for a type")?.put(memory_type);
+        OutPlace::at(out, "a place for a type")?.put(memory_type);
         Ok(())
     }
 
     /// Returns the type of its allocators.
     MemoryInfoGetType(info: *const OrtMemoryInfo, out: *mut c_int) {
         let allocator_type = object(info, "a kind of memory")?.allocator_type;
-        Place::at(out, "a place for a type")?.put(allocator_type);
+        OutPlace::at(out, "a place for a type")?.put(allocator_type);
         Ok(())
     }
 }
@@ -173,7 +173,7 @@ functions! {
 /// The pointers are null, or to a kind of memory and to a place for a number.
 pub(crate) unsafe extern "system" fn MemoryInfoGetDeviceType(info: *const OrtMemoryInfo, out: *mut c_int) {
     // SAFETY: the caller says so.
-    let (info, out) = unsafe { (info.as_ref(), Place::at(out, "a place for a type")) };
+    let (info, out) = unsafe { (info.as_ref(), OutPlace::at(out, "a place for a type")) };
     if let Ok(out) = out {
         out.put(info.map_or(CPU, |info| info.device_type));
     }

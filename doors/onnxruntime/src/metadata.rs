@@ -2,7 +2,7 @@
 #![expect(non_snake_case, reason = "the names of ONNX Runtime")]
 
 use crate::allocator::{Allocator, OrtAllocator};
-use crate::arguments::{Place, bytes, object};
+use crate::arguments::{OutPlace, bytes, object};
 use crate::status::{Result, functions, releases};
 use bb::ir::proto::{GraphProto, ModelProto};
 use std::ffi::c_char;
@@ -55,7 +55,7 @@ unsafe fn give(
 ) -> Result<()> {
     // SAFETY: the caller says so.
     let (metadata, allocator, out) = unsafe {
-        (object(metadata, "metadata")?, Allocator::of(allocator)?, Place::at(out, "a place for a text")?)
+        (object(metadata, "metadata")?, Allocator::of(allocator)?, OutPlace::at(out, "a place for a text")?)
     };
     out.put(allocator.text(text(&metadata.0))?);
     Ok(())
@@ -94,7 +94,7 @@ functions! {
         metadata: *const OrtModelMetadata, allocator: *mut OrtAllocator, key: *const c_char, out: *mut *mut c_char,
     ) {
         let (metadata, allocator) = (object(metadata, "metadata")?, Allocator::of(allocator)?);
-        let (key, out) = (bytes(key, "a key")?, Place::at(out, "a place for a text")?);
+        let (key, out) = (bytes(key, "a key")?, OutPlace::at(out, "a place for a text")?);
         let found = metadata.0.entries.iter().find(|(known, _)| known.as_bytes() == key.to_bytes());
         out.put(match found {
             Some((_, value)) => allocator.text(value)?,
@@ -108,7 +108,7 @@ functions! {
         metadata: *const OrtModelMetadata, allocator: *mut OrtAllocator, out: *mut *mut *mut c_char, count: *mut i64,
     ) {
         let (metadata, allocator) = (object(metadata, "metadata")?, Allocator::of(allocator)?);
-        let (out, count) = (Place::at(out, "a place for keys")?, Place::at(count, "a place for a count")?);
+        let (out, count) = (OutPlace::at(out, "a place for keys")?, OutPlace::at(count, "a place for a count")?);
         let keys = metadata.0.entries.iter().map(|(key, _)| allocator.text(key)).collect::<Result<Vec<_>>>()?;
         out.put(if keys.is_empty() { null_mut() } else { allocator.list(&keys)? });
         count.put(i64::try_from(keys.len()).unwrap_or(i64::MAX));
@@ -118,7 +118,7 @@ functions! {
     /// Returns the version of the model.
     ModelMetadataGetVersion(metadata: *const OrtModelMetadata, out: *mut i64) {
         let version = object(metadata, "metadata")?.0.version;
-        Place::at(out, "a place for a version")?.put(version);
+        OutPlace::at(out, "a place for a version")?.put(version);
         Ok(())
     }
 }

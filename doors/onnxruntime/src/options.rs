@@ -1,13 +1,13 @@
 //! Options of sessions.
 #![expect(non_snake_case, reason = "the names of ONNX Runtime")]
 
-use crate::arguments::{Place, bytes, list, object, text};
+use crate::arguments::{OutPlace, bytes, list, object, text};
 use crate::environment::threads;
 use crate::error::CallError;
 use crate::log::{Function, Logger};
 use crate::pairs::OrtKeyValuePairs;
-use crate::status::{Result, functions, releases};
-use crate::value::{Held, OrtValue};
+use crate::status::{Result, functions, guarded, releases};
+use crate::value::{HeldValue, OrtValue};
 use bb::{CancelToken, TensorData};
 use bytes::Bytes;
 use std::collections::BTreeMap;
@@ -133,7 +133,7 @@ unsafe fn initializers(
     for (name, value) in names.iter().zip(values) {
         // SAFETY: the caller says so.
         let (name, value) = unsafe { (text(*name, "the name of a constant")?, object(*value, "a value")?) };
-        let Held::Tensor(tensor) = &*value.held else {
+        let HeldValue::Tensor(tensor) = &*value.held else {
             return Err(CallError::Kind { expected: "a tensor", got: value.held.kind() });
         };
         let data = tensor.copied()?;
@@ -181,13 +181,13 @@ pub(crate) unsafe fn path<'a>(pointer: *const PathChar) -> Result<std::borrow::C
 functions! {
     /// Makes options.
     CreateSessionOptions(out: *mut *mut OrtSessionOptions) {
-        Place::at(out, "a place for options")?.give(OrtSessionOptions::default());
+        OutPlace::at(out, "a place for options")?.give(OrtSessionOptions::default());
         Ok(())
     }
 
     /// Copies options.
     CloneSessionOptions(options: *const OrtSessionOptions, out: *mut *mut OrtSessionOptions) {
-        let (options, out) = (of(options)?, Place::at(out, "a place for options")?);
+        let (options, out) = (of(options)?, OutPlace::at(out, "a place for options")?);
         out.give(OrtSessionOptions { settings: Mutex::new(options.snapshot()), stop: Mutex::default() });
         Ok(())
     }
@@ -206,7 +206,7 @@ functions! {
 
     /// Returns what `SetSessionExecutionMode` set.
     GetSessionExecutionMode(options: *const OrtSessionOptions, out: *mut c_int) {
-        Place::at(out, "a place for a number")?.put(of(options)?.settings().mode);
+        OutPlace::at(out, "a place for a number")?.put(of(options)?.settings().mode);
         Ok(())
     }
 
@@ -235,7 +235,7 @@ functions! {
 
     /// Returns what was set by the two before.
     GetMemPatternEnabled(options: *const OrtSessionOptions, out: *mut c_int) {
-        Place::at(out, "a place for a number")?.put(c_int::from(!of(options)?.settings().no_pattern));
+        OutPlace::at(out, "a place for a number")?.put(c_int::from(!of(options)?.settings().no_pattern));
         Ok(())
     }
 
@@ -332,13 +332,13 @@ functions! {
     /// Tells whether a setting is set.
     HasSessionConfigEntry(options: *const OrtSessionOptions, name: *const c_char, out: *mut c_int) {
         let has = of(options)?.settings().entries.contains_key(bytes(name, "the name of a setting")?);
-        Place::at(out, "a place for the answer")?.put(c_int::from(has));
+        OutPlace::at(out, "a place for the answer")?.put(c_int::from(has));
         Ok(())
     }
 
     /// Copies the value of a setting. Without memory for it, only the number of bytes is written.
     GetSessionConfigEntry(options: *const OrtSessionOptions, name: *const c_char, value: *mut c_char, size: *mut usize) {
-        let (name, place) = (bytes(name, "the name of a setting")?, Place::at(size, "a place for a size")?);
+        let (name, place) = (bytes(name, "the name of a setting")?, OutPlace::at(size, "a place for a size")?);
         let settings = of(options)?.settings();
         let Some(found) = settings.entries.get(name) else {
             let setting = name.to_string_lossy().into_owned();
@@ -360,7 +360,7 @@ functions! {
     /// Returns all settings.
     GetSessionOptionsConfigEntries(options: *const OrtSessionOptions, out: *mut *mut OrtKeyValuePairs) {
         let entries = of(options)?.settings().entries.clone();
-        Place::at(out, "a place for pairs")?.give(OrtKeyValuePairs::of(entries));
+        OutPlace::at(out, "a place for pairs")?.give(OrtKeyValuePairs::of(entries));
         Ok(())
     }
 
@@ -421,4 +421,18 @@ functions! {
 
 releases! {
     ReleaseSessionOptions(OrtSessionOptions);
+}
+
+/// Accepts the execution provider of the CPU; the function that ONNX Runtime's library exports beside the table.
+///
+/// # Safety
+///
+/// The pointer is null or to options of a session.
+#[unsafe(no_mangle)]
+pub unsafe extern "system" fn OrtSessionOptionsAppendExecutionProvider_CPU(
+    options: *mut c_void,
+    _use_arena: c_int,
+) -> *mut c_void {
+    // SAFETY: the caller says so.
+    guarded(|| unsafe { accept(options.cast_const().cast()) }).cast()
 }

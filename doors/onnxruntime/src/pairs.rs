@@ -1,7 +1,7 @@
 //! Texts by name: `OrtKeyValuePairs`. Its functions cannot fail, so that null and texts that are not UTF-8 are left alone.
 #![expect(non_snake_case, reason = "the names of ONNX Runtime")]
 
-use crate::arguments::Place;
+use crate::arguments::OutPlace;
 use crate::status::{quiet, releases};
 use std::collections::BTreeMap;
 use std::ffi::{CStr, CString, c_char};
@@ -37,7 +37,7 @@ impl OrtKeyValuePairs {
 /// The pointer is null or to a place for a pointer.
 pub(crate) unsafe extern "system" fn CreateKeyValuePairs(out: *mut *mut OrtKeyValuePairs) {
     // SAFETY: the caller says so.
-    if let Ok(out) = unsafe { Place::at(out, "a place for pairs") } {
+    if let Ok(out) = unsafe { OutPlace::at(out, "a place for pairs") } {
         out.give(OrtKeyValuePairs::default());
     }
 }
@@ -100,8 +100,9 @@ pub(crate) unsafe extern "system" fn GetKeyValuePairs(
     // SAFETY: the caller says so.
     let Some(pairs) = (unsafe { pairs.as_ref() }) else { return };
     // SAFETY: the caller says so.
-    let places =
-        unsafe { (Place::at(keys, "keys"), Place::at(values, "values"), Place::at(count, "a count")) };
+    let places = unsafe {
+        (OutPlace::at(keys, "keys"), OutPlace::at(values, "values"), OutPlace::at(count, "a count"))
+    };
     if let (Ok(keys), Ok(values), Ok(count)) = places {
         keys.put(pairs.keys.as_ptr());
         values.put(pairs.values.as_ptr());

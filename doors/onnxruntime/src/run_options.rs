@@ -1,7 +1,7 @@
 //! Options of runs.
 #![expect(non_snake_case, reason = "the names of ONNX Runtime")]
 
-use crate::arguments::{Place, bytes, object};
+use crate::arguments::{OutPlace, bytes, object};
 use crate::status::{Result, functions, releases};
 use bb::CancelToken;
 use std::collections::BTreeMap;
@@ -46,7 +46,7 @@ unsafe fn of<'a>(options: *const OrtRunOptions) -> Result<&'a OrtRunOptions> {
 functions! {
     /// Makes options.
     CreateRunOptions(out: *mut *mut OrtRunOptions) {
-        Place::at(out, "a place for options")?.give(OrtRunOptions::default());
+        OutPlace::at(out, "a place for options")?.give(OrtRunOptions::default());
         Ok(())
     }
 
@@ -70,19 +70,19 @@ functions! {
 
     /// Returns what was set.
     RunOptionsGetRunLogVerbosityLevel(options: *const OrtRunOptions, out: *mut c_int) {
-        Place::at(out, "a place for a level")?.put(of(options)?.settings().verbosity);
+        OutPlace::at(out, "a place for a level")?.put(of(options)?.settings().verbosity);
         Ok(())
     }
 
     /// Returns what was set.
     RunOptionsGetRunLogSeverityLevel(options: *const OrtRunOptions, out: *mut c_int) {
-        Place::at(out, "a place for a level")?.put(of(options)?.settings().severity);
+        OutPlace::at(out, "a place for a level")?.put(of(options)?.settings().severity);
         Ok(())
     }
 
     /// Returns what was set, which lives until it is set again.
     RunOptionsGetRunTag(options: *const OrtRunOptions, out: *mut *const c_char) {
-        Place::at(out, "a place for a tag")?.put(of(options)?.settings().tag.as_ptr());
+        OutPlace::at(out, "a place for a tag")?.put(of(options)?.settings().tag.as_ptr());
         Ok(())
     }
 

@@ -16,20 +16,20 @@ pub(crate) struct OrtStatus {
 }
 
 /// What a function returns.
-pub(crate) type Status = *mut OrtStatus;
+pub(crate) type RawStatus = *mut OrtStatus;
 
 /// Makes the object of an error.
-pub(crate) fn failed(error: &CallError) -> Status {
+pub(crate) fn failed(error: &CallError) -> RawStatus {
     made(error.code() as c_int, &bb_core::error::causes(error))
 }
 
-fn made(code: c_int, message: &str) -> Status {
+fn made(code: c_int, message: &str) -> RawStatus {
     let message = CString::new(message.replace('\0', " ")).unwrap_or_default();
     Box::into_raw(Box::new(OrtStatus { code, message }))
 }
 
 /// Runs `f`, and makes a status of its error or its panic.
-pub(crate) fn guarded(f: impl FnOnce() -> Result<()>) -> Status {
+pub(crate) fn guarded(f: impl FnOnce() -> Result<()>) -> RawStatus {
     let result = catch_unwind(AssertUnwindSafe(f)).unwrap_or_else(|payload| {
         let error = panicked(&*payload);
         // Dropping the payload may panic, too.
@@ -63,7 +63,7 @@ macro_rules! functions {
         ///
         /// The pointers are null, or what the header of ONNX Runtime says of the function of this name.
         #[allow(clippy::too_many_arguments, reason = "the function of the header has as many")]
-        pub(crate) unsafe extern "system" fn $name($($argument: $ty),*) -> $crate::status::Status {
+        pub(crate) unsafe extern "system" fn $name($($argument: $ty),*) -> $crate::status::RawStatus {
             $crate::status::guarded(|| {
                 // SAFETY: the caller promises what the header says of the arguments; null is an error of the functions that read them.
                 #[allow(unused_unsafe, reason = "some functions use no pointer")]
@@ -95,7 +95,7 @@ pub(crate) use releases;
 /// # Safety
 ///
 /// The message is null or a text that ends with a zero.
-pub(crate) unsafe extern "system" fn CreateStatus(code: c_int, message: *const c_char) -> Status {
+pub(crate) unsafe extern "system" fn CreateStatus(code: c_int, message: *const c_char) -> RawStatus {
     let message = match message.is_null() {
         true => CString::default(),
         // SAFETY: the caller says so.
@@ -129,7 +129,7 @@ releases! {
 }
 
 /// The status of a function that this library does not have.
-pub(crate) fn absent(function: &'static str) -> Status {
+pub(crate) fn absent(function: &'static str) -> RawStatus {
     failed(&CallError::Absent { function })
 }
 

@@ -3,7 +3,7 @@
 //! Source: `onnxruntime_c_api.h` of ONNX Runtime 1.31 (MIT). A table only grows from version to version, so that the table of an
 //! older version is the beginning of this one.
 
-use crate::status::{Status, absent};
+use crate::status::{RawStatus, absent};
 use crate::{
     allocator, binding, environment, memory, metadata, options, pairs, run_options, session, status, types,
     value,
@@ -36,7 +36,7 @@ macro_rules! table {
         static TABLE: Table = Table([$( table!(@entry $name $(= $($module)::+)? $(: $kind)?) ),*]);
     };
     (@missing $name:ident status) => {
-        pub(super) extern "system" fn $name() -> super::Status {
+        pub(super) extern "system" fn $name() -> super::RawStatus {
             super::absent(stringify!($name))
         }
     };

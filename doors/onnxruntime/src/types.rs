@@ -1,7 +1,7 @@
 //! Types of inputs, outputs and values.
 #![expect(non_snake_case, reason = "the names of ONNX Runtime")]
 
-use crate::arguments::{Place, list, object, text};
+use crate::arguments::{OutPlace, list, object, text};
 use crate::elements::{number, of_number};
 use crate::error::CallError;
 use crate::status::{Result, functions, releases};
@@ -166,7 +166,7 @@ functions! {
             OrtTypeInfo::Tensor(part) => std::ptr::from_ref(part),
             _ => null(),
         };
-        Place::at(out, "a place for a type")?.put(part);
+        OutPlace::at(out, "a place for a type")?.put(part);
         Ok(())
     }
 
@@ -176,7 +176,7 @@ functions! {
             OrtTypeInfo::Sequence(part) => std::ptr::from_ref(part),
             _ => null(),
         };
-        Place::at(out, "a place for a type")?.put(part);
+        OutPlace::at(out, "a place for a type")?.put(part);
         Ok(())
     }
 
@@ -186,7 +186,7 @@ functions! {
             OrtTypeInfo::Map(part) => std::ptr::from_ref(part),
             _ => null(),
         };
-        Place::at(out, "a place for a type")?.put(part);
+        OutPlace::at(out, "a place for a type")?.put(part);
         Ok(())
     }
 
@@ -196,7 +196,7 @@ functions! {
             OrtTypeInfo::Optional(part) => std::ptr::from_ref(part),
             _ => null(),
         };
-        Place::at(out, "a place for a type")?.put(part);
+        OutPlace::at(out, "a place for a type")?.put(part);
         Ok(())
     }
 
@@ -208,15 +208,15 @@ functions! {
             OrtTypeInfo::Map(_) => kinds::MAP,
             OrtTypeInfo::Optional(_) => kinds::OPTIONAL,
         };
-        Place::at(out, "a place for a kind")?.put(kind);
+        OutPlace::at(out, "a place for a kind")?.put(kind);
         Ok(())
     }
 
     /// Returns what a value stands for: nothing, because bb does not read it.
     GetDenotationFromTypeInfo(info: *const OrtTypeInfo, out: *mut *const c_char, length: *mut usize) {
         object(info, "a type")?;
-        let length = Place::at(length, "a place for a length")?;
-        Place::at(out, "a place for a text")?.put(c"".as_ptr());
+        let length = OutPlace::at(length, "a place for a length")?;
+        OutPlace::at(out, "a place for a text")?.put(c"".as_ptr());
         length.put(0);
         Ok(())
     }
@@ -224,34 +224,34 @@ functions! {
     /// Returns the type of a map's keys.
     GetMapKeyType(info: *const OrtMapTypeInfo, out: *mut c_int) {
         let key = object(info, "the type of a map")?.key;
-        Place::at(out, "a place for a type")?.put(key);
+        OutPlace::at(out, "a place for a type")?.put(key);
         Ok(())
     }
 
     /// Returns a copy of the type of a map's values.
     GetMapValueType(info: *const OrtMapTypeInfo, out: *mut *mut OrtTypeInfo) {
         let of = OrtTypeInfo::clone(&object(info, "the type of a map")?.of);
-        Place::at(out, "a place for a type")?.give(of);
+        OutPlace::at(out, "a place for a type")?.give(of);
         Ok(())
     }
 
     /// Returns a copy of the type of a sequence's values.
     GetSequenceElementType(info: *const OrtSequenceTypeInfo, out: *mut *mut OrtTypeInfo) {
         let of = OrtTypeInfo::clone(&object(info, "the type of a sequence")?.0);
-        Place::at(out, "a place for a type")?.give(of);
+        OutPlace::at(out, "a place for a type")?.give(of);
         Ok(())
     }
 
     /// Returns a copy of the type of an optional's content.
     GetOptionalContainedTypeInfo(info: *const OrtOptionalTypeInfo, out: *mut *mut OrtTypeInfo) {
         let of = OrtTypeInfo::clone(&object(info, "the type of an optional")?.0);
-        Place::at(out, "a place for a type")?.give(of);
+        OutPlace::at(out, "a place for a type")?.give(of);
         Ok(())
     }
 
     /// Makes the type of a tensor, without an element type and of rank 0.
     CreateTensorTypeAndShapeInfo(out: *mut *mut OrtTensorTypeAndShapeInfo) {
-        Place::at(out, "a place for a type")?.give(OrtTensorTypeAndShapeInfo::of(0, Vec::new()));
+        OutPlace::at(out, "a place for a type")?.give(OrtTensorTypeAndShapeInfo::of(0, Vec::new()));
         Ok(())
     }
 
@@ -288,14 +288,14 @@ functions! {
     /// Returns the element type.
     GetTensorElementType(info: *const OrtTensorTypeAndShapeInfo, out: *mut c_int) {
         let element = of(info)?.element;
-        Place::at(out, "a place for a type")?.put(element);
+        OutPlace::at(out, "a place for a type")?.put(element);
         Ok(())
     }
 
     /// Returns the rank.
     GetDimensionsCount(info: *const OrtTensorTypeAndShapeInfo, out: *mut usize) {
         let rank = of(info)?.extents.len();
-        Place::at(out, "a place for a rank")?.put(rank);
+        OutPlace::at(out, "a place for a rank")?.put(rank);
         Ok(())
     }
 
@@ -316,7 +316,7 @@ functions! {
             let known = usize::try_from(extent).map_err(|_| CallError::Extent { extent })?;
             count = count.saturating_mul(known);
         }
-        Place::at(out, "a place for a count")?.put(count);
+        OutPlace::at(out, "a place for a count")?.put(count);
         Ok(())
     }
 }

@@ -1,6 +1,6 @@
 //! From a file or bytes, and options, to a model on a backend.
 
-use super::Shared;
+use super::SessionModel;
 use crate::environment::OrtEnv;
 use crate::error::CallError;
 use crate::log::{VERBOSE, WARNING};
@@ -35,7 +35,11 @@ pub(crate) enum Source<'a> {
 /// # Errors
 ///
 /// Those of [`CallError`] that a model, a backend or settings cause; [`CallError::LoadStopped`] if the options stop it.
-pub(crate) fn load(env: &OrtEnv, options: Option<&OrtSessionOptions>, source: &Source<'_>) -> Result<Shared> {
+pub(crate) fn load(
+    env: &OrtEnv,
+    options: Option<&OrtSessionOptions>,
+    source: &Source<'_>,
+) -> Result<SessionModel> {
     let settings = options.map(OrtSessionOptions::snapshot).unwrap_or_default();
     let stop = options.map(OrtSessionOptions::stop).unwrap_or_default();
     let within = RunOptions::default().with_cancel(&stop);
@@ -44,7 +48,7 @@ pub(crate) fn load(env: &OrtEnv, options: Option<&OrtSessionOptions>, source: &S
         let limits = limits(&settings)?;
         let on = open(&settings, env.threads)?;
         let (module, facts) = module(&settings, source, &limits)?;
-        let shared = Shared::new(on, module, CompileOptions::default().within(&limits), facts)?;
+        let shared = SessionModel::new(on, module, CompileOptions::default().within(&limits), facts)?;
         tell(env, &settings, &shared);
         Ok(shared)
     });
@@ -57,7 +61,7 @@ pub(crate) fn load(env: &OrtEnv, options: Option<&OrtSessionOptions>, source: &S
 }
 
 /// Tells the program where the nodes of a model run, and what the model says that is not so.
-fn tell(env: &OrtEnv, settings: &Settings, shared: &Shared) {
+fn tell(env: &OrtEnv, settings: &Settings, shared: &SessionModel) {
     let Some(logger) = settings.logger.or(env.logger) else { return };
     let least = settings.severity.unwrap_or_else(|| env.severity.load(Ordering::Relaxed));
     let name = settings.name.as_ref().unwrap_or(&env.name);

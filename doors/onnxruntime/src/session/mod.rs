@@ -18,18 +18,18 @@ const KEPT: usize = 16;
 
 /// `OrtSession`. Threads may share it.
 pub(crate) struct OrtSession {
-    pub(crate) shared: Arc<Shared>,
+    pub(crate) shared: Arc<SessionModel>,
 }
 
 /// A model on a backend. Nothing of it changes but what it keeps to be quicker.
-pub(crate) struct Shared {
+pub(crate) struct SessionModel {
     pub(crate) on: BackendHandle,
     pub(crate) facts: Arc<Facts>,
     module: Module,
     options: CompileOptions,
-    all: Arc<Compiled>,
+    all: Arc<CompiledModel>,
     /// What was compiled for some of the outputs, the latest last.
-    others: Mutex<Vec<(Vec<String>, Arc<Compiled>)>>,
+    others: Mutex<Vec<(Vec<String>, Arc<CompiledModel>)>>,
     /// The inputs that a run needs.
     inputs: Vec<Port>,
     /// The inputs that have a default value in the model.
@@ -37,13 +37,13 @@ pub(crate) struct Shared {
 }
 
 /// A model that is compiled for a list of outputs.
-pub(crate) struct Compiled {
+pub(crate) struct CompiledModel {
     pub(crate) executable: Arc<dyn ErasedExecutable>,
     /// Whether nothing goes in or out but tensors.
     pub(crate) tensors: bool,
 }
 
-impl Compiled {
+impl CompiledModel {
     /// Compiles a module.
     ///
     /// # Errors
@@ -53,15 +53,15 @@ impl Compiled {
         on: &BackendHandle,
         module: Module,
         options: &CompileOptions,
-    ) -> std::result::Result<Compiled, bb::Error> {
+    ) -> std::result::Result<CompiledModel, bb::Error> {
         let executable = on.compile(module, options)?;
         let tensor = |port: &Port| matches!(port.ty, ValueType::Tensor { .. });
         let tensors = executable.inputs().iter().all(tensor) && executable.outputs().iter().all(tensor);
-        Ok(Compiled { executable, tensors })
+        Ok(CompiledModel { executable, tensors })
     }
 }
 
-impl Shared {
+impl SessionModel {
     /// Compiles a module for all of its outputs.
     ///
     /// # Errors
@@ -72,11 +72,11 @@ impl Shared {
         module: Module,
         options: CompileOptions,
         facts: Facts,
-    ) -> Result<Shared> {
-        let all = Arc::new(Compiled::new(&on, module.clone(), &options).map_err(CallError::Load)?);
+    ) -> Result<SessionModel> {
+        let all = Arc::new(CompiledModel::new(&on, module.clone(), &options).map_err(CallError::Load)?);
         let (initializers, inputs) = all.executable.inputs().iter().cloned().partition(|port| port.optional);
         let (facts, others) = (Arc::new(facts), Mutex::default());
-        Ok(Shared { on, facts, module, options, all, others, inputs, initializers })
+        Ok(SessionModel { on, facts, module, options, all, others, inputs, initializers })
     }
 
     /// Returns the inputs that a run needs.
@@ -99,7 +99,7 @@ impl Shared {
     /// # Errors
     ///
     /// [`CallError::UnknownOutput`]; the backend's own.
-    pub(crate) fn compiled(&self, names: &[&str]) -> Result<Arc<Compiled>> {
+    pub(crate) fn compiled(&self, names: &[&str]) -> Result<Arc<CompiledModel>> {
         let known = self.outputs();
         if let Some(name) = names.iter().find(|name| !known.iter().any(|port| port.name == **name)) {
             let known = known.iter().map(|port| port.name.clone()).collect();
@@ -122,7 +122,7 @@ impl Shared {
         }
         let texts: Vec<&str> = wanted.iter().map(String::as_str).collect();
         let module = self.module.with_outputs(&texts).map_err(failed(&self.on))?;
-        let compiled = Compiled::new(&self.on, module, &self.options).map_err(failed(&self.on))?;
+        let compiled = CompiledModel::new(&self.on, module, &self.options).map_err(failed(&self.on))?;
         let compiled = Arc::new(compiled);
         let mut others = self.others.lock().unwrap_or_else(PoisonError::into_inner);
         if others.len() >= KEPT {

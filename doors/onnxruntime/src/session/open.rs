@@ -3,7 +3,7 @@
 
 use super::OrtSession;
 use super::load::{Source, load};
-use crate::arguments::{Place, list, object};
+use crate::arguments::{OutPlace, list, object};
 use crate::environment::OrtEnv;
 use crate::options::{OrtSessionOptions, PathChar, path};
 use crate::status::{Result, functions, releases};
@@ -28,7 +28,7 @@ unsafe fn of_file(
 ) -> Result<()> {
     // SAFETY: the caller says so.
     let (env, file, options, out) = unsafe {
-        let out = Place::at(out, "a place for a session")?;
+        let out = OutPlace::at(out, "a place for a session")?;
         (object(env, "an environment")?, path(file)?, options.as_ref(), out)
     };
     let shared = Arc::new(load(env, options, &Source::File(&file))?);
@@ -50,7 +50,7 @@ unsafe fn of_bytes(
 ) -> Result<()> {
     // SAFETY: the caller says so.
     let (env, model, options, out) = unsafe {
-        let out = Place::at(out, "a place for a session")?;
+        let out = OutPlace::at(out, "a place for a session")?;
         (object(env, "an environment")?, list(first.cast::<u8>(), length, "a model")?, options.as_ref(), out)
     };
     let shared = Arc::new(load(env, options, &Source::Bytes(Bytes::copy_from_slice(model)))?);
@@ -89,7 +89,7 @@ functions! {
 
     /// Makes a container, which stays empty.
     CreatePrepackedWeightsContainer(out: *mut *mut OrtPrepackedWeightsContainer) {
-        Place::at(out, "a place for a container")?.give(OrtPrepackedWeightsContainer(()));
+        OutPlace::at(out, "a place for a container")?.give(OrtPrepackedWeightsContainer(()));
         Ok(())
     }
 }

@@ -1,13 +1,13 @@
 //! Runs.
 #![expect(non_snake_case, reason = "the names of ONNX Runtime")]
 
-use super::{OrtSession, Shared};
+use super::{OrtSession, SessionModel};
 use crate::arguments::{list, object, text};
 use crate::error::CallError;
 use crate::run_options::OrtRunOptions;
 use crate::status::{OrtStatus, Result, Status, functions, guarded};
 use crate::value::result::{failed, of};
-use crate::value::{Elements, Held, OrtValue};
+use crate::value::{HeldValue, OperandElements, OrtValue};
 use bb::onnx::OnnxValue;
 use bb::{RunOptions, TensorData, Value};
 use bb_cpu::Cpu;
@@ -16,9 +16,9 @@ use std::ffi::{c_char, c_void};
 use std::sync::Arc;
 
 /// An output that a run is asked for, and the value for it, if the program has one.
-pub(crate) type Wanted<'a> = (&'a str, Option<Arc<Held>>);
+pub(crate) type Wanted<'a> = (&'a str, Option<Arc<HeldValue>>);
 
-impl Shared {
+impl SessionModel {
     /// Runs the model on inputs by name, and returns the values of the outputs. A value that the program has for an output is written.
     ///
     /// # Errors
@@ -26,10 +26,10 @@ impl Shared {
     /// [`CallError::Run`]; [`CallError::UnknownOutput`]; [`CallError::Output`] if a result does not fit the value for it.
     pub(crate) fn run(
         &self,
-        inputs: &[(&str, Arc<Held>)],
+        inputs: &[(&str, Arc<HeldValue>)],
         outputs: &[Wanted<'_>],
         options: Option<&OrtRunOptions>,
-    ) -> Result<Vec<Arc<Held>>> {
+    ) -> Result<Vec<Arc<HeldValue>>> {
         let options = match options {
             Some(options) => RunOptions::default().with_cancel(&options.token()),
             None => RunOptions::default(),
@@ -38,13 +38,13 @@ impl Shared {
         options.within(|| self.run_lending(inputs, outputs, &lending))
     }
 
-    /// Runs with operands that are lent. Whoever calls this drops `lending` before the operands.
+    /// Runs with operands that are lent. The caller drops `lending` before it drops the operands.
     fn run_lending(
         &self,
-        inputs: &[(&str, Arc<Held>)],
+        inputs: &[(&str, Arc<HeldValue>)],
         outputs: &[Wanted<'_>],
         lending: &Lending,
-    ) -> Result<Vec<Arc<Held>>> {
+    ) -> Result<Vec<Arc<HeldValue>>> {
         let names: Vec<&str> = outputs.iter().map(|(name, _)| *name).collect();
         let compiled = self.compiled(&names)?;
         let executable = &compiled.executable;
@@ -73,7 +73,7 @@ impl Shared {
     fn operands(
         &self,
         ports: &[bb::Port],
-        inputs: &[(&str, Arc<Held>)],
+        inputs: &[(&str, Arc<HeldValue>)],
         outputs: &[Wanted<'_>],
         lending: &Lending,
     ) -> Result<Vec<Option<OnnxValue<TensorData>>>> {
@@ -92,13 +92,15 @@ impl Shared {
         // Other backends may keep what they are given for longer than a run.
         let lends = self.on.typed::<Cpu>().is_some();
         // What is written while results are copied must not be read by them.
-        let written = |value: &Held| {
+        let written = |value: &HeldValue| {
             let tensors = outputs.iter().filter_map(|(_, into)| into.as_ref()?.tensor().ok());
             tensors.into_iter().any(|tensor| value.overlaps(tensor))
         };
         let operand = |port: &bb::Port| match inputs.iter().find(|(name, _)| *name == port.name) {
-            Some((_, value)) if lends && !written(value) => value.data(Elements::Lent(lending)).map(Some),
-            Some((_, value)) => value.data(Elements::Copied).map(Some),
+            Some((_, value)) if lends && !written(value) => {
+                value.data(OperandElements::Lent(lending)).map(Some)
+            }
+            Some((_, value)) => value.data(OperandElements::Copied).map(Some),
             None => Ok(None),
         };
         ports.iter().map(operand).collect()
@@ -110,7 +112,7 @@ impl Shared {
         ports: &[bb::Port],
         results: Vec<OnnxValue<Value>>,
         outputs: &[Wanted<'_>],
-    ) -> Result<Vec<Arc<Held>>> {
+    ) -> Result<Vec<Arc<HeldValue>>> {
         let mut results: Vec<Option<OnnxValue<Value>>> = results.into_iter().map(Some).collect();
         let mut values = Vec::with_capacity(outputs.len());
         for (at, (name, into)) in outputs.iter().enumerate() {
@@ -131,7 +133,7 @@ impl Shared {
     }
 
     /// Writes a result into a value of the program.
-    fn write(&self, name: &str, result: &OnnxValue<Value>, into: &Held) -> Result<()> {
+    fn write(&self, name: &str, result: &OnnxValue<Value>, into: &HeldValue) -> Result<()> {
         let unfit = |result: String| CallError::Output {
             name: name.to_owned(),
             result,

@@ -1,9 +1,9 @@
 //! The functions about all values, and about sequences and maps.
 #![expect(non_snake_case, reason = "the names of ONNX Runtime")]
 
-use super::{Held, OrtValue};
+use super::{HeldValue, OrtValue};
 use crate::allocator::OrtAllocator;
-use crate::arguments::{Place, list, object};
+use crate::arguments::{OutPlace, list, object};
 use crate::error::CallError;
 use crate::status::{Result, functions, releases};
 use crate::types::{OrtTypeInfo, kinds};
@@ -17,22 +17,22 @@ use std::sync::Arc;
 /// # Safety
 ///
 /// As [`object`].
-unsafe fn held<'a>(value: *const OrtValue) -> Result<&'a Arc<Held>> {
+unsafe fn held<'a>(value: *const OrtValue) -> Result<&'a Arc<HeldValue>> {
     // SAFETY: the caller says so.
     unsafe { object(value, "a value") }.map(|value| &value.held)
 }
 
 /// Returns the parts of a sequence or a map, whose parts are the keys and the values.
-fn parts(value: &Held) -> Result<Vec<&Arc<Held>>> {
+fn parts(value: &HeldValue) -> Result<Vec<&Arc<HeldValue>>> {
     match value {
-        Held::Sequence { items, .. } => Ok(items.iter().collect()),
-        Held::Map { keys, values } => Ok(vec![keys, values]),
+        HeldValue::Sequence { items, .. } => Ok(items.iter().collect()),
+        HeldValue::Map { keys, values } => Ok(vec![keys, values]),
         other => Err(CallError::Kind { expected: "a sequence or a map", got: other.kind() }),
     }
 }
 
 /// Makes a sequence, whose items have one type.
-fn sequence(items: Vec<Arc<Held>>) -> Result<Held> {
+fn sequence(items: Vec<Arc<HeldValue>>) -> Result<HeldValue> {
     let kind = |ty: &ValueType| match ty {
         ValueType::Tensor { dtype, .. } => Some(ValueType::Tensor { dtype: *dtype, shape: None }),
         ValueType::Map(key, of) => Some(ValueType::Map(*key, of.clone())),
@@ -51,11 +51,11 @@ fn sequence(items: Vec<Arc<Held>>) -> Result<Held> {
         }
     }
     let of = of.ok_or(CallError::Count { what: "values at least", expected: 1, got: 0 })?;
-    Ok(Held::Sequence { items, of })
+    Ok(HeldValue::Sequence { items, of })
 }
 
 /// Makes a map of a tensor of keys and one of values.
-fn map(items: &[Arc<Held>]) -> Result<Held> {
+fn map(items: &[Arc<HeldValue>]) -> Result<HeldValue> {
     let [keys, values] = items else {
         return Err(CallError::Count {
             what: "values, the keys and the values",
@@ -73,34 +73,34 @@ fn map(items: &[Arc<Held>]) -> Result<Held> {
     if count != other {
         return Err(CallError::Count { what: "values", expected: *count, got: *other });
     }
-    Ok(Held::Map { keys: keys.clone(), values: values.clone() })
+    Ok(HeldValue::Map { keys: keys.clone(), values: values.clone() })
 }
 
 functions! {
     /// Tells whether a value is a tensor.
     IsTensor(value: *const OrtValue, out: *mut c_int) {
-        let is = matches!(**held(value)?, Held::Tensor(_));
-        Place::at(out, "a place for the answer")?.put(c_int::from(is));
+        let is = matches!(**held(value)?, HeldValue::Tensor(_));
+        OutPlace::at(out, "a place for the answer")?.put(c_int::from(is));
         Ok(())
     }
 
     /// Tells that no value is a sparse tensor: bb's are dense.
     IsSparseTensor(value: *const OrtValue, out: *mut c_int) {
         held(value)?;
-        Place::at(out, "a place for the answer")?.put(0);
+        OutPlace::at(out, "a place for the answer")?.put(0);
         Ok(())
     }
 
     /// Tells whether a value is anything but an optional without content.
     HasValue(value: *const OrtValue, out: *mut c_int) {
-        let has = !matches!(**held(value)?, Held::Absent(_));
-        Place::at(out, "a place for the answer")?.put(c_int::from(has));
+        let has = !matches!(**held(value)?, HeldValue::Absent(_));
+        OutPlace::at(out, "a place for the answer")?.put(c_int::from(has));
         Ok(())
     }
 
     /// Returns the type of a value.
     GetTypeInfo(value: *const OrtValue, out: *mut *mut OrtTypeInfo) {
-        let (value, out) = (held(value)?, Place::at(out, "a place for a type")?);
+        let (value, out) = (held(value)?, OutPlace::at(out, "a place for a type")?);
         out.give(OrtTypeInfo::of(&value.ty())?);
         Ok(())
     }
@@ -108,18 +108,18 @@ functions! {
     /// Returns the kind of a value.
     GetValueType(value: *const OrtValue, out: *mut c_int) {
         let kind = match **held(value)? {
-            Held::Tensor(_) => kinds::TENSOR,
-            Held::Sequence { .. } => kinds::SEQUENCE,
-            Held::Map { .. } => kinds::MAP,
-            Held::Absent(_) => kinds::OPTIONAL,
+            HeldValue::Tensor(_) => kinds::TENSOR,
+            HeldValue::Sequence { .. } => kinds::SEQUENCE,
+            HeldValue::Map { .. } => kinds::MAP,
+            HeldValue::Absent(_) => kinds::OPTIONAL,
         };
-        Place::at(out, "a place for a kind")?.put(kind);
+        OutPlace::at(out, "a place for a kind")?.put(kind);
         Ok(())
     }
 
     /// Returns a part of a sequence, or the keys or the values of a map. It shares the tensor with the whole.
     GetValue(value: *const OrtValue, index: c_int, _allocator: *mut OrtAllocator, out: *mut *mut OrtValue) {
-        let (parts, out) = (parts(held(value)?)?, Place::at(out, "a place for a value")?);
+        let (parts, out) = (parts(held(value)?)?, OutPlace::at(out, "a place for a value")?);
         let index = usize::try_from(index).unwrap_or(usize::MAX);
         let part = parts.get(index).ok_or(CallError::Index { what: "values", index, count: parts.len() })?;
         out.give(OrtValue { held: Arc::clone(part) });
@@ -129,13 +129,13 @@ functions! {
     /// Returns how many parts a value has: 2 for a map.
     GetValueCount(value: *const OrtValue, out: *mut usize) {
         let count = parts(held(value)?)?.len();
-        Place::at(out, "a place for a count")?.put(count);
+        OutPlace::at(out, "a place for a count")?.put(count);
         Ok(())
     }
 
     /// Makes a sequence of values, or a map of its keys and its values. It shares their tensors.
     CreateValue(values: *const *const OrtValue, count: usize, kind: c_int, out: *mut *mut OrtValue) {
-        let (values, out) = (list(values, count, "values")?, Place::at(out, "a place for a value")?);
+        let (values, out) = (list(values, count, "values")?, OutPlace::at(out, "a place for a value")?);
         let items = values.iter().map(|value| held(*value).cloned()).collect::<Result<Vec<_>>>()?;
         let made = match kind {
             kinds::SEQUENCE => sequence(items)?,

@@ -14,45 +14,45 @@ use bb::TensorData;
 use bb::ir::graph::{Dim, ValueType};
 use bb::onnx::OnnxValue;
 use std::sync::Arc;
-pub(crate) use tensor::{Elements, Tensor};
+pub(crate) use tensor::{OperandElements, ValueTensor};
 
 /// `OrtValue`.
 #[derive(Debug)]
 pub(crate) struct OrtValue {
-    pub(crate) held: Arc<Held>,
+    pub(crate) held: Arc<HeldValue>,
 }
 
 /// A value.
 #[derive(Debug)]
-pub(crate) enum Held {
+pub(crate) enum HeldValue {
     /// A tensor.
-    Tensor(Tensor),
+    Tensor(ValueTensor),
     /// Values of one type.
     Sequence {
         /// The values.
-        items: Vec<Arc<Held>>,
+        items: Vec<Arc<HeldValue>>,
         /// Their type.
         of: ValueType,
     },
     /// Values by key.
     Map {
         /// A tensor of rank 1.
-        keys: Arc<Held>,
+        keys: Arc<HeldValue>,
         /// A tensor of rank 1.
-        values: Arc<Held>,
+        values: Arc<HeldValue>,
     },
     /// An optional without content, of this type.
     Absent(ValueType),
 }
 
-impl Held {
+impl HeldValue {
     /// Returns the kind as text for messages.
     pub(crate) fn kind(&self) -> &'static str {
         match self {
-            Held::Tensor(_) => "a tensor",
-            Held::Sequence { .. } => "a sequence",
-            Held::Map { .. } => "a map",
-            Held::Absent(_) => "an absent value",
+            HeldValue::Tensor(_) => "a tensor",
+            HeldValue::Sequence { .. } => "a sequence",
+            HeldValue::Map { .. } => "a map",
+            HeldValue::Absent(_) => "an absent value",
         }
     }
 
@@ -61,9 +61,9 @@ impl Held {
     /// # Errors
     ///
     /// [`CallError::Kind`].
-    pub(crate) fn tensor(&self) -> Result<&Tensor> {
+    pub(crate) fn tensor(&self) -> Result<&ValueTensor> {
         match self {
-            Held::Tensor(tensor) => Ok(tensor),
+            HeldValue::Tensor(tensor) => Ok(tensor),
             other => Err(CallError::Kind { expected: "a tensor", got: other.kind() }),
         }
     }
@@ -71,16 +71,16 @@ impl Held {
     /// Returns the type.
     pub(crate) fn ty(&self) -> ValueType {
         match self {
-            Held::Tensor(tensor) => {
+            HeldValue::Tensor(tensor) => {
                 let dims = tensor.shape().iter().map(|extent| Dim::Known(*extent)).collect();
                 ValueType::Tensor { dtype: tensor.dtype(), shape: Some(dims) }
             }
-            Held::Sequence { of, .. } => ValueType::Sequence(Box::new(of.clone())),
-            Held::Map { keys, values } => match keys.as_ref() {
-                Held::Tensor(keys) => ValueType::Map(keys.dtype(), Box::new(values.ty())),
+            HeldValue::Sequence { of, .. } => ValueType::Sequence(Box::new(of.clone())),
+            HeldValue::Map { keys, values } => match keys.as_ref() {
+                HeldValue::Tensor(keys) => ValueType::Map(keys.dtype(), Box::new(values.ty())),
                 _ => ValueType::Unknown,
             },
-            Held::Absent(of) => ValueType::Optional(Box::new(of.clone())),
+            HeldValue::Absent(of) => ValueType::Optional(Box::new(of.clone())),
         }
     }
 
@@ -89,26 +89,26 @@ impl Held {
     /// # Errors
     ///
     /// [`CallError::Utf8`] for a string that is not; an error of the elements.
-    pub(crate) fn data(&self, elements: Elements<'_>) -> Result<OnnxValue<TensorData>> {
+    pub(crate) fn data(&self, elements: OperandElements<'_>) -> Result<OnnxValue<TensorData>> {
         Ok(match self {
-            Held::Tensor(tensor) => OnnxValue::Tensor(tensor.data(elements)?),
-            Held::Sequence { items, .. } => {
+            HeldValue::Tensor(tensor) => OnnxValue::Tensor(tensor.data(elements)?),
+            HeldValue::Sequence { items, .. } => {
                 OnnxValue::Sequence(items.iter().map(|item| item.data(elements)).collect::<Result<_>>()?)
             }
-            Held::Map { keys, values } => {
+            HeldValue::Map { keys, values } => {
                 OnnxValue::Map { keys: keys.tensor()?.copied()?, values: values.tensor()?.data(elements)? }
             }
-            Held::Absent(_) => OnnxValue::Absent,
+            HeldValue::Absent(_) => OnnxValue::Absent,
         })
     }
 
     /// Tells whether a tensor of this value is in memory that a tensor uses, too.
-    pub(crate) fn overlaps(&self, other: &Tensor) -> bool {
+    pub(crate) fn overlaps(&self, other: &ValueTensor) -> bool {
         match self {
-            Held::Tensor(tensor) => tensor.overlaps(other),
-            Held::Sequence { items, .. } => items.iter().any(|item| item.overlaps(other)),
-            Held::Map { keys, values } => keys.overlaps(other) || values.overlaps(other),
-            Held::Absent(_) => false,
+            HeldValue::Tensor(tensor) => tensor.overlaps(other),
+            HeldValue::Sequence { items, .. } => items.iter().any(|item| item.overlaps(other)),
+            HeldValue::Map { keys, values } => keys.overlaps(other) || values.overlaps(other),
+            HeldValue::Absent(_) => false,
         }
     }
 }

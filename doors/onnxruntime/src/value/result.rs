@@ -1,6 +1,6 @@
 //! Values that a run makes.
 
-use super::{Held, Tensor};
+use super::{HeldValue, ValueTensor};
 use crate::allocator::own;
 use crate::error::CallError;
 use crate::status::Result;
@@ -20,9 +20,9 @@ pub(crate) fn failed(on: &BackendHandle) -> impl Fn(bb::Error) -> CallError + '_
 /// # Errors
 ///
 /// The backend's own; [`CallError::Memory`].
-pub(crate) fn of(on: &BackendHandle, result: OnnxValue<Value>, ty: &ValueType) -> Result<Arc<Held>> {
+pub(crate) fn of(on: &BackendHandle, result: OnnxValue<Value>, ty: &ValueType) -> Result<Arc<HeldValue>> {
     Ok(Arc::new(match result {
-        OnnxValue::Tensor(x) => Held::Tensor(tensor(on, x)?),
+        OnnxValue::Tensor(x) => HeldValue::Tensor(tensor(on, x)?),
         OnnxValue::Sequence(items) => {
             let of_items = match ty {
                 ValueType::Sequence(of) => of.as_ref(),
@@ -38,20 +38,20 @@ pub(crate) fn of(on: &BackendHandle, result: OnnxValue<Value>, ty: &ValueType) -
                 (ValueType::Unknown, Some(item)) => item.ty(),
                 _ => of_items.clone(),
             };
-            Held::Sequence { items, of }
+            HeldValue::Sequence { items, of }
         }
-        OnnxValue::Map { keys, values } => Held::Map {
-            keys: Arc::new(Held::Tensor(of_host(&keys)?)),
-            values: Arc::new(Held::Tensor(tensor(on, values)?)),
+        OnnxValue::Map { keys, values } => HeldValue::Map {
+            keys: Arc::new(HeldValue::Tensor(of_host(&keys)?)),
+            values: Arc::new(HeldValue::Tensor(tensor(on, values)?)),
         },
-        OnnxValue::Absent => Held::Absent(match ty {
+        OnnxValue::Absent => HeldValue::Absent(match ty {
             ValueType::Optional(of) => of.as_ref().clone(),
             other => other.clone(),
         }),
     }))
 }
 
-fn tensor(on: &BackendHandle, value: Value) -> Result<Tensor> {
+fn tensor(on: &BackendHandle, value: Value) -> Result<ValueTensor> {
     if value.dtype() != DataType::String
         && let Some(cpu) = on.typed::<Cpu>()
         && !value.dtype().is_sub_byte()
@@ -60,7 +60,7 @@ fn tensor(on: &BackendHandle, value: Value) -> Result<Tensor> {
         // The value holds the array, too.
         drop(value);
         return match array.into_sole() {
-            Ok(elements) => Ok(Tensor::of_backend(elements)),
+            Ok(elements) => Ok(ValueTensor::of_backend(elements)),
             Err(array) => of_host(&on.to_host(&cpu.erase(array)).map_err(failed(on))?),
         };
     }
@@ -68,12 +68,12 @@ fn tensor(on: &BackendHandle, value: Value) -> Result<Tensor> {
 }
 
 /// Copies a host tensor.
-fn of_host(data: &TensorData) -> Result<Tensor> {
+fn of_host(data: &TensorData) -> Result<ValueTensor> {
     if data.dtype() == DataType::String {
-        return Ok(Tensor::of_strings(data));
+        return Ok(ValueTensor::of_strings(data));
     }
     // SAFETY: the allocator of this library lives as long as the process.
-    let tensor = unsafe { Tensor::allocated(data.dtype(), data.shape().to_vec(), own()) }?;
+    let tensor = unsafe { ValueTensor::allocated(data.dtype(), data.shape().to_vec(), own()) }?;
     tensor.fill(data)?;
     Ok(tensor)
 }

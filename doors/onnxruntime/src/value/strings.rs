@@ -3,7 +3,7 @@
 
 use super::OrtValue;
 use super::tensors::tensor;
-use crate::arguments::{Place, bytes, list};
+use crate::arguments::{OutPlace, bytes, list};
 use crate::error::CallError;
 use crate::status::{Result, functions};
 use std::ffi::{c_char, c_void};
@@ -60,7 +60,7 @@ functions! {
     /// Returns how many bytes all strings have together.
     GetStringTensorDataLength(value: *const OrtValue, out: *mut usize) {
         let length = tensor(value)?.strings()?.iter().map(Vec::len).sum();
-        Place::at(out, "a place for a length")?.put(length);
+        OutPlace::at(out, "a place for a length")?.put(length);
         Ok(())
     }
 
@@ -85,7 +85,7 @@ functions! {
     /// Returns how many bytes a string has.
     GetStringTensorElementLength(value: *const OrtValue, index: usize, out: *mut usize) {
         let length = at(&mut tensor(value)?.strings()?, index)?.len();
-        Place::at(out, "a place for a length")?.put(length);
+        OutPlace::at(out, "a place for a length")?.put(length);
         Ok(())
     }
 
@@ -96,7 +96,7 @@ functions! {
 
     /// Makes room for a string, which the program writes before it does anything else with the tensor.
     GetResizedStringTensorElementBuffer(value: *mut OrtValue, index: usize, length: usize, out: *mut *mut c_char) {
-        let (mut texts, out) = (tensor(value)?.strings()?, Place::at(out, "a place for a pointer")?);
+        let (mut texts, out) = (tensor(value)?.strings()?, OutPlace::at(out, "a place for a pointer")?);
         let text = at(&mut texts, index)?;
         text.resize(length, 0);
         out.put(text.as_mut_ptr().cast());

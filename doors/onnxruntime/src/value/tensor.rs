@@ -15,7 +15,7 @@ const SMALL: usize = 4096;
 
 /// What is to happen with the elements of an operand.
 #[derive(Debug, Clone, Copy)]
-pub(crate) enum Elements<'a> {
+pub(crate) enum OperandElements<'a> {
     /// They are copied.
     Copied,
     /// They are read where they lie.
@@ -45,7 +45,7 @@ enum Memory {
 /// A tensor. What a program writes to its elements is the program's affair, as in ONNX Runtime: no call reads them while another
 /// thread writes.
 #[derive(Debug)]
-pub(crate) struct Tensor {
+pub(crate) struct ValueTensor {
     dtype: DataType,
     shape: Vec<usize>,
     /// The shape as ONNX Runtime has it.
@@ -54,11 +54,11 @@ pub(crate) struct Tensor {
 }
 
 // SAFETY: the elements belong to the tensor or live as long as it; who writes them sees to it that nobody uses them meanwhile.
-unsafe impl Send for Tensor {}
+unsafe impl Send for ValueTensor {}
 // SAFETY: as above.
-unsafe impl Sync for Tensor {}
+unsafe impl Sync for ValueTensor {}
 
-impl Drop for Tensor {
+impl Drop for ValueTensor {
     fn drop(&mut self) {
         if let Memory::Elements { first, owner: Owner::Allocator(allocator), .. } = &self.memory {
             // SAFETY: the header says that the allocator lives until what it allocated is freed, and the elements are such a block.
@@ -71,10 +71,10 @@ impl Drop for Tensor {
     }
 }
 
-impl Tensor {
-    fn new(dtype: DataType, shape: Vec<usize>, memory: Memory) -> Tensor {
+impl ValueTensor {
+    fn new(dtype: DataType, shape: Vec<usize>, memory: Memory) -> ValueTensor {
         let extents = shape.iter().map(|&extent| i64::try_from(extent).unwrap_or(i64::MAX)).collect();
-        Tensor { dtype, shape, extents, memory }
+        ValueTensor { dtype, shape, extents, memory }
     }
 
     /// Returns how many bytes the elements take.
@@ -94,16 +94,16 @@ impl Tensor {
     /// # Errors
     ///
     /// [`bb::ir::Error::TooLarge`].
-    pub(crate) fn empty_strings(shape: Vec<usize>) -> Result<Tensor> {
+    pub(crate) fn empty_strings(shape: Vec<usize>) -> Result<ValueTensor> {
         // A string takes more memory than a number, so that what is too large for numbers is too large for strings.
-        let count = Tensor::size(DataType::U64, &shape)? / 8;
-        Ok(Tensor::new(DataType::String, shape, Memory::Strings(Mutex::new(vec![Vec::new(); count]))))
+        let count = ValueTensor::size(DataType::U64, &shape)? / 8;
+        Ok(ValueTensor::new(DataType::String, shape, Memory::Strings(Mutex::new(vec![Vec::new(); count]))))
     }
 
     /// Makes a tensor of strings.
-    pub(crate) fn of_strings(data: &TensorData) -> Tensor {
+    pub(crate) fn of_strings(data: &TensorData) -> ValueTensor {
         let texts = data.iter_str().map(|text| text.as_bytes().to_vec()).collect();
-        Tensor::new(DataType::String, data.shape().to_vec(), Memory::Strings(Mutex::new(texts)))
+        ValueTensor::new(DataType::String, data.shape().to_vec(), Memory::Strings(Mutex::new(texts)))
     }
 
     /// Makes a tensor whose elements an allocator gives. They are not initialized by the allocators of programs, and 0 here.
@@ -119,8 +119,8 @@ impl Tensor {
         dtype: DataType,
         shape: Vec<usize>,
         allocator: *mut OrtAllocator,
-    ) -> Result<Tensor> {
-        let length = Tensor::size(dtype, &shape)?;
+    ) -> Result<ValueTensor> {
+        let length = ValueTensor::size(dtype, &shape)?;
         let (mut first, mut owner) = (std::ptr::without_provenance_mut::<u8>(64), Owner::Program);
         if length > 0 {
             // SAFETY: the caller says so.
@@ -129,7 +129,7 @@ impl Tensor {
             unsafe { block.write_bytes(0, length) };
             (first, owner) = (block.as_ptr(), Owner::Allocator(allocator));
         }
-        Ok(Tensor::new(dtype, shape, Memory::Elements { first, length, owner }))
+        Ok(ValueTensor::new(dtype, shape, Memory::Elements { first, length, owner }))
     }
 
     /// Makes a tensor over memory of the program. With an allocator, that frees the memory when the tensor is dropped.
@@ -147,11 +147,11 @@ impl Tensor {
         memory: *mut u8,
         room: usize,
         allocator: Option<*mut OrtAllocator>,
-    ) -> Result<Tensor> {
+    ) -> Result<ValueTensor> {
         if dtype == DataType::String {
             return Err(CallError::Kind { expected: "an element type of a size", got: "strings" });
         }
-        let length = Tensor::size(dtype, &shape)?;
+        let length = ValueTensor::size(dtype, &shape)?;
         if length > room {
             return Err(CallError::Room { what: "a tensor", needed: length, got: room });
         }
@@ -160,15 +160,15 @@ impl Tensor {
         }
         let first = if memory.is_null() { std::ptr::without_provenance_mut(64) } else { memory };
         let owner = allocator.filter(|_| !memory.is_null()).map_or(Owner::Program, Owner::Allocator);
-        Ok(Tensor::new(dtype, shape, Memory::Elements { first, length, owner }))
+        Ok(ValueTensor::new(dtype, shape, Memory::Elements { first, length, owner }))
     }
 
     /// Makes a tensor of elements that the CPU backend made.
-    pub(crate) fn of_backend(mut elements: SoleElements) -> Tensor {
+    pub(crate) fn of_backend(mut elements: SoleElements) -> ValueTensor {
         let (dtype, shape) = (elements.dtype(), elements.shape().to_vec());
         let (first, length) = (elements.as_mut_ptr(), elements.byte_len());
         let owner = Owner::Backend { _elements: elements };
-        Tensor::new(dtype, shape, Memory::Elements { first, length, owner })
+        ValueTensor::new(dtype, shape, Memory::Elements { first, length, owner })
     }
 
     /// Returns the element type.
@@ -219,14 +219,14 @@ impl Tensor {
     /// # Errors
     ///
     /// [`CallError::Utf8`] for a string that is not; [`bb::ir::Error::BoolByte`] for a truth value other than 0 and 1.
-    pub(crate) fn data(&self, elements: Elements<'_>) -> Result<TensorData> {
+    pub(crate) fn data(&self, elements: OperandElements<'_>) -> Result<TensorData> {
         let (first, length) = match &self.memory {
             Memory::Elements { first, length, .. } => (*first, *length),
             Memory::Strings(_) => return self.texts(),
         };
         let bytes = match elements {
             // SAFETY: the elements live as long as the tensor, which the caller holds until the lending ends.
-            Elements::Lent(lending) if length > SMALL => unsafe { lending.lend(first, length) },
+            OperandElements::Lent(lending) if length > SMALL => unsafe { lending.lend(first, length) },
             // SAFETY: the elements are as many bytes, or none behind a pointer that is not null.
             _ => Bytes::copy_from_slice(unsafe { std::slice::from_raw_parts(first, length) }),
         };
@@ -239,7 +239,7 @@ impl Tensor {
     ///
     /// As [`data`](Self::data).
     pub(crate) fn copied(&self) -> Result<TensorData> {
-        self.data(Elements::Copied)
+        self.data(OperandElements::Copied)
     }
 
     fn texts(&self) -> Result<TensorData> {
@@ -273,7 +273,7 @@ impl Tensor {
     }
 
     /// Tells whether two tensors use the same memory.
-    pub(crate) fn overlaps(&self, other: &Tensor) -> bool {
+    pub(crate) fn overlaps(&self, other: &ValueTensor) -> bool {
         let (Ok((own, length)), Ok((other, other_length))) = (self.memory(), other.memory()) else {
             return std::ptr::eq(self, other);
         };

@@ -1,9 +1,9 @@
 //! The functions about tensors that are not text.
 #![expect(non_snake_case, reason = "the names of ONNX Runtime")]
 
-use super::{Held, OrtValue, Tensor};
+use super::{HeldValue, OrtValue, ValueTensor};
 use crate::allocator::{Allocator, OrtAllocator};
-use crate::arguments::{Place, list, object, shape};
+use crate::arguments::{OutPlace, list, object, shape};
 use crate::elements::{number, of_number};
 use crate::environment::OrtEnv;
 use crate::error::CallError;
@@ -19,13 +19,13 @@ use std::sync::Arc;
 /// # Safety
 ///
 /// As [`object`].
-pub(super) unsafe fn tensor<'a>(value: *const OrtValue) -> Result<&'a Tensor> {
+pub(super) unsafe fn tensor<'a>(value: *const OrtValue) -> Result<&'a ValueTensor> {
     // SAFETY: the caller says so.
     unsafe { object(value, "a value") }?.held.tensor()
 }
 
-fn give(out: &Place<*mut OrtValue>, tensor: Tensor) {
-    out.give(OrtValue { held: Arc::new(Held::Tensor(tensor)) });
+fn give(out: &OutPlace<*mut OrtValue>, tensor: ValueTensor) {
+    out.give(OrtValue { held: Arc::new(HeldValue::Tensor(tensor)) });
 }
 
 functions! {
@@ -34,10 +34,10 @@ functions! {
         allocator: *mut OrtAllocator, extents: *const i64, rank: usize, element: c_int, out: *mut *mut OrtValue,
     ) {
         Allocator::of(allocator)?;
-        let (dtype, shape, out) = (of_number(element)?, shape(extents, rank)?, Place::at(out, "a place for a value")?);
+        let (dtype, shape, out) = (of_number(element)?, shape(extents, rank)?, OutPlace::at(out, "a place for a value")?);
         let tensor = match dtype {
-            DataType::String => Tensor::empty_strings(shape)?,
-            _ => Tensor::allocated(dtype, shape, allocator)?,
+            DataType::String => ValueTensor::empty_strings(shape)?,
+            _ => ValueTensor::allocated(dtype, shape, allocator)?,
         };
         give(&out, tensor);
         Ok(())
@@ -49,8 +49,8 @@ functions! {
         out: *mut *mut OrtValue,
     ) {
         object(info, "a kind of memory")?.check_host()?;
-        let (dtype, shape, out) = (of_number(element)?, shape(extents, rank)?, Place::at(out, "a place for a value")?);
-        give(&out, Tensor::over(dtype, shape, memory.cast(), room, None)?);
+        let (dtype, shape, out) = (of_number(element)?, shape(extents, rank)?, OutPlace::at(out, "a place for a value")?);
+        give(&out, ValueTensor::over(dtype, shape, memory.cast(), room, None)?);
         Ok(())
     }
 
@@ -60,22 +60,22 @@ functions! {
         out: *mut *mut OrtValue,
     ) {
         Allocator::of(allocator)?;
-        let (dtype, shape, out) = (of_number(element)?, shape(extents, rank)?, Place::at(out, "a place for a value")?);
-        give(&out, Tensor::over(dtype, shape, memory.cast(), room, Some(allocator))?);
+        let (dtype, shape, out) = (of_number(element)?, shape(extents, rank)?, OutPlace::at(out, "a place for a value")?);
+        give(&out, ValueTensor::over(dtype, shape, memory.cast(), room, Some(allocator))?);
         Ok(())
     }
 
     /// Returns the elements, which a program may write.
     GetTensorMutableData(value: *mut OrtValue, out: *mut *mut c_void) {
         let (first, _) = tensor(value)?.memory()?;
-        Place::at(out, "a place for a pointer")?.put(first.cast());
+        OutPlace::at(out, "a place for a pointer")?.put(first.cast());
         Ok(())
     }
 
     /// Returns the elements.
     GetTensorData(value: *const OrtValue, out: *mut *const c_void) {
         let (first, _) = tensor(value)?.memory()?;
-        Place::at(out, "a place for a pointer")?.put(first.cast_const().cast());
+        OutPlace::at(out, "a place for a pointer")?.put(first.cast_const().cast());
         Ok(())
     }
 
@@ -98,20 +98,20 @@ functions! {
             }
             place = place * count + index;
         }
-        Place::at(out, "a place for a pointer")?.put(first.add(place * bytes).cast());
+        OutPlace::at(out, "a place for a pointer")?.put(first.add(place * bytes).cast());
         Ok(())
     }
 
     /// Returns how many bytes the elements take.
     GetTensorSizeInBytes(value: *const OrtValue, out: *mut usize) {
         let (_, length) = tensor(value)?.memory()?;
-        Place::at(out, "a place for a size")?.put(length);
+        OutPlace::at(out, "a place for a size")?.put(length);
         Ok(())
     }
 
     /// Returns the element type and the shape.
     GetTensorTypeAndShape(value: *const OrtValue, out: *mut *mut OrtTensorTypeAndShapeInfo) {
-        let (tensor, out) = (tensor(value)?, Place::at(out, "a place for a type")?);
+        let (tensor, out) = (tensor(value)?, OutPlace::at(out, "a place for a type")?);
         out.give(OrtTensorTypeAndShapeInfo::of(number(tensor.dtype())?, tensor.extents().to_vec()));
         Ok(())
     }
@@ -121,8 +121,8 @@ functions! {
         value: *const OrtValue, element: *mut c_int, extents: *mut *const i64, rank: *mut usize,
     ) {
         let tensor = tensor(value)?;
-        let (element, extents) = (Place::at(element, "a place for a type")?, Place::at(extents, "a place for extents")?);
-        Place::at(rank, "a place for a rank")?.put(tensor.extents().len());
+        let (element, extents) = (OutPlace::at(element, "a place for a type")?, OutPlace::at(extents, "a place for extents")?);
+        OutPlace::at(rank, "a place for a rank")?.put(tensor.extents().len());
         element.put(number(tensor.dtype())?);
         extents.put(tensor.extents().as_ptr());
         Ok(())
@@ -131,7 +131,7 @@ functions! {
     /// Returns the kind of memory that the elements are in.
     GetTensorMemoryInfo(value: *const OrtValue, out: *mut *const OrtMemoryInfo) {
         tensor(value)?;
-        Place::at(out, "a place for a kind of memory")?.put(OrtMemoryInfo::host());
+        OutPlace::at(out, "a place for a kind of memory")?.put(OrtMemoryInfo::host());
         Ok(())
     }
 

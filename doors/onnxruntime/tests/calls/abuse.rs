@@ -143,7 +143,7 @@ fn values_of_other_kinds_are_errors() {
         let wrong = (api().CreateValue)(items.as_ptr(), 1, ONNXType::ONNX_TYPE_SPARSETENSOR, &mut sequence);
         fails(wrong, ORT_INVALID_ARGUMENT, "got 5");
     }
-    let held = crate::raw::Held(sequence);
+    let held = crate::raw::OwnedValue(sequence);
     let (code, message) = run(&session, (c"input", &held), c"variable", null()).unwrap_err();
     assert!(code == ORT_INVALID_ARGUMENT, "{message}");
     let (code, message) = run(&session, (c"input", &given), c"nothing", null()).unwrap_err();

@@ -81,9 +81,9 @@ impl Opened {
 
 /// A value that is released at the end.
 #[derive(Debug)]
-pub(crate) struct Held(pub(crate) *mut OrtValue);
+pub(crate) struct OwnedValue(pub(crate) *mut OrtValue);
 
-impl Drop for Held {
+impl Drop for OwnedValue {
     fn drop(&mut self) {
         // SAFETY: nobody else releases it.
         unsafe { (api().ReleaseValue)(self.0) };
@@ -106,7 +106,7 @@ pub(crate) fn allocator() -> *mut OrtAllocator {
 }
 
 /// A tensor over memory of the test, which lives longer.
-pub(crate) fn over<T>(elements: &mut [T], shape: &[i64], ty: ONNXTensorElementDataType) -> Held {
+pub(crate) fn over<T>(elements: &mut [T], shape: &[i64], ty: ONNXTensorElementDataType) -> OwnedValue {
     let mut value = null_mut();
     let (first, bytes) = (elements.as_mut_ptr().cast::<c_void>(), size_of_val(elements));
     // SAFETY: the arguments are those of the header.
@@ -116,19 +116,19 @@ pub(crate) fn over<T>(elements: &mut [T], shape: &[i64], ty: ONNXTensorElementDa
         ok(create(info, first, bytes, shape.as_ptr(), shape.len(), ty, &mut value));
         (api().ReleaseMemoryInfo)(info);
     }
-    Held(value)
+    OwnedValue(value)
 }
 
 /// A tensor in memory of the library.
-pub(crate) fn made(shape: &[i64], ty: ONNXTensorElementDataType) -> Held {
+pub(crate) fn made(shape: &[i64], ty: ONNXTensorElementDataType) -> OwnedValue {
     let mut value = null_mut();
     // SAFETY: the arguments are those of the header.
     ok(unsafe { (api().CreateTensorAsOrtValue)(allocator(), shape.as_ptr(), shape.len(), ty, &mut value) });
-    Held(value)
+    OwnedValue(value)
 }
 
 /// The elements of a tensor.
-pub(crate) fn elements<'a, T>(value: &'a Held) -> &'a [T] {
+pub(crate) fn elements<'a, T>(value: &'a OwnedValue) -> &'a [T] {
     let (mut first, mut info, mut count) = (null_mut(), null_mut(), 0);
     // SAFETY: the arguments are those of the header, and the tensor has as many elements.
     unsafe {
@@ -143,10 +143,10 @@ pub(crate) fn elements<'a, T>(value: &'a Held) -> &'a [T] {
 /// Runs a session with one input and one output.
 pub(crate) fn run(
     session: &Opened,
-    (input, value): (&CStr, &Held),
+    (input, value): (&CStr, &OwnedValue),
     output: &CStr,
     options: *const OrtRunOptions,
-) -> Result<Held, (OrtErrorCode, String)> {
+) -> Result<OwnedValue, (OrtErrorCode, String)> {
     let (names, values, outputs) = ([input.as_ptr()], [value.0.cast_const()], [output.as_ptr()]);
     let mut results = [null_mut()];
     // SAFETY: the arguments are those of the header.
@@ -154,5 +154,5 @@ pub(crate) fn run(
         let (names, values, outputs) = (names.as_ptr(), values.as_ptr(), outputs.as_ptr());
         (api().Run)(session.0, options, names, values, 1, outputs, 1, results.as_mut_ptr())
     };
-    error(status).map_or(Ok(Held(results[0])), Err)
+    error(status).map_or(Ok(OwnedValue(results[0])), Err)
 }

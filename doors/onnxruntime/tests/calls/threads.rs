@@ -1,7 +1,7 @@
 //! Many threads, many sessions, and runs that end later.
 
 use crate::data;
-use crate::raw::{Held, Opened, api, elements, ok, over, run};
+use crate::raw::{Opened, OwnedValue, api, elements, ok, over, run};
 use ONNXTensorElementDataType::ONNX_TENSOR_ELEMENT_DATA_TYPE_FLOAT as FLOAT;
 use ort_sys::*;
 use std::ffi::c_void;
@@ -52,7 +52,7 @@ unsafe extern "C" fn ended(
     }
     assert_eq!(count, 1);
     // SAFETY: the run wrote the output.
-    let result = Held(unsafe { *outputs });
+    let result = OwnedValue(unsafe { *outputs });
     sender.send(Some(elements::<f32>(&result)[0])).unwrap();
 }
 

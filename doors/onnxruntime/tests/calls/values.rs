@@ -1,14 +1,14 @@
 //! Values of all kinds, call by call.
 
 use crate::data;
-use crate::raw::{Held, Opened, allocator, api, elements, error, fails, made, ok, over, run};
+use crate::raw::{Opened, OwnedValue, allocator, api, elements, error, fails, made, ok, over, run};
 use ONNXTensorElementDataType::*;
 use ort_sys::*;
 use std::ffi::{CStr, c_char, c_void};
 use std::ptr::{null, null_mut};
 
 /// Returns the strings of a tensor.
-fn strings(value: &Held) -> Vec<String> {
+fn strings(value: &OwnedValue) -> Vec<String> {
     let (mut info, mut count, mut length) = (null_mut(), 0, 0);
     // SAFETY: the arguments are those of the header.
     unsafe {
@@ -25,27 +25,27 @@ fn strings(value: &Held) -> Vec<String> {
     }
 }
 
-fn part(value: &Held, index: i32) -> Held {
+fn part(value: &OwnedValue, index: i32) -> OwnedValue {
     let mut part = null_mut();
     // SAFETY: the arguments are those of the header.
     ok(unsafe { (api().GetValue)(value.0, index, allocator(), &mut part) });
-    Held(part)
+    OwnedValue(part)
 }
 
-fn count(value: &Held) -> usize {
+fn count(value: &OwnedValue) -> usize {
     let mut count = 0;
     // SAFETY: the arguments are those of the header.
     ok(unsafe { (api().GetValueCount)(value.0, &mut count) });
     count
 }
 
-fn sequence(items: &[&Held]) -> Result<Held, (OrtErrorCode, String)> {
+fn sequence(items: &[&OwnedValue]) -> Result<OwnedValue, (OrtErrorCode, String)> {
     let items: Vec<_> = items.iter().map(|item| item.0.cast_const()).collect();
     let mut made = null_mut();
     // SAFETY: the arguments are those of the header.
     let status =
         unsafe { (api().CreateValue)(items.as_ptr(), items.len(), ONNXType::ONNX_TYPE_SEQUENCE, &mut made) };
-    error(status).map_or(Ok(Held(made)), Err)
+    error(status).map_or(Ok(OwnedValue(made)), Err)
 }
 
 #[test]
@@ -175,7 +175,7 @@ fn a_model_gives_a_sequence_of_maps() {
     fails(beyond, OrtErrorCode::ORT_INVALID_ARGUMENT, "index 2");
 }
 
-fn part_status(value: &Held, index: i32) -> OrtStatusPtr {
+fn part_status(value: &OwnedValue, index: i32) -> OrtStatusPtr {
     let mut part = null_mut();
     // SAFETY: the arguments are those of the header.
     unsafe { (api().GetValue)(value.0, index, allocator(), &mut part) }
