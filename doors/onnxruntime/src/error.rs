@@ -136,13 +136,6 @@ pub(crate) enum CallError {
         name: String,
     },
 
-    /// The name of a memory is not one that ONNX Runtime knows.
-    #[error("there is no memory `{name}`")]
-    MemoryName {
-        /// The name.
-        name: String,
-    },
-
     /// An allocator gave no memory.
     #[error("no memory for {bytes} bytes")]
     Memory {
@@ -236,7 +229,6 @@ impl CallError {
             | CallError::Index { .. }
             | CallError::Kind { .. }
             | CallError::Device { .. }
-            | CallError::MemoryName { .. }
             | CallError::UnknownOutput { .. }
             | CallError::Output { .. }
             | CallError::Argument(_)
@@ -255,7 +247,11 @@ impl CallError {
 
 /// Returns the number of an error of loading: what is no file and what is no protobuf has one of its own.
 fn of_load(error: &bb::Error) -> Code {
-    let mut cause: Option<&(dyn std::error::Error + 'static)> = Some(error);
+    // The variant is transparent, so that its source is that of the error within.
+    let mut cause: Option<&(dyn std::error::Error + 'static)> = match error {
+        bb::Error::Ir(error) => Some(error),
+        other => Some(other),
+    };
     while let Some(error) = cause {
         if let Some(error) = error.downcast_ref::<bb::ir::Error>() {
             match error {

@@ -5,9 +5,10 @@ use super::{OrtSession, SessionModel};
 use crate::arguments::{list, object, text};
 use crate::error::CallError;
 use crate::run_options::OrtRunOptions;
-use crate::status::{OrtStatus, Result, Status, functions, guarded};
+use crate::status::{OrtStatus, RawStatus, Result, functions, guarded};
 use crate::value::result::{failed, of};
 use crate::value::{HeldValue, OperandElements, OrtValue};
+use bb::ir::graph::ValueType;
 use bb::onnx::OnnxValue;
 use bb::{RunOptions, TensorData, Value};
 use bb_cpu::Cpu;
@@ -96,12 +97,13 @@ impl SessionModel {
             let tensors = outputs.iter().filter_map(|(_, into)| into.as_ref()?.tensor().ok());
             tensors.into_iter().any(|tensor| value.overlaps(tensor))
         };
-        let operand = |port: &bb::Port| match inputs.iter().find(|(name, _)| *name == port.name) {
-            Some((_, value)) if lends && !written(value) => {
-                value.data(OperandElements::Lent(lending)).map(Some)
-            }
-            Some((_, value)) => value.data(OperandElements::Copied).map(Some),
-            None => Ok(None),
+        let operand = |port: &bb::Port| {
+            let Some((_, value)) = inputs.iter().find(|(name, _)| *name == port.name) else {
+                return Ok(None);
+            };
+            let lent = lends && !written(value);
+            let elements = if lent { OperandElements::Lent(lending) } else { OperandElements::Copied };
+            value.data(elements).and_then(|value| scalar(port, value)).map(Some)
         };
         ports.iter().map(operand).collect()
     }
@@ -146,6 +148,18 @@ impl SessionModel {
             return Err(unfit(format!("{}{:?}", x.dtype(), x.shape())));
         }
         tensor.fill(&self.on.to_host(x).map_err(failed(&self.on))?)
+    }
+}
+
+/// Returns an operand without its dimensions, if it has one element and the model declares a scalar: ONNX Runtime does not compare the rank
+/// of such an input, and programs rely on it.
+fn scalar(port: &bb::Port, value: OnnxValue<TensorData>) -> Result<OnnxValue<TensorData>> {
+    let is_declared = matches!(&port.ty, ValueType::Tensor { shape: Some(dims), .. } if dims.is_empty());
+    match value {
+        OnnxValue::Tensor(x) if is_declared && x.len() == 1 && !x.shape().is_empty() => {
+            Ok(OnnxValue::Tensor(x.reshaped(&[])?))
+        }
+        other => Ok(other),
     }
 }
 
@@ -224,7 +238,7 @@ impl LaterCall {
     /// Runs, and tells the program.
     fn run(self) {
         // SAFETY: the header says so of the arguments.
-        let status: Status = guarded(|| unsafe { run(&self.call) });
+        let status: RawStatus = guarded(|| unsafe { run(&self.call) });
         // SAFETY: the program gave the function for these arguments, and it releases the status.
         unsafe { (self.callback)(self.data, self.call.outputs, self.call.output_count, status) };
     }

@@ -145,7 +145,7 @@ fn ports(session: &Opened) -> (std::ffi::CString, std::ffi::CString) {
 #[test]
 fn a_model_gives_a_sequence_of_maps() {
     let session = Opened::of_file(&data("items/zip_map_to_texts/model.onnx"));
-    let mut numbers = [0.25f32, 0.5, 0.125, 1.0, 2.0, 4.0];
+    let mut numbers = [0.25f32, 0.5, 0.125, 1.0];
     let (input, output) = ports(&session);
     let columns = columns(&session);
     let rows = numbers.len() as i64 / columns;
