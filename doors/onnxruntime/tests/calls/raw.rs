@@ -128,7 +128,7 @@ pub(crate) fn made(shape: &[i64], ty: ONNXTensorElementDataType) -> OwnedValue {
 }
 
 /// The elements of a tensor.
-pub(crate) fn elements<'a, T>(value: &'a OwnedValue) -> &'a [T] {
+pub(crate) fn elements<T>(value: &OwnedValue) -> &[T] {
     let (mut first, mut info, mut count) = (null_mut(), null_mut(), 0);
     // SAFETY: the arguments are those of the header, and the tensor has as many elements.
     unsafe {

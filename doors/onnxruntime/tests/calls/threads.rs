@@ -44,8 +44,8 @@ unsafe extern "C" fn ended(
     count: usize,
     status: OrtStatusPtr,
 ) {
-    // SAFETY: the test gave a sender, which lives until it has received.
-    let sender = unsafe { &*data.cast::<Sender<Option<f32>>>() };
+    // SAFETY: the test gave a sender of its own to each run.
+    let sender = unsafe { Box::from_raw(data.cast::<Sender<Option<f32>>>()) };
     if crate::raw::error(status).is_some() {
         sender.send(None).unwrap();
         return;
@@ -68,7 +68,7 @@ fn a_run_calls_the_program_when_it_has_ended() {
         let (names, outputs) = ([c"input".as_ptr()], [output.as_ptr()]);
         // SAFETY: all of the arguments live until the callback was called.
         unsafe {
-            let data = (&raw const sender).cast_mut().cast();
+            let data = Box::into_raw(Box::new(sender.clone())).cast();
             let (names, values, outputs) = (names.as_ptr(), values.as_ptr(), outputs.as_ptr());
             let run = api().RunAsync;
             ok(run(session.0, null(), names, values, 1, outputs, 1, results.as_mut_ptr(), Some(ended), data));
