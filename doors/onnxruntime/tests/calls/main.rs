@@ -20,8 +20,12 @@ use std::sync::OnceLock;
 fn environment() -> &'static Environment {
     static MADE: OnceLock<Environment> = OnceLock::new();
     MADE.get_or_init(|| {
-        // SAFETY: the function takes the structure of the crate.
-        assert!(ort::set_api(unsafe { bb_onnxruntime::api_as() }));
+        #[cfg(feature = "ort")]
+        let api = bb_onnxruntime::api();
+        // SAFETY: the function below takes the structure of the crate.
+        #[cfg(not(feature = "ort"))]
+        let api = unsafe { bb_onnxruntime::api_as() };
+        assert!(ort::set_api(api));
         ort::init().with_name("tests").build().unwrap()
     })
 }
