@@ -68,7 +68,7 @@ pub extern "system" fn OrtGetApiBase() -> *const OrtApiBase {
     &raw const BASE
 }
 
-/// Returns the functions as the crate `ort` takes them, for [`set_api`](https://docs.rs/ort/latest/ort/fn.set_api.html).
+/// Returns the functions as `set_api` of the crate `ort` takes them.
 #[cfg(feature = "ort")]
 pub fn api() -> ort_sys::OrtApi {
     // SAFETY: the structure has pointers to functions in the order of the header, as the table has.
