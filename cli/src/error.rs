@@ -180,6 +180,14 @@ pub(crate) enum Error {
         source: Option<Box<Error>>,
     },
 
+    #[error(
+        "providers of ONNX Runtime need the feature `ort`: cargo run -p bb-cli --features ort -- conformance …"
+    )]
+    NoOrt,
+
+    #[error("`{}`: expected a path without commas and parentheses", sentence(.path.display()))]
+    LibraryName { path: PathBuf },
+
     #[error("`{}` holds no case: no folder below it has a model.onnx", sentence(.dir.display()))]
     NoCases { dir: PathBuf },
 

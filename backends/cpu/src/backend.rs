@@ -29,7 +29,7 @@ const KEPT: usize = 1 << 30;
 /// ```
 #[derive(Debug, Clone, bb::Backend)]
 #[bb(name = "cpu", open = Cpu::open)]
-#[bb(options(threads, memory, level: str = "" => "instructions: portable, avx2, avx2-vnni or avx512; the widest there are if empty"))]
+#[bb(options(threads, memory, level: str = "" => "instructions: portable, avx2, avx2-vnni or avx512, on ARM portable, dotprod or i8mm; the widest there are if empty"))]
 #[bb(extensions(Create, Scalar, Nn, Llm, Index, Bits, Image, Ml, Quant, Train))]
 pub struct Cpu {
     pool: Arc<Pool>,

@@ -17,10 +17,12 @@ pub enum CpuError {
     Limit(#[source] bb::services::Pressure),
 
     /// No level of instructions has the name.
-    #[error("there is no level of instructions `{name}`; expected `portable`, `avx2`, `avx2-vnni` or `avx512`", name = bb::ir::text::shown(name))]
+    #[error("there is no level of instructions `{name}`; expected {levels}", name = bb::ir::text::shown(name))]
     UnknownLevel {
         /// What was asked for.
         name: String,
+        /// The names that there are for this kind of processor.
+        levels: String,
     },
 
     /// Kernels cannot use the level of instructions that was asked for.

@@ -13,6 +13,10 @@ pub(crate) enum Level {
     Avx2 = 2,
     /// AVX-512 F, BW, DQ and VL: 64-byte vectors.
     Avx512 = 3,
+    /// NEON, which every 64-bit processor of ARM has, and dot products of bytes.
+    Dotprod = 4,
+    /// The same, and products of matrices of bytes.
+    I8mm = 5,
 }
 
 impl Level {
@@ -22,13 +26,11 @@ impl Level {
             Level::Portable => "portable",
             Level::Avx2 => "avx2",
             Level::Avx512 => "avx512",
+            Level::Dotprod => "dotprod",
+            Level::I8mm => "i8mm",
         }
     }
 }
-
-/// All levels.
-#[cfg(test)]
-const LEVELS: [Level; 3] = [Level::Portable, Level::Avx2, Level::Avx512];
 
 /// What kernels may use.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -61,6 +63,8 @@ impl Instructions {
         let level = match bits & !EXTRAS {
             2 => Level::Avx2,
             3 => Level::Avx512,
+            4 => Level::Dotprod,
+            5 => Level::I8mm,
             _ => Level::Portable,
         };
         Instructions { level, extras: bits & EXTRAS != 0 }
@@ -72,7 +76,8 @@ impl Instructions {
         if self == Instructions::full(Level::Avx2) && !is_x86_feature_detected!("avxvnni") {
             return false;
         }
-        self.level <= widest()
+        // On other kinds of processors, levels have all that kernels use.
+        (cfg!(target_arch = "x86_64") || !self.extras) && self.level <= widest()
     }
 }
 
@@ -83,15 +88,25 @@ impl std::fmt::Debug for Instructions {
     }
 }
 
-const EXTRAS: u8 = 4;
+const EXTRAS: u8 = 8;
 
-/// What can be asked for by name. Without extras, a level is that of processors which have nothing else.
-pub(crate) const NAMED: [(&str, Instructions); 4] = [
-    ("portable", Instructions::plain(Level::Portable)),
-    ("avx2", Instructions::plain(Level::Avx2)),
-    ("avx2-vnni", Instructions::full(Level::Avx2)),
-    ("avx512", Instructions::plain(Level::Avx512)),
-];
+/// What can be asked for by name on this kind of processor. Without extras, a level is that of processors which have nothing else.
+const NAMED: &[(&str, Instructions)] = if cfg!(target_arch = "x86_64") {
+    &[
+        ("portable", Instructions::plain(Level::Portable)),
+        ("avx2", Instructions::plain(Level::Avx2)),
+        ("avx2-vnni", Instructions::full(Level::Avx2)),
+        ("avx512", Instructions::plain(Level::Avx512)),
+    ]
+} else if cfg!(target_arch = "aarch64") {
+    &[
+        ("portable", Instructions::plain(Level::Portable)),
+        ("dotprod", Instructions::plain(Level::Dotprod)),
+        ("i8mm", Instructions::plain(Level::I8mm)),
+    ]
+} else {
+    &[("portable", Instructions::plain(Level::Portable))]
+};
 
 /// The [bits](Instructions::bits) of what was chosen; 0 until it is known.
 static CHOSEN: AtomicU8 = AtomicU8::new(0);
@@ -103,7 +118,7 @@ pub(crate) fn level() -> Level {
 }
 
 /// Tells whether kernels may use instructions that only some processors of a level have.
-#[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
+#[cfg(target_arch = "x86_64")]
 #[inline]
 pub(crate) fn extras() -> bool {
     instructions().extras
@@ -145,6 +160,16 @@ fn initial() -> Instructions {
     asked.filter(|asked| asked.supported()).unwrap_or_else(all)
 }
 
+/// Lists the names of [`NAMED`].
+fn listed() -> String {
+    let names: Vec<String> = NAMED.iter().map(|(name, _)| format!("`{name}`")).collect();
+    match names.split_last() {
+        Some((last, [])) => last.clone(),
+        Some((last, others)) => format!("{} or {last}", others.join(", ")),
+        None => String::new(),
+    }
+}
+
 /// Returns all that this processor has.
 fn all() -> Instructions {
     let full = Instructions::full(widest());
@@ -152,8 +177,10 @@ fn all() -> Instructions {
 }
 
 fn named(name: &str) -> Result<Instructions, CpuError> {
-    let found = NAMED.into_iter().find(|named| named.0 == name);
-    found.map(|named| named.1).ok_or_else(|| CpuError::UnknownLevel { name: name.to_owned() })
+    let found = NAMED.iter().find(|named| named.0 == name);
+    found
+        .map(|named| named.1)
+        .ok_or_else(|| CpuError::UnknownLevel { name: name.to_owned(), levels: listed() })
 }
 
 /// Chooses the instructions of the process, which are chosen once: what kernels packed for one level, those of another cannot read. An
@@ -206,6 +233,11 @@ fn widest() -> Level {
             return Level::Avx2;
         }
     }
+    #[cfg(target_arch = "aarch64")]
+    if std::arch::is_aarch64_feature_detected!("dotprod") {
+        let has_matrices = std::arch::is_aarch64_feature_detected!("i8mm");
+        return if has_matrices { Level::I8mm } else { Level::Dotprod };
+    }
     Level::Portable
 }
 
@@ -251,8 +283,16 @@ impl Forced {
 #[cfg(test)]
 pub(crate) fn levels() -> Vec<Instructions> {
     let most = chosen();
-    let each = LEVELS.into_iter().flat_map(|level| [Instructions::plain(level), Instructions::full(level)]);
-    each.filter(|one| one.supported() && one.level <= most.level && (most.extras || !one.extras)).collect()
+    possible()
+        .filter(|one| one.supported() && one.level <= most.level && (most.extras || !one.extras))
+        .collect()
+}
+
+/// Lists each level of this kind of processor without extras and with them.
+#[cfg(test)]
+fn possible() -> impl Iterator<Item = Instructions> {
+    let levels = NAMED.iter().filter(|named| !named.1.extras).map(|named| named.1.level);
+    levels.flat_map(|level| [Instructions::plain(level), Instructions::full(level)])
 }
 
 #[cfg(test)]
@@ -262,20 +302,22 @@ mod tests {
     #[test]
     fn the_level_is_chosen_once() {
         let now = chosen();
-        for (name, asked) in NAMED {
+        for &(name, asked) in NAMED {
             assert_eq!(choose(name).is_ok(), now == asked, "{asked:?}");
             assert_eq!(chosen(), now);
         }
         let unknown = choose("avx1024").map_err(|error| error.to_string());
-        let expected = "there is no level of instructions `avx1024`; expected `portable`, `avx2`, `avx2-vnni` or `avx512`";
-        assert_eq!(unknown, Err(expected.to_owned()));
+        let expected = match std::env::consts::ARCH {
+            "x86_64" => "`portable`, `avx2`, `avx2-vnni` or `avx512`",
+            "aarch64" => "`portable`, `dotprod` or `i8mm`",
+            _ => "`portable`",
+        };
+        assert_eq!(unknown, Err(format!("there is no level of instructions `avx1024`; expected {expected}")));
     }
 
     #[test]
     fn the_bits_are_those_of_the_instructions() {
-        for one in
-            LEVELS.into_iter().flat_map(|level| [Instructions::plain(level), Instructions::full(level)])
-        {
+        for one in possible() {
             assert_eq!(Instructions::of(one.bits()), one);
             assert_ne!(one.bits(), 0);
         }

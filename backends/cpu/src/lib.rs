@@ -25,6 +25,7 @@
 //! | `matmul_integer conv_integer qlinear_conv …` | `ext::quant` | `gemm::integer::product` | `gemm::integer` | `gemm::integer::quads` |
 //! | `quantize_linear requantize lookup …` | `ext::quant::elements` | `kernels::quantize` | `kernels::quantize` | `kernels::quantize` |
 //! | `matmul_n_bits` | `ext::quant::n_bits` | `gemm::n_bits::Format` | `ext::quant::n_bits` | `gemm::n_bits` |
+//! | `matmul_n_bits` of rounded rows | `ext::quant::n_bits` | `gemm::blocks::kernels` | `gemm::blocks` | `gemm::blocks::tile` |
 //! | `rnn gru lstm` | `ext::recurrent` | | `ext::recurrent` | `kernels::recurrent` |
 //! | `tree_ensemble` | `ext::ml` | `kernels::forest::packed` | `kernels::forest::walks` | `kernels::forest::{top, walks}` |
 //! | `concat gather`, copies of views | `ops::join`, `ops::dense` | element size | `kernels::moves` | `moves::line`, `transpose` |

@@ -2,12 +2,14 @@
 
 use crate::gaps::GAPS;
 use crate::library::{LibraryError, environment};
+use crate::plugin::Provider;
 use crate::tensors::{lent, taken};
 use bb::{BoxError, DataType, TensorData};
 use bb_engines::{Engine, Gap, Signature};
 use ort::environment::Environment;
 use ort::logging::LogLevel;
 use ort::session::SessionInputValue;
+use ort::session::builder::SessionBuilder;
 use std::borrow::Cow;
 use std::sync::{Mutex, PoisonError};
 
@@ -15,6 +17,8 @@ use std::sync::{Mutex, PoisonError};
 #[derive(Debug, Clone)]
 pub struct OrtEngine {
     environment: &'static Environment,
+    /// The provider that runs all nodes; `None` for ONNX Runtime's own.
+    provider: Option<Provider>,
 }
 
 impl OrtEngine {
@@ -24,7 +28,22 @@ impl OrtEngine {
     ///
     /// [`LibraryError`].
     pub fn new() -> Result<OrtEngine, LibraryError> {
-        Ok(OrtEngine { environment: environment()? })
+        Ok(OrtEngine { environment: environment()?, provider: None })
+    }
+
+    /// Makes the engine run models on a provider alone.
+    ///
+    /// # Errors
+    ///
+    /// [`LibraryError`].
+    pub fn on(provider: Provider) -> Result<OrtEngine, LibraryError> {
+        Ok(OrtEngine { environment: environment()?, provider: Some(provider) })
+    }
+
+    fn builder(&self) -> Result<SessionBuilder, ort::Error> {
+        let builder = ort::session::Session::builder(self.environment)?;
+        let builder = builder.with_log_level(LogLevel::Fatal).map_err(ort::Error::<()>::from)?;
+        builder.with_intra_op_spinning(false).map_err(ort::Error::<()>::from)
     }
 }
 
@@ -56,10 +75,15 @@ impl Engine for OrtEngine {
     }
 
     fn load(&self, model: Vec<u8>, _: &Signature) -> Result<OrtSession, BoxError> {
-        let builder = ort::session::Session::builder(self.environment)?;
-        let builder = builder.with_log_level(LogLevel::Fatal).map_err(ort::Error::<()>::from)?;
-        let mut builder = builder.with_intra_op_spinning(false).map_err(ort::Error::<()>::from)?;
-        Ok(OrtSession(Mutex::new(builder.commit_from_memory(&model)?)))
+        let session = match &self.provider {
+            None => self.builder()?.commit_from_memory(&model)?,
+            Some(provider) => {
+                let mut alone = provider.alone(self.builder()?, self.environment)?;
+                let plain = || self.builder()?.commit_from_memory(&model);
+                alone.commit_from_memory(&model).map_err(|error| Provider::blame(error, plain))?
+            }
+        };
+        Ok(OrtSession(Mutex::new(session)))
     }
 
     fn run(

@@ -4,6 +4,7 @@
 //! |---|---|
 //! | `ort`, [`Ort`] | runs on the CPU backend |
 //! | `ort-strict`, [`OrtStrict`] | is refused |
+//! | `ort-provider`, [`OrtProvider`] | is refused; a provider of another library runs everything |
 //!
 //! ONNX Runtime is a library of its own, [`NEEDED`], which is looked for when the first of these backends is opened, not
 //! before: see [`library`]. A process loads it once and has one environment, whose threads all sessions share. A session
@@ -13,13 +14,17 @@
 mod engine;
 mod gaps;
 pub mod library;
+pub mod plugin;
 mod tensors;
 
 pub use engine::{OrtEngine, OrtSession};
 pub use gaps::GAPS;
 pub use library::{LibraryError, NEEDED};
 
+use bb::OpenOptions;
 use bb_engines::{Engine, EngineError, Rest, Whole};
+use plugin::{Provider, ProviderError};
+use std::path::Path;
 
 /// ONNX Runtime, with the CPU backend for what it cannot run.
 #[derive(bb::Backend)]
@@ -75,9 +80,48 @@ impl OrtStrict {
     }
 }
 
+/// A provider of another library, alone: ONNX Runtime runs a model on it, or refuses the model.
+#[derive(bb::Backend)]
+#[bb(
+    name = "ort-provider",
+    open = OrtProvider::open,
+    options(
+        library: str = "" => "the file of the provider's library",
+        number: u64 = 0 => "the device of the provider, counted from 0"
+    )
+)]
+pub struct OrtProvider {
+    whole: Whole<OrtEngine>,
+}
+
+impl OrtProvider {
+    /// Makes the backend.
+    ///
+    /// # Errors
+    ///
+    /// [`EngineError::Open`] with a [`ProviderError`].
+    pub fn new(library: &Path, number: usize) -> Result<OrtProvider, EngineError> {
+        let engine =
+            || -> Result<OrtEngine, ProviderError> { Ok(OrtEngine::on(Provider::open(library, number)?)?) };
+        let engine =
+            engine().map_err(|error| EngineError::Open { engine: OrtEngine::NAME, source: error.into() })?;
+        Ok(OrtProvider { whole: Whole::new(engine, Rest::Nothing) })
+    }
+
+    fn open(options: &OpenOptions) -> Result<OrtProvider, bb::BoxError> {
+        let library: String = options.own("library")?;
+        if library.is_empty() {
+            return Err(ProviderError::NoLibrary.into());
+        }
+        let number: u64 = options.own("number")?;
+        Ok(OrtProvider::new(Path::new(&library), usize::try_from(number)?)?)
+    }
+}
+
 fn opened() -> Result<OrtEngine, EngineError> {
     OrtEngine::new().map_err(|error| EngineError::Open { engine: OrtEngine::NAME, source: error.into() })
 }
 
 bb_engines::implement_backend!(Ort);
 bb_engines::implement_backend!(OrtStrict);
+bb_engines::implement_backend!(OrtProvider);

@@ -37,6 +37,29 @@ fn models_run_on_the_device_alone() {
     assert!(wrong.is_empty(), "{wrong:#?}");
 }
 
+/// Every model passes on the first of the device and the processor, and each run moves what the placement says.
+#[test]
+fn models_run_on_the_first_of_device_and_processor() {
+    for case in models() {
+        let several = bb::first_of([wgpu(), bb::backend("cpu").unwrap()]).unwrap();
+        let on = BackendHandle::start("several", several.clone());
+        onnx::run(&case, on.runtime()).unwrap_or_else(|failure| panic!("{}: {failure:?}", case.display()));
+        let module = Module::load(case.join("model.onnx")).unwrap();
+        let planned = several.placement(&module).transfers.len() as u64;
+        let program = on.compile(module, &CompileOptions::default()).unwrap();
+        let inputs = onnx::read_inputs(&case.join("test_data_set_0"), program.inputs()).unwrap();
+        let bring = |x: &Option<OnnxValue<TensorData>>| {
+            x.as_ref().map(|x| x.try_map(&mut |x: &TensorData| on.runtime().constant(x))).transpose()
+        };
+        let inputs = inputs.iter().map(bring).collect::<Result<Vec<_>, _>>().unwrap();
+        let before = several.transfers().values;
+        let _results = program.run_items(&inputs).unwrap();
+        let moved = several.transfers().values - before;
+        println!("{}: {moved} transfers", case.display());
+        assert_eq!(moved, planned, "{}", case.display());
+    }
+}
+
 /// Returns the outputs of a model on the first data set of its folder, and how many values were transferred.
 fn outputs(case: &Path, backends: &[BackendHandle], of_cpu: &[&str]) -> (Vec<TensorData>, usize) {
     let mut builder = Deployment::builder().model("m", case.join("model.onnx").as_path()).accept_narrowing();

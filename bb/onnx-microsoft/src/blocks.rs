@@ -25,6 +25,10 @@ fn extent<T>(call: &Call<'_, T>, name: &str) -> Result<usize, Error> {
     size.ok_or_else(|| call.wrong(name, format!("is {value}, expected a positive number")))
 }
 
+/// The `accuracy_level` of products that may round their left operand to 8 bits. Those of 1 to 3 ask for floats of 32 and 16 bits, which
+/// are computed with 32 bits, as without the attribute.
+const INTEGERS: i64 = 4;
+
 /// The product of a matrix of few bits: as wide as the attribute `N` says.
 fn matmul_n_bits_types(at: At<'_>) -> Option<Types> {
     let columns = rule::extent(at.int("N", -1)?);
@@ -45,7 +49,12 @@ pub(crate) fn matmul_n_bits<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>)
     }
     let blocks = inner.div_ceil(block);
     let weights = on.reshape(call.input(1)?, &[columns, blocks, block * bits as usize / 8])?;
-    let options = MatMulNBitsOptions { inner: inner as i64, bits, block: block as i64 };
+    let integers = match call.int_or("accuracy_level", 0)? {
+        INTEGERS => true,
+        0..INTEGERS => false,
+        level => return Err(call.wrong("accuracy_level", format!("is {level}, expected 0 to 4")).into()),
+    };
+    let options = MatMulNBitsOptions { inner: inner as i64, bits, block: block as i64, integers };
     let (zeros, order) = (call.optional(3), call.optional(4));
     let (x, scales) = (call.input(0)?, call.input(2)?);
     let Some(bias) = call.optional(5) else {

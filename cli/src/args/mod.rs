@@ -258,6 +258,13 @@ pub(crate) struct Conformance {
     /// The name of the backend [default: cpu, if it is linked]
     #[arg(long, value_name = "NAME")]
     pub(crate) backend: Option<String>,
+    /// Run the cases on a provider of ONNX Runtime, which this library has, and on nothing else; then a table says by operator what
+    /// it took, declined and got wrong. Needs the feature `ort`
+    #[arg(long, value_name = "FILE", conflicts_with = "backend")]
+    pub(crate) library: Option<PathBuf>,
+    /// The device of that provider, counted from 0
+    #[arg(long, value_name = "N", requires = "library", default_value_t = 0)]
+    pub(crate) device: u64,
     /// Run only the cases whose path contains this text
     #[arg(long, value_name = "TEXT")]
     pub(crate) filter: Option<String>,
@@ -270,6 +277,10 @@ pub(crate) struct Conformance {
     /// Write one record per case to this file; `-` is standard output
     #[arg(long, value_name = "FILE")]
     pub(crate) json: Option<PathBuf>,
+    /// Write comma-separated values to this file: for each version of an operator and the element types of the inputs, how many cases
+    /// passed, were declined, failed and were skipped; cases of several operators are left out
+    #[arg(long, value_name = "FILE")]
+    pub(crate) support: Option<PathBuf>,
     /// How many cases to run at once [default: the number of processors]
     #[arg(long, value_name = "N", value_parser = values::threads)]
     pub(crate) jobs: Option<usize>,

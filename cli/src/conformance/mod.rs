@@ -3,12 +3,15 @@
 //! Cases run in worker processes, so that only one case fails if it crashes, hangs or uses up all memory. With
 //! `--in-process` they run here one after another; then a crash or a case that hangs ends them all.
 
+mod operators;
 mod pool;
+mod provider;
 
 use crate::error::{Error, Result};
 use crate::{args, out, render, session};
 use bb::conformance::onnx;
 use bb::{BackendRuntime, NarrowError, RunOptions};
+use operators::Operators;
 use pool::{ANSWER, Job, Outcome, Verdict};
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{BufRead, IsTerminal, Write};
@@ -21,7 +24,12 @@ use std::time::{Duration, Instant};
 
 pub(crate) fn conformance(options: &args::Conformance) -> Result<ExitCode> {
     // The workers open it by this name, with the options in it.
-    let backend = session::backend_name(options.backend.as_deref())?;
+    let provider = options
+        .library
+        .as_deref()
+        .map(|library| provider::backend_name(library, options.device))
+        .transpose()?;
+    let backend = session::backend_name(provider.as_deref().or(options.backend.as_deref()))?;
     session::backend(Some(backend))?;
     let excluded = excluded(options.exclude.as_deref())?;
     let mut unknown: Vec<String> = excluded.iter().cloned().collect();
@@ -84,6 +92,15 @@ pub(crate) fn conformance(options: &args::Conformance) -> Result<ExitCode> {
     outcomes.sort_by(|a, b| a.name.cmp(&b.name));
     if let Some(path) = &options.json {
         write(path, &outcomes, &skipped)?;
+    }
+    if provider.is_some() || options.support.is_some() {
+        let operators = Operators::count(&options.dir, &outcomes);
+        if let Some(path) = &options.support {
+            operators.write(path)?;
+        }
+        if provider.is_some() {
+            report(format_args!("{}", operators.table()))?;
+        }
     }
     let mut lacking: BTreeMap<&str, usize> = BTreeMap::new();
     for outcome in &outcomes {
@@ -151,7 +168,10 @@ fn verdict(case: &Path, on: &Arc<dyn BackendRuntime>) -> Verdict {
             Some(NarrowError::Exceeds { dtype, held, .. }) => {
                 Verdict::Skipped(format!("{dtype} exceeds {held}, in which the backend holds it"))
             }
-            _ => Verdict::Failed(render::chain(&failure)),
+            _ => match provider::skips(on.name(), &failure) {
+                Some(reason) => Verdict::Skipped(reason.to_owned()),
+                None => Verdict::Failed(render::chain(&failure)),
+            },
         },
         Err(_) => Verdict::Failed("panicked".to_owned()),
     }

@@ -1,8 +1,8 @@
 //! Tests `bb conformance`: each case fails alone, and the last line counts the cases.
 
 use crate::process::{bb, folder, write};
-use bb::TensorData;
-use bb_tests::model::{model, node};
+use bb::{DataType, TensorData};
+use bb_tests::model::{model, node, typed};
 use prost::Message;
 use std::path::Path;
 
@@ -64,6 +64,34 @@ fn a_failed_case_is_reported_with_its_reason() {
     let (_, status, reason) = records.iter().find(|r| r.0 == "wrong").unwrap();
     assert_eq!(status, "failed");
     assert!(reason.contains("expected 5, got -2"), "{reason}");
+}
+
+#[test]
+fn support_is_counted_by_operator_version_and_types() {
+    let folder = folder("conformance-support");
+    negation(&folder, "cases/right", [-1.0, -2.0]);
+    negation(&folder, "cases/wrong", [-1.0, 5.0]);
+    let ints = TensorData::new(&[2], &[1_i32, 2]).unwrap();
+    let bytes = model(&[("x", &[2])], vec![node("Neg", &["x"], &["y"])], &[("y", &[2])]);
+    let bytes = typed(bytes, &[("x", DataType::I32), ("y", DataType::I32)]);
+    case(&folder, "cases/of_ints", &bytes, &ints, &TensorData::new(&[2], &[-1_i32, -2]).unwrap());
+    let both = vec![node("Neg", &["x"], &["a"]), node("Exp", &["a"], &["y"])];
+    let bytes = model(&[("x", &[2])], both, &[("y", &[2])]);
+    case(&folder, "cases/both", &bytes, &floats(&[0.0, 0.0]), &floats(&[1.0, 1.0]));
+    let table = folder.join("support.csv");
+    let ended = bb(&["conformance", text(&folder.join("cases")), "--support", text(&table)]);
+    assert_eq!(ended.code(), 1, "{}", ended.err);
+    let expected = "domain,operator,since,types,passed,declined,failed,skipped\n,Neg,13,f32,1,0,1,0\n,Neg,13,i32,1,0,0,0\n";
+    assert_eq!(std::fs::read_to_string(table).unwrap(), expected);
+}
+
+#[test]
+#[cfg(not(feature = "ort"))]
+fn a_provider_of_onnx_runtime_needs_the_feature() {
+    let folder = folder("conformance-library");
+    let ended = bb(&["conformance", text(&folder), "--library", "libprovider.so"]);
+    assert_eq!(ended.code(), 1);
+    assert!(ended.err.contains("need the feature `ort`"), "{}", ended.err);
 }
 
 #[test]

@@ -3,13 +3,20 @@
 //! `bash tests/instructions` counts them with Valgrind, which has AVX2 and nothing wider, and compares the numbers with those in
 //! `bounds.txt`. Without arguments, the program lists the paths; it fails if the processor lacks AVX2, because other kernels
 //! would run.
+//!
+//! `instructions products` lists products, which run in the same way: `bash tests/instructions aarch64` counts them under QEMU. `instructions
+//! save NAME FILE` writes the model of a product for other engines.
 #![expect(clippy::unwrap_used, reason = "a test that is a program")]
 
+mod products;
+
 use bb::conformance::onnx::read_inputs;
+use bb::ir::graph::{Dim, ValueType};
 use bb::ir::proto::NodeProto;
 use bb::onnx::OnnxValue;
-use bb::{BackendRuntime, CompileOptions, DataType, Module, TensorData, Value};
+use bb::{BackendRuntime, CompileOptions, DataType, Module, Port, TensorData, Value};
 use bb_tests::model::{model, node, typed, with_int, with_ints};
+use products::PRODUCTS;
 use std::hint::black_box;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -58,19 +65,56 @@ fn main() -> ExitCode {
         return ExitCode::FAILURE;
     }
     let arguments: Vec<String> = std::env::args().skip(1).collect();
-    let [name, runs] = arguments.as_slice() else {
-        PATHS.iter().for_each(|(name, _)| println!("{name}"));
-        return ExitCode::SUCCESS;
-    };
-    let Some((_, make)) = PATHS.iter().find(|(path, _)| path == name) else {
-        eprintln!("there is no path `{name}`");
-        return ExitCode::FAILURE;
-    };
-    let mut run = make(&bb_tests::backends::start("cpu").unwrap());
-    for _ in 0..runs.parse().unwrap() {
-        run();
+    let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
+    match *arguments {
+        [] => PATHS.iter().for_each(|(name, _)| println!("{name}")),
+        ["products"] => PRODUCTS.iter().for_each(|(name, _)| println!("{name}")),
+        ["save", name, file] => {
+            let (_, model) = PRODUCTS.iter().find(|(product, _)| *product == name).unwrap();
+            std::fs::write(file, model()).unwrap();
+        }
+        [name, runs] => {
+            let on = bb_tests::backends::start("cpu").unwrap();
+            let path = PATHS.iter().find(|(path, _)| *path == name).map(|(_, make)| make(&on));
+            let product = || PRODUCTS.iter().find(|(product, _)| *product == name);
+            let Some(mut run) = path.or_else(|| product().map(|(_, model)| product_on(&on, model()))) else {
+                eprintln!("there is no path and no product `{name}`");
+                return ExitCode::FAILURE;
+            };
+            (0..runs.parse().unwrap()).for_each(|_| run());
+        }
+        _ => {
+            eprintln!("`NAME RUNS`, `products` or `save NAME FILE`");
+            return ExitCode::FAILURE;
+        }
     }
     ExitCode::SUCCESS
+}
+
+/// A model of one product, on inputs of the types that it declares.
+fn product_on(on: &On, model: Vec<u8>) -> Run {
+    let module = Module::from_bytes(model).unwrap();
+    let plan = on.clone().compile(module.clone(), &CompileOptions::default()).unwrap();
+    let input = |port: &Port| {
+        let ValueType::Tensor { dtype, shape: Some(shape) } = &port.ty else {
+            panic!("a tensor of known shape")
+        };
+        let shape: Vec<usize> = shape
+            .iter()
+            .map(|dim| match dim {
+                Dim::Known(extent) => *extent,
+                other => panic!("an extent that is known, and not {other:?}"),
+            })
+            .collect();
+        let count: usize = shape.iter().product();
+        match dtype {
+            DataType::U8 => TensorData::new(&shape, &(0..count).map(|i| (i % 251) as u8).collect::<Vec<_>>()),
+            DataType::I8 => TensorData::new(&shape, &(0..count).map(|i| (i % 127) as i8).collect::<Vec<_>>()),
+            _ => Ok(floats(&shape)),
+        }
+    };
+    let inputs = plan.inputs().iter().map(|port| input(port).unwrap()).collect();
+    compiled(on, module, inputs)
 }
 
 /// An addition of two elements, as components call it.

@@ -54,7 +54,7 @@ fn stay(rows: usize, distance: usize) -> bool {
 pub(crate) enum Wide<T: Number> {
     /// A matrix, which is packed unless tiles read it in place.
     Strided(Strided<T>),
-    /// Panels, as [`packed`] reads them.
+    /// Panels, as [`packed`] reads them, of which the last one has elements for all its columns.
     Panels(*const T::Sum),
 }
 
@@ -154,16 +154,28 @@ pub(crate) unsafe fn blocked<T: Number>(
                         let right = match b {
                             Wide::Strided(b) if in_place => {
                                 let from = b.ptr.offset(from.cast_signed() * b.row).add(left + first);
-                                Right { ptr: from.cast::<T::Sum>(), row: b.row, width, panel: width }
+                                Right {
+                                    ptr: from.cast::<T::Sum>(),
+                                    row: b.row,
+                                    width,
+                                    panel: width,
+                                    filled: false,
+                                }
                             }
                             Wide::Strided(_) => {
                                 let ptr = right.get().add(panel * width * depth).cast_const();
-                                Right { ptr, row: width.cast_signed(), width, panel: width * depth }
+                                Right {
+                                    ptr,
+                                    row: width.cast_signed(),
+                                    width,
+                                    panel: width * depth,
+                                    filled: true,
+                                }
                             }
                             Wide::Panels(panels) => {
                                 // `left` is the first column of a panel, because `COLUMNS` is a multiple of their width.
                                 let ptr = panels.add((left + first) * k + from * width);
-                                Right { ptr, row: width.cast_signed(), width, panel: width * k }
+                                Right { ptr, row: width.cast_signed(), width, panel: width * k, filled: true }
                             }
                         };
                         block.compute(x, right, c.add(top * c_row + left + first), c_row);
@@ -206,7 +218,7 @@ pub(crate) unsafe fn packed<T: Compute>(
         let (top, bottom) = (m * i / blocks, m * (i + 1) / blocks);
         let around = around.at_row(top);
         let block = Block { kernels, rows: bottom - top, depth: k, columns: n, accumulate, around };
-        let right = Right { ptr: panels, row: width.cast_signed(), width, panel: width * k };
+        let right = Right { ptr: panels, row: width.cast_signed(), width, panel: width * k, filled: false };
         // SAFETY: this function has the same contract, for these rows.
         unsafe { block.compute(a.at_row(top), right, c.add(top * c_row), c_row) };
     }
@@ -239,6 +251,8 @@ pub(super) struct Right<T> {
     pub(super) width: usize,
     /// The distance from one panel to the next.
     pub(super) panel: usize,
+    /// Whether a last panel has elements for all its columns.
+    pub(super) filled: bool,
 }
 
 /// The product of some rows of the left operand with the right operand.
@@ -338,6 +352,7 @@ impl<T: Compute> Block<'_, T> {
                             b: right.ptr.add(panel * right.panel + column),
                             b_row: right.row,
                             last: width - (vectors - 1) * lanes,
+                            filled: right.filled,
                             c: c.add((from + top) * c_row + first),
                             c_row,
                             accumulate: self.accumulate,

@@ -1,6 +1,7 @@
 //! Products that read their operands in place: small ones, and those with few rows or columns.
 
 use super::end::Around;
+use super::pack::{self, Slot, scratch};
 use super::tile::{Args, Compute, TileKernels};
 use super::{Dims, Strided, dot, stream};
 use std::mem::MaybeUninit;
@@ -69,7 +70,6 @@ unsafe fn single<T: Compute>(
     a: Strided<T>,
     b: Strided<T>,
 ) {
-    let [one, two] = kernels.streams;
     let mut part = [const { MaybeUninit::<T>::uninit() }; COLUMNS];
     let part = part.as_mut_ptr().cast::<T>();
     for left in (0..n).step_by(COLUMNS) {
@@ -79,9 +79,10 @@ unsafe fn single<T: Compute>(
         for top in (0..k).step_by(LONGEST) {
             // The first rows are summed in place, the next ones apart.
             let sums = if top == 0 { c } else { part };
-            for from in (top..k.min(top + LONGEST)).step_by(2) {
-                let stream = if k - from == 1 { one } else { two };
-                // SAFETY: the columns and the one or two rows are in the operands, and there is room for the sums.
+            for from in (top..k.min(top + LONGEST)).step_by(kernels.streams.len().max(1)) {
+                let rows = kernels.streams.len().min(k - from);
+                let Some(stream) = rows.checked_sub(1).and_then(|i| kernels.streams.get(i)) else { continue };
+                // SAFETY: the columns and these rows are in the operands, and there is room for the sums.
                 unsafe {
                     stream(&stream::StreamArgs {
                         n: width,
@@ -156,7 +157,7 @@ pub(crate) unsafe fn sweep<T: Compute>(
         };
         let end = if left < head { head } else { n };
         let width = (vectors * lanes).min(end - left);
-        let mut args = Args {
+        let args = Args {
             k,
             a: a.ptr,
             a_row: a.row,
@@ -165,6 +166,7 @@ pub(crate) unsafe fn sweep<T: Compute>(
             b: unsafe { b.ptr.add(left) },
             b_row: b.row,
             last: width - (vectors - 1) * lanes,
+            filled: false,
             c,
             c_row,
             accumulate,
@@ -173,17 +175,30 @@ pub(crate) unsafe fn sweep<T: Compute>(
         };
         // The tiles have nearly equal heights, so that each is high enough to hide the latency of its sums.
         let blocks = m.div_ceil(tiles.len().max(1));
-        for block in 0..blocks {
-            let (top, end) = (m * block / blocks, m * (block + 1) / blocks);
-            if let Some(tile) = (end - top).checked_sub(1).and_then(|i| tiles.get(i)) {
-                // SAFETY: rows `top..end` and `width` columns are in the operands.
-                unsafe {
-                    args.a = a.ptr.offset(top.cast_signed() * a.row);
-                    args.c = c.add(top * c_row + left);
-                    args.around = around.at_row(top);
-                    args.whole(kernels, *tile, [end - top, width]);
+        let cover = |mut args: Args<T>| {
+            for block in 0..blocks {
+                let (top, end) = (m * block / blocks, m * (block + 1) / blocks);
+                if let Some(tile) = (end - top).checked_sub(1).and_then(|i| tiles.get(i)) {
+                    // SAFETY: rows `top..end` and `width` columns are in the operands.
+                    unsafe {
+                        args.a = a.ptr.offset(top.cast_signed() * a.row);
+                        args.c = c.add(top * c_row + left);
+                        args.around = around.at_row(top);
+                        args.whole(kernels, *tile, [end - top, width]);
+                    }
                 }
             }
+        };
+        if kernels.copies_edges && args.last < lanes && blocks > 2 {
+            scratch(Slot::Edge, |room| {
+                let panel = vectors * lanes;
+                let to = room.room::<T>(k * panel);
+                // SAFETY: the columns are in the operand, and the room has as many rows of whole vectors.
+                unsafe { pack::panel(k, width, panel, Strided { ptr: args.b, ..b }, to) };
+                cover(Args { b: to, b_row: panel.cast_signed(), filled: true, ..args });
+            });
+        } else {
+            cover(args);
         }
         left += width;
     }

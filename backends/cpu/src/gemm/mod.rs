@@ -4,8 +4,11 @@
 //! callers do not need to copy them first.
 
 mod blocked;
+pub(crate) mod blocks;
 mod direct;
 mod dot;
+#[cfg(target_arch = "aarch64")]
+mod elements;
 mod end;
 pub(crate) mod floats;
 pub(crate) mod integer;

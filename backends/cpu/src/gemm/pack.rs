@@ -55,23 +55,25 @@ pub(crate) enum Slot {
     Right,
     Sums,
     Part,
+    Edge,
 }
 
 thread_local! {
-    static SCRATCH: [Cell<Scratch>; 4] = const { [const { Cell::new(Scratch::empty()) }; 4] };
+    static SCRATCH: [Cell<Scratch>; 5] = const { [const { Cell::new(Scratch::empty()) }; 5] };
 }
 
 /// Lends `f` a buffer of this thread. The next call reuses the buffer.
 ///
 /// The buffer is taken out while `f` runs, because a thread that waits for others may start another product.
 pub(crate) fn scratch<R>(slot: Slot, f: impl FnOnce(&mut Scratch) -> R) -> R {
-    let cell = |cells: &[Cell<Scratch>; 4], back: Option<Scratch>| {
-        let [left, right, sums, part] = cells;
+    let cell = |cells: &[Cell<Scratch>; 5], back: Option<Scratch>| {
+        let [left, right, sums, part, edge] = cells;
         let cell = match slot {
             Slot::Left => left,
             Slot::Right => right,
             Slot::Sums => sums,
             Slot::Part => part,
+            Slot::Edge => edge,
         };
         cell.replace(back.unwrap_or(const { Scratch::empty() }))
     };

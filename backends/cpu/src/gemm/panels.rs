@@ -251,6 +251,7 @@ unsafe fn thin<T: Number>(
                             b: panels.add((first * k + top) * width),
                             b_row: width.cast_signed(),
                             last: kernels.lanes,
+                            filled: true,
                             c: c.add(first * width),
                             c_row: n,
                             accumulate: pass > 0,
@@ -272,7 +273,8 @@ unsafe fn thin<T: Number>(
                 unsafe {
                     let a = Strided { ptr: a.ptr.offset(top.cast_signed() * a.col), ..a };
                     let ptr = panels.add((j * k + top) * width);
-                    let right = Right { ptr, row: width.cast_signed(), width, panel: width * k };
+                    let right =
+                        Right { ptr, row: width.cast_signed(), width, panel: width * k, filled: true };
                     block.compute(a, right, c.add(j * width), n);
                 }
             }

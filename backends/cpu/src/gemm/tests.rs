@@ -3,6 +3,7 @@
 use bb::DataType;
 use half::{bf16, f16};
 
+use super::pack::panel;
 use super::panels::Panels;
 use super::{Compute, Dims, End, Number, Strided, batched, gemm_plus, multiply};
 use crate::caches::simulated;
@@ -246,6 +247,36 @@ fn products_do_not_depend_on_caches() {
             }
         }
     }
+}
+
+/// Tiles read whole vectors of panels, so that each element of one is written: the operand's, and zeros beyond it.
+fn filled<T: Number<Sum: std::fmt::Debug>>(from: impl Fn(i64) -> T, stale: T::Sum) {
+    for [k, cols, room] in
+        [[1, 1, 8], [3, 5, 8], [4, 7, 16], [9, 16, 16], [17, 9, 16], [5, 17, 32], [33, 31, 32]]
+    {
+        let x: Vec<T> = numbers(k * cols * 2, 1).into_iter().map(&from).collect();
+        for (row, col) in [(cols, 1), (1, k), (2 * cols, 2), (0, 1), (1, 0)] {
+            for level in levels() {
+                let mut to = vec![stale; k * room];
+                let operand = Strided { ptr: x.as_ptr(), row: row as isize, col: col as isize };
+                // SAFETY: the operand has these extents, and the panel has room for its rows.
+                at(level, || unsafe { panel(k, cols, room, operand, to.as_mut_ptr()) });
+                for (at, got) in to.into_iter().enumerate() {
+                    let (p, j) = (at / room, at % room);
+                    let want = if j < cols { x[p * row + j * col].widen() } else { from(0).widen() };
+                    assert_eq!(got, want, "{p}, {j} of {k}x{cols} in {room}, {row} {col}, at {level:?}");
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn panels_have_zeros_beyond_the_operand() {
+    filled(|v| v as f32, f32::NAN);
+    filled(|v| v as f64, f64::NAN);
+    filled(|v| v as i32, i32::MAX);
+    filled(|v| f16::from_f32(v as f32), f32::NAN);
 }
 
 /// Few rows are multiplied with several panels at once, and with one where no more are left.

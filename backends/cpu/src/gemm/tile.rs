@@ -21,6 +21,8 @@ pub(crate) struct Args<T> {
     pub(crate) b_row: isize,
     /// The number of columns of the last vector.
     pub(crate) last: usize,
+    /// Whether the right operand has elements for all of the last vector. Those beyond its columns do not count.
+    pub(crate) filled: bool,
     pub(crate) c: *mut T,
     pub(crate) c_row: usize,
     /// Whether to add to `c` instead of overwriting it.
@@ -54,19 +56,21 @@ pub(crate) struct TileKernels<T: 'static> {
     pub(crate) across: &'static [(usize, Tile<T>)],
     /// Dot products. Index `i` has the kernel for `i + 1` rows with [`columns`](dot::columns) columns.
     pub(crate) dots: &'static [Dots<T>],
-    /// The multiple of one row, and the sum of multiples of two rows.
-    pub(crate) streams: [StreamKernel<T>; 2],
+    /// Sums of multiples of rows. Index `i` has the kernel for `i + 1` rows.
+    pub(crate) streams: &'static [StreamKernel<T>],
+    /// Whether a part of a vector takes so long to read that copying the last columns is worth while if several tiles read them.
+    pub(crate) copies_edges: bool,
     /// What follows the products of a tile.
     pub(crate) end: EndKernel<T>,
 }
 
 /// # Safety
 ///
-/// The operands cover the tile: `ROWS` rows of `VECTORS - 1` whole vectors and one vector of `last` columns. What sums start
-/// with is there for each row.
+/// The operands cover the tile: `ROWS` rows of `VECTORS - 1` whole vectors and one vector of `last` columns, which is whole in the right
+/// operand if that is `filled`. What sums start with is there for each row.
 #[inline(always)]
 unsafe fn tile<V: Vector, const ROWS: usize, const VECTORS: usize>(args: &Args<V::Item>) {
-    let &Args { a_col, last, c, c_row, accumulate, .. } = args;
+    let &Args { a_col, last, filled, c, c_row, accumulate, .. } = args;
     let start = args.around.start();
     // SAFETY: the contract covers each access; pointers past the end are never read.
     unsafe {
@@ -87,7 +91,7 @@ unsafe fn tile<V: Vector, const ROWS: usize, const VECTORS: usize>(args: &Args<V
                 *sums = [V::splat(start.add(i)); VECTORS];
             }
         }
-        let whole = V::BRANCHES && last == V::LANES;
+        let whole = V::BRANCHES && (filled || last == V::LANES);
         if V::BRANCHES && a_col == 1 {
             // Steps at distances that the compiler knows need no arithmetic for their addresses.
             if whole {
@@ -154,7 +158,42 @@ unsafe fn products<
             };
         }
         let mut done = 0;
-        if STEPS > 1 {
+        if STEPS > 1 && WHOLE {
+            done = V::first_products(k, (a, a_row), (b, b_row), sums);
+            (a, b) = (a.wrapping_add(done), b.wrapping_offset(b_row * done.cast_signed()));
+        }
+        if STEPS > 1 && V::AT_ONCE > 0 {
+            // The elements of the left operand that are read at once are so many that no two rows of the right one are there with them.
+            macro_rules! step_of_some {
+                ($some:ident, $at:literal) => {
+                    for v in 0..VECTORS {
+                        let from = b.add(v * V::LANES);
+                        let right =
+                            if WHOLE || v + 1 < VECTORS { V::load(from) } else { V::load_some(from, mask) };
+                        for (sums, &some) in sums.iter_mut().zip(&$some) {
+                            if let Some(sum) = sums.get_mut(v) {
+                                *sum = sum.mul_add_one::<$at>(some, right);
+                            }
+                        }
+                    }
+                    b = b.wrapping_offset(b_row);
+                };
+            }
+            while done + V::AT_ONCE <= k {
+                let mut some = [V::zero(); ROWS];
+                for (i, some) in some.iter_mut().enumerate() {
+                    *some = V::some(a.offset(i.cast_signed() * a_row));
+                }
+                step_of_some!(some, 0);
+                step_of_some!(some, 1);
+                if V::AT_ONCE == 4 {
+                    step_of_some!(some, 2);
+                    step_of_some!(some, 3);
+                }
+                a = a.wrapping_add(V::AT_ONCE);
+                done += V::AT_ONCE;
+            }
+        } else if STEPS > 1 {
             while done + STEPS <= k {
                 for at in 0..STEPS {
                     step!(at);
@@ -190,6 +229,39 @@ unsafe fn across<V: Vector, const ROWS: usize, const PANELS: usize, const VECTOR
     // SAFETY: the contract covers each access; pointers past the end are never read.
     unsafe {
         let mut sums = [[[V::zero(); VECTORS]; PANELS]; ROWS];
+        let mut done = 0;
+        if V::AT_ONCE > 0 && a_col == 1 {
+            macro_rules! step_of_some {
+                ($some:ident, $at:literal) => {
+                    for q in 0..PANELS {
+                        for v in 0..VECTORS {
+                            // Rows of panels follow each other, at distances that the compiler knows.
+                            let right = V::load(b.add(q * panel + ($at * VECTORS + v) * V::LANES));
+                            for (sums, &some) in sums.iter_mut().zip(&$some) {
+                                if let Some(sum) = sums.get_mut(q).and_then(|sums| sums.get_mut(v)) {
+                                    *sum = sum.mul_add_one::<$at>(some, right);
+                                }
+                            }
+                        }
+                    }
+                };
+            }
+            while done + V::AT_ONCE <= k {
+                let mut some = [V::zero(); ROWS];
+                for (i, some) in some.iter_mut().enumerate() {
+                    *some = V::some(a.offset(i.cast_signed() * a_row));
+                }
+                step_of_some!(some, 0);
+                step_of_some!(some, 1);
+                if V::AT_ONCE == 4 {
+                    step_of_some!(some, 2);
+                    step_of_some!(some, 3);
+                }
+                a = a.wrapping_add(V::AT_ONCE);
+                b = b.wrapping_add(V::AT_ONCE * VECTORS * V::LANES);
+                done += V::AT_ONCE;
+            }
+        }
         // A closure might be compiled on its own, without the instruction set.
         macro_rules! step {
             ($at:expr) => {
@@ -210,7 +282,6 @@ unsafe fn across<V: Vector, const ROWS: usize, const PANELS: usize, const VECTOR
                 b = b.wrapping_offset(b_row);
             };
         }
-        let mut done = 0;
         while a_col == 1 && done + STEPS <= k {
             for at in 0..STEPS {
                 step!(at);
@@ -254,7 +325,7 @@ unsafe fn across_base<V: Vector, const ROWS: usize, const PANELS: usize>(args: &
 macro_rules! levels {
     ($($name:ident, $dots:ident, $stream:ident, $end:ident, $table:ident, $(#[$feature:meta])? $large:literal
        [$($narrow:literal)*], [$($wide:literal)*], [$($flat:literal)*], [$($broad:literal)*],
-       [$($more:literal)*] $(, $across:ident [$($few:literal by $panels:literal)*])?;)*) => {$(
+       [$($more:literal)*], streams [$($streams:literal)*] $(, $across:ident [$($few:literal by $panels:literal)*])?;)*) => {$(
         $(#[$feature])?
         unsafe fn $name<V: Vector, const ROWS: usize, const VECTORS: usize>(args: &Args<V::Item>) {
             // SAFETY: this function has the same contract.
@@ -295,7 +366,8 @@ macro_rules! levels {
                     $dots::<V, 2, { dot::columns(2) }, 2>,
                     $($dots::<V, $more, { dot::columns($more) }, 1>,)*
                 ],
-                streams: [$stream::<V, 1>, $stream::<V, 2>],
+                streams: &[$($stream::<V, $streams>,)*],
+                copies_edges: V::AT_ONCE > 0,
                 end: $end::<V>,
             }
         }
@@ -303,19 +375,21 @@ macro_rules! levels {
 }
 
 levels! {
-    tile_portable, dots_portable, stream_portable, end_portable, portable, 2 [1 2 3 4], [1 2 3 4], [1], [], [];
+    tile_portable, dots_portable, stream_portable, end_portable, portable, 2 [1 2 3 4], [1 2 3 4], [1], [], [], streams [1 2];
 }
 
 // Tiles for the 32 registers of a processor of ARM, each of half a vector.
 #[cfg(target_arch = "aarch64")]
 levels! {
-    tile_neon, dots_neon, stream_neon, end_neon, base, 2 [1 2 3 4 5 6], [1 2 3 4 5 6], [1 2 3], [1], [], across_base [1 by 4 2 by 2 3 by 2];
+    tile_neon, dots_neon, stream_neon, end_neon, base,
+        2 [1 2 3 4 5 6], [1 2 3 4 5 6], [1 2 3], [1], [], streams [1 2 3 4], across_base [1 by 4 2 by 2 3 by 2];
 }
 
 // A tile of large products is 5 rows of 2 registers. With a product on the way and the operands, that is what 16 registers hold.
 #[cfg(all(target_arch = "wasm32", target_feature = "simd128"))]
 levels! {
-    tile_simd128, dots_simd128, stream_simd128, end_simd128, base, 2 [1 2 3 4 5], [1 2 3 4 5], [1 2], [1], [], across_base [1 by 4 2 by 2];
+    tile_simd128, dots_simd128, stream_simd128, end_simd128, base,
+        2 [1 2 3 4 5], [1 2 3 4 5], [1 2], [1], [], streams [1 2], across_base [1 by 4 2 by 2];
 }
 
 #[cfg(not(any(target_arch = "aarch64", all(target_arch = "wasm32", target_feature = "simd128"))))]
@@ -324,14 +398,14 @@ use portable as base;
 #[cfg(target_arch = "x86_64")]
 levels! {
     tile_avx2, dots_avx2, stream_avx2, end_avx2, avx2, #[target_feature(enable = "avx2,fma")]
-        2 [1 2 3 4 5 6], [1 2 3 4 5 6], [1 2 3], [1], [], across_avx2 [1 by 4 2 by 2 3 by 2];
+        2 [1 2 3 4 5 6], [1 2 3 4 5 6], [1 2 3], [1], [], streams [1 2], across_avx2 [1 by 4 2 by 2 3 by 2];
     tile_avx512, dots_avx512, stream_avx512, end_avx512, avx512, #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl")]
-        4 [1 2 3 4 5 6 7 8 9 10 11 12], [1 2 3 4 5 6 7 8 9 10 11 12], [1 2 3 4 5 6], [1 2 3], [3 4];
+        4 [1 2 3 4 5 6 7 8 9 10 11 12], [1 2 3 4 5 6 7 8 9 10 11 12], [1 2 3 4 5 6], [1 2 3], [3 4], streams [1 2];
     // Multiplying integers takes several times as long as loading them, so small tiles are enough to keep the processor
     // busy.
     tile_integers, dots_integers, stream_integers, end_integers, integers,
         #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl")]
-        2 [1 2 3 4 5 6], [1 2 3 4 5 6], [1 2 3], [1], [];
+        2 [1 2 3 4 5 6], [1 2 3 4 5 6], [1 2 3], [1], [], streams [1 2];
 }
 
 /// An element type for which there are tile kernels.

@@ -20,6 +20,9 @@ pub(crate) trait Vector: Copy {
     /// Whether reading a part of a vector costs more than reading a whole one: it branches, or its mask takes a register that sums need.
     /// Loops then read whole vectors if they can, and take several steps at once.
     const BRANCHES: bool = false;
+    /// The number of elements of a row of the left operand that are read at once and multiplied without being spread over vectors; 0 if the
+    /// instruction set has no such products. It is 0, 2 or 4.
+    const AT_ONCE: usize = 0;
     /// Whether tiles can have an [`End`](super::end::End), which products of `f32` alone ask for.
     const ENDS: bool = size_of::<Self::Item>() == size_of::<f32>();
 
@@ -41,6 +44,32 @@ pub(crate) trait Vector: Copy {
     unsafe fn add(self, other: Self) -> Self;
     /// Returns `self + a * b`.
     unsafe fn mul_add(self, a: Self, b: Self) -> Self;
+
+    /// Reads [`AT_ONCE`](Self::AT_ONCE) elements for [`mul_add_one`](Self::mul_add_one).
+    #[inline(always)]
+    unsafe fn some(from: *const Self::Item) -> Self {
+        // SAFETY: this function has the same contract.
+        unsafe { Self::splat(from) }
+    }
+    /// Returns `self + x * b`, where `x` is the element `AT` of those in `some`.
+    #[inline(always)]
+    unsafe fn mul_add_one<const AT: usize>(self, some: Self, b: Self) -> Self {
+        // SAFETY: this function has the same contract; vectors without such products have one element.
+        unsafe { self.mul_add(some, b) }
+    }
+
+    /// Adds products of the first elements of contiguous rows of a left operand and whole vectors of a right one to sums, in a loop that
+    /// compilers would not make as well. Returns the number of elements of each row, which is 0 if there is no such loop. Distances are
+    /// in elements.
+    #[inline(always)]
+    unsafe fn first_products<const ROWS: usize, const VECTORS: usize>(
+        _k: usize,
+        _a: (*const Self::Item, isize),
+        _b: (*const Self::Item, isize),
+        _sums: &mut [[Self; VECTORS]; ROWS],
+    ) -> usize {
+        0
+    }
 
     /// Returns `self * other`, rounded.
     #[inline(always)]

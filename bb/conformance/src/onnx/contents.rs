@@ -2,9 +2,9 @@
 
 use super::Failure;
 use bb_core::Error;
-use bb_ir::Limits;
 use bb_ir::opset;
 use bb_ir::proto::{ModelProto, NodeProto, OperatorSetIdProto, TypeProto, type_proto};
+use bb_ir::{DataType, Limits};
 use prost::Message;
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -34,6 +34,8 @@ impl std::fmt::Display for CaseOperator {
 pub struct Contents {
     /// The operators, including those in subgraphs and functions.
     pub operators: BTreeSet<CaseOperator>,
+    /// The element types of the graph's inputs, also of tensors in sequences, each once and in the order of the inputs.
+    pub types: Vec<DataType>,
     /// Whether all inputs and outputs of the graph are tensors.
     pub tensors: bool,
     /// Whether the model has functions or subgraphs.
@@ -55,8 +57,14 @@ impl Contents {
             source: source.into(),
         })?;
         let ports = model.graph.iter().flat_map(|graph| graph.input.iter().chain(&graph.output));
+        let mut types = Vec::new();
+        for port in model.graph.iter().flat_map(|graph| &graph.input) {
+            let elements = port.r#type.as_ref().and_then(elements).and_then(DataType::from_onnx);
+            types.extend(elements.filter(|dtype| !types.contains(dtype)));
+        }
         let mut contents = Contents {
             operators: BTreeSet::new(),
+            types,
             tensors: ports.into_iter().all(|port| port.r#type.as_ref().is_none_or(is_tensor)),
             nested: !model.functions.is_empty(),
         };
@@ -91,4 +99,17 @@ impl Contents {
 
 fn is_tensor(ty: &TypeProto) -> bool {
     matches!(ty.value, None | Some(type_proto::Value::TensorType(_)))
+}
+
+/// Returns the number of the element type of tensors, also of those in sequences; `None` for maps and what has no type.
+fn elements(mut ty: &TypeProto) -> Option<i32> {
+    loop {
+        ty = match ty.value.as_ref()? {
+            type_proto::Value::TensorType(tensor) => return Some(tensor.elem_type()),
+            type_proto::Value::SparseTensorType(tensor) => return Some(tensor.elem_type()),
+            type_proto::Value::SequenceType(of) => of.elem_type.as_deref()?,
+            type_proto::Value::OptionalType(of) => of.elem_type.as_deref()?,
+            _ => return None,
+        };
+    }
 }

@@ -1,6 +1,6 @@
 //! The body of [`Quant::matmul_n_bits`](super::Quant::matmul_n_bits), and numbers of few bits in bytes.
 
-use super::{MatMulNBitsOptions, Ops, fail, math, types};
+use super::{Border, Extent, MatMulNBitsOptions, Ops, QuantizeLinearOptions, fail, math, types};
 use crate::{DataType, Error, Tensor};
 
 const OP: &str = "matmul_n_bits";
@@ -17,7 +17,7 @@ pub fn matmul_n_bits<B: Ops + ?Sized>(
     scales: &B::Tensor,
     zeros: Option<&B::Tensor>,
     order: Option<&B::Tensor>,
-    MatMulNBitsOptions { inner, bits, block }: MatMulNBitsOptions,
+    MatMulNBitsOptions { inner, bits, block, integers }: MatMulNBitsOptions,
 ) -> Result<B::Tensor, B::Error> {
     types::take::<B>(OP, a, types::FLOATS)?;
     types::take::<B>(OP, b, &[DataType::U8])?;
@@ -63,8 +63,45 @@ pub fn matmul_n_bits<B: Ops + ?Sized>(
     let matrix = on.transpose(&rows, &[1, 0])?;
     // Halves hold no weight of 8 bits exactly.
     let wide = math::common(a.dtype(), DataType::F32);
-    let product = on.matmul(&math::to(on, a, wide)?, &math::to(on, &matrix, wide)?)?;
+    let left = math::to(on, a, wide)?;
+    let left = if integers && order.is_none() && wide == DataType::F32 {
+        rounded(on, &left, [inner, block as usize, all])?
+    } else {
+        left
+    };
+    let product = on.matmul(&left, &math::to(on, &matrix, wide)?)?;
     math::to(on, &product, a.dtype())
+}
+
+/// Rounds each block of the last dimension to 8 bits, as [`MatMulNBitsOptions::integers`] says, and returns what the integers stand for.
+fn rounded<B: Ops + ?Sized>(
+    on: &B,
+    a: &B::Tensor,
+    [inner, block, all]: [usize; 3],
+) -> Result<B::Tensor, B::Error> {
+    let Some(last) = a.rank().checked_sub(1).filter(|&last| a.shape().get(last) == Some(&inner)) else {
+        // The product reports the extents.
+        return Ok(a.clone());
+    };
+    let mut pads = vec![0; 2 * a.rank()];
+    if let Some(end) = pads.last_mut() {
+        *end = (all - inner) as i64;
+    }
+    let mut shape = on.extents(a);
+    shape.truncate(last);
+    shape.extend([all / block, block].map(Extent::from));
+    let x = on.reshape_to(&on.pad(a, None, &pads, Border::Constant)?, &shape)?;
+    let most = on.reduce_max(&on.abs(&x)?, &[-1], true)?;
+    let scale = on.div(&most, &on.scalar_like(&most, 127.0)?)?;
+    let is_small = on.less(&scale, &on.scalar_like(&scale, f32::MIN_POSITIVE.into())?)?;
+    let scale = on.r#where(&is_small, &on.scalar_like(&scale, 1.0)?, &scale)?;
+    // The difference is 0, or NaN if the scale is infinite, so that an infinite scale becomes NaN.
+    let scale = on.add(&scale, &on.sub(&scale, &scale)?)?;
+    let whole = on.quantize_linear(&x, &scale, None, DataType::I8, QuantizeLinearOptions::default())?;
+    let y = on.mul(&math::to(on, &whole, DataType::F32)?, &scale)?;
+    shape.truncate(last);
+    shape.push(Extent::from(all));
+    on.slice(&on.reshape_to(&y, &shape)?, &[0], &[inner as i64], &[-1], &[])
 }
 
 /// Returns the numbers of `bits` bits that the bytes of the last dimension hold, the low ones first.

@@ -37,8 +37,12 @@ impl<T: Tensor> Layer<T> {
         let (blocks, bytes) = (self.inner / few.block, few.block * few.bits as usize / 8);
         let weights = on.reshape(&weights, &[self.outer, blocks, bytes])?;
         let zeros = few.zeros.as_ref().map(part).transpose()?;
-        let options =
-            MatMulNBitsOptions { inner: self.inner as i64, bits: few.bits, block: few.block as i64 };
+        let options = MatMulNBitsOptions {
+            inner: self.inner as i64,
+            bits: few.bits,
+            block: few.block as i64,
+            integers: false,
+        };
         let y = on.matmul_n_bits(x, &weights, &part(&few.scales)?, zeros.as_ref(), None, options)?;
         plus(on, &y, bias.as_ref())
     }

@@ -12,7 +12,7 @@ use crate::error::{CpuError, Result};
 use crate::ext::dense_f32;
 use crate::ext::window::{Line, Plane};
 use crate::gemm::Dims;
-use crate::gemm::integer::{self, Bytes, Ints, PANEL, Right, Sums};
+use crate::gemm::integer::{self, Ints, PANEL, Right, Sums};
 use crate::kernels::quantize::{self, Target};
 use crate::kernels::{Shared, walk};
 use crate::ops::{dense, made};
@@ -296,8 +296,8 @@ fn convolve(
     let (Some(x_signed), Some(left)) = (signed(o.x.dtype()), Filters::bytes_of(o.w)) else {
         return Ok(false);
     };
-    // The weights are signed, and the operand unsigned.
-    let right = Bytes { signed: false, flipped: x_signed };
+    // The weights are signed.
+    let right = integer::right_bytes(left.signed, x_signed);
     let Some(x_zero) = o.x_zero.map_or(Some(0), zero_scalar) else { return Ok(false) };
     let known = filters.and_then(|filters| filters.of(plan));
     let Plan { n, groups, depth, filters, .. } = *plan;

@@ -195,7 +195,13 @@ impl bb::ext::Quant for Cpu {
         order: Option<&Array>,
         options: MatMulNBitsOptions,
     ) -> Result<Array> {
-        if order.is_none()
+        if order.is_none() && options.integers {
+            if n_bits::Integers::takes(a.dtype())
+                && let Some(blocks) = n_bits::Integers::new(self, b, scales, zeros, options)?
+            {
+                return blocks.product(self, a);
+            }
+        } else if order.is_none()
             && let Some(blocks) = n_bits::Blocks::new(self, b, scales, zeros, options)?
             && let Some(y) = blocks.product(self, a, b)?
         {

@@ -114,11 +114,6 @@ trait Finish: Sync {
     fn tile(&self, pair: usize, sums: &Sums<'_>);
 }
 
-/// Says how the right operand is packed, which is signed then.
-fn right_bytes(b_signed: bool) -> Bytes {
-    Bytes { signed: true, flipped: !b_signed }
-}
-
 /// Computes all products. The result is false if the zero points have other shapes than kernels take.
 ///
 /// # Safety
@@ -133,9 +128,9 @@ unsafe fn products(
     finish: &dyn Finish,
 ) -> Result<bool> {
     let Dims { m, k, n } = all.dims;
-    // The left operand is unsigned, and the right one signed.
+    // The left operand is unsigned.
     let left = Bytes { signed: false, flipped: a_signed };
-    let right = right_bytes(b_signed);
+    let right = integer::right_bytes(false, b_signed);
     for (pair, &(at_a, at_b)) in all.offsets.iter().enumerate() {
         let a_zeros = Zeros::read(pool, a_zero, all.rows, left.shift())?;
         let b_zeros = Zeros::read(pool, b_zero, n, right.shift())?;
@@ -207,7 +202,7 @@ impl Cpu {
         if k == 0 || n == 0 || k >= DEEPEST {
             return Ok(None);
         }
-        let right = Right::Strided(Strided { ptr: b.ptr(), row, col }, right_bytes(b_signed));
+        let right = Right::Strided(Strided { ptr: b.ptr(), row, col }, integer::right_bytes(false, b_signed));
         // SAFETY: the array has bytes at these indices.
         self.pool().run(|| unsafe { Packed::new(self.pool(), [k, n], &right) })?.map(Some)
     }

@@ -49,7 +49,7 @@ impl Weights {
         zero: Option<&Array>,
     ) -> Result<Option<Weights>> {
         let (&[k, n], Some(is_signed)) = (w.shape(), signed(w.dtype())) else { return Ok(None) };
-        let bytes = Bytes { signed: true, flipped: !is_signed };
+        let bytes = integer::right_bytes(UNSIGNED.signed, is_signed);
         let single = scalar(scale);
         let vector = scale.dtype() == DataType::F32 && *scale.shape() == [n];
         if k == 0 || k >= 1 << 30 || !(vector || single.is_some() && scale.rank() <= 2) {

@@ -1,11 +1,15 @@
 //! Products of few rows with a right operand that is read where it is, because packing it would take longer than the product.
 
 use super::left::{Bytes, Left};
-use super::quads::{self, MOST, Products};
+use super::quads::MOST;
+#[cfg(target_arch = "x86_64")]
+use super::quads::{self, Products};
 use super::{Correct, Room, Sums, Zeros};
 use crate::gemm::{Dims, Strided};
 use crate::kernels::dispatch::dispatch;
 use crate::kernels::{Shared, walk};
+#[cfg(target_arch = "aarch64")]
+use crate::level::{Level, level};
 
 /// The greatest number of rows of a product.
 const ROWS: usize = 4;
@@ -40,7 +44,18 @@ type Tile = unsafe fn(&Args);
 #[derive(Debug)]
 pub(super) struct Kernels([[(Tile, usize); WITH_ONES]; 2]);
 
+/// Returns the kernels for this processor, which read left operands as those for packed operands do.
+#[cfg(target_arch = "aarch64")]
+pub(super) fn kernels() -> Option<&'static Kernels> {
+    Some(match level() {
+        Level::I8mm => &neon::I8MM,
+        Level::Dotprod => &neon::DOTPROD,
+        _ => &neon::NEON,
+    })
+}
+
 /// Returns the kernels for this processor, which read left operands as those for packed operands do; `None` if it has none.
+#[cfg(target_arch = "x86_64")]
 pub(super) fn kernels() -> Option<&'static Kernels> {
     match quads::products() {
         Products::Amx | Products::Avx512Vnni => Some(&x86::AVX512),
@@ -109,18 +124,22 @@ pub(super) unsafe fn product(
     });
 }
 
+impl Args {
+    /// Returns row `p` of the right operand. The last one stands for those after it, which meet zeros of the left operand.
+    #[inline(always)]
+    fn row(&self, p: usize) -> *const u8 {
+        self.right.wrapping_offset(p.min(self.k - 1).cast_signed() * self.right_row)
+    }
+}
+
+#[cfg(target_arch = "aarch64")]
+mod neon;
+
+#[cfg(target_arch = "x86_64")]
 mod x86 {
     use std::arch::x86_64::*;
 
     use super::{Args, COLUMNS, Kernels};
-
-    impl Args {
-        /// Returns row `p` of the right operand. The last one stands for those after it, which meet zeros of the left operand.
-        #[inline(always)]
-        fn row(&self, p: usize) -> *const u8 {
-            self.right.wrapping_offset(p.min(self.k - 1).cast_signed() * self.right_row)
-        }
-    }
 
     pub(super) static AVX512: Kernels = Kernels([
         [

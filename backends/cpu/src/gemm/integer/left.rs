@@ -53,8 +53,8 @@ impl std::ops::Deref for Ints {
     }
 }
 
-/// The left operand: rows of bytes, whose number is a multiple of four. Zeros follow the bytes of the matrix. If the kernels
-/// read widened bytes, each takes 16 bits.
+/// The left operand: rows of bytes, whose number is a multiple of what kernels read at once. Zeros follow the bytes of the matrix. If the
+/// kernels read widened bytes, each takes 16 bits.
 #[derive(Debug)]
 pub(crate) struct Left {
     ptr: *const u8,
@@ -113,9 +113,9 @@ impl Left {
         bytes: Bytes,
         summed: bool,
     ) -> Result<Left> {
-        let (quads, widened) = (k.div_ceil(4), kernels().pairs);
-        let size = quads.saturating_mul(if widened { 8 } else { 4 });
-        let in_place = k.is_multiple_of(4) && a.col == 1 && a.row >= 0 && !bytes.flipped && !widened;
+        let (depth, widened) = (kernels().depth(k), kernels().widened());
+        let size = depth.saturating_mul(if widened { 2 } else { 1 });
+        let in_place = depth == k && a.col == 1 && a.row >= 0 && !bytes.flipped && !widened;
         let rows = if in_place { None } else { Some(pool.take(m.saturating_mul(size))?) };
         // Bytes of a row that are not contiguous are gathered first.
         let line = if in_place || a.col == 1 { None } else { Some(pool.take(k)?) };
@@ -123,9 +123,9 @@ impl Left {
         // SAFETY: the block has room for a row.
         unsafe {
             if widened {
-                fill_with_ones::<i16>(k, std::slice::from_raw_parts_mut(ones.ptr().cast(), 4 * quads));
+                fill_with_ones::<i16>(k, std::slice::from_raw_parts_mut(ones.ptr().cast(), depth));
             } else {
-                fill_with_ones::<u8>(k, std::slice::from_raw_parts_mut(ones.ptr(), 4 * quads));
+                fill_with_ones::<u8>(k, std::slice::from_raw_parts_mut(ones.ptr(), depth));
             }
         }
         let sums = if summed { Ints::new(pool, m, |_| 0)? } else { Ints::none() };
@@ -142,7 +142,7 @@ impl Left {
     /// `a` has these extents, as long as the result is used.
     pub(crate) unsafe fn read(&mut self, a: Strided<u8>) {
         let ([m, k], bytes) = (self.extents, self.bytes);
-        let (quads, widened) = (k.div_ceil(4), kernels().pairs);
+        let (depth, widened) = (kernels().depth(k), kernels().widened());
         if let Some(block) = &self.rows {
             let size = self.stride;
             let mut pace = Pace::new();
@@ -159,13 +159,13 @@ impl Left {
                     let x = std::slice::from_raw_parts(x, k);
                     let (mask, wide) = (bytes.mask(), to.cast::<i16>());
                     if !widened {
-                        let to = std::slice::from_raw_parts_mut(to, 4 * quads);
+                        let to = std::slice::from_raw_parts_mut(to, depth);
                         dispatch(Copied { x, to, f: |byte: u8| byte ^ mask });
                     } else if bytes.signed {
-                        let to = std::slice::from_raw_parts_mut(wide, 4 * quads);
+                        let to = std::slice::from_raw_parts_mut(wide, depth);
                         dispatch(Copied { x, to, f: |byte: u8| (byte ^ mask).cast_signed().into() });
                     } else {
-                        let to = std::slice::from_raw_parts_mut(wide, 4 * quads);
+                        let to = std::slice::from_raw_parts_mut(wide, depth);
                         dispatch(Copied { x, to, f: |byte: u8| (byte ^ mask).into() });
                     }
                 }
@@ -180,7 +180,7 @@ impl Left {
             // SAFETY: the rows have been written, or are the operand's own.
             unsafe {
                 if widened {
-                    dispatch(Sum(std::slice::from_raw_parts(row.cast::<i16>(), 4 * quads)))
+                    dispatch(Sum(std::slice::from_raw_parts(row.cast::<i16>(), depth)))
                 } else if bytes.signed {
                     dispatch(Sum(std::slice::from_raw_parts(row.cast::<i8>(), k)))
                 } else {

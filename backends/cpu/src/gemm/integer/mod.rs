@@ -2,11 +2,12 @@
 //!
 //! Four bytes along the inner dimension are multiplied at once, so the right operand is packed: a panel has, for each
 //! four rows, the four bytes of each of its columns. Without an instruction for that, two are, and a panel has the first
-//! two bytes of each column before the other two. One operand has unsigned bytes and the other signed ones. A byte of
-//! the other kind is flipped, which moves it by 128, and its zero point with it. Zero points are not subtracted before
+//! two bytes of each column before the other two, or one is, and a panel has one row after another; where an instruction multiplies
+//! matrices, eight are. One operand has unsigned bytes and the other signed ones, except for the dot products of ARM, where both have the
+//! same. A byte of the other kind is flipped, which moves it by 128, and its zero point with it. Zero points are not subtracted before
 //! the product. Their part is a sum of rows and columns, which is subtracted from the product.
 
-#[cfg(target_arch = "x86_64")]
+#[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
 mod in_place;
 mod left;
 mod pack;
@@ -24,6 +25,12 @@ use super::pack::{Slot, scratch};
 use crate::kernels::dispatch::{VectorLoop, dispatch};
 use crate::kernels::{Shared, walk};
 use crate::threads;
+
+/// Returns how the right operand is read, whose bytes are `signed` or not, beside a left one that is read as signed bytes or not.
+pub(crate) fn right_bytes(left_signed: bool, signed: bool) -> Bytes {
+    let wanted = left_signed == kernels().alike;
+    Bytes { signed: wanted, flipped: signed != wanted }
+}
 
 /// A tile of sums.
 #[derive(Debug)]
@@ -115,7 +122,7 @@ pub(crate) unsafe fn product(
     if m == 0 || n == 0 {
         return;
     }
-    #[cfg(target_arch = "x86_64")]
+    #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
     if let &Right::Strided(b, bytes) = right
         && in_place::suits(dims, b)
         && let Some(kernels) = in_place::kernels()
@@ -199,7 +206,7 @@ impl Few<'_> {
             for panel in from..to {
                 let col = panel * width;
                 let args = QuadArgs {
-                    quads: k.div_ceil(4),
+                    quads: kernels.depth(k) / 4,
                     rows,
                     left: left.row(0),
                     left_row: left.stride(),
@@ -272,7 +279,7 @@ impl Unit<'_> {
         let width = self.kernels.panel();
         for (i, first) in (0..self.cols).step_by(width).enumerate() {
             let args = QuadArgs {
-                quads: self.k.div_ceil(4),
+                quads: self.kernels.depth(self.k) / 4,
                 rows,
                 left,
                 left_row: self.left.stride(),
@@ -313,8 +320,12 @@ impl Unit<'_> {
             }
         };
         let plain = self.zeros.added.is_empty() && self.zeros.rows.is_empty() && cols.is_empty();
-        for row in rows.clone().step_by(self.kernels.rows) {
-            let count = self.kernels.rows.min(rows.end - row);
+        // Where tiles of one or two rows take nearly as long as those of four, heights are nearly equal.
+        let tiles = rows.len().div_ceil(self.kernels.rows).max(1);
+        let height =
+            if cfg!(target_arch = "aarch64") { rows.len().div_ceil(tiles).max(1) } else { self.kernels.rows };
+        for row in rows.clone().step_by(height) {
+            let count = height.min(rows.end - row);
             // SAFETY: these rows are in the left operand.
             unsafe { self.tile(self.left.row(row), count, room) };
             let all = room.0.get_mut(..count * stride).unwrap_or_default();

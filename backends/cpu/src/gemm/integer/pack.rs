@@ -72,14 +72,20 @@ impl Packed {
             let first = panel * width;
             // SAFETY: the panels have been written, and the block has room for the sums of all columns.
             unsafe {
-                let (bytes, size) = (panels.ptr().add(panel * size), k.div_ceil(4) * 4 * width);
+                let (bytes, size) = (panels.ptr().add(panel * size), kernels.depth(k) * width);
                 let sums = std::slice::from_raw_parts_mut(to.add(first), width.min(n - first));
-                if kernels.pairs {
-                    let words = std::slice::from_raw_parts(bytes.cast::<u16>(), size / 2);
-                    dispatch(Columns { words, width, k, signed, sums });
-                } else {
-                    let words = std::slice::from_raw_parts(bytes.cast::<u32>(), size / 4);
-                    dispatch(Columns { words, width, k, signed, sums });
+                macro_rules! add {
+                    ($word:ty, $beside:literal) => {{
+                        let words =
+                            std::slice::from_raw_parts(bytes.cast::<$word>(), size / size_of::<$word>());
+                        dispatch(Columns::<_, $beside> { words, width, k, signed, sums });
+                    }};
+                }
+                match kernels.group {
+                    1 => add!(u8, 1),
+                    2 => add!(u16, 1),
+                    8 => add!(u32, 2),
+                    _ => add!(u32, 1),
                 }
             }
         }
@@ -107,7 +113,7 @@ impl Packed {
 /// Returns the number of bytes from a panel to the next one. A line of a cache lies between them, because panels at
 /// multiples of 4096 bytes would compete for the same lines while they are written together.
 pub(super) fn distance(kernels: &QuadKernels, k: usize) -> usize {
-    k.div_ceil(4) * 4 * kernels.panel() + 64
+    kernels.depth(k) * kernels.panel() + 64
 }
 
 impl Right<'_> {
@@ -163,8 +169,8 @@ impl Right<'_> {
 }
 
 /// The sums of the columns of a panel.
-struct Columns<'a, W> {
-    /// The panel, some bytes of a column in each word.
+struct Columns<'a, W, const BESIDE: usize> {
+    /// The panel, some bytes of a column in each word, and so many words of a column beside each other.
     words: &'a [W],
     width: usize,
     /// The number of rows. The bytes after them do not count.
@@ -173,7 +179,7 @@ struct Columns<'a, W> {
     sums: &'a mut [i32],
 }
 
-impl<W: Copy + Into<u32>> VectorLoop for Columns<'_, W> {
+impl<W: Copy + Into<u32>, const BESIDE: usize> VectorLoop for Columns<'_, W, BESIDE> {
     type Output = ();
 
     #[inline(always)]
@@ -182,25 +188,30 @@ impl<W: Copy + Into<u32>> VectorLoop for Columns<'_, W> {
         // A signed byte is less by 128 than the same byte with its first bit flipped.
         let (flip, moved) = if signed { (0x8080_8080, 128 * k.cast_signed() as i32) } else { (0, 0) };
         sums.fill(0i32.wrapping_sub(moved));
+        let (words, _) = words.as_chunks::<BESIDE>();
         for (p, words) in words.chunks(width).enumerate() {
-            let mask = match k.saturating_sub(size_of::<W>() * p).min(size_of::<W>()) {
-                0 => 0,
-                1 => 0xff,
-                2 => 0xffff,
-                3 => 0x00ff_ffff,
-                _ => u32::MAX,
-            };
-            for (sum, &word) in sums.iter_mut().zip(words) {
-                let word = (word.into() ^ flip) & mask;
-                let pairs = (word & 0x00ff_00ff) + (word >> 8 & 0x00ff_00ff);
-                *sum = sum.wrapping_add(((pairs & 0xffff) + (pairs >> 16)).cast_signed());
+            let masks: [u32; BESIDE] = std::array::from_fn(|i| {
+                match k.saturating_sub(size_of::<W>() * (p * BESIDE + i)).min(size_of::<W>()) {
+                    0 => 0,
+                    1 => 0xff,
+                    2 => 0xffff,
+                    3 => 0x00ff_ffff,
+                    _ => u32::MAX,
+                }
+            });
+            for (sum, words) in sums.iter_mut().zip(words) {
+                for (&word, mask) in words.iter().zip(masks) {
+                    let word = (word.into() ^ flip) & mask;
+                    let pairs = (word & 0x00ff_00ff) + (word >> 8 & 0x00ff_00ff);
+                    *sum = sum.wrapping_add(((pairs & 0xffff) + (pairs >> 16)).cast_signed());
+                }
             }
         }
     }
 }
 
-/// The rows of panels, with contiguous columns. If `PAIRS`, two bytes of a column lie together, otherwise four.
-struct Lines<F, const PAIRS: bool> {
+/// The rows of panels, with contiguous columns. `GROUP` bytes of a column lie together.
+struct Lines<F, const GROUP: usize> {
     k: usize,
     cols: usize,
     /// The number of columns of a panel, and of words from a panel to the next one.
@@ -214,15 +225,26 @@ struct Lines<F, const PAIRS: bool> {
 /// The number of columns that are taken at once.
 const AT_ONCE: usize = 16;
 
-impl<F: Fn(usize) -> *const u8, const PAIRS: bool> VectorLoop for Lines<F, PAIRS> {
+impl<F: Fn(usize) -> *const u8, const GROUP: usize> VectorLoop for Lines<F, GROUP> {
     type Output = ();
 
     #[inline(always)]
     fn run<const FMA: bool>(self) {
+        if GROUP == 8 { self.taken::<2>() } else { self.taken::<1>() }
+    }
+}
+
+impl<F: Fn(usize) -> *const u8, const GROUP: usize> Lines<F, GROUP> {
+    /// Takes so many times four rows at once.
+    #[inline(always)]
+    fn taken<const FOURS: usize>(self) {
         let Lines { k, cols, width, distance, mask, line, to } = self;
-        for p in (0..k).step_by(4) {
+        for p in (0..k).step_by(4 * FOURS) {
             // The bytes after the last row meet zeros of the left operand.
-            let rows = [p, p + 1, p + 2, p + 3].map(|p| line(p.min(k - 1)));
+            let fours: [[*const u8; 4]; FOURS] = std::array::from_fn(|i| {
+                let p = p + 4 * i;
+                [p, p + 1, p + 2, p + 3].map(|p| line(p.min(k - 1)))
+            });
             let to = to.wrapping_add(p / 4 * width);
             // Whole panels are the most, and there are many, so that their loop does nothing else.
             let panels = if width.is_multiple_of(AT_ONCE) { cols / width } else { 0 };
@@ -230,24 +252,28 @@ impl<F: Fn(usize) -> *const u8, const PAIRS: bool> VectorLoop for Lines<F, PAIRS
                 let to = to.wrapping_add(panel * distance);
                 for j in (0..width).step_by(AT_ONCE) {
                     let columns = panel * width + j;
+                    let fours = fours.map(|rows| rows.map(|row| row.wrapping_add(columns)));
                     // SAFETY: the users of this loop promise the columns and the room.
-                    unsafe { transposed::<PAIRS>(rows.map(|row| row.add(columns)), mask, to, j, width) };
+                    unsafe { transposed::<GROUP, FOURS>(fours, mask, to, j, width) };
                 }
             }
             for first in (panels * width..cols).step_by(width) {
                 let to = to.wrapping_add(first / width * distance);
-                let rows = rows.map(|row| row.wrapping_add(first));
+                let fours = fours.map(|rows| rows.map(|row| row.wrapping_add(first)));
                 let cols = width.min(cols - first);
                 let whole = cols / AT_ONCE * AT_ONCE;
                 for j in (0..whole).step_by(AT_ONCE) {
+                    let fours = fours.map(|rows| rows.map(|row| row.wrapping_add(j)));
                     // SAFETY: the users of this loop promise the columns and the room.
-                    unsafe { transposed::<PAIRS>(rows.map(|row| row.add(j)), mask, to, j, width) };
+                    unsafe { transposed::<GROUP, FOURS>(fours, mask, to, j, width) };
                 }
                 for j in whole..cols {
-                    // SAFETY: as above.
-                    unsafe {
-                        let word = u32::from_ne_bytes(rows.map(|row| *row.add(j)));
-                        put::<PAIRS>(to, j, width, word ^ mask);
+                    for (i, rows) in fours.iter().enumerate() {
+                        // SAFETY: as above.
+                        unsafe {
+                            let word = u32::from_ne_bytes(rows.map(|row| *row.add(j)));
+                            put::<GROUP>(to, i, j, width, word ^ mask);
+                        }
                     }
                 }
             }
@@ -255,87 +281,181 @@ impl<F: Fn(usize) -> *const u8, const PAIRS: bool> VectorLoop for Lines<F, PAIRS
     }
 }
 
-/// Writes the four bytes of column `j` to a panel of `width` columns, whose words for these four rows begin at `to`.
+/// Writes four bytes of column `j` to a panel of `width` columns, whose words for these rows begin at `to`. If eight bytes lie together,
+/// `half` tells which four they are, and is 0 otherwise.
 ///
 /// # Safety
 ///
-/// `to` has room for `width` words, which are more than `j`.
+/// `to` has room for `width` words, which are more than `j`, or for twice as many if eight bytes lie together.
 #[inline(always)]
-unsafe fn put<const PAIRS: bool>(to: *mut u32, j: usize, width: usize, word: u32) {
+unsafe fn put<const GROUP: usize>(to: *mut u32, half: usize, j: usize, width: usize, word: u32) {
     // SAFETY: this function has the same contract.
     unsafe {
-        if PAIRS {
-            let [a, b, c, d] = word.to_ne_bytes();
-            let to = to.cast::<[u8; 2]>();
-            to.add(j).write([a, b]);
-            to.add(width + j).write([c, d]);
-        } else {
-            to.add(j).write(word);
+        match GROUP {
+            1 => {
+                for (i, byte) in word.to_ne_bytes().into_iter().enumerate() {
+                    to.cast::<u8>().add(i * width + j).write(byte);
+                }
+            }
+            2 => {
+                let [a, b, c, d] = word.to_ne_bytes();
+                let to = to.cast::<[u8; 2]>();
+                to.add(j).write([a, b]);
+                to.add(width + j).write([c, d]);
+            }
+            4 => to.add(j).write(word),
+            _ => to.add(2 * j + half).write(word),
         }
     }
 }
 
-/// Writes the four bytes of columns from `j` on, as [`put`] does.
+/// Writes the bytes of columns from `j` on, as [`put`] does.
 ///
 /// # Safety
 ///
-/// Each row has [`AT_ONCE`] bytes, and `to` has room for `width` words, which are enough for these columns.
+/// Each row has [`AT_ONCE`] bytes, and `to` has room for `width` words for each four rows, which are enough for these columns.
 #[cfg(target_arch = "x86_64")]
 #[inline(always)]
-unsafe fn transposed<const PAIRS: bool>(
-    rows: [*const u8; 4],
+unsafe fn transposed<const GROUP: usize, const FOURS: usize>(
+    fours: [[*const u8; 4]; FOURS],
     mask: u32,
     to: *mut u32,
     j: usize,
     width: usize,
 ) {
     use std::arch::x86_64::*;
-    // SAFETY: this function has the same contract, and every processor of the target has the instructions.
-    unsafe {
-        let [a, b, c, d] = rows.map(|row| _mm_loadu_si128(row.cast()));
-        let mask = _mm_set1_epi32(mask.cast_signed());
-        let put = |to: *mut u32, words| _mm_storeu_si128(to.cast(), _mm_xor_si128(words, mask));
-        let (ab, cd) = (_mm_unpacklo_epi8(a, b), _mm_unpacklo_epi8(c, d));
-        let (ab_high, cd_high) = (_mm_unpackhi_epi8(a, b), _mm_unpackhi_epi8(c, d));
-        if PAIRS {
-            // A vector has the pairs of eight columns, which are as large as four words.
-            let (first, second) = (to.add(j / 2), to.add((width + j) / 2));
-            put(first, ab);
-            put(first.add(4), ab_high);
-            put(second, cd);
-            put(second.add(4), cd_high);
-        } else {
-            let to = to.add(j);
-            put(to, _mm_unpacklo_epi16(ab, cd));
-            put(to.add(4), _mm_unpackhi_epi16(ab, cd));
-            put(to.add(8), _mm_unpacklo_epi16(ab_high, cd_high));
-            put(to.add(12), _mm_unpackhi_epi16(ab_high, cd_high));
+    // No kernels here have panels of other groups.
+    for rows in fours {
+        // SAFETY: this function has the same contract, and every processor of the target has the instructions.
+        unsafe {
+            let [a, b, c, d] = rows.map(|row| _mm_loadu_si128(row.cast()));
+            let mask = _mm_set1_epi32(mask.cast_signed());
+            let put = |to: *mut u32, words| _mm_storeu_si128(to.cast(), _mm_xor_si128(words, mask));
+            let (ab, cd) = (_mm_unpacklo_epi8(a, b), _mm_unpacklo_epi8(c, d));
+            let (ab_high, cd_high) = (_mm_unpackhi_epi8(a, b), _mm_unpackhi_epi8(c, d));
+            if GROUP == 2 {
+                // A vector has the pairs of eight columns, which are as large as four words.
+                let (first, second) = (to.add(j / 2), to.add((width + j) / 2));
+                put(first, ab);
+                put(first.add(4), ab_high);
+                put(second, cd);
+                put(second.add(4), cd_high);
+            } else {
+                let to = to.add(j);
+                put(to, _mm_unpacklo_epi16(ab, cd));
+                put(to.add(4), _mm_unpackhi_epi16(ab, cd));
+                put(to.add(8), _mm_unpacklo_epi16(ab_high, cd_high));
+                put(to.add(12), _mm_unpackhi_epi16(ab_high, cd_high));
+            }
         }
     }
 }
 
-/// Writes the four bytes of columns from `j` on, as [`put`] does.
+/// Writes the bytes of columns from `j` on, as [`put`] does.
 ///
 /// # Safety
 ///
-/// Each row has [`AT_ONCE`] bytes, and `to` has room for `width` words, which are enough for these columns.
-#[cfg(not(target_arch = "x86_64"))]
+/// Each row has [`AT_ONCE`] bytes, and `to` has room for `width` words for each four rows, which are enough for these columns.
+#[cfg(target_arch = "aarch64")]
 #[inline(always)]
-unsafe fn transposed<const PAIRS: bool>(
-    rows: [*const u8; 4],
+unsafe fn transposed<const GROUP: usize, const FOURS: usize>(
+    fours: [[*const u8; 4]; FOURS],
     mask: u32,
     to: *mut u32,
     j: usize,
     width: usize,
 ) {
-    // SAFETY: this function has the same contract.
+    use std::arch::aarch64::*;
+    // SAFETY: this function has the same contract, and every processor of the target has the instructions.
     unsafe {
-        let [a, b, c, d] = rows.map(|row| row.cast::<[u8; AT_ONCE]>().read());
-        let all = a.into_iter().zip(b).zip(c.into_iter().zip(d));
-        for (j, ((a, b), (c, d))) in (j..).zip(all) {
-            put::<PAIRS>(to, j, width, u32::from_ne_bytes([a, b, c, d]) ^ mask);
+        let mask = vreinterpretq_u8_u32(vdupq_n_u32(mask));
+        let read = fours.map(|rows| rows.map(|row| veorq_u8(vld1q_u8(row), mask)));
+        if let ([first], 1) = (&read[..], GROUP) {
+            for (i, &row) in first.iter().enumerate() {
+                vst1q_u8(to.cast::<u8>().add(i * width + j), row);
+            }
+        } else if let [[a, b, c, d]] = read[..] {
+            // The instruction writes one byte of each register after the other.
+            vst4q_u8(to.add(j).cast(), uint8x16x4_t(a, b, c, d));
+        } else if let [first, second] = &read[..] {
+            let to = to.add(2 * j);
+            // Words of four rows, each register of four columns.
+            let words = |[a, b, c, d]: [uint8x16_t; 4]| {
+                let pairs =
+                    |x, y| [vreinterpretq_u16_u8(vzip1q_u8(x, y)), vreinterpretq_u16_u8(vzip2q_u8(x, y))];
+                let [[ab, ab_high], [cd, cd_high]] = [pairs(a, b), pairs(c, d)];
+                let low = [vzip1q_u16(ab, cd), vzip2q_u16(ab, cd)];
+                let [x, y] = low.map(|x| vreinterpretq_u32_u16(x));
+                let high = [vzip1q_u16(ab_high, cd_high), vzip2q_u16(ab_high, cd_high)];
+                let [z, w] = high.map(|x| vreinterpretq_u32_u16(x));
+                [x, y, z, w]
+            };
+            for (i, (x, y)) in words(*first).into_iter().zip(words(*second)).enumerate() {
+                vst1q_u32(to.add(8 * i), vzip1q_u32(x, y));
+                vst1q_u32(to.add(8 * i + 4), vzip2q_u32(x, y));
+            }
         }
     }
+}
+
+/// Writes the bytes of columns from `j` on, as [`put`] does.
+///
+/// # Safety
+///
+/// Each row has [`AT_ONCE`] bytes, and `to` has room for `width` words for each four rows, which are enough for these columns.
+#[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
+#[inline(always)]
+unsafe fn transposed<const GROUP: usize, const FOURS: usize>(
+    fours: [[*const u8; 4]; FOURS],
+    mask: u32,
+    to: *mut u32,
+    j: usize,
+    width: usize,
+) {
+    for (half, rows) in fours.into_iter().enumerate() {
+        // SAFETY: this function has the same contract.
+        unsafe {
+            let [a, b, c, d] = rows.map(|row| row.cast::<[u8; AT_ONCE]>().read());
+            let all = a.into_iter().zip(b).zip(c.into_iter().zip(d));
+            for (j, ((a, b), (c, d))) in (j..).zip(all) {
+                put::<GROUP>(to, half, j, width, u32::from_ne_bytes([a, b, c, d]) ^ mask);
+            }
+        }
+    }
+}
+
+/// Calls a function that is generic over the number of bytes that lie together.
+macro_rules! by_group {
+    ($kernels:expr, |$group:ident| $call:expr) => {
+        match $kernels.group {
+            #[cfg(target_arch = "aarch64")]
+            1 => {
+                const $group: usize = 1;
+                $call
+            }
+            #[cfg(target_arch = "x86_64")]
+            2 => {
+                const $group: usize = 2;
+                $call
+            }
+            #[cfg(target_arch = "aarch64")]
+            8 => {
+                const $group: usize = 8;
+                $call
+            }
+            _ => {
+                const $group: usize = 4;
+                $call
+            }
+        }
+    };
+}
+
+/// Returns where the words of group `p` of four rows begin in a panel, and which half of a group of eight they are.
+#[inline(always)]
+fn place(kernels: &QuadKernels, p: usize) -> (usize, usize) {
+    let half = if kernels.group == 8 { p % 2 } else { 0 };
+    ((p - half) * kernels.panel(), half)
 }
 
 /// Writes panels of rows with contiguous columns.
@@ -353,24 +473,19 @@ unsafe fn interleave(
 ) {
     let (width, distance, to) = (kernels.panel(), distance(kernels, k) / 4, to.cast::<u32>());
     let mask = u32::from_ne_bytes([bytes.mask(); 4]);
-    let (quads, rest) = (k.div_ceil(4), cols.next_multiple_of(kernels.lanes) - cols);
+    let (quads, rest) = (kernels.depth(k) / 4, cols.next_multiple_of(kernels.lanes) - cols);
     if rest > 0 {
         let last = cols / width * width;
         for p in 0..quads {
-            let to = to.wrapping_add(last / width * distance + p * width);
+            let (at, half) = place(kernels, p);
+            let to = to.wrapping_add(last / width * distance + at);
             for j in cols - last..cols - last + rest {
                 // SAFETY: this function has the same contract.
-                unsafe {
-                    if kernels.pairs { put::<true>(to, j, width, 0) } else { put::<false>(to, j, width, 0) }
-                };
+                unsafe { by_group!(kernels, |GROUP| put::<GROUP>(to, half, j, width, 0)) };
             }
         }
     }
-    if kernels.pairs {
-        dispatch(Lines::<_, true> { k, cols, width, distance, mask, line, to });
-    } else {
-        dispatch(Lines::<_, false> { k, cols, width, distance, mask, line, to });
-    }
+    by_group!(kernels, |GROUP| dispatch(Lines::<_, GROUP> { k, cols, width, distance, mask, line, to }));
 }
 
 /// Writes panels of a matrix with any strides.
@@ -387,7 +502,7 @@ unsafe fn gather(kernels: &QuadKernels, k: usize, cols: usize, bytes: Bytes, b: 
         unsafe {
             let column = b.ptr.wrapping_offset(j.cast_signed() * b.col);
             let to = to.add(j / width * distance);
-            for p in 0..k.div_ceil(4) {
+            for p in 0..kernels.depth(k) / 4 {
                 let word = if j >= cols {
                     0
                 } else if p < whole {
@@ -399,8 +514,8 @@ unsafe fn gather(kernels: &QuadKernels, k: usize, cols: usize, bytes: Bytes, b: 
                     };
                     u32::from_ne_bytes([byte(0), byte(1), byte(2), byte(3)]) ^ mask
                 };
-                let (to, j) = (to.add(p * width), j % width);
-                if kernels.pairs { put::<true>(to, j, width, word) } else { put::<false>(to, j, width, word) }
+                let ((at, half), j) = (place(kernels, p), j % width);
+                by_group!(kernels, |GROUP| put::<GROUP>(to.add(at), half, j, width, word));
             }
         }
     }

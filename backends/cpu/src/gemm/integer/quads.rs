@@ -1,8 +1,8 @@
 //! Vectors of sums of products of bytes, four of which go to each sum, and the tiles made of them.
 
-#[cfg(target_arch = "x86_64")]
-use crate::level::Level;
 #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
+use crate::level::Level;
+#[cfg(target_arch = "x86_64")]
 use crate::level::extras;
 use crate::level::level;
 
@@ -13,6 +13,7 @@ use crate::level::level;
 /// # Safety
 ///
 /// Every function needs the vector's instruction set, and must be inlined into code that is compiled for it.
+#[cfg(not(target_arch = "aarch64"))]
 trait Quads: Copy {
     /// Bytes of the left operand, for every lane.
     type Left: Copy;
@@ -36,7 +37,7 @@ trait Quads: Copy {
 }
 
 #[cfg(target_arch = "aarch64")]
-mod neon;
+pub(super) mod neon;
 
 /// An array of lanes, for processors without known instructions.
 #[cfg(not(target_arch = "aarch64"))]
@@ -206,11 +207,11 @@ pub(crate) struct QuadArgs {
     /// The number of groups of four bytes along the inner dimension.
     pub(crate) quads: usize,
     /// The number of rows, which are those of the tile.
+    #[cfg_attr(not(target_arch = "x86_64"), expect(dead_code, reason = "only AMX takes it when it runs"))]
     pub(crate) rows: usize,
     pub(crate) left: *const u8,
     pub(crate) left_row: usize,
-    /// The panel: for each group of four rows, the four bytes of each column; or the first two bytes of each column, and
-    /// then the other two.
+    /// The panel, in the layout of [`QuadKernels::group`], and what four rows of it take.
     pub(crate) right: *const u8,
     pub(crate) right_row: usize,
     pub(crate) sums: *mut i32,
@@ -223,6 +224,7 @@ pub(super) type Tile = unsafe fn(&QuadArgs);
 /// # Safety
 ///
 /// The operands have `quads` groups for `ROWS` rows and `VECTORS` vectors, and `sums` has room for the tile.
+#[cfg(not(target_arch = "aarch64"))]
 #[inline(always)]
 unsafe fn tile<Q: Quads, const SIGNED: bool, const ROWS: usize, const VECTORS: usize>(args: &QuadArgs) {
     let &QuadArgs { quads, rows: _, left, left_row, right, right_row, sums, sums_row } = args;
@@ -259,9 +261,10 @@ pub(crate) struct QuadKernels {
     /// The greatest number of rows and of vectors of a tile.
     pub(crate) rows: usize,
     pub(crate) vectors: usize,
-    /// Whether two bytes go to each sum at once instead of four. Then the bytes of the left operand are widened to 16 bits,
-    /// and for each group of four rows, a panel has the first two bytes of each column before the other two.
-    pub(crate) pairs: bool,
+    /// How many bytes of a column lie together in a panel: those that go to a sum at once. They are 1, 2, 4 or 8.
+    pub(crate) group: usize,
+    /// Whether the bytes of both operands are signed or those of both are not. Otherwise those of one of them are.
+    pub(crate) alike: bool,
     /// For each number of vectors, the tiles of each number of rows: with a left operand of unsigned bytes, and of
     /// signed ones.
     tiles: [&'static [&'static [Tile]]; 2],
@@ -271,6 +274,16 @@ impl QuadKernels {
     /// Returns the number of columns of a panel.
     pub(crate) const fn panel(&self) -> usize {
         self.lanes * self.vectors
+    }
+
+    /// Tells whether the bytes of the left operand are widened to 16 bits, because no instruction adds products of four bytes.
+    pub(crate) const fn widened(&self) -> bool {
+        self.group < 4
+    }
+
+    /// Returns the number of rows that tiles read of an operand with `k` rows: a multiple of four, and of what goes to a sum at once.
+    pub(crate) const fn depth(&self, k: usize) -> usize {
+        k.next_multiple_of(if self.group == 8 { 8 } else { 4 })
     }
 
     /// Returns the tile for so many rows and columns.
@@ -289,16 +302,31 @@ pub(crate) const MOST: usize = 16 * PANEL;
 
 /// Lists the tiles of a function that is generic over sign, rows and vectors.
 macro_rules! tiles {
-    ($f:ident, $signed:literal, $rows:tt, [$($vectors:literal)*]) => {
+    ($f:path, $signed:literal, $rows:tt, [$($vectors:literal)*]) => {
         &[$( tiles!(@ $f, $signed, $rows, $vectors) ),*]
     };
-    (@ $f:ident, $signed:literal, [$($rows:literal)*], $vectors:literal) => {
-        &[$( $f::<$signed, $rows, $vectors> ),*]
+    (@ $f:path, $signed:literal, [$($rows:literal)*], $vectors:literal) => {
+        &[$( { use $f as tile; tile::<$signed, $rows, $vectors> } ),*]
     };
 }
 
-/// Declares the kernels of an instruction set.
+/// Declares the kernels of an instruction set, of which tiles are generic over sign, rows and vectors.
 macro_rules! kernels {
+    ($name:ident, $f:path, $lanes:expr, group $group:expr, alike $alike:literal, $most_rows:literal, $most:literal, $rows:tt, $vectors:tt) => {
+        static $name: QuadKernels = QuadKernels {
+            lanes: $lanes,
+            rows: $most_rows,
+            vectors: $most,
+            group: $group,
+            alike: $alike,
+            tiles: [tiles!($f, false, $rows, $vectors), tiles!($f, true, $rows, $vectors)],
+        };
+    };
+}
+
+/// Declares the kernels of an instruction set that has a vector of [`Quads`].
+#[cfg(not(target_arch = "aarch64"))]
+macro_rules! kernels_of {
     ($name:ident, $f:ident, $quads:ty, [$($feature:literal)?], $most_rows:literal, $most:literal, $rows:tt, $vectors:tt) => {
         $(#[target_feature(enable = $feature)])?
         unsafe fn $f<const SIGNED: bool, const ROWS: usize, const VECTORS: usize>(args: &QuadArgs) {
@@ -306,32 +334,31 @@ macro_rules! kernels {
             unsafe { tile::<$quads, SIGNED, ROWS, VECTORS>(args) }
         }
 
-        static $name: QuadKernels = QuadKernels {
-            lanes: <$quads>::LANES,
-            rows: $most_rows,
-            vectors: $most,
-            pairs: <$quads>::PAIRS,
-            tiles: [tiles!($f, false, $rows, $vectors), tiles!($f, true, $rows, $vectors)],
-        };
+        kernels!(
+            $name, $f, <$quads>::LANES, group if <$quads>::PAIRS { 2 } else { 4 }, alike false,
+            $most_rows, $most, $rows, $vectors
+        );
     };
 }
 
 #[cfg(not(target_arch = "aarch64"))]
-kernels!(PORTABLE, portable, Lanes, [], 4, 2, [1 2 3 4], [1 2]);
+kernels_of!(PORTABLE, portable, Lanes, [], 4, 2, [1 2 3 4], [1 2]);
 #[cfg(target_arch = "x86_64")]
-kernels!(AVX2, avx2, x86::Wide, ["avx2,fma,bmi1,bmi2"], 6, 2, [1 2 3 4 5 6], [1 2]);
+kernels_of!(AVX2, avx2, x86::Wide, ["avx2,fma,bmi1,bmi2"], 6, 2, [1 2 3 4 5 6], [1 2]);
 #[cfg(target_arch = "x86_64")]
-kernels!(AVX_VNNI, avx_vnni, x86::Ymm, ["avx2,fma,bmi1,bmi2,avxvnni"], 6, 2, [1 2 3 4 5 6], [1 2]);
+kernels_of!(AVX_VNNI, avx_vnni, x86::Ymm, ["avx2,fma,bmi1,bmi2,avxvnni"], 6, 2, [1 2 3 4 5 6], [1 2]);
 #[cfg(target_arch = "x86_64")]
-kernels!(
+kernels_of!(
     AVX512, avx512, x86::Zmm, ["avx512f,avx512bw,avx512dq,avx512vl,avx512vnni,avx2,fma,bmi1,bmi2"],
     8, 3, [1 2 3 4 5 6 7 8], [1 2 3]
 );
 
 #[cfg(target_arch = "aarch64")]
-kernels!(NEON, widened, neon::Widened, [], 6, 2, [1 2 3 4 5 6], [1 2]);
+kernels!(NEON, neon::long, 8, group 1, alike false, 6, 2, [1 2 3 4 5 6], [1 2]);
 #[cfg(target_arch = "aarch64")]
-kernels!(I8MM, i8mm, neon::Mixed, ["neon,i8mm"], 6, 4, [1 2 3 4 5 6], [1 2 3 4]);
+kernels!(DOTPROD, neon::dots, 4, group 4, alike true, 6, 4, [1 2 3 4 5 6], [1 2 3 4]);
+#[cfg(target_arch = "aarch64")]
+kernels!(I8MM, neon::matrices, 4, group 8, alike false, 6, 4, [1 2 3 4 5 6], [1 2 3 4]);
 
 /// Tiles of more rows than [`AVX512`] has are those of AMX.
 #[cfg(target_arch = "x86_64")]
@@ -339,7 +366,8 @@ static AMX: QuadKernels = QuadKernels {
     lanes: AVX512.lanes,
     rows: 16,
     vectors: AVX512.vectors,
-    pairs: AVX512.pairs,
+    group: AVX512.group,
+    alike: AVX512.alike,
     tiles: amx::TILES,
 };
 
@@ -372,7 +400,7 @@ pub(super) fn products() -> Products {
         }
         Level::Avx512 | Level::Avx2 if extras() && is_x86_feature_detected!("avxvnni") => Products::AvxVnni,
         Level::Avx512 | Level::Avx2 => Products::Avx2,
-        Level::Portable => Products::Portable,
+        _ => Products::Portable,
     }
 }
 
@@ -393,7 +421,9 @@ pub(crate) fn kernels() -> &'static QuadKernels {
 pub(crate) fn kernels() -> &'static QuadKernels {
     match level() {
         #[cfg(target_arch = "aarch64")]
-        _ if extras() && std::arch::is_aarch64_feature_detected!("i8mm") => &I8MM,
+        Level::I8mm => &I8MM,
+        #[cfg(target_arch = "aarch64")]
+        Level::Dotprod => &DOTPROD,
         #[cfg(target_arch = "aarch64")]
         _ => &NEON,
         #[cfg(not(target_arch = "aarch64"))]

@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, Mutex};
 
-use super::{Bytes, Ints, Left, Packed, Right, Zeros, product};
+use super::{Bytes, Ints, Left, Packed, Right, Zeros, product, right_bytes};
 use crate::gemm::{Dims, Strided};
 use crate::level::{at, levels};
 use crate::pool::Pool;
@@ -81,7 +81,7 @@ fn check(case: Case) {
         for left_signed in [false, true] {
             for threads in [1, 3] {
                 let left = Bytes { signed: left_signed, flipped: signed[0] != left_signed };
-                let right = Bytes { signed: !left_signed, flipped: signed[1] == left_signed };
+                let right = at(level, || right_bytes(left_signed, signed[1]));
                 let zeros = |of_left: bool, i: usize| {
                     let (at, by) = if of_left { (0, left) } else { (1, right) };
                     zero(lists[at], signed[at], i) as i32 + by.shift()
@@ -171,7 +171,7 @@ fn sums_of_many_extremes_are_exact() {
             let (a, b) = (Strided::dense(a.as_ptr(), k), Strided::dense(b.as_ptr(), n));
             for level in levels() {
                 let sides =
-                    (Bytes { signed: false, flipped: false }, Bytes { signed: true, flipped: !signed });
+                    (Bytes { signed: false, flipped: false }, at(level, || right_bytes(false, signed)));
                 let shift = sides.1.shift();
                 let zero = |of_left: bool, _: usize| if of_left { 0 } else { shift };
                 let got =

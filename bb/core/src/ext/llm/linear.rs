@@ -77,7 +77,7 @@ pub fn quantized_linear<B: Ops + ?Sized>(
         },
     };
     let blocks = inner.div_ceil(of_row.max(1));
-    let options = MatMulNBitsOptions { inner: inner as i64, bits, block: of_row as i64 };
+    let options = MatMulNBitsOptions { inner: inner as i64, bits, block: of_row as i64, integers: false };
     let product = if packed {
         on.matmul_n_bits(x, w, scales, zeros, None, options)?
     } else {
@@ -120,7 +120,7 @@ pub fn quantized_linear<B: Ops + ?Sized>(
             &scales,
             Some(&zeros),
             None,
-            MatMulNBitsOptions { inner: inner as i64, bits: 8, block: of_row as i64 },
+            MatMulNBitsOptions { inner: inner as i64, bits: 8, block: of_row as i64, integers: false },
         )?
     };
     biased(on, OP, product, bias)

@@ -1,0 +1,108 @@
+//! A unit for processors without known instructions.
+
+use super::tile::{Unit, kernels, tiles};
+use half::f16;
+
+/// Arrays, which the compiler makes vectors of.
+struct Lanes;
+
+impl Unit for Lanes {
+    const LANES: usize = 8;
+    const SIGNED: bool = true;
+    type Bytes = [[i8; 8]; 4];
+    type Ints = [i32; 8];
+    type Floats = [f32; 8];
+
+    #[inline(always)]
+    unsafe fn load(from: *const u8) -> [[i8; 8]; 4] {
+        // SAFETY: the caller promises the bytes.
+        let bytes = unsafe { from.cast::<[[i8; 4]; 8]>().read() };
+        let mut out = [[0; 8]; 4];
+        for (lane, bytes) in bytes.into_iter().enumerate() {
+            for (out, byte) in out.iter_mut().zip(bytes) {
+                if let Some(out) = out.get_mut(lane) {
+                    *out = byte;
+                }
+            }
+        }
+        out
+    }
+    #[inline(always)]
+    unsafe fn part<const BITS: usize>(mut bytes: [[i8; 8]; 4], above: usize) -> [[i8; 8]; 4] {
+        if BITS < 8 {
+            for byte in bytes.as_flattened_mut() {
+                *byte = (byte.cast_unsigned() >> (BITS * above) & ((1 << BITS) - 1)).cast_signed();
+            }
+        }
+        bytes
+    }
+    #[inline(always)]
+    unsafe fn open<const BITS: usize>(total: [i32; 8]) -> [i32; 8] {
+        total
+    }
+    #[inline(always)]
+    unsafe fn add<const BITS: usize>(mut sums: [i32; 8], right: [[i8; 8]; 4], left: *const u8) -> [i32; 8] {
+        // SAFETY: the caller promises the bytes.
+        let left = unsafe { left.cast::<[i8; 4]>().read() };
+        for (left, right) in left.into_iter().zip(right) {
+            for (sum, right) in sums.iter_mut().zip(right) {
+                *sum += i32::from(i16::from(left) * i16::from(right));
+            }
+        }
+        sums
+    }
+    #[inline(always)]
+    unsafe fn close<const BITS: usize>(sums: [i32; 8], _total: [i32; 8]) -> [i32; 8] {
+        sums
+    }
+    #[inline(always)]
+    unsafe fn ints(x: i32) -> [i32; 8] {
+        [x; 8]
+    }
+    #[inline(always)]
+    #[expect(clippy::cast_precision_loss, reason = "integers become the nearest floats")]
+    unsafe fn converted(x: [i32; 8]) -> [f32; 8] {
+        x.map(|x| x as f32)
+    }
+    #[inline(always)]
+    unsafe fn floats(x: f32) -> [f32; 8] {
+        [x; 8]
+    }
+    #[inline(always)]
+    unsafe fn singles(from: *const u8) -> [f32; 8] {
+        // SAFETY: the caller promises the floats.
+        unsafe { from.cast::<[f32; 8]>().read_unaligned() }
+    }
+    #[inline(always)]
+    unsafe fn halves(from: *const u8) -> [f32; 8] {
+        // SAFETY: the caller promises the floats, for which any two bytes serve.
+        unsafe { from.cast::<[[u8; 2]; 8]>().read() }.map(|x| f16::from_ne_bytes(x).to_f32())
+    }
+    #[inline(always)]
+    unsafe fn bytes(from: *const u8) -> [f32; 8] {
+        // SAFETY: the caller promises the bytes.
+        unsafe { from.cast::<[u8; 8]>().read() }.map(f32::from)
+    }
+    #[inline(always)]
+    unsafe fn mul(mut a: [f32; 8], b: [f32; 8]) -> [f32; 8] {
+        for (a, b) in a.iter_mut().zip(b) {
+            *a *= b;
+        }
+        a
+    }
+    #[inline(always)]
+    unsafe fn mul_add(mut a: [f32; 8], b: [f32; 8], c: [f32; 8]) -> [f32; 8] {
+        // One rounding more is cheaper than a function that rounds once where the processor has none.
+        for ((a, b), c) in a.iter_mut().zip(b).zip(c) {
+            *a = *a * b + c;
+        }
+        a
+    }
+    #[inline(always)]
+    unsafe fn store(x: [f32; 8], to: *mut f32) {
+        // SAFETY: the caller promises the room.
+        unsafe { to.cast::<[f32; 8]>().write_unaligned(x) }
+    }
+}
+
+kernels!(PORTABLE, portable, round_portable, Lanes, [], 4, [4 2 1]);

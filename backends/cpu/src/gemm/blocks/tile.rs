@@ -1,0 +1,310 @@
+//! Sums of products of blocks, for the rows and columns of a tile.
+
+use super::left::{Round, Step};
+
+/// A vector that has a sum for each column of a panel, and what belongs to it.
+///
+/// # Safety
+///
+/// Every function needs the instruction set, and must be inlined into code that is compiled for it. Pointers refer to what a vector
+/// reads or writes, of any alignment.
+pub(super) trait Unit {
+    /// The number of columns.
+    const LANES: usize;
+    /// Whether numbers of 8 bits are stored less 128.
+    const SIGNED: bool;
+    /// Four bytes for each column.
+    type Bytes: Copy;
+    /// An integer of 32 bits for each column.
+    type Ints: Copy;
+    /// A float for each column.
+    type Floats: Copy;
+
+    /// Reads bytes.
+    unsafe fn load(from: *const u8) -> Self::Bytes;
+    /// Asks for memory that is read soon, or never.
+    unsafe fn prefetch(_from: *const u8) {}
+    /// Returns the numbers of `BITS` bits that stand above so many others in their bytes.
+    unsafe fn part<const BITS: usize>(bytes: Self::Bytes, above: usize) -> Self::Bytes;
+    /// Returns what the products of up to [`TOGETHER`] vectors are added to, so that `close` can add them to `total`.
+    unsafe fn open<const BITS: usize>(total: Self::Ints) -> Self::Ints;
+    /// Adds the products of four bytes of the left operand with those of each column.
+    unsafe fn add<const BITS: usize>(sums: Self::Ints, right: Self::Bytes, left: *const u8) -> Self::Ints;
+    /// Returns `total` with the products that were added to `sums`.
+    unsafe fn close<const BITS: usize>(sums: Self::Ints, total: Self::Ints) -> Self::Ints;
+
+    /// Repeats an integer.
+    unsafe fn ints(x: i32) -> Self::Ints;
+    /// Converts integers.
+    unsafe fn converted(x: Self::Ints) -> Self::Floats;
+    /// Repeats a float.
+    unsafe fn floats(x: f32) -> Self::Floats;
+    /// Reads floats of 32 bits.
+    unsafe fn singles(from: *const u8) -> Self::Floats;
+    /// Reads floats of 16 bits.
+    unsafe fn halves(from: *const u8) -> Self::Floats;
+    /// Reads integers of 8 bits.
+    unsafe fn bytes(from: *const u8) -> Self::Floats;
+    /// Multiplies.
+    unsafe fn mul(a: Self::Floats, b: Self::Floats) -> Self::Floats;
+    /// Returns `a * b + c`.
+    unsafe fn mul_add(a: Self::Floats, b: Self::Floats, c: Self::Floats) -> Self::Floats;
+    /// Writes floats.
+    unsafe fn store(x: Self::Floats, to: *mut f32);
+}
+
+/// The number of vectors whose products are added before a unit widens their sums. In 16 bits, four vectors of numbers of 4 bits
+/// make at most `4 * 2 * 2 * 15 * 127 = 30480`.
+const TOGETHER: usize = 4;
+/// How far ahead of its loads a tile asks for memory.
+const AHEAD: usize = 4096;
+
+/// What the blocks of a panel have beside scales.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(u8)]
+pub(super) enum Points {
+    /// Nothing: their zero points are the same.
+    None = 0,
+    /// Zero points.
+    Zeros = 1,
+    /// What is added to the scaled sum for each integer of the left operand: a zero point times the scale, negated.
+    Offsets = 2,
+}
+
+const NONE: u8 = Points::None as u8;
+const ZEROS: u8 = Points::Zeros as u8;
+
+/// The operands of a tile.
+#[derive(Debug)]
+pub(super) struct Args {
+    /// For each block: the scales of all columns, their points, and the numbers, vector by vector.
+    pub(super) panel: *const u8,
+    /// The number of blocks.
+    pub(super) blocks: usize,
+    /// The number of vectors of a block.
+    pub(super) vectors: usize,
+    /// The number of bytes of a block of the left operand.
+    pub(super) block: usize,
+    /// Whether scales have 16 bits.
+    pub(super) halves: bool,
+    /// Whether zero points are bytes.
+    pub(super) bytes: bool,
+    /// The integers of the first row.
+    pub(super) left: *const u8,
+    /// The distance between rows, in bytes.
+    pub(super) left_row: usize,
+    /// The steps of the blocks of the first row. Those of the next follow them.
+    pub(super) steps: *const Step,
+    pub(super) out: *mut f32,
+    /// The distance between rows of the result, in elements.
+    pub(super) out_row: usize,
+    /// The number of columns that the result has.
+    pub(super) columns: usize,
+}
+
+/// Adds the products of `N` vectors, and returns what follows them.
+///
+/// # Safety
+///
+/// There are so many vectors, and as many bytes of each row.
+#[inline(always)]
+unsafe fn add<U: Unit, const BITS: usize, const ROWS: usize, const N: usize>(
+    sums: &mut [U::Ints; ROWS],
+    mut from: *const u8,
+    mut left: *const u8,
+    left_row: usize,
+) -> [*const u8; 2] {
+    // SAFETY: this function's contract.
+    unsafe {
+        for _ in 0..N {
+            let bytes = U::load(from);
+            U::prefetch(from.wrapping_add(AHEAD));
+            for above in 0..8 / BITS {
+                let right = U::part::<BITS>(bytes, above);
+                for (i, sums) in sums.iter_mut().enumerate() {
+                    *sums = U::add::<BITS>(*sums, right, left.add(i * left_row));
+                }
+                left = left.add(4);
+            }
+            from = from.add(4 * U::LANES);
+        }
+    }
+    [from, left]
+}
+
+/// Computes a tile of so many rows and a panel.
+///
+/// # Safety
+///
+/// The operands have what `args` says, and the result has room for the rows and columns.
+#[inline(always)]
+pub(super) unsafe fn tile<U: Unit, const BITS: usize, const POINTS: u8, const ROWS: usize>(args: &Args) {
+    let &Args { mut panel, blocks, vectors, mut left, left_row, mut steps, .. } = args;
+    // SAFETY: this function's contract.
+    unsafe {
+        let mut totals = [U::floats(0.0); ROWS];
+        for _ in 0..blocks {
+            let scale;
+            if args.halves {
+                scale = U::halves(panel);
+                panel = panel.add(2 * U::LANES);
+            } else {
+                scale = U::singles(panel);
+                panel = panel.add(4 * U::LANES);
+            }
+            let mut point = scale;
+            if POINTS == ZEROS && args.bytes {
+                point = U::bytes(panel);
+                panel = panel.add(U::LANES);
+            } else if POINTS == ZEROS {
+                point = U::singles(panel);
+                panel = panel.add(4 * U::LANES);
+            } else if POINTS != NONE {
+                point = U::halves(panel);
+                panel = panel.add(2 * U::LANES);
+            }
+            let mut sums = [U::ints(0); ROWS];
+            for (i, sums) in sums.iter_mut().enumerate() {
+                *sums = U::ints((*steps.add(i * blocks)).start);
+            }
+            let (mut numbers, mut rest) = (left, vectors);
+            while rest > 0 {
+                let mut open = sums;
+                for open in &mut open {
+                    *open = U::open::<BITS>(*open);
+                }
+                if rest >= TOGETHER {
+                    [panel, numbers] = add::<U, BITS, ROWS, TOGETHER>(&mut open, panel, numbers, left_row);
+                    rest -= TOGETHER;
+                } else {
+                    while rest > 0 {
+                        [panel, numbers] = add::<U, BITS, ROWS, 1>(&mut open, panel, numbers, left_row);
+                        rest -= 1;
+                    }
+                }
+                for (sums, open) in sums.iter_mut().zip(open) {
+                    *sums = U::close::<BITS>(open, *sums);
+                }
+            }
+            for (i, (total, sums)) in totals.iter_mut().zip(sums).enumerate() {
+                let step = steps.add(i * blocks);
+                let mut sums = U::converted(sums);
+                if POINTS == ZEROS {
+                    sums = U::mul_add(point, U::floats((*step).sum), sums);
+                }
+                *total = U::mul_add(sums, U::mul(scale, U::floats((*step).scale)), *total);
+                if POINTS != NONE && POINTS != ZEROS {
+                    *total = U::mul_add(point, U::floats((*step).sum), *total);
+                }
+            }
+            left = left.add(args.block);
+            steps = steps.add(1);
+        }
+        for (i, total) in totals.into_iter().enumerate() {
+            let out = args.out.add(i * args.out_row);
+            if args.columns == U::LANES {
+                U::store(total, out);
+            } else {
+                let mut all = [0f32; WIDEST];
+                U::store(total, all.as_mut_ptr());
+                out.copy_from_nonoverlapping(all.as_ptr(), args.columns);
+            }
+        }
+    }
+}
+
+/// The greatest number of columns of a panel.
+pub(super) const WIDEST: usize = 16;
+
+/// A tile of so many rows.
+#[derive(Debug)]
+pub(super) struct Tile {
+    pub(super) rows: usize,
+    pub(super) run: unsafe fn(&Args),
+}
+
+/// The kernels of one instruction set.
+#[derive(Debug)]
+pub(super) struct Kernels {
+    /// The number of columns of a panel.
+    pub(super) lanes: usize,
+    /// Whether numbers of 8 bits are stored less 128.
+    pub(super) signed: bool,
+    /// The greatest number of rows of a tile.
+    pub(super) rows: usize,
+    /// For numbers of 2, 4 and 8 bits, and for each kind of points: the tiles, those of most rows first. The last has one row.
+    pub(super) tiles: [[&'static [Tile]; 3]; 3],
+    /// Rounds a row.
+    pub(super) round: Round,
+}
+
+impl Kernels {
+    /// Returns the tile of most rows that so many rows have.
+    #[expect(clippy::indexing_slicing, reason = "each list ends with a tile of one row")]
+    pub(super) fn tile(&self, bits: usize, points: Points, rows: usize) -> &'static Tile {
+        let [two, four, eight] = &self.tiles;
+        let of_bits = match bits {
+            2 => two,
+            4 => four,
+            _ => eight,
+        };
+        let [none, zeros, offsets] = of_bits;
+        let tiles = match points {
+            Points::None => none,
+            Points::Zeros => zeros,
+            Points::Offsets => offsets,
+        };
+        tiles.iter().find(|tile| tile.rows <= rows).unwrap_or(&tiles[tiles.len() - 1])
+    }
+}
+
+/// Lists the tiles of a function that is generic over bits, points and rows.
+macro_rules! tiles {
+    ($f:ident, $rows:tt) => {
+        [
+            tiles!(@bits $f, 2, $rows),
+            tiles!(@bits $f, 4, $rows),
+            tiles!(@bits $f, 8, $rows),
+        ]
+    };
+    (@bits $f:ident, $bits:literal, $rows:tt) => {
+        [
+            tiles!(@rows $f, $bits, 0, $rows),
+            tiles!(@rows $f, $bits, 1, $rows),
+            tiles!(@rows $f, $bits, 2, $rows),
+        ]
+    };
+    (@rows $f:ident, $bits:literal, $points:literal, [$($rows:literal)*]) => {
+        &[$( $crate::gemm::blocks::tile::Tile { rows: $rows, run: $f::<$bits, $points, $rows> } ),*]
+    };
+}
+
+/// Declares the kernels of an instruction set.
+macro_rules! kernels {
+    ($name:ident, $f:ident, $round:ident, $unit:ty, [$($feature:literal)?], $most:literal, $rows:tt) => {
+        $(#[target_feature(enable = $feature)])?
+        unsafe fn $f<const BITS: usize, const POINTS: u8, const ROWS: usize>(
+            args: &$crate::gemm::blocks::tile::Args,
+        ) {
+            // SAFETY: this function has the same contract, and the instruction set.
+            unsafe { $crate::gemm::blocks::tile::tile::<$unit, BITS, POINTS, ROWS>(args) }
+        }
+
+        $(#[target_feature(enable = $feature)])?
+        unsafe fn $round(row: $crate::gemm::blocks::left::Row<'_>) {
+            // SAFETY: this function has the same contract, and the instruction set.
+            unsafe { $crate::gemm::blocks::left::round(row) }
+        }
+
+        pub(in $crate::gemm::blocks) static $name: $crate::gemm::blocks::tile::Kernels =
+            $crate::gemm::blocks::tile::Kernels {
+                lanes: <$unit as $crate::gemm::blocks::tile::Unit>::LANES,
+                signed: <$unit as $crate::gemm::blocks::tile::Unit>::SIGNED,
+                rows: $most,
+                tiles: tiles!($f, $rows),
+                round: $round,
+            };
+    };
+}
+
+pub(super) use {kernels, tiles};

@@ -1,0 +1,162 @@
+//! A provider of another library, alone: ONNX Runtime runs a model on it, or refuses the model.
+
+use crate::library::{LibraryError, environment};
+use bb_engines::Refusal;
+use ort::device::Device;
+use ort::environment::Environment;
+use ort::session::builder::SessionBuilder;
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
+
+/// What ONNX Runtime says if a node would go to its own provider, which is not allowed.
+const FALLBACK: &str = "fallback to CPU EP has been explicitly disabled";
+
+/// A device of a provider.
+#[derive(Debug, Clone)]
+pub struct Provider {
+    /// The name of the provider.
+    name: String,
+    /// The position of the device among those of the provider.
+    number: usize,
+}
+
+/// Why a provider cannot be used.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ProviderError {
+    /// ONNX Runtime cannot be used.
+    #[error(transparent)]
+    Library(#[from] LibraryError),
+
+    /// ONNX Runtime does not load the library of the provider.
+    #[error("ONNX Runtime does not load `{}`", .path.display())]
+    Register {
+        /// The library.
+        path: PathBuf,
+        /// ONNX Runtime's own error.
+        #[source]
+        source: ort::Error,
+    },
+
+    /// No library is named.
+    #[error("expected the option `library`, the file of a provider of ONNX Runtime")]
+    NoLibrary,
+
+    /// The library has no such device.
+    #[error("`{}` has {count} devices on this machine, expected more than {number}", .path.display())]
+    NoDevice {
+        /// The library.
+        path: PathBuf,
+        /// The number of devices.
+        count: usize,
+        /// The device that was asked for, counted from 0.
+        number: usize,
+    },
+}
+
+/// Why a provider runs no part of a model although it does nothing wrong.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum NotRun {
+    /// The provider leaves nodes to others.
+    #[error("the provider declines nodes of the model")]
+    Declined(#[source] ort::Error),
+
+    /// ONNX Runtime does not load the model on its own provider either.
+    #[error("ONNX Runtime does not load the model")]
+    NotLoaded(#[source] ort::Error),
+}
+
+impl NotRun {
+    /// Looks for this among the causes of an error. What this crate does not pass to ONNX Runtime is not loaded either.
+    pub fn among(error: &(dyn std::error::Error + 'static)) -> Option<Without> {
+        std::iter::successors(Some(error), |error| error.source()).find_map(|error| {
+            match (error.downcast_ref(), error.downcast_ref()) {
+                (Some(NotRun::Declined(_)), _) => Some(Without::Provider),
+                (Some(NotRun::NotLoaded(_)), _) => Some(Without::Engine),
+                (None, Some(Refusal::Load(_)) | None) => None,
+                (None, Some(_)) => Some(Without::Engine),
+            }
+        })
+    }
+}
+
+/// What leaves a model alone.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Without {
+    /// The provider.
+    Provider,
+    /// ONNX Runtime.
+    Engine,
+}
+
+impl Provider {
+    /// Registers the library of a provider, unless the process has registered it.
+    ///
+    /// # Errors
+    ///
+    /// [`ProviderError`].
+    pub fn open(path: &Path, number: usize) -> Result<Provider, ProviderError> {
+        static REGISTERED: Mutex<BTreeMap<PathBuf, String>> = Mutex::new(BTreeMap::new());
+        let environment = environment()?;
+        let mut registered = REGISTERED.lock().unwrap_or_else(PoisonError::into_inner);
+        let name = match registered.get(path) {
+            Some(name) => name.clone(),
+            None => {
+                let name = register(environment, path)?;
+                registered.insert(path.to_owned(), name.clone());
+                name
+            }
+        };
+        let count = of(environment, &name).count();
+        if number >= count {
+            return Err(ProviderError::NoDevice { path: path.to_owned(), count, number });
+        }
+        Ok(Provider { name, number })
+    }
+
+    /// Returns the name of the provider.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Makes a session run on the provider alone.
+    pub(crate) fn alone(
+        &self,
+        builder: SessionBuilder,
+        environment: &'static Environment,
+    ) -> Result<SessionBuilder, ort::Error> {
+        let device = of(environment, &self.name).nth(self.number);
+        let builder = builder.with_devices(device, None).map_err(ort::Error::<()>::from)?;
+        builder.with_disable_cpu_fallback().map_err(ort::Error::<()>::from)
+    }
+
+    /// Says whose fault it is that a session could not be made of a model. `plain` makes one on ONNX Runtime's own provider.
+    pub(crate) fn blame<T>(error: ort::Error, plain: impl FnOnce() -> Result<T, ort::Error>) -> bb::BoxError {
+        if error.message().contains(FALLBACK) {
+            return NotRun::Declined(error).into();
+        }
+        match plain() {
+            Ok(_) => error.into(),
+            Err(error) => NotRun::NotLoaded(error).into(),
+        }
+    }
+}
+
+/// Registers a library, and returns the name of its provider; empty if it has no device here.
+fn register(environment: &Environment, path: &Path) -> Result<String, ProviderError> {
+    let names = || -> Vec<String> {
+        environment.devices().filter_map(|device| Some(device.ep().ok()?.to_owned())).collect()
+    };
+    let before = names();
+    // The name is for unregistering only.
+    let registered = environment.register_ep_library(path.to_string_lossy(), path);
+    registered.map_err(|source| ProviderError::Register { path: path.to_owned(), source })?;
+    Ok(names().into_iter().find(|name| !before.contains(name)).unwrap_or_default())
+}
+
+/// Returns the devices of a provider.
+fn of<'e>(environment: &'e Environment, name: &str) -> impl Iterator<Item = Device<'e>> {
+    environment.devices().filter(move |device| device.ep().is_ok_and(|own| own == name))
+}

@@ -1,0 +1,25 @@
+//! Tests that three nested layers change nothing on the first adapter: the cases of every primitive, and the native operations.
+
+use bb::InnerBackend;
+use bb_layers::{Fault, FaultKind, FaultOptions, Log, Metrics};
+use bb_wgpu::Wgpu;
+use std::sync::OnceLock;
+
+/// One device for all tests.
+fn backend() -> Wgpu {
+    static OPEN: OnceLock<Wgpu> = OnceLock::new();
+    OPEN.get_or_init(|| Wgpu::first().unwrap_or_else(|error| panic!("no device: {error}"))).clone()
+}
+
+/// Puts three layers that see every operation on the device. The fault strikes never.
+fn layered() -> Metrics<Log<Fault<Wgpu>>> {
+    let never = FaultOptions::rate(FaultKind::Error, 0.0, 1);
+    Metrics::new(Log::new(Fault::new(backend(), never), std::io::sink()))
+}
+
+bb::conformance!(layered(), types = [F32, F16, BF16, I32, I16, I8, U32, U16, U8, Bool], cases = 20);
+
+#[test]
+fn natives_stay_native() {
+    assert_eq!(layered().natives(), backend().natives());
+}

@@ -1,0 +1,45 @@
+//! Providers of ONNX Runtime from libraries, on which cases run alone.
+
+use crate::error::{Error, Result};
+use std::path::Path;
+
+/// The reason for which a case is skipped whose nodes a provider leaves to others.
+pub(super) const DECLINED: &str = "the provider declines nodes of the case";
+
+/// The backend that runs models on a provider.
+const BACKEND: &str = "ort-provider";
+
+/// Returns the name of the backend that runs models on a device of the provider in a library, and on nothing else.
+///
+/// # Errors
+///
+/// [`Error::NoOrt`] without the feature `ort`; [`Error::LibraryName`] for a path that the name of a backend cannot hold.
+pub(super) fn backend_name(library: &Path, device: u64) -> Result<String> {
+    if cfg!(not(feature = "ort")) {
+        return Err(Error::NoOrt);
+    }
+    let path = library.canonicalize().map_err(|source| Error::Read { path: library.to_owned(), source })?;
+    match path.to_str() {
+        Some(text) if !text.contains([',', '(', ')']) => {
+            Ok(format!("{BACKEND}(library={text}, number={device})"))
+        }
+        _ => Err(Error::LibraryName { path }),
+    }
+}
+
+/// Returns why a provider does not run a case, where it does nothing wrong; `None` for other backends.
+#[cfg(feature = "ort")]
+pub(super) fn skips(backend: &str, failure: &(dyn std::error::Error + 'static)) -> Option<&'static str> {
+    use bb_ort::plugin::{NotRun, Without};
+    let found = if backend == BACKEND { NotRun::among(failure) } else { None };
+    found.map(|without| match without {
+        Without::Provider => DECLINED,
+        Without::Engine => "ONNX Runtime does not run the case",
+    })
+}
+
+/// Returns why a provider does not run a case, where it does nothing wrong; `None` for other backends.
+#[cfg(not(feature = "ort"))]
+pub(super) fn skips(_backend: &str, _failure: &(dyn std::error::Error + 'static)) -> Option<&'static str> {
+    None
+}
