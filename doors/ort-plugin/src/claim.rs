@@ -1,8 +1,9 @@
 //! What is claimed of a graph.
 
-use crate::api::{Api, Elements, Lending, Result};
+use crate::api::{Api, Elements, Result};
 use crate::error::{PluginError, line};
 use crate::graph::{Read, Reader};
+use crate::lending::Lending;
 use crate::raw::{OrtGraph, OrtNode};
 use bb::coverage::{ClaimOptions, ClaimedPart, Claims, Declined, How};
 use bb::{BackendHandle, Module};

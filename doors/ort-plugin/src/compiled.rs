@@ -1,9 +1,10 @@
 //! A claimed part that was compiled, and how it runs.
 
-use crate::api::{Api, Elements, Lending, Result};
+use crate::api::{Api, Elements, Result};
 use crate::error::PluginError;
 use crate::graph::Read;
 use crate::guard::{guarded, quiet};
+use crate::lending::Lending;
 use crate::raw::{
     API_VERSION, OrtKernelContext, OrtNodeComputeContext, OrtNodeComputeInfo, OrtValue, Status,
 };

@@ -21,6 +21,7 @@ mod error;
 mod factory;
 mod graph;
 mod guard;
+pub mod lending;
 mod provider;
 pub mod raw;
 mod resident;

@@ -1,11 +1,10 @@
 //! ONNX Runtime's functions with results instead of statuses, and lists and texts instead of pointers.
 
 mod graphs;
-mod lending;
 mod tensors;
 
 pub(crate) use graphs::{Extent, TensorType};
-pub(crate) use lending::{Elements, Lending};
+pub(crate) use tensors::Elements;
 
 use crate::error::PluginError;
 use crate::raw::{API_VERSION, OrtApi, OrtApiBase, OrtEpApi, Status};

@@ -1,7 +1,8 @@
 //! The elements of tensors.
 
-use super::{Api, Elements, Result};
+use super::{Api, Result};
 use crate::error::PluginError;
+use crate::lending::Lending;
 use crate::raw::OrtValue;
 use bb::{DataType, TensorData};
 use bb_core::ir::StringsBuilder;
@@ -11,6 +12,15 @@ use std::ptr::{null, null_mut};
 
 /// `ONNX_TYPE_TENSOR`.
 const TENSOR: c_int = 1;
+
+/// What is to happen with the elements of a tensor of ONNX Runtime.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Elements<'a> {
+    /// They are copied.
+    Copied,
+    /// They are read where they lie if they are more than this number of bytes.
+    Lent(&'a Lending, usize),
+}
 
 /// The functions about tensors.
 ///

@@ -1,10 +1,10 @@
-//! Elements of ONNX Runtime that are read where they lie.
+//! Elements of others, such as ONNX Runtime, that are read where they lie.
 
 use bytes::Bytes;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// Bytes of ONNX Runtime that are read where they lie.
+/// Bytes that are read where they lie.
 #[derive(Debug)]
 struct Lent {
     first: *const u8,
@@ -25,19 +25,10 @@ impl AsRef<[u8]> for Lent {
     }
 }
 
-/// What is to happen with the elements of a tensor of ONNX Runtime.
-#[derive(Debug, Clone, Copy)]
-pub(crate) enum Elements<'a> {
-    /// They are copied.
-    Copied,
-    /// They are read where they lie if they are more than this number of bytes.
-    Lent(&'a Lending, usize),
-}
-
-/// The elements that were lent. When this is dropped, it waits until the last of them is dropped, because ONNX Runtime may free or
-/// write their memory afterwards.
+/// The elements that were lent. When this is dropped, it waits until the last of them is dropped, because their owner may free or
+/// write the memory afterwards.
 #[derive(Debug, Default)]
-pub(crate) struct Lending(Arc<()>);
+pub struct Lending(Arc<()>);
 
 impl Lending {
     /// Lends bytes.
@@ -45,7 +36,7 @@ impl Lending {
     /// # Safety
     ///
     /// The bytes are there, and are not written, until this is dropped.
-    pub(super) unsafe fn lend(&self, first: *const u8, length: usize) -> Bytes {
+    pub unsafe fn lend(&self, first: *const u8, length: usize) -> Bytes {
         Bytes::from_owner(Lent { first, length, _held: self.0.clone() })
     }
 }

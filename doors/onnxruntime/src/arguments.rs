@@ -1,0 +1,129 @@
+//! Arguments of calls: pointers as references, texts and lists, and places for results.
+
+use crate::error::CallError;
+use crate::status::{Result, quiet};
+use std::ffi::{CStr, c_char};
+use std::ptr::NonNull;
+
+/// Returns the object behind a pointer.
+///
+/// # Errors
+///
+/// [`CallError::Null`].
+///
+/// # Safety
+///
+/// The pointer is null or to an object that lives for `'a` and is not changed meanwhile but through its locks.
+pub(crate) unsafe fn object<'a, T>(pointer: *const T, what: &'static str) -> Result<&'a T> {
+    // SAFETY: the caller says so.
+    unsafe { pointer.as_ref() }.ok_or(CallError::Null { what })
+}
+
+/// Returns the text that a zero ends.
+///
+/// # Errors
+///
+/// [`CallError::Null`] and [`CallError::Utf8`].
+///
+/// # Safety
+///
+/// The pointer is null or to bytes that a zero ends, which live for `'a`.
+pub(crate) unsafe fn text<'a>(pointer: *const c_char, what: &'static str) -> Result<&'a str> {
+    // SAFETY: the caller says so.
+    unsafe { bytes(pointer, what) }?.to_str().map_err(|_| CallError::Utf8 { what })
+}
+
+/// Returns the bytes that a zero ends.
+///
+/// # Errors
+///
+/// [`CallError::Null`].
+///
+/// # Safety
+///
+/// As [`text`].
+pub(crate) unsafe fn bytes<'a>(pointer: *const c_char, what: &'static str) -> Result<&'a CStr> {
+    if pointer.is_null() {
+        return Err(CallError::Null { what });
+    }
+    // SAFETY: the caller says so.
+    Ok(unsafe { CStr::from_ptr(pointer) })
+}
+
+/// Returns a list, which may be null if it is empty.
+///
+/// # Errors
+///
+/// [`CallError::Null`].
+///
+/// # Safety
+///
+/// The pointer is null or to as many items, which live for `'a` and are not written meanwhile.
+pub(crate) unsafe fn list<'a, T>(first: *const T, count: usize, what: &'static str) -> Result<&'a [T]> {
+    match (first.is_null(), count) {
+        (_, 0) => Ok(&[]),
+        (true, _) => Err(CallError::Null { what }),
+        // SAFETY: the caller says so.
+        (false, _) => Ok(unsafe { std::slice::from_raw_parts(first, count) }),
+    }
+}
+
+/// A place to which a call writes a result. It may not be initialized.
+#[derive(Debug)]
+pub(crate) struct OutPlace<T>(NonNull<T>);
+
+impl<T> OutPlace<T> {
+    /// Takes the place behind a pointer.
+    ///
+    /// # Errors
+    ///
+    /// [`CallError::Null`].
+    ///
+    /// # Safety
+    ///
+    /// The pointer is null or to memory for a `T` that nobody else uses during the call.
+    pub(crate) unsafe fn at(pointer: *mut T, what: &'static str) -> Result<OutPlace<T>> {
+        NonNull::new(pointer).map(OutPlace).ok_or(CallError::Null { what })
+    }
+
+    /// Writes the result.
+    pub(crate) fn put(&self, value: T) {
+        // SAFETY: `at` was promised memory for it.
+        unsafe { self.0.as_ptr().write(value) };
+    }
+}
+
+impl<T> OutPlace<*mut T> {
+    /// Writes a pointer to a new object, which the program releases.
+    pub(crate) fn give(&self, object: T) {
+        self.put(Box::into_raw(Box::new(object)));
+    }
+}
+
+/// Drops an object that [`OutPlace::give`] made.
+///
+/// # Safety
+///
+/// The pointer is null, or was made so and not dropped.
+pub(crate) unsafe fn drop_object<T>(object: *mut T) {
+    if !object.is_null() {
+        // SAFETY: the caller says so.
+        quiet((), || drop(unsafe { Box::from_raw(object) }));
+    }
+}
+
+/// Returns extents as numbers that are not negative.
+///
+/// # Errors
+///
+/// [`CallError::Null`] and [`CallError::Extent`].
+///
+/// # Safety
+///
+/// As [`list`].
+pub(crate) unsafe fn shape(first: *const i64, rank: usize) -> Result<Vec<usize>> {
+    // SAFETY: the caller says so.
+    let extents = unsafe { list(first, rank, "extents") }?;
+    let extent = |&extent: &i64| usize::try_from(extent).map_err(|_| CallError::Extent { extent });
+    extents.iter().map(extent).collect()
+}

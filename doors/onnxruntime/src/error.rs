@@ -1,0 +1,283 @@
+//! Why a call fails, and the number that ONNX Runtime has for it.
+
+use bb::{DataType, ErrorKind};
+use std::ffi::c_int;
+
+/// `OrtErrorCode`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(i32)]
+pub(crate) enum Code {
+    Fail = 1,
+    InvalidArgument = 2,
+    NoSuchFile = 3,
+    RuntimeException = 6,
+    InvalidProtobuf = 7,
+    NotImplemented = 9,
+    InvalidGraph = 10,
+    ModelLoadCanceled = 12,
+}
+
+/// Why the library does not do what a program asks.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum CallError {
+    /// A pointer is null that the header does not allow to be.
+    #[error("expected {what}, got null")]
+    Null {
+        /// What the argument is.
+        what: &'static str,
+    },
+
+    /// A text is not UTF-8.
+    #[error("expected {what} in UTF-8, got other bytes")]
+    Utf8 {
+        /// What the text is.
+        what: &'static str,
+    },
+
+    /// The library does not have a function.
+    #[error("`{function}` is not implemented: this is bb, in the place of ONNX Runtime")]
+    Absent {
+        /// The function.
+        function: &'static str,
+    },
+
+    /// The library does not have a part of a function.
+    #[error("{what} is not implemented: this is bb, in the place of ONNX Runtime")]
+    Unsupported {
+        /// The part.
+        what: &'static str,
+    },
+
+    /// A program asks for an execution provider that there is not.
+    #[error(
+        "there is no execution provider `{name}`; expected `CPUExecutionProvider`; `bb.backend` names a backend of bb"
+    )]
+    Provider {
+        /// The provider.
+        name: String,
+    },
+
+    /// A number is not one of an element type.
+    #[error("there is no element type {number} in ONNX Runtime")]
+    Element {
+        /// The number.
+        number: c_int,
+    },
+
+    /// ONNX Runtime has no number for an element type.
+    #[error("ONNX Runtime has no element type {dtype}")]
+    NoNumber {
+        /// The type.
+        dtype: DataType,
+    },
+
+    /// An extent is negative.
+    #[error("extent {extent} is negative")]
+    Extent {
+        /// The extent.
+        extent: i64,
+    },
+
+    /// A number is not one that an argument takes.
+    #[error("expected {expected}, got {got}")]
+    Number {
+        /// What the argument takes.
+        expected: &'static str,
+        /// What came.
+        got: i64,
+    },
+
+    /// Memory of the program is too small.
+    #[error("{what} needs {needed} bytes, got {got}")]
+    Room {
+        /// What goes there.
+        what: &'static str,
+        /// The bytes that it takes.
+        needed: usize,
+        /// The bytes that there are.
+        got: usize,
+    },
+
+    /// A list has another length.
+    #[error("expected {expected} {what}, got {got}")]
+    Count {
+        /// What is in the list.
+        what: &'static str,
+        /// The right length.
+        expected: usize,
+        /// The length.
+        got: usize,
+    },
+
+    /// An index is out of range.
+    #[error("index {index} is out of range for {count} {what}")]
+    Index {
+        /// What is counted.
+        what: &'static str,
+        /// The index.
+        index: usize,
+        /// How many there are.
+        count: usize,
+    },
+
+    /// A value is of another kind.
+    #[error("expected {expected}, got {got}")]
+    Kind {
+        /// What was expected.
+        expected: &'static str,
+        /// What came.
+        got: &'static str,
+    },
+
+    /// Memory is not the host's.
+    #[error("the memory `{name}` is not the host's, where bb reads and writes")]
+    Device {
+        /// The name of the memory.
+        name: String,
+    },
+
+    /// An allocator gave no memory.
+    #[error("no memory for {bytes} bytes")]
+    Memory {
+        /// How many were asked for.
+        bytes: usize,
+    },
+
+    /// A model has no output of a name.
+    #[error("the model has no output `{name}`; its outputs are {known:?}")]
+    UnknownOutput {
+        /// The name.
+        name: String,
+        /// The outputs.
+        known: Vec<String>,
+    },
+
+    /// A result does not fit the value that the program gave for it.
+    #[error("output `{name}` is {result}; the value for it is {given}")]
+    Output {
+        /// The output.
+        name: String,
+        /// The type of the result.
+        result: String,
+        /// The type of the value.
+        given: String,
+    },
+
+    /// A setting has a value that it does not take.
+    #[error("`{setting}`: expected {expected}, got `{got}`")]
+    Setting {
+        /// The setting.
+        setting: String,
+        /// What it takes.
+        expected: &'static str,
+        /// The value.
+        got: String,
+    },
+
+    /// A tensor or a setting of the program does not fit.
+    #[error(transparent)]
+    Argument(#[from] bb::ir::Error),
+
+    /// The system has no thread for a run.
+    #[error("there is no thread for the run")]
+    Thread(#[source] std::io::Error),
+
+    /// A model cannot be loaded.
+    #[error(transparent)]
+    Load(bb::Error),
+
+    /// Loading was stopped.
+    #[error("loading the model was stopped")]
+    LoadStopped,
+
+    /// A run failed.
+    #[error("{source}")]
+    Run {
+        /// The kind of the error, as the backend tells it.
+        kind: ErrorKind,
+        /// The error.
+        source: bb::Error,
+    },
+
+    /// The libraries of `BB_BACKEND_PATH` cannot be loaded.
+    #[error("{message}")]
+    Libraries {
+        /// The error and its causes.
+        message: String,
+    },
+
+    /// The code of the library or of a backend panicked.
+    #[error("panicked: {message}")]
+    Panicked {
+        /// The message of the panic.
+        message: String,
+    },
+}
+
+impl CallError {
+    /// Returns the number that ONNX Runtime has for the error.
+    pub(crate) fn code(&self) -> Code {
+        match self {
+            CallError::Null { .. }
+            | CallError::Utf8 { .. }
+            | CallError::Provider { .. }
+            | CallError::Element { .. }
+            | CallError::Extent { .. }
+            | CallError::Number { .. }
+            | CallError::Room { .. }
+            | CallError::Count { .. }
+            | CallError::Index { .. }
+            | CallError::Kind { .. }
+            | CallError::Device { .. }
+            | CallError::UnknownOutput { .. }
+            | CallError::Output { .. }
+            | CallError::Argument(_)
+            | CallError::Setting { .. } => Code::InvalidArgument,
+            CallError::Absent { .. } | CallError::Unsupported { .. } | CallError::NoNumber { .. } => {
+                Code::NotImplemented
+            }
+            CallError::Memory { .. } | CallError::Libraries { .. } | CallError::Thread(_) => Code::Fail,
+            CallError::LoadStopped => Code::ModelLoadCanceled,
+            CallError::Panicked { .. } => Code::RuntimeException,
+            CallError::Load(error) => of_load(error),
+            CallError::Run { kind, .. } => of_kind(*kind),
+        }
+    }
+}
+
+/// Returns the number of an error of loading: what is no file and what is no protobuf has one of its own.
+fn of_load(error: &bb::Error) -> Code {
+    // The variant is transparent, so that its source is that of the error within.
+    let mut cause: Option<&(dyn std::error::Error + 'static)> = match error {
+        bb::Error::Ir(error) => Some(error),
+        other => Some(other),
+    };
+    while let Some(error) = cause {
+        if let Some(error) = error.downcast_ref::<bb::ir::Error>() {
+            match error {
+                bb::ir::Error::NoFile { .. } | bb::ir::Error::NotFile { .. } => return Code::NoSuchFile,
+                bb::ir::Error::Decode { .. } | bb::ir::Error::Format { .. } => return Code::InvalidProtobuf,
+                _ => {}
+            }
+        }
+        cause = error.source();
+    }
+    of_kind(error.kind())
+}
+
+fn of_kind(kind: ErrorKind) -> Code {
+    match kind {
+        ErrorKind::InvalidModel => Code::InvalidGraph,
+        ErrorKind::WrongInput | ErrorKind::Configuration => Code::InvalidArgument,
+        ErrorKind::Unsupported => Code::NotImplemented,
+        ErrorKind::Limit | ErrorKind::Cancelled => Code::Fail,
+        _ => Code::RuntimeException,
+    }
+}
+
+/// Returns the error of a panic.
+pub(crate) fn panicked(payload: &(dyn std::any::Any + Send)) -> CallError {
+    let text = payload.downcast_ref::<String>().map(String::as_str);
+    let message = text.or(payload.downcast_ref::<&str>().copied()).unwrap_or("without a message");
+    CallError::Panicked { message: message.to_owned() }
+}

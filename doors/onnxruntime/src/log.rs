@@ -1,0 +1,52 @@
+//! Messages to functions of programs: where the nodes of a model run, and what the model says that is not so. Without such a function,
+//! nothing is written.
+
+use std::ffi::{CString, c_char, c_int, c_void};
+
+/// `OrtLoggingFunction`: parameter, severity, category, name of the environment or the session, place in the code, message.
+pub(crate) type Function =
+    unsafe extern "system" fn(*mut c_void, c_int, *const c_char, *const c_char, *const c_char, *const c_char);
+
+/// `ORT_LOGGING_LEVEL_VERBOSE`.
+pub(crate) const VERBOSE: c_int = 0;
+/// `ORT_LOGGING_LEVEL_WARNING`.
+pub(crate) const WARNING: c_int = 2;
+
+/// A function of a program that takes messages.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Logger {
+    function: Function,
+    parameter: *mut c_void,
+}
+
+// SAFETY: the header says that any thread may call the function.
+unsafe impl Send for Logger {}
+// SAFETY: as above.
+unsafe impl Sync for Logger {}
+
+impl Logger {
+    /// Takes a function of a program.
+    ///
+    /// # Safety
+    ///
+    /// The function may be called with the parameter from any thread, as long as what keeps the logger lives.
+    pub(crate) unsafe fn new(function: Option<Function>, parameter: *mut c_void) -> Option<Logger> {
+        function.map(|function| Logger { function, parameter })
+    }
+
+    /// Passes on a message.
+    pub(crate) fn write(&self, severity: c_int, name: &CString, message: &str) {
+        let message = CString::new(message.replace('\0', " ")).unwrap_or_default();
+        // SAFETY: `new` was promised that the function may be called; the texts end with a zero and live until it returns.
+        unsafe {
+            (self.function)(
+                self.parameter,
+                severity,
+                c"bb".as_ptr(),
+                name.as_ptr(),
+                c"bb".as_ptr(),
+                message.as_ptr(),
+            );
+        }
+    }
+}

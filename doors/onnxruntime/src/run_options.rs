@@ -1,0 +1,135 @@
+//! Options of runs.
+#![expect(non_snake_case, reason = "the names of ONNX Runtime")]
+
+use crate::arguments::{OutPlace, bytes, object};
+use crate::status::{Result, functions, releases};
+use bb::CancelToken;
+use std::collections::BTreeMap;
+use std::ffi::{CStr, CString, c_char, c_int};
+use std::ptr::null;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+/// `OrtRunOptions`. Other threads may end the runs that use them.
+#[derive(Debug, Default)]
+pub(crate) struct OrtRunOptions(Mutex<Settings>);
+
+#[derive(Debug, Default)]
+struct Settings {
+    verbosity: c_int,
+    severity: c_int,
+    tag: CString,
+    entries: BTreeMap<CString, CString>,
+    token: CancelToken,
+}
+
+impl OrtRunOptions {
+    fn settings(&self) -> MutexGuard<'_, Settings> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Returns what ends the runs that begin now.
+    pub(crate) fn token(&self) -> CancelToken {
+        self.settings().token.clone()
+    }
+}
+
+/// Returns options.
+///
+/// # Safety
+///
+/// As [`object`].
+unsafe fn of<'a>(options: *const OrtRunOptions) -> Result<&'a OrtRunOptions> {
+    // SAFETY: the caller says so.
+    unsafe { object(options, "options of a run") }
+}
+
+functions! {
+    /// Makes options.
+    CreateRunOptions(out: *mut *mut OrtRunOptions) {
+        OutPlace::at(out, "a place for options")?.give(OrtRunOptions::default());
+        Ok(())
+    }
+
+    /// Keeps a level; runs have no messages.
+    RunOptionsSetRunLogVerbosityLevel(options: *mut OrtRunOptions, level: c_int) {
+        of(options)?.settings().verbosity = level;
+        Ok(())
+    }
+
+    /// Keeps a level; runs have no messages.
+    RunOptionsSetRunLogSeverityLevel(options: *mut OrtRunOptions, level: c_int) {
+        of(options)?.settings().severity = level;
+        Ok(())
+    }
+
+    /// Keeps a text by which a program knows the run.
+    RunOptionsSetRunTag(options: *mut OrtRunOptions, tag: *const c_char) {
+        of(options)?.settings().tag = bytes(tag, "a tag")?.to_owned();
+        Ok(())
+    }
+
+    /// Returns what was set.
+    RunOptionsGetRunLogVerbosityLevel(options: *const OrtRunOptions, out: *mut c_int) {
+        OutPlace::at(out, "a place for a level")?.put(of(options)?.settings().verbosity);
+        Ok(())
+    }
+
+    /// Returns what was set.
+    RunOptionsGetRunLogSeverityLevel(options: *const OrtRunOptions, out: *mut c_int) {
+        OutPlace::at(out, "a place for a level")?.put(of(options)?.settings().severity);
+        Ok(())
+    }
+
+    /// Returns what was set, which lives until it is set again.
+    RunOptionsGetRunTag(options: *const OrtRunOptions, out: *mut *const c_char) {
+        OutPlace::at(out, "a place for a tag")?.put(of(options)?.settings().tag.as_ptr());
+        Ok(())
+    }
+
+    /// Ends the runs that use the options, and those that begin with them.
+    RunOptionsSetTerminate(options: *mut OrtRunOptions) {
+        of(options)?.token().cancel();
+        Ok(())
+    }
+
+    /// Lets runs begin again. Those that were ended stay so.
+    RunOptionsUnsetTerminate(options: *mut OrtRunOptions) {
+        of(options)?.settings().token = CancelToken::new();
+        Ok(())
+    }
+
+    /// Keeps a setting; ONNX Runtime's own change nothing.
+    AddRunConfigEntry(options: *mut OrtRunOptions, name: *const c_char, value: *const c_char) {
+        let (name, value) = (bytes(name, "the name of a setting")?, bytes(value, "the value of a setting")?);
+        of(options)?.settings().entries.insert(name.to_owned(), value.to_owned());
+        Ok(())
+    }
+
+    /// Does nothing: nothing is measured.
+    RunOptionsDisableProfiling(options: *mut OrtRunOptions) {
+        of(options).map(drop)
+    }
+}
+
+/// Returns the value of a setting, which lives until it is set again; null if it is not set.
+///
+/// # Safety
+///
+/// The pointers are null, or to options and to a text that ends with a zero.
+pub(crate) unsafe extern "system" fn GetRunConfigEntry(
+    options: *const OrtRunOptions,
+    name: *const c_char,
+) -> *const c_char {
+    // SAFETY: the caller says so.
+    let Some(options) = (unsafe { options.as_ref() }) else { return null() };
+    if name.is_null() {
+        return null();
+    }
+    // SAFETY: the caller says so, and the pointer is not null.
+    let name = unsafe { CStr::from_ptr(name) };
+    options.settings().entries.get(name).map_or(null(), |value| value.as_ptr())
+}
+
+releases! {
+    ReleaseRunOptions(OrtRunOptions);
+}

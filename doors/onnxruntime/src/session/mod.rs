@@ -1,0 +1,134 @@
+//! Sessions: models that are ready to run.
+
+pub(crate) mod load;
+pub(crate) mod open;
+pub(crate) mod ports;
+pub(crate) mod run;
+
+use crate::error::CallError;
+use crate::metadata::Facts;
+use crate::status::Result;
+use crate::value::result::failed;
+use bb::ir::graph::ValueType;
+use bb::{BackendHandle, CompileOptions, ErasedExecutable, Module, Port};
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// For how many lists of outputs a session keeps what it compiled.
+const KEPT: usize = 16;
+
+/// `OrtSession`. Threads may share it.
+pub(crate) struct OrtSession {
+    pub(crate) shared: Arc<SessionModel>,
+}
+
+/// A model on a backend. Nothing of it changes but what it keeps to be quicker.
+pub(crate) struct SessionModel {
+    pub(crate) on: BackendHandle,
+    pub(crate) facts: Arc<Facts>,
+    module: Module,
+    options: CompileOptions,
+    all: Arc<CompiledModel>,
+    /// What was compiled for some of the outputs, the latest last.
+    others: Mutex<Vec<(Vec<String>, Arc<CompiledModel>)>>,
+    /// The inputs that a run needs.
+    inputs: Vec<Port>,
+    /// The inputs that have a default value in the model.
+    initializers: Vec<Port>,
+}
+
+/// A model that is compiled for a list of outputs.
+pub(crate) struct CompiledModel {
+    pub(crate) executable: Arc<dyn ErasedExecutable>,
+    /// Whether nothing goes in or out but tensors.
+    pub(crate) tensors: bool,
+}
+
+impl CompiledModel {
+    /// Compiles a module.
+    ///
+    /// # Errors
+    ///
+    /// The backend's own.
+    fn new(
+        on: &BackendHandle,
+        module: Module,
+        options: &CompileOptions,
+    ) -> std::result::Result<CompiledModel, bb::Error> {
+        let executable = on.compile(module, options)?;
+        let tensor = |port: &Port| matches!(port.ty, ValueType::Tensor { .. });
+        let tensors = executable.inputs().iter().all(tensor) && executable.outputs().iter().all(tensor);
+        Ok(CompiledModel { executable, tensors })
+    }
+}
+
+impl SessionModel {
+    /// Compiles a module for all of its outputs.
+    ///
+    /// # Errors
+    ///
+    /// The backend's own, as [`CallError::Load`].
+    pub(crate) fn new(
+        on: BackendHandle,
+        module: Module,
+        options: CompileOptions,
+        facts: Facts,
+    ) -> Result<SessionModel> {
+        let all = Arc::new(CompiledModel::new(&on, module.clone(), &options).map_err(CallError::Load)?);
+        let (initializers, inputs) = all.executable.inputs().iter().cloned().partition(|port| port.optional);
+        let (facts, others) = (Arc::new(facts), Mutex::default());
+        Ok(SessionModel { on, facts, module, options, all, others, inputs, initializers })
+    }
+
+    /// Returns the inputs that a run needs.
+    pub(crate) fn inputs(&self) -> &[Port] {
+        &self.inputs
+    }
+
+    /// Returns the inputs that have a default value in the model.
+    pub(crate) fn initializers(&self) -> &[Port] {
+        &self.initializers
+    }
+
+    /// Returns the outputs.
+    pub(crate) fn outputs(&self) -> &[Port] {
+        self.all.executable.outputs()
+    }
+
+    /// Returns what is compiled for outputs of these names: for all if the names are all, in any order.
+    ///
+    /// # Errors
+    ///
+    /// [`CallError::UnknownOutput`]; the backend's own.
+    pub(crate) fn compiled(&self, names: &[&str]) -> Result<Arc<CompiledModel>> {
+        let known = self.outputs();
+        if let Some(name) = names.iter().find(|name| !known.iter().any(|port| port.name == **name)) {
+            let known = known.iter().map(|port| port.name.clone()).collect();
+            return Err(CallError::UnknownOutput { name: (*name).to_owned(), known });
+        }
+        if known.iter().all(|port| names.contains(&port.name.as_str())) {
+            return Ok(self.all.clone());
+        }
+        let mut wanted: Vec<String> = names.iter().map(|name| (*name).to_owned()).collect();
+        wanted.sort_unstable();
+        wanted.dedup();
+        {
+            let mut others = self.others.lock().unwrap_or_else(PoisonError::into_inner);
+            if let Some(at) = others.iter().position(|(known, _)| *known == wanted) {
+                let found = others.remove(at);
+                let compiled = found.1.clone();
+                others.push(found);
+                return Ok(compiled);
+            }
+        }
+        let texts: Vec<&str> = wanted.iter().map(String::as_str).collect();
+        let module = self.module.with_outputs(&texts).map_err(failed(&self.on))?;
+        let compiled = CompiledModel::new(&self.on, module, &self.options).map_err(failed(&self.on))?;
+        let compiled = Arc::new(compiled);
+        let mut others = self.others.lock().unwrap_or_else(PoisonError::into_inner);
+        if others.len() >= KEPT {
+            others.remove(0);
+        }
+        others.push((wanted, compiled.clone()));
+        Ok(compiled)
+    }
+}

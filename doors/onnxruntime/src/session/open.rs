@@ -1,0 +1,100 @@
+//! The functions that make and release sessions.
+#![expect(non_snake_case, reason = "the names of ONNX Runtime")]
+
+use super::OrtSession;
+use super::load::{Source, load};
+use crate::arguments::{OutPlace, list, object};
+use crate::environment::OrtEnv;
+use crate::options::{OrtSessionOptions, PathChar, path};
+use crate::status::{Result, functions, releases};
+use bytes::Bytes;
+use std::ffi::c_void;
+use std::sync::Arc;
+
+/// `OrtPrepackedWeightsContainer`: weights that sessions share. bb's plans share theirs anyway, so that nothing is in it.
+#[derive(Debug)]
+pub(crate) struct OrtPrepackedWeightsContainer(());
+
+/// Makes a session of a file.
+///
+/// # Safety
+///
+/// The pointers are null or what the header says.
+unsafe fn of_file(
+    env: *const OrtEnv,
+    file: *const PathChar,
+    options: *const OrtSessionOptions,
+    out: *mut *mut OrtSession,
+) -> Result<()> {
+    // SAFETY: the caller says so.
+    let (env, file, options, out) = unsafe {
+        let out = OutPlace::at(out, "a place for a session")?;
+        (object(env, "an environment")?, path(file)?, options.as_ref(), out)
+    };
+    let shared = Arc::new(load(env, options, &Source::File(&file))?);
+    out.give(OrtSession { shared });
+    Ok(())
+}
+
+/// Makes a session of bytes.
+///
+/// # Safety
+///
+/// The pointers are null or what the header says.
+unsafe fn of_bytes(
+    env: *const OrtEnv,
+    first: *const c_void,
+    length: usize,
+    options: *const OrtSessionOptions,
+    out: *mut *mut OrtSession,
+) -> Result<()> {
+    // SAFETY: the caller says so.
+    let (env, model, options, out) = unsafe {
+        let out = OutPlace::at(out, "a place for a session")?;
+        (object(env, "an environment")?, list(first.cast::<u8>(), length, "a model")?, options.as_ref(), out)
+    };
+    let shared = Arc::new(load(env, options, &Source::Bytes(Bytes::copy_from_slice(model)))?);
+    out.give(OrtSession { shared });
+    Ok(())
+}
+
+functions! {
+    /// Makes a session of the model in a file.
+    CreateSession(env: *const OrtEnv, file: *const PathChar, options: *const OrtSessionOptions, out: *mut *mut OrtSession) {
+        of_file(env, file, options, out)
+    }
+
+    /// Makes a session of a serialized model, which is copied.
+    CreateSessionFromArray(
+        env: *const OrtEnv, model: *const c_void, length: usize, options: *const OrtSessionOptions, out: *mut *mut OrtSession,
+    ) {
+        of_bytes(env, model, length, options, out)
+    }
+
+    /// Makes a session of the model in a file; the container stays empty.
+    CreateSessionWithPrepackedWeightsContainer(
+        env: *const OrtEnv, file: *const PathChar, options: *const OrtSessionOptions,
+        _weights: *mut OrtPrepackedWeightsContainer, out: *mut *mut OrtSession,
+    ) {
+        of_file(env, file, options, out)
+    }
+
+    /// Makes a session of a serialized model, which is copied; the container stays empty.
+    CreateSessionFromArrayWithPrepackedWeightsContainer(
+        env: *const OrtEnv, model: *const c_void, length: usize, options: *const OrtSessionOptions,
+        _weights: *mut OrtPrepackedWeightsContainer, out: *mut *mut OrtSession,
+    ) {
+        of_bytes(env, model, length, options, out)
+    }
+
+    /// Makes a container, which stays empty.
+    CreatePrepackedWeightsContainer(out: *mut *mut OrtPrepackedWeightsContainer) {
+        OutPlace::at(out, "a place for a container")?.give(OrtPrepackedWeightsContainer(()));
+        Ok(())
+    }
+}
+
+releases! {
+    ReleaseSession(OrtSession);
+    ReleasePrepackedWeightsContainer(OrtPrepackedWeightsContainer);
+}

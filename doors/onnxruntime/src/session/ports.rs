@@ -1,0 +1,186 @@
+//! The functions that tell about sessions: inputs, outputs, memory, and what the model says of itself.
+#![expect(non_snake_case, reason = "the names of ONNX Runtime")]
+
+use super::{OrtSession, SessionModel};
+use crate::allocator::{Allocator, OrtAllocator, own};
+use crate::arguments::{OutPlace, object};
+use crate::error::CallError;
+use crate::memory::OrtMemoryInfo;
+use crate::metadata::OrtModelMetadata;
+use crate::status::{Result, functions};
+use crate::types::OrtTypeInfo;
+use bb::Port;
+use std::ffi::c_char;
+
+/// One of the lists of a session.
+type Ports = fn(&SessionModel) -> &[Port];
+
+/// Returns a list of a session.
+///
+/// # Safety
+///
+/// As [`object`].
+unsafe fn ports<'a>(session: *const OrtSession, of: Ports) -> Result<&'a [Port]> {
+    // SAFETY: the caller says so.
+    Ok(of(&unsafe { object(session, "a session") }?.shared))
+}
+
+/// Writes the length of a list.
+///
+/// # Safety
+///
+/// As the functions of the table, and so are those below.
+unsafe fn count(session: *const OrtSession, out: *mut usize, of: Ports) -> Result<()> {
+    // SAFETY: the caller says so.
+    let (ports, out) = unsafe { (ports(session, of)?, OutPlace::at(out, "a place for a count")?) };
+    out.put(ports.len());
+    Ok(())
+}
+
+/// Returns a port.
+///
+/// # Safety
+///
+/// As [`count`].
+unsafe fn port<'a>(session: *const OrtSession, index: usize, of: Ports) -> Result<&'a Port> {
+    // SAFETY: the caller says so.
+    let ports = unsafe { ports(session, of) }?;
+    ports.get(index).ok_or(CallError::Index { what: "inputs or outputs", index, count: ports.len() })
+}
+
+/// Writes a type.
+///
+/// # Safety
+///
+/// As [`count`].
+unsafe fn ty(session: *const OrtSession, index: usize, out: *mut *mut OrtTypeInfo, of: Ports) -> Result<()> {
+    // SAFETY: the caller says so.
+    let (port, out) = unsafe { (port(session, index, of)?, OutPlace::at(out, "a place for a type")?) };
+    out.give(OrtTypeInfo::of(&port.ty)?);
+    Ok(())
+}
+
+/// Writes a name.
+///
+/// # Safety
+///
+/// As [`count`].
+unsafe fn name(
+    session: *const OrtSession,
+    index: usize,
+    allocator: *mut OrtAllocator,
+    out: *mut *mut c_char,
+    of: Ports,
+) -> Result<()> {
+    // SAFETY: the caller says so.
+    let (port, allocator, out) = unsafe {
+        (port(session, index, of)?, Allocator::of(allocator)?, OutPlace::at(out, "a place for a name")?)
+    };
+    out.put(allocator.text(&port.name)?);
+    Ok(())
+}
+
+/// Writes the kinds of memory: the host's.
+///
+/// # Safety
+///
+/// As [`count`].
+unsafe fn memories(
+    session: *const OrtSession,
+    out: *mut *const OrtMemoryInfo,
+    room: usize,
+    of: Ports,
+) -> Result<()> {
+    // SAFETY: the caller says so.
+    let needed = unsafe { ports(session, of) }?.len();
+    if room != needed {
+        return Err(CallError::Count { what: "places for kinds of memory", expected: needed, got: room });
+    }
+    for index in 0..needed {
+        // SAFETY: there are as many places.
+        unsafe { OutPlace::at(out.wrapping_add(index), "places for kinds of memory") }?
+            .put(OrtMemoryInfo::host());
+    }
+    Ok(())
+}
+
+functions! {
+    /// Returns how many inputs a run needs.
+    SessionGetInputCount(session: *const OrtSession, out: *mut usize) {
+        count(session, out, SessionModel::inputs)
+    }
+
+    /// Returns how many outputs there are.
+    SessionGetOutputCount(session: *const OrtSession, out: *mut usize) {
+        count(session, out, SessionModel::outputs)
+    }
+
+    /// Returns how many inputs have a default value in the model.
+    SessionGetOverridableInitializerCount(session: *const OrtSession, out: *mut usize) {
+        count(session, out, SessionModel::initializers)
+    }
+
+    /// Returns the type of an input.
+    SessionGetInputTypeInfo(session: *const OrtSession, index: usize, out: *mut *mut OrtTypeInfo) {
+        ty(session, index, out, SessionModel::inputs)
+    }
+
+    /// Returns the type of an output.
+    SessionGetOutputTypeInfo(session: *const OrtSession, index: usize, out: *mut *mut OrtTypeInfo) {
+        ty(session, index, out, SessionModel::outputs)
+    }
+
+    /// Returns the type of an input with a default value.
+    SessionGetOverridableInitializerTypeInfo(session: *const OrtSession, index: usize, out: *mut *mut OrtTypeInfo) {
+        ty(session, index, out, SessionModel::initializers)
+    }
+
+    /// Returns the name of an input.
+    SessionGetInputName(session: *const OrtSession, index: usize, allocator: *mut OrtAllocator, out: *mut *mut c_char) {
+        name(session, index, allocator, out, SessionModel::inputs)
+    }
+
+    /// Returns the name of an output.
+    SessionGetOutputName(session: *const OrtSession, index: usize, allocator: *mut OrtAllocator, out: *mut *mut c_char) {
+        name(session, index, allocator, out, SessionModel::outputs)
+    }
+
+    /// Returns the name of an input with a default value.
+    SessionGetOverridableInitializerName(
+        session: *const OrtSession, index: usize, allocator: *mut OrtAllocator, out: *mut *mut c_char,
+    ) {
+        name(session, index, allocator, out, SessionModel::initializers)
+    }
+
+    /// Returns the kinds of memory of the inputs.
+    SessionGetMemoryInfoForInputs(session: *const OrtSession, out: *mut *const OrtMemoryInfo, count: usize) {
+        memories(session, out, count, SessionModel::inputs)
+    }
+
+    /// Returns the kinds of memory of the outputs.
+    SessionGetMemoryInfoForOutputs(session: *const OrtSession, out: *mut *const OrtMemoryInfo, count: usize) {
+        memories(session, out, count, SessionModel::outputs)
+    }
+
+    /// Returns when measuring began: 0, because nothing is measured.
+    SessionGetProfilingStartTimeNs(session: *const OrtSession, out: *mut u64) {
+        object(session, "a session")?;
+        OutPlace::at(out, "a place for a time")?.put(0);
+        Ok(())
+    }
+
+    /// Returns what the model says of itself.
+    SessionGetModelMetadata(session: *const OrtSession, out: *mut *mut OrtModelMetadata) {
+        let facts = object(session, "a session")?.shared.facts.clone();
+        OutPlace::at(out, "a place for metadata")?.give(OrtModelMetadata(facts));
+        Ok(())
+    }
+
+    /// Returns an allocator of a session: that of this library.
+    CreateAllocator(session: *const OrtSession, info: *const OrtMemoryInfo, out: *mut *mut OrtAllocator) {
+        object(session, "a session")?;
+        object(info, "a kind of memory")?.check_host()?;
+        OutPlace::at(out, "a place for an allocator")?.put(own());
+        Ok(())
+    }
+}

@@ -1,0 +1,150 @@
+//! What a call returns: null for success, or an object with a number and a message. No panic leaves a call.
+#![expect(non_snake_case, reason = "the names of ONNX Runtime")]
+
+use crate::error::{CallError, panicked};
+use std::ffi::{CStr, CString, c_char, c_int};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::ptr::{null, null_mut};
+
+pub(crate) type Result<T> = std::result::Result<T, CallError>;
+
+/// `OrtStatus`: an error.
+#[derive(Debug)]
+pub(crate) struct OrtStatus {
+    code: c_int,
+    message: CString,
+}
+
+/// What a function returns.
+pub(crate) type RawStatus = *mut OrtStatus;
+
+/// Makes the object of an error.
+pub(crate) fn failed(error: &CallError) -> RawStatus {
+    made(error.code() as c_int, &bb_core::error::causes(error))
+}
+
+fn made(code: c_int, message: &str) -> RawStatus {
+    let message = CString::new(message.replace('\0', " ")).unwrap_or_default();
+    Box::into_raw(Box::new(OrtStatus { code, message }))
+}
+
+/// Runs `f`, and makes a status of its error or its panic.
+pub(crate) fn guarded(f: impl FnOnce() -> Result<()>) -> RawStatus {
+    let result = catch_unwind(AssertUnwindSafe(f)).unwrap_or_else(|payload| {
+        let error = panicked(&*payload);
+        // Dropping the payload may panic, too.
+        std::mem::forget(payload);
+        Err(error)
+    });
+    match result {
+        Ok(()) => null_mut(),
+        Err(error) => failed(&error),
+    }
+}
+
+/// Runs `f`, which cannot report; a panic ends it, and `otherwise` is returned.
+pub(crate) fn quiet<T>(otherwise: T, f: impl FnOnce() -> T) -> T {
+    catch_unwind(AssertUnwindSafe(f)).unwrap_or_else(|payload| {
+        std::mem::forget(payload);
+        otherwise
+    })
+}
+
+/// Defines functions of the table.
+///
+/// The body of a function is within `guarded`, and within one block of unsafe code, because what it does with its arguments
+/// is sound if the caller passes what the header of ONNX Runtime says: pointers to objects that this library made and did not release,
+/// or null, texts that end with a zero, and lists that are as long as the count beside them.
+macro_rules! functions {
+    ($( $(#[$doc:meta])* $name:ident($($argument:ident: $ty:ty),* $(,)?) $body:block )*) => {$(
+        $(#[$doc])*
+        ///
+        /// # Safety
+        ///
+        /// The pointers are null, or what the header of ONNX Runtime says of the function of this name.
+        #[allow(clippy::too_many_arguments, reason = "the function of the header has as many")]
+        pub(crate) unsafe extern "system" fn $name($($argument: $ty),*) -> $crate::status::RawStatus {
+            $crate::status::guarded(|| {
+                // SAFETY: the caller promises what the header says of the arguments; null is an error of the functions that read them.
+                #[allow(unused_unsafe, reason = "some functions use no pointer")]
+                unsafe { $body }
+            })
+        }
+    )*};
+}
+pub(crate) use functions;
+
+/// Defines functions that release an object, or do nothing for null.
+macro_rules! releases {
+    ($($name:ident($ty:ty);)*) => {$(
+        /// Releases an object.
+        ///
+        /// # Safety
+        ///
+        /// The pointer is null, or this library made the object and nobody released it.
+        pub(crate) unsafe extern "system" fn $name(object: *mut $ty) {
+            // SAFETY: the caller says so.
+            unsafe { $crate::arguments::drop_object(object) }
+        }
+    )*};
+}
+pub(crate) use releases;
+
+/// Makes a status.
+///
+/// # Safety
+///
+/// The message is null or a text that ends with a zero.
+pub(crate) unsafe extern "system" fn CreateStatus(code: c_int, message: *const c_char) -> RawStatus {
+    let message = match message.is_null() {
+        true => CString::default(),
+        // SAFETY: the caller says so.
+        false => unsafe { CStr::from_ptr(message) }.to_owned(),
+    };
+    Box::into_raw(Box::new(OrtStatus { code, message }))
+}
+
+/// Returns the number of a status; 0, which is success, for null.
+///
+/// # Safety
+///
+/// The pointer is null or a status.
+pub(crate) unsafe extern "system" fn GetErrorCode(status: *const OrtStatus) -> c_int {
+    // SAFETY: the caller says so.
+    unsafe { status.as_ref() }.map_or(0, |status| status.code)
+}
+
+/// Returns the message of a status, which lives as long as the status; null for null.
+///
+/// # Safety
+///
+/// The pointer is null or a status.
+pub(crate) unsafe extern "system" fn GetErrorMessage(status: *const OrtStatus) -> *const c_char {
+    // SAFETY: the caller says so.
+    unsafe { status.as_ref() }.map_or(null(), |status| status.message.as_ptr())
+}
+
+releases! {
+    ReleaseStatus(OrtStatus);
+}
+
+/// The status of a function that this library does not have.
+pub(crate) fn absent(function: &'static str) -> RawStatus {
+    failed(&CallError::Absent { function })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::error::Code;
+
+    #[test]
+    fn a_panic_is_a_status() {
+        let status = guarded(|| panic!("of a test"));
+        // SAFETY: the status was just made.
+        let (code, message) = unsafe { (GetErrorCode(status), CStr::from_ptr(GetErrorMessage(status))) };
+        assert_eq!((code, message.to_str()), (Code::RuntimeException as c_int, Ok("panicked: of a test")));
+        // SAFETY: nobody released it.
+        unsafe { ReleaseStatus(status) };
+    }
+}

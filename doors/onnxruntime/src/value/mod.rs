@@ -1,0 +1,114 @@
+//! Values: tensors, and sequences, maps and optionals of them.
+//!
+//! An `OrtValue` is a handle: what is bound to a run, part of a sequence or a result shares the tensor with it.
+
+pub(crate) mod containers;
+pub(crate) mod result;
+pub(crate) mod strings;
+pub(crate) mod tensor;
+pub(crate) mod tensors;
+
+use crate::error::CallError;
+use crate::status::Result;
+use bb::TensorData;
+use bb::ir::graph::{Dim, ValueType};
+use bb::onnx::OnnxValue;
+use std::sync::Arc;
+pub(crate) use tensor::{OperandElements, ValueTensor};
+
+/// `OrtValue`.
+#[derive(Debug)]
+pub(crate) struct OrtValue {
+    pub(crate) held: Arc<HeldValue>,
+}
+
+/// A value.
+#[derive(Debug)]
+pub(crate) enum HeldValue {
+    /// A tensor.
+    Tensor(ValueTensor),
+    /// Values of one type.
+    Sequence {
+        /// The values.
+        items: Vec<Arc<HeldValue>>,
+        /// Their type.
+        of: ValueType,
+    },
+    /// Values by key.
+    Map {
+        /// A tensor of rank 1.
+        keys: Arc<HeldValue>,
+        /// A tensor of rank 1.
+        values: Arc<HeldValue>,
+    },
+    /// An optional without content, of this type.
+    Absent(ValueType),
+}
+
+impl HeldValue {
+    /// Returns the kind as text for messages.
+    pub(crate) fn kind(&self) -> &'static str {
+        match self {
+            HeldValue::Tensor(_) => "a tensor",
+            HeldValue::Sequence { .. } => "a sequence",
+            HeldValue::Map { .. } => "a map",
+            HeldValue::Absent(_) => "an absent value",
+        }
+    }
+
+    /// Returns the tensor.
+    ///
+    /// # Errors
+    ///
+    /// [`CallError::Kind`].
+    pub(crate) fn tensor(&self) -> Result<&ValueTensor> {
+        match self {
+            HeldValue::Tensor(tensor) => Ok(tensor),
+            other => Err(CallError::Kind { expected: "a tensor", got: other.kind() }),
+        }
+    }
+
+    /// Returns the type.
+    pub(crate) fn ty(&self) -> ValueType {
+        match self {
+            HeldValue::Tensor(tensor) => {
+                let dims = tensor.shape().iter().map(|extent| Dim::Known(*extent)).collect();
+                ValueType::Tensor { dtype: tensor.dtype(), shape: Some(dims) }
+            }
+            HeldValue::Sequence { of, .. } => ValueType::Sequence(Box::new(of.clone())),
+            HeldValue::Map { keys, values } => match keys.as_ref() {
+                HeldValue::Tensor(keys) => ValueType::Map(keys.dtype(), Box::new(values.ty())),
+                _ => ValueType::Unknown,
+            },
+            HeldValue::Absent(of) => ValueType::Optional(Box::new(of.clone())),
+        }
+    }
+
+    /// Returns the value as bb takes it, whose elements are copied or lent.
+    ///
+    /// # Errors
+    ///
+    /// [`CallError::Utf8`] for a string that is not; an error of the elements.
+    pub(crate) fn data(&self, elements: OperandElements<'_>) -> Result<OnnxValue<TensorData>> {
+        Ok(match self {
+            HeldValue::Tensor(tensor) => OnnxValue::Tensor(tensor.data(elements)?),
+            HeldValue::Sequence { items, .. } => {
+                OnnxValue::Sequence(items.iter().map(|item| item.data(elements)).collect::<Result<_>>()?)
+            }
+            HeldValue::Map { keys, values } => {
+                OnnxValue::Map { keys: keys.tensor()?.copied()?, values: values.tensor()?.data(elements)? }
+            }
+            HeldValue::Absent(_) => OnnxValue::Absent,
+        })
+    }
+
+    /// Tells whether a tensor of this value is in memory that a tensor uses, too.
+    pub(crate) fn overlaps(&self, other: &ValueTensor) -> bool {
+        match self {
+            HeldValue::Tensor(tensor) => tensor.overlaps(other),
+            HeldValue::Sequence { items, .. } => items.iter().any(|item| item.overlaps(other)),
+            HeldValue::Map { keys, values } => keys.overlaps(other) || values.overlaps(other),
+            HeldValue::Absent(_) => false,
+        }
+    }
+}

@@ -1,0 +1,105 @@
+//! The functions about tensors of strings.
+#![expect(non_snake_case, reason = "the names of ONNX Runtime")]
+
+use super::OrtValue;
+use super::tensors::tensor;
+use crate::arguments::{OutPlace, bytes, list};
+use crate::error::CallError;
+use crate::status::{Result, functions};
+use std::ffi::{c_char, c_void};
+
+/// Copies bytes to memory of the program.
+///
+/// # Errors
+///
+/// [`CallError::Room`] and [`CallError::Null`].
+///
+/// # Safety
+///
+/// The memory is null or has room for as many bytes.
+unsafe fn copy(text: &[u8], to: *mut u8, room: usize) -> Result<()> {
+    if room < text.len() {
+        return Err(CallError::Room { what: "the text", needed: text.len(), got: room });
+    }
+    if text.is_empty() {
+        return Ok(());
+    }
+    if to.is_null() {
+        return Err(CallError::Null { what: "memory for the text" });
+    }
+    // SAFETY: the caller says so.
+    unsafe { to.copy_from_nonoverlapping(text.as_ptr(), text.len()) };
+    Ok(())
+}
+
+/// Returns an element.
+fn at(texts: &mut [Vec<u8>], index: usize) -> Result<&mut Vec<u8>> {
+    let count = texts.len();
+    texts.get_mut(index).ok_or(CallError::Index { what: "strings", index, count })
+}
+
+functions! {
+    /// Writes all strings.
+    FillStringTensor(value: *mut OrtValue, texts: *const *const c_char, count: usize) {
+        let mut own = tensor(value)?.strings()?;
+        if own.len() != count {
+            return Err(CallError::Count { what: "strings", expected: own.len(), got: count });
+        }
+        let texts = list(texts, count, "strings")?.iter().map(|text| Ok(bytes(*text, "a string")?.to_bytes().to_vec()));
+        *own = texts.collect::<Result<_>>()?;
+        Ok(())
+    }
+
+    /// Writes one string.
+    FillStringTensorElement(value: *mut OrtValue, text: *const c_char, index: usize) {
+        let text = bytes(text, "a string")?.to_bytes().to_vec();
+        *at(&mut tensor(value)?.strings()?, index)? = text;
+        Ok(())
+    }
+
+    /// Returns how many bytes all strings have together.
+    GetStringTensorDataLength(value: *const OrtValue, out: *mut usize) {
+        let length = tensor(value)?.strings()?.iter().map(Vec::len).sum();
+        OutPlace::at(out, "a place for a length")?.put(length);
+        Ok(())
+    }
+
+    /// Copies all strings, one behind the other, and writes where each begins.
+    GetStringTensorContent(value: *const OrtValue, to: *mut c_void, room: usize, offsets: *mut usize, count: usize) {
+        let texts = tensor(value)?.strings()?;
+        if count < texts.len() {
+            return Err(CallError::Count { what: "places for offsets", expected: texts.len(), got: count });
+        }
+        if offsets.is_null() && !texts.is_empty() {
+            return Err(CallError::Null { what: "places for offsets" });
+        }
+        copy(&texts.concat(), to.cast(), room)?;
+        let mut begin = 0;
+        for (index, text) in texts.iter().enumerate() {
+            offsets.add(index).write(begin);
+            begin += text.len();
+        }
+        Ok(())
+    }
+
+    /// Returns how many bytes a string has.
+    GetStringTensorElementLength(value: *const OrtValue, index: usize, out: *mut usize) {
+        let length = at(&mut tensor(value)?.strings()?, index)?.len();
+        OutPlace::at(out, "a place for a length")?.put(length);
+        Ok(())
+    }
+
+    /// Copies a string, without a zero behind it.
+    GetStringTensorElement(value: *const OrtValue, room: usize, index: usize, to: *mut c_void) {
+        copy(at(&mut tensor(value)?.strings()?, index)?, to.cast(), room)
+    }
+
+    /// Makes room for a string, which the program writes before it does anything else with the tensor.
+    GetResizedStringTensorElementBuffer(value: *mut OrtValue, index: usize, length: usize, out: *mut *mut c_char) {
+        let (mut texts, out) = (tensor(value)?.strings()?, OutPlace::at(out, "a place for a pointer")?);
+        let text = at(&mut texts, index)?;
+        text.resize(length, 0);
+        out.put(text.as_mut_ptr().cast());
+        Ok(())
+    }
+}
