@@ -64,6 +64,13 @@ pub enum Error {
         value: String,
     },
 
+    /// A file has a tensor that the network of its kind does not have, as one that scales angles.
+    #[error("the file has a tensor `{name}`, which models of its kind are not computed with")]
+    Tensor {
+        /// The tensor.
+        name: String,
+    },
+
     /// A file of JSON has other content than is needed.
     #[error("`{file}` has no {expected}")]
     Json {

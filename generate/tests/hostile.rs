@@ -207,6 +207,16 @@ fn a_missing_tensor_or_one_of_other_extents_is_named() {
 }
 
 #[test]
+fn a_tensor_that_is_not_computed_with_is_named() {
+    for name in ["rope_factors_long.weight", "blk.0.attn_qkv.bias", "blk.2.ffn_up.weight"] {
+        let mut writer = Tiny::default().writer();
+        writer.tensor(name, &[4], 0, vec![0; 16]);
+        let error = open(&writer).unwrap_err();
+        assert!(matches!(&error, Error::Tensor { name: found } if found == name), "{error}");
+    }
+}
+
+#[test]
 fn tokenizers_that_contradict_themselves_are_errors() {
     let merges = |list: &[&str]| Meta::Texts(list.iter().map(|&x| x.to_owned()).collect());
     for list in [&["nospace"][..], &["a zzz"], &["a b"], &["absent absent"]] {

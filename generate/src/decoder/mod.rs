@@ -23,7 +23,7 @@ use bb::{BackendHandle, CompileOptions, DataType, ErasedExecutable, TensorData, 
 use graph::{Builder, Extent};
 use shape::{DecoderShape, Gate};
 use std::sync::Arc;
-use weights::{Matrix, Placed};
+use weights::{Matrix, Placed, Weights};
 
 /// The greatest number of positions where the caller says none.
 const CONTEXT: usize = 8192;
@@ -44,7 +44,7 @@ fn of_layer(layer: usize, name: &str) -> String {
 
 /// Writes a decoder.
 struct Writer<'a> {
-    file: &'a Gguf,
+    file: Weights<'a>,
     shape: &'a DecoderShape,
     products: Products,
     graph: Builder,
@@ -93,7 +93,7 @@ impl Writer<'_> {
     }
 
     fn product(&mut self, x: &str, name: &str, extents: [usize; 2]) -> Result<String, Error> {
-        let matrix = Matrix::read(self.file, name, extents, None)?;
+        let matrix = Matrix::read(&self.file, name, extents, None)?;
         Ok(matrix.placed(&mut self.graph, "weights")?.times(&mut self.graph, x, self.products))
     }
 
@@ -116,7 +116,7 @@ impl Writer<'_> {
                 _ => None,
             };
             let extents = [rows.iter().sum(), width];
-            let matrix = Matrix::read(self.file, &whole, extents, order.as_deref())?;
+            let matrix = Matrix::read(&self.file, &whole, extents, order.as_deref())?;
             let y = matrix.placed(&mut self.graph, "weights")?.times(&mut self.graph, x, self.products);
             let mut from = 0;
             let mut parts = Vec::new();
@@ -129,7 +129,7 @@ impl Writer<'_> {
             let mut parts = Vec::new();
             for ((name, rows), order) in names.iter().zip(rows).zip(orders) {
                 let name = of_layer(layer, &format!("{name}.weight"));
-                parts.push((Matrix::read(self.file, &name, [rows, width], order)?, rows));
+                parts.push((Matrix::read(&self.file, &name, [rows, width], order)?, rows));
             }
             self.products(x, parts)?
         };
@@ -148,8 +148,8 @@ impl Writer<'_> {
         let &DecoderShape { width, hidden, gate, .. } = self.shape;
         let (name, up) = (of_layer(layer, "ffn_gate.weight"), of_layer(layer, "ffn_up.weight"));
         let parts = if self.file.find(&name).is_some() {
-            let gate = Matrix::read(self.file, &name, [hidden, width], None)?;
-            let up = Matrix::read(self.file, &up, [hidden, width], None)?;
+            let gate = Matrix::read(&self.file, &name, [hidden, width], None)?;
+            let up = Matrix::read(&self.file, &up, [hidden, width], None)?;
             self.products(x, vec![(gate, hidden), (up, hidden)])?
         } else {
             // Both lie below each other already.
@@ -201,7 +201,7 @@ impl Writer<'_> {
         let &DecoderShape { width, vocabulary, embedding_scale, .. } = self.shape;
         let tokens = self.graph.input("tokens", DataType::I64, &[Extent::Name("new")]);
         let rows = self.graph.input("rows", DataType::I64, &[Extent::Name("rows")]);
-        let embedding = Matrix::read(self.file, "token_embd.weight", [vocabulary, width], None)?;
+        let embedding = Matrix::read(&self.file, "token_embd.weight", [vocabulary, width], None)?;
         let embedding: Placed = embedding.placed(&mut self.graph, "embedding")?;
         let mut x = embedding.chosen(&mut self.graph, &tokens)?;
         if embedding_scale != 1.0 {
@@ -221,13 +221,14 @@ impl Writer<'_> {
         let normal = self.norm(&wanted, "output_norm.weight", width)?;
         let head = match self.file.find("output.weight") {
             Some(_) => {
-                let head = Matrix::read(self.file, "output.weight", [vocabulary, width], None)?;
+                let head = Matrix::read(&self.file, "output.weight", [vocabulary, width], None)?;
                 head.placed(&mut self.graph, "head")?
             }
             None => embedding,
         };
         let logits = head.times(&mut self.graph, &normal, self.products);
         self.graph.output("logits", &logits);
+        self.file.all_asked_for()?;
         self.graph.finish()
     }
 }
@@ -246,7 +247,12 @@ impl Decoder {
         // Every layer that a hostile file claims must have its weights; nothing is written for those that have none.
         file.tensor(&of_layer(shape.layers.saturating_sub(1), "attn_norm.weight"))?;
         memory::probe("the angles of positions", positions.saturating_mul(shape.rotated).saturating_mul(8))?;
-        let writer = Writer { file, shape: &shape, products: options.products, graph: Builder::default() };
+        let writer = Writer {
+            file: Weights::of(file),
+            shape: &shape,
+            products: options.products,
+            graph: Builder::default(),
+        };
         let module = writer.write(positions)?;
         let program = on.compile(module, &CompileOptions::default())?;
         Ok(Decoder { on: on.clone(), program, shape, positions })
@@ -310,7 +316,7 @@ mod tests {
             let file = Gguf::read(small.writer().bytes().into()).unwrap();
             let shape = DecoderShape::read(&file).unwrap();
             let (shape, products) = (&shape, Products::Integers);
-            let writer = Writer { file: &file, shape, products, graph: Builder::default() };
+            let writer = Writer { file: Weights::of(&file), shape, products, graph: Builder::default() };
             let conditions = writer.write(32).unwrap().plan_conditions(&HashMap::new(), &[]).unwrap();
             assert!(conditions.fixed.is_empty(), "{conditions}");
             assert_eq!(conditions.free, ["new", "rows", "past"], "{conditions}");

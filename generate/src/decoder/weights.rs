@@ -6,8 +6,44 @@ use crate::{Error, Products};
 use bb::ir::memory;
 use bb::{DataType, TensorData};
 use bytes::Bytes;
+use std::cell::RefCell;
+use std::collections::BTreeSet;
 
 const OP: &str = "the weights of a model";
+
+/// The tensors of a file, and which of them were asked for.
+#[derive(Debug)]
+pub(super) struct Weights<'a> {
+    file: &'a Gguf,
+    asked: RefCell<BTreeSet<String>>,
+}
+
+impl<'a> Weights<'a> {
+    pub(super) fn of(file: &'a Gguf) -> Weights<'a> {
+        Weights { file, asked: RefCell::default() }
+    }
+
+    /// Returns a tensor; `None` if no tensor has this name.
+    pub(super) fn find(&self, name: &str) -> Option<&'a GgufTensor> {
+        let found = self.file.find(name)?;
+        self.asked.borrow_mut().insert(name.to_owned());
+        Some(found)
+    }
+
+    /// Returns a tensor.
+    pub(super) fn tensor(&self, name: &str) -> Result<&'a GgufTensor, Error> {
+        let found = self.file.tensor(name)?;
+        self.asked.borrow_mut().insert(name.to_owned());
+        Ok(found)
+    }
+
+    /// Refuses a file with a tensor that nothing asked for: its network is another one than what was written.
+    pub(super) fn all_asked_for(&self) -> Result<(), Error> {
+        let asked = self.asked.borrow();
+        let other = self.file.tensors().find(|(name, _)| !asked.contains(*name));
+        other.map_or(Ok(()), |(name, _)| Err(Error::Tensor { name: name.to_owned() }))
+    }
+}
 
 /// A matrix whose rows are multiplied with.
 #[derive(Debug)]
@@ -34,7 +70,7 @@ pub(super) struct Ints {
 impl Matrix {
     /// Reads a matrix of `[rows, inner]`, its rows in this order if one is given.
     pub(super) fn read(
-        file: &Gguf,
+        file: &Weights<'_>,
         name: &str,
         [rows, inner]: [usize; 2],
         order: Option<&[usize]>,

@@ -101,7 +101,7 @@ fn is_tensor(ty: &TypeProto) -> bool {
     matches!(ty.value, None | Some(type_proto::Value::TensorType(_)))
 }
 
-/// Returns the number of the element type of tensors, also of those in sequences; `None` for maps and what has no type.
+/// Returns the number of the element type of tensors, also of those in sequences; `None` for maps and values without a type.
 fn elements(mut ty: &TypeProto) -> Option<i32> {
     loop {
         ty = match ty.value.as_ref()? {

@@ -81,7 +81,7 @@ macro_rules! part {
     };
 }
 
-/// The functions of a unit for what has 32 bits.
+/// The functions of a unit for elements of 32 bits.
 macro_rules! floats {
     ($int:ty, $float:ty, $ints:ident, $converted:ident, $floats:ident, $singles:ident, $halves:ident, $read_half:ident, $widened:ident,
      $read_bytes:ident, $mul:ident, $mul_add:ident, $store:ident) => {
