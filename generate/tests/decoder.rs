@@ -72,13 +72,19 @@ impl Definition {
         x.iter().zip(self.rows(name).numbers).map(|(x, w)| x * factor * w).collect()
     }
 
-    /// Turns a head in place. Neighbours are a pair for llama; for others an element of each half.
+    /// Whether a layer turns heads: of SmolLM3's, each fourth does not.
+    fn turns(&self, layer: usize) -> bool {
+        self.tiny.architecture != "smollm3" || layer % 4 != 3
+    }
+
+    /// Turns a head in place. Neighbours are a pair for llama and SmolLM3; for others an element of each half.
     fn turn(&self, x: &mut [f64], position: usize) {
         let half = x.len() / 2;
         for i in 0..half {
             let angle = position as f64 * f64::from(BASE).powf(-2.0 * i as f64 / x.len() as f64);
             let (sin, cos) = angle.sin_cos();
-            let (a, b) = if self.tiny.architecture == "llama" { (2 * i, 2 * i + 1) } else { (i, i + half) };
+            let neighbours = matches!(self.tiny.architecture, "llama" | "smollm3");
+            let (a, b) = if neighbours { (2 * i, 2 * i + 1) } else { (i, i + half) };
             (x[a], x[b]) = (x[a] * cos - x[b] * sin, x[b] * cos + x[a] * sin);
         }
     }
@@ -94,7 +100,7 @@ impl Definition {
             if rotated && self.tiny.head_norms {
                 *head = self.norm(head, &name("_norm.weight"));
             }
-            if rotated {
+            if rotated && self.turns(layer) {
                 self.turn(head, position);
             }
         }
@@ -203,6 +209,7 @@ fn logits_are_the_definition_for_every_kind() {
     check(&Tiny { architecture: "qwen2", biases: true, ..tiny.clone() }, "cpu", "qwen2");
     check(&Tiny { architecture: "qwen3", head_norms: true, ..tiny.clone() }, "cpu", "qwen3");
     check(&Tiny { architecture: "gemma", quant: Quant::Q8_0, ..tiny.clone() }, "cpu", "gemma");
+    check(&Tiny { architecture: "smollm3", layers: 5, ..tiny.clone() }, "cpu", "smollm3");
     check(&Tiny { architecture: "llama", biases: true, groups: 4, ..tiny.clone() }, "cpu", "biases");
     check(&Tiny { architecture: "phi3", window: Some(3), ..tiny }, "cpu", "window");
 }
