@@ -69,7 +69,7 @@ macro_rules! for_each_quant {
             /// How many numbers a block has.
             block: Int = 32,
             /// Whether `a` is rounded to 8 bits, so that sums of products within a block are sums of integers. Each block of a row of `a`
-            /// becomes integers by [`quantize_linear`](Self::quantize_linear), without a zero point and with the scale
+            /// becomes integers as by `quantize_linear`, without a zero point and with the scale
             /// `max(abs(x)) / 127`; with a scale below the least normal number, the block counts as zeros, and with one that is infinite or
             /// NaN, all results of the row are NaN. Blocks are those of `b`. With `order`, and for an `a` of 64 bits, nothing is
             /// rounded.
