@@ -420,10 +420,11 @@ def test_types_that_are_not_declared_are_held_in_others(named):
 # Exceptions.
 
 
-def test_an_exception_is_the_cause_with_its_traceback(named):
-    class Chip(Exception):
-        pass
+class Chip(Exception):
+    pass
 
+
+def test_an_exception_is_the_cause_with_its_traceback(named):
     raised_there = []
 
     def fails(a, b):

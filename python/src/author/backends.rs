@@ -93,7 +93,7 @@ impl Graphs {
 
     fn run(&self, graph: &GraphProto, inputs: Named, attrs: BackendAttrs<'_>) -> Result<Named, PythonError> {
         let known = self.known(graph, attrs)?;
-        let Some(expected) = known.expected(&inputs)? else {
+        let Some(expected) = known.expected(&self.on, &inputs)? else {
             // A graph of other operators, from a caller that is no runtime.
             let lowered = bb::compile_whole_graph(self, attrs.module(graph)?, &CompileOptions::default())?;
             let inputs: Vec<(&str, &PythonTensor)> = inputs.iter().map(|(name, x)| (&**name, x)).collect();

@@ -36,9 +36,11 @@ impl Known {
     ///
     /// # Errors
     ///
-    /// [`bb::Error::UnknownInput`] and [`bb::Error::MissingInput`]; what the rules of the primitives refuse.
+    /// [`bb::Error::UnknownInput`] and [`bb::Error::MissingInput`]; what the rules of the primitives refuse; an element type that the
+    /// author does not declare.
     pub(super) fn expected(
         &self,
+        on: &Instance,
         inputs: &HashMap<String, PythonTensor>,
     ) -> Result<Option<Vec<(String, Kind)>>, bb::Error> {
         let Some(steps) = &self.steps else { return Ok(None) };
@@ -47,7 +49,7 @@ impl Known {
         if let Some((_, known)) = last().as_ref().filter(|(kinds, _)| *kinds == given) {
             return Ok(Some(known.clone()));
         }
-        let outputs = self.inferred(steps, &given)?;
+        let outputs = self.inferred(on, steps, &given)?;
         *last() = Some((given, outputs.clone()));
         Ok(Some(outputs))
     }
@@ -70,7 +72,12 @@ impl Known {
     }
 
     /// Returns what the outputs are by the rules of the primitives.
-    fn inferred(&self, steps: &[Step], given: &[Kind]) -> Result<Vec<(String, Kind)>, bb::Error> {
+    fn inferred(
+        &self,
+        on: &Instance,
+        steps: &[Step],
+        given: &[Kind],
+    ) -> Result<Vec<(String, Kind)>, bb::Error> {
         let graph = self.module.graph();
         let mut kinds: HashMap<ValueId, Kind> =
             graph.inputs.iter().copied().zip(given.iter().cloned()).collect();
@@ -86,6 +93,8 @@ impl Known {
                 .collect::<Option<_>>()
                 .ok_or_else(unknown)?;
             let results = infer::primitive(step.op, &operands, &step.params)?;
+            let types = operands.iter().map(|x| x.0).chain(results.iter().map(|x| x.0));
+            on.check_types(step.op.spec().method, types)?;
             drop(operands);
             let results = results.into_iter().map(|(dtype, shape)| (dtype, Shape::from_slice(&shape)));
             kinds.extend(step.outputs.iter().copied().zip(results));

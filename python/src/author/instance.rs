@@ -239,7 +239,7 @@ impl Instance {
     }
 
     /// Refuses element types that the author does not declare.
-    fn check_types(
+    pub(super) fn check_types(
         &self,
         op: &'static str,
         mut types: impl Iterator<Item = DataType>,

@@ -18,7 +18,8 @@ fn count(to: i64) -> serde_json::Value {
 fn while_it_ends_it_lives_and_is_not_ready() {
     let mut config = config(vec![made("count", &counting())]);
     // Long enough for the requests below on a machine that does much else.
-    config.grace = Duration::from_secs(15);
+    config.grace = Duration::from_secs(10);
+    config.limits.iterations = 1_000_000_000;
     let server = Server::start(config).unwrap();
     let (http, grpc) = (server.http(), server.grpc());
     let running = std::thread::spawn(move || post(http, "/v2/models/count/infer", &count(1_000_000_000)));

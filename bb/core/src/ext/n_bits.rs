@@ -1,6 +1,6 @@
 //! The body of [`Quant::matmul_n_bits`](super::Quant::matmul_n_bits), and numbers of few bits in bytes.
 
-use super::{Border, Extent, MatMulNBitsOptions, Ops, QuantizeLinearOptions, fail, math, types};
+use super::{Border, Extent, MatMulNBitsOptions, Ops, fail, math, types};
 use crate::{DataType, Error, Tensor};
 
 const OP: &str = "matmul_n_bits";
@@ -97,8 +97,8 @@ fn rounded<B: Ops + ?Sized>(
     let scale = on.r#where(&is_small, &on.scalar_like(&scale, 1.0)?, &scale)?;
     // The difference is 0, or NaN if the scale is infinite, so that an infinite scale becomes NaN.
     let scale = on.add(&scale, &on.sub(&scale, &scale)?)?;
-    let whole = on.quantize_linear(&x, &scale, None, DataType::I8, QuantizeLinearOptions::default())?;
-    let y = on.mul(&math::to(on, &whole, DataType::F32)?, &scale)?;
+    // No quotient is beyond 127, so that the integers are those of `quantize_linear`, for any number of rows.
+    let y = on.mul(&on.round(&on.div(&x, &scale)?)?, &scale)?;
     shape.truncate(last);
     shape.push(Extent::from(all));
     on.slice(&on.reshape_to(&y, &shape)?, &[0], &[inner as i64], &[-1], &[])
