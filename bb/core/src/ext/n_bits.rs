@@ -79,7 +79,11 @@ fn rounded<B: Ops + ?Sized>(
     a: &B::Tensor,
     [inner, block, all]: [usize; 3],
 ) -> Result<B::Tensor, B::Error> {
-    let Some(last) = a.rank().checked_sub(1).filter(|&last| a.shape().get(last) == Some(&inner)) else {
+    // The other extents are not looked at, so that a plan holds for all of them.
+    let mut shape = on.extents(a);
+    let Some(last) =
+        a.rank().checked_sub(1).filter(|&last| shape.get(last).is_some_and(|n| n.is(inner as i64)))
+    else {
         // The product reports the extents.
         return Ok(a.clone());
     };
@@ -87,7 +91,6 @@ fn rounded<B: Ops + ?Sized>(
     if let Some(end) = pads.last_mut() {
         *end = (all - inner) as i64;
     }
-    let mut shape = on.extents(a);
     shape.truncate(last);
     shape.extend([all / block, block].map(Extent::from));
     let x = on.reshape_to(&on.pad(a, None, &pads, Border::Constant)?, &shape)?;
