@@ -4,24 +4,18 @@
 use std::io::Write;
 use std::path::PathBuf;
 use std::process::{Command, Output, Stdio};
+use tiny::{GgufWriter, Meta};
 
-fn text(text: &str) -> Vec<u8> {
-    [&(text.len() as u64).to_le_bytes()[..], text.as_bytes()].concat()
-}
+#[path = "../../generate/tests/tiny/mod.rs"]
+mod tiny;
 
 /// A model with one layer whose matrices are 0 but for the embedding, which is also the head: after each of the letters comes the next
 /// one, because the embedding of a token is the direction of the token behind it, and each token has a direction of its own.
 fn model() -> Vec<u8> {
     let words = ["a", "b", "c", "d", "<|end|>", "Ġ", "x", "y"];
     let (width, count) = (8usize, words.len());
-    let mut keys: Vec<Vec<u8>> = Vec::new();
-    let mut key = |name: &str, ty: u32, bytes: Vec<u8>| {
-        keys.push([text(name), ty.to_le_bytes().to_vec(), bytes].concat());
-    };
-    let list = |ty: u32, all: Vec<Vec<u8>>| {
-        [ty.to_le_bytes().to_vec(), (all.len() as u64).to_le_bytes().to_vec(), all.concat()].concat()
-    };
-    key("general.architecture", 8, text("llama"));
+    let mut writer = GgufWriter::default();
+    writer.key("general.architecture", Meta::Text("llama".to_owned()));
     for (name, value) in [
         ("block_count", 1u32),
         ("context_length", 32),
@@ -29,14 +23,14 @@ fn model() -> Vec<u8> {
         ("feed_forward_length", 8),
         ("attention.head_count", 1),
     ] {
-        key(&format!("llama.{name}"), 4, value.to_le_bytes().into());
+        writer.key(&format!("llama.{name}"), Meta::U32(value));
     }
-    key("llama.attention.layer_norm_rms_epsilon", 6, 1e-5f32.to_le_bytes().into());
-    key("tokenizer.ggml.model", 8, text("gpt2"));
-    key("tokenizer.ggml.tokens", 9, list(8, words.iter().map(|word| text(word)).collect()));
-    let types: [i32; 8] = [1, 1, 1, 1, 3, 1, 1, 1];
-    key("tokenizer.ggml.token_type", 9, list(5, types.iter().map(|ty| ty.to_le_bytes().to_vec()).collect()));
-    key("tokenizer.chat_template", 8, text("{% for m in messages %}{{ m.content }}{% endfor %}"));
+    writer.key("llama.attention.layer_norm_rms_epsilon", Meta::F32(1e-5));
+    writer.key("tokenizer.ggml.model", Meta::Text("gpt2".to_owned()));
+    writer.key("tokenizer.ggml.tokens", Meta::Texts(words.map(str::to_owned).into()));
+    writer.key("tokenizer.ggml.token_type", Meta::I32s(vec![1, 1, 1, 1, 3, 1, 1, 1]));
+    let template = "{% for m in messages %}{{ m.content }}{% endfor %}";
+    writer.key("tokenizer.chat_template", Meta::Text(template.to_owned()));
 
     let matrix = |f: &dyn Fn(usize, usize) -> f32| -> Vec<f32> {
         (0..count).flat_map(|row| (0..width).map(move |column| (row, column))).map(|(r, c)| f(r, c)).collect()
@@ -44,31 +38,18 @@ fn model() -> Vec<u8> {
     let nothing = matrix(&|_, _| 0.0);
     let own = matrix(&|row, column| if row == column { 1.0 } else { 0.0 });
     let behind = matrix(&|row, column| if row == (column + 1) % 8 { 1.0 } else { 0.0 });
-    let mut tensors: Vec<(String, Vec<u64>, Vec<f32>)> =
-        vec![("token_embd.weight".into(), vec![8, 8], own), ("output.weight".into(), vec![8, 8], behind)];
+    let mut tensor = |name: &str, extents: &[u64], numbers: &[f32]| {
+        writer.tensor(name, extents, 0, numbers.iter().flat_map(|x| x.to_le_bytes()).collect());
+    };
+    tensor("token_embd.weight", &[8, 8], &own);
+    tensor("output.weight", &[8, 8], &behind);
     for name in ["attn_q", "attn_k", "attn_v", "attn_output", "ffn_gate", "ffn_up", "ffn_down"] {
-        tensors.push((format!("blk.0.{name}.weight"), vec![8, 8], nothing.clone()));
+        tensor(&format!("blk.0.{name}.weight"), &[8, 8], &nothing);
     }
     for name in ["blk.0.attn_norm.weight", "blk.0.ffn_norm.weight", "output_norm.weight"] {
-        tensors.push((name.into(), vec![8], vec![1.0; 8]));
+        tensor(name, &[8], &[1.0; 8]);
     }
-    let mut file = b"GGUF\x03\0\0\0".to_vec();
-    file.extend((tensors.len() as u64).to_le_bytes());
-    file.extend((keys.len() as u64).to_le_bytes());
-    file.extend(keys.concat());
-    let mut data: Vec<u8> = Vec::new();
-    for (name, extents, numbers) in &tensors {
-        file.extend(text(name));
-        file.extend((extents.len() as u32).to_le_bytes());
-        file.extend(extents.iter().flat_map(|n| n.to_le_bytes()));
-        file.extend(0u32.to_le_bytes());
-        file.extend((data.len() as u64).to_le_bytes());
-        data.extend(numbers.iter().flat_map(|x| x.to_le_bytes()));
-        data.resize(data.len().next_multiple_of(32), 0);
-    }
-    file.resize(file.len().next_multiple_of(32), 0);
-    file.extend(data);
-    file
+    writer.bytes()
 }
 
 /// A file that is removed with the value.

@@ -116,11 +116,6 @@ impl Provider {
         Ok(Provider { name, number })
     }
 
-    /// Returns the name of the provider.
-    pub fn name(&self) -> &str {
-        &self.name
-    }
-
     /// Makes a session run on the provider alone.
     pub(crate) fn alone(
         &self,

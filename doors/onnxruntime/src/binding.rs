@@ -7,7 +7,7 @@ use crate::error::CallError;
 use crate::memory::OrtMemoryInfo;
 use crate::run_options::OrtRunOptions;
 use crate::session::{OrtSession, SessionModel};
-use crate::status::{Result, functions, releases};
+use crate::status::{Result, functions, quiet, releases};
 use crate::value::{HeldValue, OrtValue};
 use std::ffi::c_char;
 use std::ptr::null_mut;
@@ -183,7 +183,7 @@ functions! {
 pub(crate) unsafe extern "system" fn ClearBoundInputs(binding: *mut OrtIoBinding) {
     // SAFETY: the caller says so.
     if let Some(binding) = unsafe { binding.as_ref() } {
-        binding.bound().inputs.clear();
+        quiet((), || binding.bound().inputs.clear());
     }
 }
 
@@ -195,9 +195,11 @@ pub(crate) unsafe extern "system" fn ClearBoundInputs(binding: *mut OrtIoBinding
 pub(crate) unsafe extern "system" fn ClearBoundOutputs(binding: *mut OrtIoBinding) {
     // SAFETY: the caller says so.
     if let Some(binding) = unsafe { binding.as_ref() } {
-        let mut bound = binding.bound();
-        bound.outputs.clear();
-        bound.results.clear();
+        quiet((), || {
+            let mut bound = binding.bound();
+            bound.outputs.clear();
+            bound.results.clear();
+        });
     }
 }
 

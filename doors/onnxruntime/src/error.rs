@@ -152,6 +152,17 @@ pub(crate) enum CallError {
         known: Vec<String>,
     },
 
+    /// A tensor in the place of a constant has another type or shape.
+    #[error("constant `{name}` is {constant}; the tensor for it is {given}")]
+    Constant {
+        /// The constant.
+        name: String,
+        /// The type of the constant.
+        constant: String,
+        /// The type of the tensor.
+        given: String,
+    },
+
     /// A result does not fit the value that the program gave for it.
     #[error("output `{name}` is {result}; the value for it is {given}")]
     Output {
@@ -231,6 +242,7 @@ impl CallError {
             | CallError::Device { .. }
             | CallError::UnknownOutput { .. }
             | CallError::Output { .. }
+            | CallError::Constant { .. }
             | CallError::Argument(_)
             | CallError::Setting { .. } => Code::InvalidArgument,
             CallError::Absent { .. } | CallError::Unsupported { .. } | CallError::NoNumber { .. } => {
@@ -273,11 +285,4 @@ fn of_kind(kind: ErrorKind) -> Code {
         ErrorKind::Limit | ErrorKind::Cancelled => Code::Fail,
         _ => Code::RuntimeException,
     }
-}
-
-/// Returns the error of a panic.
-pub(crate) fn panicked(payload: &(dyn std::any::Any + Send)) -> CallError {
-    let text = payload.downcast_ref::<String>().map(String::as_str);
-    let message = text.or(payload.downcast_ref::<&str>().copied()).unwrap_or("without a message");
-    CallError::Panicked { message: message.to_owned() }
 }

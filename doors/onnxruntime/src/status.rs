@@ -1,9 +1,9 @@
 //! What a call returns: null for success, or an object with a number and a message. No panic leaves a call.
 #![expect(non_snake_case, reason = "the names of ONNX Runtime")]
 
-use crate::error::{CallError, panicked};
+use crate::error::CallError;
+use bb_core::runtime::catch;
 use std::ffi::{CStr, CString, c_char, c_int};
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::ptr::{null, null_mut};
 
 pub(crate) type Result<T> = std::result::Result<T, CallError>;
@@ -30,13 +30,7 @@ fn made(code: c_int, message: &str) -> RawStatus {
 
 /// Runs `f`, and makes a status of its error or its panic.
 pub(crate) fn guarded(f: impl FnOnce() -> Result<()>) -> RawStatus {
-    let result = catch_unwind(AssertUnwindSafe(f)).unwrap_or_else(|payload| {
-        let error = panicked(&*payload);
-        // Dropping the payload may panic, too.
-        std::mem::forget(payload);
-        Err(error)
-    });
-    match result {
+    match catch(f).unwrap_or_else(|message| Err(CallError::Panicked { message })) {
         Ok(()) => null_mut(),
         Err(error) => failed(&error),
     }
@@ -44,10 +38,7 @@ pub(crate) fn guarded(f: impl FnOnce() -> Result<()>) -> RawStatus {
 
 /// Runs `f`, which cannot report; a panic ends it, and `otherwise` is returned.
 pub(crate) fn quiet<T>(otherwise: T, f: impl FnOnce() -> T) -> T {
-    catch_unwind(AssertUnwindSafe(f)).unwrap_or_else(|payload| {
-        std::mem::forget(payload);
-        otherwise
-    })
+    catch(f).unwrap_or(otherwise)
 }
 
 /// Defines functions of the table.

@@ -134,6 +134,22 @@ unsafe fn of_mut<'a>(info: *mut OrtTensorTypeAndShapeInfo) -> Result<&'a mut Ort
     unsafe { info.as_mut() }.ok_or(CallError::Null { what: "the type of a tensor" })
 }
 
+/// Writes a pointer to a part of a type; null if the type has another kind.
+///
+/// # Safety
+///
+/// As [`object`]; the place is null or for a pointer.
+unsafe fn part<T>(
+    info: *const OrtTypeInfo,
+    out: *mut *const T,
+    of: fn(&OrtTypeInfo) -> Option<&T>,
+) -> Result<()> {
+    // SAFETY: the caller says so.
+    let (info, out) = unsafe { (object(info, "a type")?, OutPlace::at(out, "a place for a type")?) };
+    out.put(of(info).map_or(null(), std::ptr::from_ref));
+    Ok(())
+}
+
 /// Writes a list to places, of which there must be enough.
 ///
 /// # Safety
@@ -162,42 +178,22 @@ unsafe fn write<T: Copy>(
 functions! {
     /// Returns the type of a tensor, which is a part of the type; null if it is of another kind.
     CastTypeInfoToTensorInfo(info: *const OrtTypeInfo, out: *mut *const OrtTensorTypeAndShapeInfo) {
-        let part = match object(info, "a type")? {
-            OrtTypeInfo::Tensor(part) => std::ptr::from_ref(part),
-            _ => null(),
-        };
-        OutPlace::at(out, "a place for a type")?.put(part);
-        Ok(())
+        part(info, out, |ty| if let OrtTypeInfo::Tensor(part) = ty { Some(part) } else { None })
     }
 
     /// Returns the type of a sequence, which is a part of the type; null if it is of another kind.
     CastTypeInfoToSequenceTypeInfo(info: *const OrtTypeInfo, out: *mut *const OrtSequenceTypeInfo) {
-        let part = match object(info, "a type")? {
-            OrtTypeInfo::Sequence(part) => std::ptr::from_ref(part),
-            _ => null(),
-        };
-        OutPlace::at(out, "a place for a type")?.put(part);
-        Ok(())
+        part(info, out, |ty| if let OrtTypeInfo::Sequence(part) = ty { Some(part) } else { None })
     }
 
     /// Returns the type of a map, which is a part of the type; null if it is of another kind.
     CastTypeInfoToMapTypeInfo(info: *const OrtTypeInfo, out: *mut *const OrtMapTypeInfo) {
-        let part = match object(info, "a type")? {
-            OrtTypeInfo::Map(part) => std::ptr::from_ref(part),
-            _ => null(),
-        };
-        OutPlace::at(out, "a place for a type")?.put(part);
-        Ok(())
+        part(info, out, |ty| if let OrtTypeInfo::Map(part) = ty { Some(part) } else { None })
     }
 
     /// Returns the type of an optional, which is a part of the type; null if it is of another kind.
     CastTypeInfoToOptionalTypeInfo(info: *const OrtTypeInfo, out: *mut *const OrtOptionalTypeInfo) {
-        let part = match object(info, "a type")? {
-            OrtTypeInfo::Optional(part) => std::ptr::from_ref(part),
-            _ => null(),
-        };
-        OutPlace::at(out, "a place for a type")?.put(part);
-        Ok(())
+        part(info, out, |ty| if let OrtTypeInfo::Optional(part) = ty { Some(part) } else { None })
     }
 
     /// Returns the kind of a type.

@@ -104,10 +104,3 @@ impl From<bb::ir::Error> for PluginError {
 pub(crate) fn line(error: &(dyn std::error::Error + 'static)) -> String {
     bb_core::error::causes(error)
 }
-
-/// Returns the message of a panic.
-pub(crate) fn panicked(payload: &(dyn std::any::Any + Send)) -> PluginError {
-    let text = payload.downcast_ref::<String>().map(String::as_str);
-    let message = text.or(payload.downcast_ref::<&str>().copied()).unwrap_or("without a message");
-    PluginError::Panicked { message: message.to_owned() }
-}

@@ -119,6 +119,22 @@ unsafe fn tile<V: Vector, const ROWS: usize, const VECTORS: usize>(args: &Args<V
     }
 }
 
+/// Reads the elements of each row that are read at once, and calls `$step` with them and the number of each.
+macro_rules! steps_of_some {
+    ($vector:ident, $rows:ident, ($a:ident, $a_row:ident), $step:ident) => {
+        let mut some = [$vector::zero(); $rows];
+        for (i, some) in some.iter_mut().enumerate() {
+            *some = $vector::some($a.offset(i.cast_signed() * $a_row));
+        }
+        $step!(some, 0);
+        $step!(some, 1);
+        if $vector::AT_ONCE == 4 {
+            $step!(some, 2);
+            $step!(some, 3);
+        }
+    };
+}
+
 /// Adds the products to the sums. If `WHOLE`, the last vector has all its columns. `STEPS` products of a row follow each other; if
 /// there are several, the elements of a row of the left operand are contiguous.
 ///
@@ -180,16 +196,7 @@ unsafe fn products<
                 };
             }
             while done + V::AT_ONCE <= k {
-                let mut some = [V::zero(); ROWS];
-                for (i, some) in some.iter_mut().enumerate() {
-                    *some = V::some(a.offset(i.cast_signed() * a_row));
-                }
-                step_of_some!(some, 0);
-                step_of_some!(some, 1);
-                if V::AT_ONCE == 4 {
-                    step_of_some!(some, 2);
-                    step_of_some!(some, 3);
-                }
+                steps_of_some!(V, ROWS, (a, a_row), step_of_some);
                 a = a.wrapping_add(V::AT_ONCE);
                 done += V::AT_ONCE;
             }
@@ -247,16 +254,7 @@ unsafe fn across<V: Vector, const ROWS: usize, const PANELS: usize, const VECTOR
                 };
             }
             while done + V::AT_ONCE <= k {
-                let mut some = [V::zero(); ROWS];
-                for (i, some) in some.iter_mut().enumerate() {
-                    *some = V::some(a.offset(i.cast_signed() * a_row));
-                }
-                step_of_some!(some, 0);
-                step_of_some!(some, 1);
-                if V::AT_ONCE == 4 {
-                    step_of_some!(some, 2);
-                    step_of_some!(some, 3);
-                }
+                steps_of_some!(V, ROWS, (a, a_row), step_of_some);
                 a = a.wrapping_add(V::AT_ONCE);
                 b = b.wrapping_add(V::AT_ONCE * VECTORS * V::LANES);
                 done += V::AT_ONCE;

@@ -167,9 +167,20 @@ fn fix(model: &mut ModelProto, settings: &Settings) -> Result<()> {
         }
     }
     for (name, data) in &settings.initializers {
-        if let Some(constant) = graph.initializer.iter_mut().find(|constant| constant.name() == name) {
-            *constant = data.try_to_proto(name)?;
+        let Some(constant) = graph.initializer.iter_mut().find(|constant| constant.name() == name) else {
+            continue;
+        };
+        let dims: Vec<i64> = data.shape().iter().map(|&extent| extent as i64).collect();
+        if (constant.data_type(), &constant.dims) != (data.dtype().to_onnx(), &dims) {
+            let declared =
+                bb::DataType::from_onnx(constant.data_type()).map_or("no type", bb::DataType::name);
+            return Err(CallError::Constant {
+                name: name.clone(),
+                constant: format!("{declared}{:?}", constant.dims),
+                given: format!("{}{dims:?}", data.dtype()),
+            });
         }
+        *constant = data.try_to_proto(name)?;
     }
     Ok(())
 }

@@ -11,6 +11,7 @@ use crate::memory::OrtMemoryInfo;
 use crate::status::{Result, functions};
 use crate::types::OrtTensorTypeAndShapeInfo;
 use bb::DataType;
+use bb_core::ir::element_count;
 use std::ffi::{c_int, c_void};
 use std::sync::Arc;
 
@@ -81,7 +82,7 @@ functions! {
 
     /// Returns one element.
     TensorAt(value: *mut OrtValue, at: *const i64, rank: usize, out: *mut *mut c_void) {
-        let (tensor, at) = (tensor(value)?, shape(at, rank)?);
+        let (tensor, at) = (tensor(value)?, list(at, rank, "indices")?);
         let (first, _) = tensor.memory()?;
         let extents = tensor.shape();
         if at.len() != extents.len() {
@@ -93,6 +94,8 @@ functions! {
         }
         let mut place = 0;
         for (&index, &count) in at.iter().zip(extents) {
+            let negative = |_| CallError::Number { expected: "an index that is not negative", got: index };
+            let index = usize::try_from(index).map_err(negative)?;
             if index >= count {
                 return Err(CallError::Index { what: "elements", index, count });
             }
@@ -145,10 +148,9 @@ functions! {
             if from.dtype() != to.dtype() {
                 return Err(CallError::Kind { expected: "the same element type", got: to.dtype().name() });
             }
-            let (room, needed) = (to.extents().iter().product::<i64>(), from.extents().iter().product::<i64>());
-            if room != needed {
-                let count = |count| usize::try_from(count).unwrap_or(usize::MAX);
-                return Err(CallError::Count { what: "elements", expected: count(needed), got: count(room) });
+            let count = |tensor: &ValueTensor| element_count(tensor.shape()).unwrap_or(usize::MAX);
+            if count(to) != count(from) {
+                return Err(CallError::Count { what: "elements", expected: count(from), got: count(to) });
             }
             to.fill(&from.copied()?)?;
         }

@@ -6,6 +6,7 @@ mod raw;
 
 mod abuse;
 mod bindings;
+mod changes;
 mod errors;
 mod models;
 mod threads;
