@@ -291,6 +291,10 @@ pub(crate) struct Conformance {
     /// passed, were declined, failed and were skipped; cases of several operators are left out
     #[arg(long, value_name = "FILE")]
     pub(crate) support: Option<PathBuf>,
+    /// Also measure the cases that passed beside another backend, in turns in this process; a table, and the file of --support, then say by
+    /// operator how long a run takes on both: the geometric means of the cases, in microseconds
+    #[arg(long, value_name = "BACKEND")]
+    pub(crate) perf: Option<String>,
     /// How many cases to run at once [default: the number of processors]
     #[arg(long, value_name = "N", value_parser = values::threads)]
     pub(crate) jobs: Option<usize>,

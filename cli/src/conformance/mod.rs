@@ -4,6 +4,7 @@
 //! `--in-process` they run here one after another; then a crash or a case that hangs ends them all.
 
 mod operators;
+mod perf;
 mod pool;
 mod provider;
 
@@ -31,6 +32,9 @@ pub(crate) fn conformance(options: &args::Conformance) -> Result<ExitCode> {
         .transpose()?;
     let backend = session::backend_name(provider.as_deref().or(options.backend.as_deref()))?;
     session::backend(Some(backend))?;
+    if let Some(other) = &options.perf {
+        session::backend(Some(other))?;
+    }
     let excluded = excluded(options.exclude.as_deref())?;
     let mut unknown: Vec<String> = excluded.iter().cloned().collect();
     let mut skipped = Vec::new();
@@ -93,13 +97,18 @@ pub(crate) fn conformance(options: &args::Conformance) -> Result<ExitCode> {
     if let Some(path) = &options.json {
         write(path, &outcomes, &skipped)?;
     }
-    if provider.is_some() || options.support.is_some() {
-        let operators = Operators::count(&options.dir, &outcomes);
+    if provider.is_some() || options.support.is_some() || options.perf.is_some() {
+        let measure = |other: &String| perf::measured(&options.dir, &outcomes, backend, other);
+        let seconds = options.perf.as_ref().map(measure).transpose()?;
+        let operators = Operators::count(&options.dir, &outcomes, seconds.as_ref());
         if let Some(path) = &options.support {
             operators.write(path)?;
         }
-        if provider.is_some() {
+        if provider.is_some() || options.perf.is_some() {
             report(format_args!("{}", operators.table()))?;
+        }
+        if let Some(text) = operators.in_all() {
+            report(format_args!("{text}"))?;
         }
     }
     let mut lacking: BTreeMap<&str, usize> = BTreeMap::new();

@@ -1,25 +1,30 @@
-//! What a backend ran, declined and got wrong, by operator.
+//! What a backend ran, declined and got wrong, and how long it took, by operator.
 
+use super::perf::{Means, Seconds};
 use super::pool::{Outcome, Verdict};
 use super::provider::DECLINED;
 use crate::error::{Error, Result};
 use crate::render::{self, Table};
 use bb::conformance::onnx::Contents;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::fmt::Write;
 use std::path::Path;
 
-/// Numbers of cases.
+/// Numbers of cases, and how long those took that were measured.
 #[derive(Default)]
 struct Counts {
     passed: usize,
     declined: usize,
     failed: usize,
     skipped: usize,
+    times: Means,
 }
 
 impl Counts {
-    fn add(&mut self, verdict: &Verdict) {
+    fn add(&mut self, verdict: &Verdict, seconds: Option<&Seconds>) {
+        if let Some(&seconds) = seconds {
+            self.times.add(seconds);
+        }
         *match verdict {
             Verdict::Passed => &mut self.passed,
             Verdict::Skipped(reason) if reason == DECLINED => &mut self.declined,
@@ -28,13 +33,30 @@ impl Counts {
         } += 1;
     }
 
+    fn join(&mut self, more: &Counts) {
+        self.passed += more.passed;
+        self.declined += more.declined;
+        self.failed += more.failed;
+        self.skipped += more.skipped;
+        self.times.join(&more.times);
+    }
+
     fn cells(&self) -> [String; 4] {
         [self.passed, self.declined, self.failed, self.skipped].map(|count| count.to_string())
+    }
+
+    /// Writes the means of both backends in microseconds, and their ratio.
+    fn time_cells(&self) -> [String; 3] {
+        self.times.seconds().map_or_else(Default::default, |Seconds { own, other }| {
+            [format!("{:.2}", own * 1e6), format!("{:.2}", other * 1e6), format!("{:.2}", own / other)]
+        })
     }
 }
 
 /// The headings of [`Counts::cells`].
 const COUNTED: [&str; 4] = ["passed", "declined", "failed", "skipped"];
+/// The headings of [`Counts::time_cells`].
+const TIMED: [&str; 3] = ["microseconds", "other", "ratio"];
 
 /// What cases of an operator have in common.
 #[derive(PartialEq, Eq, PartialOrd, Ord)]
@@ -51,12 +73,18 @@ struct Row {
 pub(super) struct Operators {
     rows: BTreeMap<Row, Counts>,
     several: Counts,
+    timed: bool,
 }
 
 impl Operators {
     /// Counts cases below a folder. One that cannot be read belongs to those of several operators.
-    pub(super) fn count(dir: &Path, outcomes: &[Outcome]) -> Operators {
-        let mut all = Operators { rows: BTreeMap::new(), several: Counts::default() };
+    pub(super) fn count(
+        dir: &Path,
+        outcomes: &[Outcome],
+        seconds: Option<&HashMap<String, Seconds>>,
+    ) -> Operators {
+        let mut all =
+            Operators { rows: BTreeMap::new(), several: Counts::default(), timed: seconds.is_some() };
         for outcome in outcomes {
             let contents = Contents::read(&dir.join(&outcome.name)).unwrap_or_default();
             let types: Vec<&str> = contents.types.iter().map(|dtype| dtype.name()).collect();
@@ -68,7 +96,7 @@ impl Operators {
                 }
                 _ => &mut all.several,
             };
-            counts.add(&outcome.verdict);
+            counts.add(&outcome.verdict, seconds.and_then(|all| all.get(&outcome.name)));
         }
         all
     }
@@ -77,22 +105,39 @@ impl Operators {
     pub(super) fn table(&self) -> Table {
         let mut of_versions: BTreeMap<_, Counts> = BTreeMap::new();
         for (row, counts) in &self.rows {
-            let sum = of_versions.entry((&row.domain, &row.operator, row.since)).or_default();
-            sum.passed += counts.passed;
-            sum.declined += counts.declined;
-            sum.failed += counts.failed;
-            sum.skipped += counts.skipped;
+            of_versions.entry((&row.domain, &row.operator, row.since)).or_default().join(counts);
         }
-        let [passed, declined, failed, skipped] = COUNTED;
-        let mut table = render::table(["operator", passed, declined, failed, skipped]);
+        let mut table = if self.timed {
+            let ([passed, declined, failed, skipped], [own, other, ratio]) = (COUNTED, TIMED);
+            render::table(["operator", passed, declined, failed, skipped, own, other, ratio])
+        } else {
+            let [passed, declined, failed, skipped] = COUNTED;
+            render::table(["operator", passed, declined, failed, skipped])
+        };
+        let mut add = |name: String, counts: &Counts| {
+            table.add_row(std::iter::once(name).chain(self.cells(counts)));
+        };
         for ((domain, operator, since), counts) in of_versions {
-            let [passed, declined, failed, skipped] = counts.cells();
-            let name = format!("{domain} {operator} {since}");
-            table.add_row([name.trim_start().to_owned(), passed, declined, failed, skipped]);
+            add(format!("{domain} {operator} {since}").trim_start().to_owned(), &counts);
         }
-        let [passed, declined, failed, skipped] = self.several.cells();
-        table.add_row(["(several operators)".to_owned(), passed, declined, failed, skipped]);
+        add("(several operators)".to_owned(), &self.several);
         table
+    }
+
+    fn cells(&self, counts: &Counts) -> impl Iterator<Item = String> {
+        counts.cells().into_iter().chain(self.timed.then(|| counts.time_cells()).into_iter().flatten())
+    }
+
+    /// Says how much of the other backend's time all cases took, if they were measured.
+    pub(super) fn in_all(&self) -> Option<String> {
+        let mut all = self.several.times;
+        self.rows.values().for_each(|counts| all.join(&counts.times));
+        let Seconds { own, other } = all.seconds()?;
+        Some(format!(
+            "{:.2} of the other backend's time, the geometric mean of {} cases",
+            own / other,
+            all.cases()
+        ))
     }
 
     /// Writes a row of comma-separated values for each version of an operator and the element types of the inputs.
@@ -101,10 +146,12 @@ impl Operators {
     ///
     /// [`Error::Write`].
     pub(super) fn write(&self, path: &Path) -> Result<()> {
-        let mut text = format!("domain,operator,since,types,{}\n", COUNTED.join(","));
+        let timed = if self.timed { format!(",{}", TIMED.join(",")) } else { String::new() };
+        let mut text = format!("domain,operator,since,types,{}{timed}\n", COUNTED.join(","));
         for (Row { domain, operator, since, types }, counts) in &self.rows {
             let (domain, operator) = (quoted(domain), quoted(operator));
-            _ = writeln!(text, "{domain},{operator},{since},{types},{}", counts.cells().join(","));
+            let cells: Vec<String> = self.cells(counts).collect();
+            _ = writeln!(text, "{domain},{operator},{since},{types},{}", cells.join(","));
         }
         std::fs::write(path, text).map_err(|source| Error::Write { path: path.to_owned(), source })
     }

@@ -85,6 +85,28 @@ fn support_is_counted_by_operator_version_and_types() {
     assert_eq!(std::fs::read_to_string(table).unwrap(), expected);
 }
 
+/// Only cases that passed are measured, and each of them on both backends.
+#[test]
+fn cases_are_measured_beside_another_backend() {
+    let folder = folder("conformance-perf");
+    negation(&folder, "cases/right", [-1.0, -2.0]);
+    negation(&folder, "cases/wrong", [-1.0, 5.0]);
+    let (cases, table) = (folder.join("cases"), folder.join("support.csv"));
+    let ended = bb(&["conformance", text(&cases), "--perf", "reference", "--support", text(&table)]);
+    assert_eq!(ended.code(), 1, "{}", ended.err);
+    assert!(ended.out.contains("the geometric mean of 1 cases"), "{}", ended.out);
+    let rows = std::fs::read_to_string(table).unwrap();
+    let (header, row) = rows.trim_end().split_once('\n').unwrap();
+    assert!(header.ends_with("skipped,microseconds,other,ratio"), "{header}");
+    let cells: Vec<f64> = row.rsplit(',').take(3).map(|cell| cell.parse().unwrap()).collect();
+    let [ratio, other, own] = cells[..] else { panic!("{row}") };
+    assert!(own > 0.0 && (ratio - own / other).abs() < 0.02 * ratio + 0.01, "{row}");
+
+    let ended = bb(&["conformance", text(&cases), "--perf", "referense"]);
+    assert_eq!(ended.code(), 1);
+    assert!(ended.err.contains("did you mean `reference`?"), "{}", ended.err);
+}
+
 #[test]
 #[cfg(not(feature = "ort"))]
 fn a_provider_of_onnx_runtime_needs_the_feature() {

@@ -50,8 +50,12 @@ def main(library: str, exclude: str, folder: str, *options: str) -> int:
             outcome = "passed, " + ("all claimed" if len(claimed) == len(report) and claimed else "some claimed" if claimed else "none claimed")
         elif outcome != FOREIGN:
             alone, said = run(None, case, {})
+            apart = alone
+            if outcome == "wrong" and claimed and len(claimed) < len(report):
+                # Values between parts are rounded to their types, where ONNX Runtime alone keeps those of halves as floats.
+                apart, _ = run(None, case, {}, apart=True)
             # What ONNX Runtime does before it asks the plugin, or with nodes that are declined, is not the plugin's.
-            if outcome == alone and not (claimed and outcome == "wrong"):
+            if outcome == apart and not (len(claimed) == len(report) and claimed and outcome == "wrong"):
                 refused[text.split(" : ", 3)[-1][:110]] += 1
                 outcome = f"{outcome}, nor by ONNX Runtime alone"
             else:
@@ -70,16 +74,26 @@ def main(library: str, exclude: str, folder: str, *options: str) -> int:
     return 1 if wrong or not nodes["claimed"] else 0
 
 
-def run(plugin: Plugin | None, case: Path, options: dict[str, str]) -> tuple[str, str]:
-    """Runs a case and returns `passed`, `wrong`, `refused` or why it cannot be tried, and a text."""
+def run(plugin: Plugin | None, case: Path, options: dict[str, str], *, apart: bool = False) -> tuple[str, str]:
+    """Runs a case and returns `passed`, `wrong`, `refused` or why it cannot be tried, and a text.
+
+    If `apart`, each value is an output, so that ONNX Runtime rounds it to its type.
+    """
     model = onnx.load(case / "model.onnx")
+    path: str | bytes = str(case / "model.onnx")
+    if apart:
+        every = onnx.load(path)
+        there = {output.name for output in every.graph.output}
+        made = [name for node in every.graph.node for name in node.output if name and name not in there]
+        every.graph.output.extend(onnx.ValueInfoProto(name=name) for name in made)
+        path = every.SerializeToString()
     try:
         if plugin:
-            session = plugin.session(str(case / "model.onnx"), plain=True, **options)
+            session = plugin.session(path, plain=True, **options)
         else:
             settings = ort.SessionOptions()
             settings.graph_optimization_level = ort.GraphOptimizationLevel.ORT_DISABLE_ALL
-            session = ort.InferenceSession(str(case / "model.onnx"), settings)
+            session = ort.InferenceSession(path, settings)
     except Exception as error:
         return "no session", first_line(error)
     relative, absolute = tolerance(case)

@@ -11,6 +11,7 @@ mod contents;
 mod guard;
 mod outcome;
 mod read;
+mod ready;
 mod report;
 #[cfg(feature = "suite")]
 mod suite;
@@ -20,6 +21,7 @@ pub use compare::{Difference, Tolerance, compare, compare_items};
 pub use contents::{CaseOperator, Contents};
 pub use outcome::examine;
 pub use read::{decode_item, read_inputs, read_item, read_items, read_tensor, read_tensors};
+pub use ready::ReadyCase;
 pub use report::{Case, Outcome, Report};
 #[cfg(feature = "suite")]
 pub use suite::Suite;
@@ -27,10 +29,9 @@ pub use suite::Suite;
 #[doc(hidden)]
 pub use suite::{Chosen, Made, Start};
 
-use bb_core::operator::OnnxValue;
-use bb_core::{BackendRuntime, CompileOptions, Error, Module, TensorData, Value};
-use bb_ir::proto::type_proto::Value as Kind;
+use bb_core::{BackendRuntime, Error, Value};
 use bb_ir::text::sentence;
+use ready::{CompiledCase, data_sets};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -139,23 +140,6 @@ pub fn tolerance(case: &Path) -> Result<Tolerance, Failure> {
     Ok(tolerance)
 }
 
-/// Reads a case's model and removes the declared shapes of these inputs.
-fn opened(case: &Path, inputs: &[String]) -> Result<Module, Failure> {
-    let path = case.join("model.onnx");
-    let limits = bb_ir::Limits::default();
-    let bytes = bb_ir::file::load(&path, &limits).map_err(Error::from)?;
-    let mut model = bb_ir::check::parse_model(bytes, &limits).map_err(Error::from)?;
-    for input in model.graph.iter_mut().flat_map(|graph| &mut graph.input) {
-        if let Some(Kind::TensorType(tensor)) = input.r#type.as_mut().and_then(|ty| ty.value.as_mut())
-            && input.name.as_ref().is_some_and(|name| inputs.contains(name))
-        {
-            tensor.shape = None;
-        }
-    }
-    let bytes = prost::Message::encode_to_vec(&model);
-    Ok(Module::from_bytes_in(bytes, case, &limits)?)
-}
-
 /// Runs every data set of a case on a backend and compares the outputs.
 ///
 /// In some of ONNX's older cases, an input has another shape than the model declares. An example is `like` of
@@ -167,29 +151,11 @@ fn opened(case: &Path, inputs: &[String]) -> Result<Module, Failure> {
 /// The first difference from what the case expects.
 pub fn run(case: &Path, on: &Arc<dyn BackendRuntime>) -> Result<(), Failure> {
     let tolerance = tolerance(case)?;
-    let module = Module::load(case.join("model.onnx"))?;
-    let mut executable = on.clone().compile(module, &CompileOptions::default())?;
-    let mut open = Vec::new();
-    for set in 0.. {
-        let folder = case.join(format!("test_data_set_{set}"));
-        if !folder.is_dir() {
-            return if set == 0 { Err(Failure::NoData { path: case.to_owned() }) } else { Ok(()) };
-        }
-        let upload = |x: Option<OnnxValue<TensorData>>| {
-            x.map(|x| x.try_map(&mut |x: &TensorData| on.constant(x))).transpose()
-        };
-        let inputs = read_inputs(&folder, executable.inputs())?.into_iter().map(upload);
-        let inputs: Vec<Option<OnnxValue<Value>>> = inputs.collect::<Result<_, _>>()?;
-        let expected = read_items(&folder, "output", executable.outputs())?;
-        let got = loop {
-            match executable.run_items(&inputs) {
-                Err(Error::Input(wrong)) if wrong.is_shape() && !open.contains(&wrong.name) => {
-                    open.push(wrong.name);
-                    executable = on.clone().compile(opened(case, &open)?, &CompileOptions::default())?;
-                }
-                other => break other?,
-            }
-        };
+    let mut compiled = CompiledCase::new(case, on)?;
+    for folder in data_sets(case)? {
+        let inputs = compiled.inputs(&folder)?;
+        let expected = read_items(&folder, "output", compiled.executable.outputs())?;
+        let got = compiled.first_run(&inputs)?;
         if expected.len() > got.len() {
             return Err(Failure::Outputs { expected: expected.len(), got: got.len() });
         }
