@@ -48,8 +48,7 @@ pub(crate) enum Command {
     /// backend's outputs with saved ones
     #[command(
         after_help = "Examples:\n  bb compare model.onnx --backend reference --backend cpu\n  bb compare model.onnx --backend reference --backend cpu --inputs test_data_set_0 --per-node\n  bb compare model.onnx --backend reference --backend cpu --backend \"replay(from=gpu.recording)\"\n  bb compare model.onnx --outputs test_data_set_0",
-        mut_arg("recognize", |option| option.requires("outputs")),
-        mut_arg("fold-scales", |option| option.requires("outputs"))
+        mut_arg("recognize", |option| option.requires("outputs"))
     )]
     Compare(Compare),
     /// Run every test case below a folder and compare the outputs with the expected ones

@@ -58,9 +58,9 @@ fn a_model_is_compiled_with_the_options_that_change_last_digits() {
     let input = write(&folder, "model.onnx", &softmax);
     let output = folder.join("model.bb");
     let output = output.to_str().unwrap();
-    let compiled = bb(&["compile", &input, "-o", output, "--recognize", "--fold-scales"]);
+    let compiled = bb(&["compile", &input, "-o", output, "--recognize", "--no-fold-scales"]);
     assert_eq!(compiled.code(), 0, "{}", compiled.err);
-    for options in [&["--recognize", "--fold-scales"][..], &[]] {
+    for options in [&["--recognize", "--no-fold-scales"][..], &[]] {
         let ended = bb(&[&["run", output, "--random"], options].concat());
         assert_eq!(ended.code(), 0, "{}", ended.err);
     }

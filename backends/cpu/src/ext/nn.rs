@@ -226,7 +226,7 @@ impl bb::ext::Nn for Cpu {
     fn max_pool(&self, x: &Array, kernel: &[i64], options: MaxPoolOptions<'_>) -> Result<Array> {
         let MaxPoolOptions { strides, pads, dilations, ceil } = options;
         let plane = Plane::pooling(x.shape(), kernel, [strides, pads, dilations], ceil);
-        match plane.filter(|plane| computed(x) && pooling::serves(plane, x.shape())) {
+        match plane.filter(|plane| pooling::serves(plane, x.shape()) && pooling::takes_greatest(plane, x)) {
             Some(plane) => pooling::pool(self, &plane, x, Pooling::Greatest),
             None => self.body().max_pool(x, kernel, options),
         }

@@ -27,6 +27,7 @@ pub(crate) use self::blocked::{packed, panel_width};
 pub(crate) use self::end::{Around, End};
 use self::pack::{Slot, scratch};
 use self::tile::{Compute, TileKernels};
+use crate::caches::second_level;
 use crate::kernels::number::Number;
 use crate::kernels::{Shared, elementwise, transpose, walk};
 use crate::level::level;
@@ -339,21 +340,27 @@ unsafe fn small<T: Compute>(
             }
         });
     }
+    // Of a result that no cache holds, the rows of a tile are written from their beginnings to their ends: tiles below each other
+    // would begin as many pages as there are rows.
+    let is_far = m.saturating_mul(n) * size_of::<T>() > second_level() / 2;
+    let rows = if is_far { kernels.wide.len().max(1) } else { m.max(1) };
     let shared = Shared((c, a, b, around));
     walk::split(m, n * (k + 1), 1 << 18, |from, to| {
         let (c, a, b, around) = shared.get();
-        // SAFETY: the rows are in the operands, and no other call writes them.
-        unsafe {
-            direct::direct(
-                kernels,
-                dims,
-                Dims { m: to - from, ..dims },
-                c.add(from * c_row),
-                c_row,
-                a.at_row(from),
-                b,
-                around.at_row(from),
-            );
+        for top in (from..to).step_by(rows) {
+            // SAFETY: the rows are in the operands, and no other call writes them.
+            unsafe {
+                direct::direct(
+                    kernels,
+                    dims,
+                    Dims { m: rows.min(to - top), ..dims },
+                    c.add(top * c_row),
+                    c_row,
+                    a.at_row(top),
+                    b,
+                    around.at_row(top),
+                );
+            }
         }
     });
 }

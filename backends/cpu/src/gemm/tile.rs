@@ -1,7 +1,7 @@
 //! The inner kernel: a tile of the result that is kept in registers over the whole inner dimension.
 
 #[cfg(target_arch = "x86_64")]
-use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
+use std::arch::x86_64::{_MM_HINT_T0, _MM_HINT_T1, _mm_prefetch};
 
 use super::dot::{self, Dots};
 use super::end::{self, Around, EndKernel};
@@ -99,6 +99,8 @@ unsafe fn tile<V: Vector, const ROWS: usize, const VECTORS: usize>(args: &Args<V
             } else {
                 products::<V, ROWS, VECTORS, false, 4>(args, &mut sums);
             }
+        } else if V::PAIRS && a_col == 1 {
+            products::<V, ROWS, VECTORS, false, 2>(args, &mut sums);
         } else if whole {
             products::<V, ROWS, VECTORS, true, 1>(args, &mut sums);
         } else {
@@ -133,6 +135,19 @@ macro_rules! steps_of_some {
             $step!(some, 3);
         }
     };
+}
+
+/// Fetches a part of the rows below a tile, which are those of the next tile, so that a left operand in a distant cache is near when it is
+/// needed: processors take a few rows that are read side by side for no stream. Steps fetch as much as they read of their own rows.
+#[cfg(target_arch = "x86_64")]
+#[inline(always)]
+fn fetch_below<T, const ROWS: usize, const STEPS: usize>(a: *const T, a_row: isize, done: usize) {
+    let line = 64 / size_of::<T>();
+    // While a line of each row is read, there are as many calls as these.
+    let row = done / STEPS % (line / STEPS);
+    let below = a.wrapping_offset((ROWS + row).cast_signed() * a_row).wrapping_add(done / line * line);
+    // SAFETY: the instruction reads nothing that is not there.
+    unsafe { _mm_prefetch::<_MM_HINT_T1>(below.cast()) }
 }
 
 /// Adds the products to the sums. If `WHOLE`, the last vector has all its columns. `STEPS` products of a row follow each other; if
@@ -202,6 +217,10 @@ unsafe fn products<
             }
         } else if STEPS > 1 {
             while done + STEPS <= k {
+                #[cfg(target_arch = "x86_64")]
+                if V::PAIRS && ROWS * VECTORS >= 16 {
+                    fetch_below::<V::Item, ROWS, STEPS>(a.wrapping_sub(done), a_row, done);
+                }
                 for at in 0..STEPS {
                     step!(at);
                 }

@@ -20,6 +20,8 @@ pub(crate) trait Vector: Copy {
     /// Whether reading a part of a vector costs more than reading a whole one: it branches, or its mask takes a register that sums need.
     /// Loops then read whole vectors if they can, and take several steps at once.
     const BRANCHES: bool = false;
+    /// Whether loops that read parts of vectors take two steps at once, if the elements of a row of the left operand are contiguous.
+    const PAIRS: bool = false;
     /// The number of elements of a row of the left operand that are read at once and multiplied without being spread over vectors; 0 if the
     /// instruction set has no such products. It is 0, 2 or 4.
     const AT_ONCE: usize = 0;
@@ -248,7 +250,7 @@ mod x86 {
         ($name:ident, $register:ty, $item:ty, $lanes:literal, $mask:ty, [$cast:ty],
          $zero:ident, $splat:ident, $load:ident, $store:ident, |$n:ident| $make:expr,
          |$p:ident, $m:ident| $load_some:expr, |$q:ident, $k:ident, $v:ident| $store_some:expr,
-         $add:ident, |$s:ident, $a:ident, $b:ident| $mul_add:expr $(, $total:ident)? $(; branches $branches:literal)?
+         $add:ident, |$s:ident, $a:ident, $b:ident| $mul_add:expr $(, $total:ident)? $(; branches $branches:literal)? $(; pairs $pairs:literal)?
          $(; ends $mul:ident $max:ident $min:ident)?) => {
             #[derive(Debug, Clone, Copy)]
             pub(crate) struct $name(pub(in crate::gemm) $register);
@@ -260,6 +262,7 @@ mod x86 {
                 type Mask = $mask;
                 const LANES: usize = $lanes;
                 $(const BRANCHES: bool = $branches;)?
+                $(const PAIRS: bool = $pairs;)?
 
                 #[inline(always)]
                 unsafe fn zero() -> Self {
@@ -365,6 +368,7 @@ mod x86 {
         _mm512_add_ps,
         |s, a, b| _mm512_fmadd_ps(a, b, s),
         _mm512_reduce_add_ps;
+        pairs true;
         ends _mm512_mul_ps _mm512_max_ps _mm512_min_ps
     );
     vector!(
@@ -383,7 +387,8 @@ mod x86 {
         |q, k, v| _mm512_mask_storeu_pd(q, k, v),
         _mm512_add_pd,
         |s, a, b| _mm512_fmadd_pd(a, b, s),
-        _mm512_reduce_add_pd
+        _mm512_reduce_add_pd;
+        pairs true
     );
     vector!(
         I32x16,

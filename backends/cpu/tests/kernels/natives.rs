@@ -63,6 +63,20 @@ fn maxima_slide_as_their_body_does() {
         let got = cpu.max_pool(&x, &kernel, options).unwrap();
         let want = bb::ext::nn::max_pool(&cpu, &x, &kernel, options).unwrap();
         assert_near(&cpu, &got, &want, &format!("{shape:?} {kernel:?}"));
+        // Some windows have nothing but padding, in whose place a body has the least byte.
+        let bytes = (0..shape.iter().product()).map(|i: usize| (i * 37 % 251) as u8);
+        let signed = bytes.clone().map(|byte| byte.wrapping_sub(100).cast_signed());
+        let operands = [
+            TensorData::new(shape, &bytes.collect::<Vec<_>>()),
+            TensorData::new(shape, &signed.collect::<Vec<_>>()),
+        ];
+        for x in operands {
+            let x = cpu.constant(&x.unwrap()).unwrap();
+            let got = cpu.max_pool(&x, &kernel, options).unwrap();
+            let want = bb::ext::nn::max_pool(&cpu, &x, &kernel, options).unwrap();
+            let [got, want] = [got, want].map(|y| cpu.to_host(&y).unwrap());
+            assert_eq!(got, want, "{shape:?} {kernel:?}");
+        }
     }
 }
 

@@ -86,8 +86,8 @@ switches! {
         "compute a normalisation, a GELU or an attention that the model spells out as one operation, where the backend has it; the last digits differ";
     /// Whether constants that multiply the results of a convolution or of a product with constant weights multiply the weights
     /// instead, and those that are added to a convolution join its bias: batch normalisations cost nothing then. The weights are
-    /// rounded once more, so that the last digits differ, and it is off unless it is asked for.
-    fold_scales, with_fold_scales, false, "fold-scales",
+    /// rounded once more, and a result once or twice less, so that the last digits differ.
+    fold_scales, with_fold_scales, true, "no-fold-scales",
         "multiply constant weights by the constants that multiply the results of convolutions and products; the last digits differ";
 }
 

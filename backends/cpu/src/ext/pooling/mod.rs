@@ -8,7 +8,7 @@ mod row;
 
 use super::sliding::phases;
 use super::window::{Line, Plane};
-use super::{floats, rounded, single};
+use super::{computed, floats, rounded, single};
 use crate::array::Array;
 use crate::backend::Cpu;
 use crate::error::Result;
@@ -125,10 +125,23 @@ pub(super) fn serves(plane: &Plane, shape: &[usize]) -> bool {
     short && !tall && widest.saturating_mul(cols.stride) <= WIDEST && plane.is_countable(n, c)
 }
 
+/// Tells whether the kernels find the greatest elements of windows of an operand: of floats, and of bytes, which are exact as floats. A
+/// window that has padding alone has minus infinity, which no byte is.
+pub(super) fn takes_greatest(plane: &Plane, x: &Array) -> bool {
+    let meets = |line: &Line| (0..line.out).all(|o| (0..line.kernel).any(|k| line.position(k, o).is_some()));
+    computed(x) || is_byte(x.dtype()) && meets(&plane.rows) && meets(&plane.cols)
+}
+
+fn is_byte(dtype: DataType) -> bool {
+    matches!(dtype, DataType::U8 | DataType::I8)
+}
+
 /// Reduces each window.
 pub(super) fn pool(cpu: &Cpu, plane: &Plane, x: &Array, pooling: Pooling) -> Result<Array> {
     let pool = cpu.pool();
-    let (Some(from), &[n, c, ..]) = (single(pool, x)?, x.shape()) else {
+    let widened =
+        if is_byte(x.dtype()) { Some(rounded(pool, x.clone(), DataType::F32)?) } else { single(pool, x)? };
+    let (Some(from), &[n, c, ..]) = (widened, x.shape()) else {
         return Err(unsupported("pooling", x.dtype()));
     };
     let Plane { rows, cols, .. } = plane;

@@ -241,10 +241,12 @@ impl<F: Fn(usize) -> *const u8, const GROUP: usize> Lines<F, GROUP> {
         let Lines { k, cols, width, distance, mask, line, to } = self;
         for p in (0..k).step_by(4 * FOURS) {
             // The bytes after the last row meet zeros of the left operand.
-            let fours: [[*const u8; 4]; FOURS] = std::array::from_fn(|i| {
-                let p = p + 4 * i;
-                [p, p + 1, p + 2, p + 3].map(|p| line(p.min(k - 1)))
-            });
+            let mut fours = [[std::ptr::null(); 4]; FOURS];
+            for (rows, p) in fours.iter_mut().zip((p..).step_by(4)) {
+                for (row, p) in rows.iter_mut().zip(p..) {
+                    *row = line(p.min(k - 1));
+                }
+            }
             let to = to.wrapping_add(p / 4 * width);
             // Whole panels are the most, and there are many, so that their loop does nothing else.
             let panels = if width.is_multiple_of(AT_ONCE) { cols / width } else { 0 };
@@ -252,18 +254,18 @@ impl<F: Fn(usize) -> *const u8, const GROUP: usize> Lines<F, GROUP> {
                 let to = to.wrapping_add(panel * distance);
                 for j in (0..width).step_by(AT_ONCE) {
                     let columns = panel * width + j;
-                    let fours = fours.map(|rows| rows.map(|row| row.wrapping_add(columns)));
+                    let fours = ahead(fours, columns);
                     // SAFETY: the users of this loop promise the columns and the room.
                     unsafe { transposed::<GROUP, FOURS>(fours, mask, to, j, width) };
                 }
             }
             for first in (panels * width..cols).step_by(width) {
                 let to = to.wrapping_add(first / width * distance);
-                let fours = fours.map(|rows| rows.map(|row| row.wrapping_add(first)));
+                let fours = ahead(fours, first);
                 let cols = width.min(cols - first);
                 let whole = cols / AT_ONCE * AT_ONCE;
                 for j in (0..whole).step_by(AT_ONCE) {
-                    let fours = fours.map(|rows| rows.map(|row| row.wrapping_add(j)));
+                    let fours = ahead(fours, j);
                     // SAFETY: the users of this loop promise the columns and the room.
                     unsafe { transposed::<GROUP, FOURS>(fours, mask, to, j, width) };
                 }
@@ -279,6 +281,17 @@ impl<F: Fn(usize) -> *const u8, const GROUP: usize> Lines<F, GROUP> {
             }
         }
     }
+}
+
+/// Returns rows without their first columns. The functions of arrays that take closures are calls, compiled for every processor.
+#[inline(always)]
+fn ahead<const FOURS: usize>(mut fours: [[*const u8; 4]; FOURS], columns: usize) -> [[*const u8; 4]; FOURS] {
+    for rows in &mut fours {
+        for row in rows {
+            *row = row.wrapping_add(columns);
+        }
+    }
+    fours
 }
 
 /// Writes four bytes of column `j` to a panel of `width` columns, whose words for these rows begin at `to`. If eight bytes lie together,
@@ -325,10 +338,11 @@ unsafe fn transposed<const GROUP: usize, const FOURS: usize>(
 ) {
     use std::arch::x86_64::*;
     // No kernels here have panels of other groups.
-    for rows in fours {
+    for [a, b, c, d] in fours {
         // SAFETY: this function has the same contract, and every processor of the target has the instructions.
         unsafe {
-            let [a, b, c, d] = rows.map(|row| _mm_loadu_si128(row.cast()));
+            let (a, b) = (_mm_loadu_si128(a.cast()), _mm_loadu_si128(b.cast()));
+            let (c, d) = (_mm_loadu_si128(c.cast()), _mm_loadu_si128(d.cast()));
             let mask = _mm_set1_epi32(mask.cast_signed());
             let put = |to: *mut u32, words| _mm_storeu_si128(to.cast(), _mm_xor_si128(words, mask));
             let (ab, cd) = (_mm_unpacklo_epi8(a, b), _mm_unpacklo_epi8(c, d));
