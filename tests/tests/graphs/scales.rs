@@ -2,9 +2,10 @@
 #![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "tests")]
 
 use bb::ext::{NnOp, OpSet, ScalarOp};
+use bb::ir::convert::{self, Rounding};
 use bb::ir::op::Family;
 use bb::ir::proto::{GraphProto, NodeProto, TensorProto};
-use bb::{CompileOptions, Module, TensorData};
+use bb::{CompileOptions, DataType, Module, TensorData};
 use bb_tests::backends;
 use bb_tests::model::{node, serialized, untyped, value, with_int};
 use std::collections::HashMap;
@@ -158,6 +159,29 @@ fn batch_normalisations_and_scales_after_convolutions_become_weights() {
         let expected = cases(&|y, at| (y * wide(&scale, at) - wide(&shift, at)) / 3.0);
         assert_near(&scaled, &expected);
     }
+}
+
+/// Halves are widened before scales are folded.
+#[test]
+fn scales_of_halves_become_weights_too() {
+    let halves = |name: &str, shape: &[usize], numbers: Vec<f32>| {
+        let numbers = TensorData::new(shape, &numbers).unwrap();
+        convert::cast(&numbers, DataType::F16, Rounding::default()).unwrap().to_proto(name)
+    };
+    let constants = vec![
+        halves("w", &[FILTERS, 2, 3, 3], drawn(FILTERS * 18, 6)),
+        halves("scale", &[FILTERS], drawn(FILTERS, 1)),
+        halves("shift", &[FILTERS], drawn(FILTERS, 2)),
+        halves("mean", &[FILTERS], drawn(FILTERS, 3)),
+        halves("variance", &[FILTERS], vec![0.5; FILTERS]),
+    ];
+    let normal = node("BatchNormalization", &["c", "scale", "shift", "mean", "variance"], &["y"]);
+    let mut graph =
+        graph(vec![node("Conv", &["x", "w"], &["c"]), normal], constants, &["1", "2", "5", "5"], &["y"]);
+    graph.input = vec![value("x", DataType::F16.to_onnx(), &["1", "2", "5", "5"])];
+    let operations = operations(&graph, &IMAGES[0]);
+    assert!(operations.iter().filter(|name| *name == "conv").count() == 1, "{operations:?}");
+    assert!(operations.iter().all(|name| ["cast", "conv"].contains(&name.as_str())), "{operations:?}");
 }
 
 #[test]

@@ -23,8 +23,8 @@ macro_rules! passes {
     };
 }
 
-// Dead steps go before transposes are moved, because the elements count that their readers need. Before that, passes
-// replace steps whose operands others may still read.
+// Dead steps go before scales are folded and transposes are moved, because readers count. Before that, passes replace steps whose
+// operands others may still read.
 passes![
     drop_identities,
     merge_duplicates,
@@ -39,8 +39,8 @@ passes![
     recognize_gelu,
     recognize_attention,
     widen_halves,
-    fold_scales,
     dead_steps,
+    fold_scales,
     move_transposes,
     fold_constants,
     fuse_elementwise,
@@ -246,8 +246,8 @@ mod tests {
             "recognize-gelu",
             "recognize-attention",
             "widen-halves",
-            "fold-scales",
             "dead-steps",
+            "fold-scales",
             "move-transposes",
             "fold-constants",
             "fuse-elementwise",
