@@ -728,6 +728,19 @@ pub enum Error {
         value: String,
     },
 
+    /// A tensor that was given in the place of external data is another than the graph says.
+    #[error("the tensor that was given is {got}{found:?}, expected {expected}{shape:?}")]
+    ExternalTensor {
+        /// The element type in the graph.
+        expected: DataType,
+        /// The extents in the graph.
+        shape: Box<[usize]>,
+        /// The element type of the tensor.
+        got: DataType,
+        /// The extents of the tensor.
+        found: Box<[usize]>,
+    },
+
     /// A range of external data is not in the file, or has another length than the tensor needs.
     #[error(
         "external data `{location}` has {file} bytes; cannot take {length} at {offset} where {needed} are needed", location = shown(.location)

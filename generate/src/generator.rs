@@ -7,7 +7,10 @@ use crate::template::{ChatTemplate, Message};
 use crate::text::TextStream;
 use crate::tokens::Tokens;
 use crate::{Error, GenerateOptions, OpenOptions};
-use bb::BackendHandle;
+use bb::ir::memory;
+use bb::{BackendHandle, TensorData};
+use smallvec::SmallVec;
+use std::borrow::BorrowMut;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -118,12 +121,12 @@ impl TokenSequence {
     }
 
     /// Runs new tokens; returns the logits behind those of these numbers.
-    fn step(&mut self, tokens: &[u32], rows: &[i64]) -> Result<Vec<f32>, Error> {
+    fn step(&mut self, tokens: &[u32], rows: &[i64]) -> Result<TensorData, Error> {
         let most = self.generator.vocabulary();
         if let Some(&token) = tokens.iter().find(|token| **token as usize >= most) {
             return Err(Error::Token { token, most: most.saturating_sub(1) });
         }
-        let numbers: Vec<i64> = tokens.iter().map(|&token| i64::from(token)).collect();
+        let numbers: SmallVec<[i64; 1]> = tokens.iter().map(|&token| i64::from(token)).collect();
         let logits = self.generator.model.network.step(&numbers, rows, &mut self.store)?;
         self.tokens.extend_from_slice(tokens);
         debug_assert_eq!(self.tokens.len(), self.store.len());
@@ -138,6 +141,12 @@ impl TokenSequence {
     /// [`Error::NoTokens`] for no tokens; [`Error::Token`] for one that does not exist; [`Error::Context`] for too many;
     /// [`Error::Model`].
     pub fn prompt(&mut self, tokens: &[u32], chunk: usize) -> Result<(Vec<f32>, usize), Error> {
+        let (logits, common) = self.continued(tokens, chunk)?;
+        Ok((copied(&logits)?, common))
+    }
+
+    /// As [`prompt`](Self::prompt), without a copy of the logits.
+    fn continued(&mut self, tokens: &[u32], chunk: usize) -> Result<(TensorData, usize), Error> {
         if tokens.len() > self.generator.context() {
             return Err(Error::Context { needed: tokens.len(), most: self.generator.context() });
         }
@@ -146,11 +155,11 @@ impl TokenSequence {
         let common = common.min(tokens.len().checked_sub(1).ok_or(Error::NoTokens)?);
         self.truncate(common)?;
         let rest = tokens.get(common..).unwrap_or_default();
-        let mut logits = Vec::new();
+        let mut logits = None;
         for part in rest.chunks(if chunk == 0 { rest.len() } else { chunk }) {
-            logits = self.step(part, &[part.len() as i64 - 1])?;
+            logits = Some(self.step(part, &[part.len() as i64 - 1])?);
         }
-        Ok((logits, common))
+        Ok((logits.ok_or(Error::NoTokens)?, common))
     }
 
     /// Computes the logits behind each of these tokens, from the beginning of a sequence on: `[tokens, vocabulary]`.
@@ -164,7 +173,7 @@ impl TokenSequence {
         }
         self.truncate(0)?;
         let rows: Vec<i64> = (0..tokens.len() as i64).collect();
-        self.step(tokens, &rows)
+        copied(&self.step(tokens, &rows)?)
     }
 
     /// Generates what follows a prompt.
@@ -172,29 +181,31 @@ impl TokenSequence {
     /// # Errors
     ///
     /// Those of [`prompt`](Self::prompt), which runs before this returns; [`Error::Option`].
-    pub fn generate(&mut self, prompt: &[u32], options: &GenerateOptions) -> Result<Generation<'_>, Error> {
-        let sampler = Sampler::new(&options.sampling)?;
-        let start = Instant::now();
-        let (logits, reused) = self.prompt(prompt, options.chunk)?;
-        let statistics = Statistics {
-            prompt_tokens: prompt.len(),
-            reused_tokens: reused,
-            prompt_time: start.elapsed(),
-            answer_tokens: 0,
-            answer_time: Duration::ZERO,
-        };
-        Ok(Generation {
-            session: self,
-            sampler,
-            options: options.clone(),
-            prompt: prompt.to_vec(),
-            generated: Vec::new(),
-            stream: TextStream::new(&options.stop),
-            logits,
-            statistics,
-            end: None,
-        })
+    pub fn generate(
+        &mut self,
+        prompt: &[u32],
+        options: &GenerateOptions,
+    ) -> Result<Generation<&mut Self>, Error> {
+        Generation::begin(self, prompt, options)
     }
+
+    /// Generates what follows a prompt, and keeps the sequence for as long as that takes.
+    ///
+    /// # Errors
+    ///
+    /// As [`generate`](Self::generate).
+    pub fn into_generation(
+        self,
+        prompt: &[u32],
+        options: &GenerateOptions,
+    ) -> Result<Generation<Self>, Error> {
+        Generation::begin(self, prompt, options)
+    }
+}
+
+/// Copies floats out of a tensor.
+fn copied(logits: &TensorData) -> Result<Vec<f32>, Error> {
+    Ok(memory::copied("logits", logits.as_slice::<f32>()?)?)
 }
 
 /// Why a generation ended.
@@ -256,20 +267,45 @@ impl Statistics {
 
 /// A generation: an iterator of the pieces of a text. Dropping it ends the generation.
 #[derive(Debug)]
-pub struct Generation<'a> {
-    session: &'a mut TokenSequence,
+pub struct Generation<S> {
+    /// A [`TokenSequence`], or a reference to one.
+    session: S,
     sampler: Sampler,
     options: GenerateOptions,
     prompt: Vec<u32>,
     generated: Vec<u32>,
     stream: TextStream,
     /// The logits of the next token.
-    logits: Vec<f32>,
+    logits: TensorData,
     statistics: Statistics,
     end: Option<End>,
 }
 
-impl Generation<'_> {
+impl<S: BorrowMut<TokenSequence>> Generation<S> {
+    fn begin(mut session: S, prompt: &[u32], options: &GenerateOptions) -> Result<Self, Error> {
+        let sampler = Sampler::new(&options.sampling)?;
+        let start = Instant::now();
+        let (logits, reused) = session.borrow_mut().continued(prompt, options.chunk)?;
+        let statistics = Statistics {
+            prompt_tokens: prompt.len(),
+            reused_tokens: reused,
+            prompt_time: start.elapsed(),
+            answer_tokens: 0,
+            answer_time: Duration::ZERO,
+        };
+        Ok(Generation {
+            session,
+            sampler,
+            options: options.clone(),
+            prompt: prompt.to_vec(),
+            generated: Vec::new(),
+            stream: TextStream::new(&options.stop),
+            logits,
+            statistics,
+            end: None,
+        })
+    }
+
     /// Returns how many tokens there were so far, and how long they took.
     pub fn statistics(&self) -> Statistics {
         self.statistics
@@ -281,10 +317,12 @@ impl Generation<'_> {
     }
 
     fn advance(&mut self) -> Result<Piece, Error> {
-        let tokens = &self.session.generator.model.tokens;
-        let token = self.sampler.choose(&self.logits, &self.prompt, &self.generated)?;
+        let session = self.session.borrow_mut();
+        let tokens = &session.generator.model.tokens;
+        let logits = self.logits.as_slice::<f32>()?;
+        let token = self.sampler.choose(logits, &self.prompt, &self.generated)?;
         let log_probabilities =
-            self.options.log_probabilities.map(|count| log_probabilities(&self.logits, token, count));
+            self.options.log_probabilities.map(|count| log_probabilities(logits, token, count));
         self.generated.push(token);
         if !self.options.ignore_end && tokens.is_end(token) {
             let text = self.stream.finish(tokens)?;
@@ -294,19 +332,19 @@ impl Generation<'_> {
         let mut end = stopped.then_some(End::Stop);
         if end.is_none() && self.generated.len() >= self.options.tokens {
             end = Some(End::Length);
-        } else if end.is_none() && self.session.tokens.len() >= self.session.generator.context() {
+        } else if end.is_none() && session.tokens.len() >= session.generator.context() {
             end = Some(End::Context);
         }
         if end.is_none() {
-            self.logits = self.session.step(&[token], &[0])?;
+            self.logits = session.step(&[token], &[0])?;
         } else if !stopped {
-            text.push_str(&self.stream.finish(&self.session.generator.model.tokens)?);
+            text.push_str(&self.stream.finish(tokens)?);
         }
         Ok(Piece { token, text, log_probabilities, end })
     }
 }
 
-impl Iterator for Generation<'_> {
+impl<S: BorrowMut<TokenSequence>> Iterator for Generation<S> {
     type Item = Result<Piece, Error>;
 
     fn next(&mut self) -> Option<Result<Piece, Error>> {

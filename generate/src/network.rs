@@ -4,6 +4,7 @@ use crate::Error;
 use crate::cache::Cache;
 use crate::decoder::Decoder;
 use crate::onnx::{OnnxDecoder, Past};
+use bb::TensorData;
 
 /// What computes logits.
 #[derive(Debug)]
@@ -45,7 +46,7 @@ impl Network {
     }
 
     /// Runs new tokens. Returns the logits behind those of these numbers.
-    pub(crate) fn step(&self, tokens: &[i64], rows: &[i64], store: &mut Store) -> Result<Vec<f32>, Error> {
+    pub(crate) fn step(&self, tokens: &[i64], rows: &[i64], store: &mut Store) -> Result<TensorData, Error> {
         match (self, store) {
             (Network::Gguf(decoder), Store::Cache(cache)) => decoder.step(tokens, rows, cache),
             (Network::Onnx(decoder), Store::Past(past)) => decoder.step(tokens, rows, past),

@@ -3,7 +3,6 @@
 //! Inputs and outputs are found by what exporters call them: `past_key_values.N.key` and `present.N.key`, or the names in
 //! `genai_config.json`. The caches are values of the model's own layout, which the model lengthens.
 
-use crate::decoder::floats;
 use crate::{Error, OpenOptions};
 use bb::ir::graph::{Dim, ValueType};
 use bb::{BackendHandle, CompileOptions, DataType, ErasedExecutable, Module, Port, TensorData, Value};
@@ -168,7 +167,7 @@ impl OnnxDecoder {
     }
 
     /// Runs the decoder on new tokens. Returns the logits behind the tokens of these numbers: `[rows, vocabulary]`.
-    pub(crate) fn step(&self, tokens: &[i64], rows: &[i64], past: &mut Past) -> Result<Vec<f32>, Error> {
+    pub(crate) fn step(&self, tokens: &[i64], rows: &[i64], past: &mut Past) -> Result<TensorData, Error> {
         let (count, before) = (tokens.len(), past.length);
         if before + count > self.positions {
             return Err(Error::Context { needed: before + count, most: self.positions });
@@ -224,7 +223,7 @@ impl OnnxDecoder {
             DataType::F32 => chosen,
             _ => chosen.cast(DataType::F32, true, bb::RoundMode::default())?,
         };
-        floats(&self.on.to_host(&chosen)?)
+        Ok(self.on.to_host(&chosen)?)
     }
 }
 

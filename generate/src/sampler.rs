@@ -2,7 +2,6 @@
 
 use crate::{Error, Sampling};
 use bb::ext::Mersenne;
-use std::collections::HashMap;
 
 /// The logarithm of the probability of a token.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -16,18 +15,33 @@ pub struct LogProbability {
 /// A token with its logit, or with its probability.
 type Scored = (usize, f64);
 
-/// Chooses tokens, each with the next numbers of one generator.
+/// A token whose logit the options change.
+#[derive(Debug)]
+struct Changed {
+    token: usize,
+    logit: f64,
+    /// Whether the repetition penalty counts it.
+    repeated: bool,
+    /// How often it was generated.
+    count: f64,
+}
+
+/// Chooses tokens, each with the next numbers of one generator. The lists are kept, so that choosing allocates nothing once they have
+/// their length.
 #[derive(Debug)]
 pub(crate) struct Sampler {
     options: Sampling,
     random: Mersenne,
+    /// The tokens whose logits are changed, in their order.
+    changed: Vec<Changed>,
+    scored: Vec<Scored>,
 }
 
 impl Sampler {
     pub(crate) fn new(options: &Sampling) -> Result<Sampler, Error> {
         options.check()?;
         let random = options.seed.map_or_else(Mersenne::unseeded, Mersenne::new);
-        Ok(Sampler { options: options.clone(), random })
+        Ok(Sampler { options: options.clone(), random, changed: Vec::new(), scored: Vec::new() })
     }
 
     /// Returns a number of 53 bits from 0 on, below 1.
@@ -38,101 +52,187 @@ impl Sampler {
 
     /// Chooses a token. `prompt` and `generated` are the tokens before it.
     pub(crate) fn choose(&mut self, logits: &[f32], prompt: &[u32], generated: &[u32]) -> Result<u32, Error> {
-        let mut scored = checked(logits)?;
-        self.adjust(&mut scored, prompt, generated);
-        let token = if self.options.temperature == 0.0 { most(&scored) } else { self.draw(scored) };
+        self.change(logits, prompt, generated);
+        let most = most(logits)?;
+        let token = match (self.options.temperature == 0.0, self.changed.is_empty()) {
+            (true, true) => most,
+            (true, false) => {
+                let scored = adjusted(logits, &self.changed).min_by(probable);
+                scored.filter(|(_, logit)| *logit > f64::NEG_INFINITY).map(|(token, _)| token)
+            }
+            (false, _) => self.draw(logits),
+        };
         let token = token.ok_or(Error::NoneLeft)?;
         u32::try_from(token).map_err(|_| Error::Internal { what: "a token is beyond 32 bits" })
     }
 
-    /// Adds the bias and subtracts the penalties.
-    fn adjust(&self, scored: &mut [Scored], prompt: &[u32], generated: &[u32]) {
-        let o = &self.options;
-        let mut change = |token: u32, f: &dyn Fn(f64) -> f64| {
-            if let Some((_, logit)) = scored.get_mut(token as usize) {
-                *logit = f(*logit);
+    /// Lists the tokens whose logits the bias and the penalties change.
+    fn change(&mut self, logits: &[f32], prompt: &[u32], generated: &[u32]) {
+        let Sampler { options: o, changed, .. } = self;
+        changed.clear();
+        let last = if o.penalty_last == 0 { usize::MAX } else { o.penalty_last };
+        let repeats = o.repetition_penalty != 1.0;
+        let counts = o.presence_penalty != 0.0 || o.frequency_penalty != 0.0;
+        let repeated =
+            || generated.iter().rev().chain(prompt.iter().rev()).take(if repeats { last } else { 0 });
+        let counted = if counts { generated } else { &[] };
+        let biased = o.bias.iter().map(|(token, _)| token);
+        changed.extend(biased.chain(repeated()).chain(counted).filter_map(|&token| {
+            let token = token as usize;
+            let logit = f64::from(*logits.get(token)?);
+            Some(Changed { token, logit, repeated: false, count: 0.0 })
+        }));
+        changed.sort_unstable_by_key(|one| one.token);
+        changed.dedup_by_key(|one| one.token);
+        let mut each = |token: u32, f: &dyn Fn(&mut Changed)| {
+            let found = changed.binary_search_by_key(&(token as usize), |one| one.token);
+            if let Some(one) = found.ok().and_then(|at| changed.get_mut(at)) {
+                f(one);
             }
         };
         for &(token, bias) in &o.bias {
-            change(token, &|logit| logit + bias);
+            each(token, &|one| one.logit += bias);
         }
-        if o.repetition_penalty != 1.0 {
-            let last = if o.penalty_last == 0 { usize::MAX } else { o.penalty_last };
-            let seen: std::collections::HashSet<u32> =
-                generated.iter().rev().chain(prompt.iter().rev()).take(last).copied().collect();
-            for token in seen {
+        for &token in repeated() {
+            each(token, &|one| one.repeated = true);
+        }
+        for &token in counted {
+            each(token, &|one| one.count += 1.0);
+        }
+        for one in changed {
+            if one.repeated {
                 let by = o.repetition_penalty;
-                change(token, &|logit| if logit > 0.0 { logit / by } else { logit * by });
+                one.logit = if one.logit > 0.0 { one.logit / by } else { one.logit * by };
             }
-        }
-        if o.presence_penalty != 0.0 || o.frequency_penalty != 0.0 {
-            let mut counts: HashMap<u32, f64> = HashMap::new();
-            for token in generated {
-                *counts.entry(*token).or_default() += 1.0;
-            }
-            for (token, count) in counts {
-                change(token, &|logit| logit - o.presence_penalty - o.frequency_penalty * count);
+            if one.count > 0.0 {
+                one.logit -= o.presence_penalty + o.frequency_penalty * one.count;
             }
         }
     }
 
     /// Draws one of the tokens that the options leave.
-    fn draw(&mut self, mut scored: Vec<Scored>) -> Option<usize> {
-        let &Sampling { temperature, top_k, top_p, min_p, typical, .. } = &self.options;
-        for (_, logit) in &mut scored {
-            *logit /= temperature;
+    fn draw(&mut self, logits: &[f32]) -> Option<usize> {
+        let Sampler { options, changed, scored, .. } = self;
+        let &mut Sampling { temperature, top_k, top_p, min_p, typical, .. } = options;
+        let all = adjusted(logits, changed).map(|(token, logit)| (token, logit / temperature));
+        scored.clear();
+        if top_k > 0 && top_k < logits.len() {
+            leading(scored, top_k, all);
+            scored.sort_unstable_by(probable);
+        } else {
+            scored.extend(all);
         }
-        if top_k > 0 && top_k < scored.len() {
-            scored.select_nth_unstable_by(top_k - 1, probable);
-            scored.truncate(top_k);
-        }
-        scored.sort_unstable_by(probable);
-        probabilities(&mut scored)?;
+        probabilities(scored)?;
         if typical < 1.0 {
             let entropy: f64 = scored.iter().filter(|(_, p)| *p > 0.0).map(|(_, p)| -p * p.ln()).sum();
-            let far = |&(_, p): &Scored| (-p.ln() - entropy).abs();
-            scored.sort_by(|a, b| far(a).total_cmp(&far(b)));
-            reaching(&mut scored, typical);
-            scored.sort_unstable_by(probable);
-            normalize(&mut scored);
+            let far = |&(token, p): &Scored| ((-p.ln() - entropy).abs(), token);
+            scored.sort_unstable_by(|a, b| far(a).0.total_cmp(&far(b).0).then(far(a).1.cmp(&far(b).1)));
+            let count = reaching(scored, typical).unwrap_or(scored.len());
+            scored.truncate(count);
+            normalize(scored);
         }
         if top_p < 1.0 {
-            reaching(&mut scored, top_p);
-            normalize(&mut scored);
+            nucleus(scored, top_p);
+            normalize(scored);
         }
         if min_p > 0.0 {
-            let least = scored.first().map_or(0.0, |(_, p)| p * min_p);
+            let least = scored.iter().map(|(_, p)| *p).fold(0.0, f64::max) * min_p;
             scored.retain(|(_, p)| *p >= least);
         }
-        let mut left = self.uniform() * scored.iter().map(|(_, p)| p).sum::<f64>();
-        let chosen = scored.iter().find(|(_, p)| {
+        let mut left = self.uniform() * self.scored.iter().map(|(_, p)| p).sum::<f64>();
+        let chosen = self.scored.iter().find(|(_, p)| {
             left -= p;
             left < 0.0
         });
         // The sum of rounded parts may be less than the whole.
-        chosen.or_else(|| scored.iter().rev().find(|(_, p)| *p > 0.0)).map(|(token, _)| *token)
+        chosen.or_else(|| self.scored.iter().rev().find(|(_, p)| *p > 0.0)).map(|(token, _)| *token)
+    }
+}
+
+/// Returns the first token with the greatest logit; `None` if no token has a probability. Refuses logits that are none.
+fn most(logits: &[f32]) -> Result<Option<usize>, Error> {
+    /// So many logits are looked at without a branch, which the compiler does with vectors.
+    const TOGETHER: usize = 256;
+    let mut best = (None, f32::NEG_INFINITY);
+    for (number, part) in logits.chunks(TOGETHER).enumerate() {
+        let (mut greatest, mut odd) = (f32::NEG_INFINITY, false);
+        for &x in part {
+            greatest = if x > greatest { x } else { greatest };
+            odd |= x.is_nan() | (x == f32::INFINITY);
+        }
+        let place = |found: &dyn Fn(f32) -> bool| {
+            part.iter().position(|&x| found(x)).map(|within| number * TOGETHER + within)
+        };
+        if odd {
+            let token = place(&|x| x.is_nan() || x == f32::INFINITY).unwrap_or_default();
+            let found = logits.get(token).copied().unwrap_or_default();
+            return Err(Error::Logit { token, found });
+        }
+        if greatest > best.1 {
+            best = (place(&|x| x == greatest), greatest);
+        }
+    }
+    Ok(best.0)
+}
+
+/// Iterates over the logits, with those in their place that were changed.
+fn adjusted<'a>(logits: &'a [f32], changed: &'a [Changed]) -> impl Iterator<Item = Scored> + 'a {
+    let mut changed = changed.iter().peekable();
+    logits.iter().enumerate().map(move |(token, &logit)| {
+        let own = changed.next_if(|one| one.token == token);
+        (token, own.map_or(f64::from(logit), |one| one.logit))
+    })
+}
+
+/// Lists the most probable tokens, so many of them, in any order.
+fn leading(scored: &mut Vec<Scored>, count: usize, all: impl Iterator<Item = Scored>) {
+    let room = count.saturating_mul(2).max(64);
+    let mut least = f64::NEG_INFINITY;
+    let cut = |scored: &mut Vec<Scored>| {
+        if count < scored.len() {
+            let (_, last, _) = scored.select_nth_unstable_by(count - 1, probable);
+            let last = last.1;
+            scored.truncate(count);
+            return last;
+        }
+        f64::NEG_INFINITY
+    };
+    for one in all {
+        // Of equal ones, the lower tokens come first, and stay.
+        if one.1 > least || scored.len() < count {
+            scored.push(one);
+            if scored.len() >= room {
+                least = cut(scored);
+            }
+        }
+    }
+    cut(scored);
+}
+
+/// Keeps the most probable tokens that reach a probability together, one at least, in their order.
+fn nucleus(scored: &mut Vec<Scored>, probability: f64) {
+    let mut sorted = 0;
+    let mut next = 64;
+    while sorted < scored.len() {
+        let Some(rest) = scored.get_mut(sorted..) else { return };
+        if next < rest.len() {
+            rest.select_nth_unstable_by(next - 1, probable);
+        }
+        let until = scored.len().min(sorted + next);
+        if let Some(part) = scored.get_mut(sorted..until) {
+            part.sort_unstable_by(probable);
+        }
+        (sorted, next) = (until, next * 4);
+        if let Some(count) = reaching(scored.get(..sorted).unwrap_or_default(), probability) {
+            scored.truncate(count);
+            return;
+        }
     }
 }
 
 /// Orders the more probable first, and of equal ones the lower token.
 fn probable(a: &Scored, b: &Scored) -> std::cmp::Ordering {
     b.1.total_cmp(&a.1).then(a.0.cmp(&b.0))
-}
-
-fn most(scored: &[Scored]) -> Option<usize> {
-    let best = scored.iter().min_by(|a, b| probable(a, b))?;
-    (best.1 > f64::NEG_INFINITY).then_some(best.0)
-}
-
-/// Numbers logits, and refuses what is none.
-fn checked(logits: &[f32]) -> Result<Vec<Scored>, Error> {
-    match logits.iter().position(|x| x.is_nan() || *x == f32::INFINITY) {
-        Some(token) => {
-            let found = logits.get(token).copied().unwrap_or_default();
-            Err(Error::Logit { token, found })
-        }
-        None => Ok(logits.iter().map(|&x| f64::from(x)).enumerate().collect()),
-    }
 }
 
 /// Makes probabilities of logits.
@@ -155,18 +255,14 @@ fn normalize(scored: &mut [Scored]) {
     }
 }
 
-/// Keeps the first tokens that reach a probability together; one at least.
-fn reaching(scored: &mut Vec<Scored>, probability: f64) {
+/// Returns how many of the first tokens reach a probability together; `None` if all do not.
+fn reaching(scored: &[Scored], probability: f64) -> Option<usize> {
     let mut sum = 0.0;
-    let mut count = 0;
-    for (_, p) in scored.iter() {
-        count += 1;
+    let last = scored.iter().position(|(_, p)| {
         sum += p;
-        if sum >= probability {
-            break;
-        }
-    }
-    scored.truncate(count);
+        sum >= probability
+    });
+    last.map(|last| last + 1)
 }
 
 /// Returns the logarithms of the probabilities of a token and of the most probable ones.
@@ -193,117 +289,4 @@ pub(crate) fn log_probabilities(
 }
 
 #[cfg(test)]
-#[expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "tests")]
-mod tests {
-    use super::*;
-
-    const LOGITS: [f32; 5] = [1.0, 3.0, 2.0, -1.0, 0.5];
-
-    /// How often each token is drawn of 4000.
-    fn drawn(options: &Sampling) -> [usize; 5] {
-        let mut sampler = Sampler::new(&Sampling { seed: Some(7), ..options.clone() }).unwrap();
-        let mut counts = [0; 5];
-        for _ in 0..4000 {
-            counts[sampler.choose(&LOGITS, &[], &[]).unwrap() as usize] += 1;
-        }
-        counts
-    }
-
-    fn warm() -> Sampling {
-        Sampling { temperature: 1.0, ..Default::default() }
-    }
-
-    #[test]
-    fn the_default_takes_the_most_probable_token_and_of_equal_ones_the_first() {
-        let mut sampler = Sampler::new(&Sampling::default()).unwrap();
-        assert_eq!(sampler.choose(&LOGITS, &[], &[]).unwrap(), 1);
-        assert_eq!(sampler.choose(&[2.0, 5.0, 5.0], &[], &[]).unwrap(), 1);
-    }
-
-    /// The shares are those of the definition, within four standard deviations.
-    #[test]
-    fn tokens_are_drawn_by_their_probability() {
-        for temperature in [0.7, 1.0, 2.0] {
-            let counts = drawn(&Sampling { temperature, ..Default::default() });
-            let weight = LOGITS.map(|x| (f64::from(x) / temperature).exp());
-            let sum: f64 = weight.iter().sum();
-            for (count, weight) in counts.iter().zip(weight) {
-                let p = weight / sum;
-                let bound = 4.0 * (4000.0 * p * (1.0 - p)).sqrt() + 1.0;
-                assert!((*count as f64 - 4000.0 * p).abs() < bound, "{temperature}: {counts:?}");
-            }
-        }
-    }
-
-    /// The probabilities are 0.0826, 0.6103, 0.2245, 0.0112 and 0.0501... of the softmax of the logits.
-    #[test]
-    fn each_option_leaves_the_tokens_of_its_definition() {
-        let left = |options: &Sampling| drawn(options).map(|count| count > 0);
-        assert_eq!(left(&warm()), [true; 5]);
-        assert_eq!(left(&Sampling { top_k: 2, ..warm() }), [false, true, true, false, false]);
-        assert_eq!(left(&Sampling { top_p: 0.6, ..warm() }), [false, true, false, false, false]);
-        assert_eq!(left(&Sampling { top_p: 0.7, ..warm() }), [false, true, true, false, false]);
-        assert_eq!(left(&Sampling { min_p: 0.3, ..warm() }), [false, true, true, false, false]);
-        assert_eq!(left(&Sampling { min_p: 0.1, ..warm() }), [true, true, true, false, false]);
-        // The entropy is 1.07: a surprise of 1.49 is nearer to it than one of 0.49, and that nearer than 2.49.
-        assert_eq!(left(&Sampling { typical: 0.1, ..warm() }), [false, false, true, false, false]);
-        assert_eq!(left(&Sampling { top_p: 0.0, ..warm() }), [false, true, false, false, false]);
-    }
-
-    #[test]
-    fn penalties_and_bias_change_logits_as_defined() {
-        let choose = |options: Sampling, prompt: &[u32], generated: &[u32]| {
-            Sampler::new(&options).unwrap().choose(&LOGITS, prompt, generated).unwrap()
-        };
-        let none = Sampling::default;
-        assert_eq!(choose(Sampling { repetition_penalty: 1.4, ..none() }, &[1], &[]), 1);
-        assert_eq!(choose(Sampling { repetition_penalty: 1.6, ..none() }, &[1], &[]), 2);
-        assert_eq!(choose(Sampling { repetition_penalty: 1.6, penalty_last: 1, ..none() }, &[1], &[0]), 1);
-        assert_eq!(choose(Sampling { presence_penalty: 1.5, ..none() }, &[1], &[]), 1);
-        assert_eq!(choose(Sampling { presence_penalty: 1.5, ..none() }, &[], &[1]), 2);
-        assert_eq!(choose(Sampling { frequency_penalty: 0.6, ..none() }, &[], &[1]), 1);
-        assert_eq!(choose(Sampling { frequency_penalty: 0.6, ..none() }, &[], &[1, 1]), 2);
-        assert_eq!(choose(Sampling { bias: vec![(3, 9.0), (99, 1.0)], ..none() }, &[], &[]), 3);
-        let never = vec![(1, f64::NEG_INFINITY)];
-        assert_eq!(choose(Sampling { bias: never, ..none() }, &[], &[]), 2);
-    }
-
-    #[test]
-    fn equal_seeds_draw_equal_tokens() {
-        let mut a = Sampler::new(&Sampling { seed: Some(3), ..warm() }).unwrap();
-        let mut b = Sampler::new(&Sampling { seed: Some(3), ..warm() }).unwrap();
-        for _ in 0..50 {
-            assert_eq!(a.choose(&LOGITS, &[], &[]).unwrap(), b.choose(&LOGITS, &[], &[]).unwrap());
-        }
-    }
-
-    #[test]
-    fn what_is_out_of_range_is_refused() {
-        for options in [
-            Sampling { temperature: -1.0, ..warm() },
-            Sampling { temperature: f64::NAN, ..warm() },
-            Sampling { top_p: 1.5, ..warm() },
-            Sampling { repetition_penalty: 0.0, ..warm() },
-            Sampling { bias: vec![(0, f64::NAN)], ..warm() },
-        ] {
-            assert!(matches!(Sampler::new(&options), Err(Error::Option { .. })), "{options:?}");
-        }
-        for temperature in [0.0, 1.0] {
-            let mut sampler = Sampler::new(&Sampling { temperature, ..Default::default() }).unwrap();
-            let nothing = [f32::NEG_INFINITY; 3];
-            assert!(matches!(sampler.choose(&nothing, &[], &[]), Err(Error::NoneLeft)));
-            assert!(matches!(sampler.choose(&[], &[], &[]), Err(Error::NoneLeft)));
-            let odd = [0.0, f32::NAN];
-            assert!(matches!(sampler.choose(&odd, &[], &[]), Err(Error::Logit { token: 1, .. })));
-        }
-    }
-
-    #[test]
-    fn logarithms_of_probabilities_are_those_of_the_softmax() {
-        let (chosen, top) = log_probabilities(&LOGITS, 2, 2);
-        let sum: f64 = LOGITS.iter().map(|&x| f64::from(x).exp()).sum();
-        assert!((chosen.log_probability - (2.0 - sum.ln())).abs() < 1e-6);
-        assert_eq!(top.iter().map(|x| x.token).collect::<Vec<_>>(), [1, 2]);
-        assert!((top[0].log_probability - (3.0 - sum.ln())).abs() < 1e-6);
-    }
-}
+mod tests;

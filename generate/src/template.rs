@@ -1,6 +1,8 @@
 //! Messages as the text that a model was trained on, by the template that comes with it.
 //!
-//! Templates are strangers' programs: they run for a bounded number of steps, and make a bounded text.
+//! Templates are strangers' programs: they run for a bounded number of steps, make a bounded text, and keep a bounded amount of memory.
+
+mod growth;
 
 use crate::Error;
 use minijinja::value::{Kwargs, Value};
@@ -9,8 +11,8 @@ use serde::{Deserialize, Serialize};
 use std::io;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-/// The greatest number of steps of a template, about a second's worth.
-const FUEL: u64 = 20_000_000;
+/// The greatest number of steps of a template. A step may keep some ten bytes that nothing else counts.
+const FUEL: u64 = 4_000_000;
 /// The greatest size of a template, in bytes.
 const SOURCE: usize = 1 << 20;
 /// The greatest size of what a template makes, in bytes.
@@ -66,15 +68,16 @@ impl ChatTemplate {
         environment.set_lstrip_blocks(true);
         environment.set_fuel(Some(FUEL));
         environment.set_recursion_limit(100);
-        environment.set_unknown_method_callback(minijinja_contrib::pycompat::unknown_method_callback);
         environment.add_function("raise_exception", |text: String| -> Result<Value, minijinja::Error> {
             Err(minijinja::Error::new(ErrorKind::InvalidOperation, text))
         });
         environment.add_function("strftime_now", strftime_now);
         environment.add_filter("tojson", to_json);
+        environment.add_function("bb_text", growth::text);
+        growth::bound(&mut environment);
         let failed = |source| Error::Template { source };
         // Transformers marks what a model said with a block that other programs do not know.
-        let source = without_generation(source);
+        let source = growth::counted(&without_generation(source)).map_err(failed)?;
         environment.add_template_owned(NAME, source).map_err(failed)?;
         Ok(ChatTemplate { environment, begin: begin.to_owned(), end: end.to_owned() })
     }
@@ -259,60 +262,4 @@ fn date(days: i64) -> (i64, i64, i64) {
 }
 
 #[cfg(test)]
-#[expect(clippy::unwrap_used, reason = "tests")]
-mod tests {
-    use super::*;
-
-    fn render(source: &str) -> Result<String, Error> {
-        let messages = [Message::new("system", "Be brief."), Message::new("user", "Hi <you>")];
-        ChatTemplate::new(source, "<s>", "</s>")?.render(&messages, true)
-    }
-
-    /// Source: the template of SmolLM2, Apache-2.0.
-    #[test]
-    fn a_template_of_a_model_makes_its_text() {
-        let source = "{% for message in messages %}{% if loop.first and messages[0]['role'] != 'system' %}\
-            {{ '<|im_start|>system\nYou are helpful<|im_end|>\n' }}{% endif %}{{'<|im_start|>' + message['role'] + '\n' \
-            + message['content'] + '<|im_end|>' + '\n'}}{% endfor %}{% if add_generation_prompt %}\
-            {{ '<|im_start|>assistant\n' }}{% endif %}";
-        let expected = "<|im_start|>system\nBe brief.<|im_end|>\n<|im_start|>user\nHi <you><|im_end|>\n<|im_start|>assistant\n";
-        assert_eq!(render(source).unwrap(), expected);
-    }
-
-    #[test]
-    fn what_templates_use_of_python_works() {
-        assert_eq!(render("{{ messages[1].content.split(' ')[0] }}").unwrap(), "Hi");
-        assert_eq!(
-            render("{{ messages[0] | tojson }}").unwrap(),
-            r#"{"role": "system", "content": "Be brief."}"#
-        );
-        assert_eq!(render("{{ messages[1].content | tojson }}").unwrap(), "\"Hi <you>\"");
-        assert_eq!(render("{{ bos_token }}{{ 'a' if x is defined else eos_token }}").unwrap(), "<s></s>");
-        assert_eq!(render("{%- set ns = namespace(n=0) %}{% for m in messages %}{% set ns.n = ns.n + 1 %}{% endfor %}{{ ns.n }}").unwrap(), "2");
-        assert_eq!(render("{% generation %}x{% endgeneration %}").unwrap(), "x");
-        assert!(render("{{ strftime_now('%d %b %Y') }}").unwrap().len() == 11);
-        let raised = render("{{ raise_exception('only users') }}").unwrap_err();
-        let source = std::error::Error::source(&raised).unwrap().to_string();
-        assert!(source.contains("only users"), "{source}");
-    }
-
-    #[test]
-    fn dates_are_those_of_the_calendar() {
-        let form = "%Y-%m-%d %H:%M:%S %A %B %I%p";
-        assert_eq!(formatted(form, 0).unwrap(), "1970-01-01 00:00:00 Thursday January 12AM");
-        assert_eq!(formatted(form, 951_827_696).unwrap(), "2000-02-29 12:34:56 Tuesday February 12PM");
-        assert_eq!(formatted("%j", 0).unwrap_err().kind(), ErrorKind::InvalidOperation);
-    }
-
-    #[test]
-    fn templates_that_do_not_end_or_grow_are_errors() {
-        let loops = "{% macro m() %}{{ m() }}{% endmacro %}{{ m() }}";
-        assert!(matches!(render(loops), Err(Error::Template { .. })));
-        let long = "{% for i in range(100000) %}{% for j in range(100000) %}{% endfor %}{% endfor %}";
-        assert!(matches!(render(long), Err(Error::Template { .. })));
-        let wide = "{% set x = 'x' * 1000000 %}{% for i in range(1000) %}{{ x }}{% endfor %}";
-        assert!(matches!(render(wide), Err(Error::LongTemplate { .. } | Error::Template { .. })));
-        assert!(matches!(render("{% if %}"), Err(Error::Template { .. })));
-        assert!(matches!(render(&" ".repeat(SOURCE + 1)), Err(Error::LongTemplate { .. })));
-    }
-}
+mod tests;

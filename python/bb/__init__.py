@@ -20,6 +20,7 @@ from . import errors
 from ._author import Backend, Conformance, conformance, primitives, register, unregister
 from ._bb import CancelToken, Graph, Node, backends, limits
 from ._binding import IOBinding
+from ._generate import Generation, Generator
 from ._options import (
     ExecutionMode,
     ExecutionOrder,
@@ -142,6 +143,8 @@ __all__ = [
     "ExecutionOrder",
     "FileError",
     "FileNotFound",
+    "Generation",
+    "Generator",
     "Graph",
     "GraphOptimizationLevel",
     "IOBinding",

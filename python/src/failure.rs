@@ -333,6 +333,15 @@ pub(crate) fn raise(py: Python<'_>, phase: Phase<'_>, error: &Error, given: Opti
     error
 }
 
+/// Makes the exception of an error that has no class of its own.
+#[cfg(feature = "generate")]
+pub(crate) fn raise_other(py: Python<'_>, class: &str, kind: ErrorKind, error: Source<'_>) -> PyErr {
+    let texts = texts(&chain(error, None));
+    make(py, class, kind, &texts.join(": "), |fields| {
+        fields.set_item("causes", PyTuple::new(py, texts.iter().skip(1))?)
+    })
+}
+
 /// Makes the exception of what went wrong while a model was loaded.
 pub(crate) fn raise_load(py: Python<'_>, error: LoadError) -> PyErr {
     match error {

@@ -14,6 +14,8 @@ mod dtypes;
 mod failure;
 mod feeds;
 mod fields;
+#[cfg(feature = "generate")]
+mod generator;
 mod interrupt;
 mod load;
 mod loaded;
@@ -44,6 +46,9 @@ mod _bb {
     };
     #[pymodule_export]
     use super::cancel::CancelToken;
+    #[cfg(feature = "generate")]
+    #[pymodule_export]
+    use super::generator::{Generation, Generator};
     #[pymodule_export]
     use super::report::{backends, limits, operators, pass_switches};
     #[pymodule_export]

@@ -151,6 +151,7 @@ impl Error {
             | Error::ExternalKey { .. }
             | Error::ExternalRange { .. }
             | Error::ExternalChecksum { .. }
+            | Error::ExternalTensor { .. }
             | Error::FrameMagic
             | Error::FrameVersion { .. }
             | Error::FrameFlags { .. }

@@ -9,7 +9,7 @@
 use super::{TensorProto, sha1};
 use crate::file::{self, FileKind};
 use crate::tensor::{Check, ErrorMaker};
-use crate::{Error, FileAccess, Limits};
+use crate::{Error, FileAccess, Limits, TensorData};
 use bytes::Bytes;
 use std::collections::HashMap;
 use std::fs::File;
@@ -28,6 +28,8 @@ pub struct ExternalData {
     access: FileAccess,
     /// The files opened so far, by location, or all that a caller gave.
     files: Mutex<HashMap<String, Arc<Opened>>>,
+    /// The tensors that a caller gave, by location.
+    tensors: HashMap<String, TensorData>,
 }
 
 /// A file of external data.
@@ -55,6 +57,7 @@ impl ExternalData {
             further: limits.external_folders.clone(),
             access: limits.file_access,
             files: Mutex::default(),
+            tensors: HashMap::new(),
         }
     }
 
@@ -86,7 +89,34 @@ impl ExternalData {
             further: Vec::new(),
             access: FileAccess::Read,
             files: Mutex::new(files.into_iter().map(opened).collect()),
+            tensors: HashMap::new(),
         }
+    }
+
+    /// Gives whole tensors by the location that a graph names, for programs that write graphs: the elements are not read, and those
+    /// that are [made later](TensorData::made_later) stay so.
+    pub fn of_tensors(tensors: impl IntoIterator<Item = (String, TensorData)>) -> ExternalData {
+        ExternalData { tensors: tensors.into_iter().collect(), ..ExternalData::in_memory([]) }
+    }
+
+    /// Returns the tensor that a caller gave for a message; `None` if it gave none.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::ExternalTensor`] if the tensor has another element type or other extents than the message.
+    pub(super) fn tensor(&self, proto: &TensorProto) -> Result<Option<TensorData>, Error> {
+        let location = proto.external_data.iter().find(|entry| entry.key() == "location");
+        let Some(given) = location.and_then(|entry| self.tensors.get(entry.value())) else { return Ok(None) };
+        let (dtype, shape) = proto.dtype_and_shape()?;
+        if given.dtype() != dtype || *given.shape() != *shape {
+            return Err(Error::ExternalTensor {
+                expected: dtype,
+                shape: shape.as_slice().into(),
+                got: given.dtype(),
+                found: given.shape().into(),
+            });
+        }
+        Ok(Some(given.clone()))
     }
 
     /// Returns `length` bytes at `offset` of the file at `location`; without a length, all bytes up to the

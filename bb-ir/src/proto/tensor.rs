@@ -119,6 +119,9 @@ fn read(proto: &TensorProto, folder: Option<&ExternalData>) -> Result<TensorData
         if let Some(field) = field {
             return Err(Error::TwoDataFields { first: "external_data", second: field.name });
         }
+        if let Some(given) = folder.map(|folder| folder.tensor(proto)).transpose()?.flatten() {
+            return Ok(given);
+        }
         let size = dtype.bytes_for(elements).ok_or_else(too_large)?;
         if dtype == DataType::String {
             return Err(Error::DataField { dtype, field: "external_data" });

@@ -1,9 +1,9 @@
-//! The bytes of a tensor: ready, or still to be compared with a checksum or moved to an aligned place.
+//! The bytes of a tensor: ready, or still to be compared with a checksum, moved to an aligned place, or made.
 //!
 //! Bytes that were not checked are private to this file, and every way to them leads through [`Elements::checked`],
 //! which runs the check and reports what it found. So no caller can use the bytes of a damaged file, whatever it calls first.
 
-use super::{aligned_copy, mapped};
+use super::{aligned_copy, made::Made, mapped};
 use crate::Error;
 use bytes::Bytes;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
@@ -20,6 +20,7 @@ pub(super) enum Elements {
     /// Checked and aligned.
     Ready(Bytes),
     Deferred(Arc<Deferred>),
+    Made(Arc<Made>),
 }
 
 /// Bytes that must be checked or moved before they are used.
@@ -37,7 +38,7 @@ pub(super) struct Deferred {
 }
 
 /// Bytes that clones of a tensor share as long as one of them is there.
-struct Lent(Arc<Bytes>);
+pub(super) struct Lent(pub(super) Arc<Bytes>);
 
 impl AsRef<[u8]> for Lent {
     fn as_ref(&self) -> &[u8] {
@@ -76,6 +77,7 @@ impl Elements {
         match self {
             Elements::Ready(bytes) => bytes.len(),
             Elements::Deferred(deferred) => deferred.raw.len(),
+            Elements::Made(made) => made.len(),
         }
     }
 
@@ -87,6 +89,8 @@ impl Elements {
                 let check = deferred.check.is_some().then(|| Arc::as_ptr(deferred).addr());
                 (deferred.raw.as_ptr().addr(), check)
             }
+            // Two tensors that are made have the same elements if they are clones of one.
+            Elements::Made(made) => (Arc::as_ptr(made).addr(), Some(Arc::as_ptr(made).addr())),
         }
     }
 
@@ -95,6 +99,7 @@ impl Elements {
         match self {
             Elements::Ready(bytes) => Ok(bytes),
             Elements::Deferred(deferred) => deferred.checked(),
+            Elements::Made(made) => made.kept(),
         }
     }
 
@@ -103,6 +108,7 @@ impl Elements {
         match self {
             Elements::Ready(bytes) => Ok(bytes),
             Elements::Deferred(deferred) => deferred.aligned(),
+            Elements::Made(made) => made.kept(),
         }
     }
 
@@ -111,6 +117,7 @@ impl Elements {
         match self {
             Elements::Ready(bytes) => Ok(bytes.clone()),
             Elements::Deferred(deferred) => deferred.lent(),
+            Elements::Made(made) => made.lent(),
         }
     }
 
@@ -119,6 +126,7 @@ impl Elements {
         match self {
             Elements::Ready(bytes) => mapped::forget(bytes),
             Elements::Deferred(deferred) => mapped::forget(&deferred.raw),
+            Elements::Made(_) => {}
         }
     }
 }
@@ -288,7 +296,7 @@ mod tests {
         let moved = TensorData::adopt(DataType::U32, &[2], placed(1)).unwrap();
         let held = |x: &TensorData| match &x.elements {
             Elements::Deferred(deferred) => deferred.lent.lock().unwrap().strong_count(),
-            Elements::Ready(_) => 0,
+            Elements::Ready(_) | Elements::Made(_) => 0,
         };
         let [first, second] = [moved.aligned().unwrap(), moved.clone().aligned().unwrap()];
         let place = |x: &TensorData| x.bytes().unwrap().as_ptr();

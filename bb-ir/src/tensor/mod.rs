@@ -7,6 +7,7 @@
 mod array;
 mod elements;
 mod host_element;
+mod made;
 mod npy;
 mod packed;
 mod strings;

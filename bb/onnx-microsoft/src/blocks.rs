@@ -48,7 +48,9 @@ pub(crate) fn matmul_n_bits<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>)
         return Err(call.wrong("bits", format!("is {bits}, expected 2, 4 or 8")).into());
     }
     let blocks = inner.div_ceil(block);
-    let weights = on.reshape(call.input(1)?, &[columns, blocks, block * bits as usize / 8])?;
+    let (given, shape) = (call.input(1)?, [columns, blocks, block * bits as usize / 8]);
+    // A reshape of a constant would run before kernels are prepared, and keep the weights of all products until then.
+    let weights = if *given.shape() == shape { given.clone() } else { on.reshape(given, &shape)? };
     let integers = match call.int_or("accuracy_level", 0)? {
         INTEGERS => true,
         0..INTEGERS => false,

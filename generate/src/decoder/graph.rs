@@ -2,11 +2,12 @@
 
 use crate::Error;
 use bb::ir::proto::{
-    AttributeProto, GraphProto, NodeProto, OperatorSetIdProto, TypeProto, ValueInfoProto, attribute_proto,
-    tensor_shape_proto, type_proto,
+    AttributeProto, GraphProto, NodeProto, OperatorSetIdProto, StringStringEntryProto, TensorProto,
+    TypeProto, ValueInfoProto, attribute_proto, tensor_proto, tensor_shape_proto, type_proto,
 };
 use bb::ir::proto::{TensorShapeProto, tensor_shape_proto::Dimension};
 use bb::{DataType, Module, TensorData};
+use bb_ir::proto::ExternalData;
 use std::collections::HashMap;
 
 const MICROSOFT: &str = "com.microsoft";
@@ -24,6 +25,8 @@ pub(super) enum Extent {
 #[derive(Debug, Default)]
 pub(super) struct Builder {
     graph: GraphProto,
+    /// The constants by name. The graph only names them, so that what is made later stays so.
+    constants: HashMap<String, TensorData>,
     count: usize,
     /// The small constants that there are, by their text.
     small: HashMap<String, String>,
@@ -50,7 +53,16 @@ impl Builder {
     /// Adds a constant.
     pub(super) fn constant(&mut self, name: &str, data: &TensorData) -> Result<String, Error> {
         let name = self.fresh(name);
-        self.graph.initializer.push(data.try_to_proto(&name)?);
+        let location = StringStringEntryProto { key: Some("location".to_owned()), value: Some(name.clone()) };
+        self.graph.initializer.push(TensorProto {
+            name: Some(name.clone()),
+            data_type: Some(data.dtype().to_onnx()),
+            dims: data.shape().iter().map(|&extent| extent as i64).collect(),
+            data_location: Some(tensor_proto::DataLocation::External as i32),
+            external_data: vec![location],
+            ..Default::default()
+        });
+        self.constants.insert(name.clone(), data.clone());
         Ok(name)
     }
 
@@ -185,7 +197,9 @@ impl Builder {
             domain: Some(domain.to_owned()),
             version: Some(version),
         };
-        Ok(Module::from_graph(&self.graph, &[opset("", OPSET), opset(MICROSOFT, 1)], &[])?)
+        let constants = ExternalData::of_tensors(self.constants);
+        let opsets = [opset("", OPSET), opset(MICROSOFT, 1)];
+        Ok(Module::from_graph_with(&self.graph, &opsets, &[], Some(&constants))?)
     }
 }
 

@@ -15,7 +15,7 @@ mod tiny;
 mod weights;
 
 use crate::cache::Cache;
-use crate::gguf::Gguf;
+use crate::gguf::{Gguf, GgufTensor};
 use crate::{Error, OpenOptions, Products};
 use attention::Attention;
 use bb::ir::memory;
@@ -23,8 +23,10 @@ use bb::{BackendHandle, CompileOptions, DataType, ErasedExecutable, TensorData, 
 use graph::{Builder, Extent};
 use shape::{DecoderShape, Gate};
 use std::sync::Arc;
-use weights::{Matrix, Placed, Weights};
+use weights::{Matrix, Weights};
 
+/// The tensor with a row for each token.
+const EMBEDDING: &str = "token_embd.weight";
 /// The greatest number of positions where the caller says none.
 const CONTEXT: usize = 8192;
 
@@ -33,6 +35,8 @@ pub(crate) struct Decoder {
     on: BackendHandle,
     program: Arc<dyn ErasedExecutable>,
     shape: DecoderShape,
+    /// The rows of tokens. They are read where they are in the file, so that they lie in no other form beside those of the logits.
+    embedding: GgufTensor,
     /// The greatest number of positions of a sequence.
     positions: usize,
 }
@@ -93,7 +97,7 @@ impl Writer<'_> {
     }
 
     fn product(&mut self, x: &str, name: &str, extents: [usize; 2]) -> Result<String, Error> {
-        let matrix = Matrix::read(&self.file, name, extents, None)?;
+        let matrix = Matrix::find(&self.file, name, extents, None)?;
         Ok(matrix.placed(&mut self.graph, "weights")?.times(&mut self.graph, x, self.products))
     }
 
@@ -116,7 +120,7 @@ impl Writer<'_> {
                 _ => None,
             };
             let extents = [rows.iter().sum(), width];
-            let matrix = Matrix::read(&self.file, &whole, extents, order.as_deref())?;
+            let matrix = Matrix::find(&self.file, &whole, extents, order.as_deref())?;
             let y = matrix.placed(&mut self.graph, "weights")?.times(&mut self.graph, x, self.products);
             let mut from = 0;
             let mut parts = Vec::new();
@@ -129,7 +133,7 @@ impl Writer<'_> {
             let mut parts = Vec::new();
             for ((name, rows), order) in names.iter().zip(rows).zip(orders) {
                 let name = of_layer(layer, &format!("{name}.weight"));
-                parts.push((Matrix::read(&self.file, &name, [rows, width], order)?, rows));
+                parts.push((Matrix::find(&self.file, &name, [rows, width], order)?, rows));
             }
             self.products(x, parts)?
         };
@@ -148,8 +152,8 @@ impl Writer<'_> {
         let &DecoderShape { width, hidden, gate, .. } = self.shape;
         let (name, up) = (of_layer(layer, "ffn_gate.weight"), of_layer(layer, "ffn_up.weight"));
         let parts = if self.file.find(&name).is_some() {
-            let gate = Matrix::read(&self.file, &name, [hidden, width], None)?;
-            let up = Matrix::read(&self.file, &up, [hidden, width], None)?;
+            let gate = Matrix::find(&self.file, &name, [hidden, width], None)?;
+            let up = Matrix::find(&self.file, &up, [hidden, width], None)?;
             self.products(x, vec![(gate, hidden), (up, hidden)])?
         } else {
             // Both lie below each other already.
@@ -198,16 +202,14 @@ impl Writer<'_> {
 
     /// Writes all of it.
     fn write(mut self, positions: usize) -> Result<bb::Module, Error> {
-        let &DecoderShape { width, vocabulary, embedding_scale, .. } = self.shape;
-        let tokens = self.graph.input("tokens", DataType::I64, &[Extent::Name("new")]);
+        let &DecoderShape { width, vocabulary, .. } = self.shape;
+        let mut x = self.graph.input(
+            "embedded",
+            DataType::F32,
+            &[Extent::Name("new"), Extent::Number(self.shape.width)],
+        );
         let rows = self.graph.input("rows", DataType::I64, &[Extent::Name("rows")]);
-        let embedding = Matrix::read(&self.file, "token_embd.weight", [vocabulary, width], None)?;
-        let embedding: Placed = embedding.placed(&mut self.graph, "embedding")?;
-        let mut x = embedding.chosen(&mut self.graph, &tokens)?;
-        if embedding_scale != 1.0 {
-            let scale = self.graph.scalar(DataType::F32, embedding_scale)?;
-            x = self.graph.node("Mul", &[&x, &scale], &[]);
-        }
+        let embedding = Matrix::find(&self.file, EMBEDDING, [vocabulary, width], None)?;
         let factors = match self.file.find("rope_freqs.weight") {
             Some(tensor) => Some(tensor.expect(&[self.shape.rotated as u64 / 2])?.dequantize()?),
             None => None,
@@ -220,13 +222,10 @@ impl Writer<'_> {
         let wanted = self.graph.node("Gather", &[&x, &rows], &[]);
         let normal = self.norm(&wanted, "output_norm.weight", width)?;
         let head = match self.file.find("output.weight") {
-            Some(_) => {
-                let head = Matrix::read(&self.file, "output.weight", [vocabulary, width], None)?;
-                head.placed(&mut self.graph, "head")?
-            }
+            Some(_) => Matrix::find(&self.file, "output.weight", [vocabulary, width], None)?,
             None => embedding,
         };
-        let logits = head.times(&mut self.graph, &normal, self.products);
+        let logits = head.placed(&mut self.graph, "head")?.times(&mut self.graph, &normal, self.products);
         self.graph.output("logits", &logits);
         self.file.all_asked_for()?;
         self.graph.finish()
@@ -255,7 +254,25 @@ impl Decoder {
         };
         let module = writer.write(positions)?;
         let program = on.compile(module, &CompileOptions::default())?;
-        Ok(Decoder { on: on.clone(), program, shape, positions })
+        let embedding = file.tensor(EMBEDDING)?.clone();
+        let decoder = Decoder { on: on.clone(), program, shape, embedding, positions };
+        // A run of one token makes the plan and packs the weights, so that the first prompt need not.
+        decoder.step(&[0], &[0], &mut decoder.cache())?;
+        Ok(decoder)
+    }
+
+    /// Reads the rows of tokens: `[tokens, width]`.
+    fn embedded(&self, tokens: &[i64]) -> Result<Value, Error> {
+        let mut rows = memory::room("the rows of tokens", tokens.len() * self.shape.width)?;
+        for &token in tokens {
+            let row = usize::try_from(token).unwrap_or(usize::MAX);
+            self.embedding.append(self.embedding.row(row), &mut rows)?;
+        }
+        if self.shape.embedding_scale != 1.0 {
+            let scale = self.shape.embedding_scale as f32;
+            rows.iter_mut().for_each(|x| *x *= scale);
+        }
+        Ok(self.on.tensor(&[tokens.len(), self.shape.width], &rows)?)
     }
 
     pub(crate) fn positions(&self) -> usize {
@@ -273,11 +290,11 @@ impl Decoder {
     }
 
     /// Runs the decoder on new tokens. Returns the logits behind the tokens of these numbers: `[rows, vocabulary]`.
-    pub(crate) fn step(&self, tokens: &[i64], rows: &[i64], cache: &mut Cache) -> Result<Vec<f32>, Error> {
+    pub(crate) fn step(&self, tokens: &[i64], rows: &[i64], cache: &mut Cache) -> Result<TensorData, Error> {
         let past = cache.len();
         let ordinals: Vec<i64> = (past as i64..).take(tokens.len()).collect();
         let mut inputs: Vec<Value> = vec![
-            self.on.tensor(&[tokens.len()], tokens)?,
+            self.embedded(tokens)?,
             self.on.tensor(&[rows.len()], rows)?,
             self.on.tensor(&[tokens.len()], &ordinals)?,
         ];
@@ -293,13 +310,8 @@ impl Decoder {
         let new: Vec<Value> = results.by_ref().take(2 * self.shape.layers).collect();
         cache.append(&new, tokens.len())?;
         let logits = results.next().ok_or(Error::Internal { what: "a run gave no logits" })?;
-        floats(&self.on.to_host(&logits)?)
+        Ok(self.on.to_host(&logits)?)
     }
-}
-
-/// Copies floats out of a tensor.
-pub(crate) fn floats(data: &TensorData) -> Result<Vec<f32>, Error> {
-    Ok(memory::copied("logits", data.as_slice::<f32>()?)?)
 }
 
 #[cfg(test)]

@@ -8,8 +8,11 @@ use bb::{DataType, TensorData};
 use bytes::Bytes;
 use std::cell::RefCell;
 use std::collections::BTreeSet;
+use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 const OP: &str = "the weights of a model";
+/// So many blocks are read before the file's memory is given back.
+const PIECE: usize = 1 << 15;
 
 /// The tensors of a file, and which of them were asked for.
 #[derive(Debug)]
@@ -45,159 +48,186 @@ impl<'a> Weights<'a> {
     }
 }
 
-/// A matrix whose rows are multiplied with.
+/// A matrix whose rows are multiplied with. It reads the file when a backend packs it, and not before.
 #[derive(Debug)]
-pub(super) enum Matrix {
-    /// Integers in groups, with a scale for each group, as `MatMulNBits` has them.
-    Ints(Ints),
-    /// Floats of 32 bits, row by row.
-    Floats { rows: usize, inner: usize, numbers: Vec<f32> },
-}
-
-/// Integers of 4 or 8 bits in groups.
-#[derive(Debug)]
-pub(super) struct Ints {
+pub(super) struct Matrix {
     rows: usize,
     inner: usize,
-    bits: usize,
-    group: usize,
-    packed: Vec<u8>,
-    scales: Vec<f32>,
-    /// What an integer of a group is less, if it is not the middle of the range.
-    zeros: Option<Vec<f32>>,
+    /// How integers are kept; `None` for floats.
+    layout: Option<Layout>,
+    /// What lies below each other.
+    parts: Vec<Part>,
+}
+
+/// A tensor of the file, and an order of its rows if they have another.
+#[derive(Debug)]
+struct Part {
+    tensor: GgufTensor,
+    order: Option<Vec<usize>>,
+}
+
+impl Part {
+    /// Iterates over the bytes of the rows: of each, or of all together if they stay in their order.
+    fn rows(&self) -> impl Iterator<Item = &[u8]> {
+        let all = self.order.is_none().then_some(self.tensor.bytes().as_ref());
+        let each = self.order.iter().flatten().map(|&row| self.tensor.row(row));
+        all.into_iter().chain(each)
+    }
+
+    /// Gives the memory of a piece of the mapped file back, since what it says is elsewhere.
+    fn forget(&self, piece: &[u8]) {
+        let bytes = self.tensor.bytes().slice_ref(piece);
+        if let Ok(bytes) = TensorData::adopt(DataType::U8, &[bytes.len()], bytes) {
+            bytes.forget();
+        }
+    }
 }
 
 impl Matrix {
-    /// Reads a matrix of `[rows, inner]`, its rows in this order if one is given.
-    pub(super) fn read(
+    /// Finds a matrix of `[rows, inner]`, its rows in this order if one is given.
+    pub(super) fn find(
         file: &Weights<'_>,
         name: &str,
         [rows, inner]: [usize; 2],
         order: Option<&[usize]>,
     ) -> Result<Matrix, Error> {
-        let tensor = file.tensor(name)?.expect(&[inner as u64, rows as u64])?;
-        let Some(layout) = tensor.tensor_type().layout() else {
-            let numbers = tensor.dequantize()?;
-            let numbers = match order {
-                None => numbers,
-                Some(order) => {
-                    let rows: Vec<&[f32]> = numbers.chunks_exact(inner.max(1)).collect();
-                    let mut ordered = memory::room(OP, numbers.len())?;
-                    ordered.extend(order.iter().filter_map(|&i| rows.get(i)).copied().flatten());
-                    ordered
-                }
-            };
-            return Ok(Matrix::Floats { rows, inner, numbers });
-        };
-        Ok(Matrix::Ints(Ints::read(tensor, layout, [rows, inner], order)?))
-    }
-
-    /// Returns the number of rows.
-    fn rows(&self) -> usize {
-        match self {
-            Matrix::Ints(ints) => ints.rows,
-            Matrix::Floats { rows, .. } => *rows,
-        }
+        let tensor = file.tensor(name)?.expect(&[inner as u64, rows as u64])?.clone();
+        let layout = tensor.tensor_type().layout();
+        Ok(Matrix { rows, inner, layout, parts: vec![Part { tensor, order: order.map(<[usize]>::to_vec) }] })
     }
 
     /// Puts matrices below each other; gives them back if they are not of one kind.
     pub(super) fn joined(all: Vec<Matrix>) -> Result<Matrix, Vec<Matrix>> {
-        let alike = |a: &Matrix, b: &Matrix| match (a, b) {
-            (Matrix::Ints(a), Matrix::Ints(b)) => {
-                (a.bits, a.group, a.inner, a.zeros.is_some()) == (b.bits, b.group, b.inner, b.zeros.is_some())
-            }
-            (Matrix::Floats { inner: a, .. }, Matrix::Floats { inner: b, .. }) => a == b,
-            _ => false,
-        };
-        if !all.iter().zip(all.iter().skip(1)).all(|(a, b)| alike(a, b)) {
+        let kind = |x: &Matrix| (x.inner, x.layout.map(|layout| (layout.bits, layout.group, layout.offsets)));
+        if !all.iter().zip(all.iter().skip(1)).all(|(a, b)| kind(a) == kind(b)) {
             return Err(all);
         }
         let mut all = all.into_iter();
         let Some(mut whole) = all.next() else { return Err(Vec::new()) };
         for part in all {
-            match (&mut whole, part) {
-                (Matrix::Ints(whole), Matrix::Ints(part)) => {
-                    whole.rows += part.rows;
-                    whole.packed.extend(part.packed);
-                    whole.scales.extend(part.scales);
-                    if let (Some(zeros), Some(more)) = (&mut whole.zeros, part.zeros) {
-                        zeros.extend(more);
-                    }
-                }
-                (Matrix::Floats { rows, numbers, .. }, Matrix::Floats { rows: more, numbers: part, .. }) => {
-                    *rows += more;
-                    numbers.extend(part);
-                }
-                _ => {}
-            }
+            whole.rows += part.rows;
+            whole.parts.extend(part.parts);
         }
         Ok(whole)
     }
 
     /// Makes the matrix a constant of a graph.
     pub(super) fn placed(self, graph: &mut Builder, name: &str) -> Result<Placed, Error> {
-        let rows = self.rows();
-        match self {
-            Matrix::Floats { inner, numbers, .. } => {
-                let floats = graph.floats(&[rows, inner], numbers)?;
-                Ok(Placed::Floats { floats })
-            }
-            Matrix::Ints(Ints { inner, bits, group, packed, scales, zeros, .. }) => {
-                let count = inner / group;
-                let shape = [rows, count, group * bits / 8];
-                let packed = TensorData::adopt(DataType::U8, &shape, Bytes::from(packed))?;
-                let packed = graph.constant(&format!("{name}.ints"), &packed)?;
-                let scales = graph.floats(&[rows, count], scales)?;
-                let zeros = zeros.map(|zeros| graph.floats(&[rows, count], zeros)).transpose()?;
-                Ok(Placed::Ints { packed, scales, zeros, rows, inner, bits, group })
-            }
-        }
+        let Matrix { rows, inner, layout, parts } = self;
+        let Some(Layout { bits, group, offsets, .. }) = layout else {
+            let floats = move || floats(&parts, rows * inner);
+            let floats = TensorData::made_later(DataType::F32, &[rows, inner], floats)?;
+            return Ok(Placed::Floats { floats: graph.constant(name, &floats)? });
+        };
+        let count = inner / group;
+        let source = Arc::new(Source { parts, numbers: rows * inner, read: Mutex::default() });
+        let mut constant = |dtype, shape: &[usize], part: fn(&Ints) -> &Bytes| -> Result<String, Error> {
+            let source = source.clone();
+            let make = move || source.part(part);
+            graph.constant(name, &TensorData::made_later(dtype, shape, make)?)
+        };
+        let packed = constant(DataType::U8, &[rows, count, group * bits / 8], |ints| &ints.packed)?;
+        let scales = constant(DataType::F32, &[rows, count], |ints| &ints.scales)?;
+        let zeros = match offsets {
+            false => None,
+            true => Some(constant(DataType::F32, &[rows, count], |ints| &ints.zeros)?),
+        };
+        Ok(Placed::Ints { packed, scales, zeros, rows, inner, bits, group })
     }
 }
 
-impl Ints {
-    fn read(
-        tensor: &GgufTensor,
-        layout: Layout,
-        [rows, inner]: [usize; 2],
-        order: Option<&[usize]>,
-    ) -> Result<Ints, Error> {
-        let Layout { bits, group, offsets, middle } = layout;
-        let (block, size) = tensor.tensor_type().block();
-        let row_bytes = inner / block * size;
-        let count = rows * inner / group;
-        let mut packed = memory::room(OP, rows * inner * bits / 8)?;
-        let mut scales = memory::room(OP, count)?;
-        let mut zeros = if offsets { Some(memory::room(OP, count)?) } else { None };
-        let mut blocks = Blocks::new(tensor.tensor_type());
-        let mut row = |bytes: &[u8]| {
-            let Some(blocks) = &mut blocks else { return };
-            for bytes in bytes.chunks_exact(size) {
-                let (ints, groups) = blocks.decode(bytes);
-                for (ints, own) in ints.chunks_exact(group).zip(groups) {
-                    let (scale, zero) = if offsets { scaled(*own) } else { (Some(own.scale), 0.0) };
-                    scales.push(scale.unwrap_or(own.offset));
-                    if let Some(zeros) = &mut zeros {
-                        zeros.push(zero);
-                    }
-                    // All integers of a group without a scale stand for the offset: one, times the offset.
-                    let int = |x: i8| if scale.is_some() { (i16::from(x) + middle) as u8 } else { 1 };
-                    match bits {
-                        4 => packed.extend(ints.as_chunks().0.iter().map(|&[a, b]| int(a) | int(b) << 4)),
-                        _ => packed.extend(ints.iter().map(|&x| int(x))),
-                    }
-                }
+/// Reads floats.
+fn floats(parts: &[Part], count: usize) -> Result<Bytes, bb_ir::Error> {
+    let mut all = memory::room(OP, count)?;
+    for part in parts {
+        for bytes in part.rows() {
+            part.tensor.append(bytes, &mut all)?;
+            part.forget(bytes);
+        }
+    }
+    shared(&all)
+}
+
+/// Returns floats as the bytes of a tensor.
+fn shared(floats: &[f32]) -> Result<Bytes, bb_ir::Error> {
+    Ok(TensorData::new(&[floats.len()], floats)?.bytes()?.clone())
+}
+
+/// Where the integers of a matrix are read from.
+#[derive(Debug)]
+struct Source {
+    parts: Vec<Part>,
+    /// How many integers there are.
+    numbers: usize,
+    /// What was read, as long as one of its parts is used: the integers, the scales and the zero points are read together.
+    read: Mutex<Weak<Ints>>,
+}
+
+/// Integers of 4 or 8 bits in groups.
+#[derive(Debug)]
+struct Ints {
+    packed: Bytes,
+    scales: Bytes,
+    /// What an integer of a group is less, if it is not the middle of the range.
+    zeros: Bytes,
+}
+
+/// A part of what was read, which keeps the whole.
+struct Kept(Arc<Ints>, fn(&Ints) -> &Bytes);
+
+impl AsRef<[u8]> for Kept {
+    fn as_ref(&self) -> &[u8] {
+        (self.1)(&self.0)
+    }
+}
+
+impl Source {
+    fn part(&self, part: fn(&Ints) -> &Bytes) -> Result<Bytes, bb_ir::Error> {
+        let mut read = self.read.lock().unwrap_or_else(PoisonError::into_inner);
+        let ints = match read.upgrade() {
+            Some(ints) => ints,
+            None => {
+                let ints = Arc::new(self.ints()?);
+                *read = Arc::downgrade(&ints);
+                ints
             }
         };
-        match order {
-            None => row(tensor.bytes()),
-            Some(order) => {
-                for &i in order {
-                    row(tensor.bytes().get(i * row_bytes..(i + 1) * row_bytes).unwrap_or_default());
+        Ok(Bytes::from_owner(Kept(ints, part)))
+    }
+
+    fn ints(&self) -> Result<Ints, bb_ir::Error> {
+        let (mut packed, mut scales, mut zeros) = (Vec::new(), Vec::new(), Vec::new());
+        for part in &self.parts {
+            let ty = part.tensor.tensor_type();
+            let (Some(layout), Some(mut blocks)) = (ty.layout(), Blocks::new(ty)) else { continue };
+            let Layout { bits, group, offsets, middle } = layout;
+            let [bytes, groups] =
+                [(self.numbers * bits / 8, packed.len()), (self.numbers / group, scales.len())]
+                    .map(|(all, there)| all - there);
+            memory::reserve(OP, &mut packed, bytes)?;
+            memory::reserve(OP, &mut scales, groups)?;
+            let size = ty.block().1;
+            for piece in part.rows().flat_map(|rows| rows.chunks(size * PIECE)) {
+                for bytes in piece.chunks_exact(size) {
+                    let (ints, groups) = blocks.decode(bytes);
+                    for (ints, own) in ints.chunks_exact(group).zip(groups) {
+                        let (scale, zero) = if offsets { scaled(*own) } else { (Some(own.scale), 0.0) };
+                        scales.push(scale.unwrap_or(own.offset));
+                        if offsets {
+                            zeros.push(zero);
+                        }
+                        // All integers of a group without a scale stand for the offset: one, times the offset.
+                        let int = |x: i8| if scale.is_some() { (i16::from(x) + middle) as u8 } else { 1 };
+                        match bits {
+                            4 => packed.extend(ints.as_chunks().0.iter().map(|&[a, b]| int(a) | int(b) << 4)),
+                            _ => packed.extend(ints.iter().map(|&x| int(x))),
+                        }
+                    }
                 }
+                part.forget(piece);
             }
         }
-        Ok(Ints { rows, inner, bits, group, packed, scales, zeros })
+        Ok(Ints { packed: Bytes::from(packed), scales: shared(&scales)?, zeros: shared(&zeros)? })
     }
 }
 
@@ -242,44 +272,6 @@ impl Placed {
                 let mut operands = vec![x, packed, scales];
                 operands.extend(zeros.as_deref());
                 graph.microsoft("MatMulNBits", &operands, &attributes)
-            }
-        }
-    }
-
-    /// Takes rows by their numbers: `[s]` to `[s, inner]`.
-    pub(super) fn chosen(&self, graph: &mut Builder, rows: &str) -> Result<String, Error> {
-        match self {
-            Placed::Floats { floats } => Ok(graph.node("Gather", &[floats, rows], &[("axis", 0)])),
-            Placed::Ints { packed, scales, zeros, inner, bits, group, .. } => {
-                let take = |graph: &mut Builder, table: &str| graph.node("Gather", &[table, rows], &[]);
-                let mut ints = take(graph, packed);
-                if *bits == 4 {
-                    let sixteen = graph.scalar(DataType::U8, 16.0)?;
-                    let high = graph.node("Div", &[&ints, &sixteen], &[]);
-                    let above = graph.node("Mul", &[&high, &sixteen], &[]);
-                    let low = graph.node("Sub", &[&ints, &above], &[]);
-                    let axes = graph.numbers(&[3])?;
-                    let [low, high] = [low, high].map(|x| graph.node("Unsqueeze", &[&x, &axes], &[]));
-                    ints = graph.node("Concat", &[&low, &high], &[("axis", 3)]);
-                    let shape = graph.numbers(&[0, (inner / group) as i64, *group as i64])?;
-                    ints = graph.node("Reshape", &[&ints, &shape], &[]);
-                }
-                let ints = graph.node("Cast", &[&ints], &[("to", 1)]);
-                let zero = match zeros {
-                    None => graph.scalar(DataType::F32, f64::from(1u32 << (bits - 1)))?,
-                    Some(zeros) => {
-                        let zeros = take(graph, zeros);
-                        let axes = graph.numbers(&[2])?;
-                        graph.node("Unsqueeze", &[&zeros, &axes], &[])
-                    }
-                };
-                let scales = take(graph, scales);
-                let axes = graph.numbers(&[2])?;
-                let scales = graph.node("Unsqueeze", &[&scales, &axes], &[]);
-                let less = graph.node("Sub", &[&ints, &zero], &[]);
-                let x = graph.node("Mul", &[&less, &scales], &[]);
-                let shape = graph.numbers(&[0, *inner as i64])?;
-                Ok(graph.node("Reshape", &[&x, &shape], &[]))
             }
         }
     }

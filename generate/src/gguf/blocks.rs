@@ -141,10 +141,10 @@ impl Blocks {
     }
 }
 
-/// Computes all elements.
-pub(super) fn dequantize(ty: TensorType, bytes: &[u8]) -> Result<Vec<f32>, bb_ir::Error> {
+/// Appends all elements of blocks to those that are there.
+pub(super) fn dequantize(ty: TensorType, bytes: &[u8], all: &mut Vec<f32>) -> Result<(), bb_ir::Error> {
     let (block, size) = ty.block();
-    let mut all = memory::room(OP, bytes.len() / size * block)?;
+    memory::reserve(OP, all, bytes.len() / size * block)?;
     let Some(mut blocks) = Blocks::new(ty) else {
         match ty {
             TensorType::F32 => all.extend(bytes.as_chunks().0.iter().map(|x| f32::from_le_bytes(*x))),
@@ -153,7 +153,7 @@ pub(super) fn dequantize(ty: TensorType, bytes: &[u8]) -> Result<Vec<f32>, bb_ir
             }
             _ => all.extend(bytes.as_chunks().0.iter().map(|x| bf16::from_le_bytes(*x).to_f32())),
         }
-        return Ok(all);
+        return Ok(());
     };
     let group = block / blocks.groups.len();
     for bytes in bytes.chunks_exact(size) {
@@ -162,7 +162,7 @@ pub(super) fn dequantize(ty: TensorType, bytes: &[u8]) -> Result<Vec<f32>, bb_ir
             all.extend(ints.iter().map(|&x| f32::from(x) * scale + offset));
         }
     }
-    Ok(all)
+    Ok(())
 }
 
 /// Reads a float of 16 bits.

@@ -70,7 +70,26 @@ impl GgufTensor {
     ///
     /// [`bb_ir::Error`] if there is not enough memory.
     pub fn dequantize(&self) -> Result<Vec<f32>, bb_ir::Error> {
-        blocks::dequantize(self.ty, &self.bytes)
+        let mut all = Vec::new();
+        blocks::dequantize(self.ty, &self.bytes, &mut all)?;
+        Ok(all)
+    }
+
+    /// Appends the elements of some of the rows to those that are there.
+    ///
+    /// # Errors
+    ///
+    /// [`bb_ir::Error`] if there is not enough memory.
+    pub(crate) fn append(&self, rows: &[u8], all: &mut Vec<f32>) -> Result<(), bb_ir::Error> {
+        blocks::dequantize(self.ty, rows, all)
+    }
+
+    /// Returns the bytes of a row; none for a row that the tensor does not have.
+    pub(crate) fn row(&self, row: usize) -> &[u8] {
+        let ((block, size), (_, length)) = (self.ty.block(), self.rows());
+        let bytes = length / block * size;
+        let range = row.checked_mul(bytes).and_then(|from| Some(from..from.checked_add(bytes)?));
+        range.and_then(|range| self.bytes.get(range)).unwrap_or_default()
     }
 
     /// Compares the extents, the fastest first.

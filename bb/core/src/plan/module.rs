@@ -215,12 +215,26 @@ impl Module {
         opsets: &[OperatorSetIdProto],
         functions: &[FunctionProto],
     ) -> Result<Module, Error> {
+        Module::from_graph_with(graph, opsets, functions, None)
+    }
+
+    /// Checks a graph on its own, whose external data are given; see [`ExternalData::of_tensors`].
+    ///
+    /// # Errors
+    ///
+    /// As [`from_graph`](Self::from_graph).
+    pub fn from_graph_with(
+        graph: &GraphProto,
+        opsets: &[OperatorSetIdProto],
+        functions: &[FunctionProto],
+        external_data: Option<&ExternalData>,
+    ) -> Result<Module, Error> {
         let mut versions: BTreeMap<String, i64> =
             opsets.iter().map(|o| (o.domain().to_owned(), o.version())).collect();
         if versions.is_empty() {
             versions.insert(String::new(), bb_ir::opset::NEWEST);
         }
-        let options = CheckOptions { operators: OPERATORS, ..CheckOptions::default() };
+        let options = CheckOptions { operators: OPERATORS, external_data, ..CheckOptions::default() };
         Ok(Module::new(check::check_graph(graph, &versions, functions, &options)?))
     }
 

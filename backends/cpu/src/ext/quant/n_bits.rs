@@ -208,8 +208,8 @@ impl Integers {
             Zeros::Floats(list) => blocks::Zeros::Floats(numbers(list)),
         };
         let b = dense(cpu.pool(), b)?;
-        let weights = blocks::Weights::new(cpu.pool(), format, bytes(&b), numbers(&scales), zeros)?;
-        Ok(Some(Integers(weights)))
+        let pack = || blocks::Weights::new(cpu.pool(), format, bytes(&b), numbers(&scales), zeros);
+        Ok(Some(Integers(cpu.pool().run(pack)??)))
     }
 
     /// Returns the size in bytes.

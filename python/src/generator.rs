@@ -1,0 +1,284 @@
+//! Language models, with the feature `generate`. The classes that users see are in `bb/_generate.py`.
+
+use crate::failure::{Phase, raise, raise_other};
+use crate::interrupt;
+use bb::OpenOptions;
+use bb_generate::{End, Error, GenerateOptions, Message, Piece, Products, TokenSequence};
+use pyo3::exceptions::{PyRuntimeError, PyTypeError, PyValueError};
+use pyo3::prelude::*;
+use pyo3::types::PyDict;
+use std::num::NonZeroUsize;
+use std::path::PathBuf;
+use std::sync::{Mutex, PoisonError};
+
+/// A language model on a backend. Threads may share it: each generation has a sequence of its own.
+#[pyclass(frozen, module = "bb", name = "_Generator")]
+pub(crate) struct Generator(bb_generate::Generator);
+
+#[pymethods]
+impl Generator {
+    /// Opens a GGUF file, or a folder with a model in ONNX's format.
+    #[new]
+    #[pyo3(signature = (path, backend="cpu", *, threads=None, memory=None, context=None, floats=false))]
+    fn new(
+        py: Python<'_>,
+        path: PathBuf,
+        backend: &str,
+        threads: Option<usize>,
+        memory: Option<u64>,
+        context: Option<usize>,
+        floats: bool,
+    ) -> PyResult<Generator> {
+        let mut open = OpenOptions::default();
+        if let Some(threads) = threads {
+            let threads = NonZeroUsize::new(threads);
+            open = open
+                .with_threads(threads.ok_or_else(|| PyValueError::new_err("`threads` must be at least 1"))?);
+        }
+        if let Some(memory) = memory {
+            open = open.with_memory(memory);
+        }
+        let mut options = bb_generate::OpenOptions::default();
+        options.context = context;
+        if floats {
+            options.products = Products::Floats;
+        }
+        let on = interrupt::detached(py, None, || bb::backend_with(backend, &open))?;
+        let on = on.map_err(|error| raise(py, Phase::Open, &error, None))?;
+        let opened = interrupt::detached(py, None, || bb_generate::Generator::open(&path, &on, &options))?;
+        opened.map(Generator).map_err(|error| failed(py, Phase::Load, &error))
+    }
+
+    /// Returns the tokens of a text.
+    fn encode(&self, py: Python<'_>, text: &str) -> PyResult<Vec<u32>> {
+        let tokens = interrupt::detached(py, None, || self.0.tokens().encode(text))?;
+        tokens.map_err(|error| failed(py, Phase::Convert, &error))
+    }
+
+    /// Returns the text of tokens.
+    fn decode(&self, py: Python<'_>, tokens: Vec<u32>) -> PyResult<String> {
+        self.0.tokens().decode(&tokens).map_err(|error| failed(py, Phase::Convert, &error))
+    }
+
+    /// The greatest number of tokens of a sequence.
+    #[getter]
+    fn context(&self) -> usize {
+        self.0.context()
+    }
+
+    /// The number of tokens that the model knows.
+    #[getter]
+    fn vocabulary(&self) -> usize {
+        self.0.vocabulary()
+    }
+
+    /// Whether the model has a template for messages.
+    #[getter]
+    fn chats(&self) -> bool {
+        self.0.template().is_some()
+    }
+
+    /// Runs a prompt, and returns the iterator of what follows.
+    #[pyo3(signature = (prompt, *, raw=false, **options))]
+    fn generate(
+        &self,
+        py: Python<'_>,
+        prompt: &Bound<'_, PyAny>,
+        raw: bool,
+        options: Option<&Bound<'_, PyDict>>,
+    ) -> PyResult<Generation> {
+        let given = given(options)?;
+        let prompt = self.prompt(py, prompt, raw)?;
+        let sequence = self.0.sequence();
+        let begun = interrupt::detached(py, None, || sequence.into_generation(&prompt, &given))?;
+        let running = begun.map_err(|error| failed(py, Phase::Convert, &error))?;
+        Ok(Generation(Mutex::new(State { running, end: None })))
+    }
+}
+
+impl Generator {
+    /// Returns the tokens of a prompt: of a text, of messages, or tokens as they are.
+    fn prompt(&self, py: Python<'_>, prompt: &Bound<'_, PyAny>, raw: bool) -> PyResult<Vec<u32>> {
+        let convert = |error: Error| failed(py, Phase::Convert, &error);
+        if let Ok(text) = prompt.extract::<String>() {
+            return if raw || self.0.template().is_none() {
+                self.0.tokens().encode(&text).map_err(convert)
+            } else {
+                self.0.chat(&[Message::new("user", text)]).map_err(convert)
+            };
+        }
+        if let Ok(tokens) = prompt.extract::<Vec<u32>>() {
+            return Ok(tokens);
+        }
+        let wrong = || {
+            PyTypeError::new_err(
+                "a prompt is a `str`, a list of tokens, or a list of messages, dicts with `role` and `content`",
+            )
+        };
+        let mut messages = Vec::new();
+        for message in prompt.try_iter().map_err(|_| wrong())? {
+            let message = message?;
+            let text = |key: &str| -> PyResult<String> {
+                message.get_item(key).and_then(|text| text.extract()).map_err(|_| wrong())
+            };
+            messages.push(Message::new(text("role")?, text("content")?));
+        }
+        self.0.chat(&messages).map_err(convert)
+    }
+}
+
+/// Reads options by name.
+fn given(options: Option<&Bound<'_, PyDict>>) -> PyResult<GenerateOptions> {
+    let mut given = GenerateOptions::default();
+    let sampling = &mut given.sampling;
+    for (name, value) in options.into_iter().flatten() {
+        match name.extract::<String>()?.as_str() {
+            "max_tokens" => given.tokens = value.extract()?,
+            "stop" => {
+                given.stop = match value.extract::<String>() {
+                    Ok(one) => vec![one],
+                    Err(_) => value.extract()?,
+                };
+            }
+            "ignore_end" => given.ignore_end = value.extract()?,
+            "chunk" => given.chunk = value.extract()?,
+            "temperature" => sampling.temperature = value.extract()?,
+            "top_k" => sampling.top_k = value.extract()?,
+            "top_p" => sampling.top_p = value.extract()?,
+            "min_p" => sampling.min_p = value.extract()?,
+            "typical" => sampling.typical = value.extract()?,
+            "repetition_penalty" => sampling.repetition_penalty = value.extract()?,
+            "presence_penalty" => sampling.presence_penalty = value.extract()?,
+            "frequency_penalty" => sampling.frequency_penalty = value.extract()?,
+            "penalty_last" => sampling.penalty_last = value.extract()?,
+            "seed" => sampling.seed = value.extract()?,
+            "bias" => {
+                let bias = value.cast::<PyDict>().map_err(|_| {
+                    PyTypeError::new_err("`bias` must be a dict of tokens and what is added to their logits")
+                })?;
+                for (token, by) in bias {
+                    sampling.bias.push((token.extract()?, by.extract()?));
+                }
+            }
+            other => {
+                let message = format!("generate() got an unexpected keyword argument '{other}'");
+                return Err(PyTypeError::new_err(message));
+            }
+        }
+    }
+    Ok(given)
+}
+
+/// What follows a prompt: an iterator of texts. Dropping it ends the generation.
+#[pyclass(frozen, module = "bb", name = "_Generation")]
+pub(crate) struct Generation(Mutex<State>);
+
+struct State {
+    running: bb_generate::Generation<TokenSequence>,
+    end: Option<End>,
+}
+
+#[pymethods]
+impl Generation {
+    fn __iter__(this: PyRef<'_, Self>) -> PyRef<'_, Self> {
+        this
+    }
+
+    /// Returns the text of the next tokens that make one.
+    fn __next__(&self, py: Python<'_>) -> PyResult<Option<String>> {
+        loop {
+            let piece = self.with(py, |state| {
+                let piece = state.running.next();
+                if let Some(Ok(Piece { end, .. })) = &piece {
+                    state.end = *end;
+                }
+                piece
+            })?;
+            match piece {
+                None => return Ok(None),
+                Some(Err(error)) => return Err(failed(py, Phase::Convert, &error)),
+                Some(Ok(piece)) if !piece.text.is_empty() => return Ok(Some(piece.text)),
+                Some(Ok(_)) => {}
+            }
+        }
+    }
+
+    /// The tokens that were generated.
+    #[getter]
+    fn tokens(&self, py: Python<'_>) -> PyResult<Vec<u32>> {
+        self.with(py, |state| state.running.tokens().to_vec())
+    }
+
+    /// Why the generation ended: `end`, `stop`, `length` or `context`; `None` before.
+    #[getter]
+    fn end(&self, py: Python<'_>) -> PyResult<Option<&'static str>> {
+        Ok(self.with(py, |state| state.end)?.map(|end| match end {
+            End::Token => "end",
+            End::Stop => "stop",
+            End::Context => "context",
+            _ => "length",
+        }))
+    }
+
+    /// How many tokens there were so far, and how many in a second.
+    #[getter]
+    fn statistics<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
+        let all = self.with(py, |state| state.running.statistics())?;
+        let dict = PyDict::new(py);
+        dict.set_item("prompt_tokens", all.prompt_tokens)?;
+        dict.set_item("prompt_seconds", all.prompt_time.as_secs_f64())?;
+        dict.set_item("prompt_tokens_per_second", all.prompt_speed())?;
+        dict.set_item("answer_tokens", all.answer_tokens)?;
+        dict.set_item("answer_seconds", all.answer_time.as_secs_f64())?;
+        dict.set_item("answer_tokens_per_second", all.answer_speed())?;
+        Ok(dict)
+    }
+}
+
+impl Generation {
+    /// Calls `f` with the interpreter's lock released.
+    ///
+    /// # Errors
+    ///
+    /// `RuntimeError` if another thread, or the handler of a signal, asks while a token is computed.
+    fn with<T: Send>(&self, py: Python<'_>, f: impl FnOnce(&mut State) -> T + Send) -> PyResult<T> {
+        let called = interrupt::detached(py, None, || match self.0.try_lock() {
+            Ok(mut state) => Some(f(&mut state)),
+            Err(std::sync::TryLockError::Poisoned(state)) => Some(f(&mut PoisonError::into_inner(state))),
+            Err(std::sync::TryLockError::WouldBlock) => None,
+        })?;
+        called.ok_or_else(|| PyRuntimeError::new_err("another thread uses this generation"))
+    }
+}
+
+/// Makes the exception of an error.
+fn failed(py: Python<'_>, phase: Phase<'_>, error: &Error) -> PyErr {
+    match error {
+        Error::Model { source } => raise(py, phase, source, None),
+        other => {
+            let (class, kind) = class(phase, other);
+            raise_other(py, class, kind, other)
+        }
+    }
+}
+
+/// Returns the name of the class of an exception, and the kind that it has.
+fn class(phase: Phase<'_>, error: &Error) -> (&'static str, bb::ErrorKind) {
+    match error {
+        Error::Read { .. } => ("FileError", bb::ErrorKind::Configuration),
+        Error::Internal { .. } => ("InternalError", bb::ErrorKind::Internal),
+        Error::Unserved { .. } | Error::Architecture { .. } => {
+            ("UnsupportedError", bb::ErrorKind::Unsupported)
+        }
+        Error::LongTemplate { .. } => ("LimitError", bb::ErrorKind::Limit),
+        Error::NoTemplate
+        | Error::NoTokens
+        | Error::Token { .. }
+        | Error::Context { .. }
+        | Error::Option { .. }
+        | Error::Template { .. } => ("InputError", bb::ErrorKind::WrongInput),
+        Error::Logit { .. } | Error::NoneLeft => ("RunError", bb::ErrorKind::InvalidModel),
+        _ if matches!(phase, Phase::Load) => ("ModelError", bb::ErrorKind::InvalidModel),
+        _ => ("RunError", bb::ErrorKind::InvalidModel),
+    }
+}
