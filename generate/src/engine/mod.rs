@@ -16,7 +16,7 @@ use crate::blocks::BLOCK;
 use crate::network::Network;
 use crate::onnx::Past;
 use crate::{Error, GenerateOptions, Generator};
-use pool::Pool;
+use pool::BlockPool;
 use sequence::{Sequence, Store, Work};
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -46,7 +46,7 @@ use std::sync::Arc;
 pub struct Engine {
     generator: Generator,
     options: EngineOptions,
-    pool: Option<Pool>,
+    pool: Option<BlockPool>,
     waiting: VecDeque<Sequence>,
     running: Vec<Sequence>,
     statistics: EngineStatistics,
@@ -59,7 +59,7 @@ impl Engine {
             Network::Gguf(decoder) => {
                 let memory = decoder.blocks();
                 let most = (options.bytes / memory.bytes_of(1).max(1)).max(1);
-                Some(Pool::new(memory, most))
+                Some(BlockPool::new(memory, most))
             }
             Network::Onnx(_) => None,
         };
@@ -204,10 +204,8 @@ impl Engine {
         let pool = &mut self.pool;
         self.running.retain_mut(|sequence| {
             let gone = sequence.listener.is_gone();
-            if gone {
-                if let Some(pool) = pool {
-                    schedule::give_up(sequence, pool);
-                }
+            if gone && let Some(pool) = pool {
+                schedule::give_up(sequence, pool);
             }
             !gone
         });

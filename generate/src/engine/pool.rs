@@ -29,14 +29,14 @@ struct Used {
 
 /// A block of a sequence, and the serial number of its content once it is full and known.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Held {
+pub(crate) struct HeldBlock {
     pub(crate) block: u32,
     pub(crate) serial: Option<u64>,
 }
 
 /// Blocks that sequences share.
 #[derive(Debug)]
-pub(crate) struct Pool {
+pub(crate) struct BlockPool {
     memory: Blocks,
     most: usize,
     used: Vec<Used>,
@@ -49,10 +49,10 @@ pub(crate) struct Pool {
     age: u64,
 }
 
-impl Pool {
+impl BlockPool {
     /// Makes a pool of at most `most` blocks.
-    pub(crate) fn new(memory: Blocks, most: usize) -> Pool {
-        Pool {
+    pub(crate) fn new(memory: Blocks, most: usize) -> BlockPool {
+        BlockPool {
             memory,
             most: most.min(u32::MAX as usize),
             used: Vec::new(),
@@ -110,7 +110,7 @@ impl Pool {
     }
 
     /// Uses the block that holds these tokens behind those of the block `behind`, if there is one.
-    pub(crate) fn find(&mut self, behind: u64, tokens: &[u32]) -> Option<Held> {
+    pub(crate) fn find(&mut self, behind: u64, tokens: &[u32]) -> Option<HeldBlock> {
         let content = Content { behind, tokens: tokens.try_into().ok()? };
         let &(block, serial) = self.known.get(&content)?;
         let used = self.used.get_mut(block as usize)?;
@@ -118,7 +118,7 @@ impl Pool {
             self.kept.remove(&used.kept);
         }
         used.users += 1;
-        Some(Held { block, serial: Some(serial) })
+        Some(HeldBlock { block, serial: Some(serial) })
     }
 
     /// Notes what a block holds that has become full. Returns the serial number of its content.
@@ -135,7 +135,7 @@ impl Pool {
     }
 
     /// Gives blocks back. The last ones are given up first.
-    pub(crate) fn release(&mut self, blocks: &[Held]) {
+    pub(crate) fn release(&mut self, blocks: &[HeldBlock]) {
         for held in blocks.iter().rev() {
             let Some(used) = self.used.get_mut(held.block as usize) else { continue };
             used.users = used.users.saturating_sub(1);

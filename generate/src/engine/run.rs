@@ -1,14 +1,14 @@
 //! A joined run: the next tokens of all sequences.
 
 use super::Pooling;
-use super::pool::Pool;
+use super::pool::BlockPool;
 use super::sequence::{Sequence, Work};
 use crate::Error;
 use crate::blocks::{BLOCK, Placed};
 use crate::decoder::{Decoder, Joined, Ran};
 
 /// Runs the next tokens of all sequences, and writes their keys and values to the blocks.
-pub(super) fn run(decoder: &Decoder, running: &[Sequence], pool: &Pool) -> Result<Ran, Error> {
+pub(super) fn run(decoder: &Decoder, running: &[Sequence], pool: &BlockPool) -> Result<Ran, Error> {
     let mut joined = Joined::default();
     let (mut placed, mut tables) = (Vec::new(), Vec::new());
     for sequence in running.iter().filter(|sequence| sequence.next > 0) {

@@ -3,7 +3,7 @@
 //! Each sequence that generates gets its token. What the step has room for beyond that is divided among prompts, so that a long one
 //! neither stops those that generate nor those that came after it.
 
-use super::pool::{Held, Pool};
+use super::pool::{BlockPool, HeldBlock};
 use super::sequence::{Sequence, Store, Work};
 use crate::Error;
 use crate::blocks::BLOCK;
@@ -13,7 +13,7 @@ use std::collections::VecDeque;
 const LEAST: usize = 8;
 
 /// Gives a sequence the blocks that hold its next tokens already. The last token is run in any case, for its logits.
-pub(super) fn share(sequence: &mut Sequence, pool: &mut Pool) {
+pub(super) fn share(sequence: &mut Sequence, pool: &mut BlockPool) {
     let Sequence { tokens, computed, store: Store::Blocks(blocks), work: Work::Answer(_), reused, .. } =
         sequence
     else {
@@ -26,8 +26,8 @@ pub(super) fn share(sequence: &mut Sequence, pool: &mut Pool) {
     while *computed + BLOCK < tokens.len() {
         let behind = match blocks.last() {
             None => 0,
-            Some(Held { serial: Some(serial), .. }) => *serial,
-            Some(Held { serial: None, .. }) => return,
+            Some(HeldBlock { serial: Some(serial), .. }) => *serial,
+            Some(HeldBlock { serial: None, .. }) => return,
         };
         let next = tokens.get(*computed..*computed + BLOCK).unwrap_or_default();
         let Some(held) = pool.find(behind, next) else { return };
@@ -59,7 +59,7 @@ fn waits(sequence: &Sequence, before: &[Sequence]) -> bool {
 }
 
 /// Decides how many tokens of each sequence the next step runs, at most `most` in all.
-pub(super) fn plan(running: &mut [Sequence], pool: &mut Pool, most: usize) {
+pub(super) fn plan(running: &mut [Sequence], pool: &mut BlockPool, most: usize) {
     let mut left = most;
     for sequence in running.iter_mut() {
         sequence.next = usize::from(sequence.left() == 1 && left > 0);
@@ -89,7 +89,7 @@ pub(super) fn plan(running: &mut [Sequence], pool: &mut Pool, most: usize) {
 pub(super) fn reserve(
     running: &mut Vec<Sequence>,
     waiting: &mut VecDeque<Sequence>,
-    pool: &mut Pool,
+    pool: &mut BlockPool,
 ) -> Result<(), Error> {
     let mut at = 0;
     while let Some(sequence) = running.get_mut(at) {
@@ -103,7 +103,7 @@ pub(super) fn reserve(
             continue;
         }
         if let Some(block) = pool.take()? {
-            blocks.push(Held { block, serial: None });
+            blocks.push(HeldBlock { block, serial: None });
         } else if let Some(mut last) = running.pop() {
             give_up(&mut last, pool);
             waiting.push_front(last);
@@ -113,7 +113,7 @@ pub(super) fn reserve(
 }
 
 /// Takes all blocks from a sequence.
-pub(super) fn give_up(sequence: &mut Sequence, pool: &mut Pool) {
+pub(super) fn give_up(sequence: &mut Sequence, pool: &mut BlockPool) {
     if let Store::Blocks(blocks) = &mut sequence.store {
         pool.release(blocks);
         blocks.clear();

@@ -1,6 +1,6 @@
 //! A sequence of an engine: a prompt and what follows it, or a text whose states are wanted.
 
-use super::pool::Held;
+use super::pool::HeldBlock;
 use super::{Event, Listener, Pooling};
 use crate::answer::Answer;
 use crate::onnx::Past;
@@ -20,7 +20,7 @@ pub(super) enum Work {
 /// Where the keys and values of a sequence are.
 #[derive(Debug)]
 pub(super) enum Store {
-    Blocks(Vec<Held>),
+    Blocks(Vec<HeldBlock>),
     Past(Past),
 }
 
@@ -52,7 +52,7 @@ impl Sequence {
         self.tokens.len() - self.computed
     }
 
-    pub(super) fn blocks(&self) -> &[Held] {
+    pub(super) fn blocks(&self) -> &[HeldBlock] {
         match &self.store {
             Store::Blocks(blocks) => blocks,
             Store::Past(_) => &[],

@@ -1,6 +1,6 @@
 //! A step of an engine: what is run, and what becomes of the results.
 
-use super::pool::Pool;
+use super::pool::BlockPool;
 use super::run::run;
 use super::sequence::{Sequence, Store, Work};
 use super::{Engine, Event, Pooling, schedule};
@@ -132,10 +132,8 @@ impl Engine {
         let pool = &mut self.pool;
         self.running.retain_mut(|sequence| {
             let ends = ended.next().copied().unwrap_or(false);
-            if ends {
-                if let Some(pool) = pool {
-                    schedule::give_up(sequence, pool);
-                }
+            if ends && let Some(pool) = pool {
+                schedule::give_up(sequence, pool);
             }
             !ends
         });
@@ -143,7 +141,7 @@ impl Engine {
 }
 
 /// Notes what the blocks of a sequence hold that have become full.
-fn filled(sequence: &mut Sequence, pool: &mut Pool) {
+fn filled(sequence: &mut Sequence, pool: &mut BlockPool) {
     let Sequence { tokens, computed, store: Store::Blocks(blocks), .. } = sequence else { return };
     let full = *computed / BLOCK;
     let from = blocks.iter().position(|held| held.serial.is_none()).unwrap_or(full);

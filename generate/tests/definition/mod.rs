@@ -1,5 +1,5 @@
 //! The model of the definition: what a small model computes, in `f64` by plain loops.
-#![expect(dead_code, reason = "each program of tests uses a part")]
+#![allow(dead_code, reason = "each program of tests uses a part")]
 
 use super::tiny::{BASE, EPSILON, Tiny};
 use bb_generate::gguf::Gguf;

@@ -75,9 +75,12 @@ impl Language {
         self.commands.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Tells whether the model takes requests.
-    pub(crate) fn is_open(&self) -> bool {
-        self.commands().is_some()
+    /// Returns the refusal of a request whose events ended without a last one.
+    pub(crate) fn ended(&self) -> Refusal {
+        match self.commands().is_some() {
+            true => Refusal::Internal { what: "an engine ended before its answers" },
+            false => Refusal::ShuttingDown,
+        }
     }
 
     /// Returns what the engine has to do, and has done.

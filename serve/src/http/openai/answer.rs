@@ -168,14 +168,6 @@ impl Writer {
         }
     }
 
-    /// Returns the refusal of events that end too early.
-    fn early(&self) -> Refusal {
-        match self.model.is_open() {
-            true => Refusal::Internal { what: "an engine ended before its answers" },
-            false => Refusal::ShuttingDown,
-        }
-    }
-
     /// Collects all events to one answer.
     pub(super) async fn whole(
         mut self,
@@ -189,8 +181,8 @@ impl Writer {
                 Some((number, Ok(event))) => (number, event),
                 Some((_, Err(refusal))) => return Err(self.failed(refusal)),
                 None => {
-                    let early = self.early();
-                    return Err(self.failed(early));
+                    let ended = self.model.ended();
+                    return Err(self.failed(ended));
                 }
             };
             self.counts(&event);
@@ -307,7 +299,7 @@ impl Writing for Writer {
         let event = match told {
             Some((number, Ok(event))) => Ok((number, event)),
             Some((_, Err(refusal))) => Err(refusal),
-            None => Err(self.early()),
+            None => Err(self.model.ended()),
         };
         let event = match event {
             Ok((_, Event::Failed(source))) => {

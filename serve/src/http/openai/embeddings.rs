@@ -4,8 +4,10 @@ use super::events::{Telling, Told};
 use super::request::{Embeddings, wrong};
 use super::text::{other, tokens};
 use super::{Asked, Counted, Refused, Result, ok, read};
+use crate::budget::Lease;
 use crate::connections::Connection;
 use crate::infer::{self, Shared};
+use crate::language::Language;
 use crate::refusal::Refusal;
 use axum::extract::{Request, State};
 use axum::response::Response;
@@ -24,60 +26,66 @@ pub(super) async fn embed(State(shared): State<Arc<Shared>>, request: Request) -
     let model = found.inspect_err(|refused| other(&shared, refused))?.clone();
     let counted = Counted::new(&model, asked.start);
     let _computing = connection.as_ref().map(Connection::computing);
+    counted.ended(embedded(&shared, &model, asked).await)
+}
+
+async fn embedded(shared: &Shared, model: &Arc<Language>, asked: Asked<Embeddings>) -> Result<Response> {
     let Asked { body, lease, start, noted } = asked;
     if let Some(noted) = noted {
         noted.note(&model.name, None);
     }
-    let answered = async {
-        let packed = match body.encoding_format.as_deref() {
-            None | Some("float") => false,
-            Some("base64") => true,
-            Some(_) => return Err(wrong("encoding_format", "`float` or `base64`").into()),
-        };
-        let of = model.clone();
-        let inputs = body.input.list();
-        if inputs.is_empty() || inputs.len() > TEXTS {
-            return Err(wrong("input", "1 to 256 texts").into());
-        }
-        let read = move || {
-            inputs.into_iter().map(|input| tokens(&of, input)).collect::<std::result::Result<Vec<_>, _>>()
-        };
-        let texts = infer::convert(usize::MAX, read).await?;
-        let used: usize = texts.iter().map(Vec::len).sum();
-        let mut vectors = Vec::with_capacity(texts.len());
-        for text in texts {
-            // One after another: the engine joins them with what others ask.
-            let (to, mut events) = unbounded_channel::<Told>();
-            let telling = Telling { number: 0, to, lease: lease.clone(), refused: false };
-            model.embed(text, Pooling::Mean, Box::new(telling)).await?;
-            let state = async {
-                while let Some((_, event)) = events.recv().await {
-                    match event? {
-                        Event::Embedding(state) => return Ok(state),
-                        Event::Failed(source) => {
-                            return Err(Refusal::Generation { model: model.name.clone(), source });
-                        }
-                        _ => {}
-                    }
-                }
-                Err(Refusal::ShuttingDown)
-            };
-            let state = tokio::time::timeout_at((start + shared.timeout).into(), state).await;
-            let state = normalized(state.map_err(|_| Refusal::Deadline)??);
-            if body.dimensions.is_some_and(|count| count != state.len()) {
-                return Err(wrong("dimensions", "as many as the model has, or none").into());
-            }
-            vectors.push(state);
-        }
-        let embedding = |(index, state): (usize, &Vec<f32>)| {
-            let embedding = if packed { Json::from(base64(state)) } else { Json::from(state.as_slice()) };
-            json!({ "object": "embedding", "index": index, "embedding": embedding })
-        };
-        let all: Vec<Json> = vectors.iter().enumerate().map(embedding).collect();
-        let usage = json!({ "prompt_tokens": used, "total_tokens": used });
-        Ok(ok(&json!({ "object": "list", "model": model.name, "data": all, "usage": usage })))
+    let packed = match body.encoding_format.as_deref() {
+        None | Some("float") => false,
+        Some("base64") => true,
+        Some(_) => return Err(wrong("encoding_format", "`float` or `base64`").into()),
     };
-    counted.ended(answered.await)
+    let inputs = body.input.list();
+    if inputs.is_empty() || inputs.len() > TEXTS {
+        return Err(wrong("input", "1 to 256 texts").into());
+    }
+    let of = model.clone();
+    let texts = infer::convert(usize::MAX, move || {
+        inputs.into_iter().map(|input| tokens(&of, input)).collect::<std::result::Result<Vec<_>, Refusal>>()
+    });
+    let texts = texts.await?;
+    let used: usize = texts.iter().map(Vec::len).sum();
+    let mut vectors = Vec::with_capacity(texts.len());
+    for text in texts {
+        // One after another: the engine joins each with what others ask.
+        let state = state(model, text, &lease);
+        let state = tokio::time::timeout_at((start + shared.timeout).into(), state).await;
+        let state = normalized(state.map_err(|_| Refusal::Deadline)??);
+        if body.dimensions.is_some_and(|count| count != state.len()) {
+            return Err(wrong("dimensions", "as many as the model has, or none").into());
+        }
+        vectors.push(state);
+    }
+    let embedding = |(index, state): (usize, &Vec<f32>)| {
+        let embedding = if packed { Json::from(base64(state)) } else { Json::from(state.as_slice()) };
+        json!({ "object": "embedding", "index": index, "embedding": embedding })
+    };
+    let all: Vec<Json> = vectors.iter().enumerate().map(embedding).collect();
+    let usage = json!({ "prompt_tokens": used, "total_tokens": used });
+    Ok(ok(&json!({ "object": "list", "model": model.name, "data": all, "usage": usage })))
+}
+
+/// Computes the state of a text.
+async fn state(
+    model: &Language,
+    text: Vec<u32>,
+    lease: &Arc<Lease>,
+) -> std::result::Result<Vec<f32>, Refusal> {
+    let (to, mut events) = unbounded_channel::<Told>();
+    let telling = Telling { number: 0, to, lease: lease.clone(), refused: false };
+    model.embed(text, Pooling::Mean, Box::new(telling)).await?;
+    while let Some((_, event)) = events.recv().await {
+        match event? {
+            Event::Embedding(state) => return Ok(state),
+            Event::Failed(source) => return Err(Refusal::Generation { model: model.name.clone(), source }),
+            _ => {}
+        }
+    }
+    Err(model.ended())
 }
 
 /// Returns a vector of length 1 with this direction.

@@ -14,7 +14,7 @@ use axum::http::{HeaderValue, header};
 use axum::response::Response;
 use bb_generate::GenerateOptions;
 use std::sync::Arc;
-use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
+use tokio::sync::mpsc::unbounded_channel;
 
 /// What is to be generated.
 struct Wanted {
@@ -32,7 +32,7 @@ pub(super) async fn chat(State(shared): State<Arc<Shared>>, request: Request) ->
     let wanted = |model: &Language, body: Chat| {
         let (messages, count, options) = body.read()?;
         let prompt = model.generator.chat(&messages).map_err(|source| model.refused(source))?;
-        Ok(Wanted { prompts: vec![prompt], count, options })
+        Ok::<_, Refusal>(Wanted { prompts: vec![prompt], count, options })
     };
     answered(&shared, connection, Form::Chat, &name, stream, asked, wanted).await
 }
@@ -45,7 +45,7 @@ pub(super) async fn complete(State(shared): State<Arc<Shared>>, request: Request
         let (prompts, count, options) = body.read()?;
         let prompts =
             prompts.into_iter().map(|prompt| tokens(model, prompt)).collect::<std::result::Result<_, _>>()?;
-        Ok(Wanted { prompts, count, options })
+        Ok::<_, Refusal>(Wanted { prompts, count, options })
     };
     answered(&shared, connection, Form::Completion, &name, stream, asked, wanted).await
 }
@@ -105,13 +105,13 @@ async fn answered<T: Send + 'static>(
             let telling = Telling { number, to: to.clone(), lease: lease.clone(), refused: false };
             model.generate(prompt, options, Box::new(telling)).await?;
         }
-        Ok(())
+        Ok::<(), Refusal>(())
     };
     if let Err(refusal) = asked.await {
-        return counted.ended(Err(Refusal::into(refusal)));
+        return counted.ended(Err(refusal.into()));
     }
     drop(to);
-    let first = match tokio::time::timeout_at((start + shared.timeout).into(), first(&mut events)).await {
+    let first = match tokio::time::timeout_at((start + shared.timeout).into(), events.recv()).await {
         Ok(first) => first,
         Err(_) => return counted.ended(Err(Refusal::Deadline.into())),
     };
@@ -133,9 +133,4 @@ async fn answered<T: Send + 'static>(
     headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("text/event-stream"));
     headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-cache"));
     Ok(response)
-}
-
-/// Waits for the first event: the prompt was run.
-async fn first(events: &mut UnboundedReceiver<Told>) -> Option<Told> {
-    events.recv().await
 }
