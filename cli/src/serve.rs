@@ -31,6 +31,10 @@ pub(crate) fn serve(options: &args::Serve) -> Result<ExitCode> {
     config.queue = options.queue;
     config.max_batch = options.max_batch;
     config.batch_delay = Duration::from_secs_f64(options.batch_delay);
+    config.sequences = options.sequences;
+    config.step_tokens = options.step_tokens;
+    config.cache_bytes = options.cache_bytes;
+    config.context = options.context;
     config.timeout = Duration::from_secs_f64(options.timeout);
     config.request_bytes = options.request_bytes;
     config.held_bytes = options.held_bytes;

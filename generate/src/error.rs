@@ -168,6 +168,17 @@ pub enum Error {
         most: usize,
     },
 
+    /// Too many requests wait.
+    #[error("{most} requests wait, which is the limit; try again later")]
+    Busy {
+        /// The greatest number.
+        most: usize,
+    },
+
+    /// The model gives no states of tokens.
+    #[error("the model gives logits alone, and no states of tokens; states come from GGUF files")]
+    NoStates,
+
     /// An option is out of range.
     #[error("`{option}` is {found}, expected {expected}")]
     Option {

@@ -1,15 +1,13 @@
 //! Models that generate, sequences, and the loop.
 
+use crate::answer::{Answer, End, Piece};
 use crate::files::{self, Opened};
 use crate::network::{Network, Store};
-use crate::sampler::{LogProbability, Sampler, log_probabilities};
 use crate::template::{ChatTemplate, Message};
-use crate::text::TextStream;
 use crate::tokens::Tokens;
 use crate::{Error, GenerateOptions, OpenOptions};
 use bb::ir::memory;
 use bb::{BackendHandle, TensorData};
-use smallvec::SmallVec;
 use std::borrow::BorrowMut;
 use std::path::Path;
 use std::sync::Arc;
@@ -58,6 +56,11 @@ impl Generator {
         Ok(Generator { model: Arc::new(Model { network, tokens, template }) })
     }
 
+    /// Returns what computes logits.
+    pub(crate) fn network(&self) -> &Network {
+        &self.model.network
+    }
+
     /// Returns the tokenizer.
     pub fn tokens(&self) -> &Tokens {
         &self.model.tokens
@@ -86,6 +89,15 @@ impl Generator {
     pub fn chat(&self, messages: &[Message]) -> Result<Vec<u32>, Error> {
         let template = self.template().ok_or(Error::NoTemplate)?;
         self.tokens().encode_messages(&template.render(messages, true)?)
+    }
+
+    /// Refuses tokens that do not exist.
+    pub(crate) fn check(&self, tokens: &[u32]) -> Result<(), Error> {
+        let most = self.vocabulary();
+        match tokens.iter().find(|token| **token as usize >= most) {
+            Some(&token) => Err(Error::Token { token, most: most.saturating_sub(1) }),
+            None => Ok(()),
+        }
     }
 
     /// Begins a sequence.
@@ -122,12 +134,8 @@ impl TokenSequence {
 
     /// Runs new tokens; returns the logits behind those of these numbers.
     fn step(&mut self, tokens: &[u32], rows: &[i64]) -> Result<TensorData, Error> {
-        let most = self.generator.vocabulary();
-        if let Some(&token) = tokens.iter().find(|token| **token as usize >= most) {
-            return Err(Error::Token { token, most: most.saturating_sub(1) });
-        }
-        let numbers: SmallVec<[i64; 1]> = tokens.iter().map(|&token| i64::from(token)).collect();
-        let logits = self.generator.model.network.step(&numbers, rows, &mut self.store)?;
+        self.generator.check(tokens)?;
+        let logits = self.generator.model.network.step(tokens, rows, &mut self.store)?;
         self.tokens.extend_from_slice(tokens);
         debug_assert_eq!(self.tokens.len(), self.store.len());
         Ok(logits)
@@ -208,35 +216,6 @@ fn copied(logits: &TensorData) -> Result<Vec<f32>, Error> {
     Ok(memory::copied("logits", logits.as_slice::<f32>()?)?)
 }
 
-/// Why a generation ended.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum End {
-    /// The model ended its text.
-    Token,
-    /// A text that was to stop it came.
-    Stop,
-    /// There are as many tokens as were wanted.
-    Length,
-    /// The sequence is as long as the model takes.
-    Context,
-}
-
-/// What a token adds to a text.
-#[derive(Debug, Clone)]
-#[non_exhaustive]
-pub struct Piece {
-    /// The token.
-    pub token: u32,
-    /// The text that is certain with this token. It is empty if the token ends within a character, or with what may be the beginning
-    /// of a stop.
-    pub text: String,
-    /// The logarithm of the probability of the token, and those of the most probable ones, if they were asked for.
-    pub log_probabilities: Option<(LogProbability, Vec<LogProbability>)>,
-    /// Why this is the last piece, if it is.
-    pub end: Option<End>,
-}
-
 /// How many tokens there were, and how long they took.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
@@ -270,11 +249,7 @@ impl Statistics {
 pub struct Generation<S> {
     /// A [`TokenSequence`], or a reference to one.
     session: S,
-    sampler: Sampler,
-    options: GenerateOptions,
-    prompt: Vec<u32>,
-    generated: Vec<u32>,
-    stream: TextStream,
+    answer: Answer,
     /// The logits of the next token.
     logits: TensorData,
     statistics: Statistics,
@@ -283,7 +258,7 @@ pub struct Generation<S> {
 
 impl<S: BorrowMut<TokenSequence>> Generation<S> {
     fn begin(mut session: S, prompt: &[u32], options: &GenerateOptions) -> Result<Self, Error> {
-        let sampler = Sampler::new(&options.sampling)?;
+        let answer = Answer::new(prompt, options)?;
         let start = Instant::now();
         let (logits, reused) = session.borrow_mut().continued(prompt, options.chunk)?;
         let statistics = Statistics {
@@ -293,17 +268,7 @@ impl<S: BorrowMut<TokenSequence>> Generation<S> {
             answer_tokens: 0,
             answer_time: Duration::ZERO,
         };
-        Ok(Generation {
-            session,
-            sampler,
-            options: options.clone(),
-            prompt: prompt.to_vec(),
-            generated: Vec::new(),
-            stream: TextStream::new(&options.stop),
-            logits,
-            statistics,
-            end: None,
-        })
+        Ok(Generation { session, answer, logits, statistics, end: None })
     }
 
     /// Returns how many tokens there were so far, and how long they took.
@@ -313,34 +278,18 @@ impl<S: BorrowMut<TokenSequence>> Generation<S> {
 
     /// Returns the tokens that were generated.
     pub fn tokens(&self) -> &[u32] {
-        &self.generated
+        self.answer.generated()
     }
 
     fn advance(&mut self) -> Result<Piece, Error> {
         let session = self.session.borrow_mut();
-        let tokens = &session.generator.model.tokens;
-        let logits = self.logits.as_slice::<f32>()?;
-        let token = self.sampler.choose(logits, &self.prompt, &self.generated)?;
-        let log_probabilities =
-            self.options.log_probabilities.map(|count| log_probabilities(logits, token, count));
-        self.generated.push(token);
-        if !self.options.ignore_end && tokens.is_end(token) {
-            let text = self.stream.finish(tokens)?;
-            return Ok(Piece { token, text, log_probabilities, end: Some(End::Token) });
+        let generator = &session.generator;
+        let full = session.tokens.len() >= generator.context();
+        let piece = self.answer.next(self.logits.as_slice::<f32>()?, generator.tokens(), full)?;
+        if piece.end.is_none() {
+            self.logits = session.step(&[piece.token], &[0])?;
         }
-        let (mut text, stopped) = self.stream.push(token, tokens)?;
-        let mut end = stopped.then_some(End::Stop);
-        if end.is_none() && self.generated.len() >= self.options.tokens {
-            end = Some(End::Length);
-        } else if end.is_none() && session.tokens.len() >= session.generator.context() {
-            end = Some(End::Context);
-        }
-        if end.is_none() {
-            self.logits = session.step(&[token], &[0])?;
-        } else if !stopped {
-            text.push_str(&self.stream.finish(tokens)?);
-        }
-        Ok(Piece { token, text, log_probabilities, end })
+        Ok(piece)
     }
 }
 
@@ -348,13 +297,13 @@ impl<S: BorrowMut<TokenSequence>> Iterator for Generation<S> {
     type Item = Result<Piece, Error>;
 
     fn next(&mut self) -> Option<Result<Piece, Error>> {
-        if self.end.is_some() || self.options.tokens == 0 {
+        if self.end.is_some() || self.answer.most() == 0 {
             return None;
         }
         let start = Instant::now();
         let piece = self.advance();
         self.statistics.answer_time += start.elapsed();
-        self.statistics.answer_tokens = self.generated.len();
+        self.statistics.answer_tokens = self.answer.generated().len();
         // After an error there is nothing to go on from.
         self.end = match &piece {
             Ok(piece) => piece.end,

@@ -7,8 +7,11 @@
 //! and models that are no decoders, are not here.
 #![forbid(unsafe_code)]
 
+mod answer;
+mod blocks;
 mod cache;
 mod decoder;
+mod engine;
 mod error;
 mod files;
 mod generator;
@@ -21,8 +24,10 @@ mod template;
 mod text;
 mod tokens;
 
+pub use answer::{End, Piece};
+pub use engine::{Engine, EngineOptions, EngineStatistics, Event, Listener, Pooling, Received, Ticket};
 pub use error::{ARCHITECTURES, Error};
-pub use generator::{End, Generation, Generator, Piece, Statistics, TokenSequence};
+pub use generator::{Generation, Generator, Statistics, TokenSequence};
 pub use options::{GenerateOptions, OpenOptions, Products, Sampling};
 pub use sampler::LogProbability;
 pub use template::{ChatTemplate, Message};

@@ -46,7 +46,7 @@ impl Network {
     }
 
     /// Runs new tokens. Returns the logits behind those of these numbers.
-    pub(crate) fn step(&self, tokens: &[i64], rows: &[i64], store: &mut Store) -> Result<TensorData, Error> {
+    pub(crate) fn step(&self, tokens: &[u32], rows: &[i64], store: &mut Store) -> Result<TensorData, Error> {
         match (self, store) {
             (Network::Gguf(decoder), Store::Cache(cache)) => decoder.step(tokens, rows, cache),
             (Network::Onnx(decoder), Store::Past(past)) => decoder.step(tokens, rows, past),

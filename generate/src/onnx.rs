@@ -167,7 +167,8 @@ impl OnnxDecoder {
     }
 
     /// Runs the decoder on new tokens. Returns the logits behind the tokens of these numbers: `[rows, vocabulary]`.
-    pub(crate) fn step(&self, tokens: &[i64], rows: &[i64], past: &mut Past) -> Result<TensorData, Error> {
+    pub(crate) fn step(&self, tokens: &[u32], rows: &[i64], past: &mut Past) -> Result<TensorData, Error> {
+        let tokens: &[i64] = &tokens.iter().map(|&token| i64::from(token)).collect::<Vec<_>>();
         let (count, before) = (tokens.len(), past.length);
         if before + count > self.positions {
             return Err(Error::Context { needed: before + count, most: self.positions });

@@ -7,7 +7,7 @@ use bb::ir::proto::{
 };
 use bb::{DataType, TensorData};
 use bb_cpu as _;
-use bb_generate::{Error, GenerateOptions, Generator, Message, OpenOptions};
+use bb_generate::{Engine, EngineOptions, Error, GenerateOptions, Generator, Message, OpenOptions};
 use prost::Message as _;
 use std::path::PathBuf;
 
@@ -203,6 +203,33 @@ fn pairs_of_past_and_present_are_found_by_their_names() {
         assert_eq!(piece.token as usize, best);
         tokens.push(best);
     }
+}
+
+/// Their caches are the model's own, so that an engine runs one after another, by the same calls.
+#[test]
+fn an_engine_runs_models_whose_caches_are_their_own() {
+    let folder = Folder::new("engine");
+    complete(&folder);
+    folder.write("model.onnx", model(OPTIMUM, &[]));
+    let generator = folder.open().unwrap();
+    let mut options = GenerateOptions::default();
+    (options.tokens, options.ignore_end) = (9, true);
+    let mut bounds = EngineOptions::default();
+    (bounds.sequences, bounds.tokens) = (2, 3);
+    let mut engine = Engine::new(&generator, bounds);
+    let prompts: [&[u32]; 4] = [&[3, 1], &[2], &[7, 6, 5, 4, 3, 2, 1], &[3, 1]];
+    let mut tickets: Vec<_> =
+        prompts.iter().map(|prompt| engine.generate(prompt, &options).unwrap()).collect();
+    drop(tickets.pop());
+    while engine.step() {}
+    for (ticket, prompt) in tickets.iter_mut().zip(prompts) {
+        let mut sequence = generator.sequence();
+        let alone: Vec<u32> =
+            sequence.generate(prompt, &options).unwrap().map(|piece| piece.unwrap().token).collect();
+        let joined: Vec<u32> = ticket.pieces().unwrap().iter().map(|piece| piece.token).collect();
+        assert_eq!((joined.len(), joined), (9, alone));
+    }
+    assert_eq!(engine.statistics().answer_tokens, 27);
 }
 
 #[test]

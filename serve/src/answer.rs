@@ -90,9 +90,9 @@ impl hyper::service::Service<Request<Incoming>> for Answering {
         let (connection, close) =
             (self.connection.clone(), self.connection.surplus && self.protocol == Protocol::Http);
         let path = request.uri().path();
-        let (is_health, is_open, refused): (_, _, fn(Refusal) -> Response<Body>) = match self.protocol {
-            Protocol::Http => (http::is_health(path), http::is_open(path), http::refused),
-            Protocol::Grpc => (grpc::is_health(path), grpc::is_health(path), grpc::refused),
+        let (is_health, is_open) = match self.protocol {
+            Protocol::Http => (http::is_health(path), http::is_open(path)),
+            Protocol::Grpc => (grpc::is_health(path), grpc::is_health(path)),
         };
         let token = self.shared.token.as_ref().filter(|_| !is_open);
         let refusal = match token {
@@ -105,14 +105,17 @@ impl hyper::service::Service<Request<Incoming>> for Answering {
                 if matches!(refusal, Refusal::NoToken) {
                     self.shared.metrics.others.count(self.protocol, Some(refusal.kind()));
                 }
-                Err(refusal)
+                Err(match self.protocol {
+                    Protocol::Http => http::refused(path, refusal),
+                    Protocol::Grpc => grpc::refused(refusal),
+                })
             }
             None => Ok(self.router.clone().call(request)),
         };
         Box::pin(async move {
             let mut response = match answer {
                 Ok(answer) => answer.await?,
-                Err(refusal) => refused(refusal),
+                Err(refused) => refused,
             };
             if let Some(line) = &mut line {
                 // An error of gRPC is in the head of its answer.

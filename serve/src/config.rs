@@ -13,7 +13,8 @@ pub struct ModelConfig {
     /// The name under which clients ask for it.
     pub name: String,
     /// The file: a model, or what `bb compile` wrote. Or a folder: with `model.onnx` or `model.bb`, or with folders that have
-    /// one and whose names are the numbers of versions.
+    /// one and whose names are the numbers of versions. Or a language model, with the feature `generate`: a GGUF file, or a folder
+    /// with a model and `tokenizer.json`.
     pub path: PathBuf,
     /// The name of the backend that runs it.
     pub backend: String,
@@ -64,7 +65,16 @@ pub struct Config {
     pub max_batch: usize,
     /// How long a request may wait for others to be joined with.
     pub batch_delay: Duration,
-    /// How long a request may take, from its first byte to its answer; then, how long a client may take nothing of the answer.
+    /// How many answers of one language model are generated at the same time; others wait, at most [`queue`](Self::queue) of them.
+    pub sequences: usize,
+    /// How many tokens a step of a language model runs, of all its answers and prompts together.
+    pub step_tokens: usize,
+    /// The size in bytes of the keys and values of all answers of one language model.
+    pub cache_bytes: usize,
+    /// The greatest number of tokens of a prompt and its answer, at most what the model was trained for. Without it, 8192.
+    pub context: Option<usize>,
+    /// How long a request may take, from its first byte to its answer, or to the first token of an answer that is generated; then, how
+    /// long a client may take nothing of the answer.
     pub timeout: Duration,
     /// The size of one request in bytes.
     pub request_bytes: usize,
@@ -101,6 +111,10 @@ impl Default for Config {
             queue: 64,
             max_batch: 1,
             batch_delay: Duration::from_millis(2),
+            sequences: 16,
+            step_tokens: 256,
+            cache_bytes: 1 << 30,
+            context: None,
             timeout: Duration::from_secs(30),
             request_bytes: 64 << 20,
             held_bytes: 512 << 20,

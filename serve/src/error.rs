@@ -89,6 +89,30 @@ pub enum Error {
         path: PathBuf,
     },
 
+    /// A language model cannot be opened.
+    #[cfg(feature = "generate")]
+    #[error("language model `{model}` cannot be opened from `{}`", .path.display())]
+    Language {
+        /// The name of the model.
+        model: String,
+        /// Its file or folder.
+        path: PathBuf,
+        /// Why.
+        #[source]
+        source: Box<bb_generate::Error>,
+    },
+
+    /// A model is a language model, which this program does not serve.
+    #[error(
+        "`{}` of model `{model}` is a language model, which a program serves that was built with the feature `generate`", .path.display()
+    )]
+    NoLanguages {
+        /// The name of the model.
+        model: String,
+        /// Its file.
+        path: PathBuf,
+    },
+
     /// The labels of a model cannot be read.
     #[error("the labels of model `{model}` cannot be read from `{}`", .path.display())]
     Labels {

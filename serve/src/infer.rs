@@ -20,6 +20,8 @@ const LARGE: usize = 64 << 10;
 /// What all requests share.
 pub(crate) struct Shared {
     pub(crate) repository: Arc<Repository>,
+    #[cfg(feature = "generate")]
+    pub(crate) languages: crate::language::Languages,
     pub(crate) budget: Arc<Budget>,
     pub(crate) metrics: Arc<ServerMetrics>,
     pub(crate) timeout: Duration,

@@ -5,6 +5,8 @@
 //! A request beyond a bound is refused with an error of the protocol, and never waits without end.
 //!
 //! Models run on threads of their own, because a run blocks; the threads of the network never compute.
+//!
+//! With the feature `generate`, language models are served over OpenAI's interface.
 #![forbid(unsafe_code)]
 
 mod accept;
@@ -23,6 +25,8 @@ mod grpc;
 mod http;
 mod infer;
 mod labels;
+#[cfg(feature = "generate")]
+mod language;
 mod log;
 mod metrics;
 mod model;

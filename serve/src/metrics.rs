@@ -195,6 +195,15 @@ pub(crate) struct ModelMetrics {
     pub(crate) batches: Rows,
 }
 
+/// What is counted of the requests of one language model.
+#[cfg(feature = "generate")]
+#[derive(Debug, Default)]
+pub(crate) struct LanguageMetrics {
+    pub(crate) requests: Outcomes,
+    /// From the first byte of a request to the end of its answer.
+    pub(crate) took: Times,
+}
+
 /// What is counted of the server.
 #[derive(Debug, Default)]
 pub(crate) struct ServerMetrics {
@@ -297,4 +306,72 @@ fn line(out: &mut String, text: std::fmt::Arguments<'_>) {
     // Writing to a string cannot fail.
     let _never = out.write_fmt(text);
     out.push('\n');
+}
+
+/// Writes what is counted of language models.
+#[cfg(feature = "generate")]
+pub(crate) fn language_text(models: &[std::sync::Arc<crate::language::Language>]) -> String {
+    let mut out = String::new();
+    if models.is_empty() {
+        return out;
+    }
+    let head = |out: &mut String, name: &str, kind: &str, help: &str| {
+        line(out, format_args!("# HELP {name} {help}"));
+        line(out, format_args!("# TYPE {name} {kind}"));
+    };
+    let name = "bb_generation_requests_total";
+    head(&mut out, name, "counter", "Requests of OpenAI's interface by language model and outcome.");
+    for model in models {
+        model.metrics.requests.write(&mut out, name, &format!("model=\"{}\",", model.name));
+    }
+    let name = "bb_generation_seconds";
+    head(&mut out, name, "histogram", "Time from the start of a request to the end of its answer.");
+    for model in models {
+        model.metrics.took.write(&mut out, name, &format!("model=\"{}\"", model.name));
+    }
+    let name = "bb_generation_tokens_total";
+    head(
+        &mut out,
+        name,
+        "counter",
+        "Tokens: of prompts that were run, of prompts that had been run for others, and of answers.",
+    );
+    for model in models {
+        let of = model.statistics();
+        for (kind, count) in
+            [("prompt", of.prompt_tokens), ("reused", of.reused_tokens), ("answer", of.answer_tokens)]
+        {
+            line(&mut out, format_args!("{name}{{model=\"{}\",kind=\"{kind}\"}} {count}", model.name));
+        }
+    }
+    let name = "bb_generation_sequences";
+    head(&mut out, name, "gauge", "Answers that are generated, and requests that wait.");
+    for model in models {
+        let of = model.statistics();
+        for (state, count) in [("running", of.running), ("waiting", of.waiting)] {
+            line(&mut out, format_args!("{name}{{model=\"{}\",state=\"{state}\"}} {count}", model.name));
+        }
+    }
+    type Shown = (&'static str, &'static str, &'static str, fn(&bb_generate::EngineStatistics) -> u64);
+    let shown: [Shown; 3] = [
+        ("bb_generation_cache_bytes", "gauge", "Bytes of keys and values that answers use.", |of| {
+            of.bytes as u64
+        }),
+        ("bb_generation_steps_total", "counter", "Steps, each of which runs tokens of all answers.", |of| {
+            of.steps
+        }),
+        (
+            "bb_generation_evictions_total",
+            "counter",
+            "Answers that gave their memory to others for a time.",
+            |of| of.evictions,
+        ),
+    ];
+    for (name, kind, help, of) in shown {
+        head(&mut out, name, kind, help);
+        for model in models {
+            line(&mut out, format_args!("{name}{{model=\"{}\"}} {}", model.name, of(&model.statistics())));
+        }
+    }
+    out
 }

@@ -219,6 +219,30 @@ pub(crate) enum Refusal {
     #[error("model `{model}` gave the output `{name}` as {got}, which the protocol has no form for")]
     Output { model: String, name: String, got: DataType },
 
+    #[cfg(feature = "generate")]
+    #[error("the server has no language model `{name}`; its language models are {known}")]
+    UnknownLanguage { name: String, known: String },
+
+    #[cfg(feature = "generate")]
+    #[error("`{name}` is not served as it is; expected {expected}")]
+    Field { name: &'static str, expected: &'static str },
+
+    #[cfg(feature = "generate")]
+    #[error("model `{model}` does not take the request")]
+    Prompt {
+        model: String,
+        #[source]
+        source: Box<bb_generate::Error>,
+    },
+
+    #[cfg(feature = "generate")]
+    #[error("model `{model}` failed")]
+    Generation {
+        model: String,
+        #[source]
+        source: std::sync::Arc<bb_generate::Error>,
+    },
+
     #[error("the program has a mistake: {what}")]
     Internal { what: &'static str },
 }
@@ -252,6 +276,12 @@ impl Refusal {
             | Refusal::UnknownVersion { .. }
             | Refusal::UnknownPath { .. }
             | Refusal::NotInRepository { .. } => RefusalKind::NotFound,
+            #[cfg(feature = "generate")]
+            Refusal::UnknownLanguage { .. } => RefusalKind::NotFound,
+            #[cfg(feature = "generate")]
+            Refusal::Field { .. } | Refusal::Prompt { .. } => RefusalKind::Invalid,
+            #[cfg(feature = "generate")]
+            Refusal::Generation { .. } => RefusalKind::Failed,
             Refusal::NoToken => RefusalKind::NoToken,
             Refusal::Absent { .. } => RefusalKind::Absent,
             Refusal::Unsupported { .. } => RefusalKind::Unsupported,

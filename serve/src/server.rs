@@ -6,6 +6,8 @@ use crate::config::Config;
 use crate::connections::Connections;
 use crate::error::Error;
 use crate::infer::Shared;
+#[cfg(feature = "generate")]
+use crate::language::{Languages, is_language_model};
 use crate::metrics::{Protocol, ServerMetrics};
 use crate::repository::{Repository, is_name};
 use crate::tls::Acceptor;
@@ -74,6 +76,15 @@ impl Server {
         let (http_listener, http) = listen(config.http)?;
         let (grpc_listener, grpc) = listen(config.grpc)?;
         let stop = CancelToken::new();
+        #[cfg(feature = "generate")]
+        let (languages, config) = {
+            let mut config = config;
+            let models = std::mem::take(&mut config.models);
+            let (languages, others): (Vec<_>, Vec<_>) =
+                models.into_iter().partition(|model| is_language_model(&model.path));
+            config.models = others;
+            (Languages::start(&languages, &config, &stop)?, config)
+        };
         let repository = Repository::start(&config, &stop)?;
         let models = repository.models();
         let not_joined = models.iter().filter_map(|model| {
@@ -84,6 +95,8 @@ impl Server {
         drop(models);
         let shared = Arc::new(Shared {
             repository,
+            #[cfg(feature = "generate")]
+            languages,
             budget: Budget::new(config.held_bytes),
             metrics: Arc::new(ServerMetrics::default()),
             timeout: config.timeout,
@@ -187,7 +200,7 @@ impl Server {
             // A connection that is open without a request, or with the beginning of a head, has nothing to be answered.
             finished |= self.shared.budget.held() == 0;
         }
-        self.shared.repository.close();
+        self.close();
         // Workers that have nothing to do need a moment to see that their queues are closed.
         let idle = Instant::now() + Duration::from_secs(1);
         finished &= self.wait_for_workers(if finished { until.max(idle) } else { until });
@@ -208,8 +221,24 @@ impl Server {
         Stopped { finished }
     }
 
+    /// Takes no more requests.
+    fn close(&self) {
+        self.shared.repository.close();
+        #[cfg(feature = "generate")]
+        self.shared.languages.close();
+    }
+
+    /// Tells whether all threads of models have ended.
+    fn is_idle(&self) -> bool {
+        #[cfg(feature = "generate")]
+        if !self.shared.languages.is_idle() {
+            return false;
+        }
+        self.shared.repository.is_idle()
+    }
+
     fn wait_for_workers(&self, until: Instant) -> bool {
-        while !self.shared.repository.is_idle() {
+        while !self.is_idle() {
             if Instant::now() >= until {
                 return false;
             }
@@ -227,7 +256,7 @@ impl Server {
 
 impl Drop for Server {
     fn drop(&mut self) {
-        self.shared.repository.close();
+        self.close();
         self.abort();
         self.stopping.send_replace(true);
         if let Some(runtime) = self.runtime.take() {
@@ -286,6 +315,10 @@ fn check(config: &Config) -> Result<(), Error> {
         if !is_name(name) {
             return Err(Error::Name { name: name.clone() });
         }
+        #[cfg(not(feature = "generate"))]
+        if model.path.extension().is_some_and(|end| end.eq_ignore_ascii_case("gguf")) {
+            return Err(Error::NoLanguages { model: name.clone(), path: model.path.clone() });
+        }
         if let Some(first) = config.models.iter().take(index).find(|first| first.name == *name) {
             let (first, second) = (first.path.clone(), model.path.clone());
             return Err(Error::RepeatedModel { name: name.clone(), first, second });
@@ -299,6 +332,9 @@ fn check(config: &Config) -> Result<(), Error> {
         ("request_bytes", config.request_bytes),
         ("connections", config.connections),
         ("client_connections", config.client_connections),
+        ("sequences", config.sequences),
+        ("step_tokens", config.step_tokens),
+        ("cache_bytes", config.cache_bytes),
     ];
     if let Some((name, _)) = bounds.into_iter().find(|(_, bound)| *bound == 0) {
         return Err(Error::Zero { name });

@@ -239,6 +239,44 @@ def llm():
     paged("an empty sequence", 2, 1, 1, 2, [[0, 2], [1, 3]], [0, 3])
     paged("blocks without room", 2, 1, 1, 0, [[0, 2]], [0])
 
+    def ragged(name, heads, groups, new, size, pasts, table, left=None, scale=None, softcap=0.0, holes=(), index="i64"):
+        """Each sequence by itself, as attention to its past and its new positions."""
+        global random
+        before, random = random, np.random.default_rng(len(name))
+        blocks, count = 5, sum(new)
+        q, k, v = drawn(count, heads, 4), drawn(count, groups, 4), drawn(count, groups, 3)
+        past_k, past_v = drawn(blocks, size, groups, 4), drawn(blocks, size, groups, 3)
+        random = before
+        for hole in holes:
+            past_k[hole], past_v[hole] = np.nan, np.nan
+        starts, y = np.concatenate([[0], np.cumsum(new)]), np.zeros((count, heads, 3))
+        for b, past in enumerate(pasts):
+            own = slice(int(starts[b]), int(starts[b + 1]))
+            places = [(table[b][j // size], j % size) for j in range(past)]
+            by_heads = lambda x, old, width: np.concatenate([np.array([old[p] for p in places]).reshape(past, groups, width), x[own]]).transpose(1, 0, 2)[None]
+            y[own] = attention(q[own].transpose(1, 0, 2)[None], by_heads(k, past_k, 4), by_heads(v, past_v, 3), window(past, True, left), scale, softcap)[0].transpose(1, 0, 2)
+        table = np.array(table, np.float64).reshape(len(pasts), len(table[0]) if table else 1)
+        numbers = [Typed(index, x) for x in [starts, pasts, table]]
+        c.add("ragged_attention", name, [q, k, v, past_k, past_v, *numbers], [left, scale, softcap], [y], tolerance=24)
+
+    ragged("a prompt", 2, 2, [4], 2, [0], [[0]])
+    ragged("prompts of several lengths", 4, 2, [3, 1, 2], 2, [0, 0, 0], [[0], [1], [2]])
+    ragged("one new position of each", 4, 2, [1, 1, 1], 2, [4, 1, 3], [[3, 1], [0, 0], [4, 2]])
+    ragged("a prompt among others, with 32-bit indices", 2, 1, [1, 4, 1], 2, [3, 0, 2], [[3, 1], [0, 0], [4, 0]], index="i32")
+    ragged("a part of a prompt", 2, 1, [3], 2, [5], [[4, 0, 2]])
+    ragged("pasts that begin alike", 2, 1, [1, 2], 2, [4, 3], [[2, 0], [2, 1]])
+    ragged("what lies behind is not looked at", 2, 1, [2, 1], 2, [3, 1], [[0, 3, 99], [2, -1, 1 << 20]], holes=[(3, 1), (2, 1)])
+    ragged("a window of the own past", 2, 1, [3, 1], 2, [3, 4], [[0, 1], [2, 3]], left=1)
+    ragged("a window of the position alone", 2, 1, [2, 1], 2, [3, 4], [[0, 1], [2, 3]], left=0)
+    ragged("a window longer than all", 2, 1, [2, 1], 2, [3, 4], [[0, 1], [2, 3]], left=50)
+    ragged("a scale of a quarter", 2, 1, [2, 1], 2, [3, 4], [[0, 1], [2, 3]], scale=0.25)
+    ragged("products bounded by a soft cap", 2, 1, [2, 1], 2, [3, 4], [[0, 1], [2, 3]], softcap=1.5)
+    ragged("sequences without new positions", 2, 1, [0, 2, 0], 2, [3, 2, 0], [[0, 1], [2, 0], [0, 0]])
+    ragged("no new positions at all", 2, 1, [0, 0], 2, [3, 2], [[0, 1], [2, 0]])
+    ragged("no sequences at all", 2, 1, [], 2, [], [])
+    ragged("no room for pasts", 2, 1, [2, 1], 2, [0, 0], [[], []])
+    ragged("blocks without any room", 2, 1, [2, 1], 0, [0, 0], [[0], [1]])
+
     def append(name, cache, new, at, circular, y, index="i64", types=FLOATS):
         place = None if at is None else Typed(index, at)
         c.add("kv_append", name, [cache, new, place], [circular], [y], types=types, tolerance=0)

@@ -26,6 +26,7 @@
 //! | `quantize_linear requantize lookup …` | `ext::quant::elements` | `kernels::quantize` | `kernels::quantize` | `kernels::quantize` |
 //! | `matmul_n_bits` | `ext::quant::n_bits` | `gemm::n_bits::Format` | `ext::quant::n_bits` | `gemm::n_bits` |
 //! | `matmul_n_bits` of rounded rows | `ext::quant::n_bits` | `gemm::blocks::kernels` | `gemm::blocks` | `gemm::blocks::tile` |
+//! | `attention`, `ragged_attention` | `ext::attention`, `ext::ragged` | | `gemm`, `kernels::softmax` | `gemm::tile` |
 //! | `rnn gru lstm` | `ext::recurrent` | | `ext::recurrent` | `kernels::recurrent` |
 //! | `tree_ensemble` | `ext::ml` | `kernels::forest::packed` | `kernels::forest::walks` | `kernels::forest::{top, walks}` |
 //! | `concat gather`, copies of views | `ops::join`, `ops::dense` | element size | `kernels::moves` | `moves::line`, `transpose` |

@@ -31,6 +31,7 @@ mod ngram_hash;
 mod normalize;
 mod older;
 mod packed_sequences;
+mod paged;
 mod quantized;
 mod rotary;
 mod router;

@@ -25,6 +25,7 @@ operator_table! {
     normalize,
     older,
     packed_sequences,
+    paged,
     quantized,
     rotary,
     router,

@@ -9,7 +9,8 @@ use std::path::PathBuf;
 #[derive(Debug, Args)]
 pub(crate) struct Serve {
     /// The models: .onnx files, or what `bb compile` wrote, or folders with model.onnx, or with folders of versions such as
-    /// 1/model.onnx. Without a name, a model is called like its file, or like its folder if the file is called model.onnx
+    /// 1/model.onnx. With the feature `generate` also language models: .gguf files, or folders with model.onnx and tokenizer.json.
+    /// Without a name, a model is called like its file, or like its folder if the file is called model.onnx
     #[arg(required_unless_present = "repository", value_name = "[NAME=]MODEL", value_parser = Served::parse)]
     pub(crate) models: Vec<Served>,
     /// The backend of all models, or of one [default: cpu, if it is linked]
@@ -56,7 +57,19 @@ pub(crate) struct Serve {
     /// How long a request may wait for others to be joined with
     #[arg(long, value_name = "SECONDS", default_value = "0.002", value_parser = seconds)]
     pub(crate) batch_delay: f64,
-    /// How long a request may take; then, how long a client may take too little of the answer
+    /// How many answers of one language model are generated at the same time
+    #[arg(long, value_name = "N", default_value_t = 16, value_parser = count)]
+    pub(crate) sequences: usize,
+    /// How many tokens a step of a language model runs, of all its answers and prompts together
+    #[arg(long, value_name = "N", default_value_t = 256, value_parser = count)]
+    pub(crate) step_tokens: usize,
+    /// The size of the keys and values of all answers of one language model
+    #[arg(long, value_name = "BYTES", default_value = "1GiB", value_parser = bytes)]
+    pub(crate) cache_bytes: usize,
+    /// The greatest number of tokens of a prompt and its answer [default: 8192, at most what the model was trained for]
+    #[arg(long, value_name = "N", value_parser = count)]
+    pub(crate) context: Option<usize>,
+    /// How long a request may take, or the first token of an answer; then, how long a client may take too little of the answer
     #[arg(long, value_name = "SECONDS", default_value = "30", value_parser = seconds)]
     pub(crate) timeout: f64,
     /// The size of one request

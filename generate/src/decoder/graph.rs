@@ -176,20 +176,6 @@ impl Builder {
         Ok(self.node("Reshape", &[x, &shape], &[]))
     }
 
-    /// Changes the order of the dimensions.
-    pub(super) fn transpose(&mut self, x: &str, order: &[i64]) -> String {
-        let name = self.node("Transpose", &[x], &[]);
-        if let Some(node) = self.graph.node.last_mut() {
-            node.attribute.push(AttributeProto {
-                name: Some("perm".to_owned()),
-                r#type: Some(attribute_proto::AttributeType::Ints as i32),
-                ints: order.to_vec(),
-                ..Default::default()
-            });
-        }
-        name
-    }
-
     /// Checks the graph.
     pub(super) fn finish(mut self) -> Result<Module, Error> {
         self.graph.name = Some("decoder".to_owned());

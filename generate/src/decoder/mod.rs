@@ -1,26 +1,28 @@
 //! The decoder of a GGUF file as a graph of ONNX's operators and `MatMulNBits`, and its runs.
 //!
-//! One graph serves prompts and single tokens, and one plan all lengths. It takes the keys and values so far, and gives back the new
-//! ones alone: the products with both are computed apart and only their softmax is common, so that no cache is copied. A run
-//! appends what is new to the caches, where they are.
+//! One graph serves prompts and single tokens of any number of sequences, and one plan all lengths. It takes the keys and values so
+//! far in blocks, and gives back the new ones alone, so that no cache is copied. A run writes what is new to the caches, where they are.
 //!
 //! Weights of few bits stay as they are. Those of 5 and 6 bits are kept in 8.
 
 mod attention;
 mod graph;
+mod run;
 mod shape;
 #[cfg(test)]
 #[path = "../../tests/tiny/mod.rs"]
 mod tiny;
 mod weights;
 
+use crate::blocks::Blocks;
 use crate::cache::Cache;
 use crate::gguf::{Gguf, GgufTensor};
 use crate::{Error, OpenOptions, Products};
 use attention::Attention;
 use bb::ir::memory;
-use bb::{BackendHandle, CompileOptions, DataType, ErasedExecutable, TensorData, Value};
+use bb::{BackendHandle, CompileOptions, DataType, ErasedExecutable, TensorData};
 use graph::{Builder, Extent};
+pub(crate) use run::{Joined, Ran};
 use shape::{DecoderShape, Gate};
 use std::sync::Arc;
 use weights::{Matrix, Weights};
@@ -209,6 +211,7 @@ impl Writer<'_> {
             &[Extent::Name("new"), Extent::Number(self.shape.width)],
         );
         let rows = self.graph.input("rows", DataType::I64, &[Extent::Name("rows")]);
+        let states = self.graph.input("states", DataType::I64, &[Extent::Name("states")]);
         let embedding = Matrix::find(&self.file, EMBEDDING, [vocabulary, width], None)?;
         let factors = match self.file.find("rope_freqs.weight") {
             Some(tensor) => Some(tensor.expect(&[self.shape.rotated as u64 / 2])?.dequantize()?),
@@ -219,14 +222,19 @@ impl Writer<'_> {
             x = self.layer(&x, layer, &attention)?;
         }
         // What no logits are wanted for needs no more.
-        let wanted = self.graph.node("Gather", &[&x, &rows], &[]);
-        let normal = self.norm(&wanted, "output_norm.weight", width)?;
+        let scale = self.vector("output_norm.weight", width, None)?;
+        let mut chosen = |rows: &str| {
+            let wanted = self.graph.node("Gather", &[&x, rows], &[]);
+            self.graph.rms_norm(&wanted, &scale, self.shape.epsilon)
+        };
+        let (normal, states) = (chosen(&rows), chosen(&states));
         let head = match self.file.find("output.weight") {
             Some(_) => Matrix::find(&self.file, "output.weight", [vocabulary, width], None)?,
             None => embedding,
         };
         let logits = head.placed(&mut self.graph, "head")?.times(&mut self.graph, &normal, self.products);
         self.graph.output("logits", &logits);
+        self.graph.output("last", &states);
         self.file.all_asked_for()?;
         self.graph.finish()
     }
@@ -283,34 +291,20 @@ impl Decoder {
         self.shape.vocabulary
     }
 
-    /// Makes caches that hold nothing.
+    /// Returns the number of elements of a state.
+    pub(crate) fn width(&self) -> usize {
+        self.shape.width
+    }
+
+    /// Makes caches of one sequence that hold nothing.
     pub(crate) fn cache(&self) -> Cache {
         let row = [self.shape.groups, self.shape.size];
         Cache::new(self.on.clone(), 2 * self.shape.layers, row, self.positions)
     }
 
-    /// Runs the decoder on new tokens. Returns the logits behind the tokens of these numbers: `[rows, vocabulary]`.
-    pub(crate) fn step(&self, tokens: &[i64], rows: &[i64], cache: &mut Cache) -> Result<TensorData, Error> {
-        let past = cache.len();
-        let ordinals: Vec<i64> = (past as i64..).take(tokens.len()).collect();
-        let mut inputs: Vec<Value> = vec![
-            self.embedded(tokens)?,
-            self.on.tensor(&[rows.len()], rows)?,
-            self.on.tensor(&[tokens.len()], &ordinals)?,
-        ];
-        if self.shape.window.is_some() {
-            let before: Vec<i64> = (0..past as i64).collect();
-            inputs.push(self.on.tensor(&[past], &before)?);
-        }
-        inputs.extend(cache.views()?);
-        let given: Vec<Option<&Value>> = inputs.iter().map(Some).collect();
-        let mut results = self.program.run(&given)?.into_iter();
-        // The views of the caches end here, so that what is new is written where the caches are.
-        drop(inputs);
-        let new: Vec<Value> = results.by_ref().take(2 * self.shape.layers).collect();
-        cache.append(&new, tokens.len())?;
-        let logits = results.next().ok_or(Error::Internal { what: "a run gave no logits" })?;
-        Ok(self.on.to_host(&logits)?)
+    /// Makes caches of several sequences that hold nothing.
+    pub(crate) fn blocks(&self) -> Blocks {
+        Blocks::new(self.on.clone(), 2 * self.shape.layers, [self.shape.groups, self.shape.size])
     }
 }
 
@@ -320,7 +314,7 @@ mod tests {
     use super::*;
     use std::collections::HashMap;
 
-    /// The extents of prompts and caches are free: no node ties a plan to one of them.
+    /// The extents of prompts and caches and the number of sequences are free: no node ties a plan to one of them.
     #[test]
     fn one_plan_holds_for_all_lengths() {
         for window in [None, Some(5)] {

@@ -3,6 +3,8 @@
 mod body;
 mod json;
 mod models;
+#[cfg(feature = "generate")]
+mod openai;
 
 use crate::answer::HeldAnswer;
 use crate::budget::Lease;
@@ -36,7 +38,10 @@ pub(crate) const JSON_LENGTH: &str = "inference-header-content-length";
 
 /// Makes the routes.
 pub(crate) fn routes(shared: Arc<Shared>) -> Router {
-    Router::new()
+    let router = Router::new();
+    #[cfg(feature = "generate")]
+    let router = openai::routes(router);
+    router
         .route("/v2", get(server))
         .route("/v2/", get(server))
         .route("/v2/health/live", get(live))
@@ -77,21 +82,7 @@ impl From<Refusal> for Refused {
 
 impl IntoResponse for Refused {
     fn into_response(self) -> Response {
-        let status = match self.0.kind() {
-            RefusalKind::Invalid => StatusCode::BAD_REQUEST,
-            RefusalKind::NoToken => StatusCode::UNAUTHORIZED,
-            RefusalKind::Forbidden => StatusCode::FORBIDDEN,
-            RefusalKind::Absent | RefusalKind::Unsupported => StatusCode::NOT_IMPLEMENTED,
-            RefusalKind::NotFound => StatusCode::NOT_FOUND,
-            RefusalKind::Method => StatusCode::METHOD_NOT_ALLOWED,
-            RefusalKind::TooLarge => StatusCode::PAYLOAD_TOO_LARGE,
-            RefusalKind::Encoding => StatusCode::UNSUPPORTED_MEDIA_TYPE,
-            RefusalKind::Busy => StatusCode::TOO_MANY_REQUESTS,
-            RefusalKind::Deadline => StatusCode::GATEWAY_TIMEOUT,
-            RefusalKind::Cancelled | RefusalKind::Unavailable => StatusCode::SERVICE_UNAVAILABLE,
-            RefusalKind::Failed => StatusCode::INTERNAL_SERVER_ERROR,
-        };
-        let mut response = answer(status, &json!({ "error": self.0.text() }));
+        let mut response = answer(status(self.0.kind()), &json!({ "error": self.0.text() }));
         if self.0.kind() == RefusalKind::Busy {
             response.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from_static("1"));
         }
@@ -102,22 +93,44 @@ impl IntoResponse for Refused {
     }
 }
 
+fn status(kind: RefusalKind) -> StatusCode {
+    match kind {
+        RefusalKind::Invalid => StatusCode::BAD_REQUEST,
+        RefusalKind::NoToken => StatusCode::UNAUTHORIZED,
+        RefusalKind::Forbidden => StatusCode::FORBIDDEN,
+        RefusalKind::Absent | RefusalKind::Unsupported => StatusCode::NOT_IMPLEMENTED,
+        RefusalKind::NotFound => StatusCode::NOT_FOUND,
+        RefusalKind::Method => StatusCode::METHOD_NOT_ALLOWED,
+        RefusalKind::TooLarge => StatusCode::PAYLOAD_TOO_LARGE,
+        RefusalKind::Encoding => StatusCode::UNSUPPORTED_MEDIA_TYPE,
+        RefusalKind::Busy => StatusCode::TOO_MANY_REQUESTS,
+        RefusalKind::Deadline => StatusCode::GATEWAY_TIMEOUT,
+        RefusalKind::Cancelled | RefusalKind::Unavailable => StatusCode::SERVICE_UNAVAILABLE,
+        RefusalKind::Failed => StatusCode::INTERNAL_SERVER_ERROR,
+    }
+}
+
 type Result<T> = std::result::Result<T, Refused>;
 
 fn answer(status: StatusCode, value: &serde_json::Value) -> Response {
     (status, [(header::CONTENT_TYPE, "application/json")], value.to_string()).into_response()
 }
 
-async fn nothing(State(shared): State<Arc<Shared>>, request: Request) -> Refused {
-    refuse(&shared, Refusal::UnknownPath { path: shown(request.uri().path()) })
+async fn nothing(State(shared): State<Arc<Shared>>, request: Request) -> Response {
+    let path = request.uri().path();
+    let Refused(refusal) = refuse(&shared, Refusal::UnknownPath { path: shown(path) });
+    refused(path, refusal)
 }
 
-async fn method(State(shared): State<Arc<Shared>>, request: Request) -> Refused {
+async fn method(State(shared): State<Arc<Shared>>, request: Request) -> Response {
     let path = request.uri().path();
-    let posts = ["/infer", "/index", "/load", "/unload"].iter().any(|end| path.ends_with(end));
+    let posts = ["/infer", "/index", "/load", "/unload", "/completions", "/embeddings"]
+        .iter()
+        .any(|end| path.ends_with(end));
     let expected = if posts { "POST" } else { "GET" };
     let method = shown(request.method().as_str());
-    refuse(&shared, Refusal::Method { path: shown(path), method, expected })
+    let Refused(refusal) = refuse(&shared, Refusal::Method { path: shown(path), method, expected });
+    refused(path, refusal)
 }
 
 /// Counts a request that is refused before it concerns a model.
@@ -169,6 +182,8 @@ fn find(shared: &Shared, path: InPath) -> std::result::Result<Arc<Model>, Refusa
 
 async fn counters(State(shared): State<Arc<Shared>>) -> Response {
     let text = metrics::text(&shared.metrics, shared.budget.held(), &shared.repository.models());
+    #[cfg(feature = "generate")]
+    let text = text + &metrics::language_text(shared.languages.all());
     ([(header::CONTENT_TYPE, "text/plain; version=0.0.4; charset=utf-8")], text).into_response()
 }
 
@@ -333,8 +348,13 @@ fn write(
     Ok(response)
 }
 
-/// Returns the refusal of a request that does not come to its route.
-pub(crate) fn refused(refusal: Refusal) -> Response {
+/// Returns the refusal of a request that does not come to its route, in the form of the interface that the path is of.
+pub(crate) fn refused(path: &str, refusal: Refusal) -> Response {
+    #[cfg(feature = "generate")]
+    if openai::is_path(path) {
+        return openai::Refused::from(refusal).into_response();
+    }
+    let _form = path;
     Refused(refusal).into_response()
 }
 

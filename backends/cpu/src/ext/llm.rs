@@ -1,12 +1,12 @@
 //! `Llm`: normalisation of rows, and attention.
 
-use super::{attention, floats, rounded, rows_from, single};
+use super::{attention, floats, ragged, rounded, rows_from, single};
 use crate::array::Array;
 use crate::backend::Cpu;
 use crate::error::Result;
 use crate::kernels::normalize;
 use crate::ops::made;
-use bb::ext::AttentionOptions;
+use bb::ext::{AttentionOptions, RaggedAttentionOptions};
 use bb::ir::Axis;
 use bb::{DataType, Shape, Tensor};
 
@@ -39,6 +39,26 @@ impl bb::ext::Llm for Cpu {
         match attention::attention(self, [q, k, v], bias, options)? {
             Some(y) => Ok(y),
             None => self.body().attention(q, k, v, bias, options),
+        }
+    }
+
+    fn ragged_attention(
+        &self,
+        q: &Array,
+        k: &Array,
+        v: &Array,
+        past_k: &Array,
+        past_v: &Array,
+        starts: &Array,
+        pasts: &Array,
+        table: &Array,
+        options: RaggedAttentionOptions,
+    ) -> Result<Array> {
+        let operands =
+            ragged::Operands { new: [q, k, v], past: [past_k, past_v], numbers: [starts, pasts, table] };
+        match ragged::attention(self, &operands, options)? {
+            Some(y) => Ok(y),
+            None => self.body().ragged_attention(q, k, v, past_k, past_v, starts, pasts, table, options),
         }
     }
 }

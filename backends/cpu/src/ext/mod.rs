@@ -16,6 +16,7 @@ pub(crate) mod ml;
 mod nn;
 mod pooling;
 pub(crate) mod quant;
+mod ragged;
 pub(crate) mod recurrent;
 mod rows;
 mod scalar;

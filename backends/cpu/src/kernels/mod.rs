@@ -7,6 +7,7 @@
 //!
 //! Kernels write outputs and never read them, so outputs may be uninitialised. Outputs do not overlap with operands.
 
+pub(crate) mod capped;
 pub(crate) mod cast;
 pub(crate) mod chain;
 pub(crate) mod compare;

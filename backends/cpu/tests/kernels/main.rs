@@ -10,6 +10,7 @@ mod natives;
 mod numbers;
 mod prepared;
 mod properties;
+mod ragged;
 mod recurrent;
 mod sampling;
 mod sums;

@@ -137,6 +137,32 @@ macro_rules! for_each_llm {
             precision: OptType = None,
         } -> Tensor { Other, cost: paged_attention };
 
+        /// Computes [`attention`](Self::attention) of new positions of several sequences, which lie one behind another in the same tensors.
+        /// Each attends to the past of its own sequence, whose keys and values lie in blocks that a table finds, and to the new positions
+        /// of its sequence up to its own.
+        ///
+        /// Shapes: `q: [n, h, d]`, `k: [n, g, d]`, `v: [n, g, e]` with `h` a multiple of `g`, `past_k: [c, z, g, d]`, `past_v: [c, z, g, e]`,
+        /// `starts: [b + 1]`, `pasts: [b]`, `table: [b, m]`, to `[n, h, e]`. The new positions of sequence `i` are those from `starts[i]` on,
+        /// before `starts[i + 1]`. Its past has `pasts[i]` positions, of which position `j` lies in the block `table[i, j / z]`, at `j % z`.
+        /// What lies behind is not looked at, and neither are such entries of the table. Types: floats, all alike; `starts`, `pasts` and
+        /// `table` are `i32` or `i64`.
+        ///
+        /// Errors: `starts` does not rise from 0 to `n`; a block that does not exist; a past that is negative or beyond the table. A graph
+        /// that was traced reports them when it runs.
+        ///
+        /// Source: ONNX Runtime's `PagedAttention`, which has the new keys and values apart from the blocks too; vLLM's ragged paged
+        /// attention.
+        RaggedAttention 1 = ragged_attention(
+            q: Tensor, k: Tensor, v: Tensor, past_k: Tensor, past_v: Tensor, starts: Tensor, pasts: Tensor, table: Tensor
+        ) with options: RaggedAttentionOptions {
+            /// As [`CachedAttentionOptions::left`].
+            left: OptInt = None,
+            /// As [`AttentionOptions::scale`].
+            scale: OptFloat = None,
+            /// As [`AttentionOptions::softcap`].
+            softcap: Float = 0.0,
+        } -> Tensor { Other, cost: ragged_attention };
+
         /// Appends new keys or values to a cache: behind its positions, so that it grows, or from the positions `at` on, so that its
         /// size stays.
         ///

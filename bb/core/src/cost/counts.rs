@@ -161,6 +161,15 @@ pub(super) fn paged_attention(call: &Call<'_>) -> Option<u128> {
     Some(scores(Scores { extents, sizes: [d, e], capped: capped(call, 3)?, biased: false }))
 }
 
+/// Attention to as many positions as the table has room for, and to all new ones.
+pub(super) fn ragged_attention(call: &Call<'_>) -> Option<u128> {
+    let (&[n, h, d], &[_, z, _, e], &[_, m]) = (call.input(0)?, call.input(4)?, call.input(7)?) else {
+        return None;
+    };
+    let extents = [1, h, n, m.saturating_mul(z).saturating_add(n)];
+    Some(scores(Scores { extents, sizes: [d, e], capped: capped(call, 2)?, biased: false }))
+}
+
 /// One for each update, unless updates only replace elements.
 pub(super) fn scattered(call: &Call<'_>, reduction: usize) -> Option<u128> {
     match call.params.get(reduction)? {

@@ -145,6 +145,10 @@ pub(super) fn paged_attention(call: &Call<'_>) -> Cost {
     call.cost(counts::paged_attention(call), Moves::All)
 }
 
+pub(super) fn ragged_attention(call: &Call<'_>) -> Cost {
+    call.cost(counts::ragged_attention(call), Moves::All)
+}
+
 /// Each element is `start + i * step`.
 pub(super) fn steps(call: &Call<'_>) -> Cost {
     call.elementwise(2)

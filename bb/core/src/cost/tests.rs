@@ -248,6 +248,11 @@ fn layers_of_language_models_follow_their_formulas() {
         cost(LlmOp::PagedAttention.spec(), &params, &[&one, &blocks, &blocks, &table, &[1]], &one).0,
         12 * 22 - 4
     );
+    // A query of each of 2 heads to 5 blocks of one position and to its own.
+    let (new, blocks) = ([1, 2, 4], [9, 1, 2, 4]);
+    let operands: [&[usize]; 8] = [&new, &new, &new, &blocks, &blocks, &[2], &[1], &[1, 5]];
+    let params = [Param::OptInt(None), Param::OptFloat(None), Param::Float(0.0)];
+    assert_eq!(cost(LlmOp::RaggedAttention.spec(), &params, &operands, &new).0, 12 * 22 - 4);
 }
 
 #[test]

@@ -5,6 +5,7 @@ mod cached;
 mod grouped;
 mod linear;
 mod paged;
+mod ragged;
 mod sampling;
 #[cfg(test)]
 #[expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "tests")]
@@ -15,6 +16,7 @@ pub use cached::cached_attention;
 pub use grouped::grouped_keys;
 pub use linear::{linear, quantized_linear};
 pub use paged::paged_attention;
+pub use ragged::{Sequences, ragged_attention, sequences};
 pub use sampling::sample_token;
 
 use crate::Tensor;

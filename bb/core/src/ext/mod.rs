@@ -96,7 +96,7 @@ pub use image::{
 pub use index::{Index, IndexOp, ScatterElementsOptions, ScatterReduction, TopKOptions};
 pub use llm::{
     AttentionOptions, CachedAttentionOptions, Llm, LlmOp, PagedAttentionOptions, QuantizedLinearOptions,
-    RotateOptions, SampleTokenOptions,
+    RaggedAttentionOptions, RotateOptions, SampleTokenOptions,
 };
 pub use ml::{Ml, MlOp, TreeEnsembleOptions};
 pub use nn::{

@@ -3,7 +3,7 @@
 use super::each;
 use bb::ext::{
     Border, CachedAttentionOptions, DequantizeOptions, PagedAttentionOptions, QuantizeOptions,
-    QuantizedLinearOptions, SampleTokenOptions, SharpenOptions, SobelOptions,
+    QuantizedLinearOptions, RaggedAttentionOptions, SampleTokenOptions, SharpenOptions, SobelOptions,
 };
 use bb::ir::op::Param;
 use bb::{DataType, Error, Value};
@@ -97,6 +97,36 @@ fn attention_takes_operands_that_fit() {
         );
         let floats = on.tensor(&[1, 1], &[0f32]).unwrap();
         assert!(q.paged_attention(&cache, &cache, &floats, &ints(&[1]), options).is_err());
+    }
+}
+
+#[test]
+fn attention_of_many_sequences_takes_numbers_that_fit() {
+    for on in each() {
+        let zeros = |shape: &[usize]| on.zeros(shape, DataType::F32).unwrap();
+        let (q, k, cache) = (zeros(&[3, 4, 8]), zeros(&[3, 2, 8]), zeros(&[3, 2, 2, 8]));
+        let ints = |x: &[i64]| on.tensor(&[x.len()], x).unwrap();
+        let call = |past_v: &Value, starts: &[i64], pasts: &[i64], table: &[i64]| {
+            let options = RaggedAttentionOptions::default();
+            let width = table.len() / pasts.len();
+            let table = on.tensor(&[pasts.len(), width], table).unwrap();
+            q.ragged_attention(&k, &k, &cache, past_v, &ints(starts), &ints(pasts), &table, options)
+        };
+        call(&cache, &[0, 1, 3], &[2, 3], &[0, 0, 1, 2]).unwrap();
+        // Blocks that do not exist, pasts that do not fit, and starts that are none.
+        for (starts, pasts, table) in [
+            ([0, 1, 3], [2, 3], [0, 0, 1, 3]),
+            ([0, 1, 3], [2, 3], [0, 0, 1, -1]),
+            ([0, 1, 3], [5, 3], [0, 0, 1, 2]),
+            ([0, 1, 3], [-1, 3], [0, 0, 1, 2]),
+            ([1, 1, 3], [2, 3], [0, 0, 1, 2]),
+            ([0, 1, 2], [2, 3], [0, 0, 1, 2]),
+            ([0, 4, 3], [2, 3], [0, 0, 1, 2]),
+        ] {
+            assert!(call(&cache, &starts, &pasts, &table).is_err(), "{starts:?}, {pasts:?}, {table:?}");
+        }
+        assert!(call(&cache, &[0, 3], &[2, 3], &[0, 0, 1, 2]).is_err());
+        assert!(call(&zeros(&[2, 2, 2, 8]), &[0, 1, 3], &[2, 3], &[0, 0, 1, 2]).is_err());
     }
 }
 

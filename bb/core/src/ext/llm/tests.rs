@@ -3,7 +3,7 @@
 use crate::Tensor;
 use crate::ext::{
     CachedAttentionOptions, Image, Llm, Ops, PagedAttentionOptions, Quant, QuantizeOptions,
-    QuantizedLinearOptions, SampleTokenOptions,
+    QuantizedLinearOptions, RaggedAttentionOptions, SampleTokenOptions,
 };
 use crate::trace::{InputIndex, TableIndex, TraceStop, TracedTensor, Tracer, Varies};
 use bb_ir::DataType::{self, F32, I64, U8};
@@ -61,6 +61,27 @@ fn paged_attention_and_caches_hold_for_all_blocks_and_sequences() {
     assert!(ties[0].iter().all(|axis| [1, 3].contains(axis)), "{ties:?}");
     assert!(ties[1].iter().all(|axis| [2, 3].contains(axis)), "{ties:?}");
     assert!(ties[3].is_empty() && ties[4].is_empty(), "{ties:?}");
+    let new = (F32, &[5, 2, 8][..]);
+    let inputs = [
+        (F32, &[5, 4, 8][..]),
+        new,
+        new,
+        (F32, &[9, 16, 2, 8]),
+        (F32, &[9, 16, 2, 8]),
+        (I64, &[4]),
+        (I64, &[3]),
+        (I64, &[3, 2]),
+    ];
+    for left in [None, Some(20)] {
+        let options = RaggedAttentionOptions { left, ..Default::default() };
+        let ties = tied_extents(&inputs, |on, x| {
+            Ok(vec![on.ragged_attention(&x[0], &x[1], &x[2], &x[3], &x[4], &x[5], &x[6], &x[7], options)?])
+        });
+        // The numbers of heads and the depth belong to the model.
+        assert!(ties.iter().take(3).flatten().all(|&axis| axis > 0), "{ties:?}");
+        assert!(ties.iter().skip(3).take(2).flatten().all(|&axis| axis > 1), "{ties:?}");
+        assert!(ties.iter().skip(5).all(Vec::is_empty), "{ties:?}");
+    }
     for circular in [false, true] {
         let inputs = [(F32, &[2, 2, 16, 8][..]), (F32, &[2, 2, 3, 8]), (I64, &[2])];
         let ties =

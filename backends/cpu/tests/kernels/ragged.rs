@@ -1,0 +1,145 @@
+//! Attention of several sequences at once against its definition, computed in `f64` one element after another.
+
+#![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "tests")]
+
+use bb::ext::{Llm, RaggedAttentionOptions};
+use bb::{Backend, Tensor, TensorData};
+use bb_cpu::{Array, Cpu};
+
+/// Numbers of both signs, which differ by `seed`.
+fn numbers(len: usize, seed: usize) -> Vec<f32> {
+    (0..len).map(|i| (((i + seed) * 7919 + 13 * seed) % 2003) as f32 / 1001.5 - 1.0).collect()
+}
+
+fn array<T: bb::Element>(cpu: &Cpu, shape: &[usize], numbers: &[T]) -> Array {
+    cpu.constant(&TensorData::new(shape, numbers).unwrap()).unwrap()
+}
+
+/// The new and the past positions of each sequence, the heads, the groups, the elements of a key and of a value, and the size of a block.
+struct Case {
+    new: &'static [usize],
+    past: &'static [usize],
+    heads: usize,
+    groups: usize,
+    sizes: [usize; 2],
+    block: usize,
+}
+
+const CASES: [Case; 7] = [
+    Case { new: &[1], past: &[1000], heads: 9, groups: 3, sizes: [64, 64], block: 32 },
+    Case { new: &[1, 1, 1, 1], past: &[31, 32, 33, 500], heads: 9, groups: 3, sizes: [64, 64], block: 32 },
+    Case { new: &[200], past: &[0], heads: 4, groups: 4, sizes: [24, 40], block: 32 },
+    Case { new: &[100, 1, 17], past: &[70, 90, 0], heads: 6, groups: 2, sizes: [16, 8], block: 16 },
+    Case { new: &[3, 0, 2], past: &[5, 4, 0], heads: 2, groups: 1, sizes: [5, 7], block: 3 },
+    Case { new: &[1], past: &[0], heads: 1, groups: 1, sizes: [1, 1], block: 1 },
+    Case { new: &[30], past: &[5000], heads: 2, groups: 2, sizes: [8, 8], block: 64 },
+];
+
+/// Blocks that lie one behind another, in reverse, or far from each other.
+fn tables(case: &Case, order: usize) -> (usize, usize, Vec<Vec<usize>>) {
+    let counts: Vec<usize> = case.past.iter().map(|past| past.div_ceil(case.block)).collect();
+    let all: usize = counts.iter().sum::<usize>() + 1;
+    let place = |i: usize| match order {
+        0 => i,
+        1 => all - 1 - i,
+        _ => (i * 7919) % all,
+    };
+    let width = counts.iter().copied().max().unwrap_or(0).max(1);
+    let mut next = 0;
+    let rows = counts.iter().map(|&count| {
+        next += count;
+        (next - count..next).map(place).collect()
+    });
+    (all, width, rows.collect())
+}
+
+fn check(cpu: &Cpu, case: &Case, order: usize, options: RaggedAttentionOptions) {
+    let &Case { new, past, heads, groups, sizes: [d, e], block } = case;
+    let (blocks, width, rows) = tables(case, order);
+    if order == 2 && (blocks.is_multiple_of(7919) || rows.iter().flatten().count() > blocks) {
+        return;
+    }
+    let n: usize = new.iter().sum();
+    let (q, k, v) = (numbers(n * heads * d, 1), numbers(n * groups * d, 2), numbers(n * groups * e, 3));
+    let (past_k, past_v) = (numbers(blocks * block * groups * d, 4), numbers(blocks * block * groups * e, 5));
+    let mut starts = vec![0i64];
+    for count in new {
+        starts.push(starts[starts.len() - 1] + *count as i64);
+    }
+    let pasts: Vec<i64> = past.iter().map(|&past| past as i64).collect();
+    let table: Vec<i64> =
+        rows.iter().flat_map(|row| (0..width).map(|i| row.get(i).map_or(-1, |&i| i as i64))).collect();
+    let b = new.len();
+    let y = cpu.ragged_attention(
+        &array(cpu, &[n, heads, d], &q),
+        &array(cpu, &[n, groups, d], &k),
+        &array(cpu, &[n, groups, e], &v),
+        &array(cpu, &[blocks, block, groups, d], &past_k),
+        &array(cpu, &[blocks, block, groups, e], &past_v),
+        &array(cpu, &[b + 1], &starts),
+        &array(cpu, &[b], &pasts),
+        &array(cpu, &[b, width], &table),
+        options,
+    );
+    let y = y.unwrap();
+    assert_eq!(y.shape(), [n, heads, e]);
+    let host = cpu.to_host(&y).unwrap();
+    let y = host.as_slice::<f32>().unwrap();
+    let mut row = 0;
+    for (s, (&new, &past)) in new.iter().zip(past).enumerate() {
+        let first = row;
+        // The key or the value of a position, of either tensor.
+        let at = |x: &[f32], old: &[f32], t: usize, g: usize, size: usize, i: usize| {
+            f64::from(if t < past {
+                let place = rows[s][t / block] * block + t % block;
+                old[(place * groups + g) * size + i]
+            } else {
+                x[((first + t - past) * groups + g) * size + i]
+            })
+        };
+        for position in past..past + new {
+            let from = options.left.map_or(0, |left| position.saturating_sub(left as usize));
+            for head in 0..heads {
+                let g = head / (heads / groups);
+                let product = |t: usize| {
+                    let sum: f64 = (0..d)
+                        .map(|i| f64::from(q[(row * heads + head) * d + i]) * at(&k, &past_k, t, g, d, i))
+                        .sum();
+                    let product = sum * options.scale.unwrap_or(1.0 / (d as f64).sqrt());
+                    let cap = options.softcap;
+                    if cap > 0.0 { cap * (product / cap).tanh() } else { product }
+                };
+                let powers: Vec<f64> = (from..=position).map(|t| product(t).exp()).collect();
+                let total: f64 = powers.iter().sum();
+                for i in 0..e {
+                    let average = |(t, power): (usize, &f64)| power / total * at(&v, &past_v, t, g, e, i);
+                    let want: f64 = (from..=position).zip(&powers).map(average).sum();
+                    let got = f64::from(y[(row * heads + head) * e + i]);
+                    assert!(
+                        (got - want).abs() < 2e-5,
+                        "sequence {s}, {position}, {head}, {i}: {got}, expected {want}"
+                    );
+                }
+            }
+            row += 1;
+        }
+    }
+}
+
+#[test]
+fn attention_of_many_sequences_follows_its_definition() {
+    for threads in [1, 2] {
+        let cpu = Cpu::builder().threads(threads).build().unwrap();
+        for (case, order) in CASES.iter().flat_map(|case| (0..3).map(move |order| (case, order))) {
+            check(&cpu, case, order, RaggedAttentionOptions::default());
+        }
+        for options in [
+            RaggedAttentionOptions { left: Some(0), ..Default::default() },
+            RaggedAttentionOptions { left: Some(20), ..Default::default() },
+            RaggedAttentionOptions { left: Some(40), softcap: 1.5, scale: Some(0.3) },
+            RaggedAttentionOptions { softcap: 20.0, ..Default::default() },
+        ] {
+            CASES.iter().take(6).for_each(|case| check(&cpu, case, 1, options));
+        }
+    }
+}

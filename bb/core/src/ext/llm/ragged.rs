@@ -1,0 +1,200 @@
+//! Attention of new positions of several sequences, whose pasts lie in blocks.
+
+use super::cached::{additive, reach};
+use crate::ext::{AttentionOptions, Extent, Ops, RaggedAttentionOptions, fail, math, types};
+use crate::{DataType, Tensor};
+
+const OP: &str = "ragged_attention";
+
+/// The sequences of the new positions of [`Llm::ragged_attention`](crate::ext::Llm::ragged_attention), as numbers.
+pub struct Sequences<T> {
+    /// For each new position, the number of its sequence: `[n]`.
+    pub of: T,
+    /// For each new position, its position in its sequence: `[n]`.
+    pub places: T,
+    /// How many positions each past has: `[b]`.
+    pub pasts: T,
+}
+
+/// The body of [`Llm::ragged_attention`](crate::ext::Llm::ragged_attention).
+///
+/// It gathers the pasts of all sequences, computes all products with them, and masks those of other sequences.
+#[expect(clippy::too_many_arguments, reason = "the operands of the operation")]
+pub fn ragged_attention<B: Ops + ?Sized>(
+    on: &B,
+    q: &B::Tensor,
+    k: &B::Tensor,
+    v: &B::Tensor,
+    past_k: &B::Tensor,
+    past_v: &B::Tensor,
+    starts: &B::Tensor,
+    pasts: &B::Tensor,
+    table: &B::Tensor,
+    RaggedAttentionOptions { left, scale, softcap }: RaggedAttentionOptions,
+) -> Result<B::Tensor, B::Error> {
+    let left = reach::<B>(OP, true, left)?.left;
+    for x in [starts, pasts, table] {
+        types::take::<B>(OP, x, types::INDICES)?;
+    }
+    for x in [k, v, past_k, past_v] {
+        types::take::<B>(OP, x, types::FLOATS)?;
+        types::alike::<B>(x, q)?;
+    }
+    let ranks = [("q", q, 3), ("k", k, 3), ("v", v, 3), ("past_k", past_k, 4), ("past_v", past_v, 4)];
+    for (name, x, rank) in
+        ranks.into_iter().chain([("starts", starts, 1), ("pasts", pasts, 1), ("table", table, 2)])
+    {
+        types::ranked::<B>(OP, (name, x), rank)?;
+    }
+    let shapes = |a: &B::Tensor, b: &B::Tensor| bb_ir::Error::Shapes {
+        op: OP,
+        left: a.shape().into(),
+        right: b.shape().into(),
+    };
+    let alike = |a: &B::Tensor, b: &B::Tensor, axes: &[(usize, usize)]| {
+        axes.iter().all(|&(i, j)| on.extent(a, i).equals(&on.extent(b, j)))
+    };
+    for (a, b, axes) in [
+        (k, q, &[(0, 0), (2, 2)][..]),
+        (v, k, &[(0, 0), (1, 1)]),
+        (past_k, k, &[(2, 1), (3, 2)]),
+        (past_v, v, &[(2, 1), (3, 2)]),
+        (past_v, past_k, &[(0, 0), (1, 1)]),
+        (table, pasts, &[(0, 0)]),
+    ] {
+        if !alike(a, b, axes) {
+            return fail::<B, _>(shapes(a, b));
+        }
+    }
+    let one = Extent::from(1i64);
+    if !on.extent(starts, 0).equals(&on.extent(pasts, 0).plus(&one)) {
+        return fail::<B, _>(shapes(starts, pasts));
+    }
+    let room = on.extent(table, 1).times(&on.extent(past_k, 1));
+    let sequences = sequences(on, [starts, pasts], &on.extent(q, 0), &room)?;
+    let (mut keys, mut values) = (k.clone(), v.clone());
+    let mut allowed = among(on, &sequences, left)?;
+    if !(room.is(0) || on.extent(past_k, 0).is(0) || on.extent(pasts, 0).is(0)) {
+        let before = Past { blocks: [past_k, past_v], table, room: &room };
+        let (reached, [past_k, past_v]) = before.found(on, &sequences, left)?;
+        allowed = on.concat(&[&reached, &allowed], 1)?;
+        (keys, values) = (on.concat(&[&past_k, k], 0)?, on.concat(&[&past_v, v], 0)?);
+    }
+    let bias = additive(on, &allowed, q)?;
+    let by_heads = |x: &B::Tensor| on.unsqueeze(&on.transpose(x, &[1, 0, 2])?, &[0]);
+    let options = AttentionOptions { scale, softcap, precision: None };
+    let y = on.attention(&by_heads(q)?, &by_heads(&keys)?, &by_heads(&values)?, Some(&bias), options)?;
+    on.transpose(&on.squeeze(&y, &[0])?, &[1, 0, 2])
+}
+
+/// Finds the sequence and the place of each of `count` new positions. A past has at most `room` positions. If starts or pasts are
+/// wrong, an index behind the last one fails.
+///
+/// # Errors
+///
+/// The backend's own errors.
+pub fn sequences<B: Ops + ?Sized>(
+    on: &B,
+    [starts, pasts]: [&B::Tensor; 2],
+    count: &Extent,
+    room: &Extent,
+) -> Result<Sequences<B::Tensor>, B::Error> {
+    let (zero, one) = (Extent::from(0i64), Extent::from(1i64));
+    let number = |n: &Extent| on.ints_of(&[], std::slice::from_ref(n));
+    let (starts, pasts) = (math::to(on, starts, DataType::I64)?, math::to(on, pasts, DataType::I64)?);
+    let all = on.extent(&pasts, 0);
+    let firsts = on.slice_to(&starts, &[zero.clone()], std::slice::from_ref(&all), &[0], &[])?;
+    let ends = on.slice_to(&starts, &[one.clone()], &[all.plus(&one)], &[0], &[])?;
+    let index = on.iota(&zero, &one, count)?;
+    let counted = |x: &B::Tensor, axis: i64| on.reduce_sum(&math::to(on, x, DataType::I64)?, &[axis], false);
+    // As many sequences end at a position or before it as stand before its own.
+    let of = counted(&on.less_or_equal(&on.unsqueeze(&ends, &[0])?, &on.unsqueeze(&index, &[1])?)?, 1)?;
+    let nothing = number(&zero)?;
+    let first = on.slice(&starts, &[0], &[1], &[0], &[])?;
+    let last = on.slice_to(&starts, std::slice::from_ref(&all), &[all.plus(&one)], &[0], &[])?;
+    let wrong = [
+        counted(&on.not(&on.equal(&first, &nothing)?)?, 0)?,
+        counted(&on.not(&on.equal(&last, &number(count)?)?)?, 0)?,
+        counted(&on.less(&ends, &firsts)?, 0)?,
+        counted(&on.less(&pasts, &nothing)?, 0)?,
+        counted(&on.greater(&pasts, &number(room)?)?, 0)?,
+    ];
+    let mut wrongs = number(&zero)?;
+    for wrong in &wrong {
+        wrongs = on.add(&wrongs, wrong)?;
+    }
+    let behind = on.mul(&wrongs, &number(&all.plus(&one))?)?;
+    let offsets = on.gather(&on.sub(&pasts, &firsts)?, &on.add(&of, &behind)?, 0)?;
+    Ok(Sequences { places: on.add(&index, &offsets)?, of, pasts })
+}
+
+/// Tells which new positions attend to which: `[n, n]`.
+fn among<B: Ops + ?Sized>(
+    on: &B,
+    Sequences { of, places, .. }: &Sequences<B::Tensor>,
+    left: Option<i64>,
+) -> Result<B::Tensor, B::Error> {
+    let pair = |x: &B::Tensor| Ok::<_, B::Error>((on.unsqueeze(x, &[1])?, on.unsqueeze(x, &[0])?));
+    let ((of_queries, of_keys), (queries, keys)) = (pair(of)?, pair(places)?);
+    let same = on.and(&on.equal(&of_queries, &of_keys)?, &on.less_or_equal(&keys, &queries)?)?;
+    match left {
+        Some(left) => {
+            let least = on.sub(&queries, &on.host(&[], &[left])?)?;
+            on.and(&same, &on.greater_or_equal(&keys, &least)?)
+        }
+        None => Ok(same),
+    }
+}
+
+/// The pasts of all sequences.
+struct Past<'a, T> {
+    /// Keys and values: `[c, z, g, d]` each.
+    blocks: [&'a T; 2],
+    table: &'a T,
+    /// The positions that a sequence has room for in the table.
+    room: &'a Extent,
+}
+
+impl<T: Tensor> Past<'_, T> {
+    /// Returns which new positions attend to which of the pasts, `[n, b * room]`, and keys and values of these, `[b * room, g, d]` each.
+    fn found<B: Ops<Tensor = T> + ?Sized>(
+        &self,
+        on: &B,
+        Sequences { of, places, pasts }: &Sequences<T>,
+        left: Option<i64>,
+    ) -> Result<(T, [T; 2]), B::Error> {
+        let (zero, one) = (Extent::from(0i64), Extent::from(1i64));
+        let number = |n: &Extent| on.ints_of(&[], std::slice::from_ref(n));
+        let [keys, values] = self.blocks;
+        let [blocks, size] = [0, 1].map(|axis| on.extent(keys, axis));
+        let batch = on.extent(pasts, 0);
+        let all = batch.times(self.room);
+        let nothing = number(&zero)?;
+        let of_row = on.unsqueeze(pasts, &[1])?;
+        let table = math::to(on, self.table, DataType::I64)?;
+        let used = on.less(&on.iota(&zero, &size, &on.extent(&table, 1))?, &of_row)?;
+        // A negative entry would count from the end; an index behind the last block fails.
+        let table = on.r#where(&on.less(&table, &nothing)?, &number(&blocks)?, &table)?;
+        let table = on.r#where(&used, &table, &nothing)?;
+        let column = on.iota(&zero, &one, self.room)?;
+        let there = on.less(&column, &of_row)?;
+        let filled = on.reshape_to(&there, &[all.clone(), one.clone(), one.clone()])?;
+        let gathered = |x: &T| -> Result<T, B::Error> {
+            let extents = on.extents(x);
+            let rest = extents.iter().skip(2).cloned();
+            let shape: Vec<Extent> = std::iter::once(all.clone()).chain(rest).collect();
+            let x = on.reshape_to(&on.gather(x, &table, 0)?, &shape)?;
+            // Positions without contents may hold anything, NaN too, which would reach every sum.
+            on.r#where(&filled, &x, &on.scalar_like(&x, 0.0)?)
+        };
+        let found = [gathered(keys)?, gathered(values)?];
+        let own = on.equal(&on.unsqueeze(of, &[1])?, &on.iota(&zero, &one, &batch)?)?;
+        let mut reached = on.and(&on.unsqueeze(&own, &[2])?, &on.unsqueeze(&there, &[0])?)?;
+        if let Some(left) = left {
+            let least = on.sub(places, &on.host(&[], &[left])?)?;
+            reached = on.and(&reached, &on.greater_or_equal(&column, &on.unsqueeze(&least, &[1, 2])?)?)?;
+        }
+        let reached = on.reshape_to(&reached, &[on.extent(of, 0), all.clone()])?;
+        Ok((reached, found))
+    }
+}

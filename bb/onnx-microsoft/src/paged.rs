@@ -1,0 +1,164 @@
+//! `PagedAttention`: attention of new tokens of several sequences, whose pasts lie in blocks of one cache.
+
+use super::group_query::count;
+use super::{none_from, only};
+use bb_core::DataType;
+use bb_core::Tensor;
+use bb_core::error::NodePart;
+use bb_core::ext::llm::{Sequences, sequences};
+use bb_core::ext::{Extent, Ops, RaggedAttentionOptions, RotateOptions, ScatterReduction, math};
+use bb_core::operator::{Call, OpResult};
+use bb_ir::infer::rule::{self, At, Types};
+use bb_onnx::shared::operators;
+use smallvec::smallvec;
+
+operators! {
+    "com.microsoft" {
+        PagedAttention => Primitives(paged_attention), infer: By(paged_attention_types), becomes: LlmOp::RaggedAttention;
+    }
+}
+
+/// The positions of the operands.
+const CACHES: [usize; 2] = [3, 4];
+const STARTS: usize = 5;
+const PASTS: usize = 6;
+const TABLE: usize = 7;
+const ANGLES: [usize; 2] = [8, 9];
+
+/// `PagedAttention`: as wide as the queries; the caches keep their extents.
+fn paged_attention_types(at: At<'_>) -> Option<Types> {
+    let (heads, shared) = (at.int("num_heads", 0)?, at.int("kv_num_heads", 0)?);
+    if heads < 1 || shared < 1 {
+        return None;
+    }
+    let shape = || {
+        let [tokens, width] = at.dims(0)? else { return None };
+        if at.has(1) {
+            return Some(vec![tokens.clone(), width.clone()]);
+        }
+        let all = heads.checked_add(shared.checked_mul(2)?)?;
+        Some(vec![tokens.clone(), rule::scaled(&rule::divided(width, all), heads)])
+    };
+    let [keys, values] = CACHES;
+    Some(vec![rule::tensor(at.dtype(0), shape()), at.ty(keys).clone(), at.ty(values).clone()])
+}
+
+/// `PagedAttention`.
+pub(crate) fn paged_attention<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {
+    let known = [
+        "num_heads",
+        "kv_num_heads",
+        "scale",
+        "softcap",
+        "local_window_size",
+        "do_rotary",
+        "rotary_interleaved",
+    ];
+    only(call, &known)?;
+    none_from(call, 10)?;
+    let (heads, shared) = (count(call, "num_heads")?, count(call, "kv_num_heads")?);
+    let [q, k, v] = projections(on, call, heads, shared)?;
+    let [past_k, past_v] = CACHES.map(|at| call.input(at));
+    let (past_k, past_v) = (past_k?, past_v?);
+    let [starts, pasts, table] = [STARTS, PASTS, TABLE].map(|at| call.input(at));
+    let (starts, pasts, table) = (starts?, pasts?, table?);
+    for (at, x, rank) in
+        [(CACHES[0], past_k, 4), (CACHES[1], past_v, 4), (TABLE, table, 2), (PASTS, pasts, 1)]
+    {
+        if x.rank() != rank {
+            let problem = format!("has rank {}, expected {rank}", x.rank());
+            return Err(call.wrong(NodePart::Operand(at), problem).into());
+        }
+    }
+    let (rotates, writes) = (call.flag("do_rotary", false)?, call.wants(1) || call.wants(2));
+    let numbers = if rotates || writes {
+        let room = on.extent(table, 1).times(&on.extent(past_k, 1));
+        Some(sequences(on, [starts, pasts], &on.extent(&q, 0), &room)?)
+    } else {
+        None
+    };
+    let (q, k) = match &numbers {
+        Some(of) if rotates => (rotated(on, call, &q, of)?, rotated(on, call, &k, of)?),
+        _ => (q, k),
+    };
+    let window = call.int_or("local_window_size", -1)?;
+    let options = RaggedAttentionOptions {
+        // The window counts the token's own position.
+        left: (window > 0).then(|| window - 1),
+        scale: Some(call.float_or("scale", 0.0)?).filter(|&scale| scale != 0.0),
+        softcap: call.float_or("softcap", 0.0)?,
+    };
+    let y = on.ragged_attention(&q, &k, &v, past_k, past_v, starts, pasts, table, options)?;
+    let width = on.extent(&y, 1).times(&on.extent(&y, 2));
+    let y = on.reshape_to(&y, &[on.extent(&y, 0), width])?;
+    let written = |cache: &B::Tensor, new: &B::Tensor| match &numbers {
+        Some(of) if writes => Ok(Some(written(on, cache, new, table, of)?)),
+        _ => Ok::<_, B::Error>(None),
+    };
+    Ok(smallvec![Some(y), written(past_k, &k)?, written(past_v, &v)?])
+}
+
+/// Queries, keys and values of the new tokens by heads, `[tokens, heads, size]`; they may come as one tensor.
+fn projections<B: Ops + ?Sized>(
+    on: &B,
+    call: &Call<'_, B::Tensor>,
+    heads: usize,
+    shared: usize,
+) -> Result<[B::Tensor; 3], B::Error> {
+    let split = |at: usize, x: &B::Tensor, heads: usize| {
+        let (tokens, width) = (on.extent(x, 0), on.extent(x, 1));
+        let heads = Extent::from(heads);
+        let size = width.floor_div(&heads);
+        if x.rank() != 2 || !size.times(&heads).equals(&width) {
+            let problem = format!("has the shape {:?}, expected [tokens, heads * size]", x.shape());
+            return Err(call.wrong(NodePart::Operand(at), problem).into());
+        }
+        on.reshape_to(x, &[tokens, heads, size])
+    };
+    let query = call.input(0)?;
+    if let (Some(k), Some(v)) = (call.optional(1), call.optional(2)) {
+        return Ok([split(0, query, heads)?, split(1, k, shared)?, split(2, v, shared)?]);
+    }
+    let all = split(0, query, heads + 2 * shared)?;
+    let (h, g) = (heads as i64, shared as i64);
+    let part = |from: i64, to: i64| on.slice(&all, &[from], &[to], &[1], &[]);
+    Ok([part(0, h)?, part(h, h + g)?, part(h + g, h + 2 * g)?])
+}
+
+/// Turns queries or keys by the angles of their positions, whose cosines and sines are in tables.
+fn rotated<B: Ops + ?Sized>(
+    on: &B,
+    call: &Call<'_, B::Tensor>,
+    x: &B::Tensor,
+    of: &Sequences<B::Tensor>,
+) -> Result<B::Tensor, B::Error> {
+    let [cos, sin] = ANGLES.map(|at| call.input(at));
+    let chosen = |table: &B::Tensor| on.unsqueeze(&on.gather(table, &of.places, 0)?, &[1]);
+    let (cos, sin) = (chosen(cos?)?, chosen(sin?)?);
+    let turning = cos.shape().last().map_or(0, |&half| 2 * half);
+    let size = x.shape().last().copied().unwrap_or(0);
+    let dim = (turning < size).then_some(turning as i64);
+    on.rotate(x, &cos, &sin, RotateOptions { dim, interleaved: call.flag("rotary_interleaved", false)? })
+}
+
+/// Puts new keys or values, `[tokens, heads, size]`, into the blocks of their sequences.
+fn written<B: Ops + ?Sized>(
+    on: &B,
+    cache: &B::Tensor,
+    new: &B::Tensor,
+    table: &B::Tensor,
+    of: &Sequences<B::Tensor>,
+) -> Result<B::Tensor, B::Error> {
+    let extents = on.extents(cache);
+    let (size, all) = (on.extent(cache, 1), on.extent(cache, 0).times(&on.extent(cache, 1)));
+    let rows: Vec<Extent> = std::iter::once(all).chain(extents.iter().skip(2).cloned()).collect();
+    let size = on.ints_of(&[], &[size])?;
+    let block = on.div(&of.places, &size)?;
+    let within = on.sub(&of.places, &on.mul(&block, &size)?)?;
+    let entry = on.concat(&[&on.unsqueeze(&of.of, &[1])?, &on.unsqueeze(&block, &[1])?], 1)?;
+    let block = math::to(on, &on.gather_nd(table, &entry, 0)?, DataType::I64)?;
+    let place = on.unsqueeze(&on.add(&on.mul(&block, &size)?, &within)?, &[1])?;
+    let flat = on.reshape_to(cache, &rows)?;
+    let flat = on.scatter_nd(&flat, &place, new, ScatterReduction::None)?;
+    on.reshape_to(&flat, &extents)
+}

@@ -1,0 +1,91 @@
+//! What follows a prompt, token by token: choosing one, its text, and whether it is the last.
+
+use crate::sampler::{LogProbability, Sampler, log_probabilities};
+use crate::text::TextStream;
+use crate::tokens::Tokens;
+use crate::{Error, GenerateOptions};
+
+/// Why a generation ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum End {
+    /// The model ended its text.
+    Token,
+    /// A text that was to stop it came.
+    Stop,
+    /// There are as many tokens as were wanted.
+    Length,
+    /// The sequence is as long as the model takes.
+    Context,
+}
+
+/// What a token adds to a text.
+#[derive(Debug, Clone)]
+#[non_exhaustive]
+pub struct Piece {
+    /// The token.
+    pub token: u32,
+    /// The text that is certain with this token. It is empty if the token ends within a character, or with what may be the beginning
+    /// of a stop.
+    pub text: String,
+    /// The logarithm of the probability of the token, and those of the most probable ones, if they were asked for.
+    pub log_probabilities: Option<(LogProbability, Vec<LogProbability>)>,
+    /// Why this is the last piece, if it is.
+    pub end: Option<End>,
+}
+
+/// An answer so far.
+#[derive(Debug)]
+pub(crate) struct Answer {
+    sampler: Sampler,
+    options: GenerateOptions,
+    prompt: Vec<u32>,
+    generated: Vec<u32>,
+    stream: TextStream,
+}
+
+impl Answer {
+    /// Begins an answer to a prompt.
+    pub(crate) fn new(prompt: &[u32], options: &GenerateOptions) -> Result<Answer, Error> {
+        Ok(Answer {
+            sampler: Sampler::new(&options.sampling)?,
+            options: options.clone(),
+            prompt: prompt.to_vec(),
+            generated: Vec::new(),
+            stream: TextStream::new(&options.stop),
+        })
+    }
+
+    /// Returns the tokens that were generated.
+    pub(crate) fn generated(&self) -> &[u32] {
+        &self.generated
+    }
+
+    /// Returns the greatest number of tokens.
+    pub(crate) fn most(&self) -> usize {
+        self.options.tokens
+    }
+
+    /// Chooses the next token by its logits. `full` tells whether there is no room for the token behind it.
+    pub(crate) fn next(&mut self, logits: &[f32], tokens: &Tokens, full: bool) -> Result<Piece, Error> {
+        let token = self.sampler.choose(logits, &self.prompt, &self.generated)?;
+        let log_probabilities =
+            self.options.log_probabilities.map(|count| log_probabilities(logits, token, count));
+        self.generated.push(token);
+        if !self.options.ignore_end && tokens.is_end(token) {
+            let text = self.stream.finish(tokens)?;
+            return Ok(Piece { token, text, log_probabilities, end: Some(End::Token) });
+        }
+        let (mut text, stopped) = self.stream.push(token, tokens)?;
+        let mut end = stopped.then_some(End::Stop);
+        if end.is_none() && self.generated.len() >= self.options.tokens {
+            end = Some(End::Length);
+        } else if end.is_none() && full {
+            end = Some(End::Context);
+        }
+        if end.is_some() && !stopped {
+            text.push_str(&self.stream.finish(tokens)?);
+        }
+        Ok(Piece { token, text, log_probabilities, end })
+    }
+}

@@ -1,0 +1,114 @@
+//! Runs of a decoder.
+
+use super::Decoder;
+use crate::Error;
+use crate::blocks::BLOCK;
+use crate::cache::Cache;
+use bb::{TensorData, Value};
+
+/// New tokens of several sequences, one behind another, and where the pasts of these lie.
+#[derive(Debug, Default, Clone, PartialEq, Eq)]
+pub(crate) struct Joined {
+    pub(crate) tokens: Vec<i64>,
+    /// The position of each token in its sequence.
+    pub(crate) positions: Vec<i64>,
+    /// Where the tokens of each sequence begin, and where those of the last one end.
+    pub(crate) starts: Vec<i32>,
+    /// How many positions each past has.
+    pub(crate) pasts: Vec<i32>,
+    /// The blocks of each past; rows are as long as the longest.
+    pub(crate) table: Vec<i32>,
+    /// The tokens behind which logits are wanted, by number among all.
+    pub(crate) rows: Vec<i64>,
+    /// The tokens of which the last state is wanted, by number among all.
+    pub(crate) states: Vec<i64>,
+}
+
+impl Joined {
+    /// Adds the new tokens of a sequence that has `past` positions. Its blocks follow with [`with_table`](Self::with_table).
+    pub(crate) fn push(
+        &mut self,
+        tokens: impl ExactSizeIterator<Item = u32>,
+        past: usize,
+    ) -> Result<(), Error> {
+        let number = |n: usize| {
+            i32::try_from(n).map_err(|_| Error::Internal { what: "a number of positions is beyond 32 bits" })
+        };
+        if self.starts.is_empty() {
+            self.starts.push(0);
+        }
+        self.positions.extend((past as i64..).take(tokens.len()));
+        self.tokens.extend(tokens.map(i64::from));
+        self.starts.push(number(self.tokens.len())?);
+        self.pasts.push(number(past)?);
+        Ok(())
+    }
+
+    /// Makes the table of the blocks of all sequences, in their order.
+    pub(crate) fn with_table<'a>(
+        &mut self,
+        blocks: impl Iterator<Item = &'a [u32]> + Clone,
+    ) -> Result<(), Error> {
+        let width = blocks.clone().map(<[u32]>::len).max().unwrap_or(0).max(1);
+        for row in blocks {
+            for at in 0..width {
+                let block = row.get(at).copied().unwrap_or(0);
+                let block = i32::try_from(block);
+                self.table.push(block.map_err(|_| Error::Internal { what: "a block is beyond 32 bits" })?);
+            }
+        }
+        Ok(())
+    }
+}
+
+/// What a run gives.
+#[derive(Debug)]
+pub(crate) struct Ran {
+    /// The keys and values of the new tokens, of each layer.
+    pub(crate) new: Vec<Value>,
+    /// `[rows, vocabulary]`.
+    pub(crate) logits: TensorData,
+    /// `[states, width]`.
+    pub(crate) states: TensorData,
+}
+
+impl Decoder {
+    /// Runs the decoder on new tokens. `caches` are the blocks of each cache.
+    pub(crate) fn run(&self, joined: &Joined, caches: Vec<Value>) -> Result<Ran, Error> {
+        let sequences = joined.pasts.len();
+        let width = joined.table.len().checked_div(sequences).unwrap_or(0);
+        let mut inputs: Vec<Value> = vec![
+            self.embedded(&joined.tokens)?,
+            self.on.tensor(&[joined.rows.len()], &joined.rows)?,
+            self.on.tensor(&[joined.states.len()], &joined.states)?,
+            self.on.tensor(&[joined.tokens.len()], &joined.positions)?,
+            self.on.tensor(&[joined.starts.len()], &joined.starts)?,
+            self.on.tensor(&[sequences], &joined.pasts)?,
+            self.on.tensor(&[sequences, width], &joined.table)?,
+        ];
+        inputs.extend(caches);
+        let given: Vec<Option<&Value>> = inputs.iter().map(Some).collect();
+        let mut results = self.program.run(&given)?.into_iter();
+        let new: Vec<Value> = results.by_ref().take(2 * self.shape.layers).collect();
+        let mut next = || {
+            let result = results.next().ok_or(Error::Internal { what: "a run gave too few results" })?;
+            Ok::<_, Error>(self.on.to_host(&result)?)
+        };
+        let (logits, states) = (next()?, next()?);
+        Ok(Ran { new, logits, states })
+    }
+
+    /// Runs new tokens of one sequence. Returns the logits behind the tokens of these numbers: `[rows, vocabulary]`.
+    pub(crate) fn step(&self, tokens: &[u32], rows: &[i64], cache: &mut Cache) -> Result<TensorData, Error> {
+        cache.reserve(tokens.len())?;
+        let past = cache.len();
+        let blocks: Vec<u32> = (0..past.div_ceil(BLOCK) as u32).collect();
+        let mut joined = Joined { rows: rows.to_vec(), ..Joined::default() };
+        joined.push(tokens.iter().copied(), past)?;
+        joined.with_table(std::iter::once(blocks.as_slice()))?;
+        // The views of the caches end with the run, so that what is new is written where the caches are.
+        let Ran { new, logits, .. } = self.run(&joined, cache.views()?)?;
+        cache.append(&new, tokens.len())?;
+        Ok(logits)
+    }
+}

@@ -1,0 +1,154 @@
+//! The blocks that sequences share: who uses them, what they hold, and which are free.
+//!
+//! A block that is full is known by what it holds: its tokens, and the block before it. A later prompt that begins with the same tokens
+//! uses it, too. When nobody uses a block any more, it stays until its memory is needed.
+
+use crate::Error;
+use crate::blocks::{BLOCK, Blocks};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+
+/// The least number of blocks that memory is made for.
+const LEAST: usize = 8;
+
+/// What a full block holds: its tokens, behind those of another block. Equal keys are equal beginnings of sequences, because serial
+/// numbers are not used again.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+struct Content {
+    /// The serial number of the block before it; 0 for the first.
+    behind: u64,
+    tokens: [u32; BLOCK],
+}
+
+#[derive(Debug, Default)]
+struct Used {
+    users: usize,
+    content: Option<Content>,
+    /// Its place among the blocks that nobody uses.
+    kept: u64,
+}
+
+/// A block of a sequence, and the serial number of its content once it is full and known.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct HeldBlock {
+    pub(crate) block: u32,
+    pub(crate) serial: Option<u64>,
+}
+
+/// Blocks that sequences share.
+#[derive(Debug)]
+pub(crate) struct BlockPool {
+    memory: Blocks,
+    most: usize,
+    used: Vec<Used>,
+    free: BTreeSet<u32>,
+    /// The blocks that nobody uses and that hold something, those first that are given up first.
+    kept: BTreeMap<u64, u32>,
+    /// The block and the serial number of each content.
+    known: HashMap<Content, (u32, u64)>,
+    serial: u64,
+    age: u64,
+}
+
+impl BlockPool {
+    /// Makes a pool of at most `most` blocks.
+    pub(crate) fn new(memory: Blocks, most: usize) -> BlockPool {
+        BlockPool {
+            memory,
+            most: most.min(u32::MAX as usize),
+            used: Vec::new(),
+            free: BTreeSet::new(),
+            kept: BTreeMap::new(),
+            known: HashMap::new(),
+            serial: 0,
+            age: 0,
+        }
+    }
+
+    /// Returns the memory of the blocks.
+    pub(crate) fn memory(&self) -> &Blocks {
+        &self.memory
+    }
+
+    /// Returns the greatest number of blocks.
+    pub(crate) fn most(&self) -> usize {
+        self.most
+    }
+
+    /// Returns the number of blocks that sequences use.
+    pub(crate) fn in_use(&self) -> usize {
+        self.used.len() - self.free.len() - self.kept.len()
+    }
+
+    /// Returns the number of blocks that [`take`](Self::take) can still give.
+    pub(crate) fn available(&self) -> usize {
+        self.most - self.in_use()
+    }
+
+    /// Takes a block for new positions; `None` if sequences use all.
+    pub(crate) fn take(&mut self) -> Result<Option<u32>, Error> {
+        let block = match self.free.pop_first() {
+            Some(block) => block,
+            None if self.used.len() < self.most => {
+                if self.used.len() == self.memory.room() {
+                    self.memory.grow((2 * self.used.len()).clamp(LEAST.min(self.most), self.most))?;
+                }
+                self.used.push(Used::default());
+                (self.used.len() - 1) as u32
+            }
+            None => match self.kept.pop_first() {
+                Some((_, block)) => block,
+                None => return Ok(None),
+            },
+        };
+        let used = self.used.get_mut(block as usize);
+        let used = used.ok_or(Error::Internal { what: "a free block does not exist" })?;
+        used.users = 1;
+        if let Some(content) = used.content.take() {
+            self.known.remove(&content);
+        }
+        Ok(Some(block))
+    }
+
+    /// Uses the block that holds these tokens behind those of the block `behind`, if there is one.
+    pub(crate) fn find(&mut self, behind: u64, tokens: &[u32]) -> Option<HeldBlock> {
+        let content = Content { behind, tokens: tokens.try_into().ok()? };
+        let &(block, serial) = self.known.get(&content)?;
+        let used = self.used.get_mut(block as usize)?;
+        if used.users == 0 {
+            self.kept.remove(&used.kept);
+        }
+        used.users += 1;
+        Some(HeldBlock { block, serial: Some(serial) })
+    }
+
+    /// Notes what a block holds that has become full. Returns the serial number of its content.
+    pub(crate) fn fill(&mut self, block: u32, behind: u64, tokens: &[u32]) -> Option<u64> {
+        let content = Content { behind, tokens: tokens.try_into().ok()? };
+        if let Some(&(_, serial)) = self.known.get(&content) {
+            // Another sequence was first. What is behind either block is the same.
+            return Some(serial);
+        }
+        self.serial += 1;
+        self.used.get_mut(block as usize)?.content = Some(content);
+        self.known.insert(content, (block, self.serial));
+        Some(self.serial)
+    }
+
+    /// Gives blocks back. The last ones are given up first.
+    pub(crate) fn release(&mut self, blocks: &[HeldBlock]) {
+        for held in blocks.iter().rev() {
+            let Some(used) = self.used.get_mut(held.block as usize) else { continue };
+            used.users = used.users.saturating_sub(1);
+            if used.users > 0 {
+                continue;
+            }
+            if used.content.is_some() {
+                self.age += 1;
+                used.kept = self.age;
+                self.kept.insert(self.age, held.block);
+            } else {
+                self.free.insert(held.block);
+            }
+        }
+    }
+}

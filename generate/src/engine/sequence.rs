@@ -1,0 +1,68 @@
+//! A sequence of an engine: a prompt and what follows it, or a text whose states are wanted.
+
+use super::pool::HeldBlock;
+use super::{Event, Listener, Pooling};
+use crate::answer::Answer;
+use crate::onnx::Past;
+
+/// What is made of a sequence.
+#[derive(Debug)]
+pub(super) enum Work {
+    Answer(Answer),
+    /// The sum of the states so far, and how many there were.
+    Embedding {
+        pooling: Pooling,
+        sum: Vec<f64>,
+        count: usize,
+    },
+}
+
+/// Where the keys and values of a sequence are.
+#[derive(Debug)]
+pub(super) enum Store {
+    Blocks(Vec<HeldBlock>),
+    Past(Past),
+}
+
+/// A sequence.
+pub(super) struct Sequence {
+    /// The prompt, and what was generated.
+    pub(super) tokens: Vec<u32>,
+    /// How many of the tokens have keys and values.
+    pub(super) computed: usize,
+    pub(super) store: Store,
+    pub(super) work: Work,
+    pub(super) listener: Box<dyn Listener>,
+    /// The tokens that the next step runs.
+    pub(super) next: usize,
+    /// How many tokens of the prompt were there already; `None` once that was told.
+    pub(super) reused: Option<usize>,
+}
+
+impl std::fmt::Debug for Sequence {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let Sequence { tokens, computed, next, .. } = self;
+        write!(f, "Sequence({} tokens, {computed} of them computed, {next} next)", tokens.len())
+    }
+}
+
+impl Sequence {
+    /// The tokens that have no keys and values yet.
+    pub(super) fn left(&self) -> usize {
+        self.tokens.len() - self.computed
+    }
+
+    pub(super) fn blocks(&self) -> &[HeldBlock] {
+        match &self.store {
+            Store::Blocks(blocks) => blocks,
+            Store::Past(_) => &[],
+        }
+    }
+
+    /// Tells the number of tokens that were there already, once.
+    pub(super) fn begun(&mut self) {
+        if let Some(reused) = self.reused.take() {
+            self.listener.receive(Event::Prompt { reused });
+        }
+    }
+}

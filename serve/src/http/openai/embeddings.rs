@@ -1,0 +1,131 @@
+//! Embeddings: the mean of the last states of a text's tokens, of length 1.
+
+use super::events::{Telling, Told};
+use super::request::{Embeddings, wrong};
+use super::text::{other, tokens};
+use super::{Asked, Counted, Refused, Result, ok, read};
+use crate::budget::Lease;
+use crate::connections::Connection;
+use crate::infer::{self, Shared};
+use crate::language::Language;
+use crate::refusal::Refusal;
+use axum::extract::{Request, State};
+use axum::response::Response;
+use bb_generate::{Event, Pooling};
+use serde_json::{Value as Json, json};
+use std::sync::Arc;
+use tokio::sync::mpsc::unbounded_channel;
+
+/// The most texts of a request.
+const TEXTS: usize = 256;
+
+pub(super) async fn embed(State(shared): State<Arc<Shared>>, request: Request) -> Result<Response> {
+    let connection = request.extensions().get::<Arc<Connection>>().cloned();
+    let asked = read::<Embeddings>(&shared, request).await.inspect_err(|refused| other(&shared, refused))?;
+    let found = shared.languages.find(&asked.body.model).map_err(Refused::from);
+    let model = found.inspect_err(|refused| other(&shared, refused))?.clone();
+    let counted = Counted::new(&model, asked.start);
+    let _computing = connection.as_ref().map(Connection::computing);
+    counted.ended(embedded(&shared, &model, asked).await)
+}
+
+async fn embedded(shared: &Shared, model: &Arc<Language>, asked: Asked<Embeddings>) -> Result<Response> {
+    let Asked { body, lease, start, noted } = asked;
+    if let Some(noted) = noted {
+        noted.note(&model.name, None);
+    }
+    let packed = match body.encoding_format.as_deref() {
+        None | Some("float") => false,
+        Some("base64") => true,
+        Some(_) => return Err(wrong("encoding_format", "`float` or `base64`").into()),
+    };
+    let inputs = body.input.list();
+    if inputs.is_empty() || inputs.len() > TEXTS {
+        return Err(wrong("input", "1 to 256 texts").into());
+    }
+    let of = model.clone();
+    let texts = infer::convert(usize::MAX, move || {
+        inputs.into_iter().map(|input| tokens(&of, input)).collect::<std::result::Result<Vec<_>, Refusal>>()
+    });
+    let texts = texts.await?;
+    let used: usize = texts.iter().map(Vec::len).sum();
+    let mut vectors = Vec::with_capacity(texts.len());
+    for text in texts {
+        // One after another: the engine joins each with what others ask.
+        let state = state(model, text, &lease);
+        let state = tokio::time::timeout_at((start + shared.timeout).into(), state).await;
+        let state = normalized(state.map_err(|_| Refusal::Deadline)??);
+        if body.dimensions.is_some_and(|count| count != state.len()) {
+            return Err(wrong("dimensions", "as many as the model has, or none").into());
+        }
+        vectors.push(state);
+    }
+    let embedding = |(index, state): (usize, &Vec<f32>)| {
+        let embedding = if packed { Json::from(base64(state)) } else { Json::from(state.as_slice()) };
+        json!({ "object": "embedding", "index": index, "embedding": embedding })
+    };
+    let all: Vec<Json> = vectors.iter().enumerate().map(embedding).collect();
+    let usage = json!({ "prompt_tokens": used, "total_tokens": used });
+    Ok(ok(&json!({ "object": "list", "model": model.name, "data": all, "usage": usage })))
+}
+
+/// Computes the state of a text.
+async fn state(
+    model: &Language,
+    text: Vec<u32>,
+    lease: &Arc<Lease>,
+) -> std::result::Result<Vec<f32>, Refusal> {
+    let (to, mut events) = unbounded_channel::<Told>();
+    let telling = Telling { number: 0, to, lease: lease.clone(), refused: false };
+    model.embed(text, Pooling::Mean, Box::new(telling)).await?;
+    while let Some((_, event)) = events.recv().await {
+        match event? {
+            Event::Embedding(state) => return Ok(state),
+            Event::Failed(source) => return Err(Refusal::Generation { model: model.name.clone(), source }),
+            _ => {}
+        }
+    }
+    Err(model.ended())
+}
+
+/// Returns a vector of length 1 with this direction.
+fn normalized(mut state: Vec<f32>) -> Vec<f32> {
+    let length = state.iter().map(|x| f64::from(*x).powi(2)).sum::<f64>().sqrt();
+    if length > 0.0 {
+        state.iter_mut().for_each(|x| *x = (f64::from(*x) / length) as f32);
+    }
+    state
+}
+
+/// Writes floats as little-endian bytes, and these as text.
+///
+/// Source: RFC 4648, section 4.
+fn base64(floats: &[f32]) -> String {
+    const LETTERS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+    let bytes: Vec<u8> = floats.iter().flat_map(|x| x.to_le_bytes()).collect();
+    let mut text = String::with_capacity(bytes.len().div_ceil(3) * 4);
+    for group in bytes.chunks(3) {
+        let byte = |at: usize| u32::from(group.get(at).copied().unwrap_or(0));
+        let bits = byte(0) << 16 | byte(1) << 8 | byte(2);
+        for at in 0..4 {
+            let letter = LETTERS.get((bits >> (18 - 6 * at) & 63) as usize).copied().unwrap_or(b'=');
+            text.push(char::from(if at <= group.len() { letter } else { b'=' }));
+        }
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Python: `base64.b64encode(struct.pack("<2f", 1.0, -0.5))`.
+    #[test]
+    fn floats_are_the_text_of_their_bytes() {
+        assert_eq!(base64(&[1.0, -0.5]), "AACAPwAAAL8=");
+        assert_eq!(base64(&[1.0]), "AACAPw==");
+        assert_eq!(base64(&[]), "");
+        assert_eq!(normalized(vec![3.0, 4.0]), [0.6, 0.8]);
+        assert_eq!(normalized(vec![0.0]), [0.0]);
+    }
+}

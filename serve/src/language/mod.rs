@@ -1,0 +1,197 @@
+//! Language models that are served: one engine for each, on a thread of its own, which runs all requests together.
+
+mod worker;
+
+use crate::config::{Config, ModelConfig};
+use crate::error::Error;
+use crate::infer::shown;
+use crate::metrics::LanguageMetrics;
+use crate::refusal::Refusal;
+use bb::CancelToken;
+use bb_generate::{
+    Engine, EngineOptions, EngineStatistics, Error as GenerateError, GenerateOptions, Generator, Listener,
+    OpenOptions, Pooling,
+};
+use std::path::Path;
+use std::sync::mpsc::{Sender, channel};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread::JoinHandle;
+use std::time::{SystemTime, UNIX_EPOCH};
+use tokio::sync::oneshot;
+use worker::{Command, Work};
+
+/// Tells whether a path is that of a language model: a GGUF file, or a folder with a tokenizer beside its model.
+pub(crate) fn is_language_model(path: &Path) -> bool {
+    let gguf = path.extension().is_some_and(|end| end.eq_ignore_ascii_case("gguf"));
+    gguf || path.join("tokenizer.json").is_file()
+}
+
+/// A language model that is served.
+pub(crate) struct Language {
+    pub(crate) name: String,
+    pub(crate) generator: Generator,
+    /// When it was loaded, in seconds since 1970.
+    pub(crate) since: u64,
+    /// The greatest number of tokens of a sequence.
+    pub(crate) context: usize,
+    pub(crate) metrics: LanguageMetrics,
+    statistics: Arc<Mutex<EngineStatistics>>,
+    commands: Mutex<Option<Sender<Command>>>,
+}
+
+impl Language {
+    fn open(of: &ModelConfig, config: &Config) -> Result<(Language, Engine), Error> {
+        let model = || of.name.clone();
+        let on = bb::backend(&of.backend)
+            .map_err(|source| Error::Backend { model: model(), source: Box::new(source) })?;
+        let mut options = OpenOptions::default();
+        options.context = config.context;
+        let generator = Generator::open(&of.path, &on, &options).map_err(|source| Error::Language {
+            model: model(),
+            path: of.path.clone(),
+            source: Box::new(source),
+        })?;
+        let mut options = EngineOptions::default();
+        options.sequences = config.sequences;
+        options.waiting = config.queue;
+        options.tokens = config.step_tokens;
+        options.bytes = config.cache_bytes;
+        let engine = Engine::new(&generator, options);
+        let since = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |time| time.as_secs());
+        let context = engine.context();
+        let language = Language {
+            name: model(),
+            generator,
+            since,
+            context,
+            metrics: LanguageMetrics::default(),
+            statistics: Arc::default(),
+            commands: Mutex::default(),
+        };
+        Ok((language, engine))
+    }
+
+    fn commands(&self) -> MutexGuard<'_, Option<Sender<Command>>> {
+        self.commands.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Returns the refusal of a request whose events ended without a last one.
+    pub(crate) fn ended(&self) -> Refusal {
+        match self.commands().is_some() {
+            true => Refusal::Internal { what: "an engine ended before its answers" },
+            false => Refusal::ShuttingDown,
+        }
+    }
+
+    /// Returns what the engine has to do, and has done.
+    pub(crate) fn statistics(&self) -> EngineStatistics {
+        *self.statistics.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Asks for what follows a prompt.
+    pub(crate) async fn generate(
+        &self,
+        prompt: Vec<u32>,
+        options: GenerateOptions,
+        listener: Box<dyn Listener>,
+    ) -> Result<(), Refusal> {
+        self.ask(Work::Generate { prompt, options: Box::new(options) }, listener).await
+    }
+
+    /// Asks for the state of a text.
+    pub(crate) async fn embed(
+        &self,
+        text: Vec<u32>,
+        pooling: Pooling,
+        listener: Box<dyn Listener>,
+    ) -> Result<(), Refusal> {
+        self.ask(Work::Embed { text, pooling }, listener).await
+    }
+
+    async fn ask(&self, work: Work, listener: Box<dyn Listener>) -> Result<(), Refusal> {
+        let (taken, answer) = oneshot::channel();
+        let command = Command { work, listener, taken };
+        let sent = self.commands().as_ref().is_some_and(|commands| commands.send(command).is_ok());
+        if !sent {
+            return Err(Refusal::ShuttingDown);
+        }
+        // The thread answers each command between two steps, unless it ends before.
+        answer
+            .await
+            .unwrap_or(Err(GenerateError::Internal { what: "an engine ended" }))
+            .map_err(|source| self.refused(source))
+    }
+
+    /// Returns the refusal of a request that an engine, a tokenizer or a template does not take.
+    pub(crate) fn refused(&self, source: GenerateError) -> Refusal {
+        let model = self.name.clone();
+        match source {
+            GenerateError::Busy { most } => Refusal::QueueFull { model, limit: most },
+            GenerateError::Context { .. }
+            | GenerateError::NoTokens
+            | GenerateError::Token { .. }
+            | GenerateError::NoTemplate
+            | GenerateError::Template { .. }
+            | GenerateError::LongTemplate { .. }
+            | GenerateError::Tokenizer { .. }
+            | GenerateError::NoStates
+            | GenerateError::Option { .. } => Refusal::Prompt { model, source: Box::new(source) },
+            source => Refusal::Generation { model, source: Arc::new(source) },
+        }
+    }
+}
+
+/// The language models that are served.
+#[derive(Default)]
+pub(crate) struct Languages {
+    all: Vec<Arc<Language>>,
+    threads: Mutex<Vec<JoinHandle<()>>>,
+}
+
+impl Languages {
+    /// Opens the models, and starts their threads. `stop` ends them.
+    pub(crate) fn start(
+        models: &[ModelConfig],
+        config: &Config,
+        stop: &CancelToken,
+    ) -> Result<Languages, Error> {
+        let (mut all, mut threads) = (Vec::with_capacity(models.len()), Vec::with_capacity(models.len()));
+        for of in models {
+            let (language, engine) = Language::open(of, config)?;
+            let (commands, from) = channel();
+            *language.commands() = Some(commands);
+            let (statistics, stop) = (language.statistics.clone(), stop.clone());
+            let thread = std::thread::Builder::new().name(format!("bb-{}", of.name));
+            let thread = thread.spawn(move || worker::work(engine, &from, &statistics, &stop));
+            let what = "a thread for a model";
+            threads.push(thread.map_err(|source| Error::System { what, source })?);
+            all.push(Arc::new(language));
+        }
+        Ok(Languages { all, threads: Mutex::new(threads) })
+    }
+
+    /// Returns all models.
+    pub(crate) fn all(&self) -> &[Arc<Language>] {
+        &self.all
+    }
+
+    /// Finds a model.
+    pub(crate) fn find(&self, name: &str) -> Result<&Arc<Language>, Refusal> {
+        self.all.iter().find(|model| model.name == name).ok_or_else(|| {
+            let known: Vec<String> = self.all.iter().map(|model| format!("`{}`", model.name)).collect();
+            let known = if known.is_empty() { "none".to_owned() } else { known.join(", ") };
+            Refusal::UnknownLanguage { name: shown(name), known }
+        })
+    }
+
+    /// Takes no more requests.
+    pub(crate) fn close(&self) {
+        self.all.iter().for_each(|model| drop(model.commands().take()));
+    }
+
+    /// Tells whether all threads have ended.
+    pub(crate) fn is_idle(&self) -> bool {
+        let threads = self.threads.lock().unwrap_or_else(PoisonError::into_inner);
+        threads.iter().all(JoinHandle::is_finished)
+    }
+}

@@ -1,0 +1,61 @@
+//! The thread of a language model.
+
+use bb::CancelToken;
+use bb_generate::{Engine, EngineStatistics, Error, GenerateOptions, Listener, Pooling};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::mpsc::{Receiver, RecvTimeoutError};
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+use tokio::sync::oneshot;
+
+/// How often a thread that has nothing to do looks whether the server ends.
+const LOOK: Duration = Duration::from_millis(100);
+
+/// What is asked of an engine.
+pub(super) enum Work {
+    Generate { prompt: Vec<u32>, options: Box<GenerateOptions> },
+    Embed { text: Vec<u32>, pooling: Pooling },
+}
+
+/// A request on its way to the engine.
+pub(super) struct Command {
+    pub(super) work: Work,
+    pub(super) listener: Box<dyn Listener>,
+    pub(super) taken: oneshot::Sender<Result<(), Error>>,
+}
+
+/// Runs an engine until no request can come any more and all are answered, or until `stop`. Then those who still listen are told
+/// by the end of their events.
+pub(super) fn work(
+    mut engine: Engine,
+    commands: &Receiver<Command>,
+    statistics: &Mutex<EngineStatistics>,
+    stop: &CancelToken,
+) {
+    while !stop.is_cancelled() {
+        if engine.is_idle() {
+            match commands.recv_timeout(LOOK) {
+                Ok(command) => take(&mut engine, command),
+                Err(RecvTimeoutError::Timeout) => continue,
+                Err(RecvTimeoutError::Disconnected) => return,
+            }
+        }
+        while let Ok(command) = commands.try_recv() {
+            take(&mut engine, command);
+        }
+        if catch_unwind(AssertUnwindSafe(|| engine.step())).is_err() {
+            // Nobody knows what a panic left behind.
+            engine = engine.emptied();
+        }
+        *statistics.lock().unwrap_or_else(PoisonError::into_inner) = engine.statistics();
+    }
+}
+
+fn take(engine: &mut Engine, Command { work, listener, taken }: Command) {
+    let result = match work {
+        Work::Generate { prompt, options } => engine.add(&prompt, &options, listener),
+        Work::Embed { text, pooling } => engine.embed(&text, pooling, listener),
+    };
+    // Who asked may have gone.
+    let _gone = taken.send(result);
+}
