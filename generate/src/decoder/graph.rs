@@ -84,19 +84,6 @@ impl Builder {
         Ok(name)
     }
 
-    /// Adds a constant without dimensions, once.
-    pub(super) fn scalar(&mut self, dtype: DataType, number: f64) -> Result<String, Error> {
-        let key = format!("{dtype} {number}");
-        if let Some(name) = self.small.get(&key) {
-            return Ok(name.clone());
-        }
-        let data =
-            bb::ir::convert::cast(&TensorData::scalar(number), dtype, bb::ir::convert::Rounding::default())?;
-        let name = self.constant("scalar", &data)?;
-        self.small.insert(key, name.clone());
-        Ok(name)
-    }
-
     fn named(
         &mut self,
         op: &str,

@@ -20,7 +20,7 @@ use crate::gguf::{Gguf, GgufTensor};
 use crate::{Error, OpenOptions, Products};
 use attention::Attention;
 use bb::ir::memory;
-use bb::{BackendHandle, CompileOptions, DataType, ErasedExecutable, TensorData};
+use bb::{BackendHandle, CompileOptions, DataType, ErasedExecutable, Value};
 use graph::{Builder, Extent};
 pub(crate) use run::{Joined, Ran};
 use shape::{DecoderShape, Gate};
