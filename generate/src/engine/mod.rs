@@ -118,7 +118,7 @@ impl Engine {
         if options.tokens == 0 {
             return Err(Error::Option { option: "tokens", found: 0.0, expected: "1 or more" });
         }
-        let work = Work::Answer(Answer::new(prompt, options)?);
+        let work = Work::Answer(Box::new(Answer::new(prompt, options)?));
         self.enter(prompt, work, listener)
     }
 

@@ -8,7 +8,7 @@ use crate::onnx::Past;
 /// What is made of a sequence.
 #[derive(Debug)]
 pub(super) enum Work {
-    Answer(Answer),
+    Answer(Box<Answer>),
     /// The sum of the states so far, and how many there were.
     Embedding {
         pooling: Pooling,

@@ -7,7 +7,7 @@ use serde_json::{Value as Json, json};
 
 /// A refused request.
 pub(in crate::http) struct Refused {
-    refusal: Refusal,
+    refusal: Box<Refusal>,
     /// The field of the request that is wrong.
     param: Option<&'static str>,
 }
@@ -19,7 +19,7 @@ impl From<Refusal> for Refused {
             Refusal::UnknownLanguage { .. } => Some("model"),
             _ => None,
         };
-        Refused { refusal, param }
+        Refused { refusal: Box::new(refusal), param }
     }
 }
 
@@ -32,7 +32,7 @@ impl Refused {
     pub(super) fn json(&self) -> Json {
         let (kind, code) = match self.refusal.kind() {
             RefusalKind::NoToken => ("invalid_request_error", Some("invalid_api_key")),
-            RefusalKind::NotFound if matches!(self.refusal, Refusal::UnknownLanguage { .. }) => {
+            RefusalKind::NotFound if matches!(*self.refusal, Refusal::UnknownLanguage { .. }) => {
                 ("invalid_request_error", Some("model_not_found"))
             }
             RefusalKind::Busy => ("rate_limit_error", Some("rate_limit_exceeded")),
@@ -54,7 +54,7 @@ impl Refused {
     }
 
     fn is_too_long(&self) -> bool {
-        match &self.refusal {
+        match &*self.refusal {
             Refusal::Prompt { source, .. } => matches!(**source, bb_generate::Error::Context { .. }),
             _ => false,
         }
