@@ -331,9 +331,18 @@ mod tests {
             assert!(conditions.fixed.is_empty(), "{conditions}");
             let free = ["new", "rows", "states", "starts", "sequences", "width", "blocks"];
             assert_eq!(conditions.free, free, "{conditions}");
-            // Nothing but what holds for all runs.
+            // What holds for all runs, and whether there is any past at all, which the body of primitives leaves out if not.
             let compared: Vec<&str> = conditions.compared.iter().map(|one| one.what.as_str()).collect();
-            assert_eq!(compared, [] as [&str; 0], "{conditions}");
+            let expected = [
+                "starts is sequences + 1",
+                "new is at most 536870912",
+                "32*width is not 0",
+                "blocks is not 0",
+                "sequences is not 0",
+                "width is at most 16777216",
+                "sequences is at most 536870912",
+            ];
+            assert_eq!(compared, expected, "{conditions}");
         }
     }
 }
