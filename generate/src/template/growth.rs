@@ -80,7 +80,7 @@ fn widths(text: &str) -> Result<(), Error> {
     if wide { Err(too_much()) } else { Ok(()) }
 }
 
-fn text_of<'a>(values: &'a [Value], at: usize) -> &'a str {
+fn text_of(values: &[Value], at: usize) -> &str {
     values.get(at).and_then(Value::as_str).unwrap_or_default()
 }
 
