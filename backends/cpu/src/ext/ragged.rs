@@ -321,7 +321,7 @@ impl Ragged<'_> {
         let t = to - from;
         let runs = of.runs.iter().filter_map(|run| {
             let (first, end) = (run.first.max(from), (run.first + run.count).min(to));
-            (first < end).then_some((run, first, end - first))
+            (first < end).then(|| (run, first, end - first))
         });
         // SAFETY: this function's contract; all rows are in the operands.
         unsafe {

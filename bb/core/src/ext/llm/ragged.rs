@@ -103,8 +103,8 @@ pub fn sequences<B: Ops + ?Sized>(
     let number = |n: &Extent| on.ints_of(&[], std::slice::from_ref(n));
     let (starts, pasts) = (math::to(on, starts, DataType::I64)?, math::to(on, pasts, DataType::I64)?);
     let all = on.extent(&pasts, 0);
-    let firsts = on.slice_to(&starts, &[zero.clone()], std::slice::from_ref(&all), &[0], &[])?;
-    let ends = on.slice_to(&starts, &[one.clone()], &[all.plus(&one)], &[0], &[])?;
+    let firsts = on.slice_to(&starts, std::slice::from_ref(&zero), std::slice::from_ref(&all), &[0], &[])?;
+    let ends = on.slice_to(&starts, std::slice::from_ref(&one), &[all.plus(&one)], &[0], &[])?;
     let index = on.iota(&zero, &one, count)?;
     let counted = |x: &B::Tensor, axis: i64| on.reduce_sum(&math::to(on, x, DataType::I64)?, &[axis], false);
     // As many sequences end at a position or before it as stand before its own.
