@@ -1,10 +1,10 @@
-//! Attention of `f32` of new positions of several sequences, whose pasts lie in blocks.
+//! Attention of new positions of several sequences, whose pasts lie in blocks. Halves are widened.
 //!
 //! A unit of work is a run of queries of one sequence that share keys: those of neighbouring heads and positions. Blocks that lie one
 //! behind another in memory are multiplied at once, so that a sequence whose blocks do costs as much as one without blocks.
 
 use super::conv::with_buffers;
-use super::floats;
+use super::{floats, rounded};
 use crate::array::Array;
 use crate::backend::Cpu;
 use crate::error::{CpuError, Result};
@@ -81,7 +81,18 @@ pub(super) fn attention(
     Operands { new: [q, k, v], past: [past_k, past_v], numbers: [starts, pasts, table] }: &Operands<'_>,
     RaggedAttentionOptions { left, scale, softcap }: RaggedAttentionOptions,
 ) -> Result<Option<Array>> {
-    if ![q, k, v, past_k, past_v].into_iter().all(|x| x.dtype() == DataType::F32) {
+    let dtype = q.dtype();
+    if ![k, v, past_k, past_v].into_iter().all(|x| x.dtype() == dtype) {
+        return Ok(None);
+    }
+    if matches!(dtype, DataType::F16 | DataType::BF16) {
+        let wide = |x: &Array| rounded(cpu.pool(), x.clone(), DataType::F32);
+        let (new, past) = ([&wide(q)?, &wide(k)?, &wide(v)?], [&wide(past_k)?, &wide(past_v)?]);
+        let operands = Operands { new, past, numbers: [*starts, *pasts, *table] };
+        let options = RaggedAttentionOptions { left, scale, softcap };
+        return attention(cpu, &operands, options)?.map(|y| rounded(cpu.pool(), y, dtype)).transpose();
+    }
+    if dtype != DataType::F32 {
         return Ok(None);
     }
     let (&[n, heads, d], &[k_count, groups, k_size], &[v_count, v_groups, e]) =
