@@ -9,7 +9,7 @@ use pyo3::prelude::*;
 use pyo3::types::PyDict;
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
-use std::sync::{Mutex, PoisonError};
+use std::sync::Mutex;
 
 /// A language model on a backend. Threads may share it: each generation has a sequence of its own.
 #[pyclass(frozen, module = "bb", name = "_Generator")]
@@ -244,7 +244,7 @@ impl Generation {
     fn with<T: Send>(&self, py: Python<'_>, f: impl FnOnce(&mut State) -> T + Send) -> PyResult<T> {
         let called = interrupt::detached(py, None, || match self.0.try_lock() {
             Ok(mut state) => Some(f(&mut state)),
-            Err(std::sync::TryLockError::Poisoned(state)) => Some(f(&mut PoisonError::into_inner(state))),
+            Err(std::sync::TryLockError::Poisoned(state)) => Some(f(&mut state.into_inner())),
             Err(std::sync::TryLockError::WouldBlock) => None,
         })?;
         called.ok_or_else(|| PyRuntimeError::new_err("another thread uses this generation"))
