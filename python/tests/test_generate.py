@@ -39,13 +39,13 @@ def generator():
 
 @needs_model
 def test_texts_come_one_by_one(generator):
-    generation = generator.generate("What is the capital of Germany?", max_tokens=8)
+    generation = generator.generate("What is the capital of Germany?", max_tokens=6)
     texts = list(generation)
     assert "Berlin" in "".join(texts) and len(texts) > 1
-    assert generation.end == "length" and len(generation.tokens) == 8
-    assert generation.statistics["answer_tokens"] == 8
+    assert generation.end == "length" and len(generation.tokens) == 6
+    assert generation.statistics["answer_tokens"] == 6
     messages = [{"role": "user", "content": "What is the capital of Germany?"}]
-    assert list(generator.generate(messages, max_tokens=8)) == texts
+    assert list(generator.generate(messages, max_tokens=6)) == texts
     tokens = generator.encode("One, two, three,")
     raw = generator.generate("One, two, three,", raw=True, max_tokens=4)
     assert list(raw) == list(generator.generate(tokens, max_tokens=4))
