@@ -86,6 +86,7 @@ pub(super) fn attention(
         return Ok(None);
     }
     if matches!(dtype, DataType::F16 | DataType::BF16) {
+        // All blocks are widened, also those of no sequence: it costs as much as the body, which gathers the pasts.
         let wide = |x: &Array| rounded(cpu.pool(), x.clone(), DataType::F32);
         let (new, past) = ([&wide(q)?, &wide(k)?, &wide(v)?], [&wide(past_k)?, &wide(past_v)?]);
         let operands = Operands { new, past, numbers: [*starts, *pasts, *table] };
@@ -150,13 +151,13 @@ pub(super) fn attention(
     Ok(Some(y))
 }
 
-/// Reads integers; `None` for other types, and for negative ones.
+/// Reads integers; `None` for other types. A negative one becomes the greatest number, which fits nowhere.
 fn numbers(cpu: &Cpu, x: &Array) -> Result<Option<Vec<usize>>> {
     let x = dense(cpu.pool(), x)?;
     if x.is_empty() {
         return Ok(Some(Vec::new()));
     }
-    // An entry behind the length of a sequence may be negative, and is not looked at.
+    // Entries of a table behind the length of a sequence may be negative: they are not looked at.
     let read = |number: i64| usize::try_from(number).unwrap_or(usize::MAX);
     // SAFETY: the elements are contiguous, have this type, and are not written while the array exists.
     Ok(unsafe {

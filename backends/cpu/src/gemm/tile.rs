@@ -138,12 +138,12 @@ macro_rules! steps_of_some {
 }
 
 /// Fetches a part of the rows below a tile, which are those of the next tile, so that a left operand in a distant cache is near when it is
-/// needed: processors take a few rows that are read side by side for no stream. Steps fetch as much as they read of their own rows.
+/// needed: processors take a few rows that are read side by side for no stream. There is one fetch for `STEPS` products of each row.
 #[cfg(target_arch = "x86_64")]
 #[inline(always)]
 fn fetch_below<T, const ROWS: usize, const STEPS: usize>(a: *const T, a_row: isize, done: usize) {
     let line = 64 / size_of::<T>();
-    // While a line of each row is read, there are as many calls as these.
+    // While a line of each row is read, there are so many fetches: eight of `f32`, which are all rows, and four of `f64`.
     let row = done / STEPS % (line / STEPS);
     let below = a.wrapping_offset((ROWS + row).cast_signed() * a_row).wrapping_add(done / line * line);
     // SAFETY: the instruction reads nothing that is not there.
