@@ -3,7 +3,8 @@
 use crate::error::{Error, Result};
 use crate::{args, out, render, session};
 use bb_generate::{
-    End, GenerateOptions, Generator, Message, OpenOptions, Piece, Products, Statistics, TokenSequence,
+    CacheType, End, GenerateOptions, Generator, Message, OpenOptions, Piece, Products, Statistics,
+    TokenSequence,
 };
 use serde::Serialize;
 use std::io::{BufRead, IsTerminal, Write};
@@ -35,6 +36,9 @@ pub(crate) fn generate(options: &args::Generate) -> Result<ExitCode> {
     opening.context = options.context;
     if options.floats {
         opening.products = Products::Floats;
+    }
+    if options.cache_halves {
+        opening.cache = CacheType::F16;
     }
     let generator = progress("opening the model", || Generator::open(&options.model, &backend, &opening))?;
     out::note(format_args!("opened in {}", render::duration(start.elapsed().as_secs_f64())));

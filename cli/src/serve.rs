@@ -34,6 +34,7 @@ pub(crate) fn serve(options: &args::Serve) -> Result<ExitCode> {
     config.sequences = options.sequences;
     config.step_tokens = options.step_tokens;
     config.cache_bytes = options.cache_bytes;
+    config.cache_halves = options.cache_halves;
     config.context = options.context;
     config.timeout = Duration::from_secs_f64(options.timeout);
     config.request_bytes = options.request_bytes;

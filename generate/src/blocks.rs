@@ -7,7 +7,7 @@ use bb::{BackendHandle, DataType, Value};
 /// The positions of a block.
 pub(crate) const BLOCK: usize = 32;
 
-/// The keys and values of a model in blocks, `[blocks, BLOCK, groups, size]` of `f32` for each, in buffers that grow.
+/// The keys and values of a model in blocks, `[blocks, BLOCK, groups, size]` for each, in buffers that grow.
 #[derive(Debug)]
 pub(crate) struct Blocks {
     on: BackendHandle,
@@ -16,6 +16,7 @@ pub(crate) struct Blocks {
     /// How many buffers there are: of keys and of values of each layer.
     count: usize,
     row: [usize; 2],
+    dtype: DataType,
     room: usize,
 }
 
@@ -30,9 +31,9 @@ pub(crate) struct Placed {
 }
 
 impl Blocks {
-    /// Makes `count` buffers without blocks. A position has `row` elements in each.
-    pub(crate) fn new(on: BackendHandle, count: usize, row: [usize; 2]) -> Blocks {
-        Blocks { buffers: Buffers::new(on.clone()), on, ids: Vec::new(), count, row, room: 0 }
+    /// Makes `count` buffers without blocks. A position has `row` elements of a type in each.
+    pub(crate) fn new(on: BackendHandle, count: usize, row: [usize; 2], dtype: DataType) -> Blocks {
+        Blocks { buffers: Buffers::new(on.clone()), on, ids: Vec::new(), count, row, dtype, room: 0 }
     }
 
     /// Returns the number of blocks that there is room for.
@@ -47,7 +48,7 @@ impl Blocks {
 
     fn bytes_of_positions(&self, positions: usize) -> usize {
         let [groups, size] = self.row;
-        positions * groups * size * size_of::<f32>()
+        positions * groups * size * self.dtype.bits() / 8
     }
 
     /// Makes room for as many blocks in all, and keeps what there is.
@@ -59,7 +60,7 @@ impl Blocks {
         let before = self.bytes_of_positions(self.room * BLOCK);
         let mut ids = Vec::with_capacity(self.count);
         for at in 0..self.count {
-            let made = self.buffers.alloc(DataType::F32, &[room, BLOCK, groups, size]);
+            let made = self.buffers.alloc(self.dtype, &[room, BLOCK, groups, size]);
             let copied = made.and_then(|id| {
                 ids.push(id);
                 match self.ids.get(at) {

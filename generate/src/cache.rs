@@ -2,7 +2,7 @@
 
 use crate::Error;
 use crate::blocks::{BLOCK, Blocks, Placed};
-use bb::{BackendHandle, Value};
+use bb::Value;
 
 /// The least number of positions that caches have room for.
 const LEAST: usize = 256;
@@ -17,9 +17,9 @@ pub(crate) struct Cache {
 }
 
 impl Cache {
-    /// Makes `count` caches without positions, for at most `most` of them.
-    pub(crate) fn new(on: BackendHandle, count: usize, row: [usize; 2], most: usize) -> Cache {
-        Cache { blocks: Blocks::new(on, count, row), length: 0, most }
+    /// Makes caches without positions, for at most `most` of them.
+    pub(crate) fn new(blocks: Blocks, most: usize) -> Cache {
+        Cache { blocks, length: 0, most }
     }
 
     /// Returns the number of positions.

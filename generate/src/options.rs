@@ -1,6 +1,7 @@
 //! What a caller may choose.
 
 use crate::Error;
+use bb::DataType;
 
 /// How weights of few bits are multiplied.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -13,6 +14,27 @@ pub enum Products {
     Integers,
 }
 
+/// How caches of GGUF models keep keys and values.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[non_exhaustive]
+pub enum CacheType {
+    /// As they are computed.
+    #[default]
+    F32,
+    /// Rounded to halves, so that caches take half of the memory. Numbers beyond 65504 become infinite.
+    F16,
+}
+
+impl CacheType {
+    /// Returns the type of the elements.
+    pub(crate) fn dtype(self) -> DataType {
+        match self {
+            CacheType::F32 => DataType::F32,
+            CacheType::F16 => DataType::F16,
+        }
+    }
+}
+
 /// How a model is opened.
 #[derive(Debug, Clone, Default)]
 #[non_exhaustive]
@@ -21,6 +43,8 @@ pub struct OpenOptions {
     pub context: Option<usize>,
     /// How weights of few bits of a GGUF file are multiplied.
     pub products: Products,
+    /// How the caches of a GGUF model keep keys and values.
+    pub cache: CacheType,
 }
 
 impl OpenOptions {
@@ -35,6 +59,13 @@ impl OpenOptions {
     #[must_use]
     pub fn with_products(mut self, products: Products) -> OpenOptions {
         self.products = products;
+        self
+    }
+
+    /// Says how caches keep keys and values.
+    #[must_use]
+    pub fn with_cache(mut self, cache: CacheType) -> OpenOptions {
+        self.cache = cache;
         self
     }
 }

@@ -6,7 +6,8 @@ mod tiny;
 
 use bb_cpu as _;
 use bb_generate::{
-    End, Engine, EngineOptions, Error, Event, GenerateOptions, Generator, Listener, Piece, Pooling, Ticket,
+    CacheType, End, Engine, EngineOptions, Error, Event, GenerateOptions, Generator, Listener, OpenOptions,
+    Piece, Pooling, Ticket,
 };
 use bb_reference as _;
 use definition::{Definition, File};
@@ -98,6 +99,66 @@ fn joined_sequences_have_the_tokens_that_they_have_alone() {
             assert!(blocks > 20 || after.evictions > 0 || sequences < 5, "{after:?}");
         }
     }
+}
+
+/// Products of integers, and attention, depend on nothing that runs beside a sequence, so that logits are the same to the last bit.
+#[test]
+fn products_of_integers_give_joined_sequences_the_logits_that_they_have_alone() {
+    let wanted = {
+        let mut options = wanted(40);
+        options.log_probabilities = Some(3);
+        options
+    };
+    let bits = |piece: &Piece| {
+        let (own, most) = piece.log_probabilities.as_ref().unwrap();
+        let all = most.iter().chain([own]);
+        (piece.token, all.map(|of| of.log_probability.to_bits()).collect::<Vec<u64>>())
+    };
+    for (cache, window) in [(CacheType::F32, None), (CacheType::F16, None), (CacheType::F16, Some(20))] {
+        let architecture = if window.is_some() { "phi3" } else { "llama" };
+        let tiny = Tiny { window, architecture, ..Tiny::default() };
+        let file = File::of(&tiny, &format!("integers-{architecture}-{cache:?}"));
+        let generator = file.open_with("cpu", &OpenOptions::default().with_cache(cache));
+        let alone = |prompt: &Vec<u32>, chunk: usize| {
+            let options = GenerateOptions { chunk, ..wanted.clone() };
+            let mut sequence = generator.sequence();
+            let generation = sequence.generate(prompt, &options).unwrap();
+            generation.map(|piece| bits(&piece.unwrap())).collect::<Vec<_>>()
+        };
+        let expected: Vec<_> = prompts().iter().map(|prompt| alone(prompt, 0)).collect();
+        for (prompt, expected) in prompts().iter().zip(&expected) {
+            assert_eq!(&alone(prompt, 7), expected);
+        }
+        for (sequences, step, blocks) in [(16, 512, 1000), (16, 17, 1000), (16, 64, 12)] {
+            let mut engine = Engine::new(&generator, bounds(sequences, step, blocks));
+            let add = |prompt: &Vec<u32>| engine.generate(prompt, &wanted).unwrap();
+            let mut tickets: Vec<Ticket> = prompts().iter().map(add).collect();
+            run(&mut engine);
+            for (ticket, expected) in tickets.iter_mut().zip(&expected) {
+                let got: Vec<_> = ticket.pieces().unwrap().iter().map(bits).collect();
+                assert_eq!(&got, expected, "{cache:?}, {step} tokens, {blocks} blocks");
+            }
+        }
+    }
+}
+
+/// Caches of halves take half of the memory, and what rounding them changes is small.
+#[test]
+fn caches_may_be_of_halves() {
+    let file = File::of(&exact(), "halves");
+    let prompt = prompt(1, 70);
+    let run = |cache: CacheType| {
+        let options = OpenOptions::default().with_cache(cache);
+        let generator = file.open_with("cpu", &options);
+        let mut sequence = generator.sequence();
+        let (logits, _) = sequence.prompt(&prompt, 0).unwrap();
+        (logits, sequence.cache_bytes())
+    };
+    let ((floats, bytes), (halves, fewer)) = (run(CacheType::F32), run(CacheType::F16));
+    assert_eq!(bytes, 2 * fewer);
+    let most = floats.iter().fold(0f32, |most, x| most.max(x.abs()));
+    let off = floats.iter().zip(&halves).map(|(a, b)| (a - b).abs()).fold(0f32, f32::max);
+    assert!(off > 0.0 && off < 2e-3 * most, "{off} of {most}");
 }
 
 #[test]

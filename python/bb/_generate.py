@@ -65,6 +65,7 @@ class Generator:
         memory: the greatest number of bytes that the backend uses.
         context: the greatest number of tokens of a sequence, at most what the model was trained for; by default 8192.
         floats: whether weights of few bits are multiplied as floats, which is slower and rounds less.
+        cache_halves: whether keys and values are kept as halves, which takes half of the memory.
     """
 
     def __init__(
@@ -77,13 +78,20 @@ class Generator:
         memory: int | None = None,
         context: int | None = None,
         floats: bool = False,
+        cache_halves: bool = False,
     ) -> None:
         native = getattr(_bb, "_Generator", None)
         if native is None:
             raise MissingPackage("this build of `bb` has no language models; build it with the feature `generate`")
         name = with_options(backend, backend_options or {})
         self._native = native(
-            os.fspath(path), name, threads=threads, memory=memory, context=context, floats=floats
+            os.fspath(path),
+            name,
+            threads=threads,
+            memory=memory,
+            context=context,
+            floats=floats,
+            cache_halves=cache_halves,
         )
 
     def generate(

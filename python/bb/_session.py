@@ -67,6 +67,7 @@ class Session(_bb.Session):
         widen_halves: whether 16-bit floats are kept in 32 bits between operations; on by default.
         recognize: whether parts that a model spells out become one operation; the last digits differ.
         fold_scales: whether scales join the weights of products and convolutions, so that the last digits differ; on by default.
+        round_rows: whether products with weights of few bits are of integers, whatever the model asks for; off by default.
         refuse_host: whether to refuse models with nodes that the host computes.
         disabled_optimizers: names of ONNX Runtime's rewritings; `bb` does not have them.
         refuse_lowered: whether to refuse models with nodes for which the backend has no operation of its own.

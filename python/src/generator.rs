@@ -3,7 +3,7 @@
 use crate::failure::{Phase, raise, raise_other};
 use crate::interrupt;
 use bb::OpenOptions;
-use bb_generate::{End, Error, GenerateOptions, Message, Piece, Products, TokenSequence};
+use bb_generate::{CacheType, End, Error, GenerateOptions, Message, Piece, Products, TokenSequence};
 use pyo3::exceptions::{PyRuntimeError, PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
@@ -19,7 +19,7 @@ pub(crate) struct Generator(bb_generate::Generator);
 impl Generator {
     /// Opens a GGUF file, or a folder with a model in ONNX's format.
     #[new]
-    #[pyo3(signature = (path, backend="cpu", *, threads=None, memory=None, context=None, floats=false))]
+    #[pyo3(signature = (path, backend="cpu", *, threads=None, memory=None, context=None, floats=false, cache_halves=false))]
     fn new(
         py: Python<'_>,
         path: PathBuf,
@@ -28,6 +28,7 @@ impl Generator {
         memory: Option<u64>,
         context: Option<usize>,
         floats: bool,
+        cache_halves: bool,
     ) -> PyResult<Generator> {
         let mut open = OpenOptions::default();
         if let Some(threads) = threads {
@@ -42,6 +43,9 @@ impl Generator {
         options.context = context;
         if floats {
             options.products = Products::Floats;
+        }
+        if cache_halves {
+            options.cache = CacheType::F16;
         }
         let on = interrupt::detached(py, None, || bb::backend_with(backend, &open))?;
         let on = on.map_err(|error| raise(py, Phase::Open, &error, None))?;

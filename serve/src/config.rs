@@ -71,6 +71,8 @@ pub struct Config {
     pub step_tokens: usize,
     /// The size in bytes of the keys and values of all answers of one language model.
     pub cache_bytes: usize,
+    /// Whether keys and values of language models are kept as halves, so that twice as many positions have room.
+    pub cache_halves: bool,
     /// The greatest number of tokens of a prompt and its answer, at most what the model was trained for. Without it, 8192.
     pub context: Option<usize>,
     /// How long a request may take, from its first byte to its answer, or to the first token of an answer that is generated; then, how
@@ -114,6 +116,7 @@ impl Default for Config {
             sequences: 16,
             step_tokens: 256,
             cache_bytes: 1 << 30,
+            cache_halves: false,
             context: None,
             timeout: Duration::from_secs(30),
             request_bytes: 64 << 20,

@@ -30,6 +30,9 @@ pub(crate) struct Generate {
     /// Multiply weights of few bits as floats, even where integers would be faster
     #[arg(long)]
     pub(crate) floats: bool,
+    /// Keep keys and values as halves, which takes half of the memory
+    #[arg(long)]
+    pub(crate) cache_halves: bool,
     /// Print the logarithms of the probabilities of this many tokens at each place, with --json
     #[arg(long, value_name = "N", requires = "json")]
     pub(crate) log_probabilities: Option<usize>,

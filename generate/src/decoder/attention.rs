@@ -18,6 +18,8 @@ pub(super) struct Attention {
     size: usize,
     rotated: usize,
     window: Option<usize>,
+    /// The type of cached keys and values.
+    kept: DataType,
 }
 
 impl Attention {
@@ -25,6 +27,7 @@ impl Attention {
     pub(super) fn new(
         graph: &mut Builder,
         shape: &DecoderShape,
+        kept: DataType,
         positions: usize,
         factors: Option<&[f32]>,
     ) -> Result<Attention, Error> {
@@ -45,7 +48,7 @@ impl Attention {
         }
         let angles: [String; 2] =
             angles.try_into().map_err(|_| Error::Internal { what: "angles have other than two tables" })?;
-        Ok(Attention { angles, numbers, heads, groups, size, rotated, window })
+        Ok(Attention { angles, numbers, heads, groups, size, rotated, window, kept })
     }
 
     /// Rotates `[s, heads, size]` by the angles of the positions.
@@ -74,11 +77,18 @@ impl Attention {
         layer: usize,
         [q, k, v]: [&str; 3],
     ) -> Result<String, Error> {
-        let &Attention { heads, groups, size, window, .. } = self;
+        let &Attention { heads, groups, size, window, kept, .. } = self;
         let extents =
             [Extent::Name("blocks"), Extent::Number(BLOCK), Extent::Number(groups), Extent::Number(size)];
-        let [past_k, past_v] = ["key", "value"]
-            .map(|what| graph.input(&format!("past.{layer}.{what}"), DataType::F32, &extents));
+        let [past_k, past_v] =
+            ["key", "value"].map(|what| graph.input(&format!("past.{layer}.{what}"), kept, &extents));
+        // A new key is rounded before it is used, so that it counts the same now and later.
+        let mut rounded = |x: &str| match kept {
+            DataType::F32 => x.to_owned(),
+            _ => graph.node("Cast", &[x], &[("to", kept.to_onnx().into())]),
+        };
+        let (k, v) = (rounded(k), rounded(v));
+        let (k, v) = (k.as_str(), v.as_str());
         graph.output(&format!("new.{layer}.key"), k);
         graph.output(&format!("new.{layer}.value"), v);
 

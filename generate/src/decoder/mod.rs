@@ -41,6 +41,8 @@ pub(crate) struct Decoder {
     embedding: GgufTensor,
     /// The greatest number of positions of a sequence.
     positions: usize,
+    /// The type of cached keys and values.
+    kept: DataType,
 }
 
 /// The names of the weights of a layer.
@@ -53,6 +55,7 @@ struct Writer<'a> {
     file: Weights<'a>,
     shape: &'a DecoderShape,
     products: Products,
+    kept: DataType,
     graph: Builder,
 }
 
@@ -217,7 +220,8 @@ impl Writer<'_> {
             Some(tensor) => Some(tensor.expect(&[self.shape.rotated as u64 / 2])?.dequantize()?),
             None => None,
         };
-        let attention = Attention::new(&mut self.graph, self.shape, positions, factors.as_deref())?;
+        let attention =
+            Attention::new(&mut self.graph, self.shape, self.kept, positions, factors.as_deref())?;
         for layer in 0..self.shape.layers {
             x = self.layer(&x, layer, &attention)?;
         }
@@ -258,12 +262,14 @@ impl Decoder {
             file: Weights::of(file),
             shape: &shape,
             products: options.products,
+            kept: options.cache.dtype(),
             graph: Builder::default(),
         };
         let module = writer.write(positions)?;
         let program = on.compile(module, &CompileOptions::default())?;
         let embedding = file.tensor(EMBEDDING)?.clone();
-        let decoder = Decoder { on: on.clone(), program, shape, embedding, positions };
+        let decoder =
+            Decoder { on: on.clone(), program, shape, embedding, positions, kept: options.cache.dtype() };
         // A run of one token makes the plan and packs the weights, so that the first prompt need not.
         decoder.step(&[0], &[0], &mut decoder.cache())?;
         Ok(decoder)
@@ -298,13 +304,13 @@ impl Decoder {
 
     /// Makes caches of one sequence that hold nothing.
     pub(crate) fn cache(&self) -> Cache {
-        let row = [self.shape.groups, self.shape.size];
-        Cache::new(self.on.clone(), 2 * self.shape.layers, row, self.positions)
+        Cache::new(self.blocks(), self.positions)
     }
 
     /// Makes caches of several sequences that hold nothing.
     pub(crate) fn blocks(&self) -> Blocks {
-        Blocks::new(self.on.clone(), 2 * self.shape.layers, [self.shape.groups, self.shape.size])
+        let row = [self.shape.groups, self.shape.size];
+        Blocks::new(self.on.clone(), 2 * self.shape.layers, row, self.kept)
     }
 }
 
@@ -322,7 +328,9 @@ mod tests {
             let file = Gguf::read(small.writer().bytes().into()).unwrap();
             let shape = DecoderShape::read(&file).unwrap();
             let (shape, products) = (&shape, Products::Integers);
-            let writer = Writer { file: Weights::of(&file), shape, products, graph: Builder::default() };
+            let kept = DataType::F16;
+            let writer =
+                Writer { file: Weights::of(&file), shape, products, kept, graph: Builder::default() };
             // The tokens of three sequences begin and end at four places.
             let shapes = [("starts", vec![4]), ("pasts", vec![3]), ("table", vec![3, 2])];
             let shapes: HashMap<_, _> =

@@ -17,8 +17,11 @@ impl File {
     }
 
     pub(crate) fn open(&self, backend: &str) -> Generator {
-        let options = OpenOptions::default().with_products(Products::Floats);
-        Generator::open(&self.0, &bb::backend(backend).unwrap(), &options).unwrap()
+        self.open_with(backend, &OpenOptions::default().with_products(Products::Floats))
+    }
+
+    pub(crate) fn open_with(&self, backend: &str, options: &OpenOptions) -> Generator {
+        Generator::open(&self.0, &bb::backend(backend).unwrap(), options).unwrap()
     }
 }
 

@@ -9,8 +9,8 @@ use crate::metrics::LanguageMetrics;
 use crate::refusal::Refusal;
 use bb::CancelToken;
 use bb_generate::{
-    Engine, EngineOptions, EngineStatistics, Error as GenerateError, GenerateOptions, Generator, Listener,
-    OpenOptions, Pooling,
+    CacheType, Engine, EngineOptions, EngineStatistics, Error as GenerateError, GenerateOptions, Generator,
+    Listener, OpenOptions, Pooling,
 };
 use std::path::Path;
 use std::sync::mpsc::{Sender, channel};
@@ -46,6 +46,9 @@ impl Language {
             .map_err(|source| Error::Backend { model: model(), source: Box::new(source) })?;
         let mut options = OpenOptions::default();
         options.context = config.context;
+        if config.cache_halves {
+            options.cache = CacheType::F16;
+        }
         let generator = Generator::open(&of.path, &on, &options).map_err(|source| Error::Language {
             model: model(),
             path: of.path.clone(),

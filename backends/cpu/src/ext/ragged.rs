@@ -1,24 +1,37 @@
-//! Attention of new positions of several sequences, whose pasts lie in blocks. Halves are widened.
+//! Attention of new positions of several sequences, whose pasts lie in blocks.
 //!
-//! A unit of work is a run of queries of one sequence that share keys: those of neighbouring heads and positions. Blocks that lie one
-//! behind another in memory are multiplied at once, so that a sequence whose blocks do costs as much as one without blocks.
+//! A unit of work is a run of queries of one sequence that share keys: those of neighbouring heads and positions. What a query gets depends on
+//! its sequence alone, to the last bit: neither on which queries are computed with it, nor on which of the keys are new, nor on which blocks
+//! the others lie in. For that, every product adds the elements of a key in their order, and averages add values in their order, in parts
+//! that begin at multiples of [`VALUES`].
 
 use super::conv::with_buffers;
-use super::{floats, rounded};
+use super::{computed, floats, rounded};
 use crate::array::Array;
 use crate::backend::Cpu;
 use crate::error::{CpuError, Result};
-use crate::gemm::{Dims, Strided, gemm};
-use crate::kernels::{Shared, capped, softmax};
+use crate::gemm::{Dims, Strided, ordered};
+use crate::kernels::half::Half;
+use crate::kernels::{Shared, capped, softmax, transpose};
 use crate::ops::{dense, made};
 use bb::ext::RaggedAttentionOptions;
+use bb::ir::memory;
 use bb::{DataType, Shape, Tensor};
+use std::ops::Range;
+
+const OP: &str = "ragged_attention";
 
 /// The number of products that are computed at once. They and their shares stay in the second-level cache.
 const PRODUCTS: usize = 1 << 15;
 
 /// The least and the greatest number of queries that are computed at once.
 const QUERIES: [usize; 2] = [12, 96];
+
+/// The number of keys that are multiplied at once.
+const KEYS: usize = 128;
+
+/// The number of values that are added at once, and what the first of their positions is a multiple of.
+const VALUES: usize = 32;
 
 /// Keys and values that lie one behind another.
 #[derive(Debug, Clone, Copy)]
@@ -37,7 +50,8 @@ struct Sequence {
     start: usize,
     new: usize,
     past: usize,
-    runs: Vec<Run>,
+    /// Its runs among all.
+    runs: Range<usize>,
 }
 
 /// Queries of a sequence that share keys.
@@ -50,14 +64,30 @@ struct Unit {
     count: usize,
 }
 
+/// The keys or the values of all sequences.
+struct Kept<'a> {
+    /// Those of new positions, and those in blocks, which are contiguous.
+    new: &'a Array,
+    past: &'a Array,
+    /// The distances of positions and of groups in each, in elements. The elements of a key or a value lie side by side.
+    new_strides: [usize; 2],
+    past_strides: [usize; 2],
+}
+
+impl<'a> Kept<'a> {
+    fn new(new: &'a Array, past: &'a Array) -> Option<Kept<'a>> {
+        let (&[row, group, _], &[.., groups, size]) = (&*new.strides(), past.shape()) else { return None };
+        let new_strides = [usize::try_from(row).ok()?, usize::try_from(group).ok()?];
+        Some(Kept { new, past, new_strides, past_strides: [groups * size, size] })
+    }
+}
+
 /// The operands, whose extents fit each other and are not 0.
 struct Ragged<'a> {
     q: &'a Array,
-    k: &'a Array,
-    v: &'a Array,
-    past_k: &'a Array,
-    past_v: &'a Array,
-    sequences: Vec<Sequence>,
+    keys: Kept<'a>,
+    values: Kept<'a>,
+    sequences: Sequences,
     heads: usize,
     groups: usize,
     d: usize,
@@ -65,6 +95,8 @@ struct Ragged<'a> {
     factor: f32,
     softcap: f32,
     left: Option<usize>,
+    /// How keys and values are widened; `None` for `f32`.
+    half: Option<&'static Half>,
 }
 
 /// The operands of a call, in their order.
@@ -81,19 +113,8 @@ pub(super) fn attention(
     Operands { new: [q, k, v], past: [past_k, past_v], numbers: [starts, pasts, table] }: &Operands<'_>,
     RaggedAttentionOptions { left, scale, softcap }: RaggedAttentionOptions,
 ) -> Result<Option<Array>> {
-    let dtype = q.dtype();
-    if ![k, v, past_k, past_v].into_iter().all(|x| x.dtype() == dtype) {
-        return Ok(None);
-    }
-    if matches!(dtype, DataType::F16 | DataType::BF16) {
-        // All blocks are widened, also those of no sequence: it costs as much as the body, which gathers the pasts.
-        let wide = |x: &Array| rounded(cpu.pool(), x.clone(), DataType::F32);
-        let (new, past) = ([&wide(q)?, &wide(k)?, &wide(v)?], [&wide(past_k)?, &wide(past_v)?]);
-        let operands = Operands { new, past, numbers: [*starts, *pasts, *table] };
-        let options = RaggedAttentionOptions { left, scale, softcap };
-        return attention(cpu, &operands, options)?.map(|y| rounded(cpu.pool(), y, dtype)).transpose();
-    }
-    if dtype != DataType::F32 {
+    let (dtype, kept) = (q.dtype(), k.dtype());
+    if !computed(q) || !computed(k) || ![v, past_k, past_v].into_iter().all(|x| x.dtype() == kept) {
         return Ok(None);
     }
     let (&[n, heads, d], &[k_count, groups, k_size], &[v_count, v_groups, e]) =
@@ -121,18 +142,22 @@ pub(super) fn attention(
     let (Some(starts), Some(pasts)) = (numbers(cpu, starts)?, numbers(cpu, pasts)?) else { return Ok(None) };
     let (&[rows, width], Some(entries)) = (table.shape(), numbers(cpu, table)?) else { return Ok(None) };
     let table = Table { rows, width, entries, blocks, size };
-    let Some(sequences) = table.sequences(&starts, &pasts, n) else { return Ok(None) };
-    let near = |x: &Array| if x.strides().last() == Some(&1) { Ok(x.clone()) } else { dense(cpu.pool(), x) };
-    let (q, k, v) = (near(q)?, near(k)?, near(v)?);
+    let Some(sequences) = table.sequences(&starts, &pasts, n)? else { return Ok(None) };
+    let near = |x: &Array| {
+        let strides = x.strides();
+        let is_near = strides.last() == Some(&1) && strides.iter().all(|&stride| stride >= 0);
+        if is_near { Ok(x.clone()) } else { dense(cpu.pool(), x) }
+    };
+    let (q, k, v) = (near(&rounded(cpu.pool(), (*q).clone(), DataType::F32)?)?, near(k)?, near(v)?);
     let (past_k, past_v) = (dense(cpu.pool(), past_k)?, dense(cpu.pool(), past_v)?);
     let factor = scale.unwrap_or_else(|| 1.0 / (d as f64).sqrt()) as f32;
-    let (past_k, past_v) = (&past_k, &past_v);
+    let (Some(keys), Some(values)) = (Kept::new(&k, &past_k), Kept::new(&v, &past_v)) else {
+        return Ok(None);
+    };
     let ragged = Ragged {
         q: &q,
-        k: &k,
-        v: &v,
-        past_k,
-        past_v,
+        keys,
+        values,
         sequences,
         heads,
         groups,
@@ -141,6 +166,7 @@ pub(super) fn attention(
         factor,
         softcap: softcap as f32,
         left,
+        half: Half::of(kept),
     };
     let mut done = Ok(());
     let y = made(cpu.pool(), DataType::F32, Shape::from_slice(&[n, heads, e]), |out| {
@@ -148,7 +174,7 @@ pub(super) fn attention(
         done = unsafe { ragged.compute(cpu, out.cast()) };
     })?;
     done?;
-    Ok(Some(y))
+    rounded(cpu.pool(), y, dtype).map(Some)
 }
 
 /// Reads integers; `None` for other types. A negative one becomes the greatest number, which fits nowhere.
@@ -160,20 +186,20 @@ fn numbers(cpu: &Cpu, x: &Array) -> Result<Option<Vec<usize>>> {
     // Entries of a table behind the length of a sequence may be negative: they are not looked at.
     let read = |number: i64| usize::try_from(number).unwrap_or(usize::MAX);
     // SAFETY: the elements are contiguous, have this type, and are not written while the array exists.
-    Ok(unsafe {
+    let numbers = unsafe {
         match x.dtype() {
-            DataType::I32 => Some(
-                std::slice::from_raw_parts(x.ptr().cast::<i32>(), x.len())
-                    .iter()
-                    .map(|&i| read(i.into()))
-                    .collect(),
-            ),
-            DataType::I64 => Some(
-                std::slice::from_raw_parts(x.ptr().cast::<i64>(), x.len()).iter().map(|&i| read(i)).collect(),
-            ),
-            _ => None,
+            DataType::I32 => {
+                let numbers = std::slice::from_raw_parts(x.ptr().cast::<i32>(), x.len());
+                memory::collected(OP, numbers.iter().map(|&i| read(i.into())))
+            }
+            DataType::I64 => {
+                let numbers = std::slice::from_raw_parts(x.ptr().cast::<i64>(), x.len());
+                memory::collected(OP, numbers.iter().map(|&i| read(i)))
+            }
+            _ => return Ok(None),
         }
-    })
+    };
+    Ok(Some(numbers?))
 }
 
 /// Where the pasts of sequences lie.
@@ -185,42 +211,50 @@ struct Table {
     size: usize,
 }
 
+/// All sequences, and the runs of each, one behind another.
+struct Sequences {
+    list: Vec<Sequence>,
+    runs: Vec<Run>,
+}
+
 impl Table {
     /// Returns the sequences; `None` if the numbers do not fit.
-    fn sequences(&self, starts: &[usize], pasts: &[usize], new: usize) -> Option<Vec<Sequence>> {
+    fn sequences(&self, starts: &[usize], pasts: &[usize], new: usize) -> Result<Option<Sequences>> {
         if starts.len() != pasts.len() + 1 || pasts.len() != self.rows {
-            return None;
+            return Ok(None);
         }
         if starts.first() != Some(&0) || starts.last() != Some(&new) {
-            return None;
+            return Ok(None);
         }
-        let mut sequences = Vec::with_capacity(pasts.len());
+        let (mut list, mut runs) = (memory::room(OP, pasts.len())?, Vec::new());
         for (i, (pair, &past)) in starts.windows(2).zip(pasts).enumerate() {
-            let &[start, end] = pair else { return None };
-            let new = end.checked_sub(start)?;
-            if past > self.width.checked_mul(self.size)? {
-                return None;
+            let &[start, end] = pair else { return Ok(None) };
+            let Some(new) = end.checked_sub(start) else { return Ok(None) };
+            let Some(entries) = self.entries.get(i * self.width..(i + 1) * self.width) else {
+                return Ok(None);
+            };
+            if self.width.checked_mul(self.size).is_none_or(|room| past > room) {
+                return Ok(None);
             }
-            let entries = self.entries.get(i * self.width..(i + 1) * self.width)?;
-            let mut runs: Vec<Run> = Vec::new();
+            let own = runs.len();
             for (j, &block) in entries.iter().enumerate() {
                 let first = j * self.size;
                 if first >= past {
                     break;
                 }
                 if block >= self.blocks {
-                    return None;
+                    return Ok(None);
                 }
                 let (count, place) = (self.size.min(past - first), block * self.size);
-                match runs.last_mut() {
+                match runs.get_mut(own..).and_then(<[Run]>::last_mut) {
                     Some(run) if run.place == Some(place.wrapping_sub(run.count)) => run.count += count,
-                    _ => runs.push(Run { first, count, place: Some(place) }),
+                    _ => memory::push(OP, &mut runs, Run { first, count, place: Some(place) })?,
                 }
             }
-            runs.push(Run { first: past, count: new, place: None });
-            sequences.push(Sequence { start, new, past, runs });
+            memory::push(OP, &mut runs, Run { first: past, count: new, place: None })?;
+            list.push(Sequence { start, new, past, runs: own..runs.len() });
         }
-        Some(sequences)
+        Ok(Some(Sequences { list, runs }))
     }
 }
 
@@ -231,18 +265,20 @@ impl Ragged<'_> {
     }
 
     /// Divides the work.
-    fn units(&self) -> Vec<Unit> {
+    fn units(&self) -> Result<Vec<Unit>> {
         let mut units = Vec::new();
-        for (sequence, of) in self.sequences.iter().enumerate() {
+        for (sequence, of) in self.sequences.list.iter().enumerate() {
             let t = of.past + of.new;
             let queries = (PRODUCTS / t.max(1)).clamp(QUERIES[0], QUERIES[1]);
             let most = (queries / self.shared()).max(1);
             for first in (0..of.new).step_by(most) {
                 let count = most.min(of.new - first);
-                units.extend((0..self.groups).map(|group| Unit { sequence, group, first, count }));
+                for group in 0..self.groups {
+                    memory::push(OP, &mut units, Unit { sequence, group, first, count })?;
+                }
             }
         }
-        units
+        Ok(units)
     }
 
     /// Writes all results.
@@ -251,67 +287,146 @@ impl Ragged<'_> {
     ///
     /// The operands have their extents, and `out` has room for the results.
     unsafe fn compute(&self, cpu: &Cpu, out: *mut f32) -> Result<()> {
-        let units = self.units();
+        let &Ragged { d, e, .. } = self;
+        let units = self.units()?;
         let shared = self.shared();
-        let of = |unit: &Unit| self.sequences.get(unit.sequence).map_or(0, |of| of.past + of.new);
+        let of = |unit: &Unit| self.sequences.list.get(unit.sequence).map_or(0, |of| of.past + of.new);
         let rows = units.iter().map(|unit| unit.count * shared).max().unwrap_or(0);
         // Each part begins at a cache line.
         let part = |rows: usize, columns: usize| rows.checked_mul(columns)?.checked_next_multiple_of(16);
         let parts = || {
             let products = units.iter().map(|unit| part(unit.count * shared, of(unit))).max()??;
-            let (queries, results) = (part(rows, self.d)?, part(rows, self.e)?);
-            let room = products.checked_mul(2)?.checked_add(queries)?.checked_add(results.checked_mul(2)?)?;
+            let wide = if self.half.is_some() { part(KEYS, d)? } else { 0 };
+            let sizes =
+                [products, products, part(rows, d)?, part(rows, e)?, part(d, KEYS)?, part(VALUES, e)?, wide];
+            let room = sizes.iter().try_fold(0usize, |sum, &size| sum.checked_add(size))?;
             room.checked_mul(size_of::<f32>())?;
-            Some(([products, queries, results], room))
+            Some((sizes, room))
         };
         let Some((sizes, room)) = parts() else { return Err(CpuError::no_memory(usize::MAX)) };
         let weight: usize = units.iter().fold(0, |sum, unit| {
-            sum.saturating_add((unit.count * shared).saturating_mul(of(unit)).saturating_mul(self.d + self.e))
+            sum.saturating_add((unit.count * shared).saturating_mul(of(unit)).saturating_mul(d + e))
         });
         let to = Shared(out);
         with_buffers(cpu.pool(), room, units.len(), weight / units.len().max(1), |buffer, from, end| {
-            let [products, queries, results] = sizes;
-            // SAFETY: the buffer has room for the parts.
-            let rooms = unsafe {
-                let scaled = buffer.add(2 * products);
-                let sums = scaled.add(queries);
-                Rooms {
-                    products: buffer,
-                    shares: buffer.add(products),
-                    scaled,
-                    sums,
-                    added: sums.add(results),
-                }
-            };
+            let mut next = buffer;
+            let [products, shares, scaled, sums, keys, values, wide] = sizes.map(|size| {
+                let own = next;
+                next = next.wrapping_add(size);
+                own
+            });
+            let rooms = Rooms { products, shares, scaled, sums, keys, values, wide };
             for unit in units.get(from..end).unwrap_or_default() {
-                if let Some(of) = self.sequences.get(unit.sequence) {
-                    // SAFETY: there is such a sequence, and no other call writes the results of this unit.
+                if let Some(of) = self.sequences.list.get(unit.sequence) {
+                    // SAFETY: there is such a sequence, the buffer has room for the parts, and no other call writes the results of
+                    // this unit.
                     unsafe { self.unit(of, unit, &rooms, to.get()) };
                 }
             }
         })
     }
 
-    /// Returns the keys or the values of a run and a group: a row for each position.
+    /// Calls `f` with keys or values of some positions of a sequence, as far as they lie one behind another: with the positions, the first
+    /// element, and the distance of rows in elements.
     ///
     /// # Safety
     ///
     /// There are such positions and such a group.
-    unsafe fn rows(&self, of: &Sequence, run: &Run, from: usize, group: usize, values: bool) -> Strided<f32> {
-        let (new, past) = if values { (self.v, self.past_v) } else { (self.k, self.past_k) };
-        let at = |i: usize, stride: isize| i.cast_signed() * stride;
-        // SAFETY: this function's contract.
-        unsafe {
-            match (run.place, &*past.strides(), &*new.strides()) {
-                (Some(place), &[_, row, by_group, col], _) => {
-                    let first = place + (from - run.first);
-                    Strided { ptr: floats(past).offset(at(first, row) + at(group, by_group)), row, col }
+    unsafe fn each(
+        &self,
+        kept: &Kept<'_>,
+        (of, group): (&Sequence, usize),
+        positions: Range<usize>,
+        mut f: impl FnMut(Range<usize>, *const u8, usize),
+    ) {
+        let size = if self.half.is_some() { 2 } else { 4 };
+        let runs = self.sequences.runs.get(of.runs.clone()).unwrap_or_default();
+        let reached = runs.partition_point(|run| run.first + run.count <= positions.start);
+        for run in runs.iter().skip(reached).take_while(|run| run.first < positions.end) {
+            let own = run.first.max(positions.start)..(run.first + run.count).min(positions.end);
+            if own.is_empty() {
+                continue;
+            }
+            let (x, [row, by_group], first) = match run.place {
+                Some(place) => (kept.past, kept.past_strides, place),
+                None => (kept.new, kept.new_strides, of.start),
+            };
+            let at = (first + (own.start - run.first)) * row + group * by_group;
+            // SAFETY: this function's contract.
+            f(own, unsafe { x.ptr().add(at * size) }, row);
+        }
+    }
+
+    /// Copies rows of keys or values, as `f32`, one behind another.
+    ///
+    /// # Safety
+    ///
+    /// There are `count` rows of `size` elements, which are `row` elements apart, and room for them.
+    unsafe fn copy(&self, size: usize, count: usize, to: *mut f32, from: *const u8, row: usize) {
+        for i in 0..count {
+            // SAFETY: this function's contract.
+            unsafe {
+                let to = to.add(i * size);
+                match self.half {
+                    Some(half) => (half.widen)(to.cast(), [from.add(2 * i * row)], size),
+                    None => to.copy_from_nonoverlapping(from.cast::<f32>().add(i * row), size),
                 }
-                (_, _, &[row, by_group, col]) => {
-                    let first = of.start + (from - run.first);
-                    Strided { ptr: floats(new).offset(at(first, row) + at(group, by_group)), row, col }
-                }
-                _ => Strided { ptr: floats(new), row: 0, col: 0 },
+            }
+        }
+    }
+
+    /// Writes the products of scaled queries with the keys of some positions.
+    ///
+    /// # Safety
+    ///
+    /// There are such positions, and `rooms` has the queries and room for the products.
+    unsafe fn products(&self, of: (&Sequence, usize), rows: usize, positions: Range<usize>, rooms: &Rooms) {
+        let &Ragged { d, .. } = self;
+        let &Rooms { products, scaled, keys, wide, .. } = rooms;
+        let t = positions.len();
+        for first in positions.clone().step_by(KEYS) {
+            let some = first..positions.end.min(first + KEYS);
+            // SAFETY: this function's contract; each key has a column of its own.
+            unsafe {
+                self.each(&self.keys, of, some.clone(), |own, mut from, mut row| {
+                    if self.half.is_some() {
+                        self.copy(d, own.len(), wide, from, row);
+                        (from, row) = (wide.cast_const().cast(), d);
+                    }
+                    let to = keys.add(own.start - first).cast();
+                    transpose::block::<true>(size_of::<f32>(), own.len(), d, to, KEYS, from, row);
+                });
+                let dims = Dims { m: rows, k: d, n: some.len() };
+                let (left, right) =
+                    (Strided::dense(scaled.cast_const(), d), Strided::dense(keys.cast_const(), KEYS));
+                ordered(dims, products.add(first - positions.start), t, left, right, false);
+            }
+        }
+    }
+
+    /// Writes the averages of the values of some positions, the first of which is a multiple of [`VALUES`], by their shares.
+    ///
+    /// # Safety
+    ///
+    /// There are such positions, and `rooms` has the shares and room for the averages.
+    unsafe fn averages(&self, of: (&Sequence, usize), rows: usize, positions: Range<usize>, rooms: &Rooms) {
+        let &Ragged { e, .. } = self;
+        let &Rooms { shares, sums, values, .. } = rooms;
+        let t = positions.len().cast_signed();
+        for first in positions.clone().step_by(VALUES) {
+            let some = first..positions.end.min(first + VALUES);
+            let mut right = Strided::dense(values.cast_const(), e);
+            // SAFETY: this function's contract; each value has a row of its own.
+            unsafe {
+                self.each(&self.values, of, some.clone(), |own, from, row| {
+                    if self.half.is_none() && own == some {
+                        right = Strided::dense(from.cast(), row);
+                    } else {
+                        self.copy(e, own.len(), values.add((own.start - first) * e), from, row);
+                    }
+                });
+                let left = Strided { ptr: shares.add(first - positions.start).cast_const(), row: t, col: 1 };
+                ordered(Dims { m: rows, k: some.len(), n: e }, sums, e, left, right, first > positions.start);
             }
         }
     }
@@ -323,18 +438,14 @@ impl Ragged<'_> {
     /// The unit is of this sequence, and there is room for its parts and its results.
     unsafe fn unit(&self, of: &Sequence, unit: &Unit, rooms: &Rooms, out: *mut f32) {
         let &Ragged { heads, d, e, factor, .. } = self;
-        let &Rooms { products, shares, scaled, sums, added } = rooms;
+        let &Rooms { products, shares, scaled, sums, .. } = rooms;
         let shared = self.shared();
         let rows = unit.count * shared;
         let (head, position) = (unit.group * shared, of.past + unit.first);
-        // The keys that any of the queries reaches: `from..to`.
+        // The keys that any of the queries reaches, and those before them from where softmax begins to add.
         let least = |position: usize| self.left.map_or(0, |left| position.saturating_sub(left));
-        let (from, to) = (least(position), position + unit.count);
+        let (from, to) = (softmax::start(least(position)), position + unit.count);
         let t = to - from;
-        let runs = of.runs.iter().filter_map(|run| {
-            let (first, end) = (run.first.max(from), (run.first + run.count).min(to));
-            (first < end).then(|| (run, first, end - first))
-        });
         // SAFETY: this function's contract; all rows are in the operands.
         unsafe {
             let strides = self.q.strides();
@@ -348,11 +459,7 @@ impl Ragged<'_> {
                     to.iter_mut().zip(x).for_each(|(to, x)| *to = x * factor);
                 }
             }
-            let left = Strided::dense(scaled.cast_const(), d);
-            for (run, first, count) in runs.clone() {
-                let keys = self.rows(of, run, first, unit.group, false).transposed();
-                gemm(Dims { m: rows, k: d, n: count }, products.add(first - from), t, left, keys);
-            }
+            self.products((of, unit.group), rows, from..to, rooms);
             if self.softcap > 0.0 {
                 capped::capped(std::slice::from_raw_parts_mut(products, rows * t), self.softcap);
             }
@@ -364,21 +471,8 @@ impl Ragged<'_> {
                     row.iter_mut().skip(end).for_each(|x| *x = f32::NEG_INFINITY);
                 }
             }
-            softmax::softmax::<false>([rows, t], shares, products.cast_const());
-            for (i, (run, first, count)) in runs.enumerate() {
-                let values = self.rows(of, run, first, unit.group, true);
-                let weights =
-                    Strided { ptr: shares.add(first - from).cast_const(), row: t.cast_signed(), col: 1 };
-                let to = if i == 0 { sums } else { added };
-                gemm(Dims { m: rows, k: count, n: e }, to, e, weights, values);
-                if i > 0 {
-                    let (sums, added) = (
-                        std::slice::from_raw_parts_mut(sums, rows * e),
-                        std::slice::from_raw_parts(added.cast_const(), rows * e),
-                    );
-                    sums.iter_mut().zip(added).for_each(|(sum, x)| *sum += x);
-                }
-            }
+            softmax::of_any_rest([rows, t], shares, products.cast_const());
+            self.averages((of, unit.group), rows, from..to, rooms);
             for i in 0..unit.count {
                 let to = out.add(((of.start + unit.first + i) * heads + head) * e);
                 std::ptr::copy_nonoverlapping(sums.add(i * shared * e), to, shared * e);
@@ -393,5 +487,10 @@ struct Rooms {
     shares: *mut f32,
     scaled: *mut f32,
     sums: *mut f32,
-    added: *mut f32,
+    /// Some keys as columns.
+    keys: *mut f32,
+    /// Some values, one behind another.
+    values: *mut f32,
+    /// Some keys that are widened.
+    wide: *mut f32,
 }

@@ -4,6 +4,7 @@ use super::end::Around;
 use super::pack::{self, Slot, scratch};
 use super::tile::{Args, Compute, TileKernels};
 use super::{Dims, Strided, dot, stream};
+use crate::level::level;
 use std::mem::MaybeUninit;
 
 /// The number of rows of the right operand that are processed at once if its rows are long. It is so small that the
@@ -122,6 +123,24 @@ pub(crate) unsafe fn row<T: Compute>(
 ) {
     // SAFETY: this function has the same contract.
     unsafe { direct(kernels, whole, dims, c, c_row, a, b, Around::NONE) }
+}
+
+/// Computes a product, or adds it to `c` if `accumulate`, with a right operand whose rows are contiguous. Each sum is added in the order of
+/// the inner dimension, so that an element depends on none of the extents.
+///
+/// # Safety
+///
+/// Same as for [`gemm`](super::gemm); `b.col` is 1, and `c` is initialised if `accumulate`.
+pub(crate) unsafe fn ordered<T: Compute>(
+    dims: Dims,
+    c: *mut T,
+    c_row: usize,
+    a: Strided<T>,
+    b: Strided<T>,
+    accumulate: bool,
+) {
+    // SAFETY: this function has the same contract.
+    unsafe { sweep(T::kernels(level()), dims, c, c_row, a, b, accumulate, Around::NONE) }
 }
 
 /// Covers the result with tiles.

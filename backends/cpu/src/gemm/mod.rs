@@ -24,6 +24,7 @@ use half::{bf16, f16};
 
 use self::blocked::Wide;
 pub(crate) use self::blocked::{packed, panel_width};
+pub(crate) use self::direct::ordered;
 pub(crate) use self::end::{Around, End};
 use self::pack::{Slot, scratch};
 use self::tile::{Compute, TileKernels};

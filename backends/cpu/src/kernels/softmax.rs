@@ -169,6 +169,22 @@ pub(crate) unsafe fn softmax<const LOG: bool>([rows, cols]: [usize; 2], out: *mu
     });
 }
 
+/// Returns where a row may begin so that the results of elements from `first` on are the same: elements of minus infinity before them
+/// change nothing if there are whole blocks of them.
+pub(crate) fn start(first: usize) -> usize {
+    first - first % BLOCK
+}
+
+/// Writes softmax like [`softmax`]. To the last bit, results depend on no elements of minus infinity behind the others, nor on how many there are.
+///
+/// # Safety
+///
+/// As for [`softmax`].
+pub(crate) unsafe fn of_any_rest([rows, cols]: [usize; 2], out: *mut f32, x: *const f32) {
+    // SAFETY: this function has the same contract.
+    unsafe { each_row([rows, cols], out, x, Softmax::<false>) }
+}
+
 #[cfg(test)]
 #[expect(clippy::indexing_slicing, reason = "tests")]
 mod tests {

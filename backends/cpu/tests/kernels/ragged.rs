@@ -5,6 +5,7 @@
 use bb::ext::{Llm, RaggedAttentionOptions};
 use bb::{Backend, Tensor, TensorData};
 use bb_cpu::{Array, Cpu};
+use half::f16;
 
 /// Numbers of both signs, which differ by `seed`.
 fn numbers(len: usize, seed: usize) -> Vec<f32> {
@@ -122,6 +123,116 @@ fn check(cpu: &Cpu, case: &Case, order: usize, options: RaggedAttentionOptions) 
                 }
             }
             row += 1;
+        }
+    }
+}
+
+/// Keys and values of halves are those numbers, whatever the type of queries is.
+#[test]
+fn keys_and_values_may_be_halves() {
+    let cpu = Cpu::builder().threads(1).build().unwrap();
+    let widened = |x: &[f16]| x.iter().map(|x| x.to_f32()).collect::<Vec<f32>>();
+    let halves =
+        |len: usize, seed: usize| -> Vec<f16> { numbers(len, seed).into_iter().map(f16::from_f32).collect() };
+    let (n, heads, groups, d, e, blocks, block) = (9, 6, 3, 20, 12, 7, 16);
+    let q = array(&cpu, &[n, heads, d], &numbers(n * heads * d, 1));
+    let kept = [n * groups * d, n * groups * e, blocks * block * groups * d, blocks * block * groups * e];
+    let shapes = [
+        vec![n, groups, d],
+        vec![n, groups, e],
+        vec![blocks, block, groups, d],
+        vec![blocks, block, groups, e],
+    ];
+    let kept: Vec<Vec<f16>> = kept.into_iter().enumerate().map(|(i, len)| halves(len, i + 2)).collect();
+    let call = |kept: &[Array]| {
+        let [k, v, past_k, past_v] = kept else { unreachable!() };
+        let starts = array(&cpu, &[3], &[0i64, 5, 9]);
+        let pasts = array(&cpu, &[2], &[37i64, 50]);
+        let table = array(&cpu, &[2, 4], &[5i64, 2, 0, -1, 1, 3, 4, 6]);
+        let options = RaggedAttentionOptions::default();
+        let y = cpu.ragged_attention(&q, k, v, past_k, past_v, &starts, &pasts, &table, options).unwrap();
+        let host = cpu.to_host(&y).unwrap();
+        host.as_slice::<f32>().unwrap().to_vec()
+    };
+    let each = kept.iter().zip(&shapes);
+    let narrow: Vec<Array> = each.clone().map(|(x, shape)| array(&cpu, shape, x)).collect();
+    let wide: Vec<Array> = each.map(|(x, shape)| array(&cpu, shape, &widened(x))).collect();
+    assert_eq!(call(&narrow), call(&wide));
+}
+
+/// The positions of a sequence, and which of them are computed in one call.
+fn in_parts(
+    cpu: &Cpu,
+    positions: usize,
+    parts: &[usize],
+    stride: usize,
+    options: RaggedAttentionOptions,
+) -> Vec<f32> {
+    let (heads, groups, d, e, block) = (6, 2, 40, 24, 16);
+    let (q, k, v) = (
+        numbers(positions * heads * d, 1),
+        numbers(positions * groups * d, 2),
+        numbers(positions * groups * e, 3),
+    );
+    // Beside the sequence there is another one, which has one new position and the block that nobody else has.
+    let blocks = positions.div_ceil(block) + 1;
+    let place = |i: usize| i * stride % blocks;
+    let of_others = place(blocks - 1);
+    let (mut past_k, mut past_v) =
+        (numbers(blocks * block * groups * d, 4), numbers(blocks * block * groups * e, 5));
+    let (mut results, mut past) = (Vec::new(), 0);
+    let both = |x: &[f32], width: usize, new: std::ops::Range<usize>| {
+        let mut both = numbers(width, 6);
+        both.extend(&x[new.start * width..new.end * width]);
+        both
+    };
+    for &part in parts {
+        let new = past..past + part;
+        let n = part + 1;
+        let mut table: Vec<i64> = vec![of_others as i64; blocks];
+        table.extend((0..blocks).map(|i| place(i) as i64));
+        let y = cpu.ragged_attention(
+            &array(cpu, &[n, heads, d], &both(&q, heads * d, new.clone())),
+            &array(cpu, &[n, groups, d], &both(&k, groups * d, new.clone())),
+            &array(cpu, &[n, groups, e], &both(&v, groups * e, new.clone())),
+            &array(cpu, &[blocks, block, groups, d], &past_k),
+            &array(cpu, &[blocks, block, groups, e], &past_v),
+            &array(cpu, &[3], &[0i64, 1, n as i64]),
+            &array(cpu, &[2], &[5i64, past as i64]),
+            &array(cpu, &[2, blocks], &table),
+            options,
+        );
+        let y = cpu.to_host(&y.unwrap()).unwrap();
+        results.extend(&y.as_slice::<f32>().unwrap()[heads * e..]);
+        for position in new {
+            let to = place(position / block) * block + position % block;
+            for (past, x, width) in [(&mut past_k, &k, groups * d), (&mut past_v, &v, groups * e)] {
+                past[to * width..][..width].copy_from_slice(&x[position * width..][..width]);
+            }
+        }
+        past += part;
+    }
+    results
+}
+
+/// What a position gets is the same to the last bit, however a sequence is cut into calls, and wherever its blocks lie.
+#[test]
+fn attention_depends_on_the_sequence_alone() {
+    let positions = 700;
+    let windows = [None, Some(0), Some(33), Some(600)];
+    for (threads, left) in [1, 2].into_iter().flat_map(|threads| windows.map(|left| (threads, left))) {
+        let cpu = Cpu::builder().threads(threads).build().unwrap();
+        let options = RaggedAttentionOptions { left, ..Default::default() };
+        let whole = in_parts(&cpu, positions, &[positions], 1, options);
+        let [mut ones, mut last] = [vec![1; 40], vec![positions - 30]];
+        ones.push(positions - 40);
+        last.extend([1; 30]);
+        for parts in [ones, last, vec![13, 300, 1, 1, 1, 99, 285], vec![512, 188], vec![33, 667]] {
+            for stride in [1, 7] {
+                let got = in_parts(&cpu, positions, &parts, stride, options);
+                let other = got.iter().zip(&whole).position(|(got, want)| got.to_bits() != want.to_bits());
+                assert_eq!(other, None, "{left:?}, {} parts, {stride}", parts.len());
+            }
         }
     }
 }

@@ -144,8 +144,8 @@ macro_rules! for_each_llm {
         /// Shapes: `q: [n, h, d]`, `k: [n, g, d]`, `v: [n, g, e]` with `h` a multiple of `g`, `past_k: [c, z, g, d]`, `past_v: [c, z, g, e]`,
         /// `starts: [b + 1]`, `pasts: [b]`, `table: [b, m]`, to `[n, h, e]`. The new positions of sequence `i` are those from `starts[i]` on,
         /// before `starts[i + 1]`. Its past has `pasts[i]` positions, of which position `j` lies in the block `table[i, j / z]`, at `j % z`.
-        /// What lies behind is not looked at, and neither are such entries of the table. Types: floats, all alike; `starts`, `pasts` and
-        /// `table` are `i32` or `i64`.
+        /// What lies behind is not looked at, and neither are such entries of the table. Types: `q` is of floats, and so is the result; keys
+        /// and values are of floats, all alike, and are converted to the type of `q`; `starts`, `pasts` and `table` are `i32` or `i64`.
         ///
         /// Errors: `starts` does not rise from 0 to `n`; a block that does not exist; a past that is negative or beyond the table. A graph
         /// that was traced reports them when it runs.

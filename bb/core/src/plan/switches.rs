@@ -89,6 +89,11 @@ switches! {
     /// rounded once more, and a result once or twice less, so that the last digits differ.
     fold_scales, with_fold_scales, true, "no-fold-scales",
         "multiply constant weights by the constants that multiply the results of convolutions and products; the last digits differ";
+    /// Whether products with weights of few bits round their left operand to 8 bits, so that they are products of integers, where the
+    /// backend has [`Quant::matmul_n_bits`](crate::ext::Quant::matmul_n_bits) natively, and whatever `accuracy_level` of the model says.
+    /// Off: those whose level is 4 do so.
+    round_rows, with_round_rows, false, "round-rows",
+        "round the left operand of products with weights of few bits to 8 bits, whatever the model asks for";
 }
 
 impl PassSwitches {

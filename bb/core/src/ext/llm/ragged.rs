@@ -36,9 +36,11 @@ pub fn ragged_attention<B: Ops + ?Sized>(
     for x in [starts, pasts, table] {
         types::take::<B>(OP, x, types::INDICES)?;
     }
-    for x in [k, v, past_k, past_v] {
+    for x in [q, k] {
         types::take::<B>(OP, x, types::FLOATS)?;
-        types::alike::<B>(x, q)?;
+    }
+    for x in [v, past_k, past_v] {
+        types::alike::<B>(x, k)?;
     }
     let ranks = [("q", q, 3), ("k", k, 3), ("v", v, 3), ("past_k", past_k, 4), ("past_v", past_v, 4)];
     for (name, x, rank) in
@@ -80,6 +82,7 @@ pub fn ragged_attention<B: Ops + ?Sized>(
         allowed = on.concat(&[&reached, &allowed], 1)?;
         (keys, values) = (on.concat(&[&past_k, k], 0)?, on.concat(&[&past_v, v], 0)?);
     }
+    let (keys, values) = (math::to(on, &keys, q.dtype())?, math::to(on, &values, q.dtype())?);
     let bias = additive(on, &allowed, q)?;
     let by_heads = |x: &B::Tensor| on.unsqueeze(&on.transpose(x, &[1, 0, 2])?, &[0]);
     let options = AttentionOptions { scale, softcap, precision: None };

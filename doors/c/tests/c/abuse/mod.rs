@@ -7,7 +7,7 @@ mod tables;
 use crate::built;
 use bb::BackendLibrary;
 use bb_c::abi::{Library, Primitives, SYMBOL};
-use std::sync::OnceLock;
+use std::sync::{Mutex, OnceLock};
 
 /// The table of the backend in C, and its primitives, to be changed by tests.
 pub(crate) fn good() -> (Library, Primitives) {
@@ -23,10 +23,17 @@ pub(crate) fn good() -> (Library, Primitives) {
     }
 }
 
+/// Keeps a value until the program ends, where a search for leaks finds it.
+pub(crate) fn kept<T>(value: T) -> &'static T {
+    static ALL: Mutex<Vec<usize>> = Mutex::new(Vec::new());
+    let value: &T = Box::leak(Box::new(value));
+    ALL.lock().unwrap().push(std::ptr::from_ref(value).expose_provenance());
+    value
+}
+
 /// Takes in a table with these primitives.
 pub(crate) fn linked(table: Library, primitives: Primitives) -> Result<BackendLibrary, bb::LoadError> {
-    let primitives = Box::leak(Box::new(primitives));
-    let table = Box::leak(Box::new(Library { primitives, ..table }));
-    // SAFETY: the table and its primitives are leaked, and what is wrong with them is found before it does harm.
+    let table = kept(Library { primitives: kept(primitives), ..table });
+    // SAFETY: the table and its primitives stay, and what is wrong with them is found before it does harm.
     unsafe { BackendLibrary::linked(table, "wrong") }
 }

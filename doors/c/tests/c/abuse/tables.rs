@@ -1,6 +1,6 @@
 //! Tables and descriptions that lie.
 
-use super::{good, linked};
+use super::{good, kept, linked};
 use bb::{ErrorKind, LoadError, OpenOptions};
 use bb_c::abi::{
     Description, Failure, Items, Library, MAGIC, Named, OptionSpec, Primitives, Raw, Status, Text, VERSION,
@@ -68,8 +68,8 @@ fn functions_that_are_missing_are_named() {
 #[test]
 fn a_table_of_primitives_that_is_null() {
     let (table, _) = good();
-    let table = Box::leak(Box::new(Library { primitives: std::ptr::null(), ..table }));
-    // SAFETY: the table is leaked, and its pointer is null, which is found.
+    let table = kept(Library { primitives: std::ptr::null(), ..table });
+    // SAFETY: the table stays, and its pointer is null, which is found.
     let error = unsafe { bb::BackendLibrary::linked(table, "wrong") }.unwrap_err();
     assert!(matches!(error, LoadError::Lacks { .. }), "{error}");
     // SAFETY: null is found.

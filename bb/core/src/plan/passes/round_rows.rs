@@ -1,0 +1,78 @@
+//! Asks products with weights of few bits for integers, where the model leaves their left operand as it is: it is rounded to 8 bits then.
+//!
+//! [`PassSwitches::round_rows`](crate::PassSwitches::round_rows) switches the pass on.
+
+use super::quantised::{calls, insert, like, step};
+use super::{Pass, PassOptions};
+use crate::Error;
+use crate::ext::QuantOp;
+use crate::plan::program::Engine;
+use crate::trace::Trace;
+use bb_ir::op::Param;
+
+pub(super) const PASS: Pass = Pass { name: "round-rows", engines: &[Engine::Interpreter], run };
+
+fn run(trace: &mut Trace, options: PassOptions<'_>) -> Result<usize, Error> {
+    let spec = QuantOp::MatMulNBits.spec();
+    if !options.switches.round_rows || !options.natives.has(spec) {
+        return Ok(0);
+    }
+    let mut found = Vec::new();
+    for (id, own) in trace.steps.iter() {
+        if let ([.., Param::Bool(false)], &[result], true) =
+            (&own.params[..], own.outputs.as_slice(), calls(own, spec))
+        {
+            found.push((id, result));
+        }
+    }
+    let mut edit = trace.edit();
+    for &(id, result) in &found {
+        let own = edit.trace().steps.get(id)?.clone();
+        let mut params = own.params;
+        if let Some(integers) = params.last_mut() {
+            *integers = Param::Bool(true);
+        }
+        let new = step(spec, params, own.inputs, own.origins);
+        let value = edit.trace().values.get(result)?.dtype;
+        let value = like(edit.trace(), result, value)?;
+        let made = insert(&mut edit, id, new, value)?;
+        edit.replace(result, made)?;
+        edit.remove(id)?;
+    }
+    edit.finish()?;
+    Ok(found.len())
+}
+
+#[cfg(test)]
+#[expect(clippy::unwrap_used, reason = "tests")]
+mod tests {
+    use super::*;
+    use crate::DataType;
+    use crate::ext::{MatMulNBitsOptions, OpSet, Quant};
+    use crate::plan::passes::{NativeOps, samples};
+    use crate::plan::switches::PassSwitches;
+    use bb_ir::op::Family;
+
+    #[test]
+    fn products_are_asked_for_integers_if_the_switch_is_on() {
+        let natives = [(Family::Quant, OpSet::NONE.with(QuantOp::MatMulNBits as u16))];
+        for (round_rows, own) in [(true, false), (false, false), (true, true)] {
+            let mut trace = samples::native(&natives, &[&[3, 64]], |on, inputs| {
+                let b = crate::TensorData::zeros(DataType::U8, &[300, 2, 16], usize::MAX).unwrap();
+                let b = crate::Backend::constant(on, &b)?;
+                let scales = samples::zeros(on, &[300, 2]);
+                let options = MatMulNBitsOptions { integers: own, ..Default::default() };
+                Ok(vec![on.matmul_n_bits(&inputs[..1].first().unwrap().clone(), &b, &scales, None, None, options)?])
+            });
+            let switches = PassSwitches { round_rows, ..PassSwitches::default() };
+            let options =
+                PassOptions { switches, natives: NativeOps::of(&natives), ..PassOptions::INTERPRETED };
+            assert_eq!(run(&mut trace, options).unwrap(), usize::from(round_rows && !own));
+            trace.check().unwrap();
+            let asked = trace.steps.iter().any(|(_, step)| {
+                calls(step, QuantOp::MatMulNBits.spec()) && step.params.last() == Some(&Param::Bool(true))
+            });
+            assert_eq!(asked, round_rows || own);
+        }
+    }
+}
