@@ -3,7 +3,7 @@
 use crate::error::{Error, Result};
 use crate::{args, out, render, session};
 use bb_generate::{
-    CacheType, End, GenerateOptions, Generator, Message, OpenOptions, Piece, Products, Statistics,
+    CacheType, End, GenerateOptions, Generator, Message, OpenOptions, Piece, Products, Source, Statistics,
     TokenSequence,
 };
 use serde::Serialize;
@@ -42,6 +42,9 @@ pub(crate) fn generate(options: &args::Generate) -> Result<ExitCode> {
     }
     let generator = progress("opening the model", || Generator::open(&options.model, &backend, &opening))?;
     out::note(format_args!("opened in {}", render::duration(start.elapsed().as_secs_f64())));
+    if generator.has_encoder() {
+        return translate(&generator, options);
+    }
     let mut messages: Vec<Message> = options.system.iter().map(|text| Message::new("system", text)).collect();
     if options.from.chat {
         return chat(&generator, messages, options);
@@ -62,6 +65,20 @@ pub(crate) fn generate(options: &args::Generate) -> Result<ExitCode> {
     };
     let mut session = generator.sequence();
     answer(&mut session, &prompt, options)?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Answers a prompt that an encoder reads, as models do that translate or shorten a text.
+fn translate(generator: &Generator, options: &args::Generate) -> Result<ExitCode> {
+    use bb_generate::Error::{Lacks, Source as Other};
+    let Some(text) = &options.from.prompt else {
+        return Err(Other { found: "messages", expected: "`--prompt TEXT`, which its encoder reads" }.into());
+    };
+    let source = generator.tokens().encode(text)?;
+    let start =
+        generator.start().ok_or(Lacks { what: "token that answers begin with, `decoder_start_token_id`" })?;
+    let mut session = progress("reading the source", || generator.sequence_of(Source::Tokens(&source)))?;
+    answer(&mut session, &[start], options)?;
     Ok(ExitCode::SUCCESS)
 }
 

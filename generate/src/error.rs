@@ -92,6 +92,15 @@ pub enum Error {
         name: String,
     },
 
+    /// A model got another source for its encoder than it reads.
+    #[error("the model got {found}, expected {expected}")]
+    Source {
+        /// What it got.
+        found: &'static str,
+        /// What it reads.
+        expected: &'static str,
+    },
+
     /// A model in ONNX's format lacks an input or an output.
     #[error("the model has no {what}")]
     Lacks {

@@ -3,7 +3,7 @@
 use crate::decoder::Decoder;
 use crate::gguf::Gguf;
 use crate::network::Network;
-use crate::onnx::OnnxDecoder;
+use crate::onnx::{Modules, OnnxDecoder};
 use crate::template::ChatTemplate;
 use crate::tokens::Tokens;
 use crate::{Error, OpenOptions};
@@ -14,9 +14,12 @@ use std::path::{Path, PathBuf};
 
 /// The greatest size of a file of JSON, in bytes.
 const JSON: u64 = 256 << 20;
-/// Where a folder may have its model.
-const MODELS: [&str; 4] =
-    ["model.onnx", "onnx/model.onnx", "decoder_model_merged.onnx", "onnx/decoder_model_merged.onnx"];
+/// Where a folder may have its models.
+const FOLDERS: [&str; 2] = ["", "onnx"];
+/// What a decoder may be called: one for all tokens, or for those without a past, whose further ones another file has.
+const DECODERS: [&str; 3] = ["model.onnx", "decoder_model_merged.onnx", "decoder_model.onnx"];
+const ENCODER: &str = "encoder_model.onnx";
+const WITH_PAST: &str = "decoder_with_past_model.onnx";
 
 /// The parts of a model.
 pub(crate) struct Opened {
@@ -75,10 +78,26 @@ fn content(path: &Path) -> Result<Option<Vec<u8>>, Error> {
     std::fs::read(path).map(Some).map_err(|error| read_error(path, error.into()))
 }
 
+/// Loads the graphs of a folder; `None` if there is no decoder.
+fn modules(path: &Path) -> Result<Option<Modules>, Error> {
+    let found = |names: &[&str]| {
+        let all = names.iter().flat_map(|name| FOLDERS.map(|folder| path.join(folder).join(name)));
+        all.into_iter().find(|path| path.is_file())
+    };
+    let loaded = |path: Option<PathBuf>| path.map(Module::load).transpose();
+    let Some(decoder) = found(&DECODERS) else { return Ok(None) };
+    // A decoder that is one graph for all tokens needs no other.
+    let is_first = decoder.ends_with("decoder_model.onnx");
+    Ok(Some(Modules {
+        encoder: loaded(found(&[ENCODER]))?,
+        decoder: Module::load(&decoder)?,
+        with_past: if is_first { loaded(found(&[WITH_PAST]))? } else { None },
+    }))
+}
+
 fn folder(path: &Path, on: &BackendHandle, options: &OpenOptions) -> Result<Opened, Error> {
     let form = |found| Error::Form { path: path.to_owned(), found };
-    let model: Option<PathBuf> = MODELS.iter().map(|name| path.join(name)).find(|path| path.is_file());
-    let model = model.ok_or_else(|| form("a folder without a model"))?;
+    let modules = modules(path)?.ok_or_else(|| form("a folder without a model"))?;
     let tokenizer =
         content(&path.join("tokenizer.json"))?.ok_or_else(|| form("a folder without a tokenizer"))?;
     let mut tokens = Tokens::from_json(&tokenizer)?;
@@ -103,8 +122,7 @@ fn folder(path: &Path, on: &BackendHandle, options: &OpenOptions) -> Result<Open
     let template = template
         .map(|source| ChatTemplate::new(&source, &named("bos_token"), &named("eos_token")))
         .transpose()?;
-    let module = Module::load(&model)?;
-    let decoder = OnnxDecoder::open(module, on, options, [genai.as_ref(), config.as_ref()])?;
+    let decoder = OnnxDecoder::open(modules, on, options, [genai.as_ref(), config.as_ref()])?;
     Ok(Opened { network: Network::Onnx(decoder), tokens, template })
 }
 

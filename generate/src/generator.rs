@@ -3,6 +3,7 @@
 use crate::answer::{Answer, End, Piece};
 use crate::files::{self, Opened};
 use crate::network::{Network, Store};
+use crate::onnx::Source;
 use crate::template::{ChatTemplate, Message};
 use crate::tokens::Tokens;
 use crate::{Error, GenerateOptions, OpenOptions};
@@ -103,6 +104,33 @@ impl Generator {
     /// Begins a sequence.
     pub fn sequence(&self) -> TokenSequence {
         TokenSequence { generator: self.clone(), store: self.model.network.store(), tokens: Vec::new() }
+    }
+
+    /// Tells whether the model has an encoder, so that its sequences begin with [`sequence_of`](Self::sequence_of).
+    pub fn has_encoder(&self) -> bool {
+        self.model.network.has_encoder()
+    }
+
+    /// Returns the token that answers to a source begin with, where the model says one.
+    pub fn start(&self) -> Option<u32> {
+        self.model.network.start()
+    }
+
+    /// Begins a sequence that answers to what an encoder reads, which is computed once.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Source`] for a model without an encoder, and for one that reads something else; [`Error::NoTokens`] and [`Error::Token`];
+    /// [`Error::Model`].
+    pub fn sequence_of(&self, source: Source<'_>) -> Result<TokenSequence, Error> {
+        if let Source::Tokens(tokens) = source {
+            self.check(tokens)?;
+            if tokens.is_empty() {
+                return Err(Error::NoTokens);
+            }
+        }
+        let store = self.model.network.read(source)?;
+        Ok(TokenSequence { generator: self.clone(), store, tokens: Vec::new() })
     }
 }
 

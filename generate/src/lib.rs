@@ -28,6 +28,7 @@ pub use answer::{End, Piece};
 pub use engine::{Engine, EngineOptions, EngineStatistics, Event, Listener, Pooling, Received, Ticket};
 pub use error::{ARCHITECTURES, Error};
 pub use generator::{Generation, Generator, Statistics, TokenSequence};
+pub use onnx::Source;
 pub use options::{CacheType, GenerateOptions, OpenOptions, Products, Sampling};
 pub use sampler::LogProbability;
 pub use template::{ChatTemplate, Message};

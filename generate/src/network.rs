@@ -3,7 +3,7 @@
 use crate::Error;
 use crate::cache::Cache;
 use crate::decoder::Decoder;
-use crate::onnx::{OnnxDecoder, Past};
+use crate::onnx::{NO_ENCODER, OnnxDecoder, Past, Source};
 use bb::TensorData;
 
 /// What computes logits.
@@ -42,6 +42,27 @@ impl Network {
         match self {
             Network::Gguf(decoder) => Store::Cache(decoder.cache()),
             Network::Onnx(_) => Store::Past(Past::default()),
+        }
+    }
+
+    /// Tells whether the model reads a source.
+    pub(crate) fn has_encoder(&self) -> bool {
+        matches!(self, Network::Onnx(decoder) if decoder.has_encoder())
+    }
+
+    /// Returns the token that answers to a source begin with.
+    pub(crate) fn start(&self) -> Option<u32> {
+        match self {
+            Network::Gguf(_) => None,
+            Network::Onnx(decoder) => decoder.start(),
+        }
+    }
+
+    /// Reads a source, and makes caches that hold nothing else.
+    pub(crate) fn read(&self, source: Source<'_>) -> Result<Store, Error> {
+        match self {
+            Network::Gguf(_) => Err(NO_ENCODER),
+            Network::Onnx(decoder) => decoder.read(source).map(Store::Past),
         }
     }
 

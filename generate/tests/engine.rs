@@ -120,7 +120,8 @@ fn products_of_integers_give_joined_sequences_the_logits_that_they_have_alone() 
         let file = File::of(&tiny, &format!("integers-{architecture}-{cache:?}"));
         let generator = file.open_with("cpu", &OpenOptions::default().with_cache(cache));
         let alone = |prompt: &Vec<u32>, chunk: usize| {
-            let options = GenerateOptions { chunk, ..wanted.clone() };
+            let mut options = wanted.clone();
+            options.chunk = chunk;
             let mut sequence = generator.sequence();
             let generation = sequence.generate(prompt, &options).unwrap();
             generation.map(|piece| bits(&piece.unwrap())).collect::<Vec<_>>()

@@ -7,7 +7,7 @@ use bb::ir::proto::{
 };
 use bb::{DataType, TensorData};
 use bb_cpu as _;
-use bb_generate::{Engine, EngineOptions, Error, GenerateOptions, Generator, Message, OpenOptions};
+use bb_generate::{Engine, EngineOptions, Error, GenerateOptions, Generator, Message, OpenOptions, Source};
 use prost::Message as _;
 use std::path::PathBuf;
 
@@ -263,13 +263,193 @@ fn what_a_folder_lacks_is_named() {
     folder.write("config.json", "{");
     assert!(matches!(error(&folder), Error::Json { file: "config.json", source: Some(_), .. }));
     complete(&folder);
-    let odd = value("encoder_hidden_states", DataType::F32, &[None, None, Some(4)]);
+    let odd = value("token_type_ids", DataType::I64, &[None, None]);
     folder.write("model.onnx", model(OPTIMUM, &[odd]));
-    assert!(matches!(error(&folder), Error::Input { name } if name == "encoder_hidden_states"));
+    assert!(matches!(error(&folder), Error::Input { name } if name == "token_type_ids"));
     folder.write("model.onnx", model(["past_key_values.0.key", "past_key_values.0.value", "k", "v"], &[]));
     assert!(matches!(error(&folder), Error::Input { .. }));
     folder.write("model.onnx", b"no model");
     assert!(matches!(error(&folder), Error::Model { .. }));
     folder.write("tokenizer.json", "[]");
     assert!(matches!(error(&folder), Error::Tokenizer { .. }));
+}
+
+/// A decoder behind an encoder: attention to its own tokens, then to the states, whose keys and values are caches of their own. `first`
+/// computes these of the states, and takes no past; the other way takes both.
+fn behind(first: bool) -> Vec<u8> {
+    let (w, long) = (WIDTH as i64, DataType::I64);
+    let output = |name: &str| ValueInfoProto { name: Some(name.to_owned()), ..Default::default() };
+    let past = |what: &str, of: &str| {
+        value(&format!("past_key_values.0.{what}.{of}"), DataType::F32, &[None, Some(1), None, Some(w)])
+    };
+    let mut input =
+        vec![value("input_ids", long, &[None, None]), value("encoder_attention_mask", long, &[None, None])];
+    let mut nodes = vec![
+        node("Gather", &["table", "input_ids"], &["tokens"], &[]),
+        node("Unsqueeze", &["tokens", "one"], &["x"], &[]),
+    ];
+    let (k, v) = ("present.0.decoder.key", "present.0.decoder.value");
+    let mut results = vec!["logits", k, v];
+    let causal = [("is_causal", 1)];
+    let states = if first {
+        input.push(value("encoder_hidden_states", DataType::F32, &[None, None, Some(w)]));
+        results.extend(["present.0.encoder.key", "present.0.encoder.value"]);
+        nodes.push(node("Unsqueeze", &["encoder_hidden_states", "one"], &["present.0.encoder.key"], &[]));
+        nodes.push(node("Neg", &["present.0.encoder.key"], &["present.0.encoder.value"], &[]));
+        nodes.push(node("Attention", &["x", "x", "x"], &["own"], &causal));
+        nodes.push(node("Identity", &["x"], &[k], &[]));
+        nodes.push(node("Identity", &["x"], &[v], &[]));
+        ["present.0.encoder.key", "present.0.encoder.value"]
+    } else {
+        for (what, of) in [("decoder", "key"), ("decoder", "value"), ("encoder", "key"), ("encoder", "value")]
+        {
+            input.push(past(what, of));
+        }
+        let pasts = ["past_key_values.0.decoder.key", "past_key_values.0.decoder.value"];
+        nodes.push(node("Attention", &["x", "x", "x", "", pasts[0], pasts[1]], &["own", k, v], &causal));
+        ["past_key_values.0.encoder.key", "past_key_values.0.encoder.value"]
+    };
+    nodes.extend([
+        node("Attention", &["own", states[0], states[1]], &["read"], &[]),
+        node("Squeeze", &["read", "one"], &["y"], &[]),
+        node("MatMul", &["y", "head"], &["logits"], &[]),
+    ]);
+    let names: Vec<f32> = (0..WIDTH * WORDS).map(|i| table()[i % WORDS * WIDTH + i / WORDS]).collect();
+    encoded(GraphProto {
+        name: Some("decoder".to_owned()),
+        input,
+        output: results.into_iter().map(output).collect(),
+        initializer: vec![
+            TensorData::new(&[WORDS, WIDTH], &table()).unwrap().to_proto("table"),
+            TensorData::new(&[WIDTH, WORDS], &names).unwrap().to_proto("head"),
+            TensorData::new(&[1], &[1i64]).unwrap().to_proto("one"),
+        ],
+        node: nodes,
+        ..Default::default()
+    })
+}
+
+/// States that are embeddings times 2, or features as they are.
+fn encoder(features: bool) -> Vec<u8> {
+    let output = ValueInfoProto { name: Some("last_hidden_state".to_owned()), ..Default::default() };
+    let (input, nodes) = if features {
+        let input = value("input_features", DataType::F32, &[None, None, Some(WIDTH as i64)]);
+        (vec![input], vec![node("Identity", &["input_features"], &["last_hidden_state"], &[])])
+    } else {
+        let long = DataType::I64;
+        let input = ["input_ids", "attention_mask"].map(|name| value(name, long, &[None, None]));
+        let gather = node("Gather", &["table", "input_ids"], &["x"], &[]);
+        (input.into(), vec![gather, node("Add", &["x", "x"], &["last_hidden_state"], &[])])
+    };
+    let table = TensorData::new(&[WORDS, WIDTH], &table()).unwrap().to_proto("table");
+    encoded(GraphProto {
+        name: Some("encoder".to_owned()),
+        input,
+        output: vec![output],
+        initializer: vec![table],
+        node: nodes,
+        ..Default::default()
+    })
+}
+
+fn encoded(graph: GraphProto) -> Vec<u8> {
+    let opset = OperatorSetIdProto { domain: Some(String::new()), version: Some(23) };
+    ModelProto { ir_version: Some(11), opset_import: vec![opset], graph: Some(graph), ..Default::default() }
+        .encode_to_vec()
+}
+
+/// Averages of rows, by the products of a query with others.
+fn attended(q: &[f64], keys: &[Vec<f64>], values: &[Vec<f64>]) -> Vec<f64> {
+    let dot = |a: &[f64], b: &[f64]| a.iter().zip(b).map(|(a, b)| a * b).sum::<f64>();
+    let weights: Vec<f64> = keys.iter().map(|key| (dot(q, key) / (WIDTH as f64).sqrt()).exp()).collect();
+    let sum: f64 = weights.iter().sum();
+    (0..WIDTH)
+        .map(|i| values.iter().zip(&weights).map(|(value, weight)| value[i] * weight / sum).sum())
+        .collect()
+}
+
+/// The logits behind each token, from the definition.
+fn logits_of_source(states: &[Vec<f64>], tokens: &[u32]) -> Vec<Vec<f64>> {
+    let row = |token: u32| -> Vec<f64> {
+        table()[token as usize * WIDTH..][..WIDTH].iter().map(|&x| f64::from(x)).collect()
+    };
+    let rows: Vec<Vec<f64>> = tokens.iter().map(|&token| row(token)).collect();
+    let negated: Vec<Vec<f64>> = states.iter().map(|x| x.iter().map(|x| -x).collect()).collect();
+    (0..tokens.len())
+        .map(|p| {
+            let own = attended(&rows[p], &rows[..=p], &rows[..=p]);
+            let read = attended(&own, states, &negated);
+            let dot = |word: u32| row(word).iter().zip(&read).map(|(a, b)| a * b).sum();
+            (0..WORDS as u32).map(dot).collect()
+        })
+        .collect()
+}
+
+#[test]
+fn answers_to_a_source_attend_to_what_an_encoder_makes_of_it() {
+    let config =
+        r#"{"vocab_size": 8, "max_position_embeddings": 64, "decoder_start_token_id": 2, "eos_token_id": 0}"#;
+    for (name, features) in [("tokens", false), ("features", true)] {
+        let folder = Folder::new(&format!("encoder-{name}"));
+        complete(&folder);
+        folder.write("config.json", config);
+        folder.write("encoder_model.onnx", encoder(features));
+        folder.write("decoder_model.onnx", behind(true));
+        folder.write("decoder_with_past_model.onnx", behind(false));
+        let generator = folder.open().unwrap();
+        assert!(generator.has_encoder() && generator.start() == Some(2));
+        let of =
+            |token: usize| table()[token * WIDTH..][..WIDTH].iter().map(|&x| 2.0 * f64::from(x)).collect();
+        for source in [&[3u32, 7, 1][..], &[5]] {
+            let states: Vec<Vec<f64>> = source.iter().map(|&token| of(token as usize)).collect();
+            let numbers: Vec<f32> = states.concat().iter().map(|&x| x as f32).collect();
+            let data = TensorData::new(&[1, source.len(), WIDTH], &numbers).unwrap();
+            let given = if features { Source::Features(&data) } else { Source::Tokens(source) };
+            let tokens = [2, 6, 4, 1, 3];
+            let expected = logits_of_source(&states, &tokens);
+            let near = |got: &[f32], expected: &[f64]| {
+                assert_eq!(got.len(), expected.len());
+                assert!(
+                    got.iter().zip(expected).all(|(a, b)| (f64::from(*a) - b).abs() < 1e-5),
+                    "{got:?}, {expected:?}"
+                );
+            };
+            let mut sequence = generator.sequence_of(given).unwrap();
+            near(&sequence.all_logits(&tokens).unwrap(), &expected.concat());
+            for chunk in [0, 1, 2] {
+                let mut sequence = generator.sequence_of(given).unwrap();
+                near(&sequence.prompt(&tokens, chunk).unwrap().0, &expected[4]);
+                // What is there already is kept, and the states with it.
+                near(
+                    &sequence.prompt(&[2, 6, 5], chunk).unwrap().0,
+                    &logits_of_source(&states, &[2, 6, 5])[2],
+                );
+                near(&sequence.prompt(&[7], chunk).unwrap().0, &logits_of_source(&states, &[7])[0]);
+            }
+        }
+        let other = TensorData::new(&[1, 1, WIDTH], &[0f32; WIDTH]).unwrap();
+        let wrong = if features { Source::Tokens(&[1]) } else { Source::Features(&other) };
+        assert!(matches!(generator.sequence_of(wrong), Err(Error::Source { .. })));
+        assert!(matches!(
+            generator.sequence().prompt(&[2], 0),
+            Err(Error::Source { found: "no source", .. })
+        ));
+        assert!(matches!(generator.sequence_of(Source::Tokens(&[])), Err(Error::NoTokens)));
+        assert!(matches!(generator.sequence_of(Source::Tokens(&[99])), Err(Error::Token { .. })));
+    }
+}
+
+#[test]
+fn sources_need_an_encoder() {
+    let folder = Folder::new("without-encoder");
+    complete(&folder);
+    folder.write("model.onnx", model(OPTIMUM, &[]));
+    let generator = folder.open().unwrap();
+    assert!(!generator.has_encoder() && generator.start().is_none());
+    assert!(matches!(generator.sequence_of(Source::Tokens(&[1])), Err(Error::Source { .. })));
+    let folder = Folder::new("lost-encoder");
+    complete(&folder);
+    folder.write("decoder_model.onnx", behind(true));
+    folder.write("decoder_with_past_model.onnx", behind(false));
+    assert!(matches!(folder.open(), Err(Error::Lacks { .. })));
 }

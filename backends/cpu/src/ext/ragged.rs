@@ -295,7 +295,9 @@ impl Ragged<'_> {
         // Each part begins at a cache line.
         let part = |rows: usize, columns: usize| rows.checked_mul(columns)?.checked_next_multiple_of(16);
         let parts = || {
-            let products = units.iter().map(|unit| part(unit.count * shared, of(unit))).max()??;
+            let products = units
+                .iter()
+                .try_fold(0, |most: usize, unit| Some(most.max(part(unit.count * shared, of(unit))?)))?;
             let wide = if self.half.is_some() { part(KEYS, d)? } else { 0 };
             let sizes =
                 [products, products, part(rows, d)?, part(rows, e)?, part(d, KEYS)?, part(VALUES, e)?, wide];
