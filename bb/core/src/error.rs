@@ -18,7 +18,7 @@ pub use buffer::{BufferMismatch, BufferProblem};
 pub use input::{InputMismatch, InputProblem};
 pub(crate) use kind::is_panic;
 pub use missing::name;
-pub use missing::{How, Missing, MissingList, NodeInfo, Refusal, RefusedList, RefusedNode, Why};
+pub use missing::{How, Library, Missing, MissingList, NodeInfo, Refusal, RefusedList, RefusedNode, Why};
 pub use narrow::NarrowError;
 pub use node_part::NodePart;
 pub use open_option::{OpenOption, OptionDefault, OwnOption};

@@ -5,7 +5,9 @@ mod matrix;
 mod samples;
 
 use crate::NarrowError;
-pub use bb_core::error::{How, Missing, MissingList, NodeInfo, Refusal, RefusedList, RefusedNode, Why};
+pub use bb_core::error::{
+    How, Library, Missing, MissingList, NodeInfo, Refusal, RefusedList, RefusedNode, Why,
+};
 pub use claims::{ClaimOptions, ClaimedPart, Claims, Declined};
 pub use matrix::{Matrix, Refused, RefusedBy, Row};
 

@@ -105,6 +105,17 @@ impl std::fmt::Display for NodeInfo {
     }
 }
 
+/// A library that some operators need, and that a program may leave out.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Library {
+    /// What it is, as in `a decoder of pictures`.
+    pub what: &'static str,
+    /// The feature of `bb` that links it.
+    pub feature: &'static str,
+    /// The crate.
+    pub package: &'static str,
+}
+
 /// Why a node cannot run.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
@@ -125,6 +136,8 @@ pub enum Why {
         /// The crate.
         package: &'static str,
     },
+    /// It needs a library that is not linked.
+    Unlinked(Library),
     /// Two linked crates define operations of the domain, and the order in which they were linked must not choose.
     TwoVendors {
         /// The paths of their traits.
@@ -187,6 +200,10 @@ impl std::fmt::Display for Missing {
             Why::LeftOut { feature, package } => write!(
                 f,
                 "the operators of the domain are not linked; add the feature `{feature}` of `bb`, or write `use {package} as _;`"
+            ),
+            Why::Unlinked(Library { what, feature, package }) => write!(
+                f,
+                "it needs {what}; add the feature `{feature}` of `bb`, or write `use {package} as _;`"
             ),
             Why::TwoVendors { paths: [first, second] } => write!(
                 f,

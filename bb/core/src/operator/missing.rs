@@ -1,8 +1,8 @@
 //! The report of a node whose operator nothing runs.
 
-use crate::error::{Advice, Missing, NodeInfo, Why};
+use crate::error::{Advice, Library, Missing, NodeInfo, Why};
 use crate::ext::vendor;
-use bb_ir::graph::{Graph, Node};
+use bb_ir::graph::{Attribute, Graph, Node};
 use bb_ir::opset::names;
 
 /// A domain whose operators are in a crate that a program may leave out.
@@ -37,6 +37,28 @@ pub fn left_out(domain: &str) -> Option<OptionalDomain> {
     super::operators().all(|operator| operator.domain != domain).then_some(*found)
 }
 
+const PICTURES: Library = Library { what: "a decoder of pictures", feature: "image", package: "bb_pictures" };
+const PATTERNS: Library = Library { what: "an engine of patterns", feature: "regex", package: "bb_patterns" };
+
+/// Returns the library that a node needs and no linked crate offers.
+pub fn unlinked(node: &Node) -> Option<Library> {
+    let needs = match (node.domain.as_str(), node.op_type.as_str()) {
+        ("", "ImageDecoder") => return bb_ir::picture::decoders().is_empty().then_some(PICTURES),
+        ("", "RegexFullMatch") => true,
+        ("com.microsoft", "Tokenizer") => !is_by_characters(node),
+        _ => false,
+    };
+    (needs && bb_ir::pattern::engine().is_none()).then_some(PATTERNS)
+}
+
+/// Tells whether a `Tokenizer` makes a token of each character, for which it needs no pattern.
+fn is_by_characters(node: &Node) -> bool {
+    match node.attributes.get("separators") {
+        Some(Attribute::Texts(list)) if !list.is_empty() => list.iter().all(Vec::is_empty) && list.len() == 1,
+        _ => node.attributes.text("tokenexp").is_ok_and(|text| text == Some(".")),
+    }
+}
+
 /// Describes a node whose operator nothing runs, with the operator that was probably meant.
 pub fn missing(graph: &Graph, node: &Node) -> Missing {
     let node_info = NodeInfo::of(graph, node);
@@ -48,6 +70,9 @@ pub fn missing(graph: &Graph, node: &Node) -> Missing {
     }
     if super::operators().next().is_none() {
         return Missing { node: node_info, why: Why::NoOperators };
+    }
+    if let Some(library) = unlinked(node) {
+        return Missing { node: node_info, why: Why::Unlinked(library) };
     }
     if let Some(OptionalDomain { feature, package, .. }) = left_out(&node.domain) {
         return Missing { node: node_info, why: Why::LeftOut { feature, package } };
@@ -79,11 +104,11 @@ fn known(domain: &str) -> impl Iterator<Item = &'static str> {
 mod tests {
     use super::*;
     use bb_ir::check::{CheckOptions, check};
+    use bb_ir::graph::Attributes;
     use bb_ir::proto::{GraphProto, ModelProto, NodeProto, OperatorSetIdProto};
 
-    /// These tests are linked without ONNX's operators.
-    #[test]
-    fn without_operators_the_error_says_what_to_write() {
+    /// A graph of a node that no table of operators knows.
+    fn graph() -> Graph {
         let node = NodeProto {
             op_type: Some("Thing".into()),
             domain: Some("com.example".into()),
@@ -91,18 +116,52 @@ mod tests {
             ..NodeProto::default()
         };
         let opset = |domain: &str| OperatorSetIdProto { domain: Some(domain.into()), version: Some(22) };
-        let graph = GraphProto { node: vec![node], ..GraphProto::default() };
         let model = ModelProto {
             ir_version: Some(10),
             opset_import: vec![opset(""), opset("com.example")],
-            graph: Some(graph),
+            graph: Some(GraphProto { node: vec![node], ..GraphProto::default() }),
             ..ModelProto::default()
         };
-        let graph = check(&model, &CheckOptions::default()).unwrap().graph;
+        check(&model, &CheckOptions::default()).unwrap().graph
+    }
+
+    /// These tests are linked without ONNX's operators.
+    #[test]
+    fn without_operators_the_error_says_what_to_write() {
+        let graph = graph();
         let text = missing(&graph, graph.nodes.first().unwrap()).to_string();
         assert!(
             text.ends_with("no operators are linked; depend on the crate `bb`, or write `use bb_onnx as _;`"),
             "{text}"
         );
+    }
+
+    /// These tests are linked without decoders and engines.
+    #[test]
+    fn libraries_that_are_not_linked_are_named() {
+        let separators = |list: &[&str]| {
+            let list = list.iter().map(|text| text.as_bytes().to_vec()).collect();
+            vec![("separators".to_owned(), Attribute::Texts(list))]
+        };
+        let expression = |text: &str| vec![("tokenexp".to_owned(), Attribute::Text(text.into()))];
+        let graph = graph();
+        for (domain, op, attributes, expected) in [
+            ("", "ImageDecoder", Vec::new(), Some(PICTURES)),
+            ("", "RegexFullMatch", Vec::new(), Some(PATTERNS)),
+            ("", "StringConcat", Vec::new(), None),
+            ("com.microsoft", "Tokenizer", separators(&[""]), None),
+            ("com.microsoft", "Tokenizer", separators(&[" ", ","]), Some(PATTERNS)),
+            ("com.microsoft", "Tokenizer", expression("."), None),
+            ("com.microsoft", "Tokenizer", expression("[a-z]+"), Some(PATTERNS)),
+        ] {
+            let mut node = graph.nodes.first().unwrap().clone();
+            (node.domain, node.op_type) = (domain.into(), op.into());
+            node.attributes = Attributes::new(attributes);
+            assert_eq!(unlinked(&node), expected, "{op}");
+        }
+        let node = NodeInfo::of(&graph, graph.nodes.first().unwrap());
+        let text = Missing { node, why: Why::Unlinked(PICTURES) }.to_string();
+        let end = "it needs a decoder of pictures; add the feature `image` of `bb`, or write `use bb_pictures as _;`";
+        assert!(text.ends_with(end), "{text}");
     }
 }

@@ -8,6 +8,9 @@ use bb_ir::op::{Family, OpSpec};
 
 /// Returns how a node runs if the backend supports its element types.
 pub fn how(node: &Node, natives: &[(Family, OpSet)], count: Option<usize>) -> How {
+    if operator::unlinked(node).is_some() {
+        return How::Unsupported;
+    }
     how_version(&node.domain, &node.op_type, node.opset, natives, count)
 }
 

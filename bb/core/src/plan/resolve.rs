@@ -57,6 +57,9 @@ impl Repeat {
 impl Code {
     /// Finds what a node does; `None` if nothing runs it.
     pub(crate) fn of(node: &Node) -> Option<Code> {
+        if operator::unlinked(node).is_some() {
+            return None;
+        }
         Some(match operator::find(&node.domain, &node.op_type, node.opset)?.body {
             Body::Tensors(function) => Code::Call(function),
             Body::Items(function, step) => Code::Items(function, step),

@@ -260,3 +260,36 @@ fn scales_say_which_elements_they_are_for() {
         assert!(x.scaled_matmul(&b, &ones(&[]), &ones(&[]), None, None, None).is_err());
     }
 }
+
+/// Keys and values of another type count as the numbers that they are.
+#[test]
+fn attention_of_many_sequences_takes_keys_of_another_float() {
+    for on in each().filter(|on| on.types().has(DataType::F16)) {
+        let numbers = |shape: &[usize], seed: usize| {
+            let count = shape.iter().product();
+            let x: Vec<f32> = (0..count).map(|i| ((i * 37 + seed * 11) % 19) as f32 / 8.0 - 1.0).collect();
+            on.tensor(shape, &x).unwrap()
+        };
+        let ints = |shape: &[usize], x: &[i64]| on.tensor(shape, x).unwrap();
+        let q = numbers(&[3, 4, 8], 1);
+        let kept = [
+            numbers(&[3, 2, 8], 2),
+            numbers(&[3, 2, 5], 3),
+            numbers(&[3, 2, 2, 8], 4),
+            numbers(&[3, 2, 2, 5], 5),
+        ];
+        let call = |dtype: DataType| {
+            let cast = |x: &Value| x.cast(dtype, true, bb::RoundMode::default()).unwrap();
+            let [k, v, past_k, past_v] = kept.each_ref().map(cast);
+            let (starts, pasts) = (ints(&[3], &[0, 1, 3]), ints(&[2], &[2, 3]));
+            let table = ints(&[2, 2], &[0, -1, 1, 2]);
+            let options = RaggedAttentionOptions::default();
+            let y = q.ragged_attention(&k, &v, &past_k, &past_v, &starts, &pasts, &table, options).unwrap();
+            assert_eq!(y.dtype(), DataType::F32);
+            y.to_host(1 << 10).unwrap().as_slice::<f32>().unwrap().to_vec()
+        };
+        // Eighths from -1 to 1.25 are halves.
+        let (halves, singles) = (call(DataType::F16), call(DataType::F32));
+        assert!(halves.iter().zip(&singles).all(|(a, b)| (a - b).abs() < 1e-6), "{halves:?}, {singles:?}");
+    }
+}
