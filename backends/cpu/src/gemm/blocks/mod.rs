@@ -9,7 +9,10 @@
 //! reads one stream of memory and each load feeds all columns of the panel. A panel is the same for one row and for many.
 
 mod left;
+#[cfg(target_arch = "aarch64")]
+mod neon;
 mod pack;
+#[cfg(not(target_arch = "aarch64"))]
 mod portable;
 #[cfg(test)]
 mod tests;
@@ -19,9 +22,11 @@ mod x86;
 
 use crate::error::Result;
 use crate::kernels::{Shared, walk};
-use crate::level::level;
+#[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
+use crate::level::Level;
 #[cfg(target_arch = "x86_64")]
-use crate::level::{Level, extras};
+use crate::level::extras;
+use crate::level::level;
 use crate::pool::{Block, Pool};
 use std::sync::Arc;
 
@@ -209,6 +214,11 @@ fn kernels() -> &'static Kernels {
         Level::Avx512 | Level::Avx2 if extras() && is_x86_feature_detected!("avxvnni") => &x86::AVX_VNNI,
         #[cfg(target_arch = "x86_64")]
         Level::Avx512 | Level::Avx2 => &x86::AVX2,
+        #[cfg(target_arch = "aarch64")]
+        Level::Dotprod | Level::I8mm => &neon::DOTPROD,
+        #[cfg(target_arch = "aarch64")]
+        _ => &neon::NEON,
+        #[cfg(not(target_arch = "aarch64"))]
         _ => &portable::PORTABLE,
     }
 }
