@@ -12,8 +12,10 @@ mod left;
 #[cfg(target_arch = "aarch64")]
 mod neon;
 mod pack;
-#[cfg(not(target_arch = "aarch64"))]
+#[cfg(not(any(target_arch = "aarch64", all(target_arch = "wasm32", target_feature = "simd128"))))]
 mod portable;
+#[cfg(all(target_arch = "wasm32", target_feature = "simd128"))]
+mod simd128;
 #[cfg(test)]
 mod tests;
 mod tile;
@@ -218,7 +220,9 @@ fn kernels() -> &'static Kernels {
         Level::Dotprod | Level::I8mm => &neon::DOTPROD,
         #[cfg(target_arch = "aarch64")]
         _ => &neon::NEON,
-        #[cfg(not(target_arch = "aarch64"))]
+        #[cfg(all(target_arch = "wasm32", target_feature = "simd128"))]
+        _ => &simd128::SIMD128,
+        #[cfg(not(any(target_arch = "aarch64", all(target_arch = "wasm32", target_feature = "simd128"))))]
         _ => &portable::PORTABLE,
     }
 }

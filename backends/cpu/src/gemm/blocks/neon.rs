@@ -16,6 +16,7 @@ macro_rules! common {
         const LANES: usize = 4 * FOURS;
         const SIGNED: bool = true;
         type Bytes = [uint8x16_t; FOURS];
+        type Numbers = [uint8x16_t; FOURS];
         type Floats = [float32x4_t; FOURS];
 
         #[inline(always)]

@@ -10,6 +10,7 @@ impl Unit for Lanes {
     const LANES: usize = 8;
     const SIGNED: bool = true;
     type Bytes = [[i8; 8]; 4];
+    type Numbers = [[i8; 8]; 4];
     type Left = *const u8;
     type Open = [i32; 8];
     type Ints = [i32; 8];

@@ -16,6 +16,8 @@ pub(super) trait Unit {
     const SIGNED: bool;
     /// Four bytes for each column.
     type Bytes: Copy;
+    /// Four numbers for each column.
+    type Numbers: Copy;
     /// Bytes of a row of the left operand, as many as [`UNIT`], or where they are.
     type Left: Copy;
     /// Sums that are not in [`Ints`](Self::Ints) yet.
@@ -30,7 +32,7 @@ pub(super) trait Unit {
     /// Asks for memory that is read soon, or never.
     unsafe fn prefetch(_from: *const u8) {}
     /// Returns the numbers of `BITS` bits that stand above so many others in their bytes.
-    unsafe fn part<const BITS: usize>(bytes: Self::Bytes, above: usize) -> Self::Bytes;
+    unsafe fn part<const BITS: usize>(bytes: Self::Bytes, above: usize) -> Self::Numbers;
     /// Reads [`UNIT`] bytes of a row of the left operand.
     unsafe fn left(from: *const u8) -> Self::Left;
     /// Returns what the products of up to [`TOGETHER`] vectors are added to, so that `close` can add them to `total`.
@@ -39,7 +41,7 @@ pub(super) trait Unit {
     /// `AT % 4` of `left`.
     unsafe fn add<const BITS: usize, const AT: usize>(
         sums: Self::Open,
-        right: Self::Bytes,
+        right: Self::Numbers,
         left: Self::Left,
     ) -> Self::Open;
     /// Returns `total` with the products that were added to `sums`.
@@ -128,7 +130,7 @@ unsafe fn add<U: Unit, const BITS: usize, const ROWS: usize, const N: usize>(
 ) -> [*const u8; 2] {
     // SAFETY: this function's contract.
     unsafe {
-        // Without a loop, because the number of four bytes is part of an instruction.
+        // There is no loop, because the number of the four bytes is a part of some instructions.
         let mut lefts = [U::left(left); ROWS];
         let mut bytes = U::load(from);
         macro_rules! four {

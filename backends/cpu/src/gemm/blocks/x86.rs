@@ -15,6 +15,7 @@ macro_rules! vnni {
             const LANES: usize = $lanes;
             const SIGNED: bool = false;
             type Bytes = $int;
+            type Numbers = $int;
             type Left = *const u8;
             type Open = $int;
             type Ints = $int;
@@ -198,6 +199,7 @@ impl Unit for Pairs {
     const LANES: usize = 8;
     const SIGNED: bool = true;
     type Bytes = __m256i;
+    type Numbers = __m256i;
     type Left = *const u8;
     type Open = __m256i;
     type Ints = __m256i;
