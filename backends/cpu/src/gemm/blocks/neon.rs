@@ -224,7 +224,7 @@ impl Unit for Long {
                 2 => vdupq_laneq_s32::<2>(left),
                 _ => vdupq_laneq_s32::<3>(left),
             });
-            let is_first = AT == 0 || BITS == 8 && AT % 2 == 0;
+            let is_first = AT == 0 || BITS == 8 && AT.is_multiple_of(2);
             zipped(sums, right, |([low, high], [total_low, total_high]), right| {
                 let right = vreinterpretq_s8_u8(right);
                 if is_first {
