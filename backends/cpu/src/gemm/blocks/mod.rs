@@ -9,8 +9,13 @@
 //! reads one stream of memory and each load feeds all columns of the panel. A panel is the same for one row and for many.
 
 mod left;
+#[cfg(target_arch = "aarch64")]
+mod neon;
 mod pack;
+#[cfg(not(any(target_arch = "aarch64", all(target_arch = "wasm32", target_feature = "simd128"))))]
 mod portable;
+#[cfg(all(target_arch = "wasm32", target_feature = "simd128"))]
+mod simd128;
 #[cfg(test)]
 mod tests;
 mod tile;
@@ -19,9 +24,11 @@ mod x86;
 
 use crate::error::Result;
 use crate::kernels::{Shared, walk};
-use crate::level::level;
+#[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
+use crate::level::Level;
 #[cfg(target_arch = "x86_64")]
-use crate::level::{Level, extras};
+use crate::level::extras;
+use crate::level::level;
 use crate::pool::{Block, Pool};
 use std::sync::Arc;
 
@@ -209,6 +216,13 @@ fn kernels() -> &'static Kernels {
         Level::Avx512 | Level::Avx2 if extras() && is_x86_feature_detected!("avxvnni") => &x86::AVX_VNNI,
         #[cfg(target_arch = "x86_64")]
         Level::Avx512 | Level::Avx2 => &x86::AVX2,
+        #[cfg(target_arch = "aarch64")]
+        Level::Dotprod | Level::I8mm => &neon::DOTPROD,
+        #[cfg(target_arch = "aarch64")]
+        _ => &neon::NEON,
+        #[cfg(all(target_arch = "wasm32", target_feature = "simd128"))]
+        _ => &simd128::SIMD128,
+        #[cfg(not(any(target_arch = "aarch64", all(target_arch = "wasm32", target_feature = "simd128"))))]
         _ => &portable::PORTABLE,
     }
 }

@@ -10,6 +10,9 @@ impl Unit for Lanes {
     const LANES: usize = 8;
     const SIGNED: bool = true;
     type Bytes = [[i8; 8]; 4];
+    type Numbers = [[i8; 8]; 4];
+    type Left = *const u8;
+    type Open = [i32; 8];
     type Ints = [i32; 8];
     type Floats = [f32; 8];
 
@@ -37,13 +40,21 @@ impl Unit for Lanes {
         bytes
     }
     #[inline(always)]
+    unsafe fn left(from: *const u8) -> *const u8 {
+        from
+    }
+    #[inline(always)]
     unsafe fn open<const BITS: usize>(total: [i32; 8]) -> [i32; 8] {
         total
     }
     #[inline(always)]
-    unsafe fn add<const BITS: usize>(mut sums: [i32; 8], right: [[i8; 8]; 4], left: *const u8) -> [i32; 8] {
+    unsafe fn add<const BITS: usize, const AT: usize>(
+        mut sums: [i32; 8],
+        right: [[i8; 8]; 4],
+        left: *const u8,
+    ) -> [i32; 8] {
         // SAFETY: the caller promises the bytes.
-        let left = unsafe { left.cast::<[i8; 4]>().read() };
+        let left = unsafe { left.add(AT % 4 * 4).cast::<[i8; 4]>().read() };
         for (left, right) in left.into_iter().zip(right) {
             for (sum, right) in sums.iter_mut().zip(right) {
                 *sum += i32::from(i16::from(left) * i16::from(right));

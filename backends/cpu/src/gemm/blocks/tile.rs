@@ -1,5 +1,6 @@
 //! Sums of products of blocks, for the rows and columns of a tile.
 
+use super::UNIT;
 use super::left::{Round, Step};
 
 /// A vector that has a sum for each column of a panel, and what belongs to it.
@@ -15,7 +16,13 @@ pub(super) trait Unit {
     const SIGNED: bool;
     /// Four bytes for each column.
     type Bytes: Copy;
-    /// An integer of 32 bits for each column.
+    /// Four numbers for each column.
+    type Numbers: Copy;
+    /// Bytes of a row of the left operand, as many as [`UNIT`], or where they are.
+    type Left: Copy;
+    /// Sums that are not in [`Ints`](Self::Ints) yet.
+    type Open: Copy;
+    /// Integers of 32 bits for each column, whose sum counts.
     type Ints: Copy;
     /// A float for each column.
     type Floats: Copy;
@@ -25,15 +32,22 @@ pub(super) trait Unit {
     /// Asks for memory that is read soon, or never.
     unsafe fn prefetch(_from: *const u8) {}
     /// Returns the numbers of `BITS` bits that stand above so many others in their bytes.
-    unsafe fn part<const BITS: usize>(bytes: Self::Bytes, above: usize) -> Self::Bytes;
+    unsafe fn part<const BITS: usize>(bytes: Self::Bytes, above: usize) -> Self::Numbers;
+    /// Reads [`UNIT`] bytes of a row of the left operand.
+    unsafe fn left(from: *const u8) -> Self::Left;
     /// Returns what the products of up to [`TOGETHER`] vectors are added to, so that `close` can add them to `total`.
-    unsafe fn open<const BITS: usize>(total: Self::Ints) -> Self::Ints;
-    /// Adds the products of four bytes of the left operand with those of each column.
-    unsafe fn add<const BITS: usize>(sums: Self::Ints, right: Self::Bytes, left: *const u8) -> Self::Ints;
+    unsafe fn open<const BITS: usize>(total: Self::Ints) -> Self::Open;
+    /// Adds the products of four bytes of the left operand with those of each column. They are number `AT` since `open`, and so number
+    /// `AT % 4` of `left`.
+    unsafe fn add<const BITS: usize, const AT: usize>(
+        sums: Self::Open,
+        right: Self::Numbers,
+        left: Self::Left,
+    ) -> Self::Open;
     /// Returns `total` with the products that were added to `sums`.
-    unsafe fn close<const BITS: usize>(sums: Self::Ints, total: Self::Ints) -> Self::Ints;
+    unsafe fn close<const BITS: usize>(sums: Self::Open, total: Self::Ints) -> Self::Ints;
 
-    /// Repeats an integer.
+    /// Returns this integer for each column.
     unsafe fn ints(x: i32) -> Self::Ints;
     /// Converts integers.
     unsafe fn converted(x: Self::Ints) -> Self::Floats;
@@ -106,27 +120,49 @@ pub(super) struct Args {
 ///
 /// # Safety
 ///
-/// There are so many vectors, and as many bytes of each row.
+/// There are so many vectors, which have a multiple of [`UNIT`] numbers for each column, and as many bytes of each row.
 #[inline(always)]
 unsafe fn add<U: Unit, const BITS: usize, const ROWS: usize, const N: usize>(
-    sums: &mut [U::Ints; ROWS],
+    sums: &mut [U::Open; ROWS],
     mut from: *const u8,
     mut left: *const u8,
     left_row: usize,
 ) -> [*const u8; 2] {
     // SAFETY: this function's contract.
     unsafe {
-        for _ in 0..N {
-            let bytes = U::load(from);
-            U::prefetch(from.wrapping_add(AHEAD));
-            for above in 0..8 / BITS {
-                let right = U::part::<BITS>(bytes, above);
-                for (i, sums) in sums.iter_mut().enumerate() {
-                    *sums = U::add::<BITS>(*sums, right, left.add(i * left_row));
-                }
-                left = left.add(4);
-            }
-            from = from.add(4 * U::LANES);
+        // There is no loop, because the number of the four bytes is a part of some instructions.
+        let mut lefts = [U::left(left); ROWS];
+        let mut bytes = U::load(from);
+        macro_rules! four {
+            ($($at:literal)*) => {
+                $(
+                    if $at % (UNIT / 4) == 0 {
+                        for (i, slot) in lefts.iter_mut().enumerate() {
+                            *slot = U::left(left.add(i * left_row));
+                        }
+                        left = left.add(UNIT);
+                    }
+                    if $at * BITS % 8 == 0 {
+                        bytes = U::load(from);
+                        U::prefetch(from.wrapping_add(AHEAD));
+                        from = from.add(4 * U::LANES);
+                    }
+                    let right = U::part::<BITS>(bytes, $at % (8 / BITS));
+                    for (sums, left) in sums.iter_mut().zip(lefts) {
+                        *sums = U::add::<BITS, $at>(*sums, right, left);
+                    }
+                )*
+            };
+        }
+        four!(0 1 2 3);
+        if N > BITS / 2 {
+            four!(4 5 6 7);
+        }
+        if N > 2 * (BITS / 2) {
+            four!(8 9 10 11);
+        }
+        if N > 3 * (BITS / 2) {
+            four!(12 13 14 15);
         }
     }
     [from, left]
@@ -169,19 +205,19 @@ pub(super) unsafe fn tile<U: Unit, const BITS: usize, const POINTS: u8, const RO
             }
             let (mut numbers, mut rest) = (left, vectors);
             while rest > 0 {
-                let mut open = sums;
-                for open in &mut open {
-                    *open = U::open::<BITS>(*open);
+                let mut open = [U::open::<BITS>(U::ints(0)); ROWS];
+                for (open, sums) in open.iter_mut().zip(sums) {
+                    *open = U::open::<BITS>(sums);
                 }
-                if rest >= TOGETHER {
-                    [panel, numbers] = add::<U, BITS, ROWS, TOGETHER>(&mut open, panel, numbers, left_row);
-                    rest -= TOGETHER;
-                } else {
-                    while rest > 0 {
-                        [panel, numbers] = add::<U, BITS, ROWS, 1>(&mut open, panel, numbers, left_row);
-                        rest -= 1;
-                    }
-                }
+                let together = rest.min(TOGETHER);
+                // Blocks have whole units, which are one vector of numbers of 2 bits, two of 4 and four of 8.
+                [panel, numbers] = match together {
+                    1 if BITS == 2 => add::<U, BITS, ROWS, 1>(&mut open, panel, numbers, left_row),
+                    2 if BITS < 8 => add::<U, BITS, ROWS, 2>(&mut open, panel, numbers, left_row),
+                    3 if BITS == 2 => add::<U, BITS, ROWS, 3>(&mut open, panel, numbers, left_row),
+                    _ => add::<U, BITS, ROWS, TOGETHER>(&mut open, panel, numbers, left_row),
+                };
+                rest -= together;
                 for (sums, open) in sums.iter_mut().zip(open) {
                     *sums = U::close::<BITS>(open, *sums);
                 }

@@ -15,6 +15,9 @@ macro_rules! vnni {
             const LANES: usize = $lanes;
             const SIGNED: bool = false;
             type Bytes = $int;
+            type Numbers = $int;
+            type Left = *const u8;
+            type Open = $int;
             type Ints = $int;
             type Floats = $float;
 
@@ -34,13 +37,21 @@ macro_rules! vnni {
                 unsafe { part!(BITS, bytes, above, $and, $shift, $byte) }
             }
             #[inline(always)]
+            unsafe fn left(from: *const u8) -> *const u8 {
+                from
+            }
+            #[inline(always)]
             unsafe fn open<const BITS: usize>(total: $int) -> $int {
                 total
             }
             #[inline(always)]
-            unsafe fn add<const BITS: usize>(sums: $int, right: $int, left: *const u8) -> $int {
-                // SAFETY: the trait's callers promise the instruction set and four bytes.
-                unsafe { $add(sums, right, $ints(left.cast::<i32>().read_unaligned())) }
+            unsafe fn add<const BITS: usize, const AT: usize>(
+                sums: $int,
+                right: $int,
+                left: *const u8,
+            ) -> $int {
+                // SAFETY: the trait's callers promise the instruction set and the bytes.
+                unsafe { $add(sums, right, $ints(left.add(AT % 4 * 4).cast::<i32>().read_unaligned())) }
             }
             #[inline(always)]
             unsafe fn close<const BITS: usize>(sums: $int, _total: $int) -> $int {
@@ -188,6 +199,9 @@ impl Unit for Pairs {
     const LANES: usize = 8;
     const SIGNED: bool = true;
     type Bytes = __m256i;
+    type Numbers = __m256i;
+    type Left = *const u8;
+    type Open = __m256i;
     type Ints = __m256i;
     type Floats = __m256;
 
@@ -207,15 +221,23 @@ impl Unit for Pairs {
         unsafe { part!(BITS, bytes, above, _mm256_and_si256, _mm256_srli_epi16, _mm256_set1_epi8) }
     }
     #[inline(always)]
+    unsafe fn left(from: *const u8) -> *const u8 {
+        from
+    }
+    #[inline(always)]
     unsafe fn open<const BITS: usize>(total: __m256i) -> __m256i {
         // SAFETY: the trait's callers promise the instruction set.
         if BITS == 8 { total } else { unsafe { _mm256_setzero_si256() } }
     }
     #[inline(always)]
-    unsafe fn add<const BITS: usize>(sums: __m256i, right: __m256i, left: *const u8) -> __m256i {
-        // SAFETY: the trait's callers promise the instruction set and four bytes.
+    unsafe fn add<const BITS: usize, const AT: usize>(
+        sums: __m256i,
+        right: __m256i,
+        left: *const u8,
+    ) -> __m256i {
+        // SAFETY: the trait's callers promise the instruction set and the bytes.
         unsafe {
-            let left = _mm256_set1_epi32(left.cast::<i32>().read_unaligned());
+            let left = _mm256_set1_epi32(left.add(AT % 4 * 4).cast::<i32>().read_unaligned());
             if BITS == 8 {
                 let pairs = _mm256_maddubs_epi16(_mm256_abs_epi8(right), _mm256_sign_epi8(left, right));
                 _mm256_add_epi32(sums, _mm256_madd_epi16(pairs, _mm256_set1_epi16(1)))

@@ -11,7 +11,7 @@
 mod in_place;
 mod left;
 mod pack;
-mod quads;
+pub(super) mod quads;
 #[cfg(test)]
 mod tests;
 

@@ -37,7 +37,7 @@ trait Quads: Copy {
 }
 
 #[cfg(target_arch = "aarch64")]
-pub(super) mod neon;
+pub(in crate::gemm) mod neon;
 
 /// An array of lanes, for processors without known instructions.
 #[cfg(not(target_arch = "aarch64"))]

@@ -113,7 +113,7 @@ macro_rules! add_dots {
 ///
 /// The processor has the extension for dot products.
 #[inline(always)]
-pub(in crate::gemm::integer) unsafe fn dot<const SIGNED: bool, const AT: i32>(
+pub(in crate::gemm) unsafe fn dot<const SIGNED: bool, const AT: i32>(
     mut sums: int32x4_t,
     right: uint8x16_t,
     left: uint8x16_t,
