@@ -3,11 +3,12 @@
 use crate::error::{Error, Result};
 use crate::{args, out, render, session};
 use bb_generate::{
-    CacheType, End, GenerateOptions, Generator, Message, OpenOptions, Piece, Products, Source, Statistics,
-    TokenSequence,
+    CacheType, Constraint, End, GenerateOptions, Generator, Grammar, Message, OpenOptions, Piece, Products,
+    Source, Statistics, TokenSequence,
 };
 use serde::Serialize;
 use std::io::{BufRead, IsTerminal, Write};
+use std::path::Path;
 use std::process::ExitCode;
 use std::time::Instant;
 
@@ -42,12 +43,13 @@ pub(crate) fn generate(options: &args::Generate) -> Result<ExitCode> {
     }
     let generator = progress("opening the model", || Generator::open(&options.model, &backend, &opening))?;
     out::note(format_args!("opened in {}", render::duration(start.elapsed().as_secs_f64())));
+    let grammar = grammar(&generator, &options.constraint)?;
     if generator.has_encoder() {
-        return translate(&generator, options);
+        return translate(&generator, &grammar, options);
     }
     let mut messages: Vec<Message> = options.system.iter().map(|text| Message::new("system", text)).collect();
     if options.from.chat {
-        return chat(&generator, messages, options);
+        return chat(&generator, messages, &grammar, options);
     }
     if let Some(path) = &options.from.messages {
         let read = |source| Error::Read { path: path.clone(), source };
@@ -64,12 +66,12 @@ pub(crate) fn generate(options: &args::Generate) -> Result<ExitCode> {
         None => generator.chat(&messages)?,
     };
     let mut session = generator.sequence();
-    answer(&mut session, &prompt, options)?;
+    answer(&mut session, &prompt, &grammar, options)?;
     Ok(ExitCode::SUCCESS)
 }
 
 /// Answers a prompt that an encoder reads, as models do that translate or shorten a text.
-fn translate(generator: &Generator, options: &args::Generate) -> Result<ExitCode> {
+fn translate(generator: &Generator, grammar: &Option<Grammar>, options: &args::Generate) -> Result<ExitCode> {
     use bb_generate::Error::{Lacks, Source as Other};
     let Some(text) = &options.from.prompt else {
         return Err(Other { found: "messages", expected: "`--prompt TEXT`, which its encoder reads" }.into());
@@ -78,12 +80,17 @@ fn translate(generator: &Generator, options: &args::Generate) -> Result<ExitCode
     let start =
         generator.start().ok_or(Lacks { what: "token that answers begin with, `decoder_start_token_id`" })?;
     let mut session = progress("reading the source", || generator.sequence_of(Source::Tokens(&source)))?;
-    answer(&mut session, &[start], options)?;
+    answer(&mut session, &[start], grammar, options)?;
     Ok(ExitCode::SUCCESS)
 }
 
 /// Answers lines of standard input.
-fn chat(generator: &Generator, mut messages: Vec<Message>, options: &args::Generate) -> Result<ExitCode> {
+fn chat(
+    generator: &Generator,
+    mut messages: Vec<Message>,
+    grammar: &Option<Grammar>,
+    options: &args::Generate,
+) -> Result<ExitCode> {
     let mut session = generator.sequence();
     let asks = std::io::stdin().is_terminal();
     let mut lines = std::io::stdin().lock().lines();
@@ -98,14 +105,20 @@ fn chat(generator: &Generator, mut messages: Vec<Message>, options: &args::Gener
         }
         messages.push(Message::new("user", line));
         let prompt = generator.chat(&messages)?;
-        let text = answer(&mut session, &prompt, options)?;
+        let text = answer(&mut session, &prompt, grammar, options)?;
         messages.push(Message::new("assistant", text));
     }
 }
 
 /// Generates an answer, prints it as it comes, and returns it.
-fn answer(session: &mut TokenSequence, prompt: &[u32], options: &args::Generate) -> Result<String> {
-    let given = given(options);
+fn answer(
+    session: &mut TokenSequence,
+    prompt: &[u32],
+    grammar: &Option<Grammar>,
+    options: &args::Generate,
+) -> Result<String> {
+    let mut given = given(options);
+    given.grammar.clone_from(grammar);
     let mut generation = progress("reading the prompt", || session.generate(prompt, &given))?;
     let mut text = String::new();
     let mut end = None;
@@ -142,6 +155,23 @@ fn answer(session: &mut TokenSequence, prompt: &[u32], options: &args::Generate)
         out::note(summary(&statistics, end, session.cache_bytes(), memory));
     }
     Ok(text)
+}
+
+/// Compiles what constrains answers.
+fn grammar(generator: &Generator, of: &args::Constrained) -> Result<Option<Grammar>> {
+    let content = |path: &Path| {
+        let read = |source| Error::Read { path: path.to_owned(), source };
+        std::fs::read_to_string(path).map_err(read)
+    };
+    let constraint = match of {
+        args::Constrained { json_schema: Some(path), .. } => Constraint::JsonSchema(content(path)?),
+        args::Constrained { json_object: true, .. } => Constraint::JsonObject,
+        args::Constrained { regex: Some(text), .. } => Constraint::Regex(text.clone()),
+        args::Constrained { lark: Some(path), .. } => Constraint::Lark(content(path)?),
+        _ => return Ok(None),
+    };
+    let compiled = progress("compiling the grammar", || generator.grammar(&constraint));
+    Ok(Some(compiled?))
 }
 
 fn given(options: &args::Generate) -> GenerateOptions {

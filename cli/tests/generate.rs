@@ -104,6 +104,33 @@ fn prompts_messages_and_conversations_are_answered() {
     assert_eq!(printed(&model.run(&["--messages", file.0.to_str().unwrap()], "")), "cd\n");
 }
 
+/// The letters of the model, in the order that it prefers, as far as the grammar allows them.
+#[test]
+fn answers_are_as_their_grammar_has_them() {
+    let model = Model::new("grammar.gguf", &model());
+    assert_eq!(printed(&model.run(&["--prompt", "a", "--regex", "x?[bc]{3}"], "")), "bcb\n");
+    assert_eq!(printed(&model.run(&["--prompt", "a", "--regex", "b{1,2}"], "")), "bb\n");
+    assert_eq!(printed(&model.run(&["--chat", "--regex", "(bad|cab)"], "a\nb\n")), "bad\ncab\n");
+    let rules = Model::new("rules.lark", b"start: \"b\" (\"a\" | \"d\")~2");
+    assert_eq!(printed(&model.run(&["--prompt", "a", "--lark", rules.0.to_str().unwrap()], "")), "baa\n");
+    let output = model.run(&["--prompt", "a", "--json", "--regex", "bb"], "");
+    let report: serde_json::Value = serde_json::from_str(&printed(&output)).unwrap();
+    assert_eq!((&report["end"], &report["text"]), (&"stop".into(), &"bb".into()));
+    let failed = |arguments: &[&str], status: i32, words: &str| {
+        let output = model.run(&[&["--prompt", "a"], arguments].concat(), "");
+        let text = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(output.status.code(), Some(status), "{text}");
+        assert!(text.contains(words), "{text}");
+    };
+    failed(&["--regex", "("], 1, "unclosed group");
+    failed(&["--regex", "a", "--json-object"], 2, "cannot be used with");
+    failed(&["--json-schema", "absent.json"], 1, "absent.json");
+    let schema = Model::new("schema.json", br#"{"type": "array", "uniqueItems": true}"#);
+    failed(&["--json-schema", schema.0.to_str().unwrap()], 1, "uniqueItems");
+    // The model has no token with a bracket.
+    failed(&["--json-object"], 1, "no token");
+}
+
 #[test]
 fn json_has_the_tokens_and_the_times() {
     let model = Model::new("json.gguf", &model());

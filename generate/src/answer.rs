@@ -1,5 +1,6 @@
 //! What follows a prompt, token by token: choosing one, its text, and whether it is the last.
 
+use crate::grammar::Matcher;
 use crate::sampler::{LogProbability, Sampler, log_probabilities};
 use crate::text::TextStream;
 use crate::tokens::Tokens;
@@ -42,17 +43,24 @@ pub(crate) struct Answer {
     prompt: Vec<u32>,
     generated: Vec<u32>,
     stream: TextStream,
+    /// How far the text has come in its grammar, if it has one.
+    matcher: Option<Matcher>,
 }
 
 impl Answer {
-    /// Begins an answer to a prompt.
-    pub(crate) fn new(prompt: &[u32], options: &GenerateOptions) -> Result<Answer, Error> {
+    /// Begins an answer to a prompt, with its grammar if it has one.
+    pub(crate) fn new(
+        prompt: &[u32],
+        options: &GenerateOptions,
+        matcher: Option<Matcher>,
+    ) -> Result<Answer, Error> {
         Ok(Answer {
             sampler: Sampler::new(&options.sampling)?,
             options: options.clone(),
             prompt: prompt.to_vec(),
             generated: Vec::new(),
             stream: TextStream::new(&options.stop),
+            matcher,
         })
     }
 
@@ -68,16 +76,26 @@ impl Answer {
 
     /// Chooses the next token by its logits. `full` tells whether there is no room for the token behind it.
     pub(crate) fn next(&mut self, logits: &[f32], tokens: &Tokens, full: bool) -> Result<Piece, Error> {
-        let token = self.sampler.choose(logits, &self.prompt, &self.generated)?;
+        let ignore_end = self.options.ignore_end;
+        let possible = match &mut self.matcher {
+            None => logits,
+            Some(matcher) => matcher.masked(logits, ignore_end)?,
+        };
+        let token = self.sampler.choose(possible, &self.prompt, &self.generated)?;
         let log_probabilities =
             self.options.log_probabilities.map(|count| log_probabilities(logits, token, count));
         self.generated.push(token);
-        if !self.options.ignore_end && tokens.is_end(token) {
+        // An end that a grammar makes necessary is an end.
+        if (!ignore_end || self.matcher.is_some()) && tokens.is_end(token) {
             let text = self.stream.finish(tokens)?;
             return Ok(Piece { token, text, log_probabilities, end: Some(End::Token) });
         }
+        let complete = match &mut self.matcher {
+            None => false,
+            Some(matcher) => matcher.take(token)?,
+        };
         let (mut text, stopped) = self.stream.push(token, tokens)?;
-        let mut end = stopped.then_some(End::Stop);
+        let mut end = (stopped || complete).then_some(End::Stop);
         if end.is_none() && self.generated.len() >= self.options.tokens {
             end = Some(End::Length);
         } else if end.is_none() && full {

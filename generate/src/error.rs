@@ -199,6 +199,48 @@ pub enum Error {
         expected: &'static str,
     },
 
+    /// A constraint is wrong, has a part that is not known, or takes too much work.
+    #[error("the {constraint} is refused")]
+    Grammar {
+        /// What the constraint is, as one would say it.
+        constraint: &'static str,
+        /// What is wrong.
+        #[source]
+        source: bb_ir::BoxError,
+    },
+
+    /// A constraint is too long.
+    #[error("the {constraint} has {found} bytes, expected at most {most}")]
+    GrammarSize {
+        /// What the constraint is, as one would say it.
+        constraint: &'static str,
+        /// Its size.
+        found: usize,
+        /// The greatest one.
+        most: usize,
+    },
+
+    /// A grammar was compiled for the tokens of another model.
+    #[error("the grammar was compiled for another model; compile it for this one")]
+    GrammarModel,
+
+    /// A grammar takes too much work in the middle of an answer.
+    #[error("the grammar fails at the next token")]
+    GrammarFailed {
+        /// Why.
+        #[source]
+        source: bb_ir::BoxError,
+    },
+
+    /// It is not known which bytes the tokens of the model are, which grammars need.
+    #[error(
+        "the tokenizer has the decoder `{found}`, expected `ByteLevel`, `ByteFallback`, `Metaspace` or `Replace` for a grammar"
+    )]
+    Vocabulary {
+        /// The decoder.
+        found: &'static str,
+    },
+
     /// The model gave a logit that is no number.
     #[error("the logit of token {token} is {found}, expected a number")]
     Logit {
@@ -208,7 +250,7 @@ pub enum Error {
         found: f32,
     },
 
-    /// No token is possible.
+    /// No token is possible: all have a logit of minus infinity, or the model has no token for what a grammar needs next.
     #[error("no token is possible: all have a logit of minus infinity")]
     NoneLeft,
 

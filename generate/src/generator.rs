@@ -2,6 +2,7 @@
 
 use crate::answer::{Answer, End, Piece};
 use crate::files::{self, Opened};
+use crate::grammar::Matcher;
 use crate::network::{Network, Store};
 use crate::onnx::Source;
 use crate::template::{ChatTemplate, Message};
@@ -13,12 +14,20 @@ use std::borrow::BorrowMut;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
+#[cfg(feature = "grammar")]
+use {
+    crate::grammar::{Constraint, Grammar, Vocabulary},
+    std::sync::OnceLock,
+};
 
 #[derive(Debug)]
 struct Model {
     network: Network,
     tokens: Tokens,
     template: Option<ChatTemplate>,
+    /// The bytes of the tokens, once a grammar has asked for them.
+    #[cfg(feature = "grammar")]
+    vocabulary: OnceLock<Arc<Vocabulary>>,
 }
 
 /// A language model on a backend, with its tokenizer and its template.
@@ -54,7 +63,14 @@ impl Generator {
         options: &OpenOptions,
     ) -> Result<Generator, Error> {
         let Opened { network, tokens, template } = files::open(path.as_ref(), on, options)?;
-        Ok(Generator { model: Arc::new(Model { network, tokens, template }) })
+        let model = Model {
+            network,
+            tokens,
+            template,
+            #[cfg(feature = "grammar")]
+            vocabulary: OnceLock::new(),
+        };
+        Ok(Generator { model: Arc::new(model) })
     }
 
     /// Returns what computes logits.
@@ -99,6 +115,41 @@ impl Generator {
             Some(&token) => Err(Error::Token { token, most: most.saturating_sub(1) }),
             None => Ok(()),
         }
+    }
+
+    /// Compiles a constraint for the tokens of this model. The first call for a model also sorts its tokens, which takes some tenths of a
+    /// second if there are many. Threads that ask for the first time together sort them each, and keep what one of them has.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Grammar`] for a constraint that is wrong, that has a part which is not known, or that takes too much work;
+    /// [`Error::GrammarSize`] for one that is too long; [`Error::Busy`] while too many others are compiled; [`Error::Vocabulary`] if it is not
+    /// known which bytes the tokens of the model are.
+    #[cfg(feature = "grammar")]
+    pub fn grammar(&self, constraint: &Constraint) -> Result<Grammar, Error> {
+        constraint.check()?;
+        let Model { vocabulary, tokens, .. } = &*self.model;
+        let vocabulary = match vocabulary.get() {
+            Some(vocabulary) => vocabulary,
+            None => {
+                let made = Arc::new(Vocabulary::new(tokens, self.vocabulary())?);
+                vocabulary.get_or_init(|| made)
+            }
+        };
+        Grammar::compile(constraint, vocabulary)
+    }
+
+    /// Begins the grammar of an answer, if the options have one.
+    #[cfg(feature = "grammar")]
+    pub(crate) fn matcher(&self, options: &GenerateOptions) -> Result<Option<Matcher>, Error> {
+        let vocabulary = self.model.vocabulary.get();
+        options.grammar.as_ref().map(|grammar| grammar.matcher(vocabulary)).transpose()
+    }
+
+    /// In a build without grammars, no answer has one.
+    #[cfg(not(feature = "grammar"))]
+    pub(crate) fn matcher(&self, _: &GenerateOptions) -> Result<Option<Matcher>, Error> {
+        Ok(None)
     }
 
     /// Begins a sequence.
@@ -216,7 +267,7 @@ impl TokenSequence {
     ///
     /// # Errors
     ///
-    /// Those of [`prompt`](Self::prompt), which runs before this returns; [`Error::Option`].
+    /// Those of [`prompt`](Self::prompt), which runs before this returns; [`Error::Option`]; [`Error::GrammarModel`].
     pub fn generate(
         &mut self,
         prompt: &[u32],
@@ -286,7 +337,7 @@ pub struct Generation<S> {
 
 impl<S: BorrowMut<TokenSequence>> Generation<S> {
     fn begin(mut session: S, prompt: &[u32], options: &GenerateOptions) -> Result<Self, Error> {
-        let answer = Answer::new(prompt, options)?;
+        let answer = Answer::new(prompt, options, session.borrow_mut().generator.matcher(options)?)?;
         let start = Instant::now();
         let (logits, reused) = session.borrow_mut().continued(prompt, options.chunk)?;
         let statistics = Statistics {

@@ -16,6 +16,11 @@ mod error;
 mod files;
 mod generator;
 pub mod gguf;
+#[cfg(feature = "grammar")]
+mod grammar;
+#[cfg(not(feature = "grammar"))]
+#[path = "no_grammar.rs"]
+mod grammar;
 mod network;
 mod onnx;
 mod options;
@@ -28,13 +33,15 @@ pub use answer::{End, Piece};
 pub use engine::{Engine, EngineOptions, EngineStatistics, Event, Listener, Pooling, Received, Ticket};
 pub use error::{ARCHITECTURES, Error};
 pub use generator::{Generation, Generator, Statistics, TokenSequence};
+#[cfg(feature = "grammar")]
+pub use grammar::{Constraint, Grammar};
 pub use onnx::Source;
 pub use options::{CacheType, GenerateOptions, OpenOptions, Products, Sampling};
 pub use sampler::LogProbability;
 pub use template::{ChatTemplate, Message};
 pub use tokens::Tokens;
 
-/// The program in the page about generating, which is compiled as a test.
-#[cfg(doctest)]
+/// The programs in the page about generating, which are compiled as tests.
+#[cfg(all(doctest, feature = "grammar"))]
 #[doc = include_str!("../../bb/docs/generation.md")]
 mod page {}

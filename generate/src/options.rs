@@ -160,6 +160,10 @@ pub struct GenerateOptions {
     pub stop: Vec<String>,
     /// Whether tokens that end a text, such as `<|im_end|>`, are passed over.
     pub ignore_end: bool,
+    /// What constrains the text. Then no other token is chosen, a token that ends a text is possible where the grammar may end, and the
+    /// generation ends when nothing can follow.
+    #[cfg(feature = "grammar")]
+    pub grammar: Option<crate::Grammar>,
     /// Of how many of the most probable tokens each piece tells the logarithm of the probability.
     pub log_probabilities: Option<usize>,
     /// How many tokens of a prompt are run at once; 0 for all.
@@ -173,6 +177,8 @@ impl Default for GenerateOptions {
             tokens: 256,
             stop: Vec::new(),
             ignore_end: false,
+            #[cfg(feature = "grammar")]
+            grammar: None,
             log_probabilities: None,
             chunk: 512,
         }

@@ -91,7 +91,12 @@ impl Sampler {
             }
         };
         for &(token, bias) in &o.bias {
-            each(token, &|one| one.logit += bias);
+            each(token, &|one| {
+                // A token that is not possible stays so, whatever its bias is.
+                if one.logit > f64::NEG_INFINITY {
+                    one.logit += bias;
+                }
+            });
         }
         for &token in repeated() {
             each(token, &|one| one.repeated = true);

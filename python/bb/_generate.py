@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, TypedDict
@@ -112,6 +113,10 @@ class Generator:
         penalty_last: int = 0,
         bias: Mapping[int, float] | None = None,
         seed: int | None = None,
+        json_schema: Mapping[str, Any] | str | None = None,
+        json_object: bool = False,
+        regex: str | None = None,
+        lark: str | None = None,
         ignore_end: bool = False,
         chunk: int = 512,
     ) -> Generation:
@@ -135,9 +140,15 @@ class Generator:
             penalty_last: how many of the last tokens the repetition penalty counts; 0 for all.
             bias: what is added to the logits of tokens.
             seed: equal seeds draw equal tokens.
+            json_schema: the text is JSON as this schema has it, a dict or its text in JSON.
+            json_object: whether the text is an object of JSON.
+            regex: the whole text matches this regular expression, in the syntax of Rust's crate `regex`.
+            lark: the text is one of this grammar, in the form of Lark.
             ignore_end: whether tokens that end a text are passed over.
             chunk: how many tokens of the prompt are run at once.
         """
+        if json_schema is not None and not isinstance(json_schema, str):
+            json_schema = json.dumps(json_schema)
         native = self._native.generate(
             list(prompt) if not isinstance(prompt, str) else prompt,
             raw=raw,
@@ -154,6 +165,10 @@ class Generator:
             penalty_last=penalty_last,
             bias=dict(bias or {}),
             seed=seed,
+            json_schema=json_schema,
+            json_object=json_object,
+            regex=regex,
+            lark=lark,
             ignore_end=ignore_end,
             chunk=chunk,
         )

@@ -3,7 +3,9 @@
 use crate::failure::{Phase, raise, raise_other};
 use crate::interrupt;
 use bb::OpenOptions;
-use bb_generate::{CacheType, End, Error, GenerateOptions, Message, Piece, Products, TokenSequence};
+use bb_generate::{
+    CacheType, Constraint, End, Error, GenerateOptions, Message, Piece, Products, TokenSequence,
+};
 use pyo3::exceptions::{PyRuntimeError, PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
@@ -91,10 +93,13 @@ impl Generator {
         raw: bool,
         options: Option<&Bound<'_, PyDict>>,
     ) -> PyResult<Generation> {
-        let given = given(options)?;
+        let (mut given, constraint) = given(options)?;
         let prompt = self.prompt(py, prompt, raw)?;
         let sequence = self.0.sequence();
-        let begun = interrupt::detached(py, None, || sequence.into_generation(&prompt, &given))?;
+        let begun = interrupt::detached(py, None, || {
+            given.grammar = constraint.map(|constraint| self.0.grammar(&constraint)).transpose()?;
+            sequence.into_generation(&prompt, &given)
+        })?;
         let running = begun.map_err(|error| failed(py, Phase::Convert, &error))?;
         Ok(Generation(Mutex::new(State { running, end: None })))
     }
@@ -132,8 +137,16 @@ impl Generator {
 }
 
 /// Reads options by name.
-fn given(options: Option<&Bound<'_, PyDict>>) -> PyResult<GenerateOptions> {
+fn given(options: Option<&Bound<'_, PyDict>>) -> PyResult<(GenerateOptions, Option<Constraint>)> {
     let mut given = GenerateOptions::default();
+    let mut constraint = None;
+    let mut constrain = |by: Option<Constraint>| match by.is_some() && constraint.is_some() {
+        true => Err(PyTypeError::new_err("give one of `json_schema`, `json_object`, `regex` and `lark`")),
+        false => {
+            constraint = constraint.take().or(by);
+            Ok(())
+        }
+    };
     let sampling = &mut given.sampling;
     for (name, value) in options.into_iter().flatten() {
         match name.extract::<String>()?.as_str() {
@@ -155,6 +168,12 @@ fn given(options: Option<&Bound<'_, PyDict>>) -> PyResult<GenerateOptions> {
             "presence_penalty" => sampling.presence_penalty = value.extract()?,
             "frequency_penalty" => sampling.frequency_penalty = value.extract()?,
             "penalty_last" => sampling.penalty_last = value.extract()?,
+            "json_schema" => {
+                constrain(value.extract::<Option<String>>()?.map(Constraint::JsonSchema))?;
+            }
+            "json_object" => constrain(value.extract::<bool>()?.then_some(Constraint::JsonObject))?,
+            "regex" => constrain(value.extract::<Option<String>>()?.map(Constraint::Regex))?,
+            "lark" => constrain(value.extract::<Option<String>>()?.map(Constraint::Lark))?,
             "seed" => sampling.seed = value.extract()?,
             "bias" => {
                 let bias = value.cast::<PyDict>().map_err(|_| {
@@ -170,7 +189,7 @@ fn given(options: Option<&Bound<'_, PyDict>>) -> PyResult<GenerateOptions> {
             }
         }
     }
-    Ok(given)
+    Ok((given, constraint))
 }
 
 /// What follows a prompt: an iterator of texts. Dropping it ends the generation.
@@ -271,15 +290,18 @@ fn class(phase: Phase<'_>, error: &Error) -> (&'static str, bb::ErrorKind) {
     match error {
         Error::Read { .. } => ("FileError", bb::ErrorKind::Configuration),
         Error::Internal { .. } => ("InternalError", bb::ErrorKind::Internal),
-        Error::Unserved { .. } | Error::Architecture { .. } => {
+        Error::Unserved { .. } | Error::Architecture { .. } | Error::Vocabulary { .. } => {
             ("UnsupportedError", bb::ErrorKind::Unsupported)
         }
-        Error::LongTemplate { .. } => ("LimitError", bb::ErrorKind::Limit),
+        Error::LongTemplate { .. } | Error::GrammarSize { .. } | Error::GrammarFailed { .. } => {
+            ("LimitError", bb::ErrorKind::Limit)
+        }
         Error::NoTemplate
         | Error::NoTokens
         | Error::Token { .. }
         | Error::Context { .. }
         | Error::Option { .. }
+        | Error::Grammar { .. }
         | Error::Template { .. } => ("InputError", bb::ErrorKind::WrongInput),
         Error::Logit { .. } | Error::NoneLeft => ("RunError", bb::ErrorKind::InvalidModel),
         _ if matches!(phase, Phase::Load) => ("ModelError", bb::ErrorKind::InvalidModel),

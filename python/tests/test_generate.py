@@ -1,6 +1,8 @@
 """Language models. Builds without the feature `generate`, or without a model in BB_LANGUAGE_MODEL, skip what needs them."""
 
+import json
 import os
+import re
 import signal
 import threading
 
@@ -93,3 +95,35 @@ def test_ctrl_c_ends_a_generation(generator):
             list(generator.generate("Tell me a story.", max_tokens=64, ignore_end=True))
     timer.join()
     assert "".join(generator.generate("What is the capital of Germany?", max_tokens=8))
+
+
+@needs_model
+def test_answers_are_as_their_grammar_has_them(generator):
+    schema = {
+        "type": "object",
+        "properties": {"capital": {"type": "string", "maxLength": 20}, "population": {"type": "integer", "minimum": 0, "maximum": 99999999}},
+        "required": ["capital", "population"],
+        "additionalProperties": False,
+    }
+    generation = generator.generate("What is the capital of Germany?", json_schema=schema)
+    answer = json.loads("".join(generation))
+    assert list(answer) == ["capital", "population"] and isinstance(answer["population"], int)
+    assert generation.end in ("stop", "end")
+    assert "".join(generator.generate("Yes?", json_schema=json.dumps({"enum": ["yes"]}))) == '"yes"'
+    date = "".join(generator.generate("When did the wall fall?", regex=r"\d{4}-\d{2}-\d{2}"))
+    assert re.fullmatch(r"\d{4}-\d{2}-\d{2}", date)
+    assert "".join(generator.generate("Count.", lark='start: "one" (", two")~2')) == "one, two, two"
+    text = "".join(generator.generate("A cat?", json_object=True, max_tokens=200))
+    assert text.startswith("{")
+
+
+@needs_model
+def test_wrong_grammars_are_errors(generator):
+    with pytest.raises(bb.InputError, match="uniqueItems"):
+        generator.generate("x", json_schema={"type": "array", "uniqueItems": True})
+    with pytest.raises(bb.InputError, match="unclosed group"):
+        generator.generate("x", regex="(")
+    with pytest.raises(bb.LimitError):
+        generator.generate("x", regex="a" * 20000)
+    with pytest.raises(TypeError, match="one of"):
+        generator.generate("x", regex="a", json_object=True)

@@ -8,6 +8,7 @@ so long, with clients that leave among them, and watches the server's memory.
 
 import argparse
 import concurrent.futures
+import json
 import pathlib
 import random
 import re
@@ -98,7 +99,8 @@ def check(served):
 
     for wrong, error in [
         (dict(model="other"), openai.NotFoundError),
-        (dict(response_format={"type": "json_object"}), openai.BadRequestError),
+        (dict(response_format={"type": "xml"}), openai.BadRequestError),
+        (dict(response_format=of_schema({"type": "array", "uniqueItems": True})), openai.BadRequestError),
         (dict(temperature=-1), openai.BadRequestError),
     ]:
         try:
@@ -106,8 +108,41 @@ def check(served):
             raise AssertionError(f"{wrong} is answered")
         except error as refused:
             assert refused.body["message"], refused
+    constrained(served)
     leaves(served)
     print("OpenAI's client: all is well")
+
+
+def of_schema(schema):
+    return {"type": "json_schema", "json_schema": {"name": "answer", "strict": True, "schema": schema}}
+
+
+def constrained(served):
+    """Answers are JSON of the schema, also when eight are generated at once with a schema each."""
+    schema = {
+        "type": "object",
+        "properties": {
+            "capital": {"type": "string", "maxLength": 20},
+            "continent": {"enum": ["Europe", "Asia", "Africa"]},
+            "rivers": {"type": "array", "items": {"type": "string", "maxLength": 12}, "maxItems": 3},
+        },
+        "required": ["capital", "continent", "rivers"],
+        "additionalProperties": False,
+    }
+    answer = served.ask(QUESTIONS[0], response_format=of_schema(schema), max_tokens=120).choices[0]
+    parsed = json.loads(answer.message.content)
+    print("by a schema:", answer.message.content)
+    assert list(parsed) == ["capital", "continent", "rivers"] and answer.finish_reason == "stop", answer
+    assert parsed["continent"] in schema["properties"]["continent"]["enum"] and len(parsed["rivers"]) <= 3
+    stream = served.ask(QUESTIONS[0], response_format=of_schema(schema), max_tokens=120, stream=True)
+    assert "".join(chunk.choices[0].delta.content or "" for chunk in stream) == answer.message.content
+    thing = served.ask("Describe a cat as JSON.", response_format={"type": "json_object"}, max_tokens=200).choices[0]
+    assert thing.finish_reason == "length" or isinstance(json.loads(thing.message.content), dict), thing
+    with concurrent.futures.ThreadPoolExecutor(8) as pool:
+        words = ["red", "green", "blue", "grey", "black", "white", "pink", "brown"]
+        ask = lambda word: served.ask("A colour?", response_format=of_schema({"enum": [word, word + "ish"]})).choices[0].message.content
+        for word, text in zip(words, pool.map(ask, words)):
+            assert json.loads(text) in (word, word + "ish"), (word, text)
 
 
 def leaves(served):

@@ -196,13 +196,85 @@ fn texts_have_embeddings() {
     assert_eq!(packed["data"][0]["embedding"].as_str().unwrap().len(), (64usize * 4).div_ceil(3) * 4);
 }
 
+fn of_schema(schema: &Json) -> Json {
+    json!({"response_format": {"type": "json_schema", "json_schema": {"name": "answer", "strict": true, "schema": schema}}})
+}
+
+#[test]
+fn answers_are_json_of_their_schemas() {
+    let server = served(|_| ());
+    let to = server.http();
+    let schema = json!({"type": "object", "properties": {"z": {"enum": ["é", "red"]}, "a": {"type": "integer", "minimum": 3, "maximum": 20}},
+        "required": ["z", "a"], "additionalProperties": false});
+    let ask = |more: &Json, seed: u64| {
+        let mut body = chat(
+            &json!({"max_tokens": 100, "temperature": 1.2, "seed": seed, "logit_bias": {"1": -100, "2": -100}}),
+        );
+        body.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+        body
+    };
+    for seed in 0..4 {
+        let body = ask(&of_schema(&schema), seed);
+        let answer = post(to, CHAT, &body).json();
+        let choice = &answer["choices"][0];
+        let text = choice["message"]["content"].as_str().unwrap();
+        let value: Json = serde_json::from_str(text).unwrap();
+        assert!(
+            text.starts_with(r#"{"z":"#) && value["a"].as_u64().is_some_and(|a| (3..=20).contains(&a)),
+            "{text}"
+        );
+        assert_eq!((&choice["finish_reason"], value.as_object().unwrap().len()), (&json!("stop"), 2));
+        // Streamed, it is the same.
+        let mut body = body;
+        body["stream"] = json!(true);
+        let events = streamed(to, CHAT, &body);
+        let parts = events.iter().filter_map(|event| serde_json::from_str::<Json>(event).ok());
+        let parts = parts.map(|event| event["choices"][0]["delta"]["content"].as_str().unwrap().to_owned());
+        assert_eq!(parts.collect::<String>(), text);
+    }
+    let object = post(to, CHAT, &ask(&json!({"response_format": {"type": "json_object"}}), 1)).json();
+    assert!(object["choices"][0]["message"]["content"].as_str().unwrap().starts_with('{'), "{object}");
+    let any = post(to, CHAT, &ask(&json!({"response_format": {"type": "text"}, "max_tokens": 5}), 1)).json();
+    assert_eq!(any["usage"]["completion_tokens"], 5);
+    // Many at once have a schema each; several answers of one request share theirs.
+    let threads: Vec<_> = ["red", "green", "blue"]
+        .map(|word| {
+            let body = ask(
+                &json!({"n": 3, "response_format": of_schema(&json!({"const": word}))["response_format"]}),
+                7,
+            );
+            std::thread::spawn(move || {
+                for choice in post(to, CHAT, &body).json()["choices"].as_array().unwrap() {
+                    assert_eq!(choice["message"]["content"], format!("{word:?}"));
+                }
+            })
+        })
+        .into();
+    threads.into_iter().for_each(|thread| thread.join().unwrap());
+    let body = text(
+        &json!({"max_tokens": 50, "response_format": of_schema(&json!({"enum": [true]}))["response_format"]}),
+    );
+    assert_eq!(post(to, TEXT, &body).json()["choices"][0]["text"], "true");
+}
+
 #[test]
 fn wrong_requests_are_told_what_is_wrong() {
     let server = served(|_| ());
     for (path, more, param) in [
         (CHAT, json!({"messages": []}), "messages"),
         (CHAT, json!({"messages": [{"role": "user", "content": [{"type": "image_url"}]}]}), "messages"),
-        (CHAT, json!({"response_format": {"type": "json_object"}}), "response_format"),
+        (CHAT, json!({"response_format": {"type": "xml"}}), "response_format"),
+        (CHAT, json!({"response_format": "json_object"}), "response_format"),
+        (CHAT, json!({"response_format": {"type": "json_schema"}}), "response_format"),
+        (
+            CHAT,
+            json!({"response_format": {"type": "json_schema", "json_schema": {"name": "x"}}}),
+            "response_format",
+        ),
+        (CHAT, of_schema(&json!({"type": "array", "uniqueItems": true})), "response_format"),
+        (CHAT, of_schema(&json!("text")), "response_format"),
+        (CHAT, of_schema(&json!({"const": "a".repeat(128 << 10)})), "response_format"),
+        (TEXT, of_schema(&json!({"$ref": "http://127.0.0.1:1/"})), "response_format"),
         (CHAT, json!({"tools": [{"type": "function"}]}), "tools"),
         (CHAT, json!({"n": 0}), "n"),
         (CHAT, json!({"n": 17}), "n"),

@@ -27,6 +27,8 @@ pub(crate) struct Generate {
     /// End an answer before this text; may be given several times
     #[arg(long, value_name = "TEXT")]
     pub(crate) stop: Vec<String>,
+    #[command(flatten)]
+    pub(crate) constraint: Constrained,
     /// Multiply weights of few bits as floats, even where integers would be faster
     #[arg(long)]
     pub(crate) floats: bool,
@@ -55,6 +57,24 @@ pub(crate) struct Continued {
     /// A file of JSON with a list of messages, as OpenAI has them
     #[arg(long, value_name = "FILE")]
     pub(crate) messages: Option<PathBuf>,
+}
+
+/// What an answer may be.
+#[derive(Debug, Args)]
+#[group(multiple = false)]
+pub(crate) struct Constrained {
+    /// Answer with JSON as this file with a JSON schema has it
+    #[arg(long, value_name = "FILE")]
+    pub(crate) json_schema: Option<PathBuf>,
+    /// Answer with an object of JSON
+    #[arg(long)]
+    pub(crate) json_object: bool,
+    /// Answer with a text that this regular expression matches as a whole
+    #[arg(long, value_name = "REGEX", allow_hyphen_values = true)]
+    pub(crate) regex: Option<String>,
+    /// Answer with a text of the grammar in this file, which has the form of Lark
+    #[arg(long, value_name = "FILE")]
+    pub(crate) lark: Option<PathBuf>,
 }
 
 /// How tokens are chosen.

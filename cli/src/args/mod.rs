@@ -8,7 +8,7 @@ mod shared;
 mod values;
 
 #[cfg(feature = "generate")]
-pub(crate) use generate::Generate;
+pub(crate) use generate::{Constrained, Generate};
 #[cfg(feature = "serve")]
 pub(crate) use serve::{Serve, Served};
 

@@ -107,8 +107,8 @@ impl Engine {
     ///
     /// # Errors
     ///
-    /// [`Error::NoTokens`], [`Error::Token`], [`Error::Context`] and [`Error::Option`] for wrong requests; [`Error::Busy`] if too many
-    /// wait. What fails later is told to the listener.
+    /// [`Error::NoTokens`], [`Error::Token`], [`Error::Context`], [`Error::Option`] and [`Error::GrammarModel`] for wrong
+    /// requests; [`Error::Busy`] if too many wait. What fails later is told to the listener.
     pub fn add(
         &mut self,
         prompt: &[u32],
@@ -118,7 +118,7 @@ impl Engine {
         if options.tokens == 0 {
             return Err(Error::Option { option: "tokens", found: 0.0, expected: "1 or more" });
         }
-        let work = Work::Answer(Box::new(Answer::new(prompt, options)?));
+        let work = Work::Answer(Box::new(Answer::new(prompt, options, self.generator.matcher(options)?)?));
         self.enter(prompt, work, listener)
     }
 

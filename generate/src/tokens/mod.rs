@@ -118,6 +118,18 @@ impl Tokens {
         self.ends.contains(&token)
     }
 
+    /// Returns what makes texts of tokens.
+    #[cfg(feature = "grammar")]
+    pub(crate) fn decoder(&self) -> Option<&tokenizers::DecoderWrapper> {
+        self.tokenizer.get_decoder()
+    }
+
+    /// Tells whether a token of this name is left out of texts.
+    #[cfg(feature = "grammar")]
+    pub(crate) fn is_special(&self, name: &str) -> bool {
+        self.tokenizer.get_added_vocabulary().is_special_token(name)
+    }
+
     /// Returns the text of the token that texts begin with.
     pub(crate) fn begin_text(&self) -> Option<String> {
         self.begin.and_then(|token| self.name(token))

@@ -138,6 +138,9 @@ impl Language {
             | GenerateError::LongTemplate { .. }
             | GenerateError::Tokenizer { .. }
             | GenerateError::NoStates
+            | GenerateError::Grammar { .. }
+            | GenerateError::GrammarSize { .. }
+            | GenerateError::Vocabulary { .. }
             | GenerateError::Option { .. } => Refusal::Prompt { model, source: Box::new(source) },
             source => Refusal::Generation { model, source: Arc::new(source) },
         }

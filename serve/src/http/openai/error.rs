@@ -17,6 +17,12 @@ impl From<Refusal> for Refused {
         let param = match &refusal {
             Refusal::Field { name, .. } => Some(*name),
             Refusal::UnknownLanguage { .. } => Some("model"),
+            Refusal::Prompt { source, .. } => match **source {
+                bb_generate::Error::Grammar { .. }
+                | bb_generate::Error::GrammarSize { .. }
+                | bb_generate::Error::Vocabulary { .. } => Some("response_format"),
+                _ => None,
+            },
             _ => None,
         };
         Refused { refusal: Box::new(refusal), param }

@@ -1,7 +1,8 @@
 //! What clients send.
 
+use crate::language::Language;
 use crate::refusal::Refusal;
-use bb_generate::{GenerateOptions, Message};
+use bb_generate::{Constraint, GenerateOptions, Message};
 use serde::Deserialize;
 use serde_json::Value as Json;
 use std::collections::BTreeMap;
@@ -150,6 +151,22 @@ pub(super) struct Embeddings {
     pub(super) dimensions: Option<usize>,
 }
 
+/// How an answer is generated.
+pub(super) struct Generating {
+    options: GenerateOptions,
+    constraint: Option<Constraint>,
+}
+
+impl Generating {
+    /// Compiles what constrains the answer.
+    pub(super) fn compile(self, model: &Language) -> Result<GenerateOptions, Refusal> {
+        let Generating { mut options, constraint } = self;
+        let compiled = constraint.map(|constraint| model.generator.grammar(&constraint)).transpose();
+        options.grammar = compiled.map_err(|source| model.refused(source))?;
+        Ok(options)
+    }
+}
+
 /// Refuses a field.
 pub(super) fn wrong(name: &'static str, expected: &'static str) -> Refusal {
     Refusal::Field { name, expected }
@@ -157,7 +174,7 @@ pub(super) fn wrong(name: &'static str, expected: &'static str) -> Refusal {
 
 impl Common {
     /// Returns how many answers are wanted, and how they are generated; `seed` of the first.
-    fn read(self, most: usize) -> Result<(usize, GenerateOptions), Refusal> {
+    fn read(self, most: usize) -> Result<(usize, Generating), Refusal> {
         let given =
             |x: &Option<Json>| x.as_ref().is_some_and(|x| !x.is_null() && x != &Json::Array(Vec::new()));
         if given(&self.tools) {
@@ -175,13 +192,7 @@ impl Common {
         if self.echo {
             return Err(wrong("echo", "`false`, because prompts are not repeated"));
         }
-        let format = self.response_format.as_ref().and_then(|format| format.get("type")?.as_str());
-        if given(&self.response_format) && format != Some("text") {
-            return Err(wrong(
-                "response_format",
-                "`{\"type\": \"text\"}`, because no other form is enforced",
-            ));
-        }
+        let constraint = self.response_format.as_ref().map(constraint).transpose()?.flatten();
         let count = self.n.unwrap_or(1);
         if !(1..=CHOICES).contains(&count) {
             return Err(wrong("n", "1 to 16"));
@@ -224,13 +235,32 @@ impl Common {
                 .map_err(|_| wrong("logit_bias", "an object of tokens, as numbers, and biases"))?;
             sampling.bias.push((token, bias));
         }
-        Ok((count, options))
+        Ok((count, Generating { options, constraint }))
+    }
+}
+
+/// Reads what an answer may be; `None` for any text.
+fn constraint(format: &Json) -> Result<Option<Constraint>, Refusal> {
+    let expected = "an object whose `type` is `text`, `json_object`, or `json_schema` with the schema as `json_schema.schema`";
+    let wrong = || wrong("response_format", expected);
+    if format.is_null() {
+        return Ok(None);
+    }
+    match format.get("type").and_then(Json::as_str).ok_or_else(wrong)? {
+        "text" => Ok(None),
+        "json_object" => Ok(Some(Constraint::JsonObject)),
+        "json_schema" => {
+            // `strict` makes no difference, because all of a schema is enforced, or it is refused.
+            let schema = format.get("json_schema").and_then(|of| of.get("schema")).ok_or_else(wrong)?;
+            Ok(Some(Constraint::JsonSchema(schema.to_string())))
+        }
+        _ => Err(wrong()),
     }
 }
 
 impl Chat {
     /// Returns the messages, how many answers are wanted, and how they are generated.
-    pub(super) fn read(self) -> Result<(Vec<Message>, usize, GenerateOptions), Refusal> {
+    pub(super) fn read(self) -> Result<(Vec<Message>, usize, Generating), Refusal> {
         let Chat { common, messages, logprobs, top_logprobs } = self;
         if messages.is_empty() {
             return Err(wrong("messages", "one message at least"));
@@ -241,8 +271,8 @@ impl Chat {
         if top_logprobs.is_some() && !logprobs {
             return Err(wrong("top_logprobs", "`logprobs` with it"));
         }
-        let (count, mut options) = common.read(usize::MAX)?;
-        options.log_probabilities = logprobs.then(|| top_logprobs.unwrap_or(0));
+        let (count, mut generating) = common.read(usize::MAX)?;
+        generating.options.log_probabilities = logprobs.then(|| top_logprobs.unwrap_or(0));
         let message = |message: ChatMessage| {
             if message.tool_calls.is_some_and(|calls| !calls.is_null()) {
                 return Err(wrong("messages", "no calls of tools, because tools are not served"));
@@ -259,22 +289,22 @@ impl Chat {
             Ok(Message::new(message.role, content))
         };
         let messages = messages.into_iter().map(message).collect::<Result<_, _>>()?;
-        Ok((messages, count, options))
+        Ok((messages, count, generating))
     }
 }
 
 impl Completion {
     /// Returns the prompts, how many answers to each are wanted, and how they are generated.
-    pub(super) fn read(self) -> Result<(Vec<Prompt>, usize, GenerateOptions), Refusal> {
+    pub(super) fn read(self) -> Result<(Vec<Prompt>, usize, Generating), Refusal> {
         if self.logprobs.is_some_and(|count| count > PROBABLE) {
             return Err(wrong("logprobs", "0 to 20"));
         }
-        let (count, mut options) = self.common.read(COMPLETION)?;
-        options.log_probabilities = self.logprobs;
+        let (count, mut generating) = self.common.read(COMPLETION)?;
+        generating.options.log_probabilities = self.logprobs;
         let prompts = self.prompt.list();
         if prompts.is_empty() || prompts.len().saturating_mul(count) > CHOICES {
             return Err(wrong("prompt", "1 to 16 answers to all prompts together"));
         }
-        Ok((prompts, count, options))
+        Ok((prompts, count, generating))
     }
 }

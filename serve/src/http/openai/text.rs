@@ -30,8 +30,9 @@ pub(super) async fn chat(State(shared): State<Arc<Shared>>, request: Request) ->
     let asked = read::<Chat>(&shared, request).await.inspect_err(|refused| other(&shared, refused))?;
     let (name, stream) = (asked.body.common.model.clone(), streaming(&asked.body.common));
     let wanted = |model: &Language, body: Chat| {
-        let (messages, count, options) = body.read()?;
+        let (messages, count, generating) = body.read()?;
         let prompt = model.generator.chat(&messages).map_err(|source| model.refused(source))?;
+        let options = generating.compile(model)?;
         Ok::<_, Refusal>(Wanted { prompts: vec![prompt], count, options })
     };
     answered(&shared, connection, Form::Chat, &name, stream, asked, wanted).await
@@ -42,9 +43,10 @@ pub(super) async fn complete(State(shared): State<Arc<Shared>>, request: Request
     let asked = read::<Completion>(&shared, request).await.inspect_err(|refused| other(&shared, refused))?;
     let (name, stream) = (asked.body.common.model.clone(), streaming(&asked.body.common));
     let wanted = |model: &Language, body: Completion| {
-        let (prompts, count, options) = body.read()?;
+        let (prompts, count, generating) = body.read()?;
         let prompts =
             prompts.into_iter().map(|prompt| tokens(model, prompt)).collect::<std::result::Result<_, _>>()?;
+        let options = generating.compile(model)?;
         Ok::<_, Refusal>(Wanted { prompts, count, options })
     };
     answered(&shared, connection, Form::Completion, &name, stream, asked, wanted).await
@@ -86,7 +88,7 @@ async fn answered<T: Send + 'static>(
     let counted = Counted::new(&model, start);
     let computing = connection.computing();
     let of = model.clone();
-    // Templates are programs of strangers, which may take a second.
+    // Templates are programs of strangers, and grammars are compiled, which may take a second.
     let wanted = infer::convert(usize::MAX, move || wanted(&of, body)).await;
     let wanted = match wanted {
         Ok(wanted) => wanted,

@@ -1,0 +1,131 @@
+//! Constraints as parsers.
+
+use super::{Constraint, Vocabulary};
+use crate::Error;
+use bb_ir::BoxError;
+use llguidance::api::{GrammarWithLexer, TopLevelGrammar};
+use llguidance::derivre::RegexBuilder;
+use llguidance::{JsonCompileOptions, TokenParser};
+use serde_json::{Value as Json, json};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::mpsc::{RecvTimeoutError, sync_channel};
+use std::thread::Builder;
+use std::time::Duration;
+
+/// The size of the stack on which the library calls itself. Memory is taken for the part that is used alone.
+const STACK: usize = 64 << 20;
+
+/// What may stand between the parts of JSON: a space, or the end of a line with what the next one is indented by. With more, a model may
+/// write blanks without end.
+///
+/// Source: `json.gbnf` of llama.cpp, MIT licence.
+const BLANKS: &str = r"\x20|\n{1,2}[\x20\t]{0,20}";
+
+/// How long compiling a constraint may take. The library bounds most of its work by itself, but not that of comparing patterns with
+/// each other.
+const LONGEST: Duration = Duration::from_secs(10);
+
+/// How many constraints may be compiled at the same time, those counted that took too long and still run.
+const COMPILING: usize = 16;
+
+/// One of the constraints that are compiled.
+struct Compiling;
+
+impl Compiling {
+    fn begin() -> Result<Compiling, Error> {
+        let began = COUNT.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |count| {
+            (count < COMPILING).then_some(count + 1)
+        });
+        began.map(|_| Compiling).map_err(|_| Error::Busy { most: COMPILING })
+    }
+}
+
+impl Drop for Compiling {
+    fn drop(&mut self) {
+        COUNT.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+static COUNT: AtomicUsize = AtomicUsize::new(0);
+
+/// Calls the library on a thread with a stack of its own. A panic there is an error. A call that takes longer than it may goes on, but
+/// its result is dropped.
+pub(super) fn apart<T: Send + 'static>(
+    longest: Option<Duration>,
+    call: impl FnOnce() -> Result<T, BoxError> + Send + 'static,
+) -> Result<T, BoxError> {
+    let (to, from) = sync_channel(1);
+    let thread = Builder::new().name("bb-grammar".to_owned()).stack_size(STACK);
+    thread.spawn(move || {
+        let _late = to.send(call());
+    })?;
+    let result = match longest {
+        Some(longest) => from.recv_timeout(longest),
+        None => from.recv().map_err(|_| RecvTimeoutError::Disconnected),
+    };
+    match result {
+        Ok(result) => result.map_err(shown),
+        Err(RecvTimeoutError::Timeout) => Err(format!("it takes more than {LONGEST:?} to compile").into()),
+        Err(RecvTimeoutError::Disconnected) => Err("it makes the library `llguidance` panic".into()),
+    }
+}
+
+/// Leaves out of a message of the library what it tells of its own state.
+pub(super) fn shown(error: BoxError) -> BoxError {
+    let text = error.to_string();
+    match text.split_once("\n<") {
+        Some((first, _)) => first.trim().into(),
+        None => error,
+    }
+}
+
+pub(super) fn compile(constraint: &Constraint, vocabulary: &Arc<Vocabulary>) -> Result<TokenParser, Error> {
+    let schema = match constraint {
+        Constraint::JsonSchema(text) => constraint.schema(text)?,
+        Constraint::JsonObject => json!({ "type": "object" }),
+        Constraint::Regex(_) | Constraint::Lark(_) => Json::Null,
+    };
+    let (of, vocabulary, compiling) = (constraint.clone(), vocabulary.clone(), Compiling::begin()?);
+    let compiled = apart(Some(LONGEST), move || {
+        let _compiling = compiling;
+        let grammar = match of {
+            Constraint::JsonSchema(_) | Constraint::JsonObject => of_schema(schema),
+            Constraint::Regex(text) => of_regex(&text)?,
+            Constraint::Lark(text) => GrammarWithLexer::from_lark(text),
+        };
+        let mut parser = vocabulary.factory().create_parser(TopLevelGrammar::from_grammar(grammar))?;
+        parser.start_without_prompt();
+        Ok(parser)
+    });
+    compiled.map_err(|source| constraint.refused(source))
+}
+
+fn of_schema(mut schema: Json) -> GrammarWithLexer {
+    // Options within the schema, which this replaces, could make it pass over keywords. A schema that is no object has none.
+    if schema.is_object() {
+        let options = JsonCompileOptions {
+            whitespace_pattern: Some(BLANKS.to_owned()),
+            ..JsonCompileOptions::default()
+        };
+        options.apply_to(&mut schema);
+    }
+    GrammarWithLexer::from_json_schema(schema)
+}
+
+fn of_regex(text: &str) -> Result<GrammarWithLexer, BoxError> {
+    // The library writes the expression into a grammar of Lark's form, where an error would be told at another place, and where
+    // comments, which end with a line, would not end.
+    RegexBuilder::new().mk_regex(text)?;
+    if comments(text) && text.contains(['\n', '\r']) {
+        return Err("it has several lines with the flag `x`, expected one line".into());
+    }
+    Ok(GrammarWithLexer::from_regex(text))
+}
+
+/// Tells whether a part of an expression may have comments, which the flag `x` allows.
+fn comments(text: &str) -> bool {
+    let flags = text.split("(?").skip(1);
+    let mut flags = flags.map(|rest| rest.split([')', ':']).next().unwrap_or_default());
+    flags.any(|flags| flags.contains('x'))
+}

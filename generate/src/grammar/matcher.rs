@@ -1,0 +1,93 @@
+//! How far an answer has come in its grammar.
+
+use super::Vocabulary;
+use super::compile::shown;
+use crate::Error;
+use bb_ir::BoxError;
+use llguidance::TokenParser;
+use llguidance::api::StopReason;
+use llguidance::toktrie::SimpleVob;
+use std::fmt;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+
+/// How many tokens a word of a mask has.
+const BITS: usize = u32::BITS as usize;
+
+/// The grammar of an answer, up to the last token.
+pub(crate) struct Matcher {
+    parser: TokenParser,
+    vocabulary: Arc<Vocabulary>,
+    /// The logits of the tokens that are possible. The list is kept, so that it is allocated once.
+    masked: Vec<f32>,
+}
+
+impl fmt::Debug for Matcher {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Matcher({} tokens)", self.parser.num_tokens())
+    }
+}
+
+impl Matcher {
+    pub(super) fn new(parser: TokenParser, vocabulary: Arc<Vocabulary>) -> Matcher {
+        Matcher { parser, vocabulary, masked: Vec::new() }
+    }
+
+    /// Returns the logits, with minus infinity for tokens that are not possible. A token that ends a text is possible if the text is one
+    /// of the grammar; with `ignore_end`, only if nothing else is.
+    pub(crate) fn masked(&mut self, logits: &[f32], ignore_end: bool) -> Result<&[f32], Error> {
+        let Matcher { parser, vocabulary, masked } = self;
+        let mask = guarded(|| parser.compute_mask());
+        let mut mask = mask.map_err(|error| match parser.stop_reason() {
+            StopReason::NoExtensionBias => Error::NoneLeft,
+            _ => error,
+        })?;
+        if ignore_end {
+            pass_over(&mut mask, vocabulary.ends());
+        }
+        masked.clear();
+        masked.resize(logits.len(), f32::NEG_INFINITY);
+        let parts = masked.chunks_mut(BITS).zip(logits.chunks(BITS));
+        for ((to, from), word) in parts.zip(mask.as_slice()) {
+            match *word {
+                0 => {}
+                u32::MAX => to.copy_from_slice(from),
+                word => {
+                    for (bit, (to, from)) in to.iter_mut().zip(from).enumerate() {
+                        if word >> bit & 1 == 1 {
+                            *to = *from;
+                        }
+                    }
+                }
+            }
+        }
+        Ok(masked)
+    }
+
+    /// Takes the next token, which was possible and ends no text. Returns whether the text is complete, so that nothing can follow.
+    pub(crate) fn take(&mut self, token: u32) -> Result<bool, Error> {
+        let parser = &mut self.parser;
+        guarded(|| {
+            parser.consume_token(token)?;
+            parser.check_stop()
+        })
+    }
+}
+
+/// Takes the ends out of a mask, if that leaves something.
+fn pass_over(mask: &mut SimpleVob, ends: &[u32]) {
+    let possible: Vec<u32> = ends.iter().copied().filter(|end| mask.is_allowed(*end)).collect();
+    possible.iter().for_each(|end| mask.disallow_token(*end));
+    if mask.is_zero() {
+        possible.iter().for_each(|end| mask.allow_token(*end));
+    }
+}
+
+/// Calls the library. A panic of it is an error.
+fn guarded<T, E: Into<BoxError>>(call: impl FnOnce() -> Result<T, E>) -> Result<T, Error> {
+    let failed = |source: BoxError| Error::GrammarFailed { source };
+    match catch_unwind(AssertUnwindSafe(call)) {
+        Ok(result) => result.map_err(|error| failed(shown(error.into()))),
+        Err(_) => Err(failed("it makes the library `llguidance` panic".into())),
+    }
+}

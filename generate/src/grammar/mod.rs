@@ -1,0 +1,76 @@
+//! Answers that a grammar constrains: only tokens are chosen with which the text can still become one of the grammar.
+//!
+//! A grammar is a stranger's: its size is bounded, and so is the work of compiling it and of each token. What is beyond the bounds, and what
+//! the library `llguidance` does not know, is an error; no part of a schema is passed over in silence.
+//!
+//! The library catches panics of its own, for which it once puts a hook before the one that the process has. Other panics reach that one.
+
+mod compile;
+mod constraint;
+mod matcher;
+mod vocabulary;
+
+pub use constraint::Constraint;
+
+pub(crate) use matcher::Matcher;
+pub(crate) use vocabulary::Vocabulary;
+
+use crate::Error;
+use llguidance::TokenParser;
+use std::fmt;
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// A [`Constraint`], which [`Generator::grammar`](crate::Generator::grammar) compiled for the tokens of one model. Clones share it, and any number of answers may use it at the same time.
+///
+/// # Examples
+///
+/// ```no_run
+/// use bb_generate::{Constraint, GenerateOptions, Generator, Message, OpenOptions};
+///
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let generator = Generator::open("model.gguf", &bb::backend("cpu")?, &OpenOptions::default())?;
+/// let schema = r#"{"type": "object", "properties": {"planet": {"type": "string"}}, "required": ["planet"]}"#;
+/// let mut options = GenerateOptions::default();
+/// options.grammar = Some(generator.grammar(&Constraint::JsonSchema(schema.to_owned()))?);
+/// let prompt = generator.chat(&[Message::new("user", "Which planet is the largest?")])?;
+/// for piece in generator.sequence().generate(&prompt, &options)? {
+///     print!("{}", piece?.text);
+/// }
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone)]
+pub struct Grammar {
+    compiled: Arc<Compiled>,
+}
+
+struct Compiled {
+    /// The parser before the first token, of which each answer gets a copy.
+    parser: Mutex<TokenParser>,
+    vocabulary: Arc<Vocabulary>,
+}
+
+impl fmt::Debug for Grammar {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Grammar").finish_non_exhaustive()
+    }
+}
+
+impl Grammar {
+    /// Compiles a constraint for the tokens of a model.
+    pub(crate) fn compile(constraint: &Constraint, vocabulary: &Arc<Vocabulary>) -> Result<Grammar, Error> {
+        let (parser, vocabulary) = (compile::compile(constraint, vocabulary)?, vocabulary.clone());
+        Ok(Grammar { compiled: Arc::new(Compiled { parser: Mutex::new(parser), vocabulary }) })
+    }
+
+    /// Begins an answer of a model that has this vocabulary.
+    pub(crate) fn matcher(&self, vocabulary: Option<&Arc<Vocabulary>>) -> Result<Matcher, Error> {
+        let Compiled { parser, vocabulary: own } = &*self.compiled;
+        if !vocabulary.is_some_and(|vocabulary| Arc::ptr_eq(own, vocabulary)) {
+            return Err(Error::GrammarModel);
+        }
+        // Only copies are made under the lock, so that a panic leaves the parser as it was.
+        let parser = parser.lock().unwrap_or_else(PoisonError::into_inner).deep_clone();
+        Ok(Matcher::new(parser, own.clone()))
+    }
+}

@@ -1,0 +1,248 @@
+//! The bytes of each token of a model, sorted for grammars.
+
+use super::compile::apart;
+use crate::Error;
+use crate::tokens::Tokens;
+use llguidance::ParserFactory;
+use llguidance::api::ParserLimits;
+use llguidance::earley::SlicedBiasComputer;
+use llguidance::toktrie::{
+    ApproximateTokEnv, INVALID_TOKEN, InferenceCapabilities, TokEnv, TokRxInfo, TokTrie,
+};
+use std::fmt;
+use std::sync::Arc;
+use tokenizers::{Decoder, DecoderWrapper};
+
+/// The greatest size of a token that a grammar allows, in bytes. The trie is as deep as the longest token.
+const TOKEN: usize = 255;
+
+/// The tokens of a model, in the form that grammars need.
+pub(crate) struct Vocabulary {
+    factory: ParserFactory,
+    ends: Vec<u32>,
+}
+
+impl fmt::Debug for Vocabulary {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Vocabulary").field("ends", &self.ends).finish_non_exhaustive()
+    }
+}
+
+impl Vocabulary {
+    /// Sorts the tokens that have a logit, of which there are `count`.
+    pub(crate) fn new(tokens: &Tokens, count: usize) -> Result<Vocabulary, Error> {
+        let count =
+            u32::try_from(count).map_err(|_| Error::Internal { what: "a token is beyond 32 bits" })?;
+        let words = words(tokens, count)?;
+        let ends: Vec<u32> = (0..count).filter(|token| tokens.is_end(*token)).collect();
+        let kept = ends.clone();
+        let factory = apart(None, move || {
+            let mut trie = TokTrie::from(&TokRxInfo::new(count, INVALID_TOKEN), &words);
+            if !ends.is_empty() {
+                trie = trie.with_eos_tokens(&ends);
+            }
+            // This environment does not force the tokens of a text that has no alternative: each token is chosen.
+            let environment: TokEnv = Arc::new(ApproximateTokEnv::new(trie));
+            // Tokens that may be within a string of JSON are sorted apart, so that a mask of them is made once.
+            let slices = SlicedBiasComputer::json_slices();
+            let mut factory = ParserFactory::new(&environment, InferenceCapabilities::default(), &slices)?;
+            factory.quiet();
+            *factory.limits_mut() = limits();
+            Ok(factory)
+        });
+        Ok(Vocabulary { factory: factory.map_err(|source| Error::Tokenizer { source })?, ends: kept })
+    }
+
+    pub(super) fn factory(&self) -> &ParserFactory {
+        &self.factory
+    }
+
+    /// Returns the tokens that end a text.
+    pub(super) fn ends(&self) -> &[u32] {
+        &self.ends
+    }
+}
+
+/// The bounds of a grammar.
+///
+/// Units: the library says that a millisecond takes 50,000 of `initial_lexer_fuel`, 14,000 of `step_lexer_fuel` or 20,000 of
+/// `step_max_items`, so that a token takes at most about 20 ms.
+fn limits() -> ParserLimits {
+    ParserLimits {
+        max_items_in_row: 2000,
+        initial_lexer_fuel: 1_000_000,
+        step_lexer_fuel: 200_000,
+        step_max_items: 50_000,
+        // Each answer has its own states, of up to 2 KiB each.
+        max_lexer_states: 20_000,
+        max_grammar_size: 500_000,
+        precompute_large_lexemes: false,
+        verbose_errors: false,
+    }
+}
+
+/// Returns the bytes of each token. A token that is never a part of a text has none.
+fn words(tokens: &Tokens, count: u32) -> Result<Vec<Vec<u8>>, Error> {
+    let mut steps = Vec::new();
+    flatten(tokens.decoder(), &mut steps);
+    check(&steps)?;
+    let word = |token: u32| {
+        let Some(name) = tokens.name(token) else { return Ok(Vec::new()) };
+        if tokens.is_special(&name) {
+            // The library knows special tokens by this byte, which no text has.
+            return Ok([&[TokTrie::SPECIAL_TOKEN_MARKER][..], name.as_bytes()].concat());
+        }
+        bytes(&steps, name)
+    };
+    let word = |token: u32| Ok(Some(word(token)?).filter(|word| word.len() <= TOKEN).unwrap_or_default());
+    (0..count).map(word).collect()
+}
+
+/// Lists the steps that make a text of tokens.
+fn flatten<'a>(decoder: Option<&'a DecoderWrapper>, to: &mut Vec<&'a DecoderWrapper>) {
+    match decoder {
+        Some(DecoderWrapper::Sequence(sequence)) => {
+            // Sequences are within each other as deep as JSON is, which its parser bounds.
+            sequence.get_decoders().iter().for_each(|decoder| flatten(Some(decoder), to));
+        }
+        Some(decoder) => to.push(decoder),
+        None => {}
+    }
+}
+
+/// Refuses steps after which the text is another than that of each token in turn.
+fn check(steps: &[&DecoderWrapper]) -> Result<(), Error> {
+    let mut fused = false;
+    for step in steps {
+        let refused = match step {
+            DecoderWrapper::ByteLevel(_)
+            | DecoderWrapper::ByteFallback(_)
+            | DecoderWrapper::Metaspace(_)
+            | DecoderWrapper::Replace(_) => None,
+            DecoderWrapper::Fuse(_) => {
+                fused = true;
+                None
+            }
+            // The beginning of the whole text may be stripped, but not that of each token.
+            DecoderWrapper::Strip(strip) if fused && strip.stop == 0 => None,
+            DecoderWrapper::Strip(_) => Some("Strip"),
+            DecoderWrapper::BPE(_) => Some("BPEDecoder"),
+            DecoderWrapper::WordPiece(_) => Some("WordPiece"),
+            DecoderWrapper::CTC(_) => Some("CTC"),
+            DecoderWrapper::Sequence(_) => Some("Sequence"),
+        };
+        if let Some(found) = refused {
+            return Err(Error::Vocabulary { found });
+        }
+    }
+    if steps.is_empty() { Err(Error::Vocabulary { found: "none" }) } else { Ok(()) }
+}
+
+/// Returns the bytes that a token adds to a text.
+fn bytes(steps: &[&DecoderWrapper], mut text: String) -> Result<Vec<u8>, Error> {
+    for step in steps {
+        match step {
+            DecoderWrapper::ByteLevel(_) => {
+                let all: Option<Vec<u8>> = text.chars().map(byte_of).collect();
+                // The library writes a token with other characters as it is.
+                return Ok(all.unwrap_or_else(|| text.into_bytes()));
+            }
+            DecoderWrapper::ByteFallback(_) => {
+                let hex = text.strip_prefix("<0x").and_then(|rest| rest.strip_suffix('>'));
+                let byte = hex.filter(|hex| hex.len() == 2).and_then(|hex| u8::from_str_radix(hex, 16).ok());
+                if let Some(byte) = byte {
+                    return Ok(vec![byte]);
+                }
+            }
+            DecoderWrapper::Metaspace(space) => {
+                text = text.replace(space.get_replacement(), " ");
+            }
+            DecoderWrapper::Replace(replace) => {
+                let decoded = replace.decode_chain(vec![text]);
+                text = decoded.map_err(|source| Error::Tokenizer { source })?.concat();
+            }
+            _ => {}
+        }
+    }
+    Ok(text.into_bytes())
+}
+
+/// Returns the byte that a character stands for in tokens of bytes: visible ones of Latin-1 for themselves, the others in their order
+/// from U+0100 on.
+///
+/// Source: `bytes_to_unicode` of GPT-2.
+fn byte_of(c: char) -> Option<u8> {
+    let hidden = [0..=0x20, 0x7f..=0xa0, 0xad..=0xad];
+    match u32::from(c) {
+        x @ (0x21..=0x7e | 0xa1..=0xac | 0xae..=0xff) => u8::try_from(x).ok(),
+        x => hidden.into_iter().flatten().nth(x.checked_sub(0x100)? as usize),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![expect(clippy::unwrap_used, reason = "tests")]
+
+    use super::*;
+
+    /// A tokenizer with these steps, and the tokens that they are asked for.
+    fn words_of(decoder: &str, names: &[&str]) -> Result<Vec<Vec<u8>>, Error> {
+        let vocabulary: Vec<String> =
+            names.iter().enumerate().map(|(i, name)| format!("{}:{i}", serde_json::json!(name))).collect();
+        let special = format!(
+            r#"{{"id":{},"content":"<|end|>","special":true,"single_word":false,"lstrip":false,"rstrip":false,"normalized":false}}"#,
+            names.len()
+        );
+        let json = format!(
+            r#"{{"version":"1.0","added_tokens":[{special}],"decoder":{decoder},"model":{{"type":"BPE","vocab":{{{}}},"merges":[]}}}}"#,
+            vocabulary.join(",")
+        );
+        let tokens = Tokens::from_json(json.as_bytes()).unwrap();
+        words(&tokens, names.len() as u32 + 2)
+    }
+
+    /// All 256 bytes come from the characters that Python gives for them, and nothing else does.
+    #[test]
+    fn characters_stand_for_bytes_as_gpt_2_has_it() {
+        let all: Vec<u8> = ('\0'..'\u{200}').filter_map(byte_of).collect();
+        let mut sorted = all.clone();
+        sorted.sort_unstable();
+        assert_eq!(sorted, (0..=255).collect::<Vec<u8>>());
+        // `bytes_to_unicode()[0x20]` is `Ġ`, of 0x0a `Ċ`, of 0x7f `ġ`, of 0xad `Ń`.
+        assert_eq!(
+            ['Ġ', 'Ċ', 'ġ', 'Ń', 'A', 'é'].map(byte_of),
+            [0x20, 0x0a, 0x7f, 0xad, b'A', 0xe9].map(Some)
+        );
+        assert_eq!(byte_of('\u{2581}'), None);
+    }
+
+    #[test]
+    fn tokens_are_the_bytes_that_their_decoder_makes_of_them() {
+        let level = r#"{"type":"ByteLevel","add_prefix_space":false,"trim_offsets":true,"use_regex":true}"#;
+        let found = words_of(level, &["Ġthe", "Ã", "世"]).unwrap();
+        let special = b"\xff<|end|>".to_vec();
+        assert_eq!(found, [b" the".to_vec(), vec![0xc3], "世".as_bytes().to_vec(), special.clone(), vec![]]);
+        let pieces = r#"{"type":"Sequence","decoders":[{"type":"Replace","pattern":{"String":"▁"},"content":" "},
+            {"type":"ByteFallback"},{"type":"Fuse"},{"type":"Strip","content":" ","start":1,"stop":0}]}"#;
+        let found = words_of(pieces, &["▁the▁", "<0xE9>", "<0xZZ>", "é"]).unwrap();
+        let expected = [&b" the "[..], b"\xe9", b"<0xZZ>", "é".as_bytes(), &special, b""];
+        assert_eq!(found, expected);
+        let space = r#"{"type":"Metaspace","replacement":"▁","prepend_scheme":"always","split":true}"#;
+        assert_eq!(words_of(space, &["▁a"]).unwrap(), [&b" a"[..], &special, b""]);
+        assert_eq!(words_of(level, &["a", &"b".repeat(256)]).unwrap(), [&b"a"[..], b"", &special, b""]);
+    }
+
+    #[test]
+    fn decoders_that_join_tokens_otherwise_are_refused() {
+        let piece = r#"{"type":"WordPiece","prefix":"\#\#","cleanup":true}"#.replace('\\', "");
+        for (decoder, name) in [
+            (piece.as_str(), "WordPiece"),
+            ("null", "none"),
+            (r#"{"type":"BPEDecoder","suffix":"</w>"}"#, "BPEDecoder"),
+            (r#"{"type":"Strip","content":" ","start":1,"stop":0}"#, "Strip"),
+        ] {
+            let refused = words_of(decoder, &["a"]);
+            assert!(matches!(&refused, Err(Error::Vocabulary { found }) if *found == name), "{refused:?}");
+        }
+    }
+}
