@@ -20,7 +20,8 @@ use llguidance::TokenParser;
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// A [`Constraint`], which [`Generator::grammar`](crate::Generator::grammar) compiled for the tokens of one model. Clones share it, and any number of answers may use it at the same time.
+/// A [`Constraint`], which [`Generator::grammar`](crate::Generator::grammar) compiled for the tokens of one model. Clones share it, and any
+/// number of answers may use it at the same time.
 ///
 /// # Examples
 ///

@@ -264,7 +264,7 @@ fn scales_say_which_elements_they_are_for() {
 /// Keys and values of another type count as the numbers that they are.
 #[test]
 fn attention_of_many_sequences_takes_keys_of_another_float() {
-    for on in each().filter(|on| on.types().has(DataType::F16)) {
+    for on in each() {
         let numbers = |shape: &[usize], seed: usize| {
             let count = shape.iter().product();
             let x: Vec<f32> = (0..count).map(|i| ((i * 37 + seed * 11) % 19) as f32 / 8.0 - 1.0).collect();
@@ -278,6 +278,10 @@ fn attention_of_many_sequences_takes_keys_of_another_float() {
             numbers(&[3, 2, 2, 8], 4),
             numbers(&[3, 2, 2, 5], 5),
         ];
+        // One of the backends has no halves.
+        if kept[0].cast(DataType::F16, true, bb::RoundMode::default()).is_err() {
+            continue;
+        }
         let call = |dtype: DataType| {
             let cast = |x: &Value| x.cast(dtype, true, bb::RoundMode::default()).unwrap();
             let [k, v, past_k, past_v] = kept.each_ref().map(cast);
