@@ -85,6 +85,7 @@ def check(served):
         joined = list(pool.map(lambda question: served.ask(question).choices[0].message.content, QUESTIONS))
     same = sum(a == b for a, b in zip(alone, joined))
     print(f"eight at once: {same} of 8 answers are those of one at a time")
+    assert same == 8, [pair for pair in zip(alone, joined) if pair[0] != pair[1]]
 
     completion = served.client.completions.create(model="chat", prompt="The sun is", max_tokens=8, temperature=0, logprobs=2, stop=["\n\n"])
     assert len(completion.choices[0].logprobs.tokens) == completion.usage.completion_tokens
