@@ -78,26 +78,27 @@ fn content(path: &Path) -> Result<Option<Vec<u8>>, Error> {
     std::fs::read(path).map(Some).map_err(|error| read_error(path, error.into()))
 }
 
-/// Loads the graphs of a folder; `None` if there is no decoder.
-fn modules(path: &Path) -> Result<Option<Modules>, Error> {
-    let found = |names: &[&str]| {
-        let all = names.iter().flat_map(|name| FOLDERS.map(|folder| path.join(folder).join(name)));
-        all.into_iter().find(|path| path.is_file())
-    };
-    let loaded = |path: Option<PathBuf>| path.map(Module::load).transpose();
-    let Some(decoder) = found(&DECODERS) else { return Ok(None) };
+/// Finds a file of these names in a folder.
+fn found(path: &Path, names: &[&str]) -> Option<PathBuf> {
+    let all = names.iter().flat_map(|name| FOLDERS.map(|folder| path.join(folder).join(name)));
+    all.into_iter().find(|path| path.is_file())
+}
+
+/// Loads the decoder of a folder, and the graphs that belong to it.
+fn modules(path: &Path, decoder: &Path) -> Result<Modules, Error> {
+    let loaded = |name: &str| found(path, &[name]).map(Module::load).transpose();
     // A decoder that is one graph for all tokens needs no other.
     let is_first = decoder.ends_with("decoder_model.onnx");
-    Ok(Some(Modules {
-        encoder: loaded(found(&[ENCODER]))?,
-        decoder: Module::load(&decoder)?,
-        with_past: if is_first { loaded(found(&[WITH_PAST]))? } else { None },
-    }))
+    Ok(Modules {
+        encoder: loaded(ENCODER)?,
+        decoder: Module::load(decoder)?,
+        with_past: if is_first { loaded(WITH_PAST)? } else { None },
+    })
 }
 
 fn folder(path: &Path, on: &BackendHandle, options: &OpenOptions) -> Result<Opened, Error> {
     let form = |found| Error::Form { path: path.to_owned(), found };
-    let modules = modules(path)?.ok_or_else(|| form("a folder without a model"))?;
+    let decoder = found(path, &DECODERS).ok_or_else(|| form("a folder without a model"))?;
     let tokenizer =
         content(&path.join("tokenizer.json"))?.ok_or_else(|| form("a folder without a tokenizer"))?;
     let mut tokens = Tokens::from_json(&tokenizer)?;
@@ -122,6 +123,7 @@ fn folder(path: &Path, on: &BackendHandle, options: &OpenOptions) -> Result<Open
     let template = template
         .map(|source| ChatTemplate::new(&source, &named("bos_token"), &named("eos_token")))
         .transpose()?;
+    let modules = modules(path, &decoder)?;
     let decoder = OnnxDecoder::open(modules, on, options, [genai.as_ref(), config.as_ref()])?;
     Ok(Opened { network: Network::Onnx(decoder), tokens, template })
 }

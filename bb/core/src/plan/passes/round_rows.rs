@@ -62,7 +62,7 @@ mod tests {
                 let b = crate::Backend::constant(on, &b)?;
                 let scales = samples::zeros(on, &[300, 2]);
                 let options = MatMulNBitsOptions { integers: own, ..Default::default() };
-                Ok(vec![on.matmul_n_bits(&inputs[..1].first().unwrap().clone(), &b, &scales, None, None, options)?])
+                Ok(vec![on.matmul_n_bits(inputs.first().unwrap(), &b, &scales, None, None, options)?])
             });
             let switches = PassSwitches { round_rows, ..PassSwitches::default() };
             let options =
