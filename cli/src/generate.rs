@@ -3,8 +3,8 @@
 use crate::error::{Error, Result};
 use crate::{args, out, render, session};
 use bb_generate::{
-    CacheType, Constraint, End, GenerateOptions, Generator, Grammar, Message, OpenOptions, Piece, Products,
-    Source, Statistics, TokenSequence,
+    CacheType, Constraint, EncoderInput, End, GenerateOptions, Generator, Grammar, Message, OpenOptions,
+    Piece, Products, Statistics, TokenSequence,
 };
 use serde::Serialize;
 use std::io::{BufRead, IsTerminal, Write};
@@ -72,14 +72,15 @@ pub(crate) fn generate(options: &args::Generate) -> Result<ExitCode> {
 
 /// Answers a prompt that an encoder reads, as models do that translate or shorten a text.
 fn translate(generator: &Generator, grammar: &Option<Grammar>, options: &args::Generate) -> Result<ExitCode> {
-    use bb_generate::Error::{Lacks, Source as Other};
+    use bb_generate::Error::{Lacks, Source};
     let Some(text) = &options.from.prompt else {
-        return Err(Other { found: "messages", expected: "`--prompt TEXT`, which its encoder reads" }.into());
+        return Err(Source { found: "messages", expected: "`--prompt TEXT`, which its encoder reads" }.into());
     };
     let source = generator.tokens().encode(text)?;
     let start =
         generator.start().ok_or(Lacks { what: "token that answers begin with, `decoder_start_token_id`" })?;
-    let mut session = progress("reading the source", || generator.sequence_of(Source::Tokens(&source)))?;
+    let mut session =
+        progress("reading the source", || generator.sequence_of(EncoderInput::Tokens(&source)))?;
     answer(&mut session, &[start], grammar, options)?;
     Ok(ExitCode::SUCCESS)
 }

@@ -4,7 +4,7 @@ use crate::answer::{Answer, End, Piece};
 use crate::files::{self, Opened};
 use crate::grammar::Matcher;
 use crate::network::{Network, Store};
-use crate::onnx::Source;
+use crate::onnx::EncoderInput;
 use crate::template::{ChatTemplate, Message};
 use crate::tokens::Tokens;
 use crate::{Error, GenerateOptions, OpenOptions};
@@ -173,8 +173,8 @@ impl Generator {
     ///
     /// [`Error::Source`] for a model without an encoder, and for one that reads something else; [`Error::NoTokens`] and [`Error::Token`];
     /// [`Error::Model`].
-    pub fn sequence_of(&self, source: Source<'_>) -> Result<TokenSequence, Error> {
-        if let Source::Tokens(tokens) = source {
+    pub fn sequence_of(&self, source: EncoderInput<'_>) -> Result<TokenSequence, Error> {
+        if let EncoderInput::Tokens(tokens) = source {
             self.check(tokens)?;
             if tokens.is_empty() {
                 return Err(Error::NoTokens);

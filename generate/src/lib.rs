@@ -35,7 +35,7 @@ pub use error::{ARCHITECTURES, Error};
 pub use generator::{Generation, Generator, Statistics, TokenSequence};
 #[cfg(feature = "grammar")]
 pub use grammar::{Constraint, Grammar};
-pub use onnx::Source;
+pub use onnx::EncoderInput;
 pub use options::{CacheType, GenerateOptions, OpenOptions, Products, Sampling};
 pub use sampler::LogProbability;
 pub use template::{ChatTemplate, Message};

@@ -3,7 +3,7 @@
 use crate::Error;
 use crate::cache::Cache;
 use crate::decoder::Decoder;
-use crate::onnx::{NO_ENCODER, OnnxDecoder, Past, Source};
+use crate::onnx::{EncoderInput, NO_ENCODER, OnnxDecoder, Past};
 use bb::TensorData;
 
 /// What computes logits.
@@ -59,7 +59,7 @@ impl Network {
     }
 
     /// Reads a source, and makes caches that hold nothing else.
-    pub(crate) fn read(&self, source: Source<'_>) -> Result<Store, Error> {
+    pub(crate) fn read(&self, source: EncoderInput<'_>) -> Result<Store, Error> {
         match self {
             Network::Gguf(_) => Err(NO_ENCODER),
             Network::Onnx(decoder) => decoder.read(source).map(Store::Past),

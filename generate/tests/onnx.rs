@@ -7,7 +7,9 @@ use bb::ir::proto::{
 };
 use bb::{DataType, TensorData};
 use bb_cpu as _;
-use bb_generate::{Engine, EngineOptions, Error, GenerateOptions, Generator, Message, OpenOptions, Source};
+use bb_generate::{
+    EncoderInput, Engine, EngineOptions, Error, GenerateOptions, Generator, Message, OpenOptions,
+};
 use prost::Message as _;
 use std::path::PathBuf;
 
@@ -404,7 +406,7 @@ fn answers_to_a_source_attend_to_what_an_encoder_makes_of_it() {
             let states: Vec<Vec<f64>> = source.iter().map(|&token| of(token as usize)).collect();
             let numbers: Vec<f32> = states.concat().iter().map(|&x| x as f32).collect();
             let data = TensorData::new(&[1, source.len(), WIDTH], &numbers).unwrap();
-            let given = if features { Source::Features(&data) } else { Source::Tokens(source) };
+            let given = if features { EncoderInput::Features(&data) } else { EncoderInput::Tokens(source) };
             let tokens = [2, 6, 4, 1, 3];
             let expected = logits_of_source(&states, &tokens);
             let near = |got: &[f32], expected: &[f64]| {
@@ -428,14 +430,14 @@ fn answers_to_a_source_attend_to_what_an_encoder_makes_of_it() {
             }
         }
         let other = TensorData::new(&[1, 1, WIDTH], &[0f32; WIDTH]).unwrap();
-        let wrong = if features { Source::Tokens(&[1]) } else { Source::Features(&other) };
+        let wrong = if features { EncoderInput::Tokens(&[1]) } else { EncoderInput::Features(&other) };
         assert!(matches!(generator.sequence_of(wrong), Err(Error::Source { .. })));
         assert!(matches!(
             generator.sequence().prompt(&[2], 0),
             Err(Error::Source { found: "no source", .. })
         ));
-        assert!(matches!(generator.sequence_of(Source::Tokens(&[])), Err(Error::NoTokens)));
-        assert!(matches!(generator.sequence_of(Source::Tokens(&[99])), Err(Error::Token { .. })));
+        assert!(matches!(generator.sequence_of(EncoderInput::Tokens(&[])), Err(Error::NoTokens)));
+        assert!(matches!(generator.sequence_of(EncoderInput::Tokens(&[99])), Err(Error::Token { .. })));
     }
 }
 
@@ -446,7 +448,7 @@ fn sources_need_an_encoder() {
     folder.write("model.onnx", model(OPTIMUM, &[]));
     let generator = folder.open().unwrap();
     assert!(!generator.has_encoder() && generator.start().is_none());
-    assert!(matches!(generator.sequence_of(Source::Tokens(&[1])), Err(Error::Source { .. })));
+    assert!(matches!(generator.sequence_of(EncoderInput::Tokens(&[1])), Err(Error::Source { .. })));
     let folder = Folder::new("lost-encoder");
     complete(&folder);
     folder.write("decoder_model.onnx", behind(true));

@@ -21,6 +21,7 @@ pub(crate) struct Generator(bb_generate::Generator);
 impl Generator {
     /// Opens a GGUF file, or a folder with a model in ONNX's format.
     #[new]
+    #[expect(clippy::too_many_arguments, reason = "the arguments of the class in Python")]
     #[pyo3(signature = (path, backend="cpu", *, threads=None, memory=None, context=None, floats=false, cache_halves=false))]
     fn new(
         py: Python<'_>,

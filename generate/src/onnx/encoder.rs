@@ -9,7 +9,7 @@ use std::sync::Arc;
 /// What an encoder reads.
 #[derive(Debug, Clone, Copy)]
 #[non_exhaustive]
-pub enum Source<'a> {
+pub enum EncoderInput<'a> {
     /// The tokens of a text.
     Tokens(&'a [u32]),
     /// Numbers as the encoder takes them, with a batch of one: the spectrum of a sound, `[1, bands, frames]`, or the pixels of a picture,
@@ -51,28 +51,28 @@ impl Encoder {
     }
 
     /// Computes the states of a source: `[1, positions, width]`.
-    pub(super) fn states(&self, on: &BackendHandle, source: Source<'_>) -> Result<Value, Error> {
+    pub(super) fn states(&self, on: &BackendHandle, source: EncoderInput<'_>) -> Result<Value, Error> {
         let count = match source {
-            Source::Tokens(tokens) => tokens.len(),
-            Source::Features(_) => 0,
+            EncoderInput::Tokens(tokens) => tokens.len(),
+            EncoderInput::Features(_) => 0,
         };
         let mut inputs = Vec::with_capacity(self.roles.len());
         for role in &self.roles {
             inputs.push(match (role, source) {
-                (Role::Tokens(dtype), Source::Tokens(tokens)) => {
+                (Role::Tokens(dtype), EncoderInput::Tokens(tokens)) => {
                     let tokens: Vec<i64> = tokens.iter().map(|&token| token.into()).collect();
                     numbers(on, *dtype, &tokens)?
                 }
-                (Role::Mask(dtype), Source::Tokens(_)) => numbers(on, *dtype, &vec![1; count])?,
-                (Role::Features(dtype), Source::Features(features)) => {
+                (Role::Mask(dtype), EncoderInput::Tokens(_)) => numbers(on, *dtype, &vec![1; count])?,
+                (Role::Features(dtype), EncoderInput::Features(features)) => {
                     let features =
                         bb::ir::convert::cast(features, *dtype, bb::ir::convert::Rounding::default())?;
                     on.runtime().constant(&features)?
                 }
-                (Role::Features(_), Source::Tokens(_)) => {
+                (Role::Features(_), EncoderInput::Tokens(_)) => {
                     return Err(Error::Source { found: "tokens", expected: "features" });
                 }
-                (_, Source::Features(_)) => {
+                (_, EncoderInput::Features(_)) => {
                     return Err(Error::Source { found: "features", expected: "tokens" });
                 }
             });

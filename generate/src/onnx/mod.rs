@@ -10,7 +10,7 @@ mod program;
 use crate::{Error, OpenOptions};
 use bb::{BackendHandle, DataType, Module, TensorData, Value};
 use encoder::Encoder;
-pub use encoder::Source;
+pub use encoder::EncoderInput;
 use program::{Kept, Program, Role, renamed};
 use serde_json::Value as Json;
 
@@ -151,7 +151,7 @@ impl OnnxDecoder {
     }
 
     /// Reads a source.
-    pub(crate) fn read(&self, source: Source<'_>) -> Result<Past, Error> {
+    pub(crate) fn read(&self, source: EncoderInput<'_>) -> Result<Past, Error> {
         let encoder = self.encoder.as_ref().ok_or(NO_ENCODER)?;
         Ok(Past { states: Some(encoder.states(&self.on, source)?), ..Past::default() })
     }
