@@ -453,5 +453,10 @@ fn sources_need_an_encoder() {
     complete(&folder);
     folder.write("decoder_model.onnx", behind(true));
     folder.write("decoder_with_past_model.onnx", behind(false));
-    assert!(matches!(folder.open(), Err(Error::Lacks { .. })));
+    assert!(matches!(folder.open(), Err(Error::Lacks { what }) if what.contains("encoder_model.onnx")));
+    // The second decoder takes caches that the first one does not give.
+    folder.write("encoder_model.onnx", encoder(false));
+    folder.open().unwrap();
+    folder.write("decoder_with_past_model.onnx", model(OPTIMUM, &[]));
+    assert!(matches!(folder.open(), Err(Error::Lacks { what }) if what.contains("each cache")));
 }

@@ -1,7 +1,7 @@
 //! Answers that a grammar constrains: only tokens are chosen with which the text can still become one of the grammar.
 //!
-//! A grammar is a stranger's: its size is bounded, and so is the work of compiling it and of each token. What is beyond the bounds, and what
-//! the library `llguidance` does not know, is an error; no part of a schema is passed over in silence.
+//! A grammar is a stranger's: its size is bounded, and so is the work of compiling it and of each token. What is beyond the bounds is an
+//! error, and so is a keyword of JSON Schema that the library `llguidance` does not enforce.
 //!
 //! The library catches panics of its own, for which it once puts a hook before the one that the process has. Other panics reach that one.
 

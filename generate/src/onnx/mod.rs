@@ -108,6 +108,11 @@ impl OnnxDecoder {
         for program in std::iter::once(&mut first).chain(&mut next) {
             program.find(&kept);
         }
+        if let Some(next) = &next
+            && !kept.iter().enumerate().all(|(i, kept)| first.gives(i) && (kept.of_states || next.gives(i)))
+        {
+            return Err(Error::Lacks { what: "output for each cache in both of its decoders" });
+        }
         if kept.is_empty() {
             return Err(Error::Lacks { what: "pairs of past and present, such as `past_key_values.0.key`" });
         }

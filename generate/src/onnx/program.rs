@@ -125,6 +125,11 @@ impl Program {
         self.presents = kept.iter().enumerate().filter_map(|(i, kept)| Some((i, output(kept)?))).collect();
     }
 
+    /// Tells whether an output gives a cache.
+    pub(super) fn gives(&self, cache: usize) -> bool {
+        self.presents.iter().any(|&(own, _)| own == cache)
+    }
+
     /// The names of the outputs.
     pub(super) fn outputs(&self) -> Vec<String> {
         self.run.outputs().iter().map(|port| port.name.clone()).collect()

@@ -34,11 +34,10 @@ pub(super) fn examined(name: String, path: &Path, run: impl FnOnce(&Path) -> Out
 
 /// Returns what an operator needs and no linked crate offers.
 fn not_linked(op: &CaseOperator) -> Option<&'static str> {
-    match op.name.as_str() {
-        "ImageDecoder" if bb_ir::picture::decoders().is_empty() => Some("a decoder of pictures"),
-        "RegexFullMatch" if bb_ir::pattern::engine().is_none() => Some("an engine of patterns"),
-        _ => bb_core::operator::left_out(&op.domain).map(|_| "the crate of the operators of its domain"),
-    }
+    let library = bb_core::operator::unlinked_for(&op.domain, &op.name).map(|library| library.what);
+    let left_out =
+        || bb_core::operator::left_out(&op.domain).map(|_| "the crate of the operators of its domain");
+    library.or_else(left_out)
 }
 
 /// Runs a case; the outer error is the message of a panic.

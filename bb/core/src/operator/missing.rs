@@ -40,15 +40,21 @@ pub fn left_out(domain: &str) -> Option<OptionalDomain> {
 const PICTURES: Library = Library { what: "a decoder of pictures", feature: "image", package: "bb_pictures" };
 const PATTERNS: Library = Library { what: "an engine of patterns", feature: "regex", package: "bb_patterns" };
 
+/// Returns the library that an operator may need and no linked crate offers.
+pub fn unlinked_for(domain: &str, name: &str) -> Option<Library> {
+    match (domain, name) {
+        ("", "ImageDecoder") => bb_ir::picture::decoders().is_empty().then_some(PICTURES),
+        ("", "RegexFullMatch") | ("com.microsoft", "Tokenizer") => {
+            bb_ir::pattern::engine().is_none().then_some(PATTERNS)
+        }
+        _ => None,
+    }
+}
+
 /// Returns the library that a node needs and no linked crate offers.
 pub fn unlinked(node: &Node) -> Option<Library> {
-    let needs = match (node.domain.as_str(), node.op_type.as_str()) {
-        ("", "ImageDecoder") => return bb_ir::picture::decoders().is_empty().then_some(PICTURES),
-        ("", "RegexFullMatch") => true,
-        ("com.microsoft", "Tokenizer") => !is_by_characters(node),
-        _ => false,
-    };
-    (needs && bb_ir::pattern::engine().is_none()).then_some(PATTERNS)
+    unlinked_for(&node.domain, &node.op_type)
+        .filter(|_| node.op_type != "Tokenizer" || !is_by_characters(node))
 }
 
 /// Tells whether a `Tokenizer` makes a token of each character, for which it needs no pattern.

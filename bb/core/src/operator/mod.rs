@@ -16,7 +16,7 @@ mod vendor;
 pub use crate::contract::OnnxValue;
 pub use call::{Body, Call, Function, HostFunction, ItemFunction, OpOutputs, OpResult, one};
 pub use halves::{Halves, TensorFunction};
-pub use missing::{OptionalDomain, advice, left_out, missing, unlinked};
+pub use missing::{OptionalDomain, advice, left_out, missing, unlinked, unlinked_for};
 pub use reads::AttributeReads;
 pub use sequence::{SequenceStep, join, part, position};
 pub use table::{
