@@ -116,7 +116,7 @@ def conformance(
 
     Args:
         backend: a class that inherits from `Backend`, an object of one, or the name of any backend.
-        cases: a folder with cases in ONNX's layout, such as that of the package `onnx`, which run in place of the tests of primitives.
+        cases: a folder with cases in ONNX's layout (folders with `model.onnx` and `test_data_set_0`), which run in place of the tests of primitives.
         exclude: the names of cases that do not run: their paths below the folder.
         progress: is called with the name of each case before it runs.
     """

@@ -113,7 +113,9 @@ fn tensors_must_fit_their_memory() {
                 unsafe extern "system" fn(_, _, _, _, _, _, _) -> _,
                 unsafe extern "system" fn(_, _, _, _, _, i32, _) -> OrtStatusPtr,
             >(api().CreateTensorWithDataAsOrtValue);
-            create(info, first, bytes, shape.as_ptr(), shape.len(), number, value)
+            let status = create(info, first, bytes, shape.as_ptr(), shape.len(), number, value);
+            (api().ReleaseMemoryInfo)(info);
+            status
         }
     };
     fails(create(&[5], 16, 1, &mut value), ORT_INVALID_ARGUMENT, "needs 20 bytes, got 16");

@@ -4,6 +4,8 @@ use ort_sys::*;
 use std::ffi::{CStr, CString, c_void};
 use std::path::Path;
 use std::ptr::{null, null_mut};
+use std::sync::Once;
+use std::sync::atomic::{AtomicPtr, Ordering};
 
 /// Returns the table, as a program in C gets it.
 pub(crate) fn api() -> &'static OrtApi {
@@ -39,12 +41,18 @@ pub(crate) fn fails(status: OrtStatusPtr, code: OrtErrorCode, text: &str) {
     assert!(got == code && message.contains(text), "{got:?}: {message}");
 }
 
-/// An environment, which stays.
+/// The environment of all tests, which stays.
 pub(crate) fn environment() -> *mut OrtEnv {
-    let mut env = null_mut();
-    // SAFETY: the arguments are those of the header.
-    ok(unsafe { (api().CreateEnv)(OrtLoggingLevel::ORT_LOGGING_LEVEL_WARNING, c"test".as_ptr(), &mut env) });
-    env
+    static ENVIRONMENT: AtomicPtr<OrtEnv> = AtomicPtr::new(null_mut());
+    static MADE: Once = Once::new();
+    MADE.call_once(|| {
+        let mut env = null_mut();
+        let level = OrtLoggingLevel::ORT_LOGGING_LEVEL_WARNING;
+        // SAFETY: the arguments are those of the header.
+        ok(unsafe { (api().CreateEnv)(level, c"test".as_ptr(), &mut env) });
+        ENVIRONMENT.store(env, Ordering::Release);
+    });
+    ENVIRONMENT.load(Ordering::Acquire)
 }
 
 /// A session that is released at the end.
@@ -90,6 +98,7 @@ impl Drop for OwnedValue {
     }
 }
 
+/// What describes the host's memory; the caller releases it.
 pub(crate) fn host() -> *mut OrtMemoryInfo {
     let mut info = null_mut();
     let (arena, memory) = (OrtAllocatorType::OrtDeviceAllocator, OrtMemType::OrtMemTypeDefault);

@@ -231,11 +231,21 @@ fn an_allocator_of_the_program_is_asked() {
     static HELD: AtomicUsize = AtomicUsize::new(0);
     unsafe extern "system" fn alloc(_: *mut OrtAllocator, size: usize) -> *mut c_void {
         HELD.fetch_add(1, Ordering::Relaxed);
-        Box::into_raw(vec![0u64; size.div_ceil(8)].into_boxed_slice()).cast()
+        // The number of words is in front of them.
+        let words = 1 + size.div_ceil(8);
+        let mut block = vec![0u64; words].into_boxed_slice();
+        block[0] = words as u64;
+        Box::into_raw(block).cast::<u64>().wrapping_add(1).cast()
     }
     unsafe extern "system" fn free(_: *mut OrtAllocator, block: *mut c_void) {
-        // The block is left behind, because its size is not known here.
-        HELD.fetch_sub(usize::from(!block.is_null()), Ordering::Relaxed);
+        if !block.is_null() {
+            HELD.fetch_sub(1, Ordering::Relaxed);
+            // SAFETY: `alloc` made the block.
+            unsafe {
+                let block = block.cast::<u64>().sub(1);
+                drop(Box::from_raw(std::ptr::slice_from_raw_parts_mut(block, *block as usize)));
+            }
+        }
     }
     // SAFETY: the members are filled in below.
     let mut own = unsafe { OrtAllocator::default() };
