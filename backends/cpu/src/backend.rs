@@ -6,6 +6,7 @@ use crate::kernels::op::{Binary, Reduction, Unary};
 use crate::ops::{convert, elementwise, host, join, matmul, power, reduce, views};
 use crate::pool::Pool;
 use crate::prepare;
+use crate::team::Team;
 use bb::services::{DeviceInfo, DeviceKind};
 use bb::{DataType, Kernel, OpenOptions, PrepareStep, RoundMode, TensorData};
 use std::sync::Arc;
@@ -44,7 +45,7 @@ pub struct CpuBuilder {
 }
 
 impl CpuBuilder {
-    /// Runs kernels on `threads` threads that belong to this backend, instead of rayon's global pool. There are at most
+    /// Runs kernels on `threads` threads: the one that calls them, and others that belong to this backend. There are at most
     /// [`bb::most_threads`].
     #[must_use]
     pub fn threads(self, threads: usize) -> CpuBuilder {
@@ -75,8 +76,8 @@ impl CpuBuilder {
             None => None,
             Some(threads) => {
                 bb::check_threads(threads)?;
-                let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build();
-                Some(Arc::new(pool.map_err(|source| CpuError::Threads { threads, source })?))
+                let team = Team::new(threads).map_err(|source| CpuError::Threads { threads, source })?;
+                Some(Arc::new(team))
             }
         };
         let pool = Pool::new(self.kept, threads);
@@ -92,7 +93,8 @@ impl Default for Cpu {
 }
 
 impl Cpu {
-    /// Makes a backend that runs on rayon's global threads and keeps at most 1 GiB of unused buffers.
+    /// Makes a backend that shares the threads of all backends of the process that have none of their own, as many as rayon's
+    /// global pool has, and keeps at most 1 GiB of unused buffers. Kernels that one of rayon's threads calls run on rayon's.
     pub fn new() -> Cpu {
         Cpu { pool: Pool::new(KEPT, None) }
     }

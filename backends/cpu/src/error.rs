@@ -43,7 +43,7 @@ pub enum CpuError {
         threads: usize,
         /// The cause.
         #[source]
-        source: rayon::ThreadPoolBuildError,
+        source: std::io::Error,
     },
 }
 

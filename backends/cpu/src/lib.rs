@@ -4,8 +4,8 @@
 //! only moves dimensions copies nothing. Buffers come from a pool and return to it, so a program that runs the same
 //! work repeatedly touches no new pages.
 //!
-//! A kernel shares long work with other threads: those of rayon's current pool, or the backend's own
-//! ([`CpuBuilder::threads`]). The caller's thread works too, and never waits for a thread that sleeps. Shorter work is
+//! A kernel shares long work with other threads: the backend's own ([`CpuBuilder::threads`]), or those of all backends without
+//! their own; where rayon's threads call kernels, with these. The caller's thread works too, and never waits for a thread that sleeps. Shorter work is
 //! shared only while those threads are awake. Results do not depend on the number of threads.
 //!
 //! # From a method to its kernel
@@ -62,6 +62,7 @@ mod prepare;
 mod services;
 mod storage;
 mod sync;
+mod team;
 mod threads;
 
 pub use array::{Array, SoleElements};

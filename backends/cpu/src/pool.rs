@@ -14,11 +14,11 @@ mod memory;
 
 use crate::error::{CpuError, Result};
 use crate::sync::{AtomicUsize, Mutex, Ordering, fence};
+use crate::team::Team;
 use crate::{pace, threads};
 use kept::{Kept, List};
 use limit::Counted;
 use memmap2::MmapMut;
-use rayon::ThreadPool;
 use std::ptr::NonNull;
 use std::sync::{Arc, PoisonError};
 
@@ -37,8 +37,8 @@ const MOST: usize = isize::MAX as usize / 4;
 #[derive(Debug)]
 pub(crate) struct Pool {
     kept: [Mutex<List>; CLASSES],
-    /// The backend's own threads; `None` if kernels run on rayon's.
-    threads: Option<Arc<ThreadPool>>,
+    /// The backend's own threads, if it has its own.
+    threads: Option<Arc<Team>>,
     /// The number of bytes in `kept`.
     idle: AtomicUsize,
     /// Which class is looked at next, besides one that many blocks returned to.
@@ -77,7 +77,7 @@ fn class(bytes: usize) -> (usize, usize) {
 
 impl Pool {
     /// Makes a pool that keeps at most `limit` unused bytes.
-    pub(crate) fn new(limit: usize, threads: Option<Arc<ThreadPool>>) -> Arc<Pool> {
+    pub(crate) fn new(limit: usize, threads: Option<Arc<Team>>) -> Arc<Pool> {
         let kept = std::array::from_fn(|_| Mutex::default());
         Arc::new(Pool {
             kept,
@@ -104,7 +104,7 @@ impl Pool {
 
     /// Returns the number of threads on which a kernel may run.
     pub(crate) fn threads(&self) -> usize {
-        self.threads.as_ref().map_or_else(rayon::current_num_threads, |own| own.current_num_threads())
+        self.threads.as_ref().map_or_else(threads::count, |own| own.count())
     }
 
     /// Returns a block of at least `bytes` bytes with arbitrary contents.

@@ -9,7 +9,7 @@
 #[cfg(all(test, bb_model))]
 pub(crate) use loom::{
     sync::{
-        Mutex,
+        Condvar, Mutex, MutexGuard,
         atomic::{AtomicUsize, Ordering, fence},
     },
     thread::{self, Thread},
@@ -17,7 +17,7 @@ pub(crate) use loom::{
 #[cfg(not(all(test, bb_model)))]
 pub(crate) use std::{
     sync::{
-        Mutex,
+        Condvar, Mutex, MutexGuard,
         atomic::{AtomicUsize, Ordering, fence},
     },
     thread::{self, Thread},

@@ -6,28 +6,31 @@
 use crate::gate::{self, GateEntry};
 use crate::level::Forced;
 use crate::sync::{AtomicUsize, Ordering};
+use crate::team::{self, Team};
 use bb::RunOptions;
-use rayon::ThreadPool;
 use std::cell::Cell;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 thread_local! {
     /// The threads of the backend for which this thread computes, if the backend has its own threads.
-    static OWN: Cell<Option<Arc<ThreadPool>>> = const { Cell::new(None) };
+    static OWN: Cell<Option<Arc<Team>>> = const { Cell::new(None) };
 
     /// The time of the last work, and how many pieces of work followed each other closely. Work in which other threads
     /// took part counts as many pieces.
     static RECENT: Cell<(Option<Instant>, u32)> = const { Cell::new((None, 0)) };
+
+    /// Whether kernels do all their work on this thread.
+    static ALONE: Cell<bool> = const { Cell::new(false) };
 
     /// The number of calls that this thread has requested and that have not begun, because all threads are busy.
     static WAITING: Arc<AtomicUsize> = Arc::default();
 }
 
 /// Runs `f`. Its kernels share their work with these threads.
-pub(crate) fn within<R>(threads: &Arc<ThreadPool>, f: impl FnOnce() -> R) -> R {
+pub(crate) fn within<R>(threads: &Arc<Team>, f: impl FnOnce() -> R) -> R {
     /// Restores the previous threads, also after a panic.
-    struct Before(Option<Arc<ThreadPool>>);
+    struct Before(Option<Arc<Team>>);
     impl Drop for Before {
         fn drop(&mut self) {
             OWN.set(self.0.take());
@@ -37,11 +40,34 @@ pub(crate) fn within<R>(threads: &Arc<ThreadPool>, f: impl FnOnce() -> R) -> R {
     f()
 }
 
-/// Returns the threads with which kernels called here share their work; `None` if these are rayon's.
-fn own() -> Option<Arc<ThreadPool>> {
+/// Runs `f`, whose kernels do all their work on this thread: it is a part of work that is already shared.
+pub(crate) fn alone<R>(f: impl FnOnce() -> R) -> R {
+    /// Restores what was before, also after a panic.
+    struct Before(bool);
+    impl Drop for Before {
+        fn drop(&mut self) {
+            ALONE.set(self.0);
+        }
+    }
+    let _before = Before(ALONE.replace(true));
+    f()
+}
+
+/// Returns the threads of the backend for which this thread computes, if it has its own.
+fn own() -> Option<Arc<Team>> {
     let threads = OWN.take();
     OWN.set(threads.clone());
     threads
+}
+
+/// Returns what `f` makes of the threads with which kernels called here share their work: `None` if these are rayon's, because
+/// one of its threads called. Where a program already computes on rayon's threads, more would only be in their way.
+fn with_team<R>(f: impl FnOnce(Option<&Team>) -> R) -> R {
+    match own() {
+        Some(own) => f(Some(&own)),
+        None if rayon::current_thread_index().is_some() => f(None),
+        None => f(Some(Team::of_process())),
+    }
 }
 
 #[cfg(test)]
@@ -76,14 +102,14 @@ pub(crate) fn count() -> usize {
         return threads;
     }
     // A WebAssembly module without threads has no clock either, which what follows several threads would ask.
-    if cfg!(all(target_family = "wasm", not(target_feature = "atomics"))) {
+    if ALONE.get() || cfg!(all(target_family = "wasm", not(target_feature = "atomics"))) {
         return 1;
     }
-    own().map_or_else(rayon::current_num_threads, |threads| threads.current_num_threads())
+    with_team(|team| team.map_or_else(rayon::current_num_threads, Team::count))
 }
 
-/// The time for which other threads usually stay awake after their last work. If work follows within this time, more
-/// work is likely to follow.
+/// The time for which rayon's threads usually stay awake after their last work. If work follows within this time, more work is
+/// likely to follow.
 const SOON: Duration = Duration::from_micros(20);
 
 /// The number of pieces of work in a row after which more work is likely.
@@ -96,7 +122,7 @@ pub(crate) fn warm() -> bool {
     let (last, row) = RECENT.get();
     let soon = last.is_some_and(|last| last.elapsed() < SOON);
     RECENT.set((None, if soon { row } else { 0 }));
-    soon && row >= ROW
+    (soon && row >= ROW) || with_team(|team| team.is_some_and(Team::is_looking))
 }
 
 /// Records that this thread has done work that was worth sharing with threads that are awake.
@@ -123,12 +149,55 @@ pub(crate) fn share(threads: usize, work: &(dyn Fn() + Sync)) {
         let options = options.clone();
         let call = move || options.within(|| level.within(|| entry.enter()));
         match &own {
-            Some(own) => own.spawn(call),
-            None => rayon::spawn(call),
+            Some(own) => {
+                let team = own.clone();
+                own.ask(move || within(&team, call));
+            }
+            None if rayon::current_thread_index().is_some() => rayon::spawn(call),
+            None => Team::of_process().ask(call),
         }
     };
     gate::share(calls, &waiting, work, spawn);
     RECENT.set((None, ROW));
+}
+
+/// Units of work, of which each thread has its own part, so that it does the same units of one work after another and finds in
+/// its caches what it wrote. A thread that has done its part helps with those of others.
+pub(crate) struct Units {
+    n: usize,
+    parts: usize,
+    begun: [Begun; PARTS],
+}
+
+/// How many units of a part have begun, in a cache line of its own.
+#[derive(Default)]
+#[repr(align(64))]
+struct Begun(AtomicUsize);
+
+/// The greatest number of parts; more threads share them.
+const PARTS: usize = 16;
+
+impl Units {
+    pub(crate) fn new(n: usize, threads: usize) -> Units {
+        Units { n, parts: threads.clamp(1, PARTS), begun: std::array::from_fn(|_| Begun::default()) }
+    }
+
+    /// Calls `f` with units that nobody has begun, until none are left.
+    pub(crate) fn each(&self, mut f: impl FnMut(usize)) {
+        let home = team::place().or_else(rayon::current_thread_index).unwrap_or(0) % self.parts;
+        let parts = self.begun.iter().enumerate().take(self.parts);
+        for (part, Begun(begun)) in parts.clone().skip(home).chain(parts.take(home)) {
+            let [from, end] = [part, part + 1]
+                .map(|part| self.n / self.parts * part + self.n % self.parts * part / self.parts);
+            loop {
+                let unit = from + begun.fetch_add(1, Ordering::Relaxed);
+                if unit >= end {
+                    break;
+                }
+                f(unit);
+            }
+        }
+    }
 }
 
 #[cfg(test)]
@@ -137,11 +206,18 @@ mod tests {
     use crate::level::{at, instructions, levels};
     use std::panic::{AssertUnwindSafe, catch_unwind};
     use std::sync::atomic::AtomicUsize;
-    use std::sync::{Barrier, Mutex};
+    use std::sync::{Barrier, Mutex, mpsc};
+
+    /// Waits until a thread of the team has made a call, and with one thread all before it.
+    fn make_a_call(team: &Team) {
+        let (made, wait) = mpsc::channel();
+        team.ask(move || made.send(()).expect("somebody waits"));
+        wait.recv().expect("the call is made");
+    }
 
     #[test]
     fn others_join_and_what_they_wrote_is_seen() {
-        let threads = Arc::new(rayon::ThreadPoolBuilder::new().num_threads(3).build().expect("threads"));
+        let threads = Arc::new(Team::new(3).expect("threads"));
         within(&threads, || {
             assert_eq!(count(), 3);
             for _ in 0..100 {
@@ -159,7 +235,7 @@ mod tests {
     /// What one thread lays out for the vectors of a level, others read as such.
     #[test]
     fn others_use_the_level_that_a_test_forces() {
-        let threads = Arc::new(rayon::ThreadPoolBuilder::new().num_threads(2).build().expect("threads"));
+        let threads = Arc::new(Team::new(2).expect("threads"));
         for forced in levels() {
             let met = Barrier::new(2);
             let used = Mutex::new(Vec::new());
@@ -177,10 +253,10 @@ mod tests {
 
     #[test]
     fn nobody_waits_for_threads_that_are_busy() {
-        let threads = Arc::new(rayon::ThreadPoolBuilder::new().num_threads(1).build().expect("a thread"));
+        let threads = Arc::new(Team::new(2).expect("a thread"));
         let (busy, done) = (Arc::new(Barrier::new(2)), AtomicUsize::new(0));
         let held = busy.clone();
-        threads.spawn(move || {
+        threads.ask(move || {
             held.wait();
         });
         within(&threads, || {
@@ -195,13 +271,55 @@ mod tests {
         assert_eq!(waiting(), 4, "calls do not pile up");
         // The thread becomes free only now, and finds the gate closed.
         busy.wait();
-        threads.install(|| ());
+        make_a_call(&threads);
         assert_eq!(waiting(), 0);
     }
 
     #[test]
+    fn every_unit_is_done_once() {
+        for (n, parts) in [(0, 1), (1, 1), (5, 2), (3, 7), (100, 3), (1000, 64)] {
+            let (units, done) = (Units::new(n, parts), Mutex::new(Vec::new()));
+            std::thread::scope(|scope| {
+                for _ in 0..4 {
+                    scope.spawn(|| units.each(|unit| done.lock().expect("no panic").push(unit)));
+                }
+            });
+            let mut done = done.into_inner().expect("no panic");
+            done.sort_unstable();
+            assert!(done.into_iter().eq(0..n), "{n} units in {parts} parts");
+        }
+    }
+
+    /// Where a program computes on rayon's threads, kernels take part in them.
+    #[test]
+    fn kernels_that_rayons_threads_call_share_with_rayon() {
+        let rayon = rayon::ThreadPoolBuilder::new().num_threads(3).build().expect("threads");
+        rayon.install(|| {
+            assert_eq!(count(), 3);
+            let met = Barrier::new(3);
+            share(3, &|| {
+                assert!(rayon::current_thread_index().is_some());
+                met.wait();
+            });
+        });
+    }
+
+    /// Work inside of work stays on the threads of its backend, also where another thread does it.
+    #[test]
+    fn work_in_work_is_shared_with_the_same_threads() {
+        let threads = Arc::new(Team::new(3).expect("threads"));
+        within(&threads, || {
+            let met = Barrier::new(3);
+            share(3, &|| {
+                met.wait();
+                assert_eq!(count(), 3);
+            });
+        });
+    }
+
+    #[test]
     fn a_panic_elsewhere_comes_here_and_threads_go_on() {
-        let threads = Arc::new(rayon::ThreadPoolBuilder::new().num_threads(2).build().expect("threads"));
+        let threads = Arc::new(Team::new(2).expect("threads"));
         let here = std::thread::current().id();
         let met = Barrier::new(2);
         let panicked = catch_unwind(AssertUnwindSafe(|| {
@@ -213,7 +331,7 @@ mod tests {
             });
         }));
         assert!(panicked.is_err());
-        assert_eq!(threads.install(|| 1), 1);
+        make_a_call(&threads);
         assert!(own().is_none());
     }
 }

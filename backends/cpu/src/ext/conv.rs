@@ -15,9 +15,11 @@ use crate::gemm::{Dims, Strided, gemm_plus};
 use crate::kernels::{Shared, walk};
 use crate::ops::unsupported;
 use crate::pool::Pool;
+use crate::threads;
 use bb::Tensor;
 use bb::ext::ConvOptions;
 use smallvec::SmallVec;
+use std::ops::Range;
 use std::sync::{Arc, Mutex, PoisonError};
 
 /// The extents of a convolution.
@@ -215,17 +217,12 @@ unsafe fn products(
     let (size, results) = plane.sizes();
     let k = plan.terms();
     let direct = plan.is_pointwise();
-    // The number of windows that are multiplied at once: whole rows, unless the windows are the elements of the operand.
-    let most = if !direct {
-        let rows = (UNROLLED / 4 / (k * plane.cols.out).max(1)).clamp(1, plane.rows.out.max(1));
-        rows * plane.cols.out
-    } else if out.has_epilogue() {
-        (BLOCK / filters.max(&1)).next_multiple_of(64)
-    } else {
-        results
-    };
-    let most = most.clamp(1, results.max(1));
+    // The number of windows that are unrolled at once: whole rows.
+    let rows = (UNROLLED / 4 / (k * plane.cols.out).max(1)).clamp(1, plane.rows.out.max(1));
+    let most = if direct { results } else { rows * plane.cols.out }.clamp(1, results.max(1));
     let runs = results.div_ceil(most);
+    // The number of results that a program goes over at once.
+    let together = if out.has_epilogue() { BLOCK } else { usize::MAX };
     let shared = Shared((x, w, plus));
     let product = |i: usize, columns: *mut f32| {
         let (x, w, plus) = shared.get();
@@ -238,7 +235,7 @@ unsafe fn products(
         unsafe {
             let x = x.add(pair * depth * size);
             let b = if direct {
-                Strided { ptr: x.add(first), row: size.cast_signed(), col: 1 }
+                Strided { ptr: x, row: size.cast_signed(), col: 1 }
             } else {
                 let (top, rows) = (first / plane.cols.out, width / plane.cols.out);
                 unroll(plane, *depth, top, rows, x, columns);
@@ -248,15 +245,18 @@ unsafe fn products(
             let to = out.sums.add(pair * filters * results + first);
             let plus = if plus.is_null() { plus } else { plus.add(group * filters) };
             let end = out.end().map_or(std::ptr::null(), std::ptr::from_ref);
-            let ended = gemm_plus(Dims { m: *filters, k, n: width }, to, results, a, b, plus, end);
-            if end.is_null() || !ended {
-                out.done(sample, group * filters..(group + 1) * filters, first..first + width);
-            }
+            let done = |[planes, places]: [Range<usize>; 2]| {
+                let (plane, place) = (group * filters, first);
+                let planes = plane + planes.start..plane + planes.end;
+                out.done(sample, planes, place + places.start..place + places.end);
+            };
+            gemm_plus(Dims { m: *filters, k, n: width }, (to, results), a, b, plus, end, together, &done);
         }
     };
     let (units, weight) = (n * groups * runs, filters * k * most);
     if direct {
-        let grain = if out.has_epilogue() { GRAIN } else { usize::MAX };
+        // Few products are divided themselves.
+        let grain = if units < walk::PARTS * threads::count() { usize::MAX } else { GRAIN };
         walk::split(units, weight, grain, |from, to| {
             (from..to).for_each(|i| product(i, std::ptr::null_mut()));
         });

@@ -3,18 +3,20 @@
 //! Filters are the left operand otherwise, and windows are packed for each run. A plane of few windows leaves parts of the panels
 //! empty, and its filters are read from memory that nothing has put in order. Here the filters are packed, once.
 
-use super::conv::{Plan, unroll, widened};
+use super::conv::{Plan, unroll, widened, with_buffers};
 use super::fused::{Results, Then, written};
 use super::{computed, floats};
 use crate::array::Array;
 use crate::backend::Cpu;
 use crate::error::Result;
-use crate::gemm::Matrix;
 use crate::gemm::panels::Panels;
+use crate::gemm::{Matrix, Strided};
+use crate::kernels::Shared;
 use crate::kernels::dispatch::{VectorLoop, dispatch};
 use crate::kernels::transpose;
 use crate::pace::Pace;
 use crate::pool::Pool;
+use crate::threads;
 use bb::ext::ConvOptions;
 use bb::{DataType, Tensor};
 use std::sync::Arc;
@@ -107,13 +109,16 @@ unsafe fn convolve(
     if *n == 0 || results == 0 {
         return Ok(());
     }
-    let length = if plan.is_pointwise() { 0 } else { plan.terms() * results };
+    let terms = plan.terms();
+    let length = if plan.is_pointwise() { 0 } else { terms * results };
     let columns = pool.take(length * size_of::<f32>())?;
-    let rows = pool.take(results * filters * size_of::<f32>())?;
-    let mut pace = Pace::new();
+    // Rows whose distance is a power of two would take each other's place in the first-level cache.
+    let row = terms.next_multiple_of(LANES) + LANES;
+    let rows = pool.take(results * row * size_of::<f32>())?;
+    let width = panels.width();
+    let buffer = results * width;
     for sample in 0..*n {
-        pace.step(plan.terms().saturating_mul(*filters).saturating_mul(results));
-        // SAFETY: the operands have these samples, and the buffers have room for the windows and results of one.
+        // SAFETY: the operands have these samples, and the buffers have room for the windows of one.
         unsafe {
             let x = x.add(sample * depth * size);
             let windows = if plan.is_pointwise() {
@@ -122,24 +127,40 @@ unsafe fn convolve(
                 unroll(plane, *depth, 0, plane.rows.out, x, columns.ptr().cast());
                 columns.ptr().cast::<f32>().cast_const()
             };
-            let left = Matrix { ptr: windows.cast(), row: 1, col: results.cast_signed() };
-            panels.products(1, results, left, rows.ptr(), &|_| 0);
-            let sums = std::slice::from_raw_parts_mut(rows.ptr().cast::<f32>(), results * filters);
-            if !plus.is_null() {
-                dispatch(Plus { sums, bias: std::slice::from_raw_parts(plus, *filters) });
-            }
-            let to = out.sums.add(sample * filters * results);
-            transpose::transpose(
-                size_of::<f32>(),
-                results,
-                *filters,
-                to.cast(),
-                results,
-                rows.ptr(),
-                *filters,
-            );
-            out.sample_done(sample);
+            transpose::transpose(size_of::<f32>(), terms, results, rows.ptr(), row, windows.cast(), results);
         }
+        let left = Strided { ptr: rows.ptr().cast::<f32>().cast_const(), row: row.cast_signed(), col: 1 };
+        let shared = Shared((left, plus));
+        with_buffers(pool, buffer, filters.div_ceil(width), terms * results * width, |buffer, from, to| {
+            let (left, plus) = shared.get();
+            let mut pace = Pace::new();
+            threads::alone(|| {
+                for first in (from * width..filters.min(&(to * width)).to_owned()).step_by(width) {
+                    let count = width.min(filters - first);
+                    pace.step(terms.saturating_mul(count).saturating_mul(results));
+                    // SAFETY: the buffer has room for the results of these filters, which no other call computes, and the
+                    // operands have the plan's extents.
+                    unsafe {
+                        panels.part(first..first + count, results, left, buffer);
+                        if !plus.is_null() {
+                            let sums = std::slice::from_raw_parts_mut(buffer, results * count);
+                            dispatch(Plus { sums, bias: std::slice::from_raw_parts(plus.add(first), count) });
+                        }
+                        let to = out.sums.add((sample * filters + first) * results).cast();
+                        transpose::block::<false>(
+                            size_of::<f32>(),
+                            results,
+                            count,
+                            to,
+                            results,
+                            buffer.cast(),
+                            count,
+                        );
+                        out.done(sample, first..first + count, 0..results);
+                    }
+                }
+            });
+        })?;
     }
     Ok(())
 }

@@ -4,15 +4,18 @@
 //! contiguous rows, whose elements are read one at a time, and a small right operand with contiguous rows.
 
 use std::cmp;
+use std::ops::Range;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use super::end::Around;
+use super::grid::Grid;
 use super::pack::{Slot, panel, scratch};
 use super::tile::{Args, Compute, TileKernels};
 use super::{Dims, Number, Strided};
 use crate::caches::second_level;
 use crate::kernels::Shared;
 use crate::level::level;
+use crate::threads::Units;
 use crate::{pace, threads};
 
 /// The greatest number of rows of a right panel. It is large because each further pass reads and writes the result
@@ -81,108 +84,201 @@ impl<T: Number> Wide<T> {
     }
 }
 
-/// Computes the product in the type of the sums, and what is `around` it.
-///
-/// # Safety
-///
-/// Same as for [`gemm`](super::gemm); what is added to rows has `m` elements. Panels are those of `k` rows and `n` columns.
-pub(crate) unsafe fn blocked<T: Number>(
-    kernels: &TileKernels<T::Sum>,
-    Dims { m, k, n }: Dims,
-    c: *mut T::Sum,
-    c_row: usize,
-    a: Strided<T>,
-    b: Wide<T>,
-    around: Around<T::Sum>,
-) where
+/// A large product, whose sums have the type of the result.
+pub(crate) struct Large<'a, T: Number> {
+    pub(crate) kernels: &'a TileKernels<T::Sum>,
+    pub(crate) dims: Dims,
+    pub(crate) c: *mut T::Sum,
+    pub(crate) c_row: usize,
+    pub(crate) a: Strided<T>,
+    pub(crate) b: Wide<T>,
+    pub(crate) around: Around<T::Sum>,
+}
+
+impl<T: Number> Clone for Large<'_, T> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<T: Number> Copy for Large<'_, T> {}
+
+impl<T: Number> Large<'_, T>
+where
     T::Sum: Compute,
 {
-    let around = Shared(around);
-    let width = kernels.large * kernels.lanes;
-    let in_place = b.in_place(k, n);
-    let threads = (m.saturating_mul(n).saturating_mul(k) / GRAIN).min(threads::count()).max(1);
-    for left in (0..n).step_by(COLUMNS) {
-        let columns = COLUMNS.min(n - left);
-        let panels = columns.div_ceil(width);
-        // All passes have nearly the same depth.
-        let passes = k.div_ceil(DEPTH);
-        for pass in 0..passes {
-            let (from, end) = (k * pass / passes, k * (pass + 1) / passes);
-            let depth = end - from;
-            // Blocks that threads share have few rows and nearly equal heights, so that no thread waits long for the
-            // last one. Otherwise a block consists of whole slices.
-            let most = rows::<T::Sum>();
-            let (most, step) = if threads > 1 { (most / 2, 1) } else { (most, kernels.wide.len().max(1)) };
-            let blocks = m.div_ceil(most);
-            let edge = |block: usize| m.min(m.div_ceil(step) * block / blocks * step);
-            // If there are few blocks, they are also divided by panels.
-            let groups = if threads > 1 { (2 * threads).div_ceil(blocks).min(panels) } else { 1 };
-            scratch(Slot::Right, |right| {
-                let room = if in_place { 0 } else { panels };
-                let right = Shared(right.room::<T::Sum>(room * width * depth));
-                let operands = Shared((a, b, c));
-                let pack = |j: usize| {
-                    let (_, Wide::Strided(b), _) = operands.get() else { return };
-                    let first = left + j * width;
-                    // SAFETY: the panel's columns are in `b`, and each panel has its own memory.
-                    unsafe {
-                        let from = b.ptr.offset(from.cast_signed() * b.row + first.cast_signed() * b.col);
-                        let x = Strided { ptr: from, ..b };
-                        panel(depth, width.min(n - first), width, x, right.get().add(j * width * depth));
+    /// Computes the product, and what is `around` it.
+    ///
+    /// # Safety
+    ///
+    /// Same as for [`gemm`](super::gemm); what is added to rows has `m` elements. Panels are those of `k` rows and `n` columns.
+    pub(crate) unsafe fn compute(&self) {
+        // SAFETY: this function has the same contract.
+        unsafe { self.compute_parts(usize::MAX, &|_| ()) }
+    }
+
+    /// Does what [`compute`](Self::compute) does, rectangle by rectangle of about `most` elements or fewer. The thread that has
+    /// computed one calls `done` with its rows and columns.
+    ///
+    /// # Safety
+    ///
+    /// Same as for [`compute`](Self::compute).
+    pub(crate) unsafe fn compute_parts(&self, most: usize, done: &(dyn Fn([Range<usize>; 2]) + Sync)) {
+        let Dims { m, k, n } = self.dims;
+        let TileKernels { lanes, large, .. } = *self.kernels;
+        let one = Grid::new(self.dims, 1, [m, lanes], [false; 2]).at_most(most);
+        let [_, columns] = one.at(0);
+        let in_place = self.b.in_place(k, columns.len());
+        let packs = !in_place;
+        let threads = (m.saturating_mul(n).saturating_mul(k) / GRAIN).min(threads::count()).max(1);
+        // Rectangles side by side pack different columns; below each other they would pack the same ones again.
+        let steps = match self.b {
+            Wide::Strided(_) if in_place => [1, 2 * lanes],
+            Wide::Strided(_) => [m, large * lanes],
+            Wide::Panels(_) => [1, large * lanes],
+        };
+        let grid = Grid::new(self.dims, threads, steps, [is_packed(self.a), packs]).at_most(most);
+        let together = packs && grid.len() < 2 * threads;
+        let (grid, each) = if together { (one, threads) } else { (grid, 1) };
+        let shared = Shared(*self);
+        share(
+            if together { 1 } else { threads },
+            0,
+            |_| (),
+            grid.len(),
+            |i| {
+                let at = grid.at(i);
+                // SAFETY: this function's contract. No other call writes the rectangle.
+                unsafe { shared.get().part(&at).sweep(in_place, each) };
+                done(at);
+            },
+        );
+    }
+
+    /// Returns the part of the product that is in a rectangle. In front of it are whole panels.
+    ///
+    /// # Safety
+    ///
+    /// The rectangle is in the result.
+    unsafe fn part(&self, [rows, columns]: &[Range<usize>; 2]) -> Self {
+        let (top, left) = (rows.start, columns.start);
+        // SAFETY: this function's contract.
+        unsafe {
+            Large {
+                dims: Dims { m: rows.len(), k: self.dims.k, n: columns.len() },
+                c: self.c.add(top * self.c_row + left),
+                a: self.a.at_row(top),
+                b: match self.b {
+                    Wide::Strided(b) => {
+                        Wide::Strided(Strided { ptr: b.ptr.offset(left.cast_signed() * b.col), ..b })
                     }
-                };
-                let multiply = |i: usize| {
-                    let (a, b, c) = operands.get();
-                    let (block, group) = (i / groups, i % groups);
-                    let (top, bottom) = (edge(block), edge(block + 1));
-                    let (panel, last) = (panels * group / groups, panels * (group + 1) / groups);
-                    let first = panel * width;
-                    let block = Block {
-                        kernels,
-                        rows: bottom - top,
-                        depth,
-                        columns: columns.min(last * width) - first,
-                        accumulate: from > 0,
-                        around: around.get().pass(pass == 0, pass + 1 == passes).at_row(top),
+                    Wide::Panels(panels) => Wide::Panels(panels.add(left * self.dims.k)),
+                },
+                around: self.around.at_row(top),
+                ..*self
+            }
+        }
+    }
+
+    /// Computes the product with so many threads, which pack the right operand together unless it is read in place.
+    ///
+    /// # Safety
+    ///
+    /// Same as for [`compute`](Self::compute).
+    unsafe fn sweep(&self, in_place: bool, threads: usize) {
+        let Large { kernels, dims: Dims { m, k, n }, c, c_row, a, b, around } = *self;
+        let around = Shared(around);
+        let width = kernels.large * kernels.lanes;
+        for left in (0..n).step_by(COLUMNS) {
+            let columns = COLUMNS.min(n - left);
+            let panels = columns.div_ceil(width);
+            // All passes have nearly the same depth.
+            let passes = k.div_ceil(DEPTH);
+            for pass in 0..passes {
+                let (from, end) = (k * pass / passes, k * (pass + 1) / passes);
+                let depth = end - from;
+                // Blocks that threads share have few rows and nearly equal heights, so that no thread waits long for the
+                // last one. Otherwise a block consists of whole slices.
+                let most = rows::<T::Sum>();
+                let (most, step) =
+                    if threads > 1 { (most / 2, 1) } else { (most, kernels.wide.len().max(1)) };
+                let blocks = m.div_ceil(most);
+                let edge = |block: usize| m.min(m.div_ceil(step) * block / blocks * step);
+                // If there are few blocks, they are also divided by panels.
+                let groups = if threads > 1 { (2 * threads).div_ceil(blocks).min(panels) } else { 1 };
+                scratch(Slot::Right, |right| {
+                    let room = if in_place { 0 } else { panels };
+                    let right = Shared(right.room::<T::Sum>(room * width * depth));
+                    let operands = Shared((a, b, c));
+                    let pack = |j: usize| {
+                        let (_, Wide::Strided(b), _) = operands.get() else { return };
+                        let first = left + j * width;
+                        // SAFETY: the panel's columns are in `b`, and each panel has its own memory.
+                        unsafe {
+                            let from = b.ptr.offset(from.cast_signed() * b.row + first.cast_signed() * b.col);
+                            let x = Strided { ptr: from, ..b };
+                            panel(depth, width.min(n - first), width, x, right.get().add(j * width * depth));
+                        }
                     };
-                    // SAFETY: the block's rows and columns are in `a`, `b` and `c`, and no other block writes them.
-                    unsafe {
-                        let x = Strided {
-                            ptr: a.ptr.offset(top.cast_signed() * a.row + from.cast_signed() * a.col),
-                            ..a
+                    let multiply = |i: usize| {
+                        let (a, b, c) = operands.get();
+                        let (block, group) = (i / groups, i % groups);
+                        let (top, bottom) = (edge(block), edge(block + 1));
+                        let (panel, last) = (panels * group / groups, panels * (group + 1) / groups);
+                        let first = panel * width;
+                        let block = Block {
+                            kernels,
+                            rows: bottom - top,
+                            depth,
+                            columns: columns.min(last * width) - first,
+                            accumulate: from > 0,
+                            around: around.get().pass(pass == 0, pass + 1 == passes).at_row(top),
                         };
-                        let right = match b {
-                            Wide::Strided(b) if in_place => {
-                                let from = b.ptr.offset(from.cast_signed() * b.row).add(left + first);
-                                Right {
-                                    ptr: from.cast::<T::Sum>(),
-                                    row: b.row,
-                                    width,
-                                    panel: width,
-                                    filled: false,
+                        // SAFETY: the block's rows and columns are in `a`, `b` and `c`, and no other block writes them.
+                        unsafe {
+                            let x = Strided {
+                                ptr: a.ptr.offset(top.cast_signed() * a.row + from.cast_signed() * a.col),
+                                ..a
+                            };
+                            let right = match b {
+                                Wide::Strided(b) if in_place => {
+                                    let from = b.ptr.offset(from.cast_signed() * b.row).add(left + first);
+                                    Right {
+                                        ptr: from.cast::<T::Sum>(),
+                                        row: b.row,
+                                        width,
+                                        panel: width,
+                                        filled: false,
+                                    }
                                 }
-                            }
-                            Wide::Strided(_) => {
-                                let ptr = right.get().add(panel * width * depth).cast_const();
-                                Right {
-                                    ptr,
-                                    row: width.cast_signed(),
-                                    width,
-                                    panel: width * depth,
-                                    filled: true,
+                                Wide::Strided(_) => {
+                                    let ptr = right.get().add(panel * width * depth).cast_const();
+                                    Right {
+                                        ptr,
+                                        row: width.cast_signed(),
+                                        width,
+                                        panel: width * depth,
+                                        filled: true,
+                                    }
                                 }
-                            }
-                            Wide::Panels(panels) => {
-                                // `left` is the first column of a panel, because `COLUMNS` is a multiple of their width.
-                                let ptr = panels.add((left + first) * k + from * width);
-                                Right { ptr, row: width.cast_signed(), width, panel: width * k, filled: true }
-                            }
-                        };
-                        block.compute(x, right, c.add(top * c_row + left + first), c_row);
-                    }
-                };
-                share(threads, room, pack, blocks * groups, multiply);
-            });
+                                Wide::Panels(panels) => {
+                                    // `left` is the first column of a panel, because `COLUMNS` is a multiple of their width.
+                                    let ptr = panels.add((left + first) * k + from * width);
+                                    Right {
+                                        ptr,
+                                        row: width.cast_signed(),
+                                        width,
+                                        panel: width * k,
+                                        filled: true,
+                                    }
+                                }
+                            };
+                            block.compute(x, right, c.add(top * c_row + left + first), c_row);
+                        }
+                    };
+                    share(threads, room, pack, blocks * groups, multiply);
+                });
+            }
         }
     }
 }
@@ -222,6 +318,12 @@ pub(crate) unsafe fn packed<T: Compute>(
         // SAFETY: this function has the same contract, for these rows.
         unsafe { block.compute(a.at_row(top), right, c.add(top * c_row), c_row) };
     }
+}
+
+/// Tells whether a block packs its rows of a left operand: tiles read its elements one by one, from contiguous rows of the type of
+/// the sums.
+fn is_packed<T: Number>(a: Strided<T>) -> bool {
+    a.col != 1 || size_of::<T>() != size_of::<T::Sum>()
 }
 
 /// Returns into how many parts of at most `most` rows so many rows are cut.
@@ -288,7 +390,7 @@ impl<T: Compute> Block<'_, T> {
         c: *mut T,
         c_row: usize,
     ) {
-        if a.col == 1 && size_of::<S>() == size_of::<T>() {
+        if !is_packed(a) {
             // SAFETY: this function has the same contract. If `T` is as wide as the type of its sums, both are the same
             // type.
             return unsafe {
@@ -387,7 +489,8 @@ fn share(threads: usize, m: usize, first: impl Fn(usize) + Sync, n: usize, secon
             second(i);
         });
     }
-    let [begun, done, next] = [const { AtomicUsize::new(0) }; 3];
+    let [begun, done] = [const { AtomicUsize::new(0) }; 2];
+    let units = Units::new(n, threads);
     let failed = AtomicBool::new(false);
     let work = || {
         let unless_unwinding = Failing(&failed);
@@ -413,14 +516,10 @@ fn share(threads: usize, m: usize, first: impl Fn(usize) + Sync, n: usize, secon
                 std::thread::yield_now();
             }
         }
-        loop {
-            let i = next.fetch_add(1, Ordering::Relaxed);
-            if i >= n {
-                break;
-            }
+        units.each(|i| {
             pace::look();
             second(i);
-        }
+        });
         std::mem::forget(unless_unwinding);
     };
     threads::share(threads.min(m.max(n)), &work);

@@ -11,6 +11,7 @@ mod dot;
 mod elements;
 mod end;
 pub(crate) mod floats;
+mod grid;
 pub(crate) mod integer;
 pub(crate) mod n_bits;
 pub(crate) mod pack;
@@ -21,11 +22,13 @@ pub(crate) mod vector;
 
 use bb::DataType;
 use half::{bf16, f16};
+use std::ops::Range;
 
-use self::blocked::Wide;
+use self::blocked::{Large, Wide};
 pub(crate) use self::blocked::{packed, panel_width};
 pub(crate) use self::direct::ordered;
 pub(crate) use self::end::{Around, End};
+use self::grid::Grid;
 use self::pack::{Slot, scratch};
 use self::tile::{Compute, TileKernels};
 use crate::caches::second_level;
@@ -110,7 +113,8 @@ pub unsafe fn gemm(dims: Dims, c: *mut f32, c_row: usize, a: Strided<f32>, b: St
 }
 
 /// Computes the product like [`gemm`], with contiguous rows of `b`, and adds to each row its number of `plus`, unless that is
-/// null. Returns whether what `end` says was done, too: it is done tile by tile, and not every product has tiles.
+/// null. Then it does what `end` says, tile by tile, unless that is null; where a product has no tiles, or `end` is null, it calls
+/// `done` with rows and columns that are computed, about `most` results at a time, on the thread that has computed them.
 ///
 /// # Safety
 ///
@@ -118,13 +122,14 @@ pub unsafe fn gemm(dims: Dims, c: *mut f32, c_row: usize, a: Strided<f32>, b: St
 /// elements of the product.
 pub(crate) unsafe fn gemm_plus(
     dims: Dims,
-    c: *mut f32,
-    c_row: usize,
+    (c, c_row): (*mut f32, usize),
     a: Strided<f32>,
     b: Strided<f32>,
     plus: *const f32,
     end: *const End<f32>,
-) -> bool {
+    most: usize,
+    done: &(dyn Fn([Range<usize>; 2]) + Sync),
+) {
     let Dims { m, k, n } = dims;
     let kernels = f32::kernels(level());
     let large = m.saturating_mul(k).saturating_mul(n) > MEDIUM && k > 4 && k <= DEEP_BLOCKED;
@@ -135,11 +140,27 @@ pub(crate) unsafe fn gemm_plus(
         false if n == 0 || !(1..=deepest(dims)).contains(&k) => Way::Row,
         false => Way::new(kernels, dims, c_row, a, b),
     };
+    let (unended, ends) = (done, !end.is_null());
+    let done = |at| {
+        if !ends {
+            unended(at);
+        }
+    };
     // SAFETY: this function has the same contract.
     unsafe {
         match way {
-            Way::Blocked => blocked::blocked::<f32>(kernels, dims, c, c_row, a, Wide::Strided(b), around),
-            Way::Small => small(kernels, dims, c, c_row, a, b, around),
+            Way::Blocked => {
+                let b = Wide::Strided(b);
+                Large { kernels, dims, c, c_row, a, b, around }.compute_parts(most, &done);
+            }
+            Way::Small => {
+                for at in Grid::new(dims, 1, [m, kernels.lanes], [false; 2]).at_most(most).all() {
+                    let [_, columns] = &at;
+                    let (c, b) = (c.add(columns.start), Strided { ptr: b.ptr.add(columns.start), ..b });
+                    small(kernels, Dims { n: columns.len(), ..dims }, c, c_row, a, b, around);
+                    done(at);
+                }
+            }
             Way::Dots | Way::Column | Way::Row => {
                 gemm(dims, c, c_row, a, b);
                 for i in 0..if plus.is_null() { 0 } else { m } {
@@ -148,11 +169,10 @@ pub(crate) unsafe fn gemm_plus(
                         *c += plus;
                     }
                 }
-                return end.is_null();
+                walk::split(n, FOLLOWING * m, 1 << 18, |from, to| unended([0..m, from..to]));
             }
         }
     }
-    true
 }
 
 /// Computes the product like [`gemm`] for any number type. Integers wrap, and 16-bit floats are summed in `f32`.
@@ -181,6 +201,9 @@ where
         }
     }
 }
+
+/// How many multiplications take as long as what follows a result.
+const FOLLOWING: usize = 16;
 
 /// The number of multiplications up to which packing costs more than it saves.
 const SMALL: usize = 96 * 96 * 96;
@@ -298,7 +321,8 @@ unsafe fn plain<T: Compute>(dims: Dims, c: *mut T, c_row: usize, a: Strided<T>, 
             Way::Row => skinny(dims, c, [c_row, 1], kernels, a, b, direct::row),
             Way::Small => small(kernels, dims, c, c_row, a, b, Around::NONE),
             Way::Blocked => {
-                blocked::blocked::<T>(kernels, dims, c, c_row, a, Wide::Strided(b), Around::NONE);
+                let (b, around) = (Wide::Strided(b), Around::NONE);
+                Large::<T> { kernels, dims, c, c_row, a, b, around }.compute();
             }
         }
     }
@@ -412,7 +436,8 @@ where
         unsafe {
             halved::<T>(dims, sums, n, a, b, |dims, c, c_row, a, b| {
                 let kernels = T::Sum::kernels(level());
-                blocked::blocked::<T>(kernels, dims, c, c_row, a, Wide::Strided(b), Around::NONE);
+                let (b, around) = (Wide::Strided(b), Around::NONE);
+                Large::<T> { kernels, dims, c, c_row, a, b, around }.compute();
             });
             for i in 0..m {
                 let c = std::slice::from_raw_parts_mut(c.add(i * c_row), n);

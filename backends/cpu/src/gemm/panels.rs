@@ -1,6 +1,6 @@
 //! Right operands that are packed once for many products.
 
-use super::blocked::{Block, DEPTH, Right, UNPACKED, Wide, blocked};
+use super::blocked::{Block, DEPTH, Large, Right, UNPACKED, Wide};
 use super::end::Around;
 use super::pack::{Slot, panel, scratch};
 use super::tile::{Args, Compute, TileKernels};
@@ -11,6 +11,7 @@ use crate::level::level;
 use crate::pool::{Block as Memory, Pool};
 use bb::DataType;
 use half::{bf16, f16};
+use std::ops::Range;
 use std::sync::Arc;
 
 /// A right operand of floats in panels of [`panel_width`] columns, each of them `k` contiguous rows of the type of the sums.
@@ -149,6 +150,23 @@ impl Panels {
         }
     }
 
+    /// Returns the number of columns of a panel.
+    pub(crate) fn width(&self) -> usize {
+        panel_width::<f32>()
+    }
+
+    /// Writes some columns of a product of `m` rows of `f32` to `out`, whose rows are contiguous. They begin with a panel.
+    ///
+    /// # Safety
+    ///
+    /// The left operand has `m` rows and `k` columns, the panels are of `f32` and have these columns; `out` has room for them.
+    pub(crate) unsafe fn part(&self, columns: Range<usize>, m: usize, a: Strided<f32>, out: *mut f32) {
+        debug_assert!(self.dtype == DataType::F32 && columns.start.is_multiple_of(self.width()));
+        let dims = Dims { m, k: self.k, n: columns.len() };
+        // SAFETY: this function's contract. The panels in front of these columns are whole.
+        unsafe { multiply(dims, out, a, self.memory.ptr().cast::<f32>().add(columns.start * self.k)) }
+    }
+
     /// # Safety
     ///
     /// Same as for [`products`](Self::products), for this type.
@@ -206,7 +224,8 @@ where
         if dims.m <= kernels.wide.len() {
             thin(kernels, dims, c, a, panels);
         } else {
-            blocked::<T>(kernels, dims, c, dims.n, a, Wide::Panels(panels), Around::NONE);
+            let (b, around) = (Wide::Panels(panels), Around::NONE);
+            Large::<T> { kernels, dims, c, c_row: dims.n, a, b, around }.compute();
         }
     }
 }

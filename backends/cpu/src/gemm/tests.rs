@@ -10,6 +10,8 @@ use crate::caches::simulated;
 use crate::level::{at, levels};
 use crate::pool::Pool;
 use crate::threads::as_if;
+use std::ops::Range;
+use std::sync::Mutex;
 
 /// Returns small integers. Every type computes the sums of their products exactly.
 fn numbers(n: usize, seed: u64) -> Vec<i64> {
@@ -331,17 +333,37 @@ fn what_follows_products_is_done_to_every_sum() {
                 let mut c = vec![9.0f32; m * n];
                 let beside = if forms & 2 == 2 { other.as_ptr() } else { std::ptr::null() };
                 let end = End { beside: (c.as_ptr(), beside), bounds: [-0.0, 1.5], swish };
-                let product = |c: &mut [f32], end| {
+                // Returns how often it was said of a result that it is there.
+                let product = |c: &mut [f32], end, most| {
                     let dims = Dims { m, k, n };
+                    let said = Mutex::new(vec![0; m * n]);
+                    let done = |[rows, columns]: [Range<usize>; 2]| {
+                        let mut said = said.lock().expect("no panic");
+                        for i in rows {
+                            columns.clone().for_each(|j| said[i * n + j] += 1);
+                        }
+                    };
                     // SAFETY: the operands and the result have these extents.
-                    at(level, || unsafe { gemm_plus(dims, c.as_mut_ptr(), n, left, right, plus, end) })
+                    at(level, || unsafe {
+                        gemm_plus(dims, (c.as_mut_ptr(), n), left, right, plus, end, most, &done);
+                    });
+                    said.into_inner().expect("no panic")
                 };
                 let mut want = vec![9.0f32; m * n];
-                assert!(product(&mut want, std::ptr::null()));
-                if !product(&mut c, &raw const end) {
+                assert_eq!(product(&mut want, std::ptr::null(), usize::MAX), vec![1; m * n]);
+                for most in [1000, 1] {
+                    let mut again = vec![9.0f32; m * n];
+                    assert_eq!(product(&mut again, std::ptr::null(), most), vec![1; m * n]);
+                    let bits = |x: &[f32]| x.iter().map(|x| x.to_bits()).collect::<Vec<_>>();
+                    assert_eq!(bits(&again), bits(&want), "{m}x{k}x{n}");
+                }
+                let said = product(&mut c, &raw const end, usize::MAX);
+                if said.first() == Some(&1) {
+                    assert_eq!(said, vec![1; m * n]);
                     assert_eq!(c, want);
                     continue;
                 }
+                assert_eq!(said, vec![0; m * n]);
                 for (i, (got, want)) in c.iter().zip(&want).enumerate() {
                     let x = if beside.is_null() { *want } else { want + other[i] };
                     let within = |x: f32| Number::min(Number::max(x, -0.0), 1.5);

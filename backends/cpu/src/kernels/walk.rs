@@ -10,9 +10,8 @@ use super::moves::line;
 use super::{Shared, transpose};
 use crate::layout::{Dim, for_each_index};
 use crate::pace::{self, Pace};
-use crate::threads;
+use crate::threads::{self, Units};
 use std::mem::MaybeUninit;
-use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// Parts for each thread: a thread that comes late takes fewer of them.
 pub(crate) const PARTS: usize = 4;
@@ -61,18 +60,14 @@ pub(crate) fn split_into(
         return threads::worked();
     }
     let parts = most.min((count * each).max(looks));
-    let next = AtomicUsize::new(0);
+    let units = Units::new(parts, count);
     threads::share(count, &|| {
-        loop {
-            let part = next.fetch_add(1, Ordering::Relaxed);
-            if part >= parts {
-                return;
-            }
+        units.each(|part| {
             if looks > 0 {
                 pace::look();
             }
             f(boundary(n, parts, part), boundary(n, parts, part + 1));
-        }
+        });
     });
     threads::worked();
 }

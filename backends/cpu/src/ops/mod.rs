@@ -139,7 +139,7 @@ mod tests {
 
     #[test]
     fn results_are_made_on_the_backends_own_threads() {
-        let own = rayon::ThreadPoolBuilder::new().num_threads(3).build().expect("threads");
+        let own = crate::team::Team::new(3).expect("threads");
         let pool = Pool::new(0, Some(Arc::new(own)));
         let mut count = 0;
         let made = made(&pool, DataType::U8, Shape::from_slice(&[1]), |_| count = threads::count());

@@ -1,0 +1,259 @@
+//! Threads that do what other threads ask for, and stay awake for a while after it.
+//!
+//! Waking a thread takes as long as many a kernel, above all in a virtual machine, whose processors sleep, too. So a thread that
+//! has worked looks for more work for as long as its waking would take, and only then sleeps. The thread that asks works too;
+//! a team of two is one thread besides it, so that there are never more threads than processors that one caller keeps busy.
+
+use crate::sync::{AtomicUsize, Condvar, Mutex, MutexGuard, Ordering, thread};
+use std::cell::Cell;
+use std::collections::VecDeque;
+use std::io;
+use std::sync::{Arc, OnceLock, PoisonError};
+use std::time::{Duration, Instant};
+
+/// The time for which a thread looks for work before it sleeps.
+const AWAKE: Duration = Duration::from_micros(100);
+
+/// How often a thread looks for work before it offers its processor to others and asks for the time.
+const LOOKS: usize = if cfg!(all(test, bb_model)) { 1 } else { 32 };
+
+thread_local! {
+    /// Which of a team's threads this one is.
+    static PLACE: Cell<Option<usize>> = const { Cell::new(None) };
+}
+
+/// Returns which of a team's threads this one is, counted from 1; `None` if it is none.
+pub(crate) fn place() -> Option<usize> {
+    PLACE.get()
+}
+
+/// What a thread of a team is asked to do.
+type Call = Box<dyn FnOnce() + Send>;
+
+/// A number of threads, one of which is the caller's.
+#[derive(Debug)]
+pub(crate) struct Team {
+    count: usize,
+    asked: Arc<Asked>,
+    threads: Vec<thread::JoinHandle<()>>,
+}
+
+/// What the threads of a team have been asked to do, and have not begun.
+#[derive(Default)]
+struct Asked {
+    /// The number of calls in `calls`, for threads that look without the lock.
+    number: AtomicUsize,
+    /// The number of threads that look for work.
+    looking: AtomicUsize,
+    calls: Mutex<Calls>,
+    come: Condvar,
+}
+
+#[derive(Default)]
+struct Calls {
+    waiting: VecDeque<Call>,
+    /// The number of threads that sleep until a call comes.
+    asleep: usize,
+    /// Whether the threads end.
+    over: bool,
+}
+
+impl std::fmt::Debug for Asked {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Asked").field("number", &self.number).finish_non_exhaustive()
+    }
+}
+
+impl Team {
+    /// Starts the threads of a team of `count`, which is at least 1.
+    ///
+    /// # Errors
+    ///
+    /// That of the system, if it cannot start them.
+    pub(crate) fn new(count: usize) -> io::Result<Team> {
+        let mut team = Team { count, asked: Arc::default(), threads: Vec::new() };
+        for _ in 1..count {
+            team.start()?;
+        }
+        Ok(team)
+    }
+
+    /// Returns the team of all backends without threads of their own. It has as many threads as rayon's current pool has when it
+    /// is first asked for, or as many as the system starts.
+    pub(crate) fn of_process() -> &'static Arc<Team> {
+        static TEAM: OnceLock<Arc<Team>> = OnceLock::new();
+        TEAM.get_or_init(|| {
+            let mut team = Team { count: 1, asked: Arc::default(), threads: Vec::new() };
+            while team.count < rayon::current_num_threads() && team.start().is_ok() {
+                team.count += 1;
+            }
+            Arc::new(team)
+        })
+    }
+
+    fn start(&mut self) -> io::Result<()> {
+        let (asked, place) = (self.asked.clone(), self.threads.len() + 1);
+        let serve = move || {
+            PLACE.set(Some(place));
+            asked.serve();
+        };
+        self.threads.push(thread::Builder::new().name("bb-cpu".into()).spawn(serve)?);
+        Ok(())
+    }
+
+    /// Returns the number of threads, with that of the caller.
+    pub(crate) fn count(&self) -> usize {
+        self.count
+    }
+
+    /// Tells whether a thread is awake and has nothing to do.
+    pub(crate) fn is_looking(&self) -> bool {
+        self.asked.looking.load(Ordering::Relaxed) > 0
+    }
+
+    /// Has a thread make a call as soon as one is free.
+    pub(crate) fn ask(&self, call: impl FnOnce() + Send + 'static) {
+        let mut calls = self.asked.lock();
+        calls.waiting.push_back(Box::new(call));
+        self.asked.number.fetch_add(1, Ordering::Relaxed);
+        // A thread that looks sees the number; waking another takes this thread a while.
+        let sleeper = calls.asleep > 0 && self.asked.looking.load(Ordering::Relaxed) < calls.waiting.len();
+        drop(calls);
+        if sleeper {
+            self.asked.come.notify_one();
+        }
+    }
+}
+
+impl Drop for Team {
+    fn drop(&mut self) {
+        self.asked.lock().over = true;
+        self.asked.come.notify_all();
+        // The last owner can be a call that one of the threads makes.
+        let here = thread::current().id();
+        if self.threads.iter().all(|started| started.thread().id() != here) {
+            self.threads.drain(..).for_each(|started| drop(started.join()));
+        }
+    }
+}
+
+impl Asked {
+    fn lock(&self) -> MutexGuard<'_, Calls> {
+        self.calls.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Makes calls until the team is gone.
+    fn serve(&self) {
+        while let Some(call) = self.next() {
+            call();
+        }
+    }
+
+    /// Takes the next call; `None` if the team is gone.
+    fn next(&self) -> Option<Call> {
+        self.looking.fetch_add(1, Ordering::Relaxed);
+        let from = Instant::now();
+        loop {
+            for _ in 0..LOOKS {
+                if self.number.load(Ordering::Relaxed) > 0
+                    && let Some(call) = self.take(&mut self.lock())
+                {
+                    self.looking.fetch_sub(1, Ordering::Relaxed);
+                    return Some(call);
+                }
+                std::hint::spin_loop();
+            }
+            if cfg!(all(test, bb_model)) || from.elapsed() >= AWAKE {
+                break;
+            }
+            thread::yield_now();
+        }
+        let mut calls = self.lock();
+        // Under the lock, so that who asks sees either a thread that looks or one that sleeps.
+        self.looking.fetch_sub(1, Ordering::Relaxed);
+        loop {
+            if let Some(call) = self.take(&mut calls) {
+                return Some(call);
+            }
+            if calls.over {
+                return None;
+            }
+            calls.asleep += 1;
+            calls = self.come.wait(calls).unwrap_or_else(PoisonError::into_inner);
+            calls.asleep -= 1;
+        }
+    }
+
+    fn take(&self, calls: &mut Calls) -> Option<Call> {
+        let call = calls.waiting.pop_front()?;
+        self.number.fetch_sub(1, Ordering::Relaxed);
+        Some(call)
+    }
+}
+
+#[cfg(all(test, bb_model))]
+mod model;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::mpsc;
+
+    #[test]
+    fn calls_are_made_by_threads_that_are_awake_or_asleep() {
+        let team = Team::new(3).expect("threads");
+        assert_eq!(team.count(), 3);
+        for round in 0..20 {
+            let (made, calls) = mpsc::channel();
+            for i in 0..50 {
+                let made = made.clone();
+                team.ask(move || made.send((i, std::thread::current().id())).expect("somebody waits"));
+            }
+            drop(made);
+            let mut all: Vec<_> = calls.into_iter().collect();
+            all.sort_by_key(|(i, _)| *i);
+            assert!(all.iter().map(|(i, _)| *i).eq(0..50), "{all:?}");
+            assert!(all.iter().all(|(_, made)| *made != std::thread::current().id()));
+            if round % 5 == 0 {
+                std::thread::sleep(3 * AWAKE);
+            }
+        }
+    }
+
+    #[test]
+    fn a_team_of_one_has_no_thread() {
+        assert!(Team::new(1).expect("no thread").threads.is_empty());
+    }
+
+    #[test]
+    fn threads_sleep_when_nothing_comes() {
+        let team = Team::new(3).expect("threads");
+        while team.asked.lock().asleep < 2 {
+            std::thread::sleep(AWAKE);
+        }
+        assert!(!team.is_looking());
+    }
+
+    /// What was asked for is done before the threads end, and a call may be the last to hold its team.
+    #[test]
+    fn a_team_ends_after_its_calls() {
+        let (made, calls) = mpsc::channel();
+        let team = Team::new(2).expect("a thread");
+        for i in 0..10 {
+            let made = made.clone();
+            team.ask(move || made.send(i).expect("somebody waits"));
+        }
+        drop(team);
+        assert!(calls.try_iter().eq(0..10));
+        let team = Arc::new(Team::new(2).expect("a thread"));
+        let (held, last) = (team.clone(), mpsc::channel::<()>());
+        team.ask(move || {
+            last.1.recv().expect_err("the sender is dropped");
+            drop(held);
+            made.send(10).expect("somebody waits");
+        });
+        drop(team);
+        drop(last.0);
+        assert_eq!(calls.recv(), Ok(10));
+    }
+}

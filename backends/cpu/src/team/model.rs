@@ -1,0 +1,38 @@
+//! Models of threads that look for calls, sleep, and end.
+
+use super::Team;
+use crate::sync::{AtomicUsize, Ordering};
+use std::sync::Arc;
+
+/// Has a team of so many threads make calls, and lets it end meanwhile. Every call is made once, also if all threads sleep.
+fn calls_are_made(threads: usize, calls: usize) {
+    let mut all = loom::model::Builder::new();
+    all.preemption_bound = Some(2);
+    all.check(move || {
+        let made = Arc::new(AtomicUsize::new(0));
+        let team = Team::new(threads).expect("threads");
+        for _ in 0..calls {
+            let made = made.clone();
+            team.ask(move || {
+                made.fetch_add(1, Ordering::Relaxed);
+            });
+        }
+        drop(team);
+        assert_eq!(made.load(Ordering::Relaxed), calls);
+    });
+}
+
+#[test]
+fn one_thread_makes_all_calls() {
+    calls_are_made(2, 2);
+}
+
+#[test]
+fn two_threads_make_all_calls() {
+    calls_are_made(3, 2);
+}
+
+#[test]
+fn threads_end_without_a_call() {
+    calls_are_made(3, 0);
+}
