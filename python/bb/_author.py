@@ -46,7 +46,7 @@ class Backend:
         return tensor.dtype, tensor.shape
 
 
-AnyBackend = TypeVar("AnyBackend", type[Backend], Backend)
+AnyBackend = TypeVar("AnyBackend", bound=type[Backend] | Backend)
 
 
 def _class(backend: type[Backend] | Backend) -> type[Backend]:
