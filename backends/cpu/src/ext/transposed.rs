@@ -74,7 +74,7 @@ impl Plan {
             }
             (&[h, w], [_, _]) => {
                 let (rows, cols) = (line(h, steps.next()?, more(0))?, line(w, steps.next()?, more(1))?);
-                Plane { rows, cols, out: [rows.extent, cols.extent].into_iter().collect() }
+                Plane::new(rows, cols, [rows.extent, cols.extent])
             }
             _ => return None,
         };

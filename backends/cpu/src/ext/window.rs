@@ -48,6 +48,12 @@ impl Line {
         Some(Line { extent, kernel, stride, dilation, before, after, out })
     }
 
+    /// Tells whether there is one window of one element, and nothing else.
+    fn is_single(&self) -> bool {
+        let Line { extent, kernel, before, after, out, .. } = *self;
+        [extent, kernel, out] == [1; 3] && [before, after] == [0; 2]
+    }
+
     /// Returns the range of the windows whose element `k` lies in the operand.
     pub(super) fn inside(&self, k: usize) -> (usize, usize) {
         let ahead = k * self.dilation;
@@ -67,7 +73,8 @@ impl Line {
     }
 }
 
-/// The windows over a plane. A one-dimensional operand is a plane of one row.
+/// The windows over a plane. A one-dimensional operand is a plane of one row, and so is a plane of one column: their elements lie
+/// in the same order.
 #[derive(Debug, Clone)]
 pub(super) struct Plane {
     pub(super) rows: Line,
@@ -77,6 +84,12 @@ pub(super) struct Plane {
 }
 
 impl Plane {
+    /// Describes windows with an extent of the result for each of their dimensions.
+    pub(super) fn new(rows: Line, cols: Line, out: [usize; 2]) -> Plane {
+        let (rows, cols) = if cols.is_single() { (Line::SINGLE, rows) } else { (rows, cols) };
+        Plane { rows, cols, out: SmallVec::from_slice(&out) }
+    }
+
     /// Resolves windows over `[n, c, w]` or `[n, c, h, w]`. Returns `None` for other shapes and for invalid arguments,
     /// which the operation's body handles.
     pub(super) fn of(shape: &[usize], kernel: &[i64], steps: [&[i64]; 3]) -> Option<Plane> {
@@ -116,7 +129,7 @@ impl Plane {
     /// Resolves windows over planes of these extents.
     fn next([h, w]: [usize; 2], steps: &mut impl Iterator<Item = Step<i64>>, ceil: bool) -> Option<Plane> {
         let (rows, cols) = (Line::new(h, steps.next()?, ceil)?, Line::new(w, steps.next()?, ceil)?);
-        Some(Plane { rows, cols, out: SmallVec::from_slice(&[rows.out, cols.out]) })
+        Some(Plane::new(rows, cols, [rows.out, cols.out]))
     }
 
     /// Returns the number of elements of one plane of the operand, and of one plane of the result.
