@@ -63,11 +63,14 @@ fn own() -> Option<Arc<Team>> {
 /// Returns what `f` makes of the threads with which kernels called here share their work: `None` if these are rayon's, because
 /// one of its threads called. Where a program already computes on rayon's threads, more would only be in their way.
 fn with_team<R>(f: impl FnOnce(Option<&Team>) -> R) -> R {
-    match own() {
-        Some(own) => f(Some(&own)),
+    let own = OWN.take();
+    let result = match &own {
+        Some(own) => f(Some(own)),
         None if rayon::current_thread_index().is_some() => f(None),
         None => f(Some(Team::of_process())),
-    }
+    };
+    OWN.set(own);
+    result
 }
 
 #[cfg(test)]
