@@ -93,8 +93,8 @@ impl Default for Cpu {
 }
 
 impl Cpu {
-    /// Makes a backend that shares the threads of all backends of the process that have none of their own, as many as rayon's
-    /// global pool has, and keeps at most 1 GiB of unused buffers. Kernels that one of rayon's threads calls run on rayon's.
+    /// Makes a backend that shares threads with all backends of the process that were made without their own, as many as
+    /// rayon's global pool has, and keeps at most 1 GiB of unused buffers. Kernels that one of rayon's threads calls run on rayon's.
     pub fn new() -> Cpu {
         Cpu { pool: Pool::new(KEPT, None) }
     }

@@ -250,7 +250,8 @@ unsafe fn products(
                 let planes = plane + planes.start..plane + planes.end;
                 out.done(sample, planes, place + places.start..place + places.end);
             };
-            gemm_plus(Dims { m: *filters, k, n: width }, (to, results), a, b, plus, end, together, &done);
+            let dims = Dims { m: *filters, k, n: width };
+            gemm_plus(dims, (to, results), [a, b], plus, end, together, &done);
         }
     };
     let (units, weight) = (n * groups * runs, filters * k * most);

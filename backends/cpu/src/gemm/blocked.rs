@@ -1,4 +1,5 @@
-//! Large matrix products. The right operand is packed block by block, and all threads use the packed blocks.
+//! Large matrix products. Threads compute rectangles of the result, for which each packs its own columns of the right operand. If
+//! there are too few columns for that, they pack it together, block by block, and all use the packed blocks.
 //!
 //! Two kinds of operands are not packed, because tiles can read them efficiently in place: a left operand with
 //! contiguous rows, whose elements are read one at a time, and a small right operand with contiguous rows.

@@ -1,6 +1,7 @@
 //! How a product is cut into rectangles of its result, which threads compute without waiting for each other.
 
 use super::Dims;
+use std::iter;
 use std::ops::Range;
 
 /// The rectangles for each thread: a thread that comes late takes fewer of them.
@@ -17,11 +18,35 @@ const COPY: usize = 12;
 /// A result in rectangles of nearly equal extents.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Grid {
-    extents: [usize; 2],
-    /// The rows and columns of a tile, which are not cut.
-    steps: [usize; 2],
-    /// How many rectangles there are below each other and side by side.
-    parts: [usize; 2],
+    rows: Axis,
+    columns: Axis,
+}
+
+/// The rows or the columns of a result, in parts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Axis {
+    extent: usize,
+    /// How many of them a tile has, which is not cut.
+    step: usize,
+    parts: usize,
+}
+
+impl Axis {
+    /// Returns the number of tiles.
+    fn tiles(&self) -> usize {
+        self.extent.div_ceil(self.step.max(1)).max(1)
+    }
+
+    /// Returns a part.
+    fn range(&self, part: usize) -> Range<usize> {
+        let edge = |part: usize| (self.tiles() * part / self.parts * self.step).min(self.extent);
+        edge(part)..edge(part + 1)
+    }
+
+    /// Returns the length of the longest part.
+    fn longest(&self) -> usize {
+        (self.tiles().div_ceil(self.parts) * self.step).min(self.extent)
+    }
 }
 
 impl Grid {
@@ -29,34 +54,41 @@ impl Grid {
     /// the right one.
     pub(super) fn new(dims: Dims, threads: usize, steps: [usize; 2], copies: [bool; 2]) -> Grid {
         let Dims { m, k, n } = dims;
-        let whole = Grid { extents: [m, n], steps, parts: [1, 1] };
+        let [high, wide] = steps;
+        let rows = Axis { extent: m, step: high, parts: 1 };
+        let columns = Axis { extent: n, step: wide, parts: 1 };
         let product = m.saturating_mul(k).saturating_mul(n);
         let most = if threads < 2 { 1 } else { (EACH * threads).min(product / LEAST) };
-        let [high, wide] = [whole.tiles(0), whole.tiles(1)];
-        let all = (1..=most.min(high)).flat_map(|rows| {
-            (1..=(most / rows).min(wide)).map(move |columns| Grid { parts: [rows, columns], ..whole })
+        // Of many rows, not each number is tried.
+        let parts = iter::successors(Some(1), |parts| Some(parts + 1 + parts / 8));
+        let all = parts.take_while(|&parts| parts <= most.min(rows.tiles())).flat_map(|high| {
+            let wide = most / high;
+            [wide, wide / 2].map(|wide| Grid {
+                rows: Axis { parts: high, ..rows },
+                columns: Axis { parts: wide.clamp(1, columns.tiles()), ..columns },
+            })
         });
-        all.min_by_key(|grid| grid.time(k, threads, copies)).unwrap_or(whole)
+        all.min_by_key(|grid| grid.time(k, threads, copies)).unwrap_or(Grid { rows, columns })
     }
 
     /// Cuts the columns further, so that a rectangle has about `most` elements or fewer.
     pub(super) fn at_most(mut self, most: usize) -> Grid {
-        let ([m, n], [rows, columns]) = (self.extents, self.parts);
-        let wide = (most / m.div_ceil(rows).max(1)).clamp(1, n.max(1)).next_multiple_of(64);
-        self.parts = [rows, columns.max(n.div_ceil(wide)).min(self.tiles(1))];
+        let (rows, columns) = (self.rows, &mut self.columns);
+        let high = rows.extent.div_ceil(rows.parts).max(1);
+        let wide = (most / high).clamp(1, columns.extent.max(1)).next_multiple_of(64);
+        columns.parts = columns.parts.max(columns.extent.div_ceil(wide)).min(columns.tiles());
         self
     }
 
     /// Returns the number of rectangles.
     pub(super) fn len(&self) -> usize {
-        let [rows, columns] = self.parts;
-        rows * columns
+        self.rows.parts * self.columns.parts
     }
 
     /// Returns the rows and columns of a rectangle.
     pub(super) fn at(&self, i: usize) -> [Range<usize>; 2] {
-        let [_, columns] = self.parts;
-        [self.range(0, i / columns), self.range(1, i % columns)]
+        let parts = self.columns.parts;
+        [self.rows.range(i / parts), self.columns.range(i % parts)]
     }
 
     /// Returns the rows and columns of all rectangles.
@@ -64,27 +96,12 @@ impl Grid {
         (0..self.len()).map(|i| self.at(i))
     }
 
-    /// Returns the number of tiles along an axis.
-    fn tiles(&self, axis: usize) -> usize {
-        self.extents[axis].div_ceil(self.steps[axis].max(1)).max(1)
-    }
-
-    fn range(&self, axis: usize, part: usize) -> Range<usize> {
-        let edge = |part: usize| {
-            (self.tiles(axis) * part / self.parts[axis] * self.steps[axis]).min(self.extents[axis])
-        };
-        edge(part)..edge(part + 1)
-    }
-
     /// Estimates the time that a product of depth `k` takes, in multiplications.
     fn time(&self, k: usize, threads: usize, copies: [bool; 2]) -> usize {
-        let extent = |axis: usize| {
-            (self.tiles(axis).div_ceil(self.parts[axis]) * self.steps[axis]).min(self.extents[axis])
-        };
-        let [rows, columns] = [0, 1].map(extent);
+        let (rows, columns) = (self.rows.longest(), self.columns.longest());
         let [left, right] = copies.map(|copies| if copies { COPY } else { READ });
-        let each =
-            (rows * columns).saturating_add(left * rows).saturating_add(right * columns).saturating_mul(k);
+        let read = left.saturating_mul(rows).saturating_add(right.saturating_mul(columns));
+        let each = rows.saturating_mul(columns).saturating_add(read).saturating_mul(k);
         self.len().div_ceil(threads.max(1)).saturating_mul(each)
     }
 }

@@ -123,8 +123,7 @@ pub unsafe fn gemm(dims: Dims, c: *mut f32, c_row: usize, a: Strided<f32>, b: St
 pub(crate) unsafe fn gemm_plus(
     dims: Dims,
     (c, c_row): (*mut f32, usize),
-    a: Strided<f32>,
-    b: Strided<f32>,
+    [a, b]: [Strided<f32>; 2],
     plus: *const f32,
     end: *const End<f32>,
     most: usize,

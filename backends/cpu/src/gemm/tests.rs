@@ -345,7 +345,7 @@ fn what_follows_products_is_done_to_every_sum() {
                     };
                     // SAFETY: the operands and the result have these extents.
                     at(level, || unsafe {
-                        gemm_plus(dims, (c.as_mut_ptr(), n), left, right, plus, end, most, &done);
+                        gemm_plus(dims, (c.as_mut_ptr(), n), [left, right], plus, end, most, &done);
                     });
                     said.into_inner().expect("no panic")
                 };
