@@ -1,4 +1,4 @@
-//! Tests that the CPU backend passes the cases of every primitive, on rayon's threads and on its own, and ONNX's cases.
+//! Tests that the CPU backend passes the cases of every primitive, on the threads of the process and on its own, and ONNX's cases.
 
 use bb_cpu::Cpu;
 

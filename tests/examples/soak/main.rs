@@ -213,7 +213,7 @@ fn held() -> (usize, usize) {
 fn soak(runs: usize, backend: &str) -> bool {
     let before = held();
     let options = match backend {
-        // Threads of its own end with the backend; rayon's never end.
+        // Threads of its own end with the backend; those of the process never end.
         "cpu" | "faulty" => OpenOptions::default().with_threads(NonZeroUsize::new(2).unwrap()),
         _ => OpenOptions::default(),
     };

@@ -130,7 +130,8 @@ mod tests {
                                 assert!(range.end.is_multiple_of(step) || range.end == extent, "{grid:?}");
                             }
                             for row in rows {
-                                columns.clone().for_each(|column| seen[row * n + column] += 1);
+                                let row = seen.iter_mut().skip(row * n + columns.start);
+                                row.take(columns.len()).for_each(|times| *times += 1);
                             }
                         }
                         assert!(seen.iter().all(|&times| times == 1), "{grid:?}");
