@@ -164,12 +164,18 @@ pub(crate) fn share(threads: usize, work: &(dyn Fn() + Sync)) {
     RECENT.set((None, ROW));
 }
 
+/// Returns the first of `n` units that belongs to a part; parts have nearly equal lengths.
+pub(crate) fn edge(n: usize, parts: usize, part: usize) -> usize {
+    let (whole, rest) = (n / parts, n % parts);
+    whole * part + rest * part / parts
+}
+
 /// Units of work, of which each thread has its own part, so that it does the same units of one work after another and finds in
 /// its caches what it wrote. A thread that has done its part helps with those of others.
 pub(crate) struct Units {
     n: usize,
     parts: usize,
-    begun: [Begun; PARTS],
+    begun: [Begun; MOST_PARTS],
 }
 
 /// How many units of a part have begun, in a cache line of its own.
@@ -178,11 +184,11 @@ pub(crate) struct Units {
 struct Begun(AtomicUsize);
 
 /// The greatest number of parts; more threads share them.
-const PARTS: usize = 16;
+const MOST_PARTS: usize = 16;
 
 impl Units {
     pub(crate) fn new(n: usize, threads: usize) -> Units {
-        Units { n, parts: threads.clamp(1, PARTS), begun: std::array::from_fn(|_| Begun::default()) }
+        Units { n, parts: threads.clamp(1, MOST_PARTS), begun: std::array::from_fn(|_| Begun::default()) }
     }
 
     /// Calls `f` with units that nobody has begun, until none are left.
@@ -190,8 +196,7 @@ impl Units {
         let home = team::place().or_else(rayon::current_thread_index).unwrap_or(0) % self.parts;
         let parts = self.begun.iter().enumerate().take(self.parts);
         for (part, Begun(begun)) in parts.clone().skip(home).chain(parts.take(home)) {
-            let [from, end] = [part, part + 1]
-                .map(|part| self.n / self.parts * part + self.n % self.parts * part / self.parts);
+            let [from, end] = [part, part + 1].map(|part| edge(self.n, self.parts, part));
             loop {
                 let unit = from + begun.fetch_add(1, Ordering::Relaxed);
                 if unit >= end {

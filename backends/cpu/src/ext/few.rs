@@ -116,8 +116,10 @@ unsafe fn convolve(
     let row = terms.next_multiple_of(LANES) + LANES;
     let rows = pool.take(results * row * size_of::<f32>())?;
     let width = panels.width();
-    let buffer = results * width;
+    let groups = filters.div_ceil(width);
+    let mut pace = Pace::new();
     for sample in 0..*n {
+        pace.step(terms.saturating_mul(*filters).saturating_mul(results));
         // SAFETY: the operands have these samples, and the buffers have room for the windows of one.
         unsafe {
             let x = x.add(sample * depth * size);
@@ -131,35 +133,36 @@ unsafe fn convolve(
         }
         let left = Strided { ptr: rows.ptr().cast::<f32>().cast_const(), row: row.cast_signed(), col: 1 };
         let shared = Shared((left, plus));
-        with_buffers(pool, buffer, filters.div_ceil(width), terms * results * width, |buffer, from, to| {
+        let group = |group: usize, buffer: *mut f32| {
             let (left, plus) = shared.get();
-            let mut pace = Pace::new();
-            threads::alone(|| {
-                for first in (from * width..filters.min(&(to * width)).to_owned()).step_by(width) {
-                    let count = width.min(filters - first);
-                    pace.step(terms.saturating_mul(count).saturating_mul(results));
-                    // SAFETY: the buffer has room for the results of these filters, which no other call computes, and the
-                    // operands have the plan's extents.
-                    unsafe {
-                        panels.part(first..first + count, results, left, buffer);
-                        if !plus.is_null() {
-                            let sums = std::slice::from_raw_parts_mut(buffer, results * count);
-                            dispatch(Plus { sums, bias: std::slice::from_raw_parts(plus.add(first), count) });
-                        }
-                        let to = out.sums.add((sample * filters + first) * results).cast();
-                        transpose::block::<false>(
-                            size_of::<f32>(),
-                            results,
-                            count,
-                            to,
-                            results,
-                            buffer.cast(),
-                            count,
-                        );
-                        out.done(sample, first..first + count, 0..results);
-                    }
+            let first = group * width;
+            let count = width.min(filters - first);
+            // SAFETY: the buffer has room for the results of these filters, which no other call computes, and the operands have
+            // the plan's extents.
+            unsafe {
+                panels.part(first..first + count, results, left, buffer);
+                if !plus.is_null() {
+                    let sums = std::slice::from_raw_parts_mut(buffer, results * count);
+                    dispatch(Plus { sums, bias: std::slice::from_raw_parts(plus.add(first), count) });
                 }
-            });
+                let to = out.sums.add((sample * filters + first) * results).cast();
+                transpose::block::<false>(
+                    size_of::<f32>(),
+                    results,
+                    count,
+                    to,
+                    results,
+                    buffer.cast(),
+                    count,
+                );
+                out.done(sample, first..first + count, 0..results);
+            }
+        };
+        // Threads that have no group of their own share the products of the others.
+        let alone = groups >= threads::count();
+        with_buffers(pool, results * width, groups, terms * results * width, |buffer, from, to| {
+            let some = || (from..to).for_each(|i| group(i, buffer));
+            if alone { threads::alone(some) } else { some() }
         })?;
     }
     Ok(())

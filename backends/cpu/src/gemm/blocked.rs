@@ -6,17 +6,16 @@
 
 use std::cmp;
 use std::ops::Range;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use super::end::Around;
 use super::grid::Grid;
 use super::pack::{Slot, panel, scratch};
+use super::phases::share;
 use super::tile::{Args, Compute, TileKernels};
 use super::{Dims, Number, Strided};
 use crate::caches::second_level;
 use crate::kernels::Shared;
 use crate::level::level;
-use crate::threads::Units;
 use crate::{pace, threads};
 
 /// The greatest number of rows of a right panel. It is large because each further pass reads and writes the result
@@ -150,7 +149,7 @@ where
             |i| {
                 let at = grid.at(i);
                 // SAFETY: this function's contract. No other call writes the rectangle.
-                unsafe { shared.get().part(&at).sweep(in_place, each) };
+                unsafe { shared.get().part(&at).compute_on(each, in_place) };
                 done(at);
             },
         );
@@ -186,7 +185,7 @@ where
     /// # Safety
     ///
     /// Same as for [`compute`](Self::compute).
-    unsafe fn sweep(&self, in_place: bool, threads: usize) {
+    unsafe fn compute_on(&self, threads: usize, in_place: bool) {
         let Large { kernels, dims: Dims { m, k, n }, c, c_row, a, b, around } = *self;
         let around = Shared(around);
         let width = kernels.large * kernels.lanes;
@@ -469,59 +468,4 @@ impl<T: Compute> Block<'_, T> {
             first += width;
         }
     }
-}
-
-/// Tells other threads that this one unwinds, so that they do not wait for what it has begun.
-struct Failing<'a>(&'a AtomicBool);
-
-impl Drop for Failing<'_> {
-    fn drop(&mut self) {
-        self.0.store(true, Ordering::Relaxed);
-    }
-}
-
-/// Calls `first` for each of `m` units and, when all are done, `second` for each of `n` units. It uses up to `threads`
-/// threads; a free thread takes the next unit.
-fn share(threads: usize, m: usize, first: impl Fn(usize) + Sync, n: usize, second: impl Fn(usize) + Sync) {
-    if threads < 2 {
-        (0..m).for_each(first);
-        return (0..n).for_each(|i| {
-            pace::look();
-            second(i);
-        });
-    }
-    let [begun, done] = [const { AtomicUsize::new(0) }; 2];
-    let units = Units::new(n, threads);
-    let failed = AtomicBool::new(false);
-    let work = || {
-        let unless_unwinding = Failing(&failed);
-        loop {
-            let i = begun.fetch_add(1, Ordering::Relaxed);
-            if i >= m {
-                break;
-            }
-            first(i);
-            // `Release`, so that a thread that sees that all units are done also sees what they wrote.
-            done.fetch_add(1, Ordering::Release);
-        }
-        // Each unit that is not done has been started by a running thread, so no two threads wait for each other.
-        let mut waited = 0;
-        while done.load(Ordering::Acquire) < m {
-            if failed.load(Ordering::Relaxed) {
-                return;
-            }
-            waited += 1;
-            if waited < 1000 {
-                std::hint::spin_loop();
-            } else {
-                std::thread::yield_now();
-            }
-        }
-        units.each(|i| {
-            pace::look();
-            second(i);
-        });
-        std::mem::forget(unless_unwinding);
-    };
-    threads::share(threads.min(m.max(n)), &work);
 }

@@ -16,20 +16,21 @@ pub(crate) mod integer;
 pub(crate) mod n_bits;
 pub(crate) mod pack;
 pub(crate) mod panels;
+mod phases;
+mod plus;
 mod stream;
 mod tile;
 pub(crate) mod vector;
 
 use bb::DataType;
 use half::{bf16, f16};
-use std::ops::Range;
 
 use self::blocked::{Large, Wide};
 pub(crate) use self::blocked::{packed, panel_width};
 pub(crate) use self::direct::ordered;
 pub(crate) use self::end::{Around, End};
-use self::grid::Grid;
 use self::pack::{Slot, scratch};
+pub(crate) use self::plus::gemm_plus;
 use self::tile::{Compute, TileKernels};
 use crate::caches::second_level;
 use crate::kernels::number::Number;
@@ -112,68 +113,6 @@ pub unsafe fn gemm(dims: Dims, c: *mut f32, c_row: usize, a: Strided<f32>, b: St
     unsafe { multiply(dims, c, c_row, a, b) }
 }
 
-/// Computes the product like [`gemm`], with contiguous rows of `b`, and adds to each row its number of `plus`, unless that is
-/// null. Then it does what `end` says, tile by tile, unless that is null; where a product has no tiles, or `end` is null, it calls
-/// `done` with rows and columns that are computed, about `most` results at a time, on the thread that has computed them.
-///
-/// # Safety
-///
-/// Same as for [`gemm`]; `b.col` is 1, and `plus` has `m` elements or is null. `end` is null, or the tensor beside `c` has the
-/// elements of the product.
-pub(crate) unsafe fn gemm_plus(
-    dims: Dims,
-    (c, c_row): (*mut f32, usize),
-    [a, b]: [Strided<f32>; 2],
-    plus: *const f32,
-    end: *const End<f32>,
-    most: usize,
-    done: &(dyn Fn([Range<usize>; 2]) + Sync),
-) {
-    let Dims { m, k, n } = dims;
-    let kernels = f32::kernels(level());
-    let large = m.saturating_mul(k).saturating_mul(n) > MEDIUM && k > 4 && k <= DEEP_BLOCKED;
-    let early = large && m > kernels.wide.len() && n > 2 && !plus.is_null();
-    let around = Around { plus, late: !early, end };
-    let way = match early {
-        true => Way::Blocked,
-        false if n == 0 || !(1..=deepest(dims)).contains(&k) => Way::Row,
-        false => Way::new(kernels, dims, c_row, a, b),
-    };
-    let (unended, ends) = (done, !end.is_null());
-    let done = |at| {
-        if !ends {
-            unended(at);
-        }
-    };
-    // SAFETY: this function has the same contract.
-    unsafe {
-        match way {
-            Way::Blocked => {
-                let b = Wide::Strided(b);
-                Large { kernels, dims, c, c_row, a, b, around }.compute_parts(most, &done);
-            }
-            Way::Small => {
-                for at in Grid::new(dims, 1, [m, kernels.lanes], [false; 2]).at_most(most).all() {
-                    let [_, columns] = &at;
-                    let (c, b) = (c.add(columns.start), Strided { ptr: b.ptr.add(columns.start), ..b });
-                    small(kernels, Dims { n: columns.len(), ..dims }, c, c_row, a, b, around);
-                    done(at);
-                }
-            }
-            Way::Dots | Way::Column | Way::Row => {
-                gemm(dims, c, c_row, a, b);
-                for i in 0..if plus.is_null() { 0 } else { m } {
-                    let plus = *plus.add(i);
-                    for c in std::slice::from_raw_parts_mut(c.add(i * c_row), n) {
-                        *c += plus;
-                    }
-                }
-                walk::split(n, FOLLOWING * m, 1 << 18, |from, to| unended([0..m, from..to]));
-            }
-        }
-    }
-}
-
 /// Computes the product like [`gemm`] for any number type. Integers wrap, and 16-bit floats are summed in `f32`.
 ///
 /// # Safety
@@ -200,9 +139,6 @@ where
         }
     }
 }
-
-/// How many multiplications take as long as what follows a result.
-const FOLLOWING: usize = 16;
 
 /// The number of multiplications up to which packing costs more than it saves.
 const SMALL: usize = 96 * 96 * 96;

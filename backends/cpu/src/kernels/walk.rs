@@ -74,10 +74,9 @@ pub(crate) fn split_into(
 
 /// Returns the first unit of a part of `n` units.
 fn boundary(n: usize, parts: usize, part: usize) -> usize {
-    let (whole, rest) = (n / parts, n % parts);
-    match whole * part + rest * part / parts {
+    match threads::edge(n, parts, part) {
         // Boundaries on multiples of 64 keep threads out of each other's cache lines.
-        at if whole > 256 && part < parts => at & !63,
+        at if n / parts > 256 && part < parts => at & !63,
         at => at,
     }
 }

@@ -1,7 +1,7 @@
 //! Models of threads that look for calls, sleep, and end.
 
 use super::Team;
-use crate::sync::{AtomicUsize, Ordering};
+use crate::sync::{AtomicUsize, Ordering, thread};
 use std::sync::Arc;
 
 /// Has a team of so many threads make calls, and lets it end meanwhile. Every call is made once, also if all threads sleep.
@@ -18,7 +18,10 @@ fn calls_are_made(threads: usize, calls: usize) {
             });
         }
         drop(team);
-        assert_eq!(made.load(Ordering::Relaxed), calls);
+        // The model fails if a thread does not end.
+        while made.load(Ordering::Relaxed) < calls {
+            thread::yield_now();
+        }
     });
 }
 
