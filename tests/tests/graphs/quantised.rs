@@ -5,6 +5,8 @@
 //! the bytes that exact arithmetic gives, halves included.
 #![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "tests")]
 
+mod same_bytes;
+
 use bb::ext::{NnOp, OpSet, QuantOp, ScalarOp};
 use bb::ir::op::Family;
 use bb::ir::proto::{GraphProto, NodeProto, TensorProto};

@@ -248,6 +248,16 @@ fn convolutions_of_few_windows_are_those_of_the_definition() {
             let params: Vec<Param<'static>> = params.into_iter().chain([Param::Int(1)]).collect();
             let host = |x: &Array| cpu.to_host(x).unwrap();
             let plus = bias.as_ref().map(|bias| host(bias).as_slice::<f32>().unwrap().to_vec());
+            // Of the extents for which the filters are packed, and of greater ones.
+            let given = [0, 20].map(|grown| {
+                let x = match grown {
+                    0 => x.clone(),
+                    _ => array(&cpu, &[n, c, height + grown, width + grown], DataType::F32),
+                };
+                let plus = plus.as_deref().unwrap_or_default();
+                let expected = defined(&host(&x), &host(&w), plus, pads, stride, 1);
+                (x, expected)
+            });
             for level in levels() {
                 // The number of samples need not be known.
                 let extents = [None, Some(c), Some(height), Some(width)];
@@ -258,23 +268,16 @@ fn convolutions_of_few_windows_are_those_of_the_definition() {
                 let step = PrepareStep::new(NnOp::Conv.spec(), &params, operands);
                 let kernel = at(level, || cpu.prepare(&step)).unwrap().unwrap();
                 assert!(!kernel.reads(1));
-                // Of the extents for which the filters were packed, and of greater ones.
-                for grown in [0, 20] {
-                    let x = match grown {
-                        0 => x.clone(),
-                        _ => array(&cpu, &[n, c, height + grown, width + grown], DataType::F32),
-                    };
-                    let expected =
-                        defined(&host(&x), &host(&w), plus.as_deref().unwrap_or_default(), pads, stride, 1);
+                for (x, expected) in &given {
                     let greatest = expected.iter().fold(0f64, |most, y| most.max(y.abs()));
                     let terms = (high * wide * c) as f64;
                     let bound = 2.0 * terms.sqrt() * f64::from(f32::EPSILON) * greatest;
-                    let given = [KernelOperand::Shared(&x), KernelOperand::Absent, KernelOperand::Absent];
+                    let given = [KernelOperand::Shared(x), KernelOperand::Absent, KernelOperand::Absent];
                     let y = at(level, || kernel.run(&cpu, &mut given.into_iter().collect()));
                     let y = host(&y.unwrap().remove(0));
                     let y = y.as_slice::<f32>().unwrap();
                     assert_eq!(y.len(), expected.len());
-                    for (place, (y, want)) in y.iter().zip(&expected).enumerate() {
+                    for (place, (y, want)) in y.iter().zip(expected).enumerate() {
                         let error = (f64::from(*y) - want).abs();
                         assert!(error <= bound, "{y} at {place}, expected {want}: {error:e} > {bound:e}");
                     }

@@ -97,23 +97,12 @@ impl Grid {
 
     /// The least and the greatest byte.
     pub(super) fn bounds(&self) -> [i32; 2] {
-        if self.dtype == DataType::I8 { [-128, 127] } else { [0, 255] }
-    }
-
-    /// All bytes, in order.
-    pub(super) fn all(&self) -> Result<TensorData, Error> {
-        let [least, most] = self.bounds();
-        self.list((least..=most).collect::<Vec<_>>().as_slice())
+        bounds(self.dtype)
     }
 
     /// Makes a tensor of bytes of numbers within the bounds.
     pub(super) fn list(&self, numbers: &[i32]) -> Result<TensorData, Error> {
-        let shape = [numbers.len()];
-        Ok(if self.dtype == DataType::I8 {
-            TensorData::new(&shape, &numbers.iter().map(|&x| x as i8).collect::<Vec<_>>())?
-        } else {
-            TensorData::new(&shape, &numbers.iter().map(|&x| x as u8).collect::<Vec<_>>())?
-        })
+        as_bytes(self.dtype, numbers)
     }
 
     /// Returns the byte that stands for a number, as `quantize_linear` finds it; `None` for NaN.
@@ -122,6 +111,27 @@ impl Grid {
         let y = (x / self.scale).round_ties_even() + self.zero as f32;
         (!y.is_nan()).then(|| y.clamp(least, most) as i32)
     }
+}
+
+/// The least and the greatest byte of a type.
+fn bounds(dtype: DataType) -> [i32; 2] {
+    if dtype == DataType::I8 { [-128, 127] } else { [0, 255] }
+}
+
+/// Makes a tensor of bytes of numbers within the bounds of the type.
+fn as_bytes(dtype: DataType, numbers: &[i32]) -> Result<TensorData, Error> {
+    let shape = [numbers.len()];
+    Ok(if dtype == DataType::I8 {
+        TensorData::new(&shape, &numbers.iter().map(|&x| x as i8).collect::<Vec<_>>())?
+    } else {
+        TensorData::new(&shape, &numbers.iter().map(|&x| x as u8).collect::<Vec<_>>())?
+    })
+}
+
+/// All bytes of a type, in order.
+pub(super) fn all_bytes(dtype: DataType) -> Result<TensorData, Error> {
+    let [least, most] = bounds(dtype);
+    as_bytes(dtype, &(least..=most).collect::<Vec<_>>())
 }
 
 /// Returns bytes as numbers; none for other elements.

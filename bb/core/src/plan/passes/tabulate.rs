@@ -6,7 +6,7 @@
 //! bits.
 
 use super::quantised::{
-    Dequantized, Grid, Quantized, data, insert, like, list, look_up, scalar, step, zero_point,
+    Dequantized, Grid, Quantized, all_bytes, data, insert, like, list, look_up, scalar, step, zero_point,
 };
 use super::{Pass, PassOptions};
 use crate::ext::QuantOp;
@@ -155,7 +155,7 @@ impl Function {
 
     /// Inserts the steps that compute the table, which constants alone reach, and the look-up.
     fn tabulated(&self, edit: &mut TraceEdit<'_>, id: StepId, to: &Quantized) -> Result<TraceValue, Error> {
-        let all = edit.constant(self.grid.all()?);
+        let all = edit.constant(all_bytes(self.grid.dtype)?);
         let mut made: HashMap<TraceValue, TraceValue> = HashMap::new();
         for (&value, of) in &self.floats {
             let new = list(edit.trace().values.get(value)?.dtype, 256);
