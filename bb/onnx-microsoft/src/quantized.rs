@@ -36,9 +36,11 @@ operators! {
     }
 }
 
-/// The numbers that operand `index` stands for, by the scale and zero point after it.
+/// The numbers that operand `index` stands for, by the scale and zero point after it, which have one element.
 fn numbers<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>, index: usize) -> Result<B::Tensor, B::Error> {
-    quant::numbers(on, call.input(index)?, call.input(index + 1)?, call.optional(index + 2))
+    let scale = on.reshape(call.input(index + 1)?, &[])?;
+    let zero = call.optional(index + 2).map(|zero| on.reshape(zero, &[])).transpose()?;
+    on.dequantize_linear(call.input(index)?, &scale, zero.as_ref(), DataType::F32)
 }
 
 /// The zero point at `index`, of the type `dtype`.
