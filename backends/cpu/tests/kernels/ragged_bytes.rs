@@ -191,7 +191,7 @@ fn pasts_of_bytes_follow_their_definition() {
 /// are the same to the last bit, however a sequence is cut into calls.
 #[test]
 fn attention_to_bytes_depends_on_the_sequence_alone() {
-    let (positions, heads, groups, d, e, block) = (300, 6, 2, 40, 24, 16);
+    let (positions, heads, groups, d, e, block) = (300usize, 6, 2, 40, 24, 16);
     let blocks = positions.div_ceil(block);
     let q = numbers(positions * heads * d, 1);
     let kept =
