@@ -38,9 +38,11 @@ pub(crate) fn generate(options: &args::Generate) -> Result<ExitCode> {
     if options.floats {
         opening.products = Products::Floats;
     }
-    if options.cache_halves {
-        opening.cache = CacheType::F16;
-    }
+    opening.cache = match options.cache {
+        args::Cache::F32 => CacheType::F32,
+        args::Cache::F16 => CacheType::F16,
+        args::Cache::I8 => CacheType::I8,
+    };
     let generator = progress("opening the model", || Generator::open(&options.model, &backend, &opening))?;
     out::note(format_args!("opened in {}", render::duration(start.elapsed().as_secs_f64())));
     let grammar = grammar(&generator, &options.constraint)?;

@@ -2,7 +2,7 @@
 
 use crate::error::{Error, Result};
 use crate::{args, out, render, session};
-use bb_serve::{Config, ModelConfig, RequestLog, Server, TlsFiles, Token};
+use bb_serve::{CacheType, Config, ModelConfig, RequestLog, Server, TlsFiles, Token};
 use std::path::Path;
 use std::process::ExitCode;
 use std::time::Duration;
@@ -34,7 +34,11 @@ pub(crate) fn serve(options: &args::Serve) -> Result<ExitCode> {
     config.sequences = options.sequences;
     config.step_tokens = options.step_tokens;
     config.cache_bytes = options.cache_bytes;
-    config.cache_halves = options.cache_halves;
+    config.cache = match options.cache {
+        args::Cache::F32 => CacheType::F32,
+        args::Cache::F16 => CacheType::F16,
+        args::Cache::I8 => CacheType::I8,
+    };
     config.context = options.context;
     config.timeout = Duration::from_secs_f64(options.timeout);
     config.request_bytes = options.request_bytes;

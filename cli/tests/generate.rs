@@ -100,6 +100,9 @@ fn prompts_messages_and_conversations_are_answered() {
     assert_eq!(printed(&model.run(&["--prompt", "a", "--stop", "cd"], "")), "b\n");
     assert_eq!(printed(&model.run(&["--prompt", "a", "--bias", "3=1e9", "--tokens", "3"], "")), "ddd\n");
     assert_eq!(printed(&model.run(&["--chat"], "a\n\nc\n")), "bcd\nd\n");
+    for cache in ["f32", "f16", "i8"] {
+        assert_eq!(printed(&model.run(&["--prompt", "a", "--cache", cache], "")), "bcd\n");
+    }
     let file = Model::new("messages.json", br#"[{"role": "user", "content": "ab"}]"#);
     assert_eq!(printed(&model.run(&["--messages", file.0.to_str().unwrap()], "")), "cd\n");
 }
@@ -156,6 +159,7 @@ fn mistakes_are_errors_with_what_was_expected() {
     failed(model.run(&["--prompt", "a", "--chat"], ""), 2, "cannot be used with");
     failed(model.run(&["--prompt", "a", "--temperature", "-1"], ""), 2, "");
     failed(model.run(&["--prompt", "a", "--top-p", "2"], ""), 1, "expected 0 to 1");
+    failed(model.run(&["--prompt", "a", "--cache", "i4"], ""), 2, "f32, f16, i8");
     failed(model.run(&["--prompt", "a", "--bias", "b"], ""), 2, "expected a token and a number");
     failed(model.run(&["--prompt", ""], ""), 1, "expected one at least");
     failed(model.run(&["--messages", "absent.json"], ""), 1, "absent.json");

@@ -58,7 +58,7 @@ const SHAPES: &[(&str, &str)] = &[
     ("quantized_linear", "* 8, n 1 4, n 1,, n"),
     ("cached_attention", "b h s d, b h s d, b h s e, b h p d, b h p e,"),
     ("paged_attention", "b h s d, n z h d, n z h e, b m, b"),
-    ("ragged_attention", "n h d, n h d, n h e, c z h d, c z h e, 2, 1, 1 m"),
+    ("ragged_attention", "n h d, n h d, n h e, c z h d, c z h e, 2, 1, 1 m, c z h, c z h"),
     ("kv_append", "b g t d, b g s d, b"),
     ("sample_token", "* n, * p"),
     ("gaussian_blur", "* h w"),

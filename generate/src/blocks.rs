@@ -7,16 +7,28 @@ use bb::{BackendHandle, DataType, Value};
 /// The positions of a block.
 pub(crate) const BLOCK: usize = 32;
 
-/// The keys and values of a model in blocks, `[blocks, BLOCK, groups, size]` for each, in buffers that grow.
+/// What a buffer holds of each position.
+#[derive(Debug, Clone)]
+pub(crate) struct Row {
+    pub(crate) dtype: DataType,
+    pub(crate) extents: Vec<usize>,
+}
+
+impl Row {
+    fn bytes(&self) -> usize {
+        self.extents.iter().product::<usize>() * self.dtype.bits() / 8
+    }
+}
+
+/// The keys and values of a model in blocks, and their scales if there are any, in buffers that grow: `[blocks, BLOCK, ..]` for each,
+/// with the extents of its row behind.
 #[derive(Debug)]
 pub(crate) struct Blocks {
     on: BackendHandle,
     buffers: Buffers,
     ids: Vec<BufferId>,
-    /// How many buffers there are: of keys and of values of each layer.
-    count: usize,
-    row: [usize; 2],
-    dtype: DataType,
+    /// What each buffer holds of a position.
+    rows: Vec<Row>,
     room: usize,
 }
 
@@ -31,9 +43,9 @@ pub(crate) struct Placed {
 }
 
 impl Blocks {
-    /// Makes `count` buffers without blocks. A position has `row` elements of a type in each.
-    pub(crate) fn new(on: BackendHandle, count: usize, row: [usize; 2], dtype: DataType) -> Blocks {
-        Blocks { buffers: Buffers::new(on.clone()), on, ids: Vec::new(), count, row, dtype, room: 0 }
+    /// Makes buffers without blocks.
+    pub(crate) fn new(on: BackendHandle, rows: Vec<Row>) -> Blocks {
+        Blocks { buffers: Buffers::new(on.clone()), on, ids: Vec::new(), rows, room: 0 }
     }
 
     /// Returns the number of blocks that there is room for.
@@ -43,12 +55,7 @@ impl Blocks {
 
     /// Returns the bytes that blocks take in all buffers together.
     pub(crate) fn bytes_of(&self, blocks: usize) -> usize {
-        self.bytes_of_positions(blocks * BLOCK) * self.count
-    }
-
-    fn bytes_of_positions(&self, positions: usize) -> usize {
-        let [groups, size] = self.row;
-        positions * groups * size * self.dtype.bits() / 8
+        blocks * BLOCK * self.rows.iter().map(Row::bytes).sum::<usize>()
     }
 
     /// Makes room for as many blocks in all, and keeps what there is.
@@ -56,11 +63,10 @@ impl Blocks {
         if room <= self.room {
             return Ok(());
         }
-        let [groups, size] = self.row;
-        let before = self.bytes_of_positions(self.room * BLOCK);
-        let mut ids = Vec::with_capacity(self.count);
-        for at in 0..self.count {
-            let made = self.buffers.alloc(self.dtype, &[room, BLOCK, groups, size]);
+        let mut ids = Vec::with_capacity(self.rows.len());
+        for (at, row) in self.rows.iter().enumerate() {
+            let before = self.room * BLOCK * row.bytes();
+            let made = self.buffers.alloc(row.dtype, &[&[room, BLOCK], row.extents.as_slice()].concat());
             let copied = made.and_then(|id| {
                 ids.push(id);
                 match self.ids.get(at) {
@@ -88,10 +94,10 @@ impl Blocks {
         self.ids.iter().map(|&id| Ok(self.buffers.value(id)?)).collect()
     }
 
-    /// Writes the new positions of each buffer, `[new, groups, size]`, to their places.
+    /// Writes the new positions of each buffer, a row for each, to their places.
     pub(crate) fn write(&self, new: &[Value], placed: &[Placed]) -> Result<(), Error> {
-        let row = self.bytes_of_positions(1);
-        for (&id, new) in self.ids.iter().zip(new) {
+        for ((&id, row), new) in self.ids.iter().zip(&self.rows).zip(new) {
+            let row = row.bytes();
             let data = self.on.to_host(new)?;
             let bytes = data.bytes()?;
             for &Placed { from, to, count } in placed {

@@ -5,6 +5,7 @@ mod definition;
 mod tiny;
 
 use bb_cpu as _;
+use bb_generate::gguf::Gguf;
 use bb_generate::{
     CacheType, End, Engine, EngineOptions, Error, Event, GenerateOptions, Generator, Listener, OpenOptions,
     Piece, Pooling, Ticket,
@@ -29,9 +30,22 @@ fn wanted(tokens: usize) -> GenerateOptions {
 }
 
 fn bounds(sequences: usize, tokens: usize, blocks: usize) -> EngineOptions {
+    bounds_of(CacheType::F32, sequences, tokens, blocks)
+}
+
+fn bounds_of(cache: CacheType, sequences: usize, tokens: usize, blocks: usize) -> EngineOptions {
     let mut bounds = EngineOptions::default();
-    (bounds.sequences, bounds.tokens, bounds.bytes) = (sequences, tokens, blocks * BYTES);
+    (bounds.sequences, bounds.tokens, bounds.bytes) = (sequences, tokens, blocks * bytes_of(cache));
     bounds
+}
+
+/// The bytes of a block: integers of a byte have a scale of four for each head of 16.
+fn bytes_of(cache: CacheType) -> usize {
+    match cache {
+        CacheType::F16 => BYTES / 2,
+        CacheType::I8 => BYTES / 64 * (16 + 4),
+        _ => BYTES,
+    }
 }
 
 /// Tokens that look drawn, the same in each run.
@@ -114,7 +128,9 @@ fn products_of_integers_give_joined_sequences_the_logits_that_they_have_alone() 
         let all = most.iter().chain([own]);
         (piece.token, all.map(|of| of.log_probability.to_bits()).collect::<Vec<u64>>())
     };
-    for (cache, window) in [(CacheType::F32, None), (CacheType::F16, None), (CacheType::F16, Some(20))] {
+    let windows = [None, Some(20)];
+    for (cache, window) in CacheType::ALL.into_iter().flat_map(|cache| windows.map(|window| (cache, window)))
+    {
         let architecture = if window.is_some() { "phi3" } else { "llama" };
         let tiny = Tiny { window, architecture, ..Tiny::default() };
         let file = File::of(&tiny, &format!("integers-{architecture}-{cache:?}"));
@@ -131,7 +147,7 @@ fn products_of_integers_give_joined_sequences_the_logits_that_they_have_alone() 
             assert_eq!(&alone(prompt, 7), expected);
         }
         for (sequences, step, blocks) in [(16, 512, 1000), (16, 17, 1000), (16, 64, 12)] {
-            let mut engine = Engine::new(&generator, bounds(sequences, step, blocks));
+            let mut engine = Engine::new(&generator, bounds_of(cache, sequences, step, blocks));
             let add = |prompt: &Vec<u32>| engine.generate(prompt, &wanted).unwrap();
             let mut tickets: Vec<Ticket> = prompts().iter().map(add).collect();
             run(&mut engine);
@@ -139,6 +155,7 @@ fn products_of_integers_give_joined_sequences_the_logits_that_they_have_alone() 
                 let got: Vec<_> = ticket.pieces().unwrap().iter().map(bits).collect();
                 assert_eq!(&got, expected, "{cache:?}, {step} tokens, {blocks} blocks");
             }
+            assert!(blocks > 20 || engine.statistics().evictions > 0, "{cache:?}, {blocks} blocks");
         }
     }
 }
@@ -160,6 +177,56 @@ fn caches_may_be_of_halves() {
     let most = floats.iter().fold(0f32, |most, x| most.max(x.abs()));
     let off = floats.iter().zip(&halves).map(|(a, b)| (a - b).abs()).fold(0f32, f32::max);
     assert!(off > 0.0 && off < 2e-3 * most, "{off} of {most}");
+}
+
+/// Caches of 8 bits take a byte for each element and four for each head's scale. Their logits have the error that rounding keys and
+/// values has by its definition in `f64`, on a backend with a kernel and on one without.
+#[test]
+fn caches_may_be_of_bytes() {
+    let tiny = Tiny { window: Some(50), architecture: "phi3", ..exact() };
+    let file = File::of(&tiny, "bytes");
+    let prompt = prompt(1, 70);
+    let [exact, rounded] = [Definition::new(&tiny), Definition::rounded(&tiny)]
+        .map(|definition| definition.logits(&prompt).pop().unwrap());
+    let most = |of: &dyn Fn(usize) -> f64| (0..exact.len()).map(of).fold(0f64, f64::max);
+    let error = most(&|i| (rounded[i] - exact[i]).abs());
+    assert!(error > 0.0);
+    for backend in ["cpu", "reference"] {
+        let run = |cache: CacheType, chunk: usize| {
+            let generator = file.open_with(backend, &OpenOptions::default().with_cache(cache));
+            let mut sequence = generator.sequence();
+            let (logits, _) = sequence.prompt(&prompt, chunk).unwrap();
+            (logits, sequence.cache_bytes())
+        };
+        for chunk in [0, 9] {
+            let ((_, bytes), (logits, fewer)) = (run(CacheType::F32, chunk), run(CacheType::I8, chunk));
+            assert_eq!(fewer * BYTES, bytes * bytes_of(CacheType::I8));
+            // An `f32` may be rounded to another integer where the `f64` is nearly between two. This happens to few of the thousands
+            // of elements, each of which has a small part in the error.
+            let off = most(&|i| (f64::from(logits[i]) - rounded[i]).abs());
+            assert!(off < error / 4.0, "{backend}: {off}, and rounding has {error}");
+        }
+    }
+}
+
+/// A key or a value that is no finite number is an error, however caches keep it.
+#[test]
+fn infinite_keys_and_values_are_errors() {
+    let tiny = Tiny { biases: true, architecture: "qwen2", ..exact() };
+    for name in ["blk.0.attn_k.bias", "blk.1.attn_v.bias"] {
+        let mut bytes = tiny.writer().bytes();
+        let bias = Gguf::read(bytes.clone().into()).unwrap().tensor(name).unwrap().bytes().to_vec();
+        let at = bytes.windows(bias.len()).position(|part| part == bias).unwrap();
+        bytes[at..at + 4].copy_from_slice(&f32::INFINITY.to_le_bytes());
+        let file = File::of(&tiny, &format!("infinite-{name}"));
+        std::fs::write(&file.0, bytes).unwrap();
+        for cache in CacheType::ALL {
+            let generator = file.open_with("cpu", &OpenOptions::default().with_cache(cache));
+            let mut sequence = generator.sequence();
+            let first = sequence.generate(&prompt(1, 40), &wanted(3)).unwrap().next().unwrap();
+            assert!(first.is_err(), "{name}, {cache:?}: {first:?}");
+        }
+    }
 }
 
 #[test]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, TypedDict
+from typing import Any, Literal, TypedDict
 
 from . import _bb
 from ._options import with_options
@@ -66,7 +66,7 @@ class Generator:
         memory: the greatest number of bytes that the backend uses.
         context: the greatest number of tokens of a sequence, at most what the model was trained for; by default 8192.
         floats: whether weights of few bits are multiplied as floats, which is slower and rounds less.
-        cache_halves: whether keys and values are kept as halves, which takes half of the memory.
+        cache: how keys and values are kept: `f32`, `f16` in half of the memory, or `i8` in little more than a quarter of it.
     """
 
     def __init__(
@@ -79,7 +79,7 @@ class Generator:
         memory: int | None = None,
         context: int | None = None,
         floats: bool = False,
-        cache_halves: bool = False,
+        cache: Literal["f32", "f16", "i8"] = "f32",
     ) -> None:
         native = getattr(_bb, "_Generator", None)
         if native is None:
@@ -92,7 +92,7 @@ class Generator:
             memory=memory,
             context=context,
             floats=floats,
-            cache_halves=cache_halves,
+            cache=cache,
         )
 
     def generate(

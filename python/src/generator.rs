@@ -22,7 +22,7 @@ impl Generator {
     /// Opens a GGUF file, or a folder with a model in ONNX's format.
     #[new]
     #[expect(clippy::too_many_arguments, reason = "the arguments of the class in Python")]
-    #[pyo3(signature = (path, backend="cpu", *, threads=None, memory=None, context=None, floats=false, cache_halves=false))]
+    #[pyo3(signature = (path, backend="cpu", *, threads=None, memory=None, context=None, floats=false, cache="f32"))]
     fn new(
         py: Python<'_>,
         path: PathBuf,
@@ -31,7 +31,7 @@ impl Generator {
         memory: Option<u64>,
         context: Option<usize>,
         floats: bool,
-        cache_halves: bool,
+        cache: &str,
     ) -> PyResult<Generator> {
         let mut open = OpenOptions::default();
         if let Some(threads) = threads {
@@ -47,9 +47,10 @@ impl Generator {
         if floats {
             options.products = Products::Floats;
         }
-        if cache_halves {
-            options.cache = CacheType::F16;
-        }
+        options.cache = CacheType::from_name(cache).ok_or_else(|| {
+            let names = CacheType::ALL.map(|cache| format!("`{}`", cache.name())).join(", ");
+            PyValueError::new_err(format!("`cache` is `{cache}`, expected one of {names}"))
+        })?;
         let on = interrupt::detached(py, None, || bb::backend_with(backend, &open))?;
         let on = on.map_err(|error| raise(py, Phase::Open, &error, None))?;
         let opened = interrupt::detached(py, None, || bb_generate::Generator::open(&path, &on, &options))?;

@@ -32,6 +32,8 @@ def test_files_that_are_no_models_are_errors(tmp_path):
         bb.Generator(wrong)
     with pytest.raises(ValueError):
         bb.Generator(wrong, threads=0)
+    with pytest.raises(ValueError, match="`f32`, `f16`, `i8`"):
+        bb.Generator(wrong, cache="i4")
 
 
 @pytest.fixture(scope="module")

@@ -29,6 +29,19 @@ pub struct TlsFiles {
     pub key: PathBuf,
 }
 
+/// How keys and values of language models are kept.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[non_exhaustive]
+pub enum CacheType {
+    /// As they are computed.
+    #[default]
+    F32,
+    /// As halves, so that twice as many positions have room.
+    F16,
+    /// As integers of 8 bits with a scale for each head, so that almost four times as many positions have room.
+    I8,
+}
+
 /// What a server is started with. The defaults suit a small machine; every bound can be changed.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
@@ -71,8 +84,8 @@ pub struct Config {
     pub step_tokens: usize,
     /// The size in bytes of the keys and values of all answers of one language model.
     pub cache_bytes: usize,
-    /// Whether keys and values of language models are kept as halves, so that twice as many positions have room.
-    pub cache_halves: bool,
+    /// How keys and values of language models are kept.
+    pub cache: CacheType,
     /// The greatest number of tokens of a prompt and its answer, at most what the model was trained for. Without it, 8192.
     pub context: Option<usize>,
     /// How long a request may take, from its first byte to its answer, or to the first token of an answer that is generated; then, how
@@ -116,7 +129,7 @@ impl Default for Config {
             sequences: 16,
             step_tokens: 256,
             cache_bytes: 1 << 30,
-            cache_halves: false,
+            cache: CacheType::default(),
             context: None,
             timeout: Duration::from_secs(30),
             request_bytes: 64 << 20,

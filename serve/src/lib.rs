@@ -41,7 +41,7 @@ mod tls;
 mod token;
 mod worker;
 
-pub use config::{Config, ModelConfig, TlsFiles};
+pub use config::{CacheType, Config, ModelConfig, TlsFiles};
 pub use error::{Error, PortFault};
 pub use grpc::inference as protocol;
 pub use log::RequestLog;

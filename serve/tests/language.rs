@@ -6,7 +6,7 @@ mod common;
 #[path = "../../generate/tests/tiny/mod.rs"]
 mod tiny;
 
-use bb_serve::{Config, ModelConfig, Server};
+use bb_serve::{CacheType, Config, ModelConfig, Server};
 use common::{Answer, config, get, metric, post, raw, request};
 use serde_json::{Value as Json, json};
 use std::io::{Read, Write};
@@ -81,6 +81,15 @@ fn models_are_listed() {
     assert!(absent["message"].as_str().unwrap().contains("`tiny`"), "{absent}");
     error(&get(server.http(), "/v1/nothing"), 404);
     error(&get(server.http(), CHAT), 405);
+}
+
+#[test]
+fn answers_come_however_caches_are_kept() {
+    for cache in [CacheType::F32, CacheType::F16, CacheType::I8] {
+        let server = served(|config| config.cache = cache);
+        let answer = post(server.http(), TEXT, &text(&json!({}))).json();
+        assert_eq!(answer["usage"]["completion_tokens"], 12, "{cache:?}: {answer}");
+    }
 }
 
 #[test]

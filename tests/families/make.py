@@ -239,13 +239,21 @@ def llm():
     paged("an empty sequence", 2, 1, 1, 2, [[0, 2], [1, 3]], [0, 3])
     paged("blocks without room", 2, 1, 1, 0, [[0, 2]], [0])
 
-    def ragged(name, heads, groups, new, size, pasts, table, left=None, scale=None, softcap=0.0, holes=(), index="i64"):
+    def ragged(name, heads, groups, new, size, pasts, table, left=None, scale=None, softcap=0.0, holes=(), index="i64", bits8=False):
         """Each sequence by itself, as attention to its past and its new positions."""
         global random
         before, random = random, np.random.default_rng(len(name))
         blocks, count = 5, sum(new)
         q, k, v = drawn(count, heads, 4), drawn(count, groups, 4), drawn(count, groups, 3)
         past_k, past_v = drawn(blocks, size, groups, 4), drawn(blocks, size, groups, 3)
+        integers, scales = [], []
+        if bits8:
+            integers = [random.integers(-127, 128, x.shape) for x in [past_k, past_v]]
+            scales = [2.0 ** random.integers(-8, -4, x.shape[:-1]) for x in integers]
+            past_k, past_v = [x * scale[..., None] for x, scale in zip(integers, scales)]
+            for hole in holes:
+                scales[0][hole], scales[1][hole] = np.nan, np.nan
+            integers, scales = [Typed("i8", x) for x in integers], [Typed("f32", x) for x in scales]
         random = before
         for hole in holes:
             past_k[hole], past_v[hole] = np.nan, np.nan
@@ -257,7 +265,8 @@ def llm():
             y[own] = attention(q[own].transpose(1, 0, 2)[None], by_heads(k, past_k, 4), by_heads(v, past_v, 3), window(past, True, left), scale, softcap)[0].transpose(1, 0, 2)
         table = np.array(table, np.float64).reshape(len(pasts), len(table[0]) if table else 1)
         numbers = [Typed(index, x) for x in [starts, pasts, table]]
-        c.add("ragged_attention", name, [q, k, v, past_k, past_v, *numbers], [left, scale, softcap], [y], tolerance=24)
+        operands, types = [q, k, v, *(integers or [past_k, past_v]), *numbers, *(scales or [None, None])], ["f32", "f64"] if bits8 else FLOATS
+        c.add("ragged_attention", name, operands, [left, scale, softcap], [y], types=types, tolerance=24)
 
     ragged("a prompt", 2, 2, [4], 2, [0], [[0]])
     ragged("prompts of several lengths", 4, 2, [3, 1, 2], 2, [0, 0, 0], [[0], [1], [2]])
@@ -272,6 +281,9 @@ def llm():
     ragged("a scale of a quarter", 2, 1, [2, 1], 2, [3, 4], [[0, 1], [2, 3]], scale=0.25)
     ragged("products bounded by a soft cap", 2, 1, [2, 1], 2, [3, 4], [[0, 1], [2, 3]], softcap=1.5)
     ragged("sequences without new positions", 2, 1, [0, 2, 0], 2, [3, 2, 0], [[0, 1], [2, 0], [0, 0]])
+    ragged("integers of 8 bits", 4, 2, [3, 1, 2], 2, [4, 1, 3], [[3, 1], [0, 0], [4, 2]], bits8=True)
+    ragged("integers of 8 bits in a window, behind which nothing is looked at", 2, 1, [2, 1], 2, [3, 1], [[0, 3, 99], [2, -1, 1 << 20]], left=1, holes=[(3, 1), (2, 1)], bits8=True)
+    ragged("integers of 8 bits and no room for pasts", 2, 1, [2, 1], 2, [0, 0], [[], []], bits8=True)
     ragged("no new positions at all", 2, 1, [0, 0], 2, [3, 2], [[0, 1], [2, 0]])
     ragged("no sequences at all", 2, 1, [], 2, [], [])
     ragged("no room for pasts", 2, 1, [2, 1], 2, [0, 0], [[], []])

@@ -1,7 +1,7 @@
 //! `PagedAttention`: attention of new tokens of several sequences, whose pasts lie in blocks of one cache.
 
 use super::group_query::count;
-use super::{none_from, only};
+use super::{no_results_from, none_from, only};
 use bb_core::DataType;
 use bb_core::Tensor;
 use bb_core::error::NodePart;
@@ -24,6 +24,8 @@ const STARTS: usize = 5;
 const PASTS: usize = 6;
 const TABLE: usize = 7;
 const ANGLES: [usize; 2] = [8, 9];
+/// The scales of cached keys and values that are integers, one for each position and head: `[blocks, size, heads]`.
+const SCALES: [usize; 2] = [17, 18];
 
 /// `PagedAttention`: as wide as the queries; the caches keep their extents.
 fn paged_attention_types(at: At<'_>) -> Option<Types> {
@@ -43,7 +45,8 @@ fn paged_attention_types(at: At<'_>) -> Option<Types> {
     Some(vec![rule::tensor(at.dtype(0), shape()), at.ty(keys).clone(), at.ty(values).clone()])
 }
 
-/// `PagedAttention`.
+/// `PagedAttention`. With scales, new keys and values are used as they are given; ONNX Runtime's `k_quant_type` of `PER_TOKEN`, which
+/// would round them, is refused as an attribute that is not served.
 pub(crate) fn paged_attention<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {
     let known = [
         "num_heads",
@@ -55,7 +58,12 @@ pub(crate) fn paged_attention<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor
         "rotary_interleaved",
     ];
     only(call, &known)?;
-    none_from(call, 10)?;
+    // Between them are operands that nothing is computed of: slots, sinks, norms, scales of whole caches, and a bias.
+    let others = (ANGLES[1] + 1..SCALES[0]).find(|&at| call.optional(at).is_some());
+    if let Some(at) = others {
+        return Err(call.wrong(NodePart::Operand(at), "is not served").into());
+    }
+    none_from(call, SCALES[1] + 1)?;
     let (heads, shared) = (count(call, "num_heads")?, count(call, "kv_num_heads")?);
     let [q, k, v] = projections(on, call, heads, shared)?;
     let [past_k, past_v] = CACHES.map(|at| call.input(at));
@@ -69,6 +77,11 @@ pub(crate) fn paged_attention<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor
             let problem = format!("has rank {}, expected {rank}", x.rank());
             return Err(call.wrong(NodePart::Operand(at), problem).into());
         }
+    }
+    let [k_scale, v_scale] = SCALES.map(|at| call.optional(at));
+    if k_scale.is_some() || v_scale.is_some() {
+        // What is written would have to be rounded, which needs results for the new scales.
+        no_results_from(call, 1)?;
     }
     let (rotates, writes) = (call.flag("do_rotary", false)?, call.wants(1) || call.wants(2));
     let numbers = if rotates || writes {
@@ -88,7 +101,8 @@ pub(crate) fn paged_attention<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor
         scale: Some(call.float_or("scale", 0.0)?).filter(|&scale| scale != 0.0),
         softcap: call.float_or("softcap", 0.0)?,
     };
-    let y = on.ragged_attention(&q, &k, &v, past_k, past_v, starts, pasts, table, options)?;
+    let y =
+        on.ragged_attention(&q, &k, &v, past_k, past_v, starts, pasts, table, k_scale, v_scale, options)?;
     let width = on.extent(&y, 1).times(&on.extent(&y, 2));
     let y = on.reshape_to(&y, &[on.extent(&y, 0), width])?;
     let written = |cache: &B::Tensor, new: &B::Tensor| match &numbers {

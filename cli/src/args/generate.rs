@@ -1,6 +1,6 @@
 //! The options of `bb generate`.
 
-use super::{Common, Threads};
+use super::{Cache, Common, Threads};
 use clap::Args;
 use std::path::PathBuf;
 
@@ -32,9 +32,9 @@ pub(crate) struct Generate {
     /// Multiply weights of few bits as floats, even where integers would be faster
     #[arg(long)]
     pub(crate) floats: bool,
-    /// Keep keys and values as halves, which takes half of the memory
-    #[arg(long)]
-    pub(crate) cache_halves: bool,
+    /// How keys and values are kept
+    #[arg(long, value_enum, default_value_t)]
+    pub(crate) cache: Cache,
     /// Print the logarithms of the probabilities of this many tokens at each place, with --json
     #[arg(long, value_name = "N", requires = "json")]
     pub(crate) log_probabilities: Option<usize>,

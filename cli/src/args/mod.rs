@@ -12,6 +12,8 @@ pub(crate) use generate::{Constrained, Generate};
 #[cfg(feature = "serve")]
 pub(crate) use serve::{Serve, Served};
 
+#[cfg(any(feature = "generate", feature = "serve"))]
+pub(crate) use shared::Cache;
 pub(crate) use shared::{
     Channels, Common, ExtentArgs, Inputs, Layout, ModelArgs, Picture, Rewriting, Threads,
 };

@@ -1,7 +1,7 @@
 //! The options of `bb serve`.
 
 use super::values::{Limit, bytes, count, seconds, seconds_or_none, threads};
-use super::{Rewriting, Threads};
+use super::{Cache, Rewriting, Threads};
 use clap::Args;
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -66,9 +66,9 @@ pub(crate) struct Serve {
     /// The size of the keys and values of all answers of one language model
     #[arg(long, value_name = "BYTES", default_value = "1GiB", value_parser = bytes)]
     pub(crate) cache_bytes: usize,
-    /// Keep keys and values of language models as halves, so that twice as many positions have room
-    #[arg(long)]
-    pub(crate) cache_halves: bool,
+    /// How keys and values of language models are kept
+    #[arg(long, value_enum, default_value_t)]
+    pub(crate) cache: Cache,
     /// The greatest number of tokens of a prompt and its answer [default: 8192, at most what the model was trained for]
     #[arg(long, value_name = "N", value_parser = count)]
     pub(crate) context: Option<usize>,

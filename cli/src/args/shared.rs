@@ -173,3 +173,16 @@ pub(crate) enum Channels {
     /// Blue, green, red
     Bgr,
 }
+
+/// How keys and values of language models are kept.
+#[cfg(any(feature = "generate", feature = "serve"))]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, clap::ValueEnum)]
+pub(crate) enum Cache {
+    /// As they are computed
+    #[default]
+    F32,
+    /// As halves, in half of the memory
+    F16,
+    /// As integers of 8 bits with a scale for each head, in little more than a quarter of the memory
+    I8,
+}

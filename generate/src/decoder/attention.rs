@@ -2,9 +2,12 @@
 
 use super::graph::{Builder, Extent};
 use super::shape::DecoderShape;
-use crate::Error;
 use crate::blocks::BLOCK;
+use crate::{CacheType, Error};
 use bb::DataType;
+
+/// The place of the scales of cached keys and values among the operands of `PagedAttention`.
+const SCALES: usize = 17;
 
 /// The values that all layers share.
 #[derive(Debug)]
@@ -18,8 +21,16 @@ pub(super) struct Attention {
     size: usize,
     rotated: usize,
     window: Option<usize>,
-    /// The type of cached keys and values.
-    kept: DataType,
+    kept: CacheType,
+}
+
+/// A new key or value, as caches keep it.
+struct New {
+    /// What attention takes.
+    taken: String,
+    kept: String,
+    /// The scale of each position and head, where integers are kept.
+    scale: Option<String>,
 }
 
 impl Attention {
@@ -27,7 +38,7 @@ impl Attention {
     pub(super) fn new(
         graph: &mut Builder,
         shape: &DecoderShape,
-        kept: DataType,
+        kept: CacheType,
         positions: usize,
         factors: Option<&[f32]>,
     ) -> Result<Attention, Error> {
@@ -69,8 +80,34 @@ impl Attention {
         Ok(graph.node("Concat", &parts, &[("axis", 2)]))
     }
 
+    /// Rounds new keys or values, `[s, groups, size]`, before they are used, so that they count the same now and later.
+    fn rounded(&self, graph: &mut Builder, x: &str) -> Result<New, Error> {
+        let dtype = i64::from(self.kept.dtype().to_onnx());
+        Ok(match self.kept {
+            CacheType::F32 => New { taken: x.to_owned(), kept: x.to_owned(), scale: None },
+            CacheType::F16 => {
+                let halves = graph.node("Cast", &[x], &[("to", dtype)]);
+                New { taken: halves.clone(), kept: halves, scale: None }
+            }
+            // Of zeros, the scale is 0; their quotient is NaN, which becomes 0. An element that is no finite number makes the scale
+            // infinite or NaN, and 0 times such a scale is NaN.
+            CacheType::I8 => {
+                let (axes, most) = (graph.numbers(&[2])?, graph.float(i8::MAX.into())?);
+                let magnitudes = graph.node("Abs", &[x], &[]);
+                let greatest = graph.node("ReduceMax", &[&magnitudes, &axes], &[("keepdims", 1)]);
+                let scale = graph.node("Div", &[&greatest, &most], &[]);
+                let blocks = [("axis", 2), ("block_size", self.size as i64)];
+                let [axis, block] = blocks;
+                let integers =
+                    graph.node("QuantizeLinear", &[x, &scale], &[axis, block, ("output_dtype", dtype)]);
+                let taken = graph.node("DequantizeLinear", &[&integers, &scale], &blocks);
+                New { taken, kept: integers, scale: Some(scale) }
+            }
+        })
+    }
+
     /// Computes attention of the new positions, `[s, heads, size]`, to those so far of their sequences and to each other:
-    /// `[s, heads * size]`. The new keys and values, `[s, groups, size]`, are outputs of the graph.
+    /// `[s, heads * size]`. The new keys and values, `[s, groups, size]`, and their scales, `[s, groups, 1]`, are outputs of the graph.
     pub(super) fn attended(
         &self,
         graph: &mut Builder,
@@ -78,24 +115,32 @@ impl Attention {
         [q, k, v]: [&str; 3],
     ) -> Result<String, Error> {
         let &Attention { heads, groups, size, window, kept, .. } = self;
+        let dtype = kept.dtype();
         let extents =
             [Extent::Name("blocks"), Extent::Number(BLOCK), Extent::Number(groups), Extent::Number(size)];
         let [past_k, past_v] =
-            ["key", "value"].map(|what| graph.input(&format!("past.{layer}.{what}"), kept, &extents));
-        // A new key is rounded before it is used, so that it counts the same now and later.
-        let mut rounded = |x: &str| match kept {
-            DataType::F32 => x.to_owned(),
-            _ => graph.node("Cast", &[x], &[("to", kept.to_onnx().into())]),
-        };
-        let (k, v) = (rounded(k), rounded(v));
-        let (k, v) = (k.as_str(), v.as_str());
-        graph.output(&format!("new.{layer}.key"), k);
-        graph.output(&format!("new.{layer}.value"), v);
+            ["key", "value"].map(|what| graph.input(&format!("past.{layer}.{what}"), dtype, &extents));
+        let (k, v) = (self.rounded(graph, k)?, self.rounded(graph, v)?);
+        graph.output(&format!("new.{layer}.key"), &k.kept);
+        graph.output(&format!("new.{layer}.value"), &v.kept);
+        let mut scales = Vec::new();
+        for (what, new) in [("key", &k), ("value", &v)] {
+            if let Some(scale) = &new.scale {
+                let [blocks, block, groups, _] = extents;
+                let name = format!("past.{layer}.{what}_scale");
+                scales.push(graph.input(&name, DataType::F32, &[blocks, block, groups]));
+                graph.output(&format!("new.{layer}.{what}_scale"), scale);
+            }
+        }
 
         let mut flat = |x: &str, heads: usize| graph.reshape(x, &[0, (heads * size) as i64]);
-        let (q, k, v) = (flat(q, heads)?, flat(k, groups)?, flat(v, groups)?);
+        let (q, k, v) = (flat(q, heads)?, flat(&k.taken, groups)?, flat(&v.taken, groups)?);
         let [starts, pasts, table] = &self.numbers;
-        let operands: [&str; 8] = [&q, &k, &v, &past_k, &past_v, starts, pasts, table];
+        let mut operands: Vec<&str> = vec![&q, &k, &v, &past_k, &past_v, starts, pasts, table];
+        if !scales.is_empty() {
+            operands.resize(SCALES, "");
+            operands.extend(scales.iter().map(String::as_str));
+        }
         let mut attributes = vec![("num_heads", heads as i64), ("kv_num_heads", groups as i64)];
         attributes.extend(window.map(|window| ("local_window_size", window as i64)));
         Ok(graph.microsoft("PagedAttention", &operands, &attributes))

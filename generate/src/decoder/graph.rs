@@ -75,11 +75,19 @@ impl Builder {
 
     /// Adds a constant with one dimension of integers, once.
     pub(super) fn numbers(&mut self, numbers: &[i64]) -> Result<String, Error> {
-        let key = format!("{numbers:?}");
+        self.once(format!("{numbers:?}"), &TensorData::new(&[numbers.len()], numbers)?)
+    }
+
+    /// Adds a constant that is one float, once.
+    pub(super) fn float(&mut self, number: f32) -> Result<String, Error> {
+        self.once(format!("{number:?}"), &TensorData::new(&[], &[number])?)
+    }
+
+    fn once(&mut self, key: String, data: &TensorData) -> Result<String, Error> {
         if let Some(name) = self.small.get(&key) {
             return Ok(name.clone());
         }
-        let name = self.constant("numbers", &TensorData::new(&[numbers.len()], numbers)?)?;
+        let name = self.constant("numbers", data)?;
         self.small.insert(key, name.clone());
         Ok(name)
     }

@@ -14,10 +14,10 @@ mod shape;
 mod tiny;
 mod weights;
 
-use crate::blocks::Blocks;
+use crate::blocks::{Blocks, Row};
 use crate::cache::Cache;
 use crate::gguf::{Gguf, GgufTensor};
-use crate::{Error, OpenOptions, Products};
+use crate::{CacheType, Error, OpenOptions, Products};
 use attention::Attention;
 use bb::ir::memory;
 use bb::{BackendHandle, CompileOptions, DataType, ErasedExecutable, Value};
@@ -41,8 +41,7 @@ pub(crate) struct Decoder {
     embedding: GgufTensor,
     /// The greatest number of positions of a sequence.
     positions: usize,
-    /// The type of cached keys and values.
-    kept: DataType,
+    kept: CacheType,
 }
 
 /// The names of the weights of a layer.
@@ -55,7 +54,7 @@ struct Writer<'a> {
     file: Weights<'a>,
     shape: &'a DecoderShape,
     products: Products,
-    kept: DataType,
+    kept: CacheType,
     graph: Builder,
 }
 
@@ -262,14 +261,14 @@ impl Decoder {
             file: Weights::of(file),
             shape: &shape,
             products: options.products,
-            kept: options.cache.dtype(),
+            kept: options.cache,
             graph: Builder::default(),
         };
         let module = writer.write(positions)?;
         let program = on.compile(module, &CompileOptions::default())?;
         let embedding = file.tensor(EMBEDDING)?.clone();
-        let decoder =
-            Decoder { on: on.clone(), program, shape, embedding, positions, kept: options.cache.dtype() };
+        let kept = options.cache;
+        let decoder = Decoder { on: on.clone(), program, shape, embedding, positions, kept };
         // A run of one token makes the plan and packs the weights, so that the first prompt need not.
         decoder.step(&[0], &[0], &mut decoder.cache())?;
         Ok(decoder)
@@ -309,8 +308,19 @@ impl Decoder {
 
     /// Makes caches of several sequences that hold nothing.
     pub(crate) fn blocks(&self) -> Blocks {
-        let row = [self.shape.groups, self.shape.size];
-        Blocks::new(self.on.clone(), 2 * self.shape.layers, row, self.kept)
+        Blocks::new(self.on.clone(), self.rows())
+    }
+
+    /// Returns what caches hold of a position, in the order of the inputs and the results of a run.
+    fn rows(&self) -> Vec<Row> {
+        let &DecoderShape { groups, size, layers, .. } = &self.shape;
+        let numbers = Row { dtype: self.kept.dtype(), extents: vec![groups, size] };
+        let mut of_layer = vec![numbers.clone(), numbers];
+        if self.kept == CacheType::I8 {
+            let scale = Row { dtype: DataType::F32, extents: vec![groups] };
+            of_layer.extend([scale.clone(), scale]);
+        }
+        std::iter::repeat_n(of_layer, layers).flatten().collect()
     }
 }
 
@@ -323,12 +333,11 @@ mod tests {
     /// The extents of prompts and caches and the number of sequences are free: no node ties a plan to one of them.
     #[test]
     fn one_plan_holds_for_all_lengths() {
-        for window in [None, Some(5)] {
+        for (window, kept) in [(None, CacheType::F16), (Some(5), CacheType::F16), (None, CacheType::I8)] {
             let small = tiny::Tiny { window, ..tiny::Tiny::default() };
             let file = Gguf::read(small.writer().bytes().into()).unwrap();
             let shape = DecoderShape::read(&file).unwrap();
             let (shape, products) = (&shape, Products::Integers);
-            let kept = DataType::F16;
             let writer =
                 Writer { file: Weights::of(&file), shape, products, kept, graph: Builder::default() };
             // The tokens of three sequences begin and end at four places.

@@ -64,7 +64,7 @@ impl Joined {
 /// What a run gives.
 #[derive(Debug)]
 pub(crate) struct Ran {
-    /// The keys and values of the new tokens, of each layer.
+    /// The keys and values of the new tokens, of each layer, and their scales if there are any.
     pub(crate) new: Vec<Value>,
     /// `[rows, vocabulary]`.
     pub(crate) logits: TensorData,
@@ -89,7 +89,7 @@ impl Decoder {
         inputs.extend(caches);
         let given: Vec<Option<&Value>> = inputs.iter().map(Some).collect();
         let mut results = self.program.run(&given)?.into_iter();
-        let new: Vec<Value> = results.by_ref().take(2 * self.shape.layers).collect();
+        let new: Vec<Value> = results.by_ref().take(self.rows().len()).collect();
         let mut next = || {
             let result = results.next().ok_or(Error::Internal { what: "a run gave too few results" })?;
             Ok::<_, Error>(self.on.to_host(&result)?)

@@ -52,11 +52,27 @@ impl Rows {
 pub(crate) struct Definition {
     tiny: Tiny,
     file: Gguf,
+    /// Whether each key and each value is rounded to 8 bits.
+    rounds: bool,
 }
 
 impl Definition {
     pub(crate) fn new(tiny: &Tiny) -> Definition {
-        Definition { tiny: tiny.clone(), file: Gguf::read(tiny.writer().bytes().into()).unwrap() }
+        let file = Gguf::read(tiny.writer().bytes().into()).unwrap();
+        Definition { tiny: tiny.clone(), file, rounds: false }
+    }
+
+    /// The model with keys and values that are rounded to 8 bits.
+    pub(crate) fn rounded(tiny: &Tiny) -> Definition {
+        Definition { rounds: true, ..Definition::new(tiny) }
+    }
+
+    /// Rounds a key or a value to multiples of its greatest magnitude divided by 127.
+    fn round(&self, x: &mut [f64]) {
+        let scale = x.iter().fold(0f64, |most, x| most.max(x.abs())) / 127.0;
+        if self.rounds && scale > 0.0 {
+            x.iter_mut().for_each(|x| *x = (*x / scale).round_ties_even() * scale);
+        }
     }
 
     fn rows(&self, name: &str) -> Rows {
@@ -140,7 +156,8 @@ impl Definition {
             let all = |what: &str, rotated: bool| -> Vec<Vec<Vec<f64>>> {
                 normal.iter().enumerate().map(|(p, x)| self.heads(x, layer, what, rotated, p)).collect()
             };
-            let (q, k, v) = (all("attn_q", true), all("attn_k", true), all("attn_v", false));
+            let (q, mut k, mut v) = (all("attn_q", true), all("attn_k", true), all("attn_v", false));
+            k.iter_mut().chain(&mut v).flatten().for_each(|x| self.round(x));
             let output = self.rows(&name("attn_output"));
             let (gate, up, down) =
                 (self.rows(&name("ffn_gate")), self.rows(&name("ffn_up")), self.rows(&name("ffn_down")));

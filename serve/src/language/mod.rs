@@ -46,9 +46,11 @@ impl Language {
             .map_err(|source| Error::Backend { model: model(), source: Box::new(source) })?;
         let mut options = OpenOptions::default();
         options.context = config.context;
-        if config.cache_halves {
-            options.cache = CacheType::F16;
-        }
+        options.cache = match config.cache {
+            crate::CacheType::F32 => CacheType::F32,
+            crate::CacheType::F16 => CacheType::F16,
+            crate::CacheType::I8 => CacheType::I8,
+        };
         let generator = Generator::open(&of.path, &on, &options).map_err(|source| Error::Language {
             model: model(),
             path: of.path.clone(),

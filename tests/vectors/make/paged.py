@@ -30,13 +30,21 @@ def turned(x, angles, interleaved):
 
 
 def paged(name, new, pasts, table, blocks=5, size=4, heads=4, groups=2, d=8, dtype=np.float32, packed=False, rotary=0,
-          interleaved=False, window=None, softcap=0.0, scale=None, caches=False, holes=False, fails=False, starts=None, index=i32):
-    """`new` has the number of new tokens of each sequence; `rotary` is the number of elements that are turned."""
+          interleaved=False, window=None, softcap=0.0, scale=None, caches=False, holes=False, fails=False, starts=None, index=i32,
+          bytes8=False, left_out=None, more={}):
+    """`new` has the number of new tokens of each sequence; `rotary` is the number of elements that are turned. With `bytes8`, pasts are
+    integers with a scale for each position and group, of which the operand `left_out` is left out; `more` are other attributes."""
     narrow = lambda x: x.astype(dtype)
     exact = lambda x: narrow(x).astype(np.float64)
     tokens = sum(new)
     q, k, v = exact(random(tokens, heads, d)), exact(random(tokens, groups, d)), exact(random(tokens, groups, d))
     past_k, past_v = exact(random(blocks, size, groups, d)), exact(random(blocks, size, groups, d))
+    scales = {}
+    if bytes8:
+        scales = {at: np.abs(x).max(-1, keepdims=True).astype(np.float32) / np.float32(127) for at, x in [("ks", past_k), ("vs", past_v)]}
+        whole_k, whole_v = (np.rint(x / scale).astype(np.int8) for x, scale in zip([past_k, past_v], scales.values()))
+        past_k, past_v = (x * scale.astype(np.float64) for x, scale in zip([whole_k, whole_v], scales.values()))
+        scales = {at: scale[..., 0] for at, scale in scales.items()}
     cos, sin = (exact(np.clip(random(24, rotary // 2), -1, 1)) for _ in range(2))
     ends = np.concatenate([[0], np.cumsum(new)])
     table = np.array(table, index)
@@ -56,7 +64,11 @@ def paged(name, new, pasts, table, blocks=5, size=4, heads=4, groups=2, d=8, dty
                "pasts": np.array(pasts, index), "table": table}
     if rotary:
         inputs |= {"cos": narrow(cos), "sin": narrow(sin)}
-    attributes = {"num_heads": heads, "kv_num_heads": groups}
+    if bytes8:
+        inputs |= {"pk": whole_k, "pv": whole_v, **{f"absent_{at}": None for at in range(len(inputs), 17)}, **scales}
+    if left_out:
+        inputs[left_out] = None
+    attributes = {"num_heads": heads, "kv_num_heads": groups, **more}
     if rotary:
         attributes |= {"do_rotary": 1, "rotary_interleaved": int(interleaved)}
     if window is not None:
@@ -123,6 +135,9 @@ paged("rotary_interleaved", [3, 1], [2, 5], [[0, 1], [2, 3]], rotary=8, interlea
 paged("rotary_of_a_part", [3, 1], [2, 5], [[0, 1], [2, 3]], rotary=4, packed=True)
 paged("caches", [3, 1], [2, 5], [[0, 1], [2, 3]], caches=True)
 paged("caches_rotary", [3, 1], [2, 5], [[0, 1], [2, 3]], caches=True, rotary=8)
+paged("bytes", [3, 1], [6, 5], [[0, 1], [2, 3]], bytes8=True)
+paged("bytes_window_and_softcap", [3, 1], [6, 5], [[0, 1], [2, 3]], bytes8=True, window=4, softcap=2.0)
+paged("bytes_rotary", [3, 1], [6, 5], [[0, 1], [2, 3]], bytes8=True, rotary=8)
 paged("wide_indices", [2, 1], [3, 5], [[0, 1], [2, 3]], index=np.int64)
 for dtype in [np.float16, ml_dtypes.bfloat16, np.float64]:
     name = np.dtype(dtype).name
@@ -136,4 +151,7 @@ paged("starts_that_do_not_begin_at_0", [3], [2], [[0]], starts=[1, 3], fails=Tru
 paged("starts_that_end_early", [3], [2], [[0]], starts=[0, 2], fails=True)
 paged("starts_that_fall", [2, 1], [2, 1], [[0], [1]], starts=[0, 4, 3], fails=True)
 paged("starts_of_other_sequences", [3], [2], [[0]], starts=[0, 1, 3], fails=True)
+paged("bytes_without_scales_of_values", [1], [6], [[0, 1]], bytes8=True, left_out="vs", fails=True)
+paged("bytes_that_would_be_written", [1], [6], [[0, 1]], bytes8=True, caches=True, fails=True)
+paged("bytes_that_the_operator_would_round", [1], [6], [[0, 1]], bytes8=True, more={"k_quant_type": "PER_TOKEN"}, fails=True)
 f.write()

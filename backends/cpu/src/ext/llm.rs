@@ -52,13 +52,20 @@ impl bb::ext::Llm for Cpu {
         starts: &Array,
         pasts: &Array,
         table: &Array,
+        past_k_scale: Option<&Array>,
+        past_v_scale: Option<&Array>,
         options: RaggedAttentionOptions,
     ) -> Result<Array> {
-        let operands =
-            ragged::Operands { new: [q, k, v], past: [past_k, past_v], numbers: [starts, pasts, table] };
-        match ragged::attention(self, &operands, options)? {
-            Some(y) => Ok(y),
-            None => self.body().ragged_attention(q, k, v, past_k, past_v, starts, pasts, table, options),
+        let operands = ragged::Operands {
+            new: [q, k, v],
+            past: [past_k, past_v],
+            numbers: [starts, pasts, table],
+            scales: [past_k_scale, past_v_scale],
+        };
+        if let Some(y) = ragged::attention(self, &operands, options)? {
+            return Ok(y);
         }
+        let (k_scale, v_scale) = (past_k_scale, past_v_scale);
+        self.body().ragged_attention(q, k, v, past_k, past_v, starts, pasts, table, k_scale, v_scale, options)
     }
 }

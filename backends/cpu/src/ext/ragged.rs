@@ -5,19 +5,23 @@
 //! the others lie in. For that, every product adds the elements of a key in their order, and averages add values in their order, in parts
 //! that begin at multiples of [`VALUES`].
 
+mod kept;
+mod table;
+
 use super::conv::with_buffers;
-use super::{computed, floats, rounded};
+use super::{computed, dense_f32, floats, rounded};
 use crate::array::Array;
 use crate::backend::Cpu;
 use crate::error::{CpuError, Result};
 use crate::gemm::{Dims, Strided, ordered};
-use crate::kernels::half::Half;
 use crate::kernels::{Shared, capped, softmax, transpose};
 use crate::ops::{dense, made};
 use bb::ext::RaggedAttentionOptions;
 use bb::ir::memory;
 use bb::{DataType, Shape, Tensor};
+use kept::{Kept, Rows};
 use std::ops::Range;
+use table::{Sequence, Sequences, Table, numbers};
 
 const OP: &str = "ragged_attention";
 
@@ -33,27 +37,6 @@ const KEYS: usize = 128;
 /// The number of values that are added at once, and what the first of their positions is a multiple of.
 const VALUES: usize = 32;
 
-/// Keys and values that lie one behind another.
-#[derive(Debug, Clone, Copy)]
-struct Run {
-    /// The first position in the sequence, and how many there are.
-    first: usize,
-    count: usize,
-    /// The position in all blocks, one behind another; `None` for new positions.
-    place: Option<usize>,
-}
-
-/// One of the sequences.
-#[derive(Debug)]
-struct Sequence {
-    /// Its first new position among all, and how many it has.
-    start: usize,
-    new: usize,
-    past: usize,
-    /// Its runs among all.
-    runs: Range<usize>,
-}
-
 /// Queries of a sequence that share keys.
 #[derive(Debug, Clone, Copy)]
 struct Unit {
@@ -62,24 +45,6 @@ struct Unit {
     /// The first new position in the sequence, and how many there are.
     first: usize,
     count: usize,
-}
-
-/// The keys or the values of all sequences.
-struct Kept<'a> {
-    /// Those of new positions, and those in blocks, which are contiguous.
-    new: &'a Array,
-    past: &'a Array,
-    /// The distances of positions and of groups in each, in elements. The elements of a key or a value lie side by side.
-    new_strides: [usize; 2],
-    past_strides: [usize; 2],
-}
-
-impl<'a> Kept<'a> {
-    fn new(new: &'a Array, past: &'a Array) -> Option<Kept<'a>> {
-        let (&[row, group, _], &[.., groups, size]) = (&*new.strides(), past.shape()) else { return None };
-        let new_strides = [usize::try_from(row).ok()?, usize::try_from(group).ok()?];
-        Some(Kept { new, past, new_strides, past_strides: [groups * size, size] })
-    }
 }
 
 /// The operands, whose extents fit each other and are not 0.
@@ -95,8 +60,6 @@ struct Ragged<'a> {
     factor: f32,
     softcap: f32,
     left: Option<usize>,
-    /// How keys and values are widened; `None` for `f32`.
-    half: Option<&'static Half>,
 }
 
 /// The operands of a call, in their order.
@@ -104,17 +67,21 @@ pub(super) struct Operands<'a> {
     pub(super) new: [&'a Array; 3],
     pub(super) past: [&'a Array; 2],
     pub(super) numbers: [&'a Array; 3],
+    pub(super) scales: [Option<&'a Array>; 2],
 }
 
 /// Computes attention; returns `None` for other types, for extents and numbers that do not fit, which the operation's body refuses,
 /// and where there is nothing to compute.
 pub(super) fn attention(
     cpu: &Cpu,
-    Operands { new: [q, k, v], past: [past_k, past_v], numbers: [starts, pasts, table] }: &Operands<'_>,
+    Operands { new: [q, k, v], past: [past_k, past_v], numbers: [starts, pasts, table], scales }: &Operands<
+        '_,
+    >,
     RaggedAttentionOptions { left, scale, softcap }: RaggedAttentionOptions,
 ) -> Result<Option<Array>> {
-    let (dtype, kept) = (q.dtype(), k.dtype());
-    if !computed(q) || !computed(k) || ![v, past_k, past_v].into_iter().all(|x| x.dtype() == kept) {
+    let dtype = q.dtype();
+    let kept = if scales.iter().any(Option::is_some) { DataType::I8 } else { k.dtype() };
+    if !computed(q) || v.dtype() != k.dtype() || past_k.dtype() != kept || past_v.dtype() != kept {
         return Ok(None);
     }
     let (&[n, heads, d], &[k_count, groups, k_size], &[v_count, v_groups, e]) =
@@ -130,7 +97,8 @@ pub(super) fn attention(
     let fits = [k_count, v_count] == [n, n]
         && [v_groups, kb_groups, vb_groups] == [groups; 3]
         && [k_size, kb_size, vb_size] == [d, d, e]
-        && [v_blocks, vb_rows] == [blocks, size];
+        && [v_blocks, vb_rows] == [blocks, size]
+        && scales.iter().flatten().all(|scale| scale.shape() == [blocks, size, groups]);
     if !fits || [n, heads, groups, d, e].contains(&0) || !heads.is_multiple_of(groups) {
         return Ok(None);
     }
@@ -150,24 +118,20 @@ pub(super) fn attention(
     };
     let (q, k, v) = (near(&rounded(cpu.pool(), (*q).clone(), DataType::F32)?)?, near(k)?, near(v)?);
     let (past_k, past_v) = (dense(cpu.pool(), past_k)?, dense(cpu.pool(), past_v)?);
+    let [mut k_scale, mut v_scale] = [None, None];
+    for (to, from) in [&mut k_scale, &mut v_scale].into_iter().zip(scales) {
+        if let Some(scale) = from {
+            let Some(scale) = dense_f32(cpu.pool(), scale)? else { return Ok(None) };
+            *to = Some(scale);
+        }
+    }
     let factor = scale.unwrap_or_else(|| 1.0 / (d as f64).sqrt()) as f32;
-    let (Some(keys), Some(values)) = (Kept::new(&k, &past_k), Kept::new(&v, &past_v)) else {
+    let keys = Kept::new(&k, &past_k, k_scale.as_ref());
+    let (Some(keys), Some(values)) = (keys, Kept::new(&v, &past_v, v_scale.as_ref())) else {
         return Ok(None);
     };
-    let ragged = Ragged {
-        q: &q,
-        keys,
-        values,
-        sequences,
-        heads,
-        groups,
-        d,
-        e,
-        factor,
-        softcap: softcap as f32,
-        left,
-        half: Half::of(kept),
-    };
+    let softcap = softcap as f32;
+    let ragged = Ragged { q: &q, keys, values, sequences, heads, groups, d, e, factor, softcap, left };
     let mut done = Ok(());
     let y = made(cpu.pool(), DataType::F32, Shape::from_slice(&[n, heads, e]), |out| {
         // SAFETY: the operands have these extents, and `out` has room for all results.
@@ -175,87 +139,6 @@ pub(super) fn attention(
     })?;
     done?;
     rounded(cpu.pool(), y, dtype).map(Some)
-}
-
-/// Reads integers; `None` for other types. A negative one becomes the greatest number, which fits nowhere.
-fn numbers(cpu: &Cpu, x: &Array) -> Result<Option<Vec<usize>>> {
-    let x = dense(cpu.pool(), x)?;
-    if x.is_empty() {
-        return Ok(Some(Vec::new()));
-    }
-    // Entries of a table behind the length of a sequence may be negative: they are not looked at.
-    let read = |number: i64| usize::try_from(number).unwrap_or(usize::MAX);
-    // SAFETY: the elements are contiguous, have this type, and are not written while the array exists.
-    let numbers = unsafe {
-        match x.dtype() {
-            DataType::I32 => {
-                let numbers = std::slice::from_raw_parts(x.ptr().cast::<i32>(), x.len());
-                memory::collected(OP, numbers.iter().map(|&i| read(i.into())))
-            }
-            DataType::I64 => {
-                let numbers = std::slice::from_raw_parts(x.ptr().cast::<i64>(), x.len());
-                memory::collected(OP, numbers.iter().map(|&i| read(i)))
-            }
-            _ => return Ok(None),
-        }
-    };
-    Ok(Some(numbers?))
-}
-
-/// Where the pasts of sequences lie.
-struct Table {
-    rows: usize,
-    width: usize,
-    entries: Vec<usize>,
-    blocks: usize,
-    size: usize,
-}
-
-/// All sequences, and the runs of each, one behind another.
-struct Sequences {
-    list: Vec<Sequence>,
-    runs: Vec<Run>,
-}
-
-impl Table {
-    /// Returns the sequences; `None` if the numbers do not fit.
-    fn sequences(&self, starts: &[usize], pasts: &[usize], new: usize) -> Result<Option<Sequences>> {
-        if starts.len() != pasts.len() + 1 || pasts.len() != self.rows {
-            return Ok(None);
-        }
-        if starts.first() != Some(&0) || starts.last() != Some(&new) {
-            return Ok(None);
-        }
-        let (mut list, mut runs) = (memory::room(OP, pasts.len())?, Vec::new());
-        for (i, (pair, &past)) in starts.windows(2).zip(pasts).enumerate() {
-            let &[start, end] = pair else { return Ok(None) };
-            let Some(new) = end.checked_sub(start) else { return Ok(None) };
-            let Some(entries) = self.entries.get(i * self.width..(i + 1) * self.width) else {
-                return Ok(None);
-            };
-            if self.width.checked_mul(self.size).is_none_or(|room| past > room) {
-                return Ok(None);
-            }
-            let own = runs.len();
-            for (j, &block) in entries.iter().enumerate() {
-                let first = j * self.size;
-                if first >= past {
-                    break;
-                }
-                if block >= self.blocks {
-                    return Ok(None);
-                }
-                let (count, place) = (self.size.min(past - first), block * self.size);
-                match runs.get_mut(own..).and_then(<[Run]>::last_mut) {
-                    Some(run) if run.place == Some(place.wrapping_sub(run.count)) => run.count += count,
-                    _ => memory::push(OP, &mut runs, Run { first, count, place: Some(place) })?,
-                }
-            }
-            memory::push(OP, &mut runs, Run { first: past, count: new, place: None })?;
-            list.push(Sequence { start, new, past, runs: own..runs.len() });
-        }
-        Ok(Some(Sequences { list, runs }))
-    }
 }
 
 impl Ragged<'_> {
@@ -298,7 +181,7 @@ impl Ragged<'_> {
             let products = units
                 .iter()
                 .try_fold(0, |most: usize, unit| Some(most.max(part(unit.count * shared, of(unit))?)))?;
-            let wide = if self.half.is_some() { part(KEYS, d)? } else { 0 };
+            let wide = if self.keys.converts() { part(KEYS, d)? } else { 0 };
             let sizes =
                 [products, products, part(rows, d)?, part(rows, e)?, part(d, KEYS)?, part(VALUES, e)?, wide];
             let room = sizes.iter().try_fold(0usize, |sum, &size| sum.checked_add(size))?;
@@ -328,8 +211,7 @@ impl Ragged<'_> {
         })
     }
 
-    /// Calls `f` with keys or values of some positions of a sequence, as far as they lie one behind another: with the positions, the first
-    /// element, and the distance of rows in elements.
+    /// Calls `f` with keys or values of some positions of a sequence, as far as they lie one behind another.
     ///
     /// # Safety
     ///
@@ -339,9 +221,8 @@ impl Ragged<'_> {
         kept: &Kept<'_>,
         (of, group): (&Sequence, usize),
         positions: Range<usize>,
-        mut f: impl FnMut(Range<usize>, *const u8, usize),
+        mut f: impl FnMut(Range<usize>, Rows<'_>),
     ) {
-        let size = if self.half.is_some() { 2 } else { 4 };
         let runs = self.sequences.runs.get(of.runs.clone()).unwrap_or_default();
         let reached = runs.partition_point(|run| run.first + run.count <= positions.start);
         for run in runs.iter().skip(reached).take_while(|run| run.first < positions.end) {
@@ -349,31 +230,10 @@ impl Ragged<'_> {
             if own.is_empty() {
                 continue;
             }
-            let (x, [row, by_group], first) = match run.place {
-                Some(place) => (kept.past, kept.past_strides, place),
-                None => (kept.new, kept.new_strides, of.start),
-            };
-            let at = (first + (own.start - run.first)) * row + group * by_group;
+            let position = run.place.unwrap_or(of.start) + (own.start - run.first);
             // SAFETY: this function's contract.
-            f(own, unsafe { x.ptr().add(at * size) }, row);
-        }
-    }
-
-    /// Copies rows of keys or values, as `f32`, one behind another.
-    ///
-    /// # Safety
-    ///
-    /// There are `count` rows of `size` elements, which are `row` elements apart, and room for them.
-    unsafe fn copy(&self, size: usize, count: usize, to: *mut f32, from: *const u8, row: usize) {
-        for i in 0..count {
-            // SAFETY: this function's contract.
-            unsafe {
-                let to = to.add(i * size);
-                match self.half {
-                    Some(half) => (half.widen)(to.cast(), [from.add(2 * i * row)], size),
-                    None => to.copy_from_nonoverlapping(from.cast::<f32>().add(i * row), size),
-                }
-            }
+            let rows = unsafe { kept.rows(run.place.is_some(), position, group) };
+            f(own, rows);
         }
     }
 
@@ -390,13 +250,13 @@ impl Ragged<'_> {
             let some = first..positions.end.min(first + KEYS);
             // SAFETY: this function's contract; each key has a column of its own.
             unsafe {
-                self.each(&self.keys, of, some.clone(), |own, mut from, mut row| {
-                    if self.half.is_some() {
-                        self.copy(d, own.len(), wide, from, row);
-                        (from, row) = (wide.cast_const().cast(), d);
-                    }
+                self.each(&self.keys, of, some.clone(), |own, rows| {
+                    let (from, row) = rows.single().unwrap_or_else(|| {
+                        rows.copy(own.len(), d, wide);
+                        (wide.cast_const(), d)
+                    });
                     let to = keys.add(own.start - first).cast();
-                    transpose::block::<true>(size_of::<f32>(), own.len(), d, to, KEYS, from, row);
+                    transpose::block::<true>(size_of::<f32>(), own.len(), d, to, KEYS, from.cast(), row);
                 });
                 let dims = Dims { m: rows, k: d, n: some.len() };
                 let (left, right) =
@@ -420,12 +280,9 @@ impl Ragged<'_> {
             let mut right = Strided::dense(values.cast_const(), e);
             // SAFETY: this function's contract; each value has a row of its own.
             unsafe {
-                self.each(&self.values, of, some.clone(), |own, from, row| {
-                    if self.half.is_none() && own == some {
-                        right = Strided::dense(from.cast(), row);
-                    } else {
-                        self.copy(e, own.len(), values.add((own.start - first) * e), from, row);
-                    }
+                self.each(&self.values, of, some.clone(), |own, rows| match rows.single() {
+                    Some((from, row)) if own == some => right = Strided::dense(from, row),
+                    _ => rows.copy(own.len(), e, values.add((own.start - first) * e)),
                 });
                 let left = Strided { ptr: shares.add(first - positions.start).cast_const(), row: t, col: 1 };
                 ordered(Dims { m: rows, k: some.len(), n: e }, sums, e, left, right, first > positions.start);

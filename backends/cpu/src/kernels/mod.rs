@@ -36,6 +36,7 @@ pub(crate) mod recurrent;
 pub(crate) mod reduce;
 mod remainder;
 pub(crate) mod sample;
+pub(crate) mod scaled_rows;
 pub(crate) mod scatter;
 mod shift;
 mod singly;

@@ -11,6 +11,7 @@ mod numbers;
 mod prepared;
 mod properties;
 mod ragged;
+mod ragged_bytes;
 mod recurrent;
 mod sampling;
 mod sums;

@@ -80,6 +80,8 @@ fn check(cpu: &Cpu, case: &Case, order: usize, options: RaggedAttentionOptions) 
         &array(cpu, &[b + 1], &starts),
         &array(cpu, &[b], &pasts),
         &array(cpu, &[b, width], &table),
+        None,
+        None,
         options,
     );
     let y = y.unwrap();
@@ -150,8 +152,8 @@ fn keys_and_values_may_be_halves() {
         let pasts = array(&cpu, &[2], &[37i64, 50]);
         let table = array(&cpu, &[2, 4], &[5i64, 2, 0, -1, 1, 3, 4, 6]);
         let options = RaggedAttentionOptions::default();
-        let y = cpu.ragged_attention(&q, k, v, past_k, past_v, &starts, &pasts, &table, options).unwrap();
-        let host = cpu.to_host(&y).unwrap();
+        let y = cpu.ragged_attention(&q, k, v, past_k, past_v, &starts, &pasts, &table, None, None, options);
+        let host = cpu.to_host(&y.unwrap()).unwrap();
         host.as_slice::<f32>().unwrap().to_vec()
     };
     let each = kept.iter().zip(&shapes);
@@ -200,6 +202,8 @@ fn in_parts(
             &array(cpu, &[3], &[0i64, 1, n as i64]),
             &array(cpu, &[2], &[5i64, past as i64]),
             &array(cpu, &[2, blocks], &table),
+            None,
+            None,
             options,
         );
         let y = cpu.to_host(&y.unwrap()).unwrap();

@@ -142,18 +142,23 @@ macro_rules! for_each_llm {
         /// of its sequence up to its own.
         ///
         /// Shapes: `q: [n, h, d]`, `k: [n, g, d]`, `v: [n, g, e]` with `h` a multiple of `g`, `past_k: [c, z, g, d]`, `past_v: [c, z, g, e]`,
-        /// `starts: [b + 1]`, `pasts: [b]`, `table: [b, m]`, to `[n, h, e]`. The new positions of sequence `i` are those from `starts[i]` on,
-        /// before `starts[i + 1]`. Its past has `pasts[i]` positions, of which position `j` lies in the block `table[i, j / z]`, at `j % z`.
-        /// What lies behind is not looked at, and neither are such entries of the table. Types: `q` is of floats, and so is the result; keys
-        /// and values are of floats, all alike, and are converted to the type of `q`; `starts`, `pasts` and `table` are `i32` or `i64`.
+        /// `starts: [b + 1]`, `pasts: [b]`, `table: [b, m]`, `past_k_scale: [c, z, g]`, `past_v_scale: [c, z, g]`, to `[n, h, e]`. The new
+        /// positions of sequence `i` are those from `starts[i]` on, before `starts[i + 1]`. Its past has `pasts[i]` positions, of which
+        /// position `j` lies in the block `table[i, j / z]`, at `j % z`. What lies behind is not looked at, and neither are such entries of
+        /// the table.
         ///
-        /// Errors: `starts` does not rise from 0 to `n`; a block that does not exist; a past that is negative or beyond the table. A graph
-        /// that was traced reports them when it runs.
+        /// Types: `q` is of floats, and so is the result; `k` and `v` are of floats, both alike. Without scales, `past_k` and `past_v` have
+        /// the type of `k`. With scales, which are `f32`, they are `i8`: the key or value of a position stands for its integers times its
+        /// scale, computed in `f32`. All are converted to the type of `q`. `starts`, `pasts` and `table` are `i32` or `i64`.
+        ///
+        /// Errors: one scale without the other; `starts` does not rise from 0 to `n`; a block that does not exist; a past that is negative or
+        /// beyond the table. A graph that was traced reports the last three when it runs.
         ///
         /// Source: ONNX Runtime's `PagedAttention`, which has the new keys and values apart from the blocks too; vLLM's ragged paged
-        /// attention.
+        /// attention, and the scales of its caches of the type `int8_per_token_head`.
         RaggedAttention 1 = ragged_attention(
-            q: Tensor, k: Tensor, v: Tensor, past_k: Tensor, past_v: Tensor, starts: Tensor, pasts: Tensor, table: Tensor
+            q: Tensor, k: Tensor, v: Tensor, past_k: Tensor, past_v: Tensor, starts: Tensor, pasts: Tensor, table: Tensor,
+            past_k_scale: Optional, past_v_scale: Optional
         ) with options: RaggedAttentionOptions {
             /// As [`CachedAttentionOptions::left`].
             left: OptInt = None,

@@ -100,6 +100,43 @@ fn attention_takes_operands_that_fit() {
     }
 }
 
+/// A past of integers has a scale for each position and head, of keys and of values.
+#[test]
+fn attention_of_many_sequences_takes_scales_that_fit() {
+    for on in each() {
+        let zeros = |shape: &[usize], dtype| on.zeros(shape, dtype).unwrap();
+        let floats = |shape: &[usize]| zeros(shape, DataType::F32);
+        // One of the backends has no integers of 8 bits.
+        let Ok(integers) = on.zeros(&[3, 2, 2, 8], DataType::I8) else { continue };
+        let (q, k) = (floats(&[3, 4, 8]), floats(&[3, 2, 8]));
+        let (cache, scale) = (floats(&[3, 2, 2, 8]), floats(&[3, 2, 2]));
+        let ints = |shape: &[usize], x: &[i64]| on.tensor(shape, x).unwrap();
+        let call = |[past_k, past_v]: [&Value; 2], [k_scale, v_scale]: [Option<&Value>; 2]| {
+            let (starts, pasts, table) =
+                (ints(&[3], &[0, 1, 3]), ints(&[2], &[2, 3]), ints(&[2, 2], &[0, 0, 1, 2]));
+            let options = RaggedAttentionOptions::default();
+            q.ragged_attention(&k, &k, past_k, past_v, &starts, &pasts, &table, k_scale, v_scale, options)
+        };
+        let (both, one) = ([&integers, &integers], Some(&scale));
+        call(both, [one, one]).unwrap();
+        for scales in [[one, None], [None, one]] {
+            refused(call(both, scales), "expected both");
+        }
+        refused(call(both, [None, None]), "i8");
+        // Scales of floats, and of a past of which only the keys are integers.
+        for past in [[&cache, &cache], [&integers, &cache], [&cache, &integers]] {
+            refused(call(past, [one, one]), "f32");
+        }
+        for shape in [&[3, 2, 1][..], &[3, 1, 2], &[2, 2, 2], &[3, 2, 2, 1], &[3, 2], &[]] {
+            let wrong = floats(shape);
+            assert!(call(both, [Some(&wrong), one]).is_err(), "{shape:?}");
+            assert!(call(both, [one, Some(&wrong)]).is_err(), "{shape:?}");
+        }
+        let wide = zeros(&[3, 2, 2], DataType::I64);
+        refused(call(both, [Some(&wide), one]), "i64");
+    }
+}
+
 #[test]
 fn attention_of_many_sequences_takes_numbers_that_fit() {
     for on in each() {
@@ -110,7 +147,8 @@ fn attention_of_many_sequences_takes_numbers_that_fit() {
             let options = RaggedAttentionOptions::default();
             let width = table.len() / pasts.len();
             let table = on.tensor(&[pasts.len(), width], table).unwrap();
-            q.ragged_attention(&k, &k, &cache, past_v, &ints(starts), &ints(pasts), &table, options)
+            let (starts, pasts) = (ints(starts), ints(pasts));
+            q.ragged_attention(&k, &k, &cache, past_v, &starts, &pasts, &table, None, None, options)
         };
         call(&cache, &[0, 1, 3], &[2, 3], &[0, 0, 1, 2]).unwrap();
         // Blocks that do not exist, pasts that do not fit, and starts that are none.
@@ -288,7 +326,9 @@ fn attention_of_many_sequences_takes_keys_of_another_float() {
             let (starts, pasts) = (ints(&[3], &[0, 1, 3]), ints(&[2], &[2, 3]));
             let table = ints(&[2, 2], &[0, -1, 1, 2]);
             let options = RaggedAttentionOptions::default();
-            let y = q.ragged_attention(&k, &v, &past_k, &past_v, &starts, &pasts, &table, options).unwrap();
+            let y =
+                q.ragged_attention(&k, &v, &past_k, &past_v, &starts, &pasts, &table, None, None, options);
+            let y = y.unwrap();
             assert_eq!(y.dtype(), DataType::F32);
             y.to_host(1 << 10).unwrap().as_slice::<f32>().unwrap().to_vec()
         };

@@ -2,7 +2,7 @@
 
 use super::cached::{additive, reach};
 use crate::ext::{AttentionOptions, Extent, Ops, RaggedAttentionOptions, fail, math, types};
-use crate::{DataType, Tensor};
+use crate::{DataType, Error, Tensor};
 
 const OP: &str = "ragged_attention";
 
@@ -30,6 +30,8 @@ pub fn ragged_attention<B: Ops + ?Sized>(
     starts: &B::Tensor,
     pasts: &B::Tensor,
     table: &B::Tensor,
+    past_k_scale: Option<&B::Tensor>,
+    past_v_scale: Option<&B::Tensor>,
     RaggedAttentionOptions { left, scale, softcap }: RaggedAttentionOptions,
 ) -> Result<B::Tensor, B::Error> {
     let left = reach::<B>(OP, true, left)?.left;
@@ -39,13 +41,20 @@ pub fn ragged_attention<B: Ops + ?Sized>(
     for x in [q, k] {
         types::take::<B>(OP, x, types::FLOATS)?;
     }
-    for x in [v, past_k, past_v] {
-        types::alike::<B>(x, k)?;
+    types::alike::<B>(v, k)?;
+    let scales = scales::<B>([past_k_scale, past_v_scale])?;
+    for x in [past_k, past_v] {
+        match scales {
+            Some(_) => types::take::<B>(OP, x, &[DataType::I8])?,
+            None => types::alike::<B>(x, k)?,
+        }
     }
     let ranks = [("q", q, 3), ("k", k, 3), ("v", v, 3), ("past_k", past_k, 4), ("past_v", past_v, 4)];
-    for (name, x, rank) in
-        ranks.into_iter().chain([("starts", starts, 1), ("pasts", pasts, 1), ("table", table, 2)])
-    {
+    let [k_scale, v_scale] = scales.map_or([None, None], |scales| scales.map(Some));
+    let ranked_scales = [("past_k_scale", k_scale), ("past_v_scale", v_scale)];
+    let scale_ranks = ranked_scales.into_iter().filter_map(|(name, x)| Some((name, x?, 3)));
+    let numbers = [("starts", starts, 1), ("pasts", pasts, 1), ("table", table, 2)];
+    for (name, x, rank) in ranks.into_iter().chain(numbers).chain(scale_ranks) {
         types::ranked::<B>(OP, (name, x), rank)?;
     }
     let shapes = |a: &B::Tensor, b: &B::Tensor| bb_ir::Error::Shapes {
@@ -68,26 +77,48 @@ pub fn ragged_attention<B: Ops + ?Sized>(
             return fail::<B, _>(shapes(a, b));
         }
     }
+    for scale in scales.into_iter().flatten() {
+        if !alike(scale, past_k, &[(0, 0), (1, 1), (2, 2)]) {
+            return fail::<B, _>(shapes(scale, past_k));
+        }
+    }
     let one = Extent::from(1i64);
     if !on.extent(starts, 0).equals(&on.extent(pasts, 0).plus(&one)) {
         return fail::<B, _>(shapes(starts, pasts));
     }
     let room = on.extent(table, 1).times(&on.extent(past_k, 1));
     let sequences = sequences(on, [starts, pasts], &on.extent(q, 0), &room)?;
-    let (mut keys, mut values) = (k.clone(), v.clone());
+    let (mut keys, mut values) = (math::to(on, k, q.dtype())?, math::to(on, v, q.dtype())?);
     let mut allowed = among(on, &sequences, left)?;
     if !(room.is(0) || on.extent(past_k, 0).is(0) || on.extent(pasts, 0).is(0)) {
-        let before = Past { blocks: [past_k, past_v], table, room: &room };
+        let before = Past { blocks: [past_k, past_v], scales: [k_scale, v_scale], table, room: &room };
         let (reached, [past_k, past_v]) = before.found(on, &sequences, left)?;
+        let (past_k, past_v) = (math::to(on, &past_k, q.dtype())?, math::to(on, &past_v, q.dtype())?);
         allowed = on.concat(&[&reached, &allowed], 1)?;
-        (keys, values) = (on.concat(&[&past_k, k], 0)?, on.concat(&[&past_v, v], 0)?);
+        (keys, values) = (on.concat(&[&past_k, &keys], 0)?, on.concat(&[&past_v, &values], 0)?);
     }
-    let (keys, values) = (math::to(on, &keys, q.dtype())?, math::to(on, &values, q.dtype())?);
     let bias = additive(on, &allowed, q)?;
     let by_heads = |x: &B::Tensor| on.unsqueeze(&on.transpose(x, &[1, 0, 2])?, &[0]);
     let options = AttentionOptions { scale, softcap, precision: None };
     let y = on.attention(&by_heads(q)?, &by_heads(&keys)?, &by_heads(&values)?, Some(&bias), options)?;
     on.transpose(&on.squeeze(&y, &[0])?, &[1, 0, 2])
+}
+
+/// Returns the scales of keys and values, if there are any.
+fn scales<B: Ops + ?Sized>(given: [Option<&B::Tensor>; 2]) -> Result<Option<[&B::Tensor; 2]>, B::Error> {
+    match given {
+        [None, None] => Ok(None),
+        [Some(keys), Some(values)] => {
+            types::take::<B>(OP, keys, &[DataType::F32])?;
+            types::take::<B>(OP, values, &[DataType::F32])?;
+            Ok(Some([keys, values]))
+        }
+        _ => fail::<B, _>(Error::Operator {
+            op: OP.to_owned(),
+            part: "scales".into(),
+            problem: "are those of keys or of values alone, expected both".to_owned(),
+        }),
+    }
 }
 
 /// Finds the sequence and the place of each of `count` new positions. A past has at most `room` positions. If starts or pasts are
@@ -153,6 +184,8 @@ fn among<B: Ops + ?Sized>(
 struct Past<'a, T> {
     /// Keys and values: `[c, z, g, d]` each.
     blocks: [&'a T; 2],
+    /// The scales of keys and values that are integers: `[c, z, g]` each.
+    scales: [Option<&'a T>; 2],
     table: &'a T,
     /// The positions that a sequence has room for in the table.
     room: &'a Extent,
@@ -182,15 +215,22 @@ impl<T: Tensor> Past<'_, T> {
         let column = on.iota(&zero, &one, self.room)?;
         let there = on.less(&column, &of_row)?;
         let filled = on.reshape_to(&there, &[all.clone(), one.clone(), one.clone()])?;
-        let gathered = |x: &T| -> Result<T, B::Error> {
+        let rows = |x: &T| -> Result<T, B::Error> {
             let extents = on.extents(x);
             let rest = extents.iter().skip(2).cloned();
             let shape: Vec<Extent> = std::iter::once(all.clone()).chain(rest).collect();
-            let x = on.reshape_to(&on.gather(x, &table, 0)?, &shape)?;
+            on.reshape_to(&on.gather(x, &table, 0)?, &shape)
+        };
+        let gathered = |x: &T, scale: Option<&T>| -> Result<T, B::Error> {
+            let mut x = rows(x)?;
+            if let Some(scale) = scale {
+                x = on.mul(&math::to(on, &x, DataType::F32)?, &on.unsqueeze(&rows(scale)?, &[2])?)?;
+            }
             // Positions without contents may hold anything, NaN too, which would reach every sum.
             on.r#where(&filled, &x, &on.scalar_like(&x, 0.0)?)
         };
-        let found = [gathered(keys)?, gathered(values)?];
+        let [k_scale, v_scale] = self.scales;
+        let found = [gathered(keys, k_scale)?, gathered(values, v_scale)?];
         let own = on.equal(&on.unsqueeze(of, &[1])?, &on.iota(&zero, &one, &batch)?)?;
         let mut reached = on.and(&on.unsqueeze(&own, &[2])?, &on.unsqueeze(&there, &[0])?)?;
         if let Some(left) = left {

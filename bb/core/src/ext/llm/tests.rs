@@ -6,7 +6,7 @@ use crate::ext::{
     QuantizedLinearOptions, RaggedAttentionOptions, SampleTokenOptions,
 };
 use crate::trace::{InputIndex, TableIndex, TraceStop, TracedTensor, Tracer, Varies};
-use bb_ir::DataType::{self, F32, I64, U8};
+use bb_ir::DataType::{self, F32, I8, I64, U8};
 use bb_ir::op::Border;
 
 /// Traces a function, and returns whether the trace is tied to each of the extents of each input.
@@ -72,15 +72,23 @@ fn paged_attention_and_caches_hold_for_all_blocks_and_sequences() {
         (I64, &[3]),
         (I64, &[3, 2]),
     ];
-    for left in [None, Some(20)] {
+    let mut integers = inputs.to_vec();
+    (integers[3].0, integers[4].0) = (I8, I8);
+    integers.extend([(F32, &[9, 16, 2][..]); 2]);
+    for (left, inputs) in [(None, &inputs[..]), (Some(20), &inputs), (None, &integers), (Some(20), &integers)]
+    {
         let options = RaggedAttentionOptions { left, ..Default::default() };
-        let ties = tied_extents(&inputs, |on, x| {
-            Ok(vec![on.ragged_attention(&x[0], &x[1], &x[2], &x[3], &x[4], &x[5], &x[6], &x[7], options)?])
+        let ties = tied_extents(inputs, |on, x| {
+            let scales = [x.get(8), x.get(9)];
+            Ok(vec![on.ragged_attention(
+                &x[0], &x[1], &x[2], &x[3], &x[4], &x[5], &x[6], &x[7], scales[0], scales[1], options,
+            )?])
         });
         // The numbers of heads and the depth belong to the model.
         assert!(ties.iter().take(3).flatten().all(|&axis| axis > 0), "{ties:?}");
         assert!(ties.iter().skip(3).take(2).flatten().all(|&axis| axis > 1), "{ties:?}");
-        assert!(ties.iter().skip(5).all(Vec::is_empty), "{ties:?}");
+        assert!(ties.iter().skip(5).take(3).all(Vec::is_empty), "{ties:?}");
+        assert!(ties.iter().skip(8).flatten().all(|&axis| axis == 2), "{ties:?}");
     }
     for circular in [false, true] {
         let inputs = [(F32, &[2, 2, 16, 8][..]), (F32, &[2, 2, 3, 8]), (I64, &[2])];

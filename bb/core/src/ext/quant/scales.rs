@@ -34,6 +34,10 @@ pub fn along<B: Ops + ?Sized>(
     if block <= 0 {
         return Ok(scale.clone());
     }
+    // One block of all elements broadcasts, for which kernels are faster.
+    if on.extent(scale, axis).is(1) && Extent::from(block).at_least(&on.extent(x, axis)) {
+        return on.identity(scale);
+    }
     // Each scale serves the next `block` elements; the last block may be short.
     let places = on.iota(&0i64.into(), &1i64.into(), &on.extent(x, axis))?;
     let blocks = on.div(&places, &on.host(&[], &[block])?)?;
