@@ -96,8 +96,8 @@ class Chat {
 
   /** What the field says is sent, and what the model answers is shown as it comes. */
   async #answer() {
-    const text = this.#field.value.trim();
-    if (!text) return;
+    const text = this.#field.value;
+    if (!text.trim()) return;
     const before = this.#messages.length;
     this.#messages.push({ role: "user", content: text });
     this.#say("user", text);
@@ -115,6 +115,7 @@ class Chat {
     } catch (error) {
       this.#messages.length = before;
       if (error.ended) this.#isOpen = false;
+      if (!holder.textContent) holder.parentElement.remove();
       failed(this.#log, error);
       // The message can be sent again.
       this.#field.value ||= text;
