@@ -9,6 +9,8 @@
 
 import { BbCrash, BbError, load, refuseFailure } from "./bb.js";
 
+export { generating } from "./bb.js";
+
 /** The name of a worker that this file starts. */
 const NAME = "bb-worker";
 const inNode = globalThis.process?.versions?.node !== undefined;
@@ -125,21 +127,29 @@ class Bb {
   }
 
   async open(source, options, call) {
-    if (source instanceof Response) {
-      refuseFailure(source);
-      source = await source.arrayBuffer();
-    } else if (source instanceof URL) {
-      source = source.href;
-    } else if (typeof source === "string" && globalThis.location) {
-      // The worker's own address is another one.
-      source = new URL(source, globalThis.location.href).href;
-    }
-    return new Session(this.#remote, await this.#remote.call("open", [source, options], call));
+    return new Session(this.#remote, await this.#remote.call("open", [await sendable(source), options], call));
+  }
+
+  async generator(source, options, call) {
+    return new Generator(this.#remote, await this.#remote.call("generator", [await sendable(source), options], call));
   }
 
   inspect(model, options, call) {
     return this.#remote.call("inspect", [model, options], call);
   }
+}
+
+/** What a message can carry of a source. */
+async function sendable(source) {
+  if (source instanceof Response) {
+    refuseFailure(source);
+    return source.arrayBuffer();
+  }
+  if (source instanceof URL) {
+    return source.href;
+  }
+  // The worker's own address is another one.
+  return typeof source === "string" && globalThis.location ? new URL(source, globalThis.location.href).href : source;
 }
 
 /** A model that is ready to run, in the worker. */
@@ -170,6 +180,35 @@ class Session {
   }
 }
 
+/** A language model, in the worker. */
+class Generator {
+  #remote;
+  #number;
+
+  constructor(remote, { number, ...fields }) {
+    this.#remote = remote;
+    this.#number = number;
+    Object.assign(this, fields);
+  }
+
+  /** Each part is a call, so that the worker answers other calls between two parts. */
+  async *generate(from, options, call) {
+    const { generation } = await this.#remote.call("begin", [this.#number, from, options], call);
+    const next = () => this.#remote.call("next", [this.#number, generation], call);
+    try {
+      for (let part = await next(); part !== null; part = await next()) {
+        if (part.read === undefined) yield part;
+      }
+    } finally {
+      if (this.#remote.alive) await this.#remote.call("stop", [this.#number, generation]);
+    }
+  }
+
+  async free() {
+    if (this.#remote.alive) await this.#remote.call("freeGenerator", [this.#number]);
+  }
+}
+
 /** Starts a worker with the module: from its bytes, an address, or the file `bb.wasm` beside this one. */
 export async function start(source = new URL("bb.wasm", import.meta.url)) {
   const remote = new Remote(source instanceof URL ? source.href : source);
@@ -186,6 +225,7 @@ function serve(post) {
   let bb;
   let last = 0;
   const sessions = new Map();
+  const generators = new Map();
   const keep = (session) => {
     sessions.set(++last, session);
     return { number: last, inputs: session.inputs, outputs: session.outputs, warnings: session.warnings };
@@ -194,6 +234,11 @@ function serve(post) {
     const session = sessions.get(number);
     if (!session) throw new BbError({ kind: "wrong-input", message: "the session was freed" });
     return session;
+  };
+  const generatorOf = (number) => {
+    const generator = generators.get(number);
+    if (!generator) throw new BbError({ kind: "wrong-input", message: "the language model was freed" });
+    return generator;
   };
   const calls = {
     start: async (source) => {
@@ -209,6 +254,18 @@ function serve(post) {
     free: (number) => {
       of(number).free();
       sessions.delete(number);
+    },
+    generator: async (source, options) => {
+      const generator = await bb.generator(source, options);
+      generators.set(++last, generator);
+      return { number: last, context: generator.context, vocabulary: generator.vocabulary, chats: generator.chats };
+    },
+    begin: (number, from, options) => generatorOf(number).begin(from, options),
+    next: (number, generation) => generatorOf(number).next(generation),
+    stop: (number, generation) => generators.get(number)?.stop(generation),
+    freeGenerator: (number) => {
+      generatorOf(number).free();
+      generators.delete(number);
     },
   };
   return async ({ id, name, values }) => {

@@ -141,6 +141,61 @@ export interface FileTypes {
   identify(file: Blob): Promise<{ label: string; score: number }>;
 }
 
+/** A message of a conversation. */
+export interface Message {
+  /** Who speaks: `system`, `user` or `assistant`. */
+  role: string;
+  content: string;
+}
+
+export interface GeneratorOptions {
+  /** The greatest number of tokens of a sequence, at most what the model was trained for. Without it, 8192. */
+  context?: number;
+}
+
+/** How text is generated. Without these, the most probable token is taken each time. */
+export interface GenerateOptions {
+  /** The greatest number of tokens. Without it, 256. */
+  maxTokens?: number;
+  /** What logits are divided by. 0 takes the most probable token. */
+  temperature?: number;
+  /** How many of the most probable tokens may be drawn; 0 for all. */
+  topK?: number;
+  /** The probability that the most probable tokens reach together; 1 for all. */
+  topP?: number;
+  /** The least probability of a token, as a share of that of the most probable one; 0 for all. */
+  minP?: number;
+  /** What a logit above 0 is divided by, and another multiplied by, if the token is there already; 1 for none. */
+  repetitionPenalty?: number;
+  /** Equal seeds draw equal tokens. Without one, each generation draws others. */
+  seed?: number;
+  /** Texts that end the generation. They are not part of it. */
+  stop?: string[];
+}
+
+/** What a token adds to a text. */
+export interface Piece {
+  token: number;
+  /** The text that is certain with this token. It is empty if the token ends within a character, or with what may begin a stop. */
+  text: string;
+  /** Why this is the last piece: the model ended its text, a text of `stop` came, `maxTokens` or the sequence is full. */
+  end: "token" | "stop" | "length" | "context" | null;
+}
+
+/** A language model. A generation ends the one before it. The next prompt is read from where it differs from what was there. */
+export interface Generator {
+  /** The greatest number of tokens of a sequence. */
+  readonly context: number;
+  /** The number of logits of a token. */
+  readonly vocabulary: number;
+  /** Whether the model has a template for messages. */
+  readonly chats: boolean;
+  /** Generates what follows messages, or a text. What leaves the loop ends the generation. */
+  generate(from: Iterable<Message> | string, options?: GenerateOptions): IterableIterator<Piece>;
+  /** Closes the model. */
+  free(): void;
+}
+
 /** The module, and the instance of it that runs. */
 export interface Bb {
   /** Whether the instance runs. */
@@ -153,6 +208,8 @@ export interface Bb {
   open(source: Source, options?: SessionOptions): Promise<Session>;
   /** Describes a model, also one with nodes that nothing runs. */
   inspect(model: ArrayBuffer | ArrayBufferView, options?: SessionOptions): Inspection;
+  /** Opens a GGUF file from an address, a response, a blob or bytes. The module must be `bb-generate.wasm`. */
+  generator(source: Source, options?: GeneratorOptions): Promise<Generator>;
   /** Takes a session of Magika's model, and the text of its `config.min.json`. */
   fileTypes(session: Session, config: string): FileTypes;
   /** Starts another instance. Sessions of the previous one are gone. */
@@ -180,6 +237,9 @@ export class BbError extends Error {
 
 /** The instance has ended, and its sessions with it: `await bb.restart()` starts another. */
 export class BbCrash extends Error {}
+
+/** The address of `bb-generate.wasm` beside this file, the module that generates text, too: `await load(generating())`. */
+export function generating(): URL;
 
 /** Starts the module: from its bytes, a response, an address, or the file `bb.wasm` beside this one. */
 export function load(source?: string | URL | Response | ArrayBuffer | ArrayBufferView | WebAssembly.Module): Promise<Bb>;

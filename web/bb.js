@@ -50,6 +50,14 @@ class Instance {
   constructor(instance) {
     this.#calls = instance.exports;
     this.call("bb_start");
+    if (this.has("bb_seed")) {
+      this.call("bb_seed", ...globalThis.crypto.getRandomValues(new Uint32Array(2)));
+    }
+  }
+
+  /** Whether the module exports a function of this name. */
+  has(name) {
+    return name in this.#calls;
   }
 
   get alive() {
@@ -214,6 +222,19 @@ class Bb {
     return this.#instance.ask(call, model, this.#instance.giveJson({ dims, limits, files }));
   }
 
+  async generator(source, { context = null } = {}) {
+    const instance = this.#instance;
+    if (!instance.has("bb_generator")) {
+      const message = "this module does not generate text: load `bb-generate.wasm`, as `await load(generating())` does";
+      throw new BbError({ kind: "configuration", message });
+    }
+    const model = await giveSource(instance, source);
+    if (instance !== this.#instance) {
+      throw new BbCrash("the instance was replaced while the model came");
+    }
+    return new Generator(instance, instance.ask("bb_generator", model, instance.giveJson({ context })));
+  }
+
   fileTypes(session, config) {
     return new FileTypes(this.#instance, session, config);
   }
@@ -303,6 +324,56 @@ class Session {
     const bytes = this.#instance.take(data);
     const array = ARRAYS[type];
     return { type, shape, data: array && array !== Uint8Array ? new array(bytes.buffer) : bytes };
+  }
+}
+
+/** A language model. It has one sequence, whose caches the next prompt uses as far as both agree. */
+class Generator {
+  #instance;
+  #number;
+
+  constructor(instance, { number, model }) {
+    this.#instance = instance;
+    this.#number = number;
+    Object.assign(this, model);
+  }
+
+  /** Begins a generation; returns its number, and how many tokens the prompt has. */
+  begin(from, { seed, ...options } = {}) {
+    const given = typeof from === "string" ? { prompt: from } : { messages: Array.from(from) };
+    seed ??= globalThis.crypto.getRandomValues(new Uint32Array(1))[0];
+    const now = Math.floor(Date.now() / 1000);
+    return this.#instance.ask("bb_generate", this.#number, this.#instance.giveJson({ ...options, ...given, seed, now }));
+  }
+
+  /** Does the next part of a generation: it reads a part of the prompt, or makes a piece. The result is null at the end. */
+  next(generation) {
+    return this.#instance.ask("bb_generate_next", this.#number, generation);
+  }
+
+  stop(generation) {
+    if (this.#instance.alive && this.#number !== 0) {
+      this.#instance.ask("bb_generate_stop", this.#number, generation);
+    }
+  }
+
+  *generate(from, options) {
+    const { generation } = this.begin(from, options);
+    try {
+      for (let part = this.next(generation); part !== null; part = this.next(generation)) {
+        if (part.read === undefined) yield part;
+      }
+    } finally {
+      this.stop(generation);
+    }
+  }
+
+  free() {
+    if (this.#instance.alive) {
+      this.#instance.call("bb_generator_close", this.#number);
+    }
+    // No language model has the number 0.
+    this.#number = 0;
   }
 }
 
@@ -418,6 +489,11 @@ async function compiled(source) {
     source = await source.arrayBuffer();
   }
   return source instanceof WebAssembly.Module ? source : WebAssembly.compile(source);
+}
+
+/** The address of the module that generates text, beside this file. */
+export function generating() {
+  return new URL("bb-generate.wasm", import.meta.url);
 }
 
 /** Starts the module: from its bytes, a response, an address, or the file `bb.wasm` beside this one. */

@@ -1,6 +1,7 @@
 //! Why text cannot be generated.
 
 use crate::gguf::GgufError;
+use bb::ErrorKind;
 use std::path::PathBuf;
 
 /// The kinds of decoders that are read, by `general.architecture` of a GGUF file.
@@ -268,6 +269,46 @@ pub enum Error {
         /// What holds.
         what: &'static str,
     },
+}
+
+impl Error {
+    /// Returns what a caller can do about the error.
+    pub fn kind(&self) -> ErrorKind {
+        match self {
+            Error::Read { .. } => ErrorKind::Configuration,
+            Error::Architecture { .. }
+            | Error::Unserved { .. }
+            | Error::TokenizerKind { .. }
+            | Error::Vocabulary { .. } => ErrorKind::Unsupported,
+            Error::Form { .. }
+            | Error::Gguf { .. }
+            | Error::Size { .. }
+            | Error::Tensor { .. }
+            | Error::Json { .. }
+            | Error::Input { .. }
+            | Error::Lacks { .. }
+            | Error::Port { .. }
+            | Error::Tokenizer { .. }
+            | Error::Logit { .. }
+            | Error::NoneLeft => ErrorKind::InvalidModel,
+            Error::Source { .. }
+            | Error::Token { .. }
+            | Error::NoTemplate
+            | Error::Template { .. }
+            | Error::NoTokens
+            | Error::Context { .. }
+            | Error::NoStates
+            | Error::Option { .. }
+            | Error::Grammar { .. }
+            | Error::GrammarModel => ErrorKind::WrongInput,
+            Error::LongTemplate { .. }
+            | Error::GrammarSize { .. }
+            | Error::GrammarFailed { .. }
+            | Error::Busy { .. } => ErrorKind::Limit,
+            Error::Model { source } => source.kind(),
+            Error::Internal { .. } => ErrorKind::Internal,
+        }
+    }
 }
 
 impl From<GgufError> for Error {

@@ -43,6 +43,11 @@ fn gguf(path: &Path, on: &BackendHandle, options: &OpenOptions) -> Result<Opened
     if bytes.get(..4) != Some(b"GGUF") {
         return Err(Error::Form { path: path.to_owned(), found: "another file" });
     }
+    from_bytes(bytes, on, options)
+}
+
+/// Opens the bytes of a GGUF file.
+pub(crate) fn from_bytes(bytes: Bytes, on: &BackendHandle, options: &OpenOptions) -> Result<Opened, Error> {
     let file = Gguf::read(bytes)?;
     let tokens = Tokens::from_gguf(&file)?;
     let template = match file.text("tokenizer.chat_template")? {
@@ -50,7 +55,8 @@ fn gguf(path: &Path, on: &BackendHandle, options: &OpenOptions) -> Result<Opened
         Some(source) => {
             let end = file.uint("tokenizer.ggml.eos_token_id")?.and_then(|id| u32::try_from(id).ok());
             let end = end.and_then(|id| tokens.name(id)).unwrap_or_default();
-            Some(ChatTemplate::new(source, &tokens.begin_text().unwrap_or_default(), &end)?)
+            let begin = tokens.begin_text().unwrap_or_default();
+            Some(ChatTemplate::with_clock(source, &begin, &end, options.clock)?)
         }
     };
     let network = Network::Gguf(Decoder::open(&file, on, options)?);
@@ -121,7 +127,9 @@ fn folder(path: &Path, on: &BackendHandle, options: &OpenOptions) -> Result<Open
     let named =
         |what: &str| of_tokenizer.as_ref().and_then(|json| text_of(json.get(what)?)).unwrap_or_default();
     let template = template
-        .map(|source| ChatTemplate::new(&source, &named("bos_token"), &named("eos_token")))
+        .map(|source| {
+            ChatTemplate::with_clock(&source, &named("bos_token"), &named("eos_token"), options.clock)
+        })
         .transpose()?;
     let modules = modules(path, &decoder)?;
     let decoder = OnnxDecoder::open(modules, on, options, [genai.as_ref(), config.as_ref()])?;

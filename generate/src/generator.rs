@@ -1,19 +1,22 @@
 //! Models that generate, sequences, and the loop.
 
 use crate::answer::{Answer, End, Piece};
+use crate::clock::Stopwatch;
 use crate::files::{self, Opened};
 use crate::grammar::Matcher;
 use crate::network::{Network, Store};
 use crate::onnx::EncoderInput;
+use crate::statistics::Statistics;
 use crate::template::{ChatTemplate, Message};
 use crate::tokens::Tokens;
 use crate::{Error, GenerateOptions, OpenOptions};
 use bb::ir::memory;
 use bb::{BackendHandle, TensorData};
+use bytes::Bytes;
 use std::borrow::BorrowMut;
 use std::path::Path;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 #[cfg(feature = "grammar")]
 use {
     crate::grammar::{Constraint, Grammar, Vocabulary},
@@ -62,7 +65,23 @@ impl Generator {
         on: &BackendHandle,
         options: &OpenOptions,
     ) -> Result<Generator, Error> {
-        let Opened { network, tokens, template } = files::open(path.as_ref(), on, options)?;
+        Ok(Generator::new(files::open(path.as_ref(), on, options)?))
+    }
+
+    /// Opens a GGUF file whose bytes are in memory, and compiles it for a backend.
+    ///
+    /// # Errors
+    ///
+    /// [`Error`] for bytes that are no such file, and for what is not known of a model.
+    pub fn from_bytes(
+        bytes: impl Into<Bytes>,
+        on: &BackendHandle,
+        options: &OpenOptions,
+    ) -> Result<Generator, Error> {
+        Ok(Generator::new(files::from_bytes(bytes.into(), on, options)?))
+    }
+
+    fn new(Opened { network, tokens, template }: Opened) -> Generator {
         let model = Model {
             network,
             tokens,
@@ -70,7 +89,7 @@ impl Generator {
             #[cfg(feature = "grammar")]
             vocabulary: OnceLock::new(),
         };
-        Ok(Generator { model: Arc::new(model) })
+        Generator { model: Arc::new(model) }
     }
 
     /// Returns what computes logits.
@@ -295,34 +314,6 @@ fn copied(logits: &TensorData) -> Result<Vec<f32>, Error> {
     Ok(memory::copied("logits", logits.as_slice::<f32>()?)?)
 }
 
-/// How many tokens there were, and how long they took.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct Statistics {
-    /// The tokens of the prompt.
-    pub prompt_tokens: usize,
-    /// Those of them that the sequence had already.
-    pub reused_tokens: usize,
-    /// How long the others took.
-    pub prompt_time: Duration,
-    /// The tokens that were generated.
-    pub answer_tokens: usize,
-    /// How long they took.
-    pub answer_time: Duration,
-}
-
-impl Statistics {
-    /// Returns how many tokens of the prompt were run in a second.
-    pub fn prompt_speed(&self) -> f64 {
-        (self.prompt_tokens - self.reused_tokens) as f64 / self.prompt_time.as_secs_f64().max(1e-9)
-    }
-
-    /// Returns how many tokens were generated in a second.
-    pub fn answer_speed(&self) -> f64 {
-        self.answer_tokens as f64 / self.answer_time.as_secs_f64().max(1e-9)
-    }
-}
-
 /// A generation: an iterator of the pieces of a text. Dropping it ends the generation.
 #[derive(Debug)]
 pub struct Generation<S> {
@@ -338,7 +329,7 @@ pub struct Generation<S> {
 impl<S: BorrowMut<TokenSequence>> Generation<S> {
     fn begin(mut session: S, prompt: &[u32], options: &GenerateOptions) -> Result<Self, Error> {
         let answer = Answer::new(prompt, options, session.borrow_mut().generator.matcher(options)?)?;
-        let start = Instant::now();
+        let start = Stopwatch::start();
         let (logits, reused) = session.borrow_mut().continued(prompt, options.chunk)?;
         let statistics = Statistics {
             prompt_tokens: prompt.len(),
@@ -360,6 +351,11 @@ impl<S: BorrowMut<TokenSequence>> Generation<S> {
         self.answer.generated()
     }
 
+    /// Ends the generation, and returns the sequence with what it has cached.
+    pub fn into_sequence(self) -> S {
+        self.session
+    }
+
     fn advance(&mut self) -> Result<Piece, Error> {
         let session = self.session.borrow_mut();
         let generator = &session.generator;
@@ -379,7 +375,7 @@ impl<S: BorrowMut<TokenSequence>> Iterator for Generation<S> {
         if self.end.is_some() || self.answer.most() == 0 {
             return None;
         }
-        let start = Instant::now();
+        let start = Stopwatch::start();
         let piece = self.advance();
         self.statistics.answer_time += start.elapsed();
         self.statistics.answer_tokens = self.answer.generated().len();

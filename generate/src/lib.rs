@@ -10,6 +10,7 @@
 mod answer;
 mod blocks;
 mod cache;
+mod clock;
 mod decoder;
 mod engine;
 mod error;
@@ -25,6 +26,7 @@ mod network;
 mod onnx;
 mod options;
 mod sampler;
+mod statistics;
 mod template;
 mod text;
 mod tokens;
@@ -32,12 +34,13 @@ mod tokens;
 pub use answer::{End, Piece};
 pub use engine::{Engine, EngineOptions, EngineStatistics, Event, Listener, Pooling, Received, Ticket};
 pub use error::{ARCHITECTURES, Error};
-pub use generator::{Generation, Generator, Statistics, TokenSequence};
+pub use generator::{Generation, Generator, TokenSequence};
 #[cfg(feature = "grammar")]
 pub use grammar::{Constraint, Grammar};
 pub use onnx::EncoderInput;
 pub use options::{CacheType, GenerateOptions, OpenOptions, Products, Sampling};
 pub use sampler::LogProbability;
+pub use statistics::Statistics;
 pub use template::{ChatTemplate, Message};
 pub use tokens::Tokens;
 

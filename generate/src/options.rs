@@ -65,6 +65,9 @@ pub struct OpenOptions {
     pub products: Products,
     /// How the caches of a GGUF model keep keys and values.
     pub cache: CacheType,
+    /// What tells templates the seconds since 1970. Without it the system's clock does, and where the target has none, as in a browser,
+    /// templates find no function that tells the time.
+    pub clock: Option<fn() -> u64>,
 }
 
 impl OpenOptions {
@@ -86,6 +89,13 @@ impl OpenOptions {
     #[must_use]
     pub fn with_cache(mut self, cache: CacheType) -> OpenOptions {
         self.cache = cache;
+        self
+    }
+
+    /// Says what tells templates the seconds since 1970.
+    #[must_use]
+    pub fn with_clock(mut self, clock: fn() -> u64) -> OpenOptions {
+        self.clock = Some(clock);
         self
     }
 }

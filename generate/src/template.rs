@@ -4,12 +4,11 @@
 
 mod growth;
 
-use crate::Error;
+use crate::{Error, clock};
 use minijinja::value::{Kwargs, Value};
 use minijinja::{Environment, ErrorKind, context};
 use serde::{Deserialize, Serialize};
 use std::io;
-use std::time::{SystemTime, UNIX_EPOCH};
 
 /// The greatest number of steps of a template. A step may keep some ten bytes that nothing else counts.
 const FUEL: u64 = 4_000_000;
@@ -60,6 +59,16 @@ impl ChatTemplate {
     /// # Ok::<(), bb_generate::Error>(())
     /// ```
     pub fn new(source: &str, begin: &str, end: &str) -> Result<ChatTemplate, Error> {
+        ChatTemplate::with_clock(source, begin, end, None)
+    }
+
+    /// As [`new`](Self::new), with what tells the seconds since 1970 if it is not the system's clock.
+    pub(crate) fn with_clock(
+        source: &str,
+        begin: &str,
+        end: &str,
+        clock: Option<fn() -> u64>,
+    ) -> Result<ChatTemplate, Error> {
         if source.len() > SOURCE {
             return Err(Error::LongTemplate { most: SOURCE });
         }
@@ -71,7 +80,9 @@ impl ChatTemplate {
         environment.add_function("raise_exception", |text: String| -> Result<Value, minijinja::Error> {
             Err(minijinja::Error::new(ErrorKind::InvalidOperation, text))
         });
-        environment.add_function("strftime_now", strftime_now);
+        if let Some(now) = clock.or(clock::SYSTEM) {
+            environment.add_function("strftime_now", move |form: String| formatted(&form, now()));
+        }
         environment.add_filter("tojson", to_json);
         environment.add_function("bb_text", growth::text);
         growth::bound(&mut environment);
@@ -197,12 +208,7 @@ const MONTHS: [&str; 12] = [
 ];
 const DAYS: [&str; 7] = ["Thursday", "Friday", "Saturday", "Sunday", "Monday", "Tuesday", "Wednesday"];
 
-/// The time in UTC, in the form that Python's `strftime` has.
-fn strftime_now(form: String) -> Result<String, minijinja::Error> {
-    let seconds = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |time| time.as_secs());
-    formatted(&form, seconds)
-}
-
+/// A time in UTC, in the form that Python's `strftime` has.
 fn formatted(form: &str, seconds: u64) -> Result<String, minijinja::Error> {
     let days = (seconds / 86_400) as i64;
     let (year, month, day) = date(days);

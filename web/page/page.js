@@ -1,9 +1,10 @@
 // The page: takes files, asks the worker, and shows what it answers.
 
+import { isLanguageModel, showChat } from "./chat.js";
+import { bytes, element, failed, ms } from "./elements.js";
 import { draw } from "./graph.js";
+import { Work, part } from "./work.js";
 
-/** A task that takes longer than so many milliseconds is ended, with the worker. */
-const patience = () => Number(document.querySelector("main").dataset.patience);
 /** The widest picture that is drawn. */
 const WIDEST = 1600;
 /** More boxes than this are counted and not drawn. */
@@ -16,97 +17,7 @@ const results = document.getElementById("results");
 const drop = document.getElementById("drop");
 const chooser = document.getElementById("files");
 
-/** Decodes a part of the page. */
-async function part(name) {
-  const holder = document.getElementById(`part-${name}`);
-  if (!holder) return null;
-  const text = atob(holder.textContent.trim());
-  holder.textContent = "";
-  const packed = new Uint8Array(text.length);
-  for (let i = 0; i < text.length; i++) packed[i] = text.charCodeAt(i);
-  const stream = new Blob([packed]).stream().pipeThrough(new DecompressionStream("gzip"));
-  return new Response(stream).arrayBuffer();
-}
-
-/** The worker, and the tasks that it has not answered. A worker that hangs or whose instance ended is replaced. */
-class Work {
-  #parts;
-  #worker = null;
-  #waiting = new Map();
-  #last = 0;
-
-  constructor(parts) {
-    this.#parts = parts;
-  }
-
-  async start() {
-    const address = URL.createObjectURL(new Blob([document.getElementById("part-worker").textContent], { type: "text/javascript" }));
-    this.#worker = new Worker(address);
-    this.#worker.onmessage = ({ data: { id, ok, error } }) => {
-      const waiting = this.#waiting.get(id);
-      if (!waiting) return;
-      this.#waiting.delete(id);
-      clearTimeout(waiting.timer);
-      if (error) waiting.no(Object.assign(new Error(error.message), error));
-      else waiting.yes(ok);
-    };
-    this.#worker.onerror = (event) => this.#end(new Error(event.message || "the worker ended"));
-    return this.#ask("start", this.#parts);
-  }
-
-  #ask(task, given) {
-    return new Promise((yes, no) => {
-      const [id, most] = [++this.#last, patience()];
-      const timer = setTimeout(() => {
-        this.#end(Object.assign(new Error(`no answer within ${most / 1000} s`), { ended: true }));
-      }, most);
-      this.#waiting.set(id, { yes, no, timer });
-      this.#worker.postMessage({ id, task, given });
-    });
-  }
-
-  #end(error) {
-    this.#worker?.terminate();
-    this.#worker = null;
-    const waiting = [...this.#waiting.values()];
-    this.#waiting.clear();
-    waiting.forEach(({ no, timer }) => {
-      clearTimeout(timer);
-      no(error);
-    });
-  }
-
-  /** Asks for a task. If it ends the instance, another worker is started, and the error says so. */
-  async ask(task, given) {
-    if (!this.#worker) await this.start();
-    try {
-      return await this.#ask(task, given);
-    } catch (error) {
-      if (error.ended) {
-        this.#end(error);
-        await this.start();
-        error.message += "; a fresh instance was started";
-      }
-      throw error;
-    }
-  }
-}
-
-function element(name, fields = {}, ...children) {
-  const made = Object.assign(document.createElement(name), fields);
-  made.append(...children);
-  return made;
-}
-
-const ms = (time) => (time < 10 ? time.toFixed(1) : time.toFixed(0)) + " ms";
-const bytes = (n) => (n < 1000 ? `${n} bytes` : n < 1e6 ? `${(n / 1e3).toFixed(1)} kB` : `${(n / 1e6).toFixed(1)} MB`);
 const shape = (port) => (port.shape ? `${port.type}[${port.shape.map((extent) => extent ?? "?").join(", ")}]` : port.text);
-
-function failed(article, error) {
-  const where = [error.operator && `operator ${error.operator}`, error.node && `node ${error.node}`].filter(Boolean).join(", ");
-  article.append(element("p", { className: "wrong" }, error.message));
-  if (where) article.append(element("p", { className: "quiet" }, where));
-}
 
 /** Shows a picture with boxes around its lines of text. */
 async function showPicture(article, file) {
@@ -184,7 +95,9 @@ async function show(file) {
     label.textContent = guess.label;
     label.title = `${(100 * guess.score).toFixed(1)} % sure`;
     article.append(element("p", { className: "quiet times" }, `${(100 * guess.score).toFixed(1)} % sure, in ${ms(guess.time)}`));
-    if (/\.onnx$/i.test(file.name) || guess.label === "onnx") {
+    if (await isLanguageModel(file)) {
+      await showChat(article, file);
+    } else if (/\.onnx$/i.test(file.name) || guess.label === "onnx") {
       await showModel(article, file);
     } else if (["png", "jpeg", "gif", "bmp", "webp"].includes(guess.label)) {
       await showPicture(article, file);

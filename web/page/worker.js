@@ -3,7 +3,7 @@
 import { BbCrash, load } from "../bb.js";
 import { boxes, extents, planes } from "./detector.js";
 
-let bb, types, magika, detector, parts;
+let bb, types, magika, detector, generator, parts;
 
 const now = () => performance.now();
 
@@ -15,11 +15,12 @@ async function timed(f) {
 }
 
 const tasks = {
-  /** Starts the module and opens the model for file types. */
+  /** Starts the module and opens the model for file types, where there is one. */
   async start(given) {
     parts = given;
     let loadTime, openTime;
     [bb, loadTime] = await timed(() => load(parts.wasm));
+    if (!parts.magika) return { loadTime };
     [magika, openTime] = await timed(() => bb.session(parts.magika));
     types = bb.fileTypes(magika, parts.config);
     return { backends: bb.backends, loadTime, openTime };
@@ -71,6 +72,28 @@ const tasks = {
       refused = plain(error);
     }
     return { ...described, time, openTime, refused };
+  },
+
+  /** Opens a language model in the place of the one before. */
+  async openModel({ file }) {
+    generator?.free();
+    generator = null;
+    let time;
+    [generator, time] = await timed(() => bb.generator(file));
+    const { context, chats } = generator;
+    return { context, chats, time };
+  },
+
+  begin({ from, options }) {
+    return generator.begin(from, options);
+  },
+
+  next({ generation }) {
+    return generator.next(generation);
+  },
+
+  stop({ generation }) {
+    generator.stop(generation);
   },
 };
 

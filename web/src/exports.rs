@@ -156,7 +156,7 @@ fn of(session: u32) -> Result<Rc<Session>, Failure> {
 }
 
 /// Writes an answer to a buffer.
-fn answer(result: Result<Json, Failure>) -> u32 {
+pub(crate) fn answer(result: Result<Json, Failure>) -> u32 {
     let json = match result {
         Ok(value) => json!({ "ok": value }),
         Err(error) => json!({ "error": error.describe() }),

@@ -71,6 +71,34 @@ pub(crate) enum Failure {
     /// The model does not run.
     #[error(transparent)]
     Bb(#[from] Error),
+
+    /// There is no language model of this number.
+    #[cfg(feature = "generate")]
+    #[error("language model {model} is not open")]
+    NoLanguageModel {
+        /// The number.
+        model: u32,
+    },
+
+    /// Another generation of the same language model began.
+    #[cfg(feature = "generate")]
+    #[error("the generation has ended, because another one of the same language model began")]
+    Ended,
+
+    /// A request has neither messages nor a prompt, or both.
+    #[cfg(feature = "generate")]
+    #[error("the request has neither or both of `messages` and `prompt`, expected one of them")]
+    Prompt,
+
+    /// The language model is not valid, or cannot be compiled.
+    #[cfg(feature = "generate")]
+    #[error(transparent)]
+    LanguageModel(bb_generate::Error),
+
+    /// The text cannot be generated.
+    #[cfg(feature = "generate")]
+    #[error(transparent)]
+    Generate(#[from] bb_generate::Error),
 }
 
 impl From<IrError> for Failure {
@@ -96,16 +124,15 @@ fn chain(error: &Failure) -> Vec<Source<'_>> {
     let mut next: Option<Source<'_>> = Some(error);
     while let Some(error) = next {
         all.push(error);
-        let shown: Option<Source<'_>> =
-            if let Some(Failure::Bb(inner) | Failure::Model(inner)) = error.downcast_ref() {
-                Some(inner)
-            } else if let Some(Error::Ir(inner)) = error.downcast_ref() {
-                Some(inner)
-            } else if let Some(CpuError::Bb(inner)) = error.downcast_ref() {
-                Some(inner)
-            } else {
-                None
-            };
+        let shown: Option<Source<'_>> = if let Some(failure) = error.downcast_ref::<Failure>() {
+            failure.shown()
+        } else if let Some(Error::Ir(inner)) = error.downcast_ref() {
+            Some(inner)
+        } else if let Some(CpuError::Bb(inner)) = error.downcast_ref() {
+            Some(inner)
+        } else {
+            None
+        };
         next = shown.or_else(|| error.source());
     }
     // There is one backend, so that its name says nothing. `Failure::Bb` and `Failure::Model` show the same text.
@@ -122,7 +149,19 @@ impl Failure {
     pub(crate) fn of_model(self) -> Failure {
         match self {
             Failure::Bb(error) => Failure::Model(error),
+            #[cfg(feature = "generate")]
+            Failure::Generate(error) => Failure::LanguageModel(error),
             other => other,
+        }
+    }
+
+    /// Returns the error that this one shows as itself.
+    fn shown(&self) -> Option<Source<'_>> {
+        match self {
+            Failure::Bb(inner) | Failure::Model(inner) => Some(inner),
+            #[cfg(feature = "generate")]
+            Failure::Generate(inner) | Failure::LanguageModel(inner) => Some(inner),
+            _ => None,
         }
     }
 
@@ -135,6 +174,12 @@ impl Failure {
             // No input has come yet, so that operands that do not fit are a mistake of the model.
             Failure::Model(error) => kind(error).of_model(),
             Failure::Bb(error) => kind(error),
+            #[cfg(feature = "generate")]
+            Failure::NoLanguageModel { .. } | Failure::Ended | Failure::Prompt => ErrorKind::WrongInput,
+            #[cfg(feature = "generate")]
+            Failure::LanguageModel(error) => of_text(error).of_model(),
+            #[cfg(feature = "generate")]
+            Failure::Generate(error) => of_text(error),
         }
     }
 
@@ -163,6 +208,15 @@ impl Failure {
 /// Returns the kind of an error of the only backend.
 fn kind(error: &Error) -> ErrorKind {
     bb::backend("cpu").map_or_else(|_| error.kind(), |on| on.error_kind(error))
+}
+
+/// Returns the kind of an error of generating text.
+#[cfg(feature = "generate")]
+fn of_text(error: &bb_generate::Error) -> ErrorKind {
+    match error {
+        bb_generate::Error::Model { source } => kind(source),
+        other => other.kind(),
+    }
 }
 
 impl Place {

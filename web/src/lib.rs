@@ -9,6 +9,8 @@
 mod buffers;
 mod exports;
 mod failure;
+#[cfg(feature = "generate")]
+mod generate;
 #[cfg_attr(
     not(test),
     expect(dead_code, reason = "the page draws no frames, at whose ends boxes have anchors")

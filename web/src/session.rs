@@ -20,6 +20,10 @@ use std::sync::Arc;
 #[used]
 static LINKED: fn() -> Cpu = Cpu::new;
 
+/// Likewise, names the module that registers the operators of ONNX Runtime, by which language models are computed.
+#[used]
+static OPERATORS: fn() = bb_onnx_microsoft::linked;
+
 /// What JavaScript may set when it opens a session.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default, deny_unknown_fields)]

@@ -202,10 +202,100 @@ test("an instance that ends, or a task that does not, is replaced", async () => 
   assert.equal(tab.workers().length, 1, "the worker that did not answer is gone");
 });
 
+/** Sends a message with the key Enter, and waits for the end of the answer. Returns the conversation. */
+async function said(chat, text) {
+  await chat.locator("textarea").fill(text);
+  await chat.locator("textarea").press("Enter");
+  await chat.locator("button", { hasText: "Send" }).waitFor(patience);
+  return chat.locator(".log .text").allTextContents();
+}
+
+test("a language model answers as the native library does, on and on, until it is stopped", async () => {
+  const runs = JSON.parse(readFileSync(join(out, "language/runs.json")));
+  const page = runs.find(({ page }) => page);
+  await dropped(join(out, "language/f32.gguf"));
+  const chat = article("f32.gguf");
+  assert.match(await chat.textContent(), /Language model, for at most 200 tokens/);
+  await chat.locator("input[name=temperature]").fill("0");
+  await chat.locator("input[name=longest]").fill(String(page.options.maxTokens));
+  const [question, answer] = await said(chat, page.from[0].content);
+  assert.equal(question, page.from[0].content);
+  assert.equal(answer, page.text);
+  const times = () => chat.locator(".times").last().textContent();
+  assert.match(await times(), new RegExp(`^${page.prompt} tokens read in [\\d.]+ ms; ${page.pieces.length} tokens, [\\d.]+ tokens per second${page.end === "length" ? "; the longest answer was reached" : ""}$`));
+  assert.equal((await said(chat, "And now?")).length, 4, "the conversation goes on");
+
+  // Text that looks like a tag is text.
+  await chat.locator("button", { hasText: "New conversation" }).click();
+  const [markup] = await said(chat, "<img src=x>");
+  assert.equal(markup, "<img src=x>");
+  assert.equal(await chat.locator("img").count(), 0);
+
+  // A conversation that is too long says so, and the message can be sent again.
+  await said(chat, "x".repeat(300));
+  assert.match(await chat.locator(".wrong").last().textContent(), /^the sequence would have \d+ tokens, expected at most 200$/);
+  assert.equal(await chat.locator("textarea").inputValue(), "x".repeat(300));
+  await chat.locator("button", { hasText: "New conversation" }).click();
+  assert.equal(await chat.locator(".log p").count(), 0);
+  assert.equal(await tab.evaluate(() => document.activeElement.name), "message");
+
+  // An answer that takes long is stopped by a key; the next one comes.
+  await chat.locator("input[name=longest]").fill("180");
+  const worker = tab.workers().at(-1);
+  await worker.evaluate(() => {
+    const { next } = tasks;
+    tasks.next = async (given) => {
+      await new Promise((go) => setTimeout(go, 50));
+      return next(given);
+    };
+  });
+  await chat.locator("textarea").fill("Hello");
+  await chat.locator("textarea").press("Enter");
+  const stop = chat.locator("button", { hasText: "Stop" });
+  await stop.waitFor(patience);
+  assert.equal(await chat.locator(".log").getAttribute("aria-busy"), "true");
+  await tab.waitForFunction(() => / tokens per second/.test([...document.querySelectorAll("article[data-file='f32.gguf'] .times")].at(-1).textContent), null, patience);
+  await chat.locator("textarea").press("Escape");
+  await chat.locator("button", { hasText: "Send" }).waitFor(patience);
+  assert.match(await times(), /; stopped$/);
+  await chat.locator("textarea").fill("Hello");
+  await chat.locator("textarea").press("Enter");
+  await stop.click();
+  await chat.locator("button", { hasText: "Send" }).waitFor(patience);
+  assert.match(await times(), /; stopped$/);
+
+  // A worker that ended is replaced, and the model opened again.
+  await worker.evaluate(() => { tasks.next = () => { throw new BbCrash("the instance ended: a test says so"); }; });
+  await said(chat, "Hello");
+  assert.match(await chat.locator(".wrong").last().textContent(), /a test says so; a fresh instance was started$/);
+  await chat.locator("button", { hasText: "New conversation" }).click();
+  await chat.locator("input[name=longest]").fill(String(page.options.maxTokens));
+  assert.equal((await said(chat, page.from[0].content))[1], page.text);
+});
+
+test("files that are no language models get a message", async () => {
+  const before = tab.workers().length;
+  const refused = JSON.parse(readFileSync(join(out, "language/refused.json")));
+  for (const { file, message } of refused.slice(-6)) {
+    await choose(join(out, "language", file));
+    assert.ok((await article(file).locator(".wrong").textContent()).startsWith(message), file);
+  }
+  for (let tries = 0; tab.workers().length > before && tries < 100; tries++) await tab.waitForTimeout(100);
+  assert.equal(tab.workers().length, before, "their workers are gone");
+});
+
 test("the keyboard reaches the field, and nothing went wrong", async () => {
   await tab.evaluate(() => document.activeElement.blur());
   await tab.keyboard.press("Tab");
   assert.equal(await tab.evaluate(() => document.activeElement.id), "files");
+  await tab.evaluate(() => document.querySelectorAll("article").forEach((article) => article.remove()));
+  await choose(join(out, "language/f32.gguf"));
+  const reached = [];
+  for (let count = 0; count < 6; count++) {
+    await tab.keyboard.press("Tab");
+    reached.push(await tab.evaluate(() => document.activeElement.getAttribute("role") ?? (document.activeElement.name || document.activeElement.textContent)));
+  }
+  assert.deepEqual(reached, ["log", "message", "Send", "New conversation", "temperature", "longest"]);
   assert.deepEqual(problems, []);
 });
 

@@ -116,7 +116,7 @@ try {
 }
 
 console.log("\n| module | bytes | gzip -9 | brotli -11 |\n|---|---|---|---|");
-for (const [name, file] of [["bb.wasm", join(out, "bb.wasm")], ["ort-wasm-simd-threaded.wasm", join(ort, "ort-wasm-simd-threaded.wasm")]]) {
+for (const [name, file] of [["bb.wasm", join(out, "bb.wasm")], ["bb-generate.wasm", join(out, "bb-generate.wasm")], ["ort-wasm-simd-threaded.wasm", join(ort, "ort-wasm-simd-threaded.wasm")]]) {
   const bytes = readFileSync(file);
   const brotli = brotliCompressSync(bytes, { params: { [constants.BROTLI_PARAM_SIZE_HINT]: bytes.length } });
   console.log(`| ${name} | ${bytes.length} | ${gzipSync(bytes, { level: 9 }).length} | ${brotli.length} |`);

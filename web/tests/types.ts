@@ -1,6 +1,6 @@
 // Uses each part of the API, so that the compiler checks its types. It does not run.
 
-import { BbCrash, BbError, load, type Elements, type ErrorKind, type Result, type Session } from "../bb.js";
+import { BbCrash, BbError, generating, load, type Elements, type ErrorKind, type Generator, type Result, type Session } from "../bb.js";
 import { start } from "../bb-worker.js";
 
 const bb = await load("bb.wasm");
@@ -34,3 +34,17 @@ const { y: later } = await there.run({ x: { shape: [1], data: new Float32Array(1
 console.log(later.shape, (await bb.open(new URL("file:///model.onnx"))).inputs.length);
 await there.free();
 far.terminate();
+
+const talking = await load(generating());
+const generator: Generator = await talking.generator("model.gguf", { context: 512 });
+for await (const piece of generator.generate([{ role: "user", content: "Hello" }], { maxTokens: 3, temperature: 0.5, seed: 1, stop: ["."] })) {
+  const why: "token" | "stop" | "length" | "context" | null = piece.end;
+  console.log(piece.text, piece.token.toFixed(), why, generator.chats);
+}
+// @ts-expect-error: a message has a role
+generator.generate([{ content: "Hello" }]);
+generator.free();
+const farther = await start(generating());
+const apart = await farther.generator(new Blob([]), {}, { timeout: 1000 });
+for await (const { text } of apart.generate("Once", { topK: 40, topP: 0.9, minP: 0.1, repetitionPenalty: 1.1 }, { timeout: 1000 })) console.log(text);
+await apart.free();

@@ -42,7 +42,7 @@ mod tokenizer;
 mod unfold;
 mod words;
 
-pub use table::lookup;
+pub use table::{linked, lookup};
 
 use bb_core::ext::Ops;
 use bb_onnx::shared::served::{alike, no_results_from, none_from, only};

@@ -36,6 +36,12 @@ operator_table! {
     words,
 }
 
+/// Does nothing. A linker for WebAssembly takes an object of a library only if something names it, and what names this function names the
+/// object that registers the table.
+#[doc(hidden)]
+#[inline(never)]
+pub fn linked() {}
+
 inventory::submit! {
     OperatorTable { find: find_for_plan, operators: served, prepare: nchwc_block::prepare, added_attributes: &[nchwc_block::BLOCK] }
 }

@@ -1,12 +1,13 @@
-"""Trains the language model of the example `llm` on the repository's own documentation, and writes its weights.
+"""Trains the language model of the example `llm` on the repository's own documentation, and writes it as a GGUF file.
 
     python cli/examples/llm/train.py [STEPS]
 
 It needs NumPy alone, and takes seven minutes on two cores. The gradients are written by hand; `python cli/examples/llm/train.py check`
-compares them with finite differences. `model.rs` beside this file has the same model on any backend.
+compares them with finite differences.
 """
 
 import pathlib
+import struct
 import sys
 import time
 
@@ -24,6 +25,8 @@ WINDOW = 63
 EPSILON, BASE = 1e-5, 10000.0
 # The numbers of a block of quantised weights, which share a scale.
 BLOCK = 32
+# Where tensors begin in a GGUF file.
+ALIGNMENT = 32
 
 
 def text():
@@ -167,10 +170,11 @@ def check():
 
 
 def quantised(matrix):
-    """Bytes of blocks, of which 128 stands for 0, and a scale for each block."""
-    blocks = matrix.reshape(matrix.shape[0], -1, BLOCK)
-    scales = (np.abs(blocks).max(-1) / 127).astype(np.float32)
-    return (np.round(blocks / scales[..., None]) + 128).clip(0, 255).astype(np.uint8), scales
+    """The format Q8_0: blocks of a scale of 16 bits and of numbers of 8 bits."""
+    blocks = matrix.reshape(-1, BLOCK)
+    scales = (np.abs(blocks).max(-1, keepdims=True) / 127).astype(np.float16)
+    numbers = np.round(blocks / scales.astype(np.float32)).clip(-127, 127).astype(np.int8)
+    return np.concatenate([scales.view(np.uint8), numbers.view(np.uint8)], -1).tobytes()
 
 
 def train(steps):
@@ -199,12 +203,65 @@ def train(steps):
             save(w)
 
 
+def neighbours(rows):
+    """Rows of heads in the order of the kind `llama`, in which the two elements that are rotated together are neighbours."""
+    return rows.reshape(-1, 2, SIZE // 2, WIDTH).swapaxes(1, 2).reshape(rows.shape)
+
+
+def tensors(w):
+    """The tensors by the names that they have in GGUF files."""
+    yield "token_embd.weight", w["embedding"]
+    yield "output_norm.weight", w["norm"]
+    for i in range(LAYERS):
+        q, k, v = np.split(w[f"{i}.qkv"], [HEADS * SIZE, (HEADS + GROUPS) * SIZE])
+        gate, up = np.split(w[f"{i}.gate_up"], 2)
+        own = {
+            "attn_norm": w[f"{i}.norm1"], "attn_q": neighbours(q), "attn_k": neighbours(k), "attn_v": v, "attn_output": w[f"{i}.out"],
+            "ffn_norm": w[f"{i}.norm2"], "ffn_gate": gate, "ffn_up": up, "ffn_down": w[f"{i}.down"],
+        }
+        yield from ((f"blk.{i}.{name}.weight", x) for name, x in own.items())
+
+
+def metadata():
+    # Characters as byte-level tokenizers write them; there are no pairs, so that each is a token.
+    characters = ["\u010a", "\u0120", *map(chr, range(33, 127))]
+    return {
+        "general.architecture": "llama", "general.name": "documentation of bb", "llama.block_count": LAYERS,
+        # Only the distance between two positions counts, and it is at most the window, so that texts may be longer than those of training.
+        "llama.context_length": 8192, "llama.embedding_length": WIDTH, "llama.feed_forward_length": HIDDEN,
+        "llama.attention.head_count": HEADS, "llama.attention.head_count_kv": GROUPS, "llama.attention.sliding_window": WINDOW + 1,
+        "llama.attention.layer_norm_rms_epsilon": EPSILON, "llama.rope.freq_base": BASE,
+        "tokenizer.ggml.model": "gpt2", "tokenizer.ggml.pre": "gpt-2", "tokenizer.ggml.tokens": characters,
+    }
+
+
+def text_bytes(text):
+    return struct.pack("<Q", len(text.encode())) + text.encode()
+
+
+def value_bytes(value):
+    """A value of the metadata: the number of its type, and its bytes."""
+    if isinstance(value, str):
+        return struct.pack("<I", 8) + text_bytes(value)
+    if isinstance(value, float):
+        return struct.pack("<If", 6, value)
+    if isinstance(value, int):
+        return struct.pack("<II", 4, value)
+    return struct.pack("<IIQ", 9, 8, len(value)) + b"".join(map(text_bytes, value))
+
+
 def save(w):
-    """Writes the bytes of all weights after each other, in the order of `initial`, each followed by its scales."""
-    parts = []
-    for x in w.values():
-        parts += quantised(x) if x.ndim == 2 else [x]
-    np.save(HERE / "weights.npy", np.frombuffer(b"".join(x.tobytes() for x in parts), np.uint8))
+    """Writes `model.gguf`: matrices of 8 bits, vectors of floats."""
+    keys, described, data = metadata(), b"", b""
+    all_tensors = dict(tensors(w))
+    for name, x in all_tensors.items():
+        kind, own = (8, quantised(x)) if x.ndim == 2 else (0, x.astype(np.float32).tobytes())
+        extents = x.shape[::-1]
+        described += text_bytes(name) + struct.pack(f"<I{len(extents)}QIQ", len(extents), *extents, kind, len(data))
+        data += own + bytes(-len(own) % ALIGNMENT)
+    head = b"GGUF" + struct.pack("<IQQ", 3, len(all_tensors), len(keys))
+    head += b"".join(text_bytes(key) + value_bytes(value) for key, value in keys.items()) + described
+    (HERE / "model.gguf").write_bytes(head + bytes(-len(head) % ALIGNMENT) + data)
 
 
 if __name__ == "__main__":

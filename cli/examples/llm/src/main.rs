@@ -4,13 +4,9 @@
 //! cargo run --release -p llm -- [--backend NAME] [--prompt TEXT] [--tokens N] [--temperature T] [--seed N]
 //! ```
 //!
-//! `train.py` beside this file made the weights. A token is a character.
+//! `train.py` beside this file made the model, a GGUF file, which other programs read, too. A token is a character.
 
-mod model;
-
-use bb::ext::SampleTokenOptions;
-use bb::{BackendHandle, Error};
-use model::{LanguageModel, State};
+use bb_generate::{GenerateOptions, Generator, OpenOptions, Products, Sampling};
 use std::io::Write;
 use std::time::Instant;
 
@@ -18,6 +14,8 @@ use std::time::Instant;
 use bb_cpu as _;
 #[cfg(feature = "wgpu")]
 use bb_wgpu as _;
+
+const MODEL: &[u8] = include_bytes!("../model.gguf");
 
 /// What is written, and how.
 #[derive(Debug, Clone)]
@@ -27,8 +25,7 @@ struct Task {
     tokens: usize,
     /// What logits are divided by; 0 takes the most probable token.
     temperature: f64,
-    /// The seed of the first token; each further one has the next seed.
-    seed: i64,
+    seed: u64,
 }
 
 impl Default for Task {
@@ -37,30 +34,42 @@ impl Default for Task {
     }
 }
 
+impl Task {
+    fn options(&self) -> GenerateOptions {
+        let mut sampling = Sampling::default();
+        (sampling.temperature, sampling.top_k, sampling.top_p) = (self.temperature, 40, 0.95);
+        sampling.seed = Some(self.seed);
+        let mut options = GenerateOptions::default();
+        (options.sampling, options.tokens) = (sampling, self.tokens);
+        options
+    }
+}
+
+/// Opens the model on the backend called `name`.
+fn load(name: &str) -> Result<Generator, Box<dyn std::error::Error>> {
+    // Products of floats, so that all backends write the same text.
+    let options = OpenOptions::default().with_products(Products::Floats);
+    Ok(Generator::from_bytes(MODEL, &bb::backend(name)?, &options)?)
+}
+
 /// Writes the continuation of a prompt, character by character, and returns how many tokens were made.
 fn generate(
-    model: &LanguageModel,
+    model: &Generator,
     task: &Task,
     to: &mut impl Write,
 ) -> Result<usize, Box<dyn std::error::Error>> {
-    let mut state = State::default();
-    let mut logits = model.step(&model::encoded(&task.prompt)?, &mut state)?;
-    write!(to, "{}", task.prompt)?;
-    for seed in (task.seed..).take(task.tokens) {
-        let how = SampleTokenOptions {
-            temperature: task.temperature,
-            top_k: 40,
-            top_p: 0.95,
-            seed: Some(seed),
-            ..Default::default()
-        };
-        let token = logits.sample_token(None, how)?.to_host(64)?;
-        let token = token.as_slice::<i64>()?.first().copied().ok_or("no token was drawn")?;
-        write!(to, "{}", model::character(token))?;
-        to.flush()?;
-        logits = model.step(&[token], &mut state)?;
+    let prompt = model.tokens().encode(&task.prompt)?;
+    if model.tokens().decode(&prompt)? != task.prompt {
+        return Err("the model knows only printable ASCII and ends of lines".into());
     }
-    Ok(task.tokens)
+    let mut sequence = model.sequence();
+    let mut generation = sequence.generate(&prompt, &task.options())?;
+    write!(to, "{}", task.prompt)?;
+    for piece in generation.by_ref() {
+        write!(to, "{}", piece?.text)?;
+        to.flush()?;
+    }
+    Ok(generation.statistics().answer_tokens)
 }
 
 /// Reads the arguments; returns the name of the backend and the task.
@@ -81,12 +90,6 @@ fn arguments(mut given: impl Iterator<Item = String>) -> Result<(String, Task), 
         }
     }
     Ok((backend, task))
-}
-
-/// Loads the model on the backend called `name`.
-fn load(name: &str) -> Result<LanguageModel, Error> {
-    let on: BackendHandle = bb::backend(name)?;
-    LanguageModel::load(&on)
 }
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -144,24 +147,6 @@ mod tests {
         assert!(found * 10 >= all.len() * 8, "{found} of {} words are known:\n{written}", all.len());
     }
 
-    /// The cache holds all that the tokens before it contribute.
-    #[test]
-    fn a_prompt_token_by_token_has_the_logits_of_the_whole_prompt() {
-        let model = load("cpu").unwrap();
-        let tokens =
-            model::encoded(&"A plan is made of steps, and each step calls one operation. ".repeat(3))
-                .unwrap();
-        let read = |logits: bb::Value| logits.to_host(1 << 20).unwrap().as_slice::<f32>().unwrap().to_vec();
-        let whole = read(model.step(&tokens, &mut State::default()).unwrap());
-        let mut state = State::default();
-        let mut last = Vec::new();
-        for token in &tokens {
-            last = read(model.step(&[*token], &mut state).unwrap());
-        }
-        // Rounding errors of sums of a hundred terms.
-        assert!(whole.iter().zip(&last).all(|(a, b)| (a - b).abs() < 1e-3), "{whole:?}, {last:?}");
-    }
-
     #[test]
     fn mistakes_in_arguments_are_errors() {
         let read = |words: &[&str]| arguments(words.iter().map(|word| (*word).to_owned()));
@@ -169,6 +154,10 @@ mod tests {
         assert!(read(&["--backend"]).is_err());
         assert!(read(&["--top"]).is_err() && read(&["--top", "1"]).is_err());
         assert_eq!(read(&["--backend", "reference"]).unwrap().0, "reference");
-        assert!(model::encoded("ü").is_err() && model::encoded("").is_err());
+        let model = load("cpu").unwrap();
+        for prompt in ["ü", ""] {
+            let task = Task { prompt: prompt.to_owned(), ..Task::default() };
+            assert!(generate(&model, &task, &mut Vec::new()).is_err(), "`{prompt}`");
+        }
     }
 }

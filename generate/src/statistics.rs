@@ -1,0 +1,31 @@
+//! What a generation took.
+
+use std::time::Duration;
+
+/// How many tokens there were, and how long they took. The times are 0 where the target has no clock, as in a browser.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Statistics {
+    /// The tokens of the prompt.
+    pub prompt_tokens: usize,
+    /// Those of them that the sequence had already.
+    pub reused_tokens: usize,
+    /// How long the others took.
+    pub prompt_time: Duration,
+    /// The tokens that were generated.
+    pub answer_tokens: usize,
+    /// How long they took.
+    pub answer_time: Duration,
+}
+
+impl Statistics {
+    /// Returns how many tokens of the prompt were run in a second.
+    pub fn prompt_speed(&self) -> f64 {
+        (self.prompt_tokens - self.reused_tokens) as f64 / self.prompt_time.as_secs_f64().max(1e-9)
+    }
+
+    /// Returns how many tokens were generated in a second.
+    pub fn answer_speed(&self) -> f64 {
+        self.answer_tokens as f64 / self.answer_time.as_secs_f64().max(1e-9)
+    }
+}
