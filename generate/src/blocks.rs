@@ -7,7 +7,7 @@ use bb::{BackendHandle, DataType, Value};
 /// The positions of a block.
 pub(crate) const BLOCK: usize = 32;
 
-/// What a buffer holds of each position.
+/// What a buffer of keys and one of values hold of each position.
 #[derive(Debug, Clone)]
 pub(crate) struct Row {
     pub(crate) dtype: DataType,
@@ -21,13 +21,13 @@ impl Row {
 }
 
 /// The keys and values of a model in blocks, and their scales if there are any, in buffers that grow: `[blocks, BLOCK, ..]` for each,
-/// with the extents of its row behind.
+/// with the extents of its row behind. Each buffer of keys, or of scales of keys, has one of values behind it.
 #[derive(Debug)]
 pub(crate) struct Blocks {
     on: BackendHandle,
     buffers: Buffers,
     ids: Vec<BufferId>,
-    /// What each buffer holds of a position.
+    /// What each two buffers hold of a position.
     rows: Vec<Row>,
     room: usize,
 }
@@ -55,7 +55,7 @@ impl Blocks {
 
     /// Returns the bytes that blocks take in all buffers together.
     pub(crate) fn bytes_of(&self, blocks: usize) -> usize {
-        blocks * BLOCK * self.rows.iter().map(Row::bytes).sum::<usize>()
+        2 * blocks * BLOCK * self.rows.iter().map(Row::bytes).sum::<usize>()
     }
 
     /// Makes room for as many blocks in all, and keeps what there is.
@@ -63,8 +63,8 @@ impl Blocks {
         if room <= self.room {
             return Ok(());
         }
-        let mut ids = Vec::with_capacity(self.rows.len());
-        for (at, row) in self.rows.iter().enumerate() {
+        let mut ids = Vec::with_capacity(2 * self.rows.len());
+        for (at, row) in self.rows.iter().flat_map(|row| [row; 2]).enumerate() {
             let before = self.room * BLOCK * row.bytes();
             let made = self.buffers.alloc(row.dtype, &[&[room, BLOCK], row.extents.as_slice()].concat());
             let copied = made.and_then(|id| {
@@ -94,16 +94,18 @@ impl Blocks {
         self.ids.iter().map(|&id| Ok(self.buffers.value(id)?)).collect()
     }
 
-    /// Writes the new positions of each buffer, a row for each, to their places.
+    /// Writes new positions to their places. Each tensor has the rows of keys, and those of values behind them.
     pub(crate) fn write(&self, new: &[Value], placed: &[Placed]) -> Result<(), Error> {
-        for ((&id, row), new) in self.ids.iter().zip(&self.rows).zip(new) {
+        for ((ids, row), new) in self.ids.chunks(2).zip(&self.rows).zip(new) {
             let row = row.bytes();
             let data = self.on.to_host(new)?;
             let bytes = data.bytes()?;
-            for &Placed { from, to, count } in placed {
-                let part = bytes.get(from * row..(from + count) * row);
-                let part = part.ok_or(Error::Internal { what: "a run gave too few keys or values" })?;
-                self.buffers.write_at(id, to * row, part)?;
+            for (&id, bytes) in ids.iter().zip(bytes.chunks_exact((bytes.len() / 2).max(1))) {
+                for &Placed { from, to, count } in placed {
+                    let part = bytes.get(from * row..(from + count) * row);
+                    let part = part.ok_or(Error::Internal { what: "a run gave too few keys or values" })?;
+                    self.buffers.write_at(id, to * row, part)?;
+                }
             }
         }
         Ok(())

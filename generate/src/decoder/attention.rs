@@ -107,7 +107,8 @@ impl Attention {
     }
 
     /// Computes attention of the new positions, `[s, heads, size]`, to those so far of their sequences and to each other:
-    /// `[s, heads * size]`. The new keys and values, `[s, groups, size]`, and their scales, `[s, groups, 1]`, are outputs of the graph.
+    /// `[s, heads * size]`. The new keys with the values behind them, `[2 * s, groups, size]`, and their scales, `[2 * s, groups, 1]`, are
+    /// outputs of the graph. They are copies, because views of what a layer computes would keep all of it until the run ends.
     pub(super) fn attended(
         &self,
         graph: &mut Builder,
@@ -121,16 +122,19 @@ impl Attention {
         let [past_k, past_v] =
             ["key", "value"].map(|what| graph.input(&format!("past.{layer}.{what}"), dtype, &extents));
         let (k, v) = (self.rounded(graph, k)?, self.rounded(graph, v)?);
-        graph.output(&format!("new.{layer}.key"), &k.kept);
-        graph.output(&format!("new.{layer}.value"), &v.kept);
+        let mut returned = |name: String, [k, v]: [&str; 2]| {
+            let both = graph.node("Concat", &[k, v], &[("axis", 0)]);
+            graph.output(&name, &both);
+        };
+        returned(format!("new.{layer}"), [&k.kept, &v.kept]);
         let mut scales = Vec::new();
-        for (what, new) in [("key", &k), ("value", &v)] {
-            if let Some(scale) = &new.scale {
-                let [blocks, block, groups, _] = extents;
+        if let (Some(of_k), Some(of_v)) = (&k.scale, &v.scale) {
+            returned(format!("new.{layer}.scale"), [of_k, of_v]);
+            let [blocks, block, groups, _] = extents;
+            scales.extend(["key", "value"].map(|what| {
                 let name = format!("past.{layer}.{what}_scale");
-                scales.push(graph.input(&name, DataType::F32, &[blocks, block, groups]));
-                graph.output(&format!("new.{layer}.{what}_scale"), scale);
-            }
+                graph.input(&name, DataType::F32, &[blocks, block, groups])
+            }));
         }
 
         let mut flat = |x: &str, heads: usize| graph.reshape(x, &[0, (heads * size) as i64]);

@@ -311,14 +311,13 @@ impl Decoder {
         Blocks::new(self.on.clone(), self.rows())
     }
 
-    /// Returns what caches hold of a position, in the order of the inputs and the results of a run.
+    /// Returns what caches of keys and those of values hold of a position, in the order of the inputs and the results of a run.
     fn rows(&self) -> Vec<Row> {
         let &DecoderShape { groups, size, layers, .. } = &self.shape;
         let numbers = Row { dtype: self.kept.dtype(), extents: vec![groups, size] };
-        let mut of_layer = vec![numbers.clone(), numbers];
+        let mut of_layer = vec![numbers];
         if self.kept == CacheType::I8 {
-            let scale = Row { dtype: DataType::F32, extents: vec![groups] };
-            of_layer.extend([scale.clone(), scale]);
+            of_layer.push(Row { dtype: DataType::F32, extents: vec![groups] });
         }
         std::iter::repeat_n(of_layer, layers).flatten().collect()
     }

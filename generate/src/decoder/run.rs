@@ -64,7 +64,7 @@ impl Joined {
 /// What a run gives.
 #[derive(Debug)]
 pub(crate) struct Ran {
-    /// The keys and values of the new tokens, of each layer, and their scales if there are any.
+    /// Of each layer, the keys of the new tokens with the values behind them, and their scales likewise if there are any.
     pub(crate) new: Vec<Value>,
     /// `[rows, vocabulary]`.
     pub(crate) logits: TensorData,
@@ -88,14 +88,13 @@ impl Decoder {
         ];
         inputs.extend(caches);
         let given: Vec<Option<&Value>> = inputs.iter().map(Some).collect();
-        let mut results = self.program.run(&given)?.into_iter();
-        let new: Vec<Value> = results.by_ref().take(self.rows().len()).collect();
-        let mut next = || {
-            let result = results.next().ok_or(Error::Internal { what: "a run gave too few results" })?;
+        let mut results = self.program.run(&given)?;
+        let mut last = || {
+            let result = results.pop().ok_or(Error::Internal { what: "a run gave too few results" })?;
             Ok::<_, Error>(self.on.to_host(&result)?)
         };
-        let (logits, states) = (next()?, next()?);
-        Ok(Ran { new, logits, states })
+        let (states, logits) = (last()?, last()?);
+        Ok(Ran { new: results, logits, states })
     }
 
     /// Runs new tokens of one sequence. Returns the logits behind the tokens of these numbers: `[rows, vocabulary]`.
