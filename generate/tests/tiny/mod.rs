@@ -1,7 +1,7 @@
 //! A writer of GGUF files, also of wrong ones, and a small model.
 #![expect(dead_code, reason = "each program of tests uses a part")]
 
-use bb::ir::f16;
+use bb::f16;
 
 /// A value of the metadata.
 #[derive(Debug, Clone)]
@@ -267,7 +267,7 @@ impl Tiny {
             match self.quant {
                 Quant::F32 => data.extend((drawn.unit() * 0.2).to_le_bytes()),
                 Quant::F16 => data.extend(f16::from_f32(drawn.unit() * 0.2).to_le_bytes()),
-                Quant::BF16 => data.extend(bb::ir::bf16::from_f32(drawn.unit() * 0.2).to_le_bytes()),
+                Quant::BF16 => data.extend(bb::bf16::from_f32(drawn.unit() * 0.2).to_le_bytes()),
                 _ => {
                     let mut bytes: Vec<u8> = (0..size).map(|_| drawn.byte()).collect();
                     for &(at, scale) in floats {
