@@ -32,9 +32,8 @@ fn main() -> Fallible<()> {
         let file = format!("{quant:?}.gguf").to_lowercase();
         let path = folder.join(&file);
         std::fs::write(&path, Tiny::of(quant).writer().bytes())?;
-        for mut run in runs_of(&path, quant == Quant::F32)? {
-            run["file"] = json!(file);
-            runs.push(run);
+        for run in runs_of(&path, quant == Quant::F32)? {
+            runs.push(with(run, "file", json!(file)));
         }
     }
     std::fs::write(folder.join("runs.json"), serde_json::to_vec_pretty(&runs)?)?;
@@ -76,9 +75,8 @@ fn runs_of(path: &Path, draws: bool) -> Fallible<Vec<Json>> {
     if draws {
         // What the page sends: one message, so that the test of the page can send it, too.
         let message = [Message::new("user", "What is a tensor?")];
-        let mut page = run(&generator, json!(message), &generator.chat(&message)?, &greedy)?;
-        page["page"] = json!(true);
-        runs.push(page);
+        let page = run(&generator, json!(message), &generator.chat(&message)?, &greedy)?;
+        runs.push(with(page, "page", json!(true)));
         for options in [
             json!({ "maxTokens": TOKENS, "temperature": 0.8, "seed": SEED }),
             json!({ "maxTokens": TOKENS, "temperature": 1.5, "topK": 20, "topP": 0.9, "minP": 0.01, "seed": SEED }),
@@ -88,6 +86,14 @@ fn runs_of(path: &Path, draws: bool) -> Fallible<Vec<Json>> {
         }
     }
     Ok(runs)
+}
+
+/// Adds a field to an object.
+fn with(mut object: Json, field: &str, value: Json) -> Json {
+    if let Some(fields) = object.as_object_mut() {
+        fields.insert(field.to_owned(), value);
+    }
+    object
 }
 
 fn run(generator: &Generator, from: Json, prompt: &[u32], given: &Json) -> Fallible<Json> {

@@ -75,7 +75,7 @@ enum State {
     /// A part of the prompt is read.
     Reading { sequence: TokenSequence, prompt: Vec<u32>, options: GenerateOptions },
     /// The prompt is read.
-    Writing(Generation<TokenSequence>),
+    Writing(Box<Generation<TokenSequence>>),
 }
 
 impl State {
@@ -184,11 +184,11 @@ impl LanguageModel {
             return Ok(answer);
         }
         let answer = json!({ "read": prompt.len(), "of": prompt.len() });
-        self.state = State::Writing(sequence.into_generation(&prompt, &options)?);
+        self.state = State::Writing(Box::new(sequence.into_generation(&prompt, &options)?));
         Ok(answer)
     }
 
-    fn write(&mut self, mut generation: Generation<TokenSequence>) -> Result<Json, Failure> {
+    fn write(&mut self, mut generation: Box<Generation<TokenSequence>>) -> Result<Json, Failure> {
         let piece = generation.next();
         self.state = match &piece {
             Some(Ok(Piece { end: None, .. })) => State::Writing(generation),
@@ -219,7 +219,7 @@ fn name(end: End) -> &'static str {
 }
 
 #[cfg(test)]
-#[expect(clippy::unwrap_used, reason = "tests")]
+#[expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "tests")]
 mod tests {
     use super::*;
 
