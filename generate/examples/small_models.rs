@@ -4,8 +4,6 @@
 //! how much greater the logit of a token is than the next one, because where both are nearly equal, another processor may choose the other.
 //! `refused.json` lists the files that are no models.
 
-#![expect(clippy::indexing_slicing, reason = "entries of objects of JSON, which are there")]
-
 #[path = "../tests/tiny/mod.rs"]
 mod tiny;
 
