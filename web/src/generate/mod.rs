@@ -73,7 +73,7 @@ enum State {
     /// Nothing is generated.
     Idle(TokenSequence),
     /// A part of the prompt is read.
-    Reading { sequence: TokenSequence, prompt: Vec<u32>, options: GenerateOptions },
+    Reading { sequence: TokenSequence, prompt: Vec<u32>, options: Box<GenerateOptions> },
     /// The prompt is read.
     Writing(Box<Generation<TokenSequence>>),
 }
@@ -144,7 +144,7 @@ impl LanguageModel {
         }
         let count = prompt.len();
         let sequence = self.take().into_sequence();
-        self.state = State::Reading { sequence, prompt, options };
+        self.state = State::Reading { sequence, prompt, options: Box::new(options) };
         self.last = self.last.wrapping_add(1);
         Ok(json!({ "generation": self.last, "prompt": count }))
     }
@@ -172,7 +172,7 @@ impl LanguageModel {
         &mut self,
         mut sequence: TokenSequence,
         prompt: Vec<u32>,
-        options: GenerateOptions,
+        options: Box<GenerateOptions>,
     ) -> Result<Json, Failure> {
         let common = sequence.tokens().iter().zip(&prompt).take_while(|(a, b)| a == b).count();
         if let Some(part) = prompt.get(..common + PART)
