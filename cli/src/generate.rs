@@ -39,9 +39,9 @@ pub(crate) fn generate(options: &args::Generate) -> Result<ExitCode> {
         opening.products = Products::Floats;
     }
     opening.cache = match options.cache {
-        args::Cache::F32 => CacheType::F32,
-        args::Cache::F16 => CacheType::F16,
-        args::Cache::I8 => CacheType::I8,
+        args::CacheElements::F32 => CacheType::F32,
+        args::CacheElements::F16 => CacheType::F16,
+        args::CacheElements::I8 => CacheType::I8,
     };
     let generator = progress("opening the model", || Generator::open(&options.model, &backend, &opening))?;
     out::note(format_args!("opened in {}", render::duration(start.elapsed().as_secs_f64())));

@@ -35,9 +35,9 @@ pub(crate) fn serve(options: &args::Serve) -> Result<ExitCode> {
     config.step_tokens = options.step_tokens;
     config.cache_bytes = options.cache_bytes;
     config.cache = match options.cache {
-        args::Cache::F32 => CacheType::F32,
-        args::Cache::F16 => CacheType::F16,
-        args::Cache::I8 => CacheType::I8,
+        args::CacheElements::F32 => CacheType::F32,
+        args::CacheElements::F16 => CacheType::F16,
+        args::CacheElements::I8 => CacheType::I8,
     };
     config.context = options.context;
     config.timeout = Duration::from_secs_f64(options.timeout);

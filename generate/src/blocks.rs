@@ -9,12 +9,12 @@ pub(crate) const BLOCK: usize = 32;
 
 /// What a buffer of keys and one of values hold of each position.
 #[derive(Debug, Clone)]
-pub(crate) struct Row {
+pub(crate) struct CacheRow {
     pub(crate) dtype: DataType,
     pub(crate) extents: Vec<usize>,
 }
 
-impl Row {
+impl CacheRow {
     fn bytes(&self) -> usize {
         self.extents.iter().product::<usize>() * self.dtype.bits() / 8
     }
@@ -28,7 +28,7 @@ pub(crate) struct Blocks {
     buffers: Buffers,
     ids: Vec<BufferId>,
     /// What each two buffers hold of a position.
-    rows: Vec<Row>,
+    rows: Vec<CacheRow>,
     room: usize,
 }
 
@@ -44,7 +44,7 @@ pub(crate) struct Placed {
 
 impl Blocks {
     /// Makes buffers without blocks.
-    pub(crate) fn new(on: BackendHandle, rows: Vec<Row>) -> Blocks {
+    pub(crate) fn new(on: BackendHandle, rows: Vec<CacheRow>) -> Blocks {
         Blocks { buffers: Buffers::new(on.clone()), on, ids: Vec::new(), rows, room: 0 }
     }
 
@@ -55,7 +55,7 @@ impl Blocks {
 
     /// Returns the bytes that blocks take in all buffers together.
     pub(crate) fn bytes_of(&self, blocks: usize) -> usize {
-        2 * blocks * BLOCK * self.rows.iter().map(Row::bytes).sum::<usize>()
+        2 * blocks * BLOCK * self.rows.iter().map(CacheRow::bytes).sum::<usize>()
     }
 
     /// Makes room for as many blocks in all, and keeps what there is.

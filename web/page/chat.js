@@ -106,7 +106,7 @@ class Chat {
     [this.#runs, this.#stops] = [true, false];
     this.#send.textContent = "Stop";
     this.#anew.disabled = true;
-    // Whoever listens hears the answer at once, and not token by token.
+    // A screen reader says the answer at once, and not token by token.
     this.#log.setAttribute("aria-busy", "true");
     try {
       if (!this.#isOpen) await this.open();

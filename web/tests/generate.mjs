@@ -86,7 +86,7 @@ test("a loop that is left ends the generation, and another one ends it, too", as
   const second = generator.generate("two", { maxTokens: 5 });
   second.next();
   assert.throws(() => first.next(), /another one of the same language model began/);
-  // The end of the first is none of the second.
+  // The end of the first does not end the second.
   assert.equal([...second].length, 4);
   compare([...generator.generate(said.from, said.options)], said);
   assert.deepEqual([...generator.generate(said.from, { maxTokens: 0 })], []);

@@ -1,6 +1,6 @@
 //! The options of `bb generate`.
 
-use super::{Cache, Common, Threads};
+use super::{CacheElements, Common, Threads};
 use clap::Args;
 use std::path::PathBuf;
 
@@ -34,7 +34,7 @@ pub(crate) struct Generate {
     pub(crate) floats: bool,
     /// How keys and values are kept
     #[arg(long, value_enum, default_value_t)]
-    pub(crate) cache: Cache,
+    pub(crate) cache: CacheElements,
     /// Print the logarithms of the probabilities of this many tokens at each place, with --json
     #[arg(long, value_name = "N", requires = "json")]
     pub(crate) log_probabilities: Option<usize>,

@@ -13,7 +13,7 @@ pub(crate) use generate::{Constrained, Generate};
 pub(crate) use serve::{Serve, Served};
 
 #[cfg(any(feature = "generate", feature = "serve"))]
-pub(crate) use shared::Cache;
+pub(crate) use shared::CacheElements;
 pub(crate) use shared::{
     Channels, Common, ExtentArgs, Inputs, Layout, ModelArgs, Picture, Rewriting, Threads,
 };

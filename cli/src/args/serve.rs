@@ -1,7 +1,7 @@
 //! The options of `bb serve`.
 
 use super::values::{Limit, bytes, count, seconds, seconds_or_none, threads};
-use super::{Cache, Rewriting, Threads};
+use super::{CacheElements, Rewriting, Threads};
 use clap::Args;
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -68,7 +68,7 @@ pub(crate) struct Serve {
     pub(crate) cache_bytes: usize,
     /// How keys and values of language models are kept
     #[arg(long, value_enum, default_value_t)]
-    pub(crate) cache: Cache,
+    pub(crate) cache: CacheElements,
     /// The greatest number of tokens of a prompt and its answer [default: 8192, at most what the model was trained for]
     #[arg(long, value_name = "N", value_parser = count)]
     pub(crate) context: Option<usize>,

@@ -177,7 +177,7 @@ pub(crate) enum Channels {
 /// How keys and values of language models are kept.
 #[cfg(any(feature = "generate", feature = "serve"))]
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, clap::ValueEnum)]
-pub(crate) enum Cache {
+pub(crate) enum CacheElements {
     /// As they are computed
     #[default]
     F32,

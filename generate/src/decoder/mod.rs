@@ -14,7 +14,7 @@ mod shape;
 mod tiny;
 mod weights;
 
-use crate::blocks::{Blocks, Row};
+use crate::blocks::{Blocks, CacheRow};
 use crate::cache::Cache;
 use crate::gguf::{Gguf, GgufTensor};
 use crate::{CacheType, Error, OpenOptions, Products};
@@ -312,12 +312,12 @@ impl Decoder {
     }
 
     /// Returns what caches of keys and those of values hold of a position, in the order of the inputs and the results of a run.
-    fn rows(&self) -> Vec<Row> {
+    fn rows(&self) -> Vec<CacheRow> {
         let &DecoderShape { groups, size, layers, .. } = &self.shape;
-        let numbers = Row { dtype: self.kept.dtype(), extents: vec![groups, size] };
+        let numbers = CacheRow { dtype: self.kept.dtype(), extents: vec![groups, size] };
         let mut of_layer = vec![numbers];
         if self.kept == CacheType::I8 {
-            of_layer.push(Row { dtype: DataType::F32, extents: vec![groups] });
+            of_layer.push(CacheRow { dtype: DataType::F32, extents: vec![groups] });
         }
         std::iter::repeat_n(of_layer, layers).flatten().collect()
     }

@@ -20,7 +20,7 @@ impl VectorLoop for Widen {
     fn run<const FMA: bool>(self) {
         let Widen { extents: [count, size], to, from: (from, stride), scales: (scales, apart) } = self;
         for i in 0..count {
-            // SAFETY: whoever makes this value promises the rows, the scales and the room.
+            // SAFETY: the function that makes this value promises the rows, the scales and the room.
             let (scale, x, to) = unsafe {
                 (
                     *scales.add(i * apart),
