@@ -96,14 +96,23 @@ impl Blocks {
 
     /// Writes new positions to their places. Each tensor has the rows of keys, and those of values behind them.
     pub(crate) fn write(&self, new: &[Value], placed: &[Placed]) -> Result<(), Error> {
+        let positions: usize = placed.iter().map(|placed| placed.count).sum();
+        let other =
+            || Error::Internal { what: "a run gave other keys or values than its new positions have" };
+        if new.len() != self.rows.len() {
+            return Err(other());
+        }
         for ((ids, row), new) in self.ids.chunks(2).zip(&self.rows).zip(new) {
             let row = row.bytes();
             let data = self.on.to_host(new)?;
             let bytes = data.bytes()?;
-            for (&id, bytes) in ids.iter().zip(bytes.chunks_exact((bytes.len() / 2).max(1))) {
+            if bytes.len() != 2 * positions * row {
+                return Err(other());
+            }
+            let (keys, values) = bytes.split_at(positions * row);
+            for (&id, bytes) in ids.iter().zip([keys, values]) {
                 for &Placed { from, to, count } in placed {
-                    let part = bytes.get(from * row..(from + count) * row);
-                    let part = part.ok_or(Error::Internal { what: "a run gave too few keys or values" })?;
+                    let part = bytes.get(from * row..(from + count) * row).ok_or_else(other)?;
                     self.buffers.write_at(id, to * row, part)?;
                 }
             }

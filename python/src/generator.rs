@@ -280,33 +280,21 @@ impl Generation {
 fn failed(py: Python<'_>, phase: Phase<'_>, error: &Error) -> PyErr {
     match error {
         Error::Model { source } => raise(py, phase, source, None),
-        other => {
-            let (class, kind) = class(phase, other);
-            raise_other(py, class, kind, other)
-        }
+        other => raise_other(py, class(phase, other), other.kind(), other),
     }
 }
 
-/// Returns the name of the class of an exception, and the kind that it has.
-fn class(phase: Phase<'_>, error: &Error) -> (&'static str, bb::ErrorKind) {
-    match error {
-        Error::Read { .. } => ("FileError", bb::ErrorKind::Configuration),
-        Error::Internal { .. } => ("InternalError", bb::ErrorKind::Internal),
-        Error::Unserved { .. } | Error::Architecture { .. } | Error::Vocabulary { .. } => {
-            ("UnsupportedError", bb::ErrorKind::Unsupported)
-        }
-        Error::LongTemplate { .. } | Error::GrammarSize { .. } | Error::GrammarFailed { .. } => {
-            ("LimitError", bb::ErrorKind::Limit)
-        }
-        Error::NoTemplate
-        | Error::NoTokens
-        | Error::Token { .. }
-        | Error::Context { .. }
-        | Error::Option { .. }
-        | Error::Grammar { .. }
-        | Error::Template { .. } => ("InputError", bb::ErrorKind::WrongInput),
-        Error::Logit { .. } | Error::NoneLeft => ("RunError", bb::ErrorKind::InvalidModel),
-        _ if matches!(phase, Phase::Load) => ("ModelError", bb::ErrorKind::InvalidModel),
-        _ => ("RunError", bb::ErrorKind::InvalidModel),
+/// Returns the name of the class of an exception.
+fn class(phase: Phase<'_>, error: &Error) -> &'static str {
+    match error.kind() {
+        bb::ErrorKind::Configuration => "FileError",
+        bb::ErrorKind::Internal => "InternalError",
+        bb::ErrorKind::Unsupported => "UnsupportedError",
+        bb::ErrorKind::Limit => "LimitError",
+        bb::ErrorKind::WrongInput => "InputError",
+        // Logits that are no numbers come up in a run.
+        _ if matches!(error, Error::Logit { .. } | Error::NoneLeft) => "RunError",
+        _ if matches!(phase, Phase::Load) => "ModelError",
+        _ => "RunError",
     }
 }

@@ -22,7 +22,9 @@ fn check(tiny: &Tiny, name: &str) {
     let on_device = file.open("wgpu");
     for chunk in [0, 4] {
         let (logits, _) = on_device.sequence().prompt(&PROMPT, chunk).unwrap();
-        for (got, expected) in logits.iter().zip(&expected[PROMPT.len() - 1]) {
+        let expected = &expected[PROMPT.len() - 1];
+        assert_eq!(logits.len(), expected.len(), "{name}, chunks of {chunk}");
+        for (got, expected) in logits.iter().zip(expected) {
             let error = (f64::from(*got) - expected).abs();
             assert!(error < 1e-4 * scale, "{name}, chunks of {chunk}: {got}, expected {expected}");
         }
@@ -34,7 +36,10 @@ fn answer(generator: &Generator) -> Vec<u32> {
     let mut options = GenerateOptions::default();
     (options.tokens, options.ignore_end) = (24, true);
     let mut sequence = generator.sequence();
-    sequence.generate(&PROMPT, &options).unwrap().map(|piece| piece.unwrap().token).collect()
+    let tokens: Vec<u32> =
+        sequence.generate(&PROMPT, &options).unwrap().map(|piece| piece.unwrap().token).collect();
+    assert_eq!(tokens.len(), options.tokens);
+    tokens
 }
 
 #[test]

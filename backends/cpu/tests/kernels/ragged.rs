@@ -8,22 +8,22 @@ use bb_cpu::{Array, Cpu};
 use half::f16;
 
 /// Numbers of both signs, which differ by `seed`.
-fn numbers(len: usize, seed: usize) -> Vec<f32> {
+pub(super) fn numbers(len: usize, seed: usize) -> Vec<f32> {
     (0..len).map(|i| (((i + seed) * 7919 + 13 * seed) % 2003) as f32 / 1001.5 - 1.0).collect()
 }
 
-fn array<T: bb::Element>(cpu: &Cpu, shape: &[usize], numbers: &[T]) -> Array {
+pub(super) fn array<T: bb::Element>(cpu: &Cpu, shape: &[usize], numbers: &[T]) -> Array {
     cpu.constant(&TensorData::new(shape, numbers).unwrap()).unwrap()
 }
 
 /// The new and the past positions of each sequence, the heads, the groups, the elements of a key and of a value, and the size of a block.
-struct Case {
-    new: &'static [usize],
-    past: &'static [usize],
-    heads: usize,
-    groups: usize,
-    sizes: [usize; 2],
-    block: usize,
+pub(super) struct Case {
+    pub(super) new: &'static [usize],
+    pub(super) past: &'static [usize],
+    pub(super) heads: usize,
+    pub(super) groups: usize,
+    pub(super) sizes: [usize; 2],
+    pub(super) block: usize,
 }
 
 const CASES: [Case; 7] = [
@@ -88,26 +88,48 @@ fn check(cpu: &Cpu, case: &Case, order: usize, options: RaggedAttentionOptions) 
     assert_eq!(y.shape(), [n, heads, e]);
     let host = cpu.to_host(&y).unwrap();
     let y = host.as_slice::<f32>().unwrap();
-    let mut row = 0;
-    for (s, (&new, &past)) in new.iter().zip(past).enumerate() {
-        let first = row;
-        // The key or the value of a position, of either tensor.
-        let at = |x: &[f32], old: &[f32], t: usize, g: usize, size: usize, i: usize| {
-            f64::from(if t < past {
-                let place = rows[s][t / block] * block + t % block;
+    let kept = |which: usize, Position { sequence, first, t }: Position, g: usize, i: usize| {
+        let (new, old, size) = if which == 0 { (&k, &past_k, d) } else { (&v, &past_v, e) };
+        f64::from(match t.checked_sub(past[sequence]) {
+            None => {
+                let place = rows[sequence][t / block] * block + t % block;
                 old[(place * groups + g) * size + i]
-            } else {
-                x[((first + t - past) * groups + g) * size + i]
-            })
-        };
+            }
+            Some(t) => new[((first + t) * groups + g) * size + i],
+        })
+    };
+    assert_attention(case, options, &q, y, kept);
+}
+
+/// A position of a sequence, whose first new position is `first` among those of all.
+#[derive(Clone, Copy)]
+pub(super) struct Position {
+    pub(super) sequence: usize,
+    pub(super) first: usize,
+    pub(super) t: usize,
+}
+
+/// Compares with the definition: `kept` returns an element of the key, or with 1 of the value, of a position and a group.
+pub(super) fn assert_attention(
+    case: &Case,
+    options: RaggedAttentionOptions,
+    q: &[f32],
+    y: &[f32],
+    kept: impl Fn(usize, Position, usize, usize) -> f64,
+) {
+    let &Case { new, past, heads, groups, sizes: [d, e], .. } = case;
+    let mut row = 0;
+    for (sequence, (&new, &past)) in new.iter().zip(past).enumerate() {
+        let first = row;
         for position in past..past + new {
             let from = options.left.map_or(0, |left| position.saturating_sub(left as usize));
             for head in 0..heads {
                 let g = head / (heads / groups);
+                let at =
+                    |which: usize, t: usize, i: usize| kept(which, Position { sequence, first, t }, g, i);
                 let product = |t: usize| {
-                    let sum: f64 = (0..d)
-                        .map(|i| f64::from(q[(row * heads + head) * d + i]) * at(&k, &past_k, t, g, d, i))
-                        .sum();
+                    let q = |i: usize| f64::from(q[(row * heads + head) * d + i]);
+                    let sum: f64 = (0..d).map(|i| q(i) * at(0, t, i)).sum();
                     let product = sum * options.scale.unwrap_or(1.0 / (d as f64).sqrt());
                     let cap = options.softcap;
                     if cap > 0.0 { cap * (product / cap).tanh() } else { product }
@@ -115,12 +137,12 @@ fn check(cpu: &Cpu, case: &Case, order: usize, options: RaggedAttentionOptions) 
                 let powers: Vec<f64> = (from..=position).map(|t| product(t).exp()).collect();
                 let total: f64 = powers.iter().sum();
                 for i in 0..e {
-                    let average = |(t, power): (usize, &f64)| power / total * at(&v, &past_v, t, g, e, i);
+                    let average = |(t, power): (usize, &f64)| power / total * at(1, t, i);
                     let want: f64 = (from..=position).zip(&powers).map(average).sum();
                     let got = f64::from(y[(row * heads + head) * e + i]);
                     assert!(
                         (got - want).abs() < 2e-5,
-                        "sequence {s}, {position}, {head}, {i}: {got}, expected {want}"
+                        "sequence {sequence}, {position}, {head}, {i}: {got}, expected {want}"
                     );
                 }
             }

@@ -2,19 +2,11 @@
 
 #![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "tests")]
 
+use super::ragged::{Case, Position, array, assert_attention, numbers};
 use bb::ext::{Llm, RaggedAttentionOptions};
-use bb::{Backend, Tensor, TensorData};
-use bb_cpu::{Array, Cpu};
+use bb::{Backend, Tensor};
+use bb_cpu::Cpu;
 use half::f16;
-
-/// Numbers of both signs, which differ by `seed`.
-fn numbers(len: usize, seed: usize) -> Vec<f32> {
-    (0..len).map(|i| (((i + seed) * 7919 + 13 * seed) % 2003) as f32 / 1001.5 - 1.0).collect()
-}
-
-fn array<T: bb::Element>(cpu: &Cpu, shape: &[usize], numbers: &[T]) -> Array {
-    cpu.constant(&TensorData::new(shape, numbers).unwrap()).unwrap()
-}
 
 /// Keys or values as integers, and the scale of each row of `size`.
 #[derive(Clone)]
@@ -44,16 +36,6 @@ impl Bytes {
     fn floats(&self) -> Vec<f32> {
         (0..self.integers.len()).map(|i| self.at(i) as f32).collect()
     }
-}
-
-/// The new and the past positions of each sequence, the heads, the groups, the elements of a key and of a value, and the size of a block.
-struct Case {
-    new: &'static [usize],
-    past: &'static [usize],
-    heads: usize,
-    groups: usize,
-    sizes: [usize; 2],
-    block: usize,
 }
 
 const CASES: [Case; 6] = [
@@ -127,47 +109,20 @@ impl Given {
 }
 
 fn check(cpu: &Cpu, case: &Case, options: RaggedAttentionOptions) {
-    let &Case { new, past, heads, groups, sizes: [d, e], block } = case;
+    let &Case { past, groups, sizes, block, .. } = case;
     let given = Given::of(case);
     let y = given.run(cpu, case, options);
-    let mut row = 0;
-    for (s, (&new, &past)) in new.iter().zip(past).enumerate() {
-        let first = row;
-        let at = |which: usize, t: usize, g: usize, size: usize, i: usize| {
-            if t < past {
-                let place = given.table[s][t / block] * block + t % block;
+    let kept = |which: usize, Position { sequence, first, t }: Position, g: usize, i: usize| {
+        let size = sizes[which];
+        match t.checked_sub(past[sequence]) {
+            None => {
+                let place = given.table[sequence][t / block] * block + t % block;
                 given.past[which].at((place * groups + g) * size + i)
-            } else {
-                f64::from(given.new[which][((first + t - past) * groups + g) * size + i])
             }
-        };
-        for position in past..past + new {
-            let from = options.left.map_or(0, |left| position.saturating_sub(left as usize));
-            for head in 0..heads {
-                let g = head / (heads / groups);
-                let product = |t: usize| {
-                    let q = |i: usize| f64::from(given.q[(row * heads + head) * d + i]);
-                    let sum: f64 = (0..d).map(|i| q(i) * at(0, t, g, d, i)).sum();
-                    let product = sum * options.scale.unwrap_or(1.0 / (d as f64).sqrt());
-                    let cap = options.softcap;
-                    if cap > 0.0 { cap * (product / cap).tanh() } else { product }
-                };
-                let powers: Vec<f64> = (from..=position).map(|t| product(t).exp()).collect();
-                let total: f64 = powers.iter().sum();
-                for i in 0..e {
-                    let average = |(t, power): (usize, &f64)| power / total * at(1, t, g, e, i);
-                    let want: f64 = (from..=position).zip(&powers).map(average).sum();
-                    let got = f64::from(y[(row * heads + head) * e + i]);
-                    // As with keys and values that are floats: what `f32` loses in the sums.
-                    assert!(
-                        (got - want).abs() < 2e-5,
-                        "sequence {s}, {position}, {head}, {i}: {got}, expected {want}"
-                    );
-                }
-            }
-            row += 1;
+            Some(t) => f64::from(given.new[which][((first + t) * groups + g) * size + i]),
         }
-    }
+    };
+    assert_attention(case, options, &given.q, &y, kept);
 }
 
 #[test]
