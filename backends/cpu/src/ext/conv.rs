@@ -178,7 +178,7 @@ pub(super) unsafe fn convolve(
 }
 
 /// The number of multiplications below which a second thread costs more than it saves.
-const GRAIN: usize = 1 << 18;
+pub(super) const GRAIN: usize = 1 << 18;
 
 /// Calls `f` for ranges of units of work, each with a buffer of `length` elements. `weight` is the number of multiplications
 /// of a unit.

@@ -6,162 +6,44 @@
 //!
 //! Lavin and Gray, "Fast Algorithms for Convolutional Neural Networks", 2015.
 
-use super::conv::{Plan, with_buffers};
+mod filters;
+mod transforms;
+
+pub(crate) use self::filters::{Filters, all_fit};
+
+use self::transforms::{Inward, Outward};
+use super::conv::{self, Plan, with_buffers};
 use super::few;
 use super::fused::Results;
 use super::window::Plane;
+use crate::caches::second_level;
 use crate::error::Result;
 use crate::gemm::{self, Around, Dims, Strided};
-use crate::kernels::dispatch::{VectorLoop, dispatch};
-use crate::kernels::lanes::{Baseline, Lanes};
 use crate::kernels::{Shared, walk};
-#[cfg(target_arch = "x86_64")]
-use crate::level::Level;
-use crate::level::level;
 use crate::pool::Pool;
+use crate::threads;
 use bb::ext::ConvOptions;
-use bb::ir::memory;
 use smallvec::SmallVec;
+use std::ops::Range;
 use std::sync::Arc;
 
 /// The number of points of a tile.
 const POINTS: usize = 16;
 
-/// The least number of channels and of filters of a group. Of fewer, the transforms cost more than is saved.
-const CHANNELS: usize = 16;
-
 /// The least number of tiles. Few tiles do not pay for reading filters that are 16/9 as large.
 const TILES: usize = 36;
 
-/// The number of elements of the points of tiles and results that are computed at once. They stay in the second-level cache.
+/// The number of elements of the points of tiles and results that a thread computes at once. They stay in its second-level cache.
 const ROOM: usize = 1 << 18;
+
+/// The number of them that threads compute together.
+const SHARED: usize = 1 << 20;
 
 /// What is read or written beyond the last tile, at most.
 const SLACK: usize = 64;
 
 /// The number of elements that are copied for the cost of a multiplication of a vector.
 const GRAIN: usize = 1 << 16;
-
-/// The points of filters, `[groups, points, filters, depth]`.
-#[derive(Debug)]
-pub(crate) struct Filters {
-    points: Vec<f32>,
-    groups: usize,
-    filters: usize,
-    depth: usize,
-}
-
-impl Filters {
-    /// Tells whether filters of this shape in this number of groups are computed by points.
-    pub(crate) fn suit(shape: &[usize], groups: usize) -> bool {
-        let &[m, depth, 3, 3] = shape else { return false };
-        groups > 0 && m.is_multiple_of(groups) && m / groups >= CHANNELS && depth >= CHANNELS
-    }
-
-    /// Transforms filters `[m, depth, 3, 3]`; `None` if [they do not suit](Self::suit), or have too great numbers.
-    ///
-    /// # Errors
-    ///
-    /// [`bb::ir::Error::Memory`].
-    pub(crate) fn new(
-        w: &[f32],
-        shape: &[usize],
-        groups: usize,
-    ) -> std::result::Result<Option<Filters>, bb::ir::Error> {
-        let &[m, depth, ..] = shape else { return Ok(None) };
-        if !Filters::suit(shape, groups) || w.len() != m * depth * 9 || !all_fit(w) {
-            return Ok(None);
-        }
-        let filters = m / groups;
-        let mut points = memory::filled("conv", 0f32, POINTS * m * depth)?;
-        for (at, window) in w.chunks_exact(9).enumerate() {
-            let (filter, channel) = (at / depth, at % depth);
-            let (group, filter) = (filter / filters, filter % filters);
-            for (point, value) in transformed(window).into_iter().enumerate() {
-                let place = ((group * POINTS + point) * filters + filter) * depth + channel;
-                if let Some(slot) = points.get_mut(place) {
-                    *slot = value as f32;
-                }
-            }
-        }
-        Ok(Some(Filters { points, groups, filters, depth }))
-    }
-
-    /// Writes the filters, `[m, depth, 3, 3]`, of which the points were made. The corners of a window are the same; its other
-    /// weights differ by the rounding of points, which is at most 2^-22 of the window's greatest weight. What is computed by
-    /// points has that error too.
-    pub(crate) fn restore(&self, w: &mut [f32]) {
-        let &Filters { ref points, filters, depth, .. } = self;
-        for (at, window) in w.chunks_exact_mut(9).enumerate() {
-            let (filter, channel) = (at / depth, at % depth);
-            let (group, filter) = (filter / filters, filter % filters);
-            let place = |point| ((group * POINTS + point) * filters + filter) * depth + channel;
-            let points = std::array::from_fn(|point| points.get(place(point)).copied().unwrap_or_default());
-            window.copy_from_slice(&restored(points));
-        }
-    }
-
-    /// Returns the size in bytes.
-    pub(crate) fn bytes(&self) -> usize {
-        self.points.len() * size_of::<f32>()
-    }
-}
-
-/// The greatest number that is transformed. The difference of greater ones might overflow, and an infinity would make NaN of
-/// results whose windows do not have it.
-const GREATEST: f32 = 1e30;
-
-/// Tells whether all numbers may be transformed.
-pub(super) fn all_fit(x: &[f32]) -> bool {
-    dispatch(Fit(x))
-}
-
-struct Fit<'a>(&'a [f32]);
-
-impl VectorLoop for Fit<'_> {
-    type Output = bool;
-
-    #[inline(always)]
-    fn run<const FMA: bool>(self) -> bool {
-        // NaN is not less than anything.
-        self.0.iter().fold(true, |all, x| all & (x.abs() < GREATEST))
-    }
-}
-
-/// Transforms a window of weights to points, rounded once.
-fn transformed(window: &[f32]) -> [f64; POINTS] {
-    let line = |[a, b, c]: [f64; 3]| [a, (a + b + c) / 2.0, (a - b + c) / 2.0, c];
-    let weight = |at: usize| window.get(at).copied().map_or(0.0, f64::from);
-    let rows: [[f64; 4]; 3] = std::array::from_fn(|y| line(std::array::from_fn(|x| weight(3 * y + x))));
-    let [first, second, third] = rows;
-    let mut points = [0.0; POINTS];
-    for (x, ((a, b), c)) in first.into_iter().zip(second).zip(third).enumerate() {
-        for (y, value) in line([a, b, c]).into_iter().enumerate() {
-            if let Some(slot) = points.get_mut(4 * y + x) {
-                *slot = value;
-            }
-        }
-    }
-    points
-}
-
-/// Returns the window of weights that has these points. The outer points of a line are its outer weights, and the difference of
-/// the others is the one between.
-fn restored(points: [f32; POINTS]) -> [f32; 9] {
-    let line = |[a, b, c, d]: [f64; 4]| [a, b - c, d];
-    let point = |at: usize| points.get(at).copied().map_or(0.0, f64::from);
-    let columns: [[f64; 3]; 4] = std::array::from_fn(|x| line(std::array::from_fn(|y| point(4 * y + x))));
-    let [first, second, third, fourth] = columns;
-    let mut window = [0.0; 9];
-    for (y, (((a, b), c), d)) in first.into_iter().zip(second).zip(third).zip(fourth).enumerate() {
-        for (x, value) in line([a, b, c, d]).into_iter().enumerate() {
-            if let Some(slot) = window.get_mut(3 * y + x) {
-                *slot = value as f32;
-            }
-        }
-    }
-    window
-}
 
 /// Tells whether points may serve an operand, of whose extents these are known.
 pub(crate) fn may_serve(extents: &[Option<usize>], w: &[usize], options: ConvOptions<'_>) -> bool {
@@ -196,6 +78,26 @@ pub(super) struct Winograd<'a> {
     size: usize,
     /// The number of tiles that are computed at once.
     block: usize,
+    /// Whether threads share the points of a block, rather than that each computes blocks of its own.
+    together: bool,
+}
+
+/// Decides how many of the tiles are computed at once, and whether threads share them.
+///
+/// Each block reads all filters. Where these lie beyond the second-level cache, larger blocks read less, though their points lie there,
+/// too. Nor are there enough blocks for all threads if there are few tiles.
+fn blocks(plan: &Plan, tiles: usize) -> (usize, bool) {
+    let &Plan { groups, depth, filters, .. } = plan;
+    let (of_tile, of_filters) = (POINTS * (depth + filters), POINTS * depth * filters);
+    let width = gemm::panel_width::<f32>();
+    let most = |room: usize| (room / of_tile / width * width).max(width).min(tiles);
+    let (own, shared) = (most(ROOM), most(SHARED));
+    let cache = second_level() / size_of::<f32>();
+    let reads = |block: usize| if of_filters > cache / 2 { tiles.div_ceil(block) * of_filters } else { 0 };
+    // What does not stay in the cache is written and read once more.
+    let passes = tiles.div_ceil(shared) * 2 * (of_tile * shared).saturating_sub(cache / 2);
+    let few = groups * tiles.div_ceil(own) < 2 * threads::count();
+    if few || reads(shared) + passes < reads(own) { (shared, true) } else { (own, false) }
 }
 
 impl<'a> Winograd<'a> {
@@ -212,10 +114,14 @@ impl<'a> Winograd<'a> {
         let (tiles, count) = tiles(&plan.plane).filter(|&(_, count)| count >= TILES)?;
         let row = 2 * tiles[1] + 2;
         let size = (2 * tiles[0] + 2).checked_mul(row)?;
-        let width = gemm::panel_width::<f32>();
-        let block = ROOM / (POINTS * (plan.depth + plan.filters)) / width * width;
         (plan.groups * plan.depth).checked_mul(size)?;
-        Some(Winograd { plan, filters, tiles, row, size, block: block.max(width).min(count) })
+        let (block, together) = blocks(plan, count);
+        Some(Winograd { plan, filters, tiles, row, size, block, together })
+    }
+
+    /// Tells whether a row of tiles is shorter than the widest vectors.
+    fn is_narrow(&self) -> bool {
+        self.tiles[1] <= 8
     }
 
     /// Writes all results.
@@ -282,22 +188,40 @@ impl<'a> Winograd<'a> {
         let (_, results) = plane.sizes();
         let count = self.tiles[0] * self.tiles[1];
         let blocks = count.div_ceil(self.block);
-        let (points, sums) = (self.points(), POINTS * filters * self.block + SLACK);
         let weight = POINTS * filters * depth * self.block;
         let shared = Shared((x, plus, out));
-        with_buffers(pool, POINTS * points + sums, groups * blocks, weight, |buffer, from, to| {
+        let units = groups * blocks;
+        let block = |i: usize, buffer: *mut f32| {
             let (x, plus, out) = shared.get();
-            for i in from..to {
-                let (group, block) = (i / blocks, i % blocks);
-                let first = block * self.block;
-                // SAFETY: the planes and filters of the group and these results are in the operands, and no other call writes
-                // the results.
-                unsafe {
-                    let plus = if plus.is_null() { plus } else { plus.add(group * filters) };
-                    let x = x.add(group * depth * self.size);
-                    let out = out.add(group * filters * results);
-                    self.block(group, [first, self.block.min(count - first)], x, plus, out, buffer);
+            let (group, first) = (i / blocks, i % blocks * self.block);
+            // SAFETY: the planes and filters of the group and these results are in the operands, and the buffer has room for a block.
+            unsafe {
+                Block {
+                    of: self,
+                    group,
+                    first,
+                    n: self.block.min(count - first),
+                    x: x.add(group * depth * self.size),
+                    plus: if plus.is_null() { plus } else { plus.add(group * filters) },
+                    out: out.add(group * filters * results),
+                    points: buffer,
+                    sums: buffer.add(POINTS * self.points()),
                 }
+            }
+        };
+        let length = POINTS * self.points() + POINTS * filters * self.block + SLACK;
+        if self.together {
+            let buffer = pool.take(length * size_of::<f32>())?;
+            for i in 0..units {
+                // SAFETY: no other call writes these results.
+                unsafe { block(i, buffer.ptr().cast()).compute_together() };
+            }
+            return Ok(());
+        }
+        with_buffers(pool, length, units, weight, |buffer, from, to| {
+            for i in from..to {
+                // SAFETY: no other call writes these results.
+                unsafe { block(i, buffer).compute() };
             }
         })
     }
@@ -305,44 +229,6 @@ impl<'a> Winograd<'a> {
     /// Returns the room for one point of all tiles of a block.
     fn points(&self) -> usize {
         self.plan.depth * self.block.next_multiple_of(gemm::panel_width::<f32>()) + SLACK
-    }
-
-    /// Writes the results of `n` tiles from tile `first` on.
-    ///
-    /// # Safety
-    ///
-    /// `x` has the planes of the group, `out` room for its results, and the buffer for the points of a block.
-    unsafe fn block(
-        &self,
-        group: usize,
-        [first, n]: [usize; 2],
-        x: *const f32,
-        plus: *const f32,
-        out: *mut f32,
-        buffer: *mut f32,
-    ) {
-        let Plan { depth, filters, .. } = *self.plan;
-        let width = gemm::panel_width::<f32>();
-        let points = self.points();
-        // SAFETY: this function's contract; each panel and each point has its own room, and all points of the group's filters
-        // are there.
-        unsafe {
-            let sums = buffer.add(POINTS * points);
-            for left in (0..n).step_by(width) {
-                let segments = self.segments(first + left, width.min(n - left));
-                let to = buffer.add(left * depth);
-                Inward { of: self, segments: &segments, x, to, points, width }.run();
-            }
-            for point in 0..POINTS {
-                let at = (group * POINTS + point) * filters * depth;
-                let a = Strided::dense(self.filters.points.as_ptr().add(at), depth);
-                let (panels, to) = (buffer.add(point * points), sums.add(point * filters * n));
-                gemm::packed(Dims { m: filters, k: depth, n }, to, n, a, panels, Around::NONE, false);
-            }
-            sums.add(POINTS * filters * n).write_bytes(0, SLACK);
-            let segments = self.segments(first, n);
-            Outward { of: self, segments: &segments, sums, n, plus, out }.run();
-        }
     }
 
     /// Returns the rows of tiles of which a block or a panel has tiles.
@@ -359,171 +245,127 @@ impl<'a> Winograd<'a> {
     }
 }
 
-/// Calls the version of a function for the vectors of this processor.
-macro_rules! for_vectors {
-    ($type:ident, $of:ident) => {
-        impl $type<'_> {
-            /// # Safety
-            ///
-            /// What is read and written is there, up to a vector beyond the last tile.
-            unsafe fn run(&self) {
-                #[cfg(target_arch = "x86_64")]
-                #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx2,fma")]
-                unsafe fn avx512(args: &$type<'_>) {
-                    // SAFETY: this function has the same contract.
-                    unsafe { $of::<crate::kernels::lanes::x86::F32x16>(args) }
-                }
-                #[cfg(target_arch = "x86_64")]
-                #[target_feature(enable = "avx2,fma")]
-                unsafe fn avx2(args: &$type<'_>) {
-                    // SAFETY: this function has the same contract.
-                    unsafe { $of::<crate::kernels::lanes::x86::F32x8>(args) }
-                }
-                // SAFETY: this function has the same contract; `level` returns only what the processor has.
-                unsafe {
-                    match level() {
-                        #[cfg(target_arch = "x86_64")]
-                        Level::Avx512 => avx512(self),
-                        #[cfg(target_arch = "x86_64")]
-                        Level::Avx2 => avx2(self),
-                        _ => $of::<Baseline>(self),
-                    }
-                }
-            }
-        }
-    };
-}
-
-/// Elements of tiles to be transformed to points, in panels.
-struct Inward<'a> {
+/// Tiles of a group that are computed at once.
+struct Block<'a> {
     of: &'a Winograd<'a>,
-    segments: &'a [Segment],
-    x: *const f32,
-    to: *mut f32,
-    points: usize,
-    width: usize,
-}
-
-for_vectors!(Inward, inward);
-
-/// # Safety
-///
-/// As for [`Inward::run`], with the instruction set of the vectors.
-#[inline(always)]
-unsafe fn inward<V: Lanes>(args: &Inward<'_>) {
-    let &Inward { of, segments, x, to, points, width } = args;
-    for channel in 0..of.plan.depth {
-        for &Segment { n, to: at, row, column } in segments {
-            for i in (0..n).step_by(V::LANES) {
-                // SAFETY: this function's contract. What is written beyond the segment belongs to the next one, to the next
-                // channel, or is not read.
-                unsafe {
-                    let from = x.add(channel * of.size + 2 * row * of.row + 2 * (column + i));
-                    let to = to.add(channel * width + at + i);
-                    let mut lines = [[V::zero(); 4]; 4];
-                    for (y, line) in lines.iter_mut().enumerate() {
-                        let from = from.add(y * of.row);
-                        let (a, b) = V::load(from).unzip(V::load(from.add(V::LANES)));
-                        let (c, d) = V::load(from.add(2)).unzip(V::load(from.add(2 + V::LANES)));
-                        *line = [a.sub(c), b.add(c), c.sub(b), b.sub(d)];
-                    }
-                    let [first, second, third, fourth] = lines;
-                    for (column, (((a, b), c), d)) in
-                        first.into_iter().zip(second).zip(third).zip(fourth).enumerate()
-                    {
-                        let to = to.add(column * points);
-                        a.sub(c).store(to);
-                        b.add(c).store(to.add(4 * points));
-                        c.sub(b).store(to.add(8 * points));
-                        b.sub(d).store(to.add(12 * points));
-                    }
-                }
-            }
-        }
-    }
-}
-
-/// Sums of points to be transformed to results.
-struct Outward<'a> {
-    of: &'a Winograd<'a>,
-    segments: &'a [Segment],
-    sums: *const f32,
-    /// The number of tiles.
+    group: usize,
+    first: usize,
     n: usize,
+    /// The planes of the group, what is added to its results, and these.
+    x: *const f32,
     plus: *const f32,
     out: *mut f32,
+    /// Room for the points, in panels, and for the sums.
+    points: *mut f32,
+    sums: *mut f32,
 }
 
-for_vectors!(Outward, outward);
+impl Block<'_> {
+    /// Writes the results of the tiles.
+    ///
+    /// # Safety
+    ///
+    /// The operands have the group's extents, and nothing else uses the rooms and the results.
+    unsafe fn compute(&self) {
+        let Plan { depth, filters, .. } = *self.of.plan;
+        // SAFETY: this function has the same contract.
+        unsafe {
+            self.inward(0..depth);
+            for point in 0..POINTS {
+                self.product(point, 0..filters);
+            }
+            self.end_sums();
+            self.outward(0..filters);
+        }
+    }
 
-/// # Safety
-///
-/// As for [`Outward::run`], with the instruction set of the vectors.
-#[inline(always)]
-unsafe fn outward<V: Lanes>(args: &Outward<'_>) {
-    let &Outward { of, segments, sums, n: tiles, plus, out } = args;
-    let Plan { plane, filters, .. } = of.plan;
-    let (_, results) = plane.sizes();
-    for filter in 0..*filters {
+    /// Does what [`compute`](Self::compute) does, on all threads.
+    ///
+    /// # Safety
+    ///
+    /// Same as for [`compute`](Self::compute).
+    unsafe fn compute_together(&self) {
+        let Plan { depth, filters, .. } = *self.of.plan;
+        let shared = Shared(self);
+        walk::split(depth, POINTS * self.n, GRAIN, |from, end| {
+            // SAFETY: this function's contract; the points of other channels are elsewhere.
+            unsafe { shared.get().inward(from..end) };
+        });
+        // Threads have different points, and different filters of a point only if there are more threads.
+        let parts = (2 * threads::count()).div_ceil(POINTS).min(filters);
+        let weight = filters * depth * self.n / parts;
+        walk::split(POINTS * parts, weight, conv::GRAIN, |from, end| {
+            for unit in from..end {
+                let (point, part) = (unit / parts, unit % parts);
+                let filters = filters * part / parts..filters * (part + 1) / parts;
+                // SAFETY: this function's contract; the points were written above, and other sums are elsewhere.
+                unsafe { shared.get().product(point, filters) };
+            }
+        });
         // SAFETY: this function's contract.
-        let plus = unsafe { V::splat(if plus.is_null() { 0.0 } else { *plus.add(filter) }) };
-        for &Segment { n, to: at, row, column } in segments {
-            for i in (0..n).step_by(V::LANES) {
-                // SAFETY: this function's contract: a vector beyond the last sum may be read, and results are written only
-                // where there are some.
-                unsafe {
-                    let from = sums.add(filter * tiles + at + i);
-                    let mut halves = [[V::zero(); 2]; 4];
-                    for (y, half) in halves.iter_mut().enumerate() {
-                        let from = from.add(4 * y * filters * tiles);
-                        let next = filters * tiles;
-                        let (a, b) = (V::load(from), V::load(from.add(next)));
-                        *half = folded(a, b, V::load(from.add(2 * next)), V::load(from.add(3 * next)));
-                    }
-                    let [[a, e], [b, f], [c, g], [d, h]] = halves;
-                    let [upper_left, lower_left] = folded(a, b, c, d);
-                    let [upper_right, lower_right] = folded(e, f, g, h);
-                    let line = out.add(filter * results + 2 * row * plane.cols.out + 2 * (column + i));
-                    let last = (plane.cols.out - 2 * (column + i)).min(2 * V::LANES.min(n - i));
-                    write(line, upper_left.add(plus).zip(upper_right.add(plus)), last);
-                    if 2 * row + 1 < plane.rows.out {
-                        let lower = lower_left.add(plus).zip(lower_right.add(plus));
-                        write(line.add(plane.cols.out), lower, last);
-                    }
-                }
+        unsafe { self.end_sums() };
+        walk::split(filters, POINTS * self.n, GRAIN, |from, end| {
+            // SAFETY: this function's contract; the sums were written above, and the results of other filters are elsewhere.
+            unsafe { shared.get().outward(from..end) };
+        });
+    }
+
+    /// Writes the points of channels.
+    ///
+    /// # Safety
+    ///
+    /// Same as for [`compute`](Self::compute), for these channels.
+    unsafe fn inward(&self, channels: Range<usize>) {
+        let &Block { of, first, n, x, points, .. } = self;
+        let width = gemm::panel_width::<f32>();
+        for left in (0..n).step_by(width) {
+            let segments = of.segments(first + left, width.min(n - left));
+            // SAFETY: this function's contract; each panel has its own room.
+            unsafe {
+                let to = points.add(left * of.plan.depth);
+                let channels = channels.clone();
+                Inward { of, segments: &segments, channels, x, to, points: of.points(), width }.run();
             }
         }
     }
-}
 
-/// Folds the four points of a line to two results.
-///
-/// # Safety
-///
-/// The processor has the instruction set of the vectors.
-#[inline(always)]
-unsafe fn folded<V: Lanes>(a: V, b: V, c: V, d: V) -> [V; 2] {
-    // SAFETY: this function has the same contract.
-    unsafe { [a.add(b).add(c), b.sub(c).sub(d)] }
-}
-
-/// Writes the first `n` elements of two vectors.
-///
-/// # Safety
-///
-/// `to` has room for them.
-#[inline(always)]
-unsafe fn write<V: Lanes>(to: *mut f32, (low, high): (V, V), n: usize) {
-    // SAFETY: this function's contract; the copy has room for two of the widest vectors.
-    unsafe {
-        if n == 2 * V::LANES {
-            low.store(to);
-            high.store(to.add(V::LANES));
-        } else {
-            let mut copy = [0f32; 32];
-            low.store(copy.as_mut_ptr());
-            high.store(copy.as_mut_ptr().add(V::LANES));
-            to.copy_from_nonoverlapping(copy.as_ptr(), n);
+    /// Writes the sums of filters at a point.
+    ///
+    /// # Safety
+    ///
+    /// Same as for [`compute`](Self::compute), for these sums; the point is written.
+    unsafe fn product(&self, point: usize, range: Range<usize>) {
+        let &Block { of, group, n, points, sums, .. } = self;
+        let Plan { depth, filters, .. } = *of.plan;
+        // SAFETY: this function's contract; all points of the group's filters are there.
+        unsafe {
+            let at = ((group * POINTS + point) * filters + range.start) * depth;
+            let a = Strided::dense(of.filters.points.as_ptr().add(at), depth);
+            let (panels, to) =
+                (points.add(point * of.points()), sums.add((point * filters + range.start) * n));
+            gemm::packed(Dims { m: range.len(), k: depth, n }, to, n, a, panels, Around::NONE, false);
         }
+    }
+
+    /// Writes what is read beyond the last sum.
+    ///
+    /// # Safety
+    ///
+    /// The room of the sums is there.
+    unsafe fn end_sums(&self) {
+        // SAFETY: this function's contract.
+        unsafe { self.sums.add(POINTS * self.of.plan.filters * self.n).write_bytes(0, SLACK) };
+    }
+
+    /// Writes the results of filters.
+    ///
+    /// # Safety
+    ///
+    /// Same as for [`compute`](Self::compute), for these results; the sums are written.
+    unsafe fn outward(&self, filters: Range<usize>) {
+        let &Block { of, first, n, plus, out, sums, .. } = self;
+        let segments = of.segments(first, n);
+        // SAFETY: this function has the same contract.
+        unsafe { Outward { of, segments: &segments, filters, sums, n, plus, out }.run() };
     }
 }

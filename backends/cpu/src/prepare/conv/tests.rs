@@ -1,6 +1,7 @@
 //! Tests that prepared convolutions equal their definition.
 
 use super::*;
+use crate::caches::simulated;
 use crate::level::{at, levels};
 use crate::threads::as_if;
 use bb::ext::{Nn, NnOp};
@@ -121,6 +122,7 @@ fn convolutions_by_points_are_those_of_the_definition() {
         ([1, 40, 17, 70], 19, 1, [2, 0, 1, 2]),
         ([2, 48, 24, 9], 66, 3, [0, 1, 2, 0]),
         ([1, 130, 40, 41], 16, 1, [1, 1, 1, 1]),
+        ([1, 96, 14, 13], 160, 1, [1, 1, 1, 1]),
     ] {
         for with_bias in [false, true] {
             let x = array(&cpu, &[n, c, height, width], DataType::F32);
@@ -148,9 +150,17 @@ fn convolutions_by_points_are_those_of_the_definition() {
             let greatest = expected.iter().fold(0f64, |most, y| most.max(y.abs()));
             let bound = 2.0 * (9.0 * (c / groups) as f64).sqrt() * f64::from(f32::EPSILON) * greatest;
             for level in levels() {
-                let given = [KernelOperand::Shared(&x), KernelOperand::Absent, KernelOperand::Absent];
-                let y = at(level, || kernel.run(&cpu, &mut given.into_iter().collect()));
-                let y = host(&y.unwrap().remove(0));
+                let run = |threads, cache| {
+                    let given = [KernelOperand::Shared(&x), KernelOperand::Absent, KernelOperand::Absent];
+                    let run = || kernel.run(&cpu, &mut given.into_iter().collect());
+                    let y = at(level, || as_if(threads, || simulated(cache, run)));
+                    host(&y.unwrap().remove(0))
+                };
+                let y = run(1, 1 << 22);
+                // Whether threads share tiles or points depends on both.
+                for (threads, cache) in [(2, 1 << 22), (1, 1 << 18), (3, 1 << 18), (40, 1 << 18)] {
+                    assert!(run(threads, cache) == y, "{threads} threads, {cache} bytes at {level:?}");
+                }
                 let y = y.as_slice::<f32>().unwrap();
                 assert_eq!(y.len(), expected.len());
                 for (place, (y, want)) in y.iter().zip(&expected).enumerate() {
