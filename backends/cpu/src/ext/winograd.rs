@@ -120,6 +120,7 @@ impl<'a> Winograd<'a> {
     }
 
     /// Tells whether a row of tiles is shorter than the widest vectors.
+    #[cfg(target_arch = "x86_64")]
     fn is_narrow(&self) -> bool {
         self.tiles[1] <= 8
     }
