@@ -85,18 +85,25 @@ pub(super) struct Winograd<'a> {
 /// Decides how many of the tiles are computed at once, and whether threads share them.
 ///
 /// Each block reads all filters. Where these lie beyond the second-level cache, larger blocks read less, though their points lie there,
-/// too. Nor are there enough blocks for all threads if there are few tiles.
+/// too; elsewhere blocks may be as small as threads need them. Few tiles do not have enough blocks for all threads.
 fn blocks(plan: &Plan, tiles: usize) -> (usize, bool) {
     let &Plan { groups, depth, filters, .. } = plan;
     let (of_tile, of_filters) = (POINTS * (depth + filters), POINTS * depth * filters);
     let width = gemm::panel_width::<f32>();
     let most = |room: usize| (room / of_tile / width * width).max(width).min(tiles);
-    let (own, shared) = (most(ROOM), most(SHARED));
     let cache = second_level() / size_of::<f32>();
-    let reads = |block: usize| if of_filters > cache / 2 { tiles.div_ceil(block) * of_filters } else { 0 };
+    let far = of_filters > cache / 2;
+    let enough = match threads::count() {
+        1 => 1,
+        threads => 2 * threads,
+    };
+    let needed = (groups * tiles).div_ceil(enough).next_multiple_of(width);
+    let own = most(ROOM).min(if far { usize::MAX } else { needed });
+    let shared = most(SHARED);
+    let reads = |block: usize| if far { tiles.div_ceil(block) * of_filters } else { 0 };
     // What does not stay in the cache is written and read once more.
     let passes = tiles.div_ceil(shared) * 2 * (of_tile * shared).saturating_sub(cache / 2);
-    let few = groups * tiles.div_ceil(own) < 2 * threads::count();
+    let few = groups * tiles.div_ceil(own) < enough;
     if few || reads(shared) + passes < reads(own) { (shared, true) } else { (own, false) }
 }
 
