@@ -29,6 +29,14 @@ class Typed:
         self.dtype, self.array = dtype, np.asarray(array, np.float64)
 
 
+def apart(make, name, *how, **more):
+    """Makes a case from a generator of its own, so that the operands of those behind it stay as they are."""
+    global random
+    before, random = random, np.random.default_rng(len(name))
+    make(name, *how, **more)
+    random = before
+
+
 def i64(array):
     return Typed("i64", array)
 
@@ -178,9 +186,12 @@ def llm():
             w = (ints - spread(zeros)) * spread(scales)
             c.add("quantized_linear", f"{dtype} in blocks of {block} with zero points", [x, Typed(dtype, ints), scales, Typed(dtype, zeros), None], [4, block], [x @ w.T], tolerance=inner)
 
-    def cached(name, heads, groups, new, past, causal=True, left=None, scale=None, softcap=0.0, bias=None, batch=2):
+    def cached(name, heads, groups, new, past, causal=True, left=None, scale=None, softcap=0.0, bias=None, batch=2, first=None):
+        """`first` is what the key of the first position consists of."""
         q, k, v = drawn(batch, heads, new, 4), drawn(batch, groups, new, 4), drawn(batch, groups, new, 3)
         old_k, old_v = (None, None) if past is None else (drawn(batch, groups, past, 4), drawn(batch, groups, past, 3))
+        if first is not None:
+            old_k[:, :, 0] = first
         all_k = k if past is None else np.concatenate([old_k, k], 2)
         all_v = v if past is None else np.concatenate([old_v, v], 2)
         y = attention(q, all_k, all_v, window(past or 0, causal, left), scale, softcap, bias)
@@ -203,16 +214,22 @@ def llm():
     cached("not causal, with a window", 2, 1, 4, 2, causal=False, left=1)
     cached("a bias", 2, 1, 3, 2, bias=drawn(2, 1, 3, 5))
     cached("a bias of one query with a window", 2, 1, 1, 4, bias=drawn(1, 5), left=2)
+    apart(cached, "an infinite key before a window", 2, 1, 3, 4, left=1, first=np.inf)
+    apart(cached, "a key of NaN before a window", 2, 1, 3, 4, left=1, first=np.nan)
+    apart(cached, "a key of NaN before a window, with a bias", 2, 1, 3, 4, left=1, first=np.nan, bias=np.arange(21.0).reshape(3, 7) / 8)
+    apart(cached, "a key of NaN before a window of one query", 2, 1, 1, 4, left=1, first=np.nan)
     cached("no new positions", 2, 1, 0, 3)
     cached("no sequences", 2, 1, 2, 3, batch=0)
 
-    def paged(name, heads, groups, new, size, table, lengths, causal=True, left=None, softcap=0.0, holes=(), index="i64"):
+    def paged(name, heads, groups, new, size, table, lengths, causal=True, left=None, softcap=0.0, holes=(), index="i64", first=None):
         blocks = 6
         batch = len(lengths)
         q = drawn(batch, heads, new, 4)
         k, v = drawn(blocks, size, groups, 4), drawn(blocks, size, groups, 3)
         for hole in holes:
             k[hole], v[hole] = np.nan, np.nan
+        if first is not None:
+            k[table[0][0], 0] = first
         keys = len(table[0]) * size
         all_k, all_v = np.zeros((batch, groups, keys, 4)), np.zeros((batch, groups, keys, 3))
         there = np.zeros((batch, keys), bool)
@@ -234,12 +251,14 @@ def llm():
     paged("queries before the sequence", 2, 1, 3, 2, [[0, 2]], [2])
     paged("a window", 2, 1, 2, 2, [[0, 2, 3]], [6], left=1)
     paged("a window longer than the sequence", 2, 1, 2, 2, [[0, 2, 3]], [5], left=50)
+    apart(paged, "an infinite key before a window", 2, 1, 2, 2, [[4, 2, 3]], [6], left=1, first=np.inf)
+    apart(paged, "a key of NaN before a window", 2, 1, 2, 2, [[4, 2, 3]], [6], left=1, first=np.nan)
     paged("not causal", 2, 1, 2, 2, [[0, 2, 3]], [5], causal=False)
     paged("soft caps", 2, 1, 1, 3, [[0, 2]], [4], softcap=2.0)
     paged("an empty sequence", 2, 1, 1, 2, [[0, 2], [1, 3]], [0, 3])
     paged("blocks without room", 2, 1, 1, 0, [[0, 2]], [0])
 
-    def ragged(name, heads, groups, new, size, pasts, table, left=None, scale=None, softcap=0.0, holes=(), index="i64", bits8=False):
+    def ragged(name, heads, groups, new, size, pasts, table, left=None, scale=None, softcap=0.0, holes=(), index="i64", bits8=False, first=None):
         """Each sequence by itself, as attention to its past and its new positions."""
         global random
         before, random = random, np.random.default_rng(len(name))
@@ -257,6 +276,8 @@ def llm():
         random = before
         for hole in holes:
             past_k[hole], past_v[hole] = np.nan, np.nan
+        if first is not None:
+            past_k[table[0][0], 0] = first
         starts, y = np.concatenate([[0], np.cumsum(new)]), np.zeros((count, heads, 3))
         for b, past in enumerate(pasts):
             own = slice(int(starts[b]), int(starts[b + 1]))
@@ -278,6 +299,8 @@ def llm():
     ragged("a window of the own past", 2, 1, [3, 1], 2, [3, 4], [[0, 1], [2, 3]], left=1)
     ragged("a window of the position alone", 2, 1, [2, 1], 2, [3, 4], [[0, 1], [2, 3]], left=0)
     ragged("a window longer than all", 2, 1, [2, 1], 2, [3, 4], [[0, 1], [2, 3]], left=50)
+    ragged("an infinite key before the window", 2, 1, [3, 1], 2, [3, 4], [[0, 1], [2, 3]], left=1, first=np.inf)
+    ragged("a key of NaN before the window", 2, 1, [3, 1], 2, [3, 4], [[0, 1], [2, 3]], left=1, first=np.nan)
     ragged("a scale of a quarter", 2, 1, [2, 1], 2, [3, 4], [[0, 1], [2, 3]], scale=0.25)
     ragged("products bounded by a soft cap", 2, 1, [2, 1], 2, [3, 4], [[0, 1], [2, 3]], softcap=1.5)
     ragged("sequences without new positions", 2, 1, [0, 2, 0], 2, [3, 2, 0], [[0, 1], [2, 0], [0, 0]])

@@ -4,6 +4,7 @@ use super::masked::{appended, number};
 use super::quantized::{product, scaled};
 use super::{no_results_from, none_from, only, plus};
 use bb_core::error::NodePart;
+use bb_core::ext::llm::excluding;
 use bb_core::ext::{AttentionOptions, Ops, RotateOptions, counted, math};
 use bb_core::operator::{Call, OpResult, one};
 use bb_core::{DataType, Error, Tensor};
@@ -78,25 +79,25 @@ fn attend<B: Ops + ?Sized>(
     };
     // What is masked stays finite, so that a row of nothing else is an average all the same.
     let filter = call.float_or("mask_filter_value", -10000.0)?;
-    let unless = |kept: &B::Tensor, other: f64| {
-        on.r#where(kept, &on.scalar_like(&h.q, 0.0)?, &on.scalar_like(&h.q, other)?)
-    };
     let mut bias = match mask {
-        Some(mask) => Some(unless(&kept(on, call, mask, [batch, s, t])?, filter)?),
+        Some(mask) => {
+            let kept = kept(on, call, mask, [batch, s, t])?;
+            Some(on.r#where(&kept, &on.scalar_like(&h.q, 0.0)?, &on.scalar_like(&h.q, filter)?)?)
+        }
         None => None,
     };
-    if call.flag("unidirectional", false)? {
-        let count = |from: usize, to: usize| (from..to).map(|i| i as i64).collect::<Vec<_>>();
-        let (last, places) =
-            (on.host(&[s, 1], &count(t.saturating_sub(s), t))?, on.host(&[1, t], &count(0, t))?);
-        let past = unless(&on.less_or_equal(&places, &last)?, f64::NEG_INFINITY)?;
-        bias = Some(plus(on, &past, bias.as_ref())?);
-    }
     if let Some(added) = added {
         bias = Some(plus(on, added, bias.as_ref())?);
     }
+    let excludes = call.flag("unidirectional", false)?;
+    if excludes {
+        let count = |from: usize, to: usize| (from..to).map(|i| i as i64).collect::<Vec<_>>();
+        let (last, places) =
+            (on.host(&[s, 1], &count(t.saturating_sub(s), t))?, on.host(&[1, t], &count(0, t))?);
+        bias = Some(excluding(on, &on.less_or_equal(&places, &last)?, bias.as_ref(), &h.q)?);
+    }
     let scale = Some(call.float_or("scale", 0.0)?).filter(|&s| s != 0.0);
-    let options = AttentionOptions { scale, ..Default::default() };
+    let options = AttentionOptions { scale, excludes, ..Default::default() };
     join_heads(on, &on.attention(&h.q, &h.k, &h.v, bias.as_ref(), options)?)
 }
 

@@ -89,7 +89,8 @@ fn gather_block_quantized_types(at: At<'_>) -> Option<Types> {
     at.one(at.dtype(2), shape())
 }
 
-/// `GatherBlockQuantized`: entries of a table, as numbers; zeros for an index that is out of range.
+/// `GatherBlockQuantized`: entries of a table, as numbers; zeros for an index that is out of range. Entries are gathered before they are
+/// unpacked, so that a call does as much work as the entries need.
 pub(crate) fn gather_block_quantized<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {
     only(call, &["bits", "block_size", "gather_axis", "quantize_axis"])?;
     let (data, indices, scales) = (call.input(0)?, call.input(1)?, call.input(2)?);

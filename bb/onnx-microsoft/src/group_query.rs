@@ -1,8 +1,9 @@
 //! `GroupQueryAttention`: heads that share keys, a cache whose sequences differ in length, rotary embeddings.
 
 use super::attention::{join_heads, split_heads};
-use super::{no_results_from, none_from, only, plus};
+use super::{no_results_from, none_from, only};
 use bb_core::error::NodePart;
+use bb_core::ext::llm::excluding;
 use bb_core::ext::{AttentionOptions, Border, Ops, RotateOptions, counted, math};
 use bb_core::operator::{Call, OpResult};
 use bb_core::{DataType, Error, Tensor};
@@ -101,7 +102,8 @@ pub(crate) fn group_query_attention<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::
     let bias = bias(on, call, &q, e, &before)?;
     let within = |x: &B::Tensor| on.slice(x, &[0], &[total as i64], &[2], &[]);
     let scale = Some(call.float_or("scale", 0.0)?).filter(|&s| s != 0.0);
-    let options = AttentionOptions { scale, softcap: call.float_or("softcap", 0.0)?, ..Default::default() };
+    let softcap = call.float_or("softcap", 0.0)?;
+    let options = AttentionOptions { scale, softcap, excludes: true, ..Default::default() };
     let (seen_k, seen_v) = (within(&k)?, within(&v)?);
     let y = match sink(on, call, &q, heads)? {
         None => on.attention(&q, &seen_k, &seen_v, Some(&bias), options)?,
@@ -269,6 +271,5 @@ fn bias<B: Ops + ?Sized>(
         let least = on.sub(&own, &on.host(&[], &[window])?)?;
         reached = on.and(&reached, &on.greater(&place, &least)?)?;
     }
-    let masked = on.r#where(&reached, &on.scalar_like(q, 0.0)?, &on.scalar_like(q, f64::NEG_INFINITY)?)?;
-    plus(on, &masked, call.optional(10))
+    excluding(on, &reached, call.optional(10), q)
 }

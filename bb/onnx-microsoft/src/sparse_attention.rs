@@ -6,6 +6,7 @@ use super::attention::join_heads;
 use super::group_query::{Extents, cached, count, group_query_attention_types, projections, rotated};
 use super::{none_from, only};
 use bb_core::error::NodePart;
+use bb_core::ext::llm::excluding;
 use bb_core::ext::{AttentionOptions, Ops, counted, math};
 use bb_core::operator::{Call, OpResult};
 use bb_core::{DataType, Error, Tensor};
@@ -69,11 +70,10 @@ pub(crate) fn sparse_attention<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tenso
     let k = cached(on, call, TOTAL, old_k, &k, e, &before)?;
     let v = cached(on, call, TOTAL, old_v, &v, e, &before)?;
     let reached = reached(on, call, e, heads, &before)?;
-    let (nothing, never) = (on.scalar_like(&q, 0.0)?, on.scalar_like(&q, f64::NEG_INFINITY)?);
-    let bias = on.r#where(&reached, &nothing, &never)?;
+    let bias = excluding(on, &reached, None, &q)?;
     let within = |x: &B::Tensor| on.slice(x, &[0], &[total as i64], &[2], &[]);
     let scale = Some(call.float_or("scale", 0.0)?).filter(|&s| s != 0.0);
-    let options = AttentionOptions { scale, ..Default::default() };
+    let options = AttentionOptions { scale, excludes: true, ..Default::default() };
     let y = on.attention(&q, &within(&k)?, &within(&v)?, Some(&bias), options)?;
     Ok(smallvec![Some(join_heads(on, &y)?), Some(on.identity(&k)?), Some(on.identity(&v)?)])
 }

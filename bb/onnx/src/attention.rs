@@ -2,7 +2,7 @@
 
 use super::rows::operators;
 use bb_core::error::NodePart;
-use bb_core::ext::llm::{Reach, attend, reached};
+use bb_core::ext::llm::{Reach, attend, excluding, reached};
 use bb_core::ext::{AttentionOptions, Border, Extent, Ops, RotateOptions, math};
 use bb_core::operator::{Call, OpResult, one};
 use bb_core::{DataType, Error, Tensor};
@@ -114,11 +114,12 @@ pub(super) fn attention<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> 
         k = on.concat(&[past_k, &k], 2)?;
         v = on.concat(&[past_v, &v], 2)?;
     }
-    let bias = bias(on, call, &q, &k)?;
+    let Mask { bias, excludes } = mask(on, call, &q, &k)?;
     let options = AttentionOptions {
         scale: call.has("scale").then(|| call.float("scale")).transpose()?,
         softcap: call.float_or("softcap", 0.0)?,
         precision: call.dtype("softmax_precision")?,
+        excludes,
     };
     let mode = call.int_or("qk_matmul_output_mode", 0)?;
     let (y, products) = if call.wants(3) {
@@ -134,13 +135,21 @@ pub(super) fn attention<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> 
     Ok(smallvec![Some(y), Some(k), Some(v), products])
 }
 
-/// What is added to the products: the mask, and minus infinity where keys are out of reach or padding.
-fn bias<B: Ops + ?Sized>(
+/// What is added to the products.
+struct Mask<T> {
+    bias: Option<T>,
+    /// Whether minus infinity there excludes a key, whatever its product is: a truth value says that an element takes part or not,
+    /// where a number is added.
+    excludes: bool,
+}
+
+/// Returns the mask, with minus infinity where keys are out of reach or padding.
+fn mask<B: Ops + ?Sized>(
     on: &B,
     call: &Call<'_, B::Tensor>,
     q: &B::Tensor,
     k: &B::Tensor,
-) -> Result<Option<B::Tensor>, B::Error> {
+) -> Result<Mask<B::Tensor>, B::Error> {
     let bound = |name| -> Result<Option<i64>, Error> { Ok(Some(call.int_or(name, -1)?).filter(|&w| w >= 0)) };
     let mut reach = Reach { left: bound("left_window_size")?, right: bound("right_window_size")? };
     if call.flag("is_causal", false)? {
@@ -153,17 +162,13 @@ fn bias<B: Ops + ?Sized>(
         }
         None => None,
     };
-    let additive = |allowed: &B::Tensor| {
-        on.r#where(allowed, &on.scalar_like(q, 0.0)?, &on.scalar_like(q, f64::NEG_INFINITY)?)
-    };
-    let mut parts = Vec::new();
+    let (mut added, mut allowed) = (None, Vec::new());
     if let Some(mask) = call.optional(3) {
         let mask = lengthened(on, mask, k)?;
-        parts.push(if mask.dtype() == DataType::Bool {
-            additive(&mask)?
-        } else {
-            math::to(on, &mask, q.dtype())?
-        });
+        match mask.dtype() {
+            DataType::Bool => allowed.push(mask),
+            _ => added = Some(math::to(on, &mask, q.dtype())?),
+        }
     }
     if reach.left.is_some() || reach.right.is_some() {
         if q.rank() != 4 || k.rank() != 4 {
@@ -175,17 +180,16 @@ fn bias<B: Ops + ?Sized>(
             (None, Some(lengths)) => on.sub(lengths, &on.ints_of(&[], std::slice::from_ref(&s))?)?,
             (None, None) => on.host(&[], &[0i64])?,
         };
-        if let Some(allowed) = reached(on, [&s, &t], &offset, reach)? {
-            parts.push(additive(&allowed)?);
-        }
+        allowed.extend(reached(on, [&s, &t], &offset, reach)?);
     }
     if let Some(lengths) = &lengths {
         let places = on.iota(&Extent::from(0i64), &Extent::from(1i64), &on.extent(k, 2))?;
-        parts.push(additive(&on.less(&places, lengths)?)?);
+        allowed.push(on.less(&places, lengths)?);
     }
-    let mut parts = parts.into_iter();
-    let Some(first) = parts.next() else { return Ok(None) };
-    parts.try_fold(first, |sum, part| on.add(&sum, &part)).map(Some)
+    let mut allowed = allowed.into_iter();
+    let Some(first) = allowed.next() else { return Ok(Mask { bias: added, excludes: false }) };
+    let allowed = allowed.try_fold(first, |all, part| on.and(&all, &part))?;
+    Ok(Mask { bias: Some(excluding(on, &allowed, added.as_ref(), q)?), excludes: true })
 }
 
 /// A mask for fewer keys than there are masks the others.

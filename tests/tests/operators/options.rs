@@ -147,7 +147,7 @@ fn the_halves_of_all_elements_are_rotated() {
 /// The products are `2 * ln 3` and 0. Divided by the root of 4, they give the weights 3/4 and 1/4.
 #[test]
 fn attention_divides_by_the_root_of_the_depth() {
-    let written = AttentionOptions { scale: None, softcap: 0.0, precision: None };
+    let written = AttentionOptions { scale: None, softcap: 0.0, precision: None, excludes: false };
     assert_eq!(AttentionOptions::default(), written);
     for on in each() {
         let q = tensor(&on, &[1, 1, 1, 4], &[2.0, 0.0, 0.0, 0.0]);

@@ -219,4 +219,54 @@ sparse_attention("packed", [36], 36, heads=2, shared=1, rotary=True, packed=True
 sparse_attention("refuses_layouts_that_do_not_fit", [20], 20, layouts=3, change={"total": np.array([20], np.int32)})
 sparse_attention("refuses_more_than_there_is_room_for", [20], 20, change={"total": np.array([49], np.int32)})
 sparse_attention("refuses_rows_beyond_the_columns", [20], 20, change={"rows": np.array([[0, 1, 3, 99], [0, 1, 99, 99]], np.int32)})
+
+# Products of queries and keys that leave the range of the type, or are NaN. What a truth value, causality, a window or a length excludes
+# takes no part, whatever its product is. A number is added, so that minus infinity beside infinity gives NaN.
+allowed = np.array([[True, False, True, True], [True, True, False, True], [False, False, True, False], [False, False, False, False]])
+before, left = np.tril(np.ones((4, 4), bool)), np.eye(4, dtype=bool)
+
+
+def overflowing(name, seen, op="Attention", key=None, t=np.float32, form=lambda x: x, **how):
+    """`seen[i, j]` tells whether query i sees key j. Products with key 1 are infinite, or NaN if `key` is, and all others are 0."""
+    great = np.finfo(t).max
+    q, k = np.zeros((1, 1, 4, 2), t), np.zeros((1, 1, 4, 2), t)
+    q[..., 0], k[0, 0, 1, 0] = great, great if key is None else key
+    v = np.arange(8, dtype=t).reshape(1, 1, 4, 2)
+    y = np.zeros((1, 1, 4, 2), t)
+    for i, row in enumerate(seen):
+        y[0, 0, i] = np.nan if row[1] else v[0, 0, row].mean(axis=0) if row.any() else 0
+    inputs = {"q": form(q), "k": form(k), "v": form(v)} | how.pop("inputs", {})
+    expected = [form(y), *(x(k, v) for x in how.pop("more", []))]
+    f.add(name, op, inputs, expected=expected, outputs=len(expected), **how)
+
+
+def over(name, seen, mask=None, lengths=None, attributes=None, **how):
+    inputs = {"mask": mask, "pk": None, "pv": None, "lengths": lengths}
+    overflowing(f"attention_{name}", seen, inputs=inputs, attributes=attributes, opset=25, **how)
+
+
+for what, key in [("infinity", None), ("nan", np.nan)]:
+    over(f"truth_mask_over_{what}", allowed, allowed, key=key)
+    over(f"causal_over_{what}", before, attributes={"is_causal": 1}, key=key)
+    over(f"window_over_{what}", left, attributes={"left_window_size": 0, "right_window_size": 0}, key=key)
+    over(f"length_over_{what}", before[:1].repeat(4, 0), lengths=np.array([1], np.int64), key=key)
+    over(f"truth_mask_and_causal_over_{what}", allowed & before, allowed, attributes={"is_causal": 1}, key=key)
+    over(f"added_mask_over_{what}", np.ones((4, 4), bool), np.where(allowed[[0, 1, 2, 2]], 0, -np.inf).astype(np.float32), key=key)
+    over(f"added_mask_and_causal_over_{what}", before, np.zeros((4, 4), np.float32), attributes={"is_causal": 1}, key=key)
+over("truth_mask_over_infinity_f64", allowed, allowed, t=np.float64)
+over("truth_mask_over_nan_f16", allowed, allowed, key=np.nan, t=np.float16)
+products = np.where(allowed, np.array([0, np.inf, 0, 0], np.float32), -np.float32(np.inf))
+over("products_with_a_truth_mask_over_infinity", allowed, allowed, attributes={"qk_matmul_output_mode": 2},
+     more=[lambda k, v: k, lambda k, v: v, lambda k, v: products[None, None].astype(np.float32)])
+flat, microsoft = lambda x: x[0] if x.ndim == 4 else x, {"opset": 17, "opsets": {"com.microsoft": 1}}
+for what, key in [("infinity", None), ("nan", np.nan)]:
+    overflowing(f"one_direction_over_{what}", before, "com.microsoft::MultiHeadAttention", key=key, form=flat,
+                attributes={"num_heads": 1, "unidirectional": 1}, **microsoft)
+    numbers = {"pk": None, "pv": None, "last": np.array([3], np.int32), "total": np.array([4], np.int32)}
+    group_query = {"op": "com.microsoft::GroupQueryAttention", "key": key, "form": flat, "more": [lambda k, v: k, lambda k, v: v], **microsoft}
+    heads = {"num_heads": 1, "kv_num_heads": 1}
+    overflowing(f"group_query_over_{what}", before, inputs=numbers, attributes=heads, **group_query)
+    overflowing(f"group_query_window_over_{what}", left, inputs=numbers, attributes=heads | {"local_window_size": 1}, **group_query)
+    biased = numbers | {"cos": None, "sin": None, "ids": None, "bias": np.zeros((1, 1, 4, 4), np.float32)}
+    overflowing(f"group_query_bias_over_{what}", before, inputs=biased, attributes=heads, **group_query)
 f.write()

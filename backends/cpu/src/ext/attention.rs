@@ -32,6 +32,8 @@ struct Attention<'a> {
     v: &'a Array,
     /// What is added to products, with its strides in `[b, h, s, t]`.
     bias: Option<(&'a Array, [isize; 4])>,
+    /// Whether minus infinity in the bias excludes a key, whatever its product is.
+    excludes: bool,
     /// Batches, heads of queries, heads of keys.
     batches: usize,
     heads: usize,
@@ -50,7 +52,7 @@ pub(super) fn attention(
     cpu: &Cpu,
     [q, k, v]: [&Array; 3],
     bias: Option<&Array>,
-    AttentionOptions { scale, softcap, precision }: AttentionOptions,
+    AttentionOptions { scale, softcap, precision, excludes }: AttentionOptions,
 ) -> Result<Option<Array>> {
     let single = |x: &Array| x.dtype() == DataType::F32;
     let plain = softcap <= 0.0 && precision.is_none_or(|precision| precision == DataType::F32);
@@ -76,7 +78,8 @@ pub(super) fn attention(
         },
     };
     let factor = scale.unwrap_or_else(|| 1.0 / (d as f64).sqrt()) as f32;
-    let attention = Attention { q, k, v: &v, bias, batches: b, heads: h, groups: g, s, t, d, e, factor };
+    let attention =
+        Attention { q, k, v: &v, bias, excludes, batches: b, heads: h, groups: g, s, t, d, e, factor };
     let mut done = Ok(());
     let y = made(cpu.pool(), DataType::F32, Shape::from_slice(&[b, h, s, e]), |out| {
         // SAFETY: the operands have these extents, and `out` has room for all results.
@@ -223,7 +226,8 @@ impl Attention<'_> {
                         let from = floats(bias).offset(row);
                         let to = std::slice::from_raw_parts_mut(products.add(i * t), t);
                         let count = if strides[3] == 0 { 1 } else { t };
-                        dispatch(Plus { to, from: std::slice::from_raw_parts(from, count) });
+                        let from = std::slice::from_raw_parts(from, count);
+                        dispatch(Plus { to, from, excludes: self.excludes });
                     }
                 }
                 softmax::softmax::<false>([rows, t], shares, products);
@@ -249,6 +253,8 @@ impl Attention<'_> {
 struct Plus<'a> {
     to: &'a mut [f32],
     from: &'a [f32],
+    /// Whether a sum with minus infinity is minus infinity.
+    excludes: bool,
 }
 
 impl VectorLoop for Plus<'_> {
@@ -256,9 +262,61 @@ impl VectorLoop for Plus<'_> {
 
     #[inline(always)]
     fn run<const FMA: bool>(self) {
-        match *self.from {
-            [one] => self.to.iter_mut().for_each(|to| *to += one),
-            _ => self.to.iter_mut().zip(self.from).for_each(|(to, from)| *to += from),
+        let Plus { to, from, excludes } = self;
+        match *from {
+            [f32::NEG_INFINITY] if excludes => to.fill(f32::NEG_INFINITY),
+            [one] => to.iter_mut().for_each(|to| *to += one),
+            _ if excludes => to.iter_mut().zip(from).for_each(|(to, &from)| {
+                *to = if from == f32::NEG_INFINITY { from } else { *to + from };
+            }),
+            _ => to.iter_mut().zip(from).for_each(|(to, from)| *to += from),
+        }
+    }
+}
+
+#[cfg(test)]
+#[expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "tests")]
+mod tests {
+    use super::*;
+    use crate::level::{at, levels};
+    use bb::ext::Llm;
+    use bb::{Backend, TensorData};
+
+    /// Two keys are hidden from all queries but the last one.
+    #[test]
+    fn what_a_mask_excludes_takes_no_part_whatever_its_product_is() {
+        let cpu = Cpu::builder().threads(1).build().unwrap();
+        let array = |shape: &[usize], x: &[f32]| cpu.constant(&TensorData::new(shape, x).unwrap()).unwrap();
+        let numbers =
+            |len: usize| (0..len).map(|i| (i * 7919 % 2003) as f32 / 1001.5 - 1.0).collect::<Vec<_>>();
+        for [s, t, d, e] in [[1, 40, 8, 8], [8, 40, 8, 24], [9, 77, 16, 8], [130, 300, 8, 8]] {
+            let (q, k, v) = (numbers(s * d), numbers(t * d), numbers(t * e));
+            let hidden = [3, t - 2];
+            let run = |other: f32, rows: usize, excludes: bool| {
+                let mut k = k.clone();
+                hidden.iter().for_each(|key| k[key * d..][..d].fill(other));
+                let out = |i: usize| hidden.contains(&(i % t)) && (rows == 1 || i / t < s - 1);
+                let bias: Vec<f32> =
+                    (0..rows * t).map(|i| if out(i) { f32::NEG_INFINITY } else { 0.25 }).collect();
+                let [q, k] = [(&q, s), (&k, t)].map(|(x, n)| array(&[1, 1, n, d], x));
+                let v = array(&[1, 1, t, e], &v);
+                let options = AttentionOptions { excludes, ..Default::default() };
+                let y = cpu.attention(&q, &k, &v, Some(&array(&[rows, t], &bias)), options).unwrap();
+                cpu.to_host(&y).unwrap().as_slice::<f32>().unwrap().to_vec()
+            };
+            for (level, other, rows) in levels().into_iter().flat_map(|level| {
+                [f32::INFINITY, f32::NAN, 1e38].into_iter().flat_map(move |x| [(level, x, 1), (level, x, s)])
+            }) {
+                at(level, || {
+                    let (want, got, added) =
+                        (run(0.5, rows, true), run(other, rows, true), run(other, rows, false));
+                    let all_hidden = if rows == 1 { s } else { s - 1 };
+                    assert_eq!(got[..all_hidden * e], want[..all_hidden * e], "{level:?} {other} {s} {rows}");
+                    // A sum with NaN is NaN.
+                    assert!(!other.is_nan() || added.iter().all(|y| y.is_nan()), "{level:?} {s} {rows}");
+                    assert!(!other.is_nan() || got[all_hidden * e..].iter().all(|y| y.is_nan()));
+                });
+            }
         }
     }
 }

@@ -263,6 +263,43 @@ fn attention_depends_on_the_sequence_alone() {
     }
 }
 
+/// Only the queries that reach a position notice that its key is infinite or NaN.
+#[test]
+fn what_is_not_reached_takes_no_part_whatever_its_product_is() {
+    let cpu = Cpu::builder().threads(1).build().unwrap();
+    let (past, new, heads, groups, d, e, block, left) = (40, 60, 4, 2, 8, 8, 16, 5);
+    let run = |other: Option<f32>| {
+        let (mut k, mut past_k) = (numbers(new * groups * d, 2), numbers(48 * groups * d, 4));
+        if let Some(other) = other {
+            k[20 * groups * d..][..groups * d].fill(other);
+            past_k[37 * groups * d..][..groups * d].fill(other);
+        }
+        let y = cpu.ragged_attention(
+            &array(&cpu, &[new, heads, d], &numbers(new * heads * d, 1)),
+            &array(&cpu, &[new, groups, d], &k),
+            &array(&cpu, &[new, groups, e], &numbers(new * groups * e, 3)),
+            &array(&cpu, &[3, block, groups, d], &past_k),
+            &array(&cpu, &[3, block, groups, e], &numbers(48 * groups * e, 5)),
+            &array(&cpu, &[2], &[0i64, new as i64]),
+            &array(&cpu, &[1], &[past as i64]),
+            &array(&cpu, &[1, 3], &[0i64, 1, 2]),
+            None,
+            None,
+            RaggedAttentionOptions { left: Some(left), ..Default::default() },
+        );
+        cpu.to_host(&y.unwrap()).unwrap().as_slice::<f32>().unwrap().to_vec()
+    };
+    let clean = run(None);
+    for other in [f32::NAN, f32::INFINITY] {
+        for (i, (got, want)) in run(Some(other)).chunks(heads * e).zip(clean.chunks(heads * e)).enumerate() {
+            // The positions 37 and 60 are reached from 37 to 42 and from 60 to 65, of which the new ones begin at 40.
+            let reaches = (0..=2).contains(&i) || (20..=25).contains(&i);
+            assert_eq!(got.iter().all(|y| y.is_finite()), !reaches, "{other} {i}");
+            assert!(reaches || got == want, "{other} {i}");
+        }
+    }
+}
+
 #[test]
 fn attention_of_many_sequences_follows_its_definition() {
     for threads in [1, 2] {

@@ -2,9 +2,10 @@
 
 use super::nn::{single, trailing};
 use crate::backend::Wgpu;
+use crate::elem::Elem;
 use crate::ops::arithmetic::{map, map_with};
 use crate::ops::{matmul, own, row, shape};
-use crate::wgsl::map::{Binary, Function};
+use crate::wgsl::map::{Binary, Function, Unary};
 use crate::wgsl::row::Row;
 use crate::{Result, Tensor};
 use bb::ext::AttentionOptions;
@@ -50,7 +51,7 @@ impl Wgpu {
         options: &AttentionOptions,
     ) -> Result<Option<Tensor>> {
         let gpu = self.gpu();
-        let AttentionOptions { scale, softcap, precision } = *options;
+        let AttentionOptions { scale, softcap, precision, excludes } = *options;
         let plain = softcap <= 0.0 && precision.is_none_or(|precision| precision == DataType::F32);
         if !plain || !single(&[q, k, v]) || !bias.is_none_or(|bias| single(&[bias])) {
             return Ok(None);
@@ -87,8 +88,15 @@ impl Wgpu {
         let scores = matmul::matmul(gpu, &q, &shape::transpose(gpu, &k, &[0, 1, 3, 2])?)?;
         let mut scores = shape::reshape(gpu, &scores, &products)?;
         if let Some(bias) = bias {
-            let plus = Function::Binary(Binary::Add);
-            scores = map_with(gpu, "attention", plus, scores.elem(), &[&scores, bias], &[])?;
+            let elem = scores.elem();
+            let sum = map_with(gpu, "attention", Function::Binary(Binary::Add), elem, &[&scores, bias], &[])?;
+            scores = if excludes {
+                let out = Function::Unary(Unary::IsInf(true, false));
+                let out = map(gpu, "attention", out, Elem::Bool, &[bias])?;
+                map(gpu, "attention", Function::Select, elem, &[&out, bias, &sum])?
+            } else {
+                sum
+            };
         }
         let shares = row::rows(gpu, "attention", Row::Softmax { masked: true }, &scores, 3, &[], 0.0)?;
         let shares = shape::reshape(gpu, &shares, &[b, g, many * s, t])?;

@@ -40,6 +40,9 @@ macro_rules! for_each_llm {
             /// The element type in which the softmax is computed; that of the products if there is none. 16-bit floats are
             /// computed in `f32` in any case, and each result is rounded once.
             precision: OptType = None,
+            /// Whether minus infinity in `bias` keeps a query from a key, whatever their product is. Otherwise it is added as any number
+            /// is, and the row becomes NaN where a product is infinite or NaN.
+            excludes: Bool = false,
         } -> Tensor { Other, cost: attention, export: Attention = attention, batch: Attention };
 
         /// Adds `skip` and `bias` to `x`, and normalises the sum by [`rms_normalization`](Self::rms_normalization) over its

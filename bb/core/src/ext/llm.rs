@@ -12,7 +12,7 @@ mod sampling;
 mod tests;
 
 pub use append::kv_append;
-pub use cached::cached_attention;
+pub use cached::{cached_attention, excluding};
 pub use grouped::grouped_keys;
 pub use linear::{linear, quantized_linear};
 pub use paged::paged_attention;
@@ -195,7 +195,14 @@ pub fn attend<B: Ops + ?Sized>(
     } else {
         product.clone()
     };
-    let biased = bias.map_or_else(|| Ok(bounded.clone()), |bias| on.add(&bounded, bias))?;
+    let biased = match bias {
+        Some(bias) if how.excludes => {
+            let out = on.is_inf(bias, true, false)?;
+            on.r#where(&out, &on.scalar_like(&bounded, f64::NEG_INFINITY)?, &on.add(&bounded, bias)?)?
+        }
+        Some(bias) => on.add(&bounded, bias)?,
+        None => bounded.clone(),
+    };
     let precise = math::to(on, &biased, how.precision.unwrap_or(biased.dtype()))?;
     let mut weights = math::to(on, &on.softmax(&precise, -1)?, q.dtype())?;
     if let Some(bias) = bias {

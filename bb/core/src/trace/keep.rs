@@ -245,7 +245,8 @@ fn with_long_indices(call: &Call<'_>, form: Form, names: &[&'static str]) -> Opt
 }
 
 fn attention(call: &Call<'_>, form: Form, _: &[&'static str]) -> Option<Form> {
-    let [scale, softcap, precision] = call.params else { return None };
+    // Minus infinity in a bias excludes in ONNX, too, but where a product is infinite or NaN.
+    let [scale, softcap, precision, _] = call.params else { return None };
     let dtype = |i| call.operand(i).map(|(dtype, _)| dtype);
     let fits = (0..3).all(|i| call.operand(i).is_some_and(|(_, rank)| rank == 4))
         && dtype(0) == dtype(1)

@@ -131,7 +131,11 @@ fn written() -> Vec<Call> {
     for bias in [None, Some(())] {
         let bias = bias.and_then(|()| floats(&[5, 6]));
         let inputs = vec![floats(&[1, 2, 5, 8]), floats(&[1, 2, 6, 8]), floats(&[1, 2, 6, 4]), bias];
-        add("attention", inputs, vec![Param::OptFloat(None), Param::Float(0.0), Param::OptType(None)]);
+        add(
+            "attention",
+            inputs,
+            vec![Param::OptFloat(None), Param::Float(0.0), Param::OptType(None), Param::Bool(false)],
+        );
     }
     let channels = || [floats(&[3]), floats(&[3]), floats(&[3]), positive(&[3])];
     let inputs = std::iter::once(floats(&[2, 3, 8])).chain(channels()).collect();

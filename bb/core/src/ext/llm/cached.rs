@@ -22,13 +22,23 @@ pub(super) fn reach<B: Ops + ?Sized>(
     }
 }
 
-/// Returns what is added to products: 0 where a query may attend to a key, and else minus infinity.
-pub(super) fn additive<B: Ops + ?Sized>(
+/// Returns the bias of attention that excludes what is not allowed: `bias`, or 0, where a query may attend to a key, and else minus
+/// infinity.
+///
+/// # Errors
+///
+/// The backend's own errors.
+pub fn excluding<B: Ops + ?Sized>(
     on: &B,
     allowed: &B::Tensor,
+    bias: Option<&B::Tensor>,
     q: &B::Tensor,
 ) -> Result<B::Tensor, B::Error> {
-    on.r#where(allowed, &on.scalar_like(q, 0.0)?, &on.scalar_like(q, f64::NEG_INFINITY)?)
+    let never = on.scalar_like(q, f64::NEG_INFINITY)?;
+    match bias {
+        Some(bias) => on.r#where(allowed, bias, &never),
+        None => on.r#where(allowed, &on.scalar_like(q, 0.0)?, &never),
+    }
 }
 
 /// The body of [`Llm::cached_attention`](crate::ext::Llm::cached_attention).
@@ -64,7 +74,7 @@ pub fn cached_attention<B: Ops + ?Sized>(
             });
         }
     };
-    let options = AttentionOptions { scale, softcap, precision };
+    let options = AttentionOptions { scale, softcap, precision, excludes: false };
     let (count, all) = (on.extent(q, 2), on.extent(&k, 2));
     let y = if count.is(1) && causal && bias.is_none() {
         match left.map(|left| all.minus(&Extent::from(left.saturating_add(1)))) {
@@ -79,14 +89,13 @@ pub fn cached_attention<B: Ops + ?Sized>(
         }
     } else {
         let offset = on.ints_of(&[], &[all.minus(&count)])?;
-        let mask = reached(on, [&count, &all], &offset, reach)?;
-        let mask = mask.map(|allowed| additive(on, &allowed, q)).transpose()?;
-        let bias = match (bias, mask) {
-            (Some(bias), Some(mask)) => Some(on.add(bias, &mask)?),
-            (Some(bias), None) => Some(bias.clone()),
-            (None, mask) => mask,
-        };
-        on.attention(q, &k, &v, bias.as_ref(), options)?
+        match reached(on, [&count, &all], &offset, reach)? {
+            Some(allowed) => {
+                let bias = excluding(on, &allowed, bias, q)?;
+                on.attention(q, &k, &v, Some(&bias), AttentionOptions { excludes: true, ..options })?
+            }
+            None => on.attention(q, &k, &v, bias, options)?,
+        }
     };
     Ok(vec![y, k, v])
 }

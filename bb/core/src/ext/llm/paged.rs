@@ -1,6 +1,6 @@
 //! Attention to keys and values in blocks, which a table finds.
 
-use super::cached::{additive, reach};
+use super::cached::{excluding, reach};
 use super::reached;
 use crate::ext::{AttentionOptions, Extent, Ops, PagedAttentionOptions, fail, math, types};
 use crate::{DataType, Tensor};
@@ -76,6 +76,6 @@ pub fn paged_attention<B: Ops + ?Sized>(
         Some(near) => on.and(&near, &there)?,
         None => there,
     };
-    let options = AttentionOptions { scale, softcap, precision };
-    on.attention(q, &k, &v, Some(&additive(on, &allowed, q)?), options)
+    let options = AttentionOptions { scale, softcap, precision, excludes: true };
+    on.attention(q, &k, &v, Some(&excluding(on, &allowed, None, q)?), options)
 }

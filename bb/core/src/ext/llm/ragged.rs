@@ -1,6 +1,6 @@
 //! Attention of new positions of several sequences, whose pasts lie in blocks.
 
-use super::cached::{additive, reach};
+use super::cached::{excluding, reach};
 use crate::ext::{AttentionOptions, Extent, Ops, RaggedAttentionOptions, fail, math, types};
 use crate::{DataType, Error, Tensor};
 
@@ -97,9 +97,9 @@ pub fn ragged_attention<B: Ops + ?Sized>(
         allowed = on.concat(&[&reached, &allowed], 1)?;
         (keys, values) = (on.concat(&[&past_k, &keys], 0)?, on.concat(&[&past_v, &values], 0)?);
     }
-    let bias = additive(on, &allowed, q)?;
+    let bias = excluding(on, &allowed, None, q)?;
     let by_heads = |x: &B::Tensor| on.unsqueeze(&on.transpose(x, &[1, 0, 2])?, &[0]);
-    let options = AttentionOptions { scale, softcap, precision: None };
+    let options = AttentionOptions { scale, softcap, precision: None, excludes: true };
     let y = on.attention(&by_heads(q)?, &by_heads(&keys)?, &by_heads(&values)?, Some(&bias), options)?;
     on.transpose(&on.squeeze(&y, &[0])?, &[1, 0, 2])
 }

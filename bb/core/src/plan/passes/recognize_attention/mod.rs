@@ -321,7 +321,9 @@ impl Attention {
             },
             other => other.map(|mask| mask.value),
         };
-        let params = Box::new([Param::OptFloat(Some(scale)), Param::Float(0.0), Param::OptType(None)]);
+        // A mask that a model adds is added.
+        let params =
+            Box::new([Param::OptFloat(Some(scale)), Param::Float(0.0), Param::OptType(None), Param::Bool(false)]);
         let new = step(LlmOp::Attention.spec(), params, [Some(q), Some(k), Some(v), bias], origins);
         let like = NewValue::like(edit.trace().values.get(result)?);
         let made = insert(edit, last, new, like)?;

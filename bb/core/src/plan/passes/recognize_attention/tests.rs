@@ -52,7 +52,7 @@ fn attended(on: &Tracer, scores: &TracedTensor, v: &TracedTensor) -> Made {
     on.matmul(&on.softmax(scores, -1)?, v)
 }
 
-const PARAMS: &str = "softcap=0, precision=OptType(None)";
+const PARAMS: &str = "softcap=0, precision=OptType(None), excludes=false";
 
 #[test]
 fn the_scale_may_be_at_any_place() {
