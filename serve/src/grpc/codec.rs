@@ -60,6 +60,8 @@ impl<T: Message> Encoder for Protobuf<T> {
     type Error = Status;
 
     fn encode(&mut self, item: T, to: &mut EncodeBuf<'_>) -> Result<(), Status> {
+        // A buffer that grows while it is written ends with up to twice the room, for as long as the client takes to read.
+        to.reserve(item.encoded_len());
         item.encode(to).map_err(|_| Refusal::Internal { what: "a buffer of gRPC did not grow" }.into())
     }
 }
