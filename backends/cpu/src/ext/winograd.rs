@@ -84,27 +84,30 @@ pub(super) struct Winograd<'a> {
 
 /// Decides how many of the tiles are computed at once, and whether threads share them.
 ///
-/// Each block reads all filters. Where these lie beyond the second-level cache, larger blocks read less, though their points lie there,
-/// too; elsewhere blocks may be as small as threads need them. Few tiles do not have enough blocks for all threads.
+/// Each block reads all filters. Where the filters do not fit the second-level cache, larger blocks read them less often, though the points
+/// of such blocks do not fit it either; elsewhere blocks may be as small as threads need them. Few tiles do not make enough blocks for all
+/// threads.
 fn blocks(plan: &Plan, tiles: usize) -> (usize, bool) {
     let &Plan { groups, depth, filters, .. } = plan;
     let (of_tile, of_filters) = (POINTS * (depth + filters), POINTS * depth * filters);
     let width = gemm::panel_width::<f32>();
-    let most = |room: usize| (room / of_tile / width * width).max(width).min(tiles);
+    let tiles_in = |room: usize| (room / of_tile / width * width).max(width).min(tiles);
     let cache = second_level() / size_of::<f32>();
-    let far = of_filters > cache / 2;
-    let enough = match threads::count() {
+    let filters_fit = of_filters <= cache / 2;
+    let blocks_needed = match threads::count() {
         1 => 1,
         threads => 2 * threads,
     };
-    let needed = (groups * tiles).div_ceil(enough).next_multiple_of(width);
-    let own = most(ROOM).min(if far { usize::MAX } else { needed });
-    let shared = most(SHARED);
-    let reads = |block: usize| if far { tiles.div_ceil(block) * of_filters } else { 0 };
+    let small = groups.saturating_mul(tiles).div_ceil(blocks_needed).next_multiple_of(width);
+    let own = if filters_fit { tiles_in(ROOM).min(small) } else { tiles_in(ROOM) };
+    let shared = tiles_in(SHARED);
+    // Extents may be such that no memory holds the results, which is found out later.
+    let reads = |block: usize| if filters_fit { 0 } else { tiles.div_ceil(block).saturating_mul(of_filters) };
     // What does not stay in the cache is written and read once more.
-    let passes = tiles.div_ceil(shared) * 2 * (of_tile * shared).saturating_sub(cache / 2);
-    let few = groups * tiles.div_ceil(own) < enough;
-    if few || reads(shared) + passes < reads(own) { (shared, true) } else { (own, false) }
+    let moved = 2 * (of_tile * shared).saturating_sub(cache / 2);
+    let passes = tiles.div_ceil(shared).saturating_mul(moved);
+    let too_few = groups.saturating_mul(tiles.div_ceil(own)) < blocks_needed;
+    if too_few || reads(shared).saturating_add(passes) < reads(own) { (shared, true) } else { (own, false) }
 }
 
 impl<'a> Winograd<'a> {

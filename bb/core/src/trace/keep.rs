@@ -245,7 +245,7 @@ fn with_long_indices(call: &Call<'_>, form: Form, names: &[&'static str]) -> Opt
 }
 
 fn attention(call: &Call<'_>, form: Form, _: &[&'static str]) -> Option<Form> {
-    // Minus infinity in a bias excludes in ONNX, too, but where a product is infinite or NaN.
+    // ONNX adds a mask of floats, also minus infinity: where a product of an excluded key is infinite or NaN, the exported model gives NaN.
     let [scale, softcap, precision, _] = call.params else { return None };
     let dtype = |i| call.operand(i).map(|(dtype, _)| dtype);
     let fits = (0..3).all(|i| call.operand(i).is_some_and(|(_, rank)| rank == 4))

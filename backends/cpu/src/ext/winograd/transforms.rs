@@ -64,11 +64,12 @@ for_vectors!(Inward, inward);
 #[inline(always)]
 unsafe fn inward<V: Lanes>(args: &Inward<'_>) {
     let &Inward { of, segments, ref channels, x, to, points, width } = args;
+    debug_assert!(width >= V::LANES);
     for channel in channels.clone() {
         for &Segment { n, to: at, row, column } in segments {
             for i in (0..n).step_by(V::LANES) {
-                // What is written beyond the tiles belongs to the next segment or the next channel, which follow, but for those of the last
-                // channel: what lies behind it may be another thread's.
+                // What is written beyond the tiles belongs to the next segment or the next channel, which follow, because a panel is at
+                // least as wide as a vector. Not so for the last channel: what lies behind it may be another thread's.
                 let room = if channel + 1 < channels.end { V::LANES } else { width - at - i };
                 // SAFETY: this function's contract, and the above.
                 unsafe {

@@ -173,6 +173,25 @@ fn convolutions_by_points_are_those_of_the_definition() {
 }
 
 #[test]
+fn results_that_no_memory_holds_are_refused() {
+    let cpu = Cpu::new();
+    for (c, m) in [(16usize, 16usize), (128, 64)] {
+        let (x, w) = (array(&cpu, &[1, c, 12, 12], DataType::F32), array(&cpu, &[m, c, 3, 3], DataType::F32));
+        let params = [vec![1, 1], vec![1 << 27; 4], Vec::new()].map(|list| Param::Ints(list.into()));
+        let params: Vec<Param<'static>> = params.into_iter().chain([Param::Int(1)]).collect();
+        let varying = PrepareOperand::varying(DataType::F32, [None; 4], false);
+        let operands = [Some(varying), Some(PrepareOperand::of_constant(&w)), None];
+        let kernel = cpu.prepare(&PrepareStep::new(NnOp::Conv.spec(), &params, operands)).unwrap().unwrap();
+        for (threads, cache) in [(1, 1 << 18), (40, 1 << 18), (2, 1 << 22)] {
+            let given = [KernelOperand::Shared(&x), KernelOperand::Absent, KernelOperand::Absent];
+            let run = || kernel.run(&cpu, &mut given.into_iter().collect());
+            let refused = as_if(threads, || simulated(cache, run)).unwrap_err();
+            assert!(refused.to_string().contains("memory"), "{refused}");
+        }
+    }
+}
+
+#[test]
 fn what_is_not_finite_stays_in_its_windows() {
     let cpu = Cpu::new();
     let w = array(&cpu, &[16, 16, 3, 3], DataType::F32);

@@ -321,7 +321,7 @@ impl Attention {
             },
             other => other.map(|mask| mask.value),
         };
-        // A mask that a model adds is added.
+        // The model spells an addition out, and so minus infinity is added and excludes nothing.
         let params =
             Box::new([Param::OptFloat(Some(scale)), Param::Float(0.0), Param::OptType(None), Param::Bool(false)]);
         let new = step(LlmOp::Attention.spec(), params, [Some(q), Some(k), Some(v), bias], origins);
