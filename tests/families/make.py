@@ -7,6 +7,7 @@ so that they are the same numbers in every float type; results are computed in f
 on every backend, operation by operation and as graphs.
 """
 
+import contextlib
 import json
 import pathlib
 
@@ -29,11 +30,12 @@ class Typed:
         self.dtype, self.array = dtype, np.asarray(array, np.float64)
 
 
-def apart(make, name, *how, **more):
-    """Makes a case from a generator of its own, so that the operands of those behind it stay as they are."""
+@contextlib.contextmanager
+def apart(name):
+    """Draws from a generator of its own meanwhile, so that the operands of the cases behind it stay as they are."""
     global random
     before, random = random, np.random.default_rng(len(name))
-    make(name, *how, **more)
+    yield
     random = before
 
 
@@ -214,10 +216,14 @@ def llm():
     cached("not causal, with a window", 2, 1, 4, 2, causal=False, left=1)
     cached("a bias", 2, 1, 3, 2, bias=drawn(2, 1, 3, 5))
     cached("a bias of one query with a window", 2, 1, 1, 4, bias=drawn(1, 5), left=2)
-    apart(cached, "an infinite key before a window", 2, 1, 3, 4, left=1, first=np.inf)
-    apart(cached, "a key of NaN before a window", 2, 1, 3, 4, left=1, first=np.nan)
-    apart(cached, "a key of NaN before a window, with a bias", 2, 1, 3, 4, left=1, first=np.nan, bias=np.arange(21.0).reshape(3, 7) / 8)
-    apart(cached, "a key of NaN before a window of one query", 2, 1, 1, 4, left=1, first=np.nan)
+    for name, first, new, how in [
+        ("an infinite key before a window", np.inf, 3, {}),
+        ("a key of NaN before a window", np.nan, 3, {}),
+        ("a key of NaN before a window, with a bias", np.nan, 3, {"bias": np.arange(21.0).reshape(3, 7) / 8}),
+        ("a key of NaN before a window of one query", np.nan, 1, {}),
+    ]:
+        with apart(name):
+            cached(name, 2, 1, new, 4, left=1, first=first, **how)
     cached("no new positions", 2, 1, 0, 3)
     cached("no sequences", 2, 1, 2, 3, batch=0)
 
@@ -251,8 +257,9 @@ def llm():
     paged("queries before the sequence", 2, 1, 3, 2, [[0, 2]], [2])
     paged("a window", 2, 1, 2, 2, [[0, 2, 3]], [6], left=1)
     paged("a window longer than the sequence", 2, 1, 2, 2, [[0, 2, 3]], [5], left=50)
-    apart(paged, "an infinite key before a window", 2, 1, 2, 2, [[4, 2, 3]], [6], left=1, first=np.inf)
-    apart(paged, "a key of NaN before a window", 2, 1, 2, 2, [[4, 2, 3]], [6], left=1, first=np.nan)
+    for name, first in [("an infinite key before a window", np.inf), ("a key of NaN before a window", np.nan)]:
+        with apart(name):
+            paged(name, 2, 1, 2, 2, [[4, 2, 3]], [6], left=1, first=first)
     paged("not causal", 2, 1, 2, 2, [[0, 2, 3]], [5], causal=False)
     paged("soft caps", 2, 1, 1, 3, [[0, 2]], [4], softcap=2.0)
     paged("an empty sequence", 2, 1, 1, 2, [[0, 2], [1, 3]], [0, 3])
@@ -260,20 +267,18 @@ def llm():
 
     def ragged(name, heads, groups, new, size, pasts, table, left=None, scale=None, softcap=0.0, holes=(), index="i64", bits8=False, first=None):
         """Each sequence by itself, as attention to its past and its new positions."""
-        global random
-        before, random = random, np.random.default_rng(len(name))
         blocks, count = 5, sum(new)
-        q, k, v = drawn(count, heads, 4), drawn(count, groups, 4), drawn(count, groups, 3)
-        past_k, past_v = drawn(blocks, size, groups, 4), drawn(blocks, size, groups, 3)
-        integers, scales = [], []
-        if bits8:
-            integers = [random.integers(-127, 128, x.shape) for x in [past_k, past_v]]
-            scales = [2.0 ** random.integers(-8, -4, x.shape[:-1]) for x in integers]
-            past_k, past_v = [x * scale[..., None] for x, scale in zip(integers, scales)]
-            for hole in holes:
-                scales[0][hole], scales[1][hole] = np.nan, np.nan
-            integers, scales = [Typed("i8", x) for x in integers], [Typed("f32", x) for x in scales]
-        random = before
+        with apart(name):
+            q, k, v = drawn(count, heads, 4), drawn(count, groups, 4), drawn(count, groups, 3)
+            past_k, past_v = drawn(blocks, size, groups, 4), drawn(blocks, size, groups, 3)
+            integers, scales = [], []
+            if bits8:
+                integers = [random.integers(-127, 128, x.shape) for x in [past_k, past_v]]
+                scales = [2.0 ** random.integers(-8, -4, x.shape[:-1]) for x in integers]
+                past_k, past_v = [x * scale[..., None] for x, scale in zip(integers, scales)]
+                for hole in holes:
+                    scales[0][hole], scales[1][hole] = np.nan, np.nan
+                integers, scales = [Typed("i8", x) for x in integers], [Typed("f32", x) for x in scales]
         for hole in holes:
             past_k[hole], past_v[hole] = np.nan, np.nan
         if first is not None:

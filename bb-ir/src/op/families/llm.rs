@@ -40,8 +40,8 @@ macro_rules! for_each_llm {
             /// The element type in which the softmax is computed; that of the products if there is none. 16-bit floats are
             /// computed in `f32` in any case, and each result is rounded once.
             precision: OptType = None,
-            /// Whether minus infinity in `bias` keeps a query from a key, whatever their product is. Otherwise it is added as any number
-            /// is, and the row becomes NaN where a product is infinite or NaN.
+            /// If true, a key whose bias is minus infinity takes no part, even if its product with the query is infinite or NaN. If false,
+            /// minus infinity is added like any number, and the row is NaN where such a product is infinity or NaN.
             excludes: Bool = false,
         } -> Tensor { Other, cost: attention, export: Attention = attention, batch: Attention };
 
