@@ -35,7 +35,7 @@ pub use bb_conformance as conformance;
 #[doc(inline)]
 pub use bb_core::{
     Added, Backend, BackendAttrs, BackendError, BackendHandle, BackendId, BackendRuntime, Backends, BoxError,
-    BufferMismatch, BufferProblem, CancelToken, Capabilities, CheckedGraph, CombinedRegistration,
+    Budget, BufferMismatch, BufferProblem, CancelToken, Capabilities, CheckedGraph, CombinedRegistration,
     CompileOptions, Completer, CompletionHandle, Condition, ContractResponse, DataType, DataTypes, Declared,
     Delegate, Device, DispatchResult, Element, Erased, ErasedExecutable, Error, ErrorKind, Executable,
     FileAccess, Gradient, GraphIdentity, GraphProto, HostElement, InnerBackend, InputMismatch, InputProblem,

@@ -931,6 +931,17 @@ pub enum Error {
     #[error("the backend dropped its completion handle without a result")]
     Abandoned,
 
+    /// An untrusted input takes more memory or work than it may.
+    #[error("{what} takes more than {most} {unit}")]
+    Budget {
+        /// The input.
+        what: &'static str,
+        /// The bound.
+        most: u64,
+        /// The unit of the bound.
+        unit: &'static str,
+    },
+
     /// The deadline of a run passed before its end.
     #[error("the deadline of the run has passed")]
     DeadlineExceeded,

@@ -48,7 +48,7 @@ pub use bb_ir::{
 };
 pub use call::call_primitive;
 pub use contract::{
-    Backend, BackendAttrs, BackendError, CancelToken, Completer, CompletionHandle, ContractResponse,
+    Backend, BackendAttrs, BackendError, Budget, CancelToken, Completer, CompletionHandle, ContractResponse,
     Executable, GraphIdentity, InputSpec, Kernel, KernelOperand, KernelOperands, Later, Outputs, Port,
     PrepareOperand, PrepareStep, ResultBuffer, RunOptions, SlotValue, Tensor,
 };

@@ -4,6 +4,7 @@
 
 mod attrs;
 mod backend;
+mod budget;
 mod buffer;
 mod completion;
 mod executable;
@@ -22,6 +23,7 @@ mod value;
 pub use attrs::{BackendAttrs, GraphIdentity};
 pub(crate) use attrs::{Caller, KeepsPlans, Plans, plans_of};
 pub use backend::{Backend, BackendError};
+pub use budget::Budget;
 pub use buffer::ResultBuffer;
 pub(crate) use buffer::{
     begin as begin_buffers, by_output, copy_from_host, fill as fill_buffers, refused as refused_buffer,

@@ -112,6 +112,7 @@ impl Error {
             | Error::SavedFor { .. }
             | Error::UnknownPass { .. } => ErrorKind::Configuration,
             Error::SavedPlan(_) => ErrorKind::InvalidModel,
+            Error::Budget { .. } => ErrorKind::Limit,
             Error::Cancelled | Error::DeadlineExceeded | Error::Abandoned | Error::Gone { .. } => {
                 ErrorKind::Cancelled
             }
