@@ -60,7 +60,7 @@ pub(crate) fn generate(options: &args::Generate) -> Result<ExitCode> {
         messages.extend(serde_json::from_slice::<Vec<Message>>(&text).map_err(wrong)?);
     }
     let prompt = match &options.from.prompt {
-        Some(text) if options.raw || generator.template().is_none() => generator.tokens().encode(text)?,
+        Some(text) if options.raw || generator.template().is_none() => generator.encode(text)?,
         Some(text) => {
             messages.push(Message::new("user", text));
             generator.chat(&messages)?
@@ -78,7 +78,7 @@ fn translate(generator: &Generator, grammar: &Option<Grammar>, options: &args::G
     let Some(text) = &options.from.prompt else {
         return Err(Source { found: "messages", expected: "`--prompt TEXT`, which its encoder reads" }.into());
     };
-    let source = generator.tokens().encode(text)?;
+    let source = generator.encode(text)?;
     let start =
         generator.start().ok_or(Lacks { what: "token that answers begin with, `decoder_start_token_id`" })?;
     let mut session =

@@ -2,6 +2,7 @@
 
 use crate::grammar::Matcher;
 use crate::sampler::{LogProbability, Sampler, log_probabilities};
+use crate::stops::Stops;
 use crate::text::TextStream;
 use crate::tokens::Tokens;
 use crate::{Error, GenerateOptions};
@@ -39,7 +40,10 @@ pub struct Piece {
 #[derive(Debug)]
 pub(crate) struct Answer {
     sampler: Sampler,
-    options: GenerateOptions,
+    /// The greatest number of tokens, whether tokens that end a text are passed over, and of how many tokens there are probabilities.
+    most: usize,
+    ignore_end: bool,
+    log_probabilities: Option<usize>,
     prompt: Vec<u32>,
     generated: Vec<u32>,
     stream: TextStream,
@@ -48,18 +52,21 @@ pub(crate) struct Answer {
 }
 
 impl Answer {
-    /// Begins an answer to a prompt, with its grammar if it has one.
+    /// Begins an answer to a prompt, with its grammar if it has one. `longest` is the length of the longest answer, in bytes.
     pub(crate) fn new(
         prompt: &[u32],
         options: &GenerateOptions,
         matcher: Option<Matcher>,
+        longest: usize,
     ) -> Result<Answer, Error> {
         Ok(Answer {
             sampler: Sampler::new(&options.sampling)?,
-            options: options.clone(),
+            most: options.tokens,
+            ignore_end: options.ignore_end,
+            log_probabilities: options.log_probabilities,
             prompt: prompt.to_vec(),
             generated: Vec::new(),
-            stream: TextStream::new(&options.stop),
+            stream: TextStream::new(Stops::new(&options.stop, longest)?),
             matcher,
         })
     }
@@ -71,19 +78,19 @@ impl Answer {
 
     /// Returns the greatest number of tokens.
     pub(crate) fn most(&self) -> usize {
-        self.options.tokens
+        self.most
     }
 
     /// Chooses the next token by its logits. `full` tells whether there is no room for the token behind it.
     pub(crate) fn next(&mut self, logits: &[f32], tokens: &Tokens, full: bool) -> Result<Piece, Error> {
-        let ignore_end = self.options.ignore_end;
+        let ignore_end = self.ignore_end;
         let possible = match &mut self.matcher {
             None => logits,
             Some(matcher) => matcher.masked(logits, ignore_end)?,
         };
         let token = self.sampler.choose(possible, &self.prompt, &self.generated)?;
         let log_probabilities =
-            self.options.log_probabilities.map(|count| log_probabilities(logits, token, count));
+            self.log_probabilities.map(|count| log_probabilities(logits, token, count));
         self.generated.push(token);
         // An end that a grammar makes necessary is an end.
         if (!ignore_end || self.matcher.is_some()) && tokens.is_end(token) {
@@ -96,7 +103,7 @@ impl Answer {
         };
         let (mut text, stopped) = self.stream.push(token, tokens)?;
         let mut end = (stopped || complete).then_some(End::Stop);
-        if end.is_none() && self.generated.len() >= self.options.tokens {
+        if end.is_none() && self.generated.len() >= self.most {
             end = Some(End::Length);
         } else if end.is_none() && full {
             end = Some(End::Context);

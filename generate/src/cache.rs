@@ -4,8 +4,9 @@ use crate::Error;
 use crate::blocks::{BLOCK, Blocks, Placed};
 use bb::Value;
 
-/// The least number of positions that caches have room for.
+/// The least number of positions that caches have room for, unless they would take more than so many bytes.
 const LEAST: usize = 256;
+const BYTES: usize = 16 << 20;
 
 /// Keys and values of all positions so far, one behind another, with room for more. What is new is written behind them; where there is
 /// no more room, it doubles.
@@ -46,7 +47,8 @@ impl Cache {
         if needed <= self.blocks.room() * BLOCK {
             return Ok(());
         }
-        let room = needed.next_power_of_two().max(LEAST).min(self.most);
+        let small = self.blocks.bytes_of(LEAST / BLOCK) <= BYTES;
+        let room = needed.next_power_of_two().max(if small { LEAST } else { BLOCK }).min(self.most);
         self.blocks.grow(room.div_ceil(BLOCK))
     }
 

@@ -121,10 +121,27 @@ impl Generator {
     ///
     /// # Errors
     ///
-    /// [`Error::NoTemplate`]; [`Error::Template`] and [`Error::LongTemplate`]; [`Error::Tokenizer`].
+    /// [`Error::NoTemplate`]; [`Error::Template`] and [`Error::LongTemplate`]; [`Error::Tokenizer`]; [`Error::Context`] for messages with
+    /// more tokens than a sequence has.
     pub fn chat(&self, messages: &[Message]) -> Result<Vec<u32>, Error> {
         let template = self.template().ok_or(Error::NoTemplate)?;
-        self.tokens().encode_messages(&template.render(messages, true)?)
+        self.tokens().encode_messages_within(&template.render(messages, true)?, self.context())
+    }
+
+    /// Returns the tokens of a text that is no message, with what the model wants at its beginning. Work and memory end soon after the
+    /// greatest number of tokens.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Context`] for a text with more tokens than a sequence has; [`Error::Tokenizer`]; [`Error::Model`] after the deadline of
+    /// the thread.
+    pub fn encode(&self, text: &str) -> Result<Vec<u32>, Error> {
+        self.tokens().encode_within(text, self.context())
+    }
+
+    /// Returns the length of the longest answer, in bytes.
+    pub(crate) fn longest_answer(&self) -> usize {
+        self.context().saturating_mul(self.tokens().longest().max(1))
     }
 
     /// Refuses tokens that do not exist.
@@ -328,7 +345,8 @@ pub struct Generation<S> {
 
 impl<S: BorrowMut<TokenSequence>> Generation<S> {
     fn begin(mut session: S, prompt: &[u32], options: &GenerateOptions) -> Result<Self, Error> {
-        let answer = Answer::new(prompt, options, session.borrow_mut().generator.matcher(options)?)?;
+        let generator = &session.borrow_mut().generator;
+        let answer = Answer::new(prompt, options, generator.matcher(options)?, generator.longest_answer())?;
         let start = Stopwatch::start();
         let (logits, reused) = session.borrow_mut().continued(prompt, options.chunk)?;
         let statistics = Statistics {

@@ -27,6 +27,7 @@ mod onnx;
 mod options;
 mod sampler;
 mod statistics;
+mod stops;
 mod template;
 mod text;
 mod tokens;

@@ -100,6 +100,9 @@ impl OpenOptions {
     }
 }
 
+/// The greatest number of tokens with a bias, which are sorted for each token of an answer.
+const BIASES: usize = 4096;
+
 /// How a token is chosen. The default takes the most probable one.
 ///
 /// In this order: `bias` is added to logits, the penalties are subtracted, logits are divided by `temperature`, and tokens are left out by
@@ -158,6 +161,11 @@ impl Sampling {
     ///
     /// [`Error::Option`] for the first that is out of it.
     pub fn check(&self) -> Result<(), Error> {
+        let count = self.bias.len();
+        if count > BIASES {
+            let (option, expected) = ("bias", "at most 4096 tokens");
+            return Err(Error::Option { option, found: count as f64, expected });
+        }
         let share = |x: f64| (0.0..=1.0).contains(&x);
         let checks = [
             ("temperature", self.temperature, self.temperature >= 0.0, "0 or more"),
@@ -186,7 +194,8 @@ pub struct GenerateOptions {
     pub sampling: Sampling,
     /// The greatest number of tokens that are generated.
     pub tokens: usize,
-    /// Texts that end the generation. They are not part of it.
+    /// Texts that end the generation. They are not part of it. There are at most 64, with 65536 bytes in all, and none is longer than the
+    /// longest answer.
     pub stop: Vec<String>,
     /// Whether tokens that end a text, such as `<|im_end|>`, are passed over.
     pub ignore_end: bool,

@@ -59,7 +59,7 @@ impl Generator {
 
     /// Returns the tokens of a text.
     fn encode(&self, py: Python<'_>, text: &str) -> PyResult<Vec<u32>> {
-        let tokens = interrupt::detached(py, None, || self.0.tokens().encode(text))?;
+        let tokens = interrupt::detached(py, None, || self.0.encode(text))?;
         tokens.map_err(|error| failed(py, Phase::Convert, &error))
     }
 
@@ -113,7 +113,7 @@ impl Generator {
         let convert = |error: Error| failed(py, Phase::Convert, &error);
         if let Ok(text) = prompt.extract::<String>() {
             return if raw || self.0.template().is_none() {
-                self.0.tokens().encode(&text).map_err(convert)
+                self.0.encode(&text).map_err(convert)
             } else {
                 self.0.chat(&[Message::new("user", text)]).map_err(convert)
             };

@@ -31,6 +31,8 @@ use weights::{Matrix, Weights};
 const EMBEDDING: &str = "token_embd.weight";
 /// The greatest number of positions where the caller says none.
 const CONTEXT: usize = 8192;
+/// The greatest number of cosines and sines of all positions: 1 GiB.
+const ANGLES: usize = 1 << 28;
 
 /// A decoder that was compiled for a backend.
 pub(crate) struct Decoder {
@@ -256,7 +258,12 @@ impl Decoder {
         let positions = options.context.unwrap_or(CONTEXT).min(shape.context);
         // Every layer that a hostile file claims must have its weights; nothing is written for those that have none.
         file.tensor(&of_layer(shape.layers.saturating_sub(1), "attn_norm.weight"))?;
-        memory::probe("the angles of positions", positions.saturating_mul(shape.rotated).saturating_mul(8))?;
+        let angles = positions.saturating_mul(shape.rotated);
+        if angles > ANGLES {
+            let key = "rope.dimension_count times the number of positions".to_owned();
+            return Err(Error::Size { key, found: angles as u64, most: ANGLES as u64 });
+        }
+        memory::probe("the angles of positions", angles.saturating_mul(8))?;
         let writer = Writer {
             file: Weights::of(file),
             shape: &shape,

@@ -1,10 +1,12 @@
 //! What the metadata of a GGUF file says of its decoder.
 
-use crate::gguf::{Gguf, GgufError};
+use crate::gguf::{Gguf, GgufError, shortened};
 use crate::{ARCHITECTURES, Error};
 
 /// The greatest number that a size of a decoder has, products of heads and their elements included.
 const MOST: u64 = 1 << 20;
+/// The greatest number of elements of a head. Models have 32 to 512.
+const HEAD: u64 = 1 << 10;
 /// The greatest number of positions.
 const POSITIONS: u64 = 1 << 24;
 /// The greatest number of layers.
@@ -54,7 +56,7 @@ impl DecoderShape {
         let missing = |key: &str| GgufError::MissingKey { key: key.to_owned() };
         let kind = file.text(ARCHITECTURE)?.ok_or_else(|| missing(ARCHITECTURE))?;
         if !ARCHITECTURES.contains(&kind) {
-            return Err(Error::Architecture { found: kind.to_owned() });
+            return Err(Error::Architecture { found: shortened(kind) });
         }
         let optional = |key: &str, most: u64| -> Result<Option<usize>, Error> {
             let key = format!("{kind}.{key}");
@@ -79,6 +81,10 @@ impl DecoderShape {
                 return Err(unserved("attention.head_count", format!("{heads} heads of {width} elements")));
             }
         };
+        if head as u64 > HEAD {
+            let found = head as u64;
+            return Err(Error::Size { key: format!("{kind}.attention.key_length"), found, most: HEAD });
+        }
         if optional("attention.value_length", MOST)?.is_some_and(|values| values != head) {
             return Err(unserved("attention.value_length", "other than the length of keys".to_owned()));
         }
@@ -99,7 +105,7 @@ impl DecoderShape {
         let stretch = match file.text(&format!("{kind}.rope.scaling.type"))? {
             None | Some("none") => 1.0,
             Some("linear") => float("rope.scaling.factor")?.unwrap_or(1.0),
-            Some(other) => return Err(unserved("rope.scaling.type", format!("`{other}`"))),
+            Some(other) => return Err(unserved("rope.scaling.type", format!("`{}`", shortened(other)))),
         };
         let base = float("rope.freq_base")?.unwrap_or(10_000.0);
         let epsilon_key = "attention.layer_norm_rms_epsilon";

@@ -118,7 +118,8 @@ impl Engine {
         if options.tokens == 0 {
             return Err(Error::Option { option: "tokens", found: 0.0, expected: "1 or more" });
         }
-        let work = Work::Answer(Box::new(Answer::new(prompt, options, self.generator.matcher(options)?)?));
+        let (matcher, longest) = (self.generator.matcher(options)?, self.generator.longest_answer());
+        let work = Work::Answer(Box::new(Answer::new(prompt, options, matcher, longest)?));
         self.enter(prompt, work, listener)
     }
 

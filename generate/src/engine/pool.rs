@@ -7,8 +7,9 @@ use crate::Error;
 use crate::blocks::{BLOCK, Blocks};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
-/// The least number of blocks that memory is made for.
+/// The least number of blocks that memory is made for, unless they would take more than so many bytes.
 const LEAST: usize = 8;
+const BYTES: usize = 16 << 20;
 
 /// What a full block holds: its tokens, behind those of another block. Equal keys are equal beginnings of sequences, because serial
 /// numbers are not used again.
@@ -90,7 +91,8 @@ impl BlockPool {
             Some(block) => block,
             None if self.used.len() < self.most => {
                 if self.used.len() == self.memory.room() {
-                    self.memory.grow((2 * self.used.len()).clamp(LEAST.min(self.most), self.most))?;
+                    let least = if self.memory.bytes_of(LEAST) <= BYTES { LEAST } else { 1 };
+                    self.memory.grow((2 * self.used.len()).clamp(least.min(self.most), self.most))?;
                 }
                 self.used.push(Used::default());
                 (self.used.len() - 1) as u32

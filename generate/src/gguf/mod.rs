@@ -22,8 +22,18 @@ use bytes::Bytes;
 use cursor::Cursor;
 use std::collections::BTreeMap;
 
-/// The greatest length of a key or of a tensor's name, in bytes.
-const NAME: usize = 1 << 16;
+/// The greatest length of a key or of a tensor's name, in bytes. Errors repeat them.
+const NAME: usize = 1 << 10;
+/// The greatest number of characters of a text of a file that an error repeats.
+const SHOWN: usize = 100;
+
+/// Returns a text of a file for an error, without its end if it is long.
+pub(crate) fn shortened(text: &str) -> String {
+    match text.char_indices().nth(SHOWN) {
+        Some((at, _)) => format!("{}…", text.get(..at).unwrap_or_default()),
+        None => text.to_owned(),
+    }
+}
 /// The bytes that a key needs at least: a length, a type, and a value.
 const KEY: usize = 8 + 4 + 1;
 /// The bytes that the description of a tensor needs at least: a length, a number of dimensions, an extent, a type, and an offset.

@@ -1,7 +1,9 @@
 //! Constraints as parsers.
 
-use super::{Constraint, Vocabulary};
+use super::refusal::Refusal;
+use super::{Constraint, Vocabulary, schema};
 use crate::Error;
+use bb::RunOptions;
 use bb_ir::BoxError;
 use llguidance::api::{GrammarWithLexer, TopLevelGrammar};
 use llguidance::derivre::RegexBuilder;
@@ -11,7 +13,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{RecvTimeoutError, sync_channel};
 use std::thread::Builder;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// The size of the stack on which the library calls itself. Memory is taken for the part that is used alone.
 const STACK: usize = 64 << 20;
@@ -22,9 +24,14 @@ const STACK: usize = 64 << 20;
 /// Source: `json.gbnf` of llama.cpp, MIT licence.
 const BLANKS: &str = r"\x20|\n{1,2}[\x20\t]{0,20}";
 
-/// How long compiling a constraint may take. The library bounds most of its work by itself, but not that of comparing patterns with
-/// each other.
+/// The letters that may follow a backslash in a text, where names besides those of the schema are possible. With `u`, the library would
+/// take `"\u0061"` for such a name, although it is the name `a`.
+const ESCAPES: &str = "nrbtf\\\"";
+
+/// How long compiling a constraint may take on a busy machine. Its work is bounded to some tenths of a second.
 const LONGEST: Duration = Duration::from_secs(10);
+/// How often the deadline of the thread is checked meanwhile.
+const TICK: Duration = Duration::from_millis(10);
 
 /// How many constraints may be compiled at the same time, those counted that took too long and still run.
 const COMPILING: usize = 16;
@@ -49,25 +56,33 @@ impl Drop for Compiling {
 
 static COUNT: AtomicUsize = AtomicUsize::new(0);
 
-/// Calls the library on a thread with a stack of its own. A panic there is an error. A call that takes longer than it may goes on, but
-/// its result is dropped.
+/// Calls the library on a thread with a stack of its own. A panic there is an error of the call. A call that takes longer than it may
+/// goes on, but its result is dropped.
+///
+/// # Errors
+///
+/// [`Error::Model`] if the deadline of this thread passes, or its run is cancelled.
 pub(super) fn apart<T: Send + 'static>(
-    longest: Option<Duration>,
     call: impl FnOnce() -> Result<T, BoxError> + Send + 'static,
-) -> Result<T, BoxError> {
+) -> Result<Result<T, BoxError>, Error> {
     let (to, from) = sync_channel(1);
     let thread = Builder::new().name("bb-grammar".to_owned()).stack_size(STACK);
-    thread.spawn(move || {
+    let spawned = thread.spawn(move || {
         let _late = to.send(call());
-    })?;
-    let result = match longest {
-        Some(longest) => from.recv_timeout(longest),
-        None => from.recv().map_err(|_| RecvTimeoutError::Disconnected),
-    };
-    match result {
-        Ok(result) => result.map_err(shown),
-        Err(RecvTimeoutError::Timeout) => Err(format!("it takes more than {LONGEST:?} to compile").into()),
-        Err(RecvTimeoutError::Disconnected) => Err("it makes the library `llguidance` panic".into()),
+    });
+    if let Err(error) = spawned {
+        return Ok(Err(error.into()));
+    }
+    let start = Instant::now();
+    loop {
+        let result = from.recv_timeout(TICK);
+        RunOptions::check_current()?;
+        return Ok(match result {
+            Ok(result) => result.map_err(shown),
+            Err(RecvTimeoutError::Timeout) if start.elapsed() < LONGEST => continue,
+            Err(RecvTimeoutError::Timeout) => Err(Refusal::Time { most: LONGEST }.into()),
+            Err(RecvTimeoutError::Disconnected) => Err(Refusal::Panic.into()),
+        });
     }
 }
 
@@ -82,15 +97,23 @@ pub(super) fn shown(error: BoxError) -> BoxError {
 
 pub(super) fn compile(constraint: &Constraint, vocabulary: &Arc<Vocabulary>) -> Result<TokenParser, Error> {
     let schema = match constraint {
-        Constraint::JsonSchema(text) => constraint.schema(text)?,
+        Constraint::JsonSchema(text) => {
+            let read: Json = serde_json::from_str(text).map_err(|source| constraint.refused(source))?;
+            schema::check(text, &read).map_err(|refusal| constraint.refused(refusal))?;
+            read
+        }
         Constraint::JsonObject => json!({ "type": "object" }),
         Constraint::Regex(_) | Constraint::Lark(_) => Json::Null,
     };
     let (of, vocabulary, compiling) = (constraint.clone(), vocabulary.clone(), Compiling::begin()?);
-    let compiled = apart(Some(LONGEST), move || {
+    let budget = schema::budget();
+    let compiled = apart(move || {
         let _compiling = compiling;
         let grammar = match of {
-            Constraint::JsonSchema(_) | Constraint::JsonObject => of_schema(schema),
+            Constraint::JsonSchema(_) | Constraint::JsonObject => {
+                let other_names = schema::check_expanded(&schema, &budget)?;
+                of_schema(schema, other_names)
+            }
             Constraint::Regex(text) => of_regex(&text)?,
             Constraint::Lark(text) => GrammarWithLexer::from_lark(text),
         };
@@ -98,14 +121,15 @@ pub(super) fn compile(constraint: &Constraint, vocabulary: &Arc<Vocabulary>) -> 
         parser.start_without_prompt();
         Ok(parser)
     });
-    compiled.map_err(|source| constraint.refused(source))
+    compiled?.map_err(|source| constraint.refused(source))
 }
 
-fn of_schema(mut schema: Json) -> GrammarWithLexer {
+fn of_schema(mut schema: Json, other_names: bool) -> GrammarWithLexer {
     // Options within the schema, which this replaces, could make it pass over keywords. A schema that is no object has none.
     if schema.is_object() {
         let options = JsonCompileOptions {
             whitespace_pattern: Some(BLANKS.to_owned()),
+            json_allowed_escapes: other_names.then(|| ESCAPES.to_owned()),
             ..JsonCompileOptions::default()
         };
         options.apply_to(&mut schema);

@@ -1,20 +1,16 @@
 //! What a text may be, as a caller says it.
 
+use super::refusal::Refusal;
 use crate::Error;
 use bb_ir::BoxError;
-use serde_json::Value as Json;
-use std::collections::BTreeSet;
 
 /// The greatest size of a schema, in bytes.
 const SCHEMA: usize = 128 << 10;
 /// The greatest size of a regular expression, and of a grammar in Lark's form, in bytes.
 const EXPRESSION: usize = 16 << 10;
-/// The greatest number of definitions that a schema refers to, and of parentheses within each other in a grammar. The library calls itself
-/// for each.
-const REFERENCES: usize = 1000;
+/// The greatest number of parentheses within each other in a grammar, and of `~` in it. The library calls itself for each.
 const PARENTHESES: usize = 100;
-/// The greatest number of patterns of names of properties. The library compares each with all others.
-const PATTERNS: usize = 32;
+const TILDES: usize = 256;
 
 /// What a text may be.
 ///
@@ -61,45 +57,24 @@ impl Constraint {
             return Err(Error::GrammarSize { constraint: self.kind(), found: size, most });
         }
         if let Constraint::Lark(text) = self {
-            let depth = parentheses(text);
-            if depth > PARENTHESES {
-                return Err(self.refused(format!(
-                    "it has {depth} parentheses within each other, expected at most {PARENTHESES}"
-                )));
-            }
+            grammar(text).map_err(|refusal| self.refused(refusal))?;
         }
         Ok(())
     }
+}
 
-    /// Reads a schema. The parser bounds how deep it is.
-    pub(super) fn schema(&self, text: &str) -> Result<Json, Error> {
-        let schema: Json = serde_json::from_str(text).map_err(|source| self.refused(source))?;
-        let (mut references, mut patterns) = (BTreeSet::new(), 0);
-        let mut left = vec![&schema];
-        while let Some(next) = left.pop() {
-            match next {
-                Json::Object(map) => {
-                    references.extend(map.get("$ref").and_then(Json::as_str));
-                    patterns +=
-                        map.get("patternProperties").and_then(Json::as_object).map_or(0, |map| map.len());
-                    left.extend(map.values());
-                }
-                Json::Array(list) => left.extend(list),
-                _ => {}
-            }
-        }
-        let count = references.len();
-        if count > REFERENCES {
-            return Err(
-                self.refused(format!("it refers to {count} definitions, expected at most {REFERENCES}"))
-            );
-        }
-        if patterns > PATTERNS {
-            return Err(self.refused(format!(
-                "it has {patterns} patterns of names of properties, expected at most {PATTERNS}"
-            )));
-        }
-        Ok(schema)
+/// Checks a grammar in Lark's form before the library reads it.
+fn grammar(text: &str) -> Result<(), Refusal> {
+    let at_most = |what, found: usize, most: usize| {
+        let (found, most) = (found as u64, most as u64);
+        if found > most { Err(Refusal::Count { what, found, most }) } else { Ok(()) }
+    };
+    at_most("parentheses within each other", parentheses(text), PARENTHESES)?;
+    at_most("`~`", text.matches('~').count(), TILDES)?;
+    // A schema would pass by what is checked of schemas.
+    match text.contains("%json") {
+        true => Err(Refusal::Directive { directive: "%json" }),
+        false => Ok(()),
     }
 }
 

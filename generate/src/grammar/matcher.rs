@@ -2,6 +2,8 @@
 
 use super::Vocabulary;
 use super::compile::shown;
+use super::refusal::Refusal;
+use super::watch::Allowance;
 use crate::Error;
 use bb_ir::BoxError;
 use llguidance::TokenParser;
@@ -17,6 +19,7 @@ const BITS: usize = u32::BITS as usize;
 /// The grammar of an answer, up to the last token.
 pub(crate) struct Matcher {
     parser: TokenParser,
+    allowance: Allowance,
     vocabulary: Arc<Vocabulary>,
     /// The logits of the tokens that are possible. The list is kept, so that it is allocated once.
     masked: Vec<f32>,
@@ -29,15 +32,17 @@ impl fmt::Debug for Matcher {
 }
 
 impl Matcher {
-    pub(super) fn new(parser: TokenParser, vocabulary: Arc<Vocabulary>) -> Matcher {
-        Matcher { parser, vocabulary, masked: Vec::new() }
+    pub(super) fn new(mut parser: TokenParser, vocabulary: Arc<Vocabulary>) -> Matcher {
+        let allowance = Allowance::new(parser.enable_cancellation());
+        Matcher { parser, allowance, vocabulary, masked: Vec::new() }
     }
 
     /// Returns the logits, with minus infinity for tokens that are not possible. A token that ends a text is possible if the text is one
     /// of the grammar; with `ignore_end`, only if nothing else is.
     pub(crate) fn masked(&mut self, logits: &[f32], ignore_end: bool) -> Result<&[f32], Error> {
-        let Matcher { parser, vocabulary, masked } = self;
-        let mask = guarded(|| parser.compute_mask());
+        let Matcher { parser, allowance, vocabulary, masked } = self;
+        allowance.add();
+        let mask = guarded(allowance, || parser.compute_mask());
         let mut mask = mask.map_err(|error| match parser.stop_reason() {
             StopReason::NoExtensionBias => Error::NoneLeft,
             _ => error,
@@ -66,8 +71,8 @@ impl Matcher {
 
     /// Takes the next token, which was possible and ends no text. Returns whether the text is complete, so that nothing can follow.
     pub(crate) fn take(&mut self, token: u32) -> Result<bool, Error> {
-        let parser = &mut self.parser;
-        guarded(|| {
+        let Matcher { parser, allowance, .. } = self;
+        guarded(allowance, || {
             parser.consume_token(token)?;
             parser.check_stop()
         })
@@ -83,11 +88,15 @@ fn pass_over(mask: &mut SimpleVob, ends: &[u32]) {
     }
 }
 
-/// Calls the library. A panic of it is an error.
-fn guarded<T, E: Into<BoxError>>(call: impl FnOnce() -> Result<T, E>) -> Result<T, Error> {
+/// Calls the library within the time that is left. A panic of it is an error.
+fn guarded<T, E: Into<BoxError>>(
+    allowance: &mut Allowance,
+    call: impl FnOnce() -> Result<T, E>,
+) -> Result<T, Error> {
     let failed = |source: BoxError| Error::GrammarFailed { source };
-    match catch_unwind(AssertUnwindSafe(call)) {
+    let called = allowance.spend(|| catch_unwind(AssertUnwindSafe(call)));
+    match called.map_err(|refusal| failed(refusal.into()))? {
         Ok(result) => result.map_err(|error| failed(shown(error.into()))),
-        Err(_) => Err(failed("it makes the library `llguidance` panic".into())),
+        Err(_) => Err(failed(Refusal::Panic.into())),
     }
 }

@@ -7,8 +7,14 @@
 
 mod compile;
 mod constraint;
+mod expansion;
 mod matcher;
+mod numbers;
+mod refusal;
+mod rules;
+mod schema;
 mod vocabulary;
+mod watch;
 
 pub use constraint::Constraint;
 

@@ -1,6 +1,7 @@
 //! The bytes of each token of a model, sorted for grammars.
 
 use super::compile::apart;
+use super::rules;
 use crate::Error;
 use crate::tokens::Tokens;
 use llguidance::ParserFactory;
@@ -36,7 +37,7 @@ impl Vocabulary {
         let words = words(tokens, count)?;
         let ends: Vec<u32> = (0..count).filter(|token| tokens.is_end(*token)).collect();
         let kept = ends.clone();
-        let factory = apart(None, move || {
+        let factory = apart(move || {
             let mut trie = TokTrie::from(&TokRxInfo::new(count, INVALID_TOKEN), &words);
             if !ends.is_empty() {
                 trie = trie.with_eos_tokens(&ends);
@@ -50,7 +51,8 @@ impl Vocabulary {
             *factory.limits_mut() = limits();
             Ok(factory)
         });
-        Ok(Vocabulary { factory: factory.map_err(|source| Error::Tokenizer { source })?, ends: kept })
+        let factory = factory?.map_err(|source| Error::Tokenizer { source })?;
+        Ok(Vocabulary { factory, ends: kept })
     }
 
     pub(super) fn factory(&self) -> &ParserFactory {
@@ -66,16 +68,16 @@ impl Vocabulary {
 /// The bounds of a grammar.
 ///
 /// Units: the library says that a millisecond takes 50,000 of `initial_lexer_fuel`, 14,000 of `step_lexer_fuel` or 20,000 of
-/// `step_max_items`, so that a token takes at most about 20 ms.
+/// `step_max_items`. On a busy machine it takes a third of that.
 fn limits() -> ParserLimits {
     ParserLimits {
-        max_items_in_row: 2000,
-        initial_lexer_fuel: 1_000_000,
-        step_lexer_fuel: 200_000,
-        step_max_items: 50_000,
+        max_items_in_row: rules::PLACE as usize,
+        initial_lexer_fuel: 200_000,
+        step_lexer_fuel: 100_000,
+        step_max_items: 20_000,
         // Each answer has its own states, of up to 2 KiB each.
-        max_lexer_states: 20_000,
-        max_grammar_size: 500_000,
+        max_lexer_states: 10_000,
+        max_grammar_size: rules::RULES as usize,
         precompute_large_lexemes: false,
         verbose_errors: false,
     }

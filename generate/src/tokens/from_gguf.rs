@@ -3,9 +3,12 @@
 //! Of the kinds that there are, pairs of bytes (`gpt2`) and of characters by their scores (`llama`) are made, as `tokenizers` has
 //! them.
 
+use super::file::{TOKEN, specials};
+use super::refusal::Refusal;
+use super::text::Texts;
 use super::{Tokens, guarded, refused};
 use crate::Error;
-use crate::gguf::{Gguf, GgufError, MetaValue};
+use crate::gguf::{Gguf, GgufError, MetaValue, shortened};
 use std::collections::{BTreeMap, HashMap, HashSet};
 use tokenizers::decoders::byte_fallback::ByteFallback;
 use tokenizers::decoders::fuse::Fuse;
@@ -26,6 +29,8 @@ const CUTTERS: &[&str] =
     &["default", "deepseek-r1-qwen", "gpt-2", "llama-bpe", "llama-v3", "llama3", "qwen2", "smollm"];
 /// The greatest length of a token, in bytes, of which pairs are looked for.
 const PIECE: usize = 256;
+/// The greatest number of pairs for each token. Llama's tokenizers have 2.
+const PAIRS: usize = 16;
 /// What stands for a space in tokens with scores.
 const SPACE: &str = "\u{2581}";
 
@@ -48,16 +53,18 @@ pub(super) fn read(file: &Gguf) -> Result<Tokens, Error> {
     const LIST: &str = "tokenizer.ggml.tokens";
     let kind = file.text(MODEL)?.ok_or_else(|| missing(MODEL))?;
     if !MODELS.contains(&kind) {
-        return Err(Error::TokenizerKind { found: kind.to_owned(), expected: MODELS });
+        return Err(Error::TokenizerKind { found: shortened(kind), expected: MODELS });
     }
     let list = file.texts(LIST)?.ok_or_else(|| missing(LIST))?;
+    let longest = list.iter().map(|text| text.len()).max().unwrap_or(0);
+    Refusal::at_most("bytes of a token", longest, TOKEN).map_err(refused)?;
     let mut ids: HashMap<&str, u32> = HashMap::with_capacity(list.len());
     for (i, text) in list.iter().enumerate() {
-        let id = u32::try_from(i).map_err(|_| refused("it has more than 2^32 tokens"))?;
+        let id = u32::try_from(i).map_err(|_| refused(Refusal::Count { what: "tokens", found: list.len() as u64, most: u64::from(u32::MAX) }))?;
         ids.entry(text).or_insert(id);
     }
     let scored = kind == "llama";
-    let merges = if scored { by_score(file, list, &ids)? } else { written(file, &ids)? };
+    let merges = if scored { by_score(file, list.len(), &ids)? } else { written(file, &ids)? };
     let mut builder = BPE::builder().vocab_and_merges(
         ids.iter().map(|(text, id)| ((*text).to_owned(), *id)).collect::<Vocabulary>(),
         merges,
@@ -65,7 +72,7 @@ pub(super) fn read(file: &Gguf) -> Result<Tokens, Error> {
     let cutter = file.text("tokenizer.ggml.pre")?.unwrap_or("default");
     if scored {
         builder = builder.byte_fallback(true).fuse_unk(true);
-        if let Some(unknown) = special(file, "unknown")?.and_then(|id| list.get(id as usize)) {
+        if let Some(unknown) = special(file, list, "unknown")?.and_then(|id| list.get(id as usize)) {
             builder = builder.unk_token(unknown.to_string());
         }
     } else if matches!(cutter, "llama-bpe" | "llama-v3" | "llama3") {
@@ -77,9 +84,11 @@ pub(super) fn read(file: &Gguf) -> Result<Tokens, Error> {
     } else {
         with_bytes(&mut tokenizer, cutter)?;
     }
-    add_special(&mut tokenizer, file, list)?;
-    let mut tokens = Tokens::new(tokenizer);
-    let named = |what| special(file, what);
+    let spaces = add_special(&mut tokenizer, file, list)?;
+    // Words of bytes begin with a space; the others are joined across spaces.
+    let texts = Texts { longest, cuts: !scored && !spaces, slow: false };
+    let mut tokens = Tokens::new(tokenizer, texts);
+    let named = |what| special(file, list, what);
     tokens.add_ends([named("eos")?, named("eot")?, named("eom")?].into_iter().flatten());
     tokens.begin = named("bos")?;
     tokens.begins = match file.truth("tokenizer.ggml.add_bos_token")? {
@@ -93,24 +102,28 @@ pub(super) fn read(file: &Gguf) -> Result<Tokens, Error> {
 type Vocabulary = tokenizers::models::bpe::Vocab;
 
 /// Returns the number of the token with a part of its own, if there is one.
-fn special(file: &Gguf, what: &str) -> Result<Option<u32>, Error> {
-    let id = file.uint(&format!("tokenizer.ggml.{what}_token_id"))?;
-    Ok(id.and_then(|id| u32::try_from(id).ok()))
+fn special(file: &Gguf, list: &[Box<str>], what: &'static str) -> Result<Option<u32>, Error> {
+    let Some(found) = file.uint(&format!("tokenizer.ggml.{what}_token_id"))? else { return Ok(None) };
+    match u32::try_from(found) {
+        Ok(id) if (id as usize) < list.len() => Ok(Some(id)),
+        _ => Err(refused(Refusal::Id { what, found, most: list.len().saturating_sub(1) as u64 })),
+    }
 }
 
 /// The pairs that the file lists.
 fn written(file: &Gguf, ids: &HashMap<&str, u32>) -> Result<Merges, Error> {
-    let list = file.texts("tokenizer.ggml.merges")?.unwrap_or_default();
+    const MERGES: &str = "tokenizer.ggml.merges";
+    let list = file.texts(MERGES)?.ok_or_else(|| GgufError::MissingKey { key: MERGES.to_owned() })?;
     let mut whole = String::new();
     let pair = |text: &str| {
-        let (a, b) =
-            text.split_once(' ').ok_or_else(|| refused(format!("the pair `{text}` has no space")))?;
+        let wrong = |problem| refused(Refusal::Pair { pair: shortened(text), problem });
+        let (a, b) = text.split_once(' ').ok_or_else(|| wrong("has no space"))?;
         whole.clear();
         whole.push_str(a);
         whole.push_str(b);
         match [a, b, &whole].iter().all(|part| ids.contains_key(part)) {
             true => Ok((a.to_owned(), b.to_owned())),
-            false => Err(refused(format!("the pair `{text}`, or what it makes, is no token"))),
+            false => Err(wrong("or what it makes is no token")),
         }
     };
     let mut pair = pair;
@@ -120,26 +133,33 @@ fn written(file: &Gguf, ids: &HashMap<&str, u32>) -> Result<Merges, Error> {
 /// The pairs of tokens that make a token, those of the highest score first.
 ///
 /// Source: Hugging Face Transformers, `SpmConverter`.
-fn by_score(file: &Gguf, list: &[Box<str>], ids: &HashMap<&str, u32>) -> Result<Merges, Error> {
+fn by_score(file: &Gguf, count: usize, ids: &HashMap<&str, u32>) -> Result<Merges, Error> {
     let scores = match file.get("tokenizer.ggml.scores") {
-        Some(MetaValue::Floats(scores)) if scores.len() == list.len() => scores,
+        Some(MetaValue::Floats(scores)) if scores.len() == count => scores,
         other => {
             let found = other.map_or_else(|| "missing".to_owned(), MetaValue::describe);
             let (key, expected) = ("tokenizer.ggml.scores".to_owned(), "a list of a float for each token");
             return Err(GgufError::Kind { key, expected, found }.into());
         }
     };
+    if let Some(token) = scores.iter().position(|score| score.is_nan()) {
+        return Err(refused(Refusal::Score { token, found: f64::NAN }));
+    }
+    let most = count.saturating_mul(PAIRS);
     let mut merges = Vec::new();
-    for (text, score) in list.iter().zip(scores) {
+    // A text that several tokens have makes its pairs once.
+    for (&text, &id) in ids {
+        let score = scores.get(id as usize).copied().unwrap_or(0.0);
         if text.len() > PIECE {
             continue;
         }
         for (at, _) in text.char_indices().skip(1) {
             let (a, b) = text.split_at(at);
             if let (Some(&left), Some(&right)) = (ids.get(a), ids.get(b)) {
-                merges.push((*score, left, right, (a.to_owned(), b.to_owned())));
+                merges.push((score, left, right, (a.to_owned(), b.to_owned())));
             }
         }
+        Refusal::at_most("pairs of tokens that make a token", merges.len(), most).map_err(refused)?;
     }
     merges.sort_by(|a, b| b.0.total_cmp(&a.0).then((a.1, a.2).cmp(&(b.1, b.2))));
     Ok(merges.into_iter().map(|(.., pair)| pair).collect())
@@ -174,24 +194,34 @@ fn with_bytes(tokenizer: &mut Tokenizer, cutter: &str) -> Result<(), Error> {
         "smollm" => vec![split(r"\p{N}")?.into(), bytes(true).into()],
         "llama-bpe" | "llama-v3" | "llama3" => vec![split(&words("{1,3}"))?.into(), bytes(false).into()],
         "qwen2" | "deepseek-r1-qwen" => vec![split(&words(""))?.into(), bytes(false).into()],
-        other => return Err(Error::TokenizerKind { found: other.to_owned(), expected: CUTTERS }),
+        other => return Err(Error::TokenizerKind { found: shortened(other), expected: CUTTERS }),
     };
     tokenizer.with_pre_tokenizer(Some(Cutters::new(cutters)));
     tokenizer.with_decoder(Some(bytes(false)));
     Ok(())
 }
 
-/// Adds what stands for itself in texts.
-fn add_special(tokenizer: &mut Tokenizer, file: &Gguf, list: &[Box<str>]) -> Result<(), Error> {
-    let types: Vec<i64> = match file.get("tokenizer.ggml.token_type") {
-        Some(MetaValue::Ints(types)) => types.clone(),
-        Some(MetaValue::Uints(types)) => types.iter().map(|&x| x.cast_signed()).collect(),
-        _ => Vec::new(),
+/// Adds what stands for itself in texts. Returns whether one of them has a space.
+fn add_special(tokenizer: &mut Tokenizer, file: &Gguf, list: &[Box<str>]) -> Result<bool, Error> {
+    const TYPES: &str = "tokenizer.ggml.token_type";
+    let types: Vec<i64> = match file.get(TYPES) {
+        Some(MetaValue::Ints(types)) if types.len() == list.len() => types.clone(),
+        Some(MetaValue::Uints(types)) if types.len() == list.len() => {
+            types.iter().map(|&x| x.cast_signed()).collect()
+        }
+        None => Vec::new(),
+        Some(other) => {
+            let (key, expected) = (TYPES.to_owned(), "a list of an integer for each token");
+            return Err(GgufError::Kind { key, expected, found: other.describe() }.into());
+        }
     };
+    let is_special = |ty: &i64| matches!(*ty, CONTROL | USER);
+    let all = list.iter().zip(&types).filter(|(_, ty)| is_special(ty)).map(|(text, _)| text.as_ref());
+    let spaces = specials(all, 1).map_err(refused)?.spaces;
     let mut seen = HashSet::new();
     let mut added: BTreeMap<bool, Vec<AddedToken>> = BTreeMap::new();
     for (text, ty) in list.iter().zip(types) {
-        if matches!(ty, CONTROL | USER) && !text.is_empty() && seen.insert(text) {
+        if is_special(&ty) && !text.is_empty() && seen.insert(text) {
             let control = ty == CONTROL;
             let token = AddedToken::from(text.to_string(), control).normalized(false);
             added.entry(control).or_default().push(token);
@@ -203,5 +233,5 @@ fn add_special(tokenizer: &mut Tokenizer, file: &Gguf, list: &[Box<str>]) -> Res
             false => tokenizer.add_tokens(tokens),
         })?;
     }
-    Ok(())
+    Ok(spaces)
 }

@@ -1,11 +1,17 @@
 //! Texts as tokens and back.
 
+mod components;
+mod file;
 mod from_gguf;
+mod refusal;
+mod text;
 
 use crate::Error;
 use crate::gguf::Gguf;
+use refusal::Refusal;
 use std::collections::BTreeSet;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use text::Texts;
 use tokenizers::Tokenizer;
 
 /// What models call tokens that end a text or a message.
@@ -36,17 +42,22 @@ pub struct Tokens {
     /// Whether `begin` is put before texts that are no messages.
     begins: bool,
     ends: BTreeSet<u32>,
+    texts: Texts,
 }
 
 impl Tokens {
-    /// Reads `tokenizer.json`, which Hugging Face's `tokenizers` writes.
+    /// Reads `tokenizer.json`, which Hugging Face's `tokenizers` writes. What it says of padding and truncation is for batches, and is
+    /// ignored.
     ///
     /// # Errors
     ///
-    /// [`Error::Tokenizer`].
+    /// [`Error::Tokenizer`], also for a file whose steps may make a text much longer.
     pub fn from_json(json: &[u8]) -> Result<Tokens, Error> {
-        let tokenizer = guarded(|| Tokenizer::from_bytes(json))?;
-        Ok(Tokens::new(tokenizer))
+        let texts = file::check(json).map_err(refused)?;
+        let mut tokenizer = guarded(|| Tokenizer::from_bytes(json))?;
+        tokenizer.with_padding(None);
+        guarded(|| tokenizer.with_truncation(None).map(|_| ()))?;
+        Ok(Tokens::new(tokenizer, texts))
     }
 
     /// Makes the tokenizer that a GGUF file describes.
@@ -58,13 +69,13 @@ impl Tokens {
         from_gguf::read(file)
     }
 
-    fn new(tokenizer: Tokenizer) -> Tokens {
+    fn new(tokenizer: Tokenizer, texts: Texts) -> Tokens {
         let ends = ENDS.iter().filter_map(|text| {
             let id = tokenizer.token_to_id(text)?;
             // A word that looks like an end is none: it must be a token of its own.
             tokenizer.get_added_vocabulary().is_special_token(text).then_some(id)
         });
-        Tokens { ends: ends.collect(), begin: None, begins: false, tokenizer }
+        Tokens { ends: ends.collect(), begin: None, begins: false, tokenizer, texts }
     }
 
     /// Adds tokens that end a text.
@@ -78,11 +89,14 @@ impl Tokens {
     ///
     /// [`Error::Tokenizer`].
     pub fn encode(&self, text: &str) -> Result<Vec<u32>, Error> {
-        let mut tokens = self.encoded(text, true)?;
+        self.encode_within(text, usize::MAX)
+    }
+
+    /// Puts the token before a text that it begins with, unless the text has it.
+    fn begin_with(&self, tokens: &mut Vec<u32>) {
         if let Some(begin) = self.begin.filter(|begin| self.begins && tokens.first() != Some(begin)) {
             tokens.insert(0, begin);
         }
-        Ok(tokens)
     }
 
     /// Returns the tokens of a text that a template made, in which all special tokens stand already.
@@ -91,7 +105,12 @@ impl Tokens {
     ///
     /// [`Error::Tokenizer`].
     pub fn encode_messages(&self, text: &str) -> Result<Vec<u32>, Error> {
-        self.encoded(text, false)
+        self.encode_messages_within(text, usize::MAX)
+    }
+
+    /// Returns the length of the longest token, in bytes.
+    pub(crate) fn longest(&self) -> usize {
+        self.texts.longest
     }
 
     fn encoded(&self, text: &str, special: bool) -> Result<Vec<u32>, Error> {
@@ -140,7 +159,7 @@ impl Tokens {
 fn guarded<T>(call: impl FnOnce() -> tokenizers::Result<T>) -> Result<T, Error> {
     match catch_unwind(AssertUnwindSafe(call)) {
         Ok(result) => result.map_err(|source| Error::Tokenizer { source }),
-        Err(_) => Err(refused("it makes the library `tokenizers` panic")),
+        Err(_) => Err(refused(Refusal::Panic)),
     }
 }
 

@@ -1,0 +1,525 @@
+//! What a JSON schema becomes when its parts are combined, which may be much more than its text.
+//!
+//! The library `llguidance` intersects the parts of `allOf`, and of keywords beside `anyOf`, `oneOf`, `enum` and `$ref`: each alternative
+//! of one with each of the other. The numbers of alternatives multiply, so that ten lines may become millions of rules. Nothing
+//! stops the library in the middle. Here, the same intersections are made of shapes, which have only what decides the size of
+//! the result, within a [`Budget`].
+//!
+//! Source: `json/schema.rs` of `llguidance` 1.9.
+
+use super::refusal::Refusal;
+use crate::gguf::shortened;
+use bb::Budget;
+use serde_json::Value as Json;
+use std::collections::{BTreeMap, BTreeSet};
+use std::rc::Rc;
+
+/// The greatest depth of schemas within each other, references included. The library calls itself for each level.
+const DEPTH: usize = 2500;
+/// The steps of the library's comparison of two patterns of names, which it makes again for each intersection.
+const COMPARISON: u64 = 500;
+/// The greatest coefficient of `multipleOf`: its digits without the decimal point. The library has a state for each remainder.
+const MULTIPLE: u64 = 4096;
+
+/// The types that a schema without `type` may have.
+const TYPES: [&str; 6] = ["null", "boolean", "number", "string", "array", "object"];
+/// The keywords that describe a value of a type. Others than these and the combinations add nothing.
+const OF_TYPES: [&str; 21] = [
+    "type",
+    "items",
+    "additionalItems",
+    "prefixItems",
+    "minItems",
+    "maxItems",
+    "properties",
+    "additionalProperties",
+    "patternProperties",
+    "required",
+    "minProperties",
+    "maxProperties",
+    "minLength",
+    "maxLength",
+    "pattern",
+    "format",
+    "minimum",
+    "maximum",
+    "exclusiveMinimum",
+    "exclusiveMaximum",
+    "multipleOf",
+];
+
+/// What a schema is, as far as it decides the size of a grammar.
+#[derive(Debug)]
+pub(super) enum Kind {
+    Any,
+    Never,
+    /// A null, a truth value or a text, told apart by its type.
+    Plain(&'static str),
+    /// A number, with the coefficient and the negative power of ten of what it is a multiple of.
+    Number(Option<(u64, u32)>),
+    List {
+        first: Vec<Shape>,
+        items: Shape,
+    },
+    Object(ObjectShape),
+    /// Alternatives, and whether no two may hold at once.
+    Choice {
+        of: Vec<Shape>,
+        exclusive: bool,
+    },
+    Reference(String),
+}
+
+/// An object.
+#[derive(Debug, Clone)]
+pub(super) struct ObjectShape {
+    pub(super) properties: BTreeMap<String, Shape>,
+    pub(super) patterns: BTreeMap<String, Shape>,
+    pub(super) additional: Shape,
+    pub(super) required: BTreeSet<String>,
+    /// The least number of properties, and whether there is a greatest one.
+    pub(super) least: u64,
+    pub(super) most: bool,
+}
+
+/// A schema, and the number of schemas that a copy of it has.
+#[derive(Debug, Clone)]
+pub(super) struct Shape {
+    pub(super) kind: Rc<Kind>,
+    size: u64,
+}
+
+impl Shape {
+    fn of(kind: Kind) -> Shape {
+        let sum = |shapes: &mut dyn Iterator<Item = &Shape>| {
+            shapes.fold(1u64, |sum, shape| sum.saturating_add(shape.size))
+        };
+        let size = match &kind {
+            Kind::Any | Kind::Never | Kind::Plain(_) | Kind::Number(_) | Kind::Reference(_) => 1,
+            Kind::List { first, items } => sum(&mut first.iter().chain([items])),
+            Kind::Object(object) => {
+                let all = object.properties.values().chain(object.patterns.values());
+                sum(&mut all.chain([&object.additional])).saturating_add(object.required.len() as u64)
+            }
+            Kind::Choice { of, .. } => sum(&mut of.iter()),
+        };
+        Shape { kind: Rc::new(kind), size }
+    }
+
+    fn any() -> Shape {
+        Shape::of(Kind::Any)
+    }
+}
+
+/// Combines the parts of one schema.
+pub(super) struct Expansion<'a> {
+    root: &'a Json,
+    budget: &'a Budget,
+    /// What references lead to; `None` while it is being made.
+    definitions: BTreeMap<String, Option<Shape>>,
+    depth: usize,
+}
+
+type Result<T> = std::result::Result<T, Refusal>;
+
+impl<'a> Expansion<'a> {
+    /// Combines all parts of a schema. Returns its shape, and those that references lead to.
+    ///
+    /// Units: the steps of the budget are schemas that the library makes or copies.
+    pub(super) fn run(root: &'a Json, budget: &'a Budget) -> Result<(Shape, BTreeMap<String, Shape>)> {
+        let mut expansion = Expansion { root, budget, definitions: BTreeMap::new(), depth: 0 };
+        let shape = expansion.schema(root)?;
+        let definitions = expansion.definitions.into_iter();
+        Ok((shape, definitions.filter_map(|(name, shape)| Some((name, shape?))).collect()))
+    }
+
+    fn take(&self, steps: u64) -> Result<()> {
+        self.budget.take_steps(steps).map_err(|source| Refusal::Work { source })
+    }
+
+    /// Calls `call` one level deeper.
+    fn deeper<T>(&mut self, call: impl FnOnce(&mut Self) -> Result<T>) -> Result<T> {
+        self.depth += 1;
+        if self.depth > DEPTH {
+            let (what, most) = ("schemas within each other", DEPTH as u64);
+            return Err(Refusal::Count { what, found: self.depth as u64, most });
+        }
+        let result = call(self);
+        self.depth -= 1;
+        result
+    }
+
+    fn schema(&mut self, of: &Json) -> Result<Shape> {
+        self.take(1)?;
+        let Json::Object(map) = of else {
+            return Ok(Shape::of(if of.as_bool() == Some(false) { Kind::Never } else { Kind::Any }));
+        };
+        if !std::ptr::eq(of, self.root) {
+            for keyword in ["$id", "id", "$schema"] {
+                if map.get(keyword).is_some_and(Json::is_string) {
+                    return Err(Refusal::Identifier { keyword });
+                }
+            }
+        }
+        let mut result = Shape::any();
+        // The library takes the keywords of types between two combinations together.
+        let mut plain: BTreeMap<&str, &Json> = BTreeMap::new();
+        for (keyword, of) in map {
+            let applied = match keyword.as_str() {
+                "const" => Some(self.constant(of)?),
+                "enum" => Some(self.choice(of, false, Self::constant)?),
+                "anyOf" => Some(self.choice(of, false, Self::inner)?),
+                "oneOf" => Some(self.choice(of, true, Self::inner)?),
+                "allOf" | "$ref" => None,
+                keyword if OF_TYPES.contains(&keyword) => {
+                    plain.insert(keyword, of);
+                    continue;
+                }
+                _ => continue,
+            };
+            result = self.with_types(result, &mut plain, map)?;
+            result = match (applied, of) {
+                (Some(applied), _) => self.intersect(&result, &applied)?,
+                (None, Json::Array(all)) => {
+                    for one in all {
+                        let one = self.inner(one)?;
+                        result = self.intersect(&result, &one)?;
+                    }
+                    result
+                }
+                (None, Json::String(reference)) => {
+                    self.define(reference)?;
+                    match *result.kind {
+                        Kind::Any => Shape::of(Kind::Reference(reference.clone())),
+                        _ => self.with_reference(reference, &result)?,
+                    }
+                }
+                // The library refuses it.
+                (None, _) => result,
+            };
+        }
+        self.with_types(result, &mut plain, map)
+    }
+
+    fn inner(&mut self, of: &Json) -> Result<Shape> {
+        self.deeper(|this| this.schema(of))
+    }
+
+    fn choice(
+        &mut self,
+        of: &Json,
+        exclusive: bool,
+        each: fn(&mut Self, &Json) -> Result<Shape>,
+    ) -> Result<Shape> {
+        let all = of.as_array().map(Vec::as_slice).unwrap_or_default();
+        let of = all.iter().map(|one| each(self, one)).collect::<Result<_>>()?;
+        self.joined(of, exclusive)
+    }
+
+    fn constant(&mut self, of: &Json) -> Result<Shape> {
+        self.take(1)?;
+        Ok(Shape::of(match of {
+            Json::Null => Kind::Plain("null"),
+            Json::Bool(_) => Kind::Plain("boolean"),
+            Json::Number(_) => Kind::Number(None),
+            Json::String(_) => Kind::Plain("string"),
+            Json::Array(list) => Kind::List {
+                first: list.iter().map(|item| self.constant(item)).collect::<Result<_>>()?,
+                items: Shape::of(Kind::Never),
+            },
+            Json::Object(map) => Kind::Object(ObjectShape {
+                properties: map
+                    .iter()
+                    .map(|(name, of)| Ok((name.clone(), self.constant(of)?)))
+                    .collect::<Result<_>>()?,
+                patterns: BTreeMap::new(),
+                additional: Shape::of(Kind::Never),
+                required: map.keys().cloned().collect(),
+                least: 0,
+                most: false,
+            }),
+        }))
+    }
+
+    /// Intersects with the keywords of types that came since the last combination.
+    fn with_types(
+        &mut self,
+        so_far: Shape,
+        plain: &mut BTreeMap<&str, &Json>,
+        map: &serde_json::Map<String, Json>,
+    ) -> Result<Shape> {
+        if plain.is_empty() {
+            return Ok(so_far);
+        }
+        let plain = std::mem::take(plain);
+        let mut all = Vec::new();
+        match map.get("type") {
+            Some(Json::String(name)) => all.push(self.of_type(name, &plain)?),
+            Some(Json::Array(names)) => {
+                for name in names {
+                    all.push(self.of_type(name.as_str().unwrap_or_default(), &plain)?);
+                }
+            }
+            _ => {
+                for name in TYPES {
+                    all.push(self.of_type(name, &plain)?);
+                }
+            }
+        }
+        let types = self.joined(all, false)?;
+        self.intersect(&so_far, &types)
+    }
+
+    fn of_type(&mut self, name: &str, plain: &BTreeMap<&str, &Json>) -> Result<Shape> {
+        self.take(1)?;
+        let optional = |this: &mut Self, keyword: &str| match plain.get(keyword) {
+            Some(of) => this.inner(of),
+            None => Ok(Shape::any()),
+        };
+        Ok(Shape::of(match name {
+            "number" | "integer" => Kind::Number(match plain.get("multipleOf") {
+                Some(of) => Some(checked(multiple(of))?),
+                None => None,
+            }),
+            "array" => {
+                let list = ["prefixItems", "items"].into_iter().find_map(|keyword| plain.get(keyword)?.as_array());
+                let first = list.map(Vec::as_slice).unwrap_or_default();
+                let first = first.iter().map(|item| self.inner(item)).collect::<Result<_>>()?;
+                let items = match plain.get("items") {
+                    Some(Json::Array(_)) => optional(self, "additionalItems")?,
+                    _ => optional(self, "items")?,
+                };
+                Kind::List { first, items }
+            }
+            "object" => {
+                let mut named = |keyword: &str| -> Result<BTreeMap<String, Shape>> {
+                    let Some(Json::Object(map)) = plain.get(keyword) else { return Ok(BTreeMap::new()) };
+                    map.iter().map(|(name, of)| Ok((name.clone(), self.inner(of)?))).collect()
+                };
+                let (mut properties, patterns) = (named("properties")?, named("patternProperties")?);
+                self.comparisons(patterns.len())?;
+                // A name that a pattern has is intersected with it.
+                if let Some(largest) = patterns.values().max_by_key(|shape| shape.size) {
+                    for shape in properties.values_mut() {
+                        *shape = self.intersect(shape, largest)?;
+                    }
+                }
+                let required = plain.get("required").and_then(|of| of.as_array());
+                let required = required.into_iter().flatten().filter_map(Json::as_str).map(str::to_owned);
+                Kind::Object(ObjectShape {
+                    properties,
+                    patterns,
+                    additional: optional(self, "additionalProperties")?,
+                    required: required.collect(),
+                    least: plain.get("minProperties").and_then(|of| of.as_u64()).unwrap_or(0),
+                    most: plain.contains_key("maxProperties"),
+                })
+            }
+            "string" => Kind::Plain("string"),
+            "boolean" => Kind::Plain("boolean"),
+            _ => Kind::Plain("null"),
+        }))
+    }
+
+    /// Takes the steps of comparing each of so many patterns with all others.
+    fn comparisons(&self, patterns: usize) -> Result<()> {
+        self.take((patterns as u64 * patterns.saturating_sub(1) as u64 / 2).saturating_mul(COMPARISON))
+    }
+
+    /// Makes the definition that a reference leads to, unless it is made or being made.
+    fn define(&mut self, reference: &str) -> Result<()> {
+        if self.definitions.contains_key(reference) {
+            return Ok(());
+        }
+        let wrong = || Refusal::Reference { reference: shortened(reference) };
+        let pointer = reference.strip_prefix('#').ok_or_else(wrong)?;
+        if !pointer.is_empty() && !pointer.starts_with('/') {
+            return Err(wrong());
+        }
+        let absent = || Refusal::Absent { reference: shortened(reference) };
+        let found = self.root.pointer(&decoded(pointer)).ok_or_else(absent)?;
+        self.definitions.insert(reference.to_owned(), None);
+        let shape = self.inner(found)?;
+        self.definitions.insert(reference.to_owned(), Some(shape));
+        Ok(())
+    }
+
+    fn with_reference(&mut self, reference: &str, other: &Shape) -> Result<Shape> {
+        self.define(reference)?;
+        // The library refuses a definition that needs itself.
+        let Some(Some(found)) = self.definitions.get(reference) else { return Ok(Shape::of(Kind::Never)) };
+        let found = found.clone();
+        self.take(found.size)?;
+        self.deeper(|this| this.intersect(&found, other))
+    }
+
+    /// Makes alternatives, of which those within others are taken out.
+    fn joined(&mut self, of: Vec<Shape>, exclusive: bool) -> Result<Shape> {
+        self.take(of.len() as u64)?;
+        let mut all: Vec<Shape> = Vec::with_capacity(of.len());
+        for one in of {
+            match &*one.kind {
+                Kind::Never => {}
+                Kind::Any if !exclusive => return Ok(Shape::any()),
+                Kind::Choice { of, exclusive: inner } if *inner == exclusive => all.extend_from_slice(of),
+                _ => all.push(one),
+            }
+        }
+        if exclusive {
+            self.exclusions(&all)?;
+        }
+        Ok(match all.len() {
+            0 => Shape::of(Kind::Never),
+            1 => all.swap_remove(0),
+            _ => Shape::of(Kind::Choice { of: all, exclusive }),
+        })
+    }
+
+    /// Takes the steps of comparing each of these alternatives with all others.
+    fn exclusions(&self, all: &[Shape]) -> Result<()> {
+        let (mut sum, mut names) = (0u64, 1u64);
+        for one in all {
+            sum += match &*one.kind {
+                Kind::Choice { of, .. } => of.len() as u64,
+                _ => 1,
+            };
+            if let Kind::Object(object) = &*one.kind {
+                names = names.max(object.required.len() as u64);
+            }
+        }
+        self.take((sum.saturating_mul(sum) / 2).saturating_mul(names) / 10)
+    }
+
+    fn intersect(&mut self, a: &Shape, b: &Shape) -> Result<Shape> {
+        self.take(1)?;
+        self.deeper(|this| this.intersected(a, b))
+    }
+
+    fn intersected(&mut self, a: &Shape, b: &Shape) -> Result<Shape> {
+        Ok(match (&*a.kind, &*b.kind) {
+            (Kind::Any, _) => b.clone(),
+            (_, Kind::Any) => a.clone(),
+            (Kind::Never, _) | (_, Kind::Never) => Shape::of(Kind::Never),
+            (Kind::Reference(reference), _) => self.with_reference(reference, b)?,
+            (_, Kind::Reference(reference)) => self.with_reference(reference, a)?,
+            (Kind::Choice { of, exclusive }, _) | (_, Kind::Choice { of, exclusive }) => {
+                let other = if matches!(&*a.kind, Kind::Choice { .. }) { b } else { a };
+                // Each alternative gets a copy of the other schema.
+                self.take((of.len() as u64).saturating_mul(other.size))?;
+                let all = of.iter().map(|one| self.intersect(one, other)).collect::<Result<Vec<Shape>>>()?;
+                self.joined(all, *exclusive)?
+            }
+            (Kind::Plain(one), Kind::Plain(other)) if one == other => a.clone(),
+            (Kind::Number(one), Kind::Number(other)) => Shape::of(Kind::Number(common(*one, *other)?)),
+            (Kind::List { first, items }, Kind::List { first: other_first, items: other_items }) => {
+                let count = first.len().max(other_first.len());
+                let missing = count.saturating_sub(first.len().min(other_first.len())) as u64;
+                self.take(missing.saturating_mul(items.size.max(other_items.size)))?;
+                let pairs = (0..count)
+                    .map(|at| (first.get(at).unwrap_or(items), other_first.get(at).unwrap_or(other_items)));
+                let first = pairs.map(|(one, other)| self.intersect(one, other)).collect::<Result<_>>()?;
+                Shape::of(Kind::List { first, items: self.intersect(items, other_items)? })
+            }
+            (Kind::Object(one), Kind::Object(other)) => self.object(one, other)?,
+            _ => Shape::of(Kind::Never),
+        })
+    }
+
+    fn object(&mut self, one: &ObjectShape, other: &ObjectShape) -> Result<Shape> {
+        let mut properties = BTreeMap::new();
+        for (own, with) in [(one, other), (other, one)] {
+            for (name, shape) in &own.properties {
+                if properties.contains_key(name) {
+                    continue;
+                }
+                // A name may have any of the patterns: the largest counts.
+                let largest = || with.patterns.values().chain([&with.additional]).max_by_key(|shape| shape.size);
+                let found = with.properties.get(name).or_else(largest).unwrap_or(&with.additional);
+                self.take(found.size.saturating_add(with.patterns.len() as u64))?;
+                properties.insert(name.clone(), self.intersect(shape, found)?);
+            }
+        }
+        let mut patterns = BTreeMap::new();
+        for (own, with) in [(one, other), (other, one)] {
+            for (pattern, shape) in &own.patterns {
+                if !patterns.contains_key(pattern) {
+                    let found = with.patterns.get(pattern).unwrap_or(&with.additional);
+                    self.take(found.size)?;
+                    patterns.insert(pattern.clone(), self.intersect(shape, found)?);
+                }
+            }
+        }
+        self.comparisons(patterns.len())?;
+        self.take((one.required.len() + other.required.len()) as u64)?;
+        Ok(Shape::of(Kind::Object(ObjectShape {
+            properties,
+            patterns,
+            additional: self.intersect(&one.additional, &other.additional)?,
+            required: one.required.union(&other.required).cloned().collect(),
+            least: one.least.max(other.least),
+            most: one.most || other.most,
+        })))
+    }
+}
+
+/// Replaces `%20` and the like by what they stand for.
+fn decoded(pointer: &str) -> String {
+    let mut bytes = Vec::with_capacity(pointer.len());
+    let mut rest = pointer.as_bytes();
+    while let Some((&byte, after)) = rest.split_first() {
+        let code = after.get(..2).filter(|_| byte == b'%').and_then(|hex| std::str::from_utf8(hex).ok());
+        match code.and_then(|hex| u8::from_str_radix(hex, 16).ok()) {
+            Some(code) => {
+                bytes.push(code);
+                rest = after.get(2..).unwrap_or_default();
+            }
+            None => {
+                bytes.push(byte);
+                rest = after;
+            }
+        }
+    }
+    String::from_utf8_lossy(&bytes).into_owned()
+}
+
+/// Returns the digits and the negative power of ten of a value of `multipleOf`, as the library reads it.
+fn multiple(of: &Json) -> (u64, u32) {
+    let (mut value, mut exponent) = (of.as_f64().unwrap_or(0.0).abs(), 0);
+    while value.fract() != 0.0 && exponent < 400 {
+        value *= 10.0;
+        exponent += 1;
+    }
+    let mut digits = if value < 1e18 { value as u64 } else { u64::MAX };
+    while exponent > 0 && digits.is_multiple_of(10) && digits > 0 {
+        digits /= 10;
+        exponent -= 1;
+    }
+    (digits, exponent)
+}
+
+/// Compares the digits with their bound.
+fn checked((digits, exponent): (u64, u32)) -> Result<(u64, u32)> {
+    match digits <= MULTIPLE && exponent <= 9 {
+        true => Ok((digits, exponent)),
+        false => Err(Refusal::Count { what: "remainders of a `multipleOf`", found: digits, most: MULTIPLE }),
+    }
+}
+
+/// Returns the least common multiple, which the library computes in 32 bits.
+fn common(one: Option<(u64, u32)>, other: Option<(u64, u32)>) -> Result<Option<(u64, u32)>> {
+    let (Some((a, a_exponent)), Some((b, b_exponent))) = (one, other) else { return Ok(one.or(other)) };
+    let exponent = a_exponent.max(b_exponent);
+    let scaled = |x: u64, of: u32| x.saturating_mul(10u64.saturating_pow(exponent - of));
+    let (a, b) = (scaled(a, a_exponent), scaled(b, b_exponent));
+    let product = a.saturating_mul(b);
+    if product >= 1 << 32 {
+        let (what, most) = ("digits of the product of values of `multipleOf`", u64::from(u32::MAX));
+        return Err(Refusal::Count { what, found: product, most });
+    }
+    let (mut x, mut y) = (a, b);
+    while y != 0 {
+        (x, y) = (y, x % y);
+    }
+    let least = if x == 0 { 0 } else { product / x };
+    checked((least, exponent)).map(Some)
+}

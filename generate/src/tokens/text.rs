@@ -1,0 +1,146 @@
+//! Texts of any length as tokens, with memory for a part of them at a time.
+//!
+//! The library takes several hundred bytes for each token while it works, and it does not stop. A long text is given to it in parts
+//! where a cut between two words changes nothing; otherwise, its tokens are counted in parts before it is given as a whole.
+
+use super::refusal::Refusal;
+use super::{Tokens, refused};
+use crate::Error;
+use bb::RunOptions;
+
+/// The length up to which a text is given to the library as a whole, and of the parts of longer ones, in bytes.
+const WHOLE: usize = 64 << 10;
+/// The length of parts that are only counted, and the tokens that a cut may add.
+const COUNTED: usize = 16 << 10;
+const CUT: usize = 64;
+/// The greatest length of a part where a text has no place to cut.
+const LONGEST: usize = 4 * WHOLE;
+/// The greatest length of a text whose tokenizer has patterns of its own and cannot be cut.
+const SLOW: usize = 2 * WHOLE;
+/// The least length that a token is taken to have at most: some tokenizers remove characters.
+const LEAST: usize = 16;
+
+/// What is known of the texts that a tokenizer takes.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Texts {
+    /// The length of the longest token, in bytes.
+    pub(super) longest: usize,
+    /// Whether a text may be cut between two words, without another result.
+    pub(super) cuts: bool,
+    /// Whether the time of a text may grow with the square of its length.
+    pub(super) slow: bool,
+}
+
+impl Tokens {
+    /// Returns the tokens of a text that has at most `most` of them, and stops soon if it has more.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Context`] if it has more, with the number that was reached; [`Error::Tokenizer`]; [`Error::Model`] after the deadline of
+    /// the thread.
+    pub fn encode_within(&self, text: &str, most: usize) -> Result<Vec<u32>, Error> {
+        let mut tokens = self.bounded(text, true, most)?;
+        self.begin_with(&mut tokens);
+        Ok(tokens)
+    }
+
+    /// Returns the tokens of a text that a template made, as [`encode_within`](Self::encode_within).
+    ///
+    /// # Errors
+    ///
+    /// As [`encode_within`](Self::encode_within).
+    pub fn encode_messages_within(&self, text: &str, most: usize) -> Result<Vec<u32>, Error> {
+        self.bounded(text, false, most)
+    }
+
+    fn bounded(&self, text: &str, special: bool, most: usize) -> Result<Vec<u32>, Error> {
+        let Texts { longest, cuts, slow } = self.texts;
+        let least = text.len() / longest.max(LEAST);
+        if least > most {
+            return Err(Error::Context { needed: least, most });
+        }
+        RunOptions::check_current()?;
+        if text.len() <= WHOLE {
+            return within(self.encoded(text, special)?, most);
+        }
+        if cuts {
+            return self.by_parts(text, special, most);
+        }
+        if slow && text.len() > SLOW {
+            return Err(refused(Refusal::Text { found: text.len(), most: SLOW }));
+        }
+        self.count(text, most)?;
+        within(self.encoded(text, special)?, most)
+    }
+
+    /// Joins the tokens of parts.
+    fn by_parts(&self, text: &str, special: bool, most: usize) -> Result<Vec<u32>, Error> {
+        let mut all = Vec::new();
+        let mut rest = text;
+        while !rest.is_empty() {
+            RunOptions::check_current()?;
+            let (part, after) = rest.split_at(end_of_part(rest));
+            all.extend(self.encoded(part, false)?);
+            if all.len() > most {
+                return Err(Error::Context { needed: all.len(), most });
+            }
+            rest = after;
+        }
+        if special {
+            // What a template puts around a text is the same for each.
+            let (plain, around) = (self.encoded("a", false)?, self.encoded("a", true)?);
+            let at = around.windows(plain.len().max(1)).position(|part| part == plain).unwrap_or(0);
+            let behind = around.get(at + plain.len()..).unwrap_or_default().to_vec();
+            all.splice(0..0, around.get(..at).unwrap_or_default().iter().copied());
+            all.extend(behind);
+        }
+        within(all, most)
+    }
+
+    /// Refuses a text that has clearly more than `most` tokens.
+    fn count(&self, text: &str, most: usize) -> Result<(), Error> {
+        let (mut count, mut allowed) = (0, most);
+        let mut rest = text;
+        while !rest.is_empty() {
+            RunOptions::check_current()?;
+            let (part, after) = rest.split_at(boundary(rest, COUNTED));
+            count += self.encoded(part, false)?.len();
+            allowed += CUT;
+            if count > allowed {
+                return Err(Error::Context { needed: count, most });
+            }
+            rest = after;
+        }
+        Ok(())
+    }
+}
+
+fn within(tokens: Vec<u32>, most: usize) -> Result<Vec<u32>, Error> {
+    if tokens.len() > most { Err(Error::Context { needed: tokens.len(), most }) } else { Ok(tokens) }
+}
+
+/// Returns the last place up to `at` that is between two characters.
+fn boundary(text: &str, at: usize) -> usize {
+    if at >= text.len() {
+        return text.len();
+    }
+    (0..=at).rev().find(|at| text.is_char_boundary(*at)).filter(|at| *at > 0).unwrap_or(text.len())
+}
+
+/// Returns the length of the next part: it ends before a space between a sign that is none and a letter. No word of the known
+/// tokenizers is on both sides.
+fn end_of_part(text: &str) -> usize {
+    if text.len() <= WHOLE {
+        return text.len();
+    }
+    let fits = |at: &usize| {
+        let (Some(before), Some(behind)) = (text.get(..*at), text.get(*at..)) else { return false };
+        let mut behind = behind.chars();
+        before.chars().next_back().is_some_and(|c| !c.is_whitespace())
+            && behind.next() == Some(' ')
+            && behind.next().is_some_and(char::is_alphabetic)
+    };
+    let before = (WHOLE / 2..WHOLE).rev().find(fits);
+    let behind = || (WHOLE..LONGEST.min(text.len())).find(fits);
+    before.or_else(behind).unwrap_or_else(|| boundary(text, LONGEST))
+}
