@@ -19,6 +19,7 @@ pub(crate) fn serve(options: &args::Serve) -> Result<ExitCode> {
     }
     config.versions = options.versions;
     config.token = options.token_file.as_deref().map(token).transpose()?;
+    config.allow_hosts.clone_from(&options.allow_hosts);
     let tls = options.certificate.as_ref().zip(options.key.as_ref());
     config.tls =
         tls.map(|(certificate, key)| TlsFiles { certificate: certificate.clone(), key: key.clone() });

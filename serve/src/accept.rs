@@ -10,6 +10,7 @@ use crate::stream::Stream;
 use crate::tls::Acceptor;
 use axum::Router;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
+use std::net::SocketAddr;
 use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
@@ -48,6 +49,8 @@ const ENDING: Duration = Duration::from_millis(500);
 pub(crate) struct Listening {
     pub(crate) router: Router,
     pub(crate) protocol: Protocol,
+    /// Where the listener listens.
+    pub(crate) address: SocketAddr,
     pub(crate) shared: Arc<Shared>,
     pub(crate) connections: Arc<Connections>,
     pub(crate) tls: Option<Acceptor>,
@@ -128,22 +131,24 @@ async fn serve(stream: TcpStream, connection: &Arc<Connection>, all: Listening, 
 
 async fn served(stream: TcpStream, connection: &Arc<Connection>, all: &Listening, late: bool) {
     let time = PREFACE.min(all.shared.timeout);
+    // A client of HTTP/1 may end its side of a connection behind its request.
+    let stream_of = |tcp| Stream::new(tcp, connection.clone(), all.protocol == Protocol::Http);
     let Some(tls) = &all.tls else {
         return match all.protocol {
-            Protocol::Http => http(Stream::new(stream, connection.clone()), connection, all, late).await,
+            Protocol::Http => http(stream_of(stream), connection, all, late).await,
             Protocol::Grpc => {
                 let begun = tokio::select! {
                     begun = begins(&stream, time) => begun,
                     () = stop(all.stopping.clone()), if !late => false,
                 };
                 if begun {
-                    grpc(Stream::new(stream, connection.clone()), connection, all, late).await;
+                    grpc(stream_of(stream), connection, all, late).await;
                 }
             }
         };
     };
     let shaken = async {
-        let stream = tls.accept(Stream::new(stream, connection.clone()), time).await?;
+        let stream = tls.accept(stream_of(stream), time).await?;
         // A peer of gRPC that stays silent now would last for ever.
         match all.protocol {
             Protocol::Http => Some((Some(stream), None)),
@@ -247,6 +252,7 @@ fn answering(connection: &Arc<Connection>, all: &Listening) -> Answering {
         router: all.router.clone(),
         connection: connection.clone(),
         protocol: all.protocol,
+        address: all.address,
         shared: all.shared.clone(),
         log: all.log.clone(),
     }

@@ -1,6 +1,6 @@
 //! Answers on their way to a peer: in parts, counted until they are taken.
 
-use crate::budget::Lease;
+use crate::held_bytes::Lease;
 use crate::connections::{Connection, InRequest};
 use crate::infer::Shared;
 use crate::log::{LogLines, Noted, RequestLine};
@@ -14,6 +14,7 @@ use bytes::Bytes;
 use http_body::{Body as HttpBody, Frame, SizeHint};
 use hyper::body::Incoming;
 use std::convert::Infallible;
+use std::net::SocketAddr;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -34,7 +35,12 @@ pub(crate) struct HeldAnswer {
 
 impl HeldAnswer {
     pub(crate) fn new(lease: Lease, bytes: usize) -> HeldAnswer {
-        HeldAnswer { lease: Arc::new(lease), bytes }
+        HeldAnswer::shared(Arc::new(lease), bytes)
+    }
+
+    /// Makes one of a lease that others hold, too.
+    pub(crate) fn shared(lease: Arc<Lease>, bytes: usize) -> HeldAnswer {
+        HeldAnswer { lease, bytes }
     }
 
     /// Holds more bytes, for another form of the answer.
@@ -49,6 +55,8 @@ pub(crate) struct Answering {
     pub(crate) router: Router,
     pub(crate) connection: Arc<Connection>,
     pub(crate) protocol: Protocol,
+    /// Where the connection was accepted.
+    pub(crate) address: SocketAddr,
     pub(crate) shared: Arc<Shared>,
     pub(crate) log: Option<LogLines>,
 }
@@ -95,14 +103,17 @@ impl hyper::service::Service<Request<Incoming>> for Answering {
             Protocol::Grpc => (grpc::is_health(path), grpc::is_health(path)),
         };
         let token = self.shared.token.as_ref().filter(|_| !is_open);
-        let refusal = match token {
-            Some(token) if !token.is_in(request.headers()) => Some(Refusal::NoToken),
-            _ => (self.connection.surplus && !is_health).then_some(Refusal::Connections),
+        let (method, headers) = (request.method(), request.headers());
+        let allowed = self.shared.browsers.check(self.address, method, request.uri(), headers);
+        let refusal = match (allowed, token) {
+            (Err(refusal), _) => Some(refusal),
+            (Ok(()), Some(token)) if !token.is_in(headers) => Some(Refusal::NoToken),
+            (Ok(()), _) => (self.connection.surplus && !is_health).then_some(Refusal::Connections),
         };
         // Routes are always ready.
         let answer = match refusal {
             Some(refusal) => {
-                if matches!(refusal, Refusal::NoToken) {
+                if !matches!(refusal, Refusal::Connections) {
                     self.shared.metrics.others.count(self.protocol, Some(refusal.kind()));
                 }
                 Err(match self.protocol {

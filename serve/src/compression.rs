@@ -1,17 +1,25 @@
 //! Compressed requests and answers, within the bounds of what is not compressed.
 
+use crate::infer;
 use crate::refusal::Refusal;
 use bytes::Bytes;
 use flate2::Compression;
-use flate2::read::{DeflateDecoder, MultiGzDecoder, ZlibDecoder};
+use flate2::bufread::{DeflateDecoder, GzDecoder, ZlibDecoder};
 use flate2::write::{GzEncoder, ZlibEncoder};
-use std::io::{self, Read, Write};
+use std::io::{self, BufRead, Read, Write};
 
 /// Answers that are smaller are not compressed: the frame of a compressed one is nearly as large.
 pub(crate) const SMALL: usize = 256;
 
-/// How many bytes are unpacked at a time.
+/// The number of bytes that are unpacked at a time.
 const STEP: usize = 16 << 10;
+
+/// The most members of a body in gzip's format. A member of 20 bytes may be empty, and costs some microseconds. Programs that write many
+/// members begin one every 64 KiB.
+const MEMBERS: usize = 8192;
+
+/// The number of bytes that are packed at a time.
+const PART: usize = 256 << 10;
 
 /// How bytes are compressed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -83,7 +91,7 @@ impl<F: Fn(usize) -> Result<(), Refusal>> Held<F> {
 
 impl<F: Fn(usize) -> Result<(), Refusal>> Write for Held<F> {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        match self.push(bytes) {
+        match infer::check().and_then(|()| self.push(bytes)) {
             Ok(()) => Ok(bytes.len()),
             Err(refused) => {
                 self.refused = Some(refused);
@@ -98,27 +106,76 @@ impl<F: Fn(usize) -> Result<(), Refusal>> Write for Held<F> {
 }
 
 /// Unpacks at most `limit` bytes. `grow` holds bytes before there is room for them.
+///
+/// # Errors
+///
+/// [`Refusal::Packed`] for other bytes, and for more than [`MEMBERS`] members; [`Refusal::TooLarge`]; the errors of `grow` and
+/// [`infer::check`].
 pub(crate) fn unpack(
     coding: Coding,
     packed: &[u8],
     limit: usize,
     grow: impl Fn(usize) -> Result<(), Refusal>,
 ) -> Result<Bytes, Refusal> {
-    let mut from: Box<dyn Read + '_> = match coding {
-        Coding::Gzip => Box::new(MultiGzDecoder::new(packed)),
-        Coding::Deflate if is_zlib(packed) => Box::new(ZlibDecoder::new(packed)),
-        // Some clients send what is inside of that format.
-        Coding::Deflate => Box::new(DeflateDecoder::new(packed)),
-    };
     let mut to = Held::new(limit, grow);
-    let mut step = vec![0; STEP];
+    let mut input = Input(packed);
+    match coding {
+        Coding::Gzip => {
+            for _ in 0..MEMBERS {
+                let mut member = GzDecoder::new(input);
+                copy(coding, &mut member, &mut to)?;
+                input = member.into_inner();
+                if input.0.is_empty() {
+                    return Ok(to.bytes.into());
+                }
+            }
+            let source = io::Error::other(format!("more than {MEMBERS} members"));
+            return Err(Refusal::Packed { coding: coding.name(), source });
+        }
+        Coding::Deflate if is_zlib(packed) => copy(coding, &mut ZlibDecoder::new(input), &mut to)?,
+        // Some clients send what is inside of that format.
+        Coding::Deflate => copy(coding, &mut DeflateDecoder::new(input), &mut to)?,
+    }
+    Ok(to.bytes.into())
+}
+
+fn copy<F: Fn(usize) -> Result<(), Refusal>>(
+    coding: Coding,
+    from: &mut impl Read,
+    to: &mut Held<F>,
+) -> Result<(), Refusal> {
+    let mut step = [0; STEP];
     loop {
-        let read =
-            from.read(&mut step).map_err(|source| Refusal::Packed { coding: coding.name(), source })?;
+        let read = from.read(&mut step).map_err(|source| {
+            // The input ends early when the request is over.
+            infer::check().err().unwrap_or(Refusal::Packed { coding: coding.name(), source })
+        })?;
         match step.get(..read) {
-            None | Some([]) => return Ok(to.bytes.into()),
+            None | Some([]) => return Ok(()),
             Some(bytes) => to.push(bytes)?,
         }
+    }
+}
+
+/// Packed bytes in steps. Each checks whether the request is over, because it may unpack to nothing.
+struct Input<'a>(&'a [u8]);
+
+impl BufRead for Input<'_> {
+    fn fill_buf(&mut self) -> io::Result<&[u8]> {
+        infer::check().map_err(|_| io::ErrorKind::TimedOut)?;
+        Ok(self.0.get(..STEP).unwrap_or(self.0))
+    }
+
+    fn consume(&mut self, bytes: usize) {
+        self.0 = self.0.get(bytes..).unwrap_or_default();
+    }
+}
+
+impl Read for Input<'_> {
+    fn read(&mut self, to: &mut [u8]) -> io::Result<usize> {
+        let bytes = self.fill_buf()?.read(to)?;
+        self.consume(bytes);
+        Ok(bytes)
     }
 }
 
@@ -152,11 +209,21 @@ fn written<'a, W: Write, F: Fn(usize) -> Result<(), Refusal>>(
     finish: impl FnOnce(&mut W) -> io::Result<()>,
     inner: impl FnOnce(&mut W) -> &mut Held<F>,
 ) -> Result<Vec<u8>, Refusal> {
-    let result = parts.try_for_each(|part| to.write_all(part)).and_then(|()| finish(&mut to));
+    // A large part that is packed well is written late, which would check the deadline late.
+    let mut write = |part: &[u8]| -> io::Result<()> {
+        part.chunks(PART).try_for_each(|step| {
+            infer::check().map_err(|_| io::ErrorKind::TimedOut)?;
+            to.write_all(step)
+        })
+    };
+    let result = parts.try_for_each(&mut write).and_then(|()| finish(&mut to));
     let held = inner(&mut to);
     match (result, held.refused.take()) {
         (_, Some(refused)) => Err(refused),
-        (Err(_), None) => Err(Refusal::Internal { what: "an answer could not be compressed" }),
+        (Err(_), None) => {
+            infer::check()?;
+            Err(Refusal::Internal { what: "an answer could not be compressed" })
+        }
         (Ok(()), None) => Ok(std::mem::take(&mut held.bytes)),
     }
 }
@@ -180,6 +247,22 @@ mod tests {
             assert!(matches!(pack(coding, text.chunks(7), full), Err(Refusal::NoRoom { .. })));
         }
         assert!(matches!(unpack(Coding::Gzip, b"no gzip", 100, |_| Ok(())), Err(Refusal::Packed { .. })));
+    }
+
+    #[test]
+    fn empty_members_are_bounded_and_a_deadline_ends_unpacking() {
+        let empty = pack(Coding::Gzip, std::iter::empty(), |_| Ok(())).unwrap();
+        assert_eq!(unpack(Coding::Gzip, &empty.repeat(MEMBERS), 1, |_| Ok(())).unwrap(), b"".as_slice());
+        let refused = unpack(Coding::Gzip, &empty.repeat(MEMBERS + 1), 1, |_| Ok(())).unwrap_err();
+        assert!(matches!(refused, Refusal::Packed { .. }), "{refused}");
+        let packed = pack(Coding::Gzip, [vec![0u8; 1 << 20].as_slice()].into_iter(), |_| Ok(())).unwrap();
+        let late = bb::RunOptions::default().with_deadline(std::time::Instant::now());
+        late.within(|| {
+            let refused = unpack(Coding::Gzip, &packed, 1 << 30, |_| Ok(())).unwrap_err();
+            assert!(matches!(refused, Refusal::Deadline), "{refused}");
+            let refused = pack(Coding::Gzip, [vec![0u8; 1 << 20].as_slice()].into_iter(), |_| Ok(())).unwrap_err();
+            assert!(matches!(refused, Refusal::Deadline), "{refused}");
+        });
     }
 
     #[test]

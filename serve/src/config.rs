@@ -66,6 +66,9 @@ pub struct Config {
     pub compile: CompileOptions,
     /// What clients must send, except for asking whether the server lives and is ready.
     pub token: Option<Token>,
+    /// Further names that requests may have as their host, and hosts whose pages in browsers may send requests. Without
+    /// a token, the pages of all others are refused, and so are, if the server listens on a loopback address, requests for other hosts.
+    pub allow_hosts: Vec<String>,
     /// Encrypts all connections, of HTTP and gRPC; needs the feature `tls`.
     pub tls: Option<TlsFiles>,
     /// Where a line for each request goes.
@@ -120,6 +123,7 @@ impl Default for Config {
             limits: Limits::default(),
             compile: CompileOptions::default(),
             token: None,
+            allow_hosts: Vec::new(),
             tls: None,
             log: None,
             workers: 1,

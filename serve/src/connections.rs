@@ -260,6 +260,11 @@ impl Connection {
         waits && self.computing.load(Ordering::Relaxed) == 0 && !answering
     }
 
+    /// Returns true while a request has an answer that is not all taken.
+    pub(crate) fn is_in_request(&self) -> bool {
+        self.requests.load(Ordering::Relaxed) > 0
+    }
+
     fn gives_way(&self, now: u64) -> Option<(GivesWay, u64)> {
         let since = self.since.load(Ordering::Relaxed);
         if self.computing.load(Ordering::Relaxed) > 0 {

@@ -1,6 +1,7 @@
 //! Elements of tensors in the forms of the protocol: little-endian bytes, texts with lengths, and JSON.
 
-use crate::budget::Lease;
+use crate::held_bytes::Lease;
+use crate::infer;
 use crate::model::Announced;
 use crate::refusal::Refusal;
 use bb::{DataType, TensorData, bf16, f16};
@@ -14,10 +15,13 @@ use std::fmt;
 /// The bytes of the length before a text.
 const LENGTH: usize = 4;
 
+/// The number of elements of JSON between two checks of the deadline.
+const CHECKED: usize = 4096;
+
 /// Makes a tensor of the bytes of its elements.
-pub(crate) fn from_bytes(of: &Announced, bytes: Bytes) -> Result<TensorData, Refusal> {
+pub(crate) fn from_bytes(of: &Announced, bytes: Bytes, lease: &Lease) -> Result<TensorData, Refusal> {
     if of.dtype == DataType::String {
-        return texts_from_bytes(of, &bytes);
+        return texts_from_bytes(of, &bytes, lease);
     }
     let expected = of.dtype.bytes_for(of.elements).filter(|expected| *expected == bytes.len());
     if expected.is_none() {
@@ -37,12 +41,13 @@ fn tensor(of: &Announced) -> impl FnOnce(bb_ir::Error) -> Refusal {
     move |source| Refusal::Tensor { name, source }
 }
 
-fn count(of: &Announced, got: usize) -> Refusal {
+/// Returns the refusal of another number of elements.
+pub(crate) fn count(of: &Announced, got: usize) -> Refusal {
     let (name, shape) = (of.name.clone(), of.shape.clone());
     Refusal::Count { name, shape, expected: of.elements, got: got.to_string() }
 }
 
-fn texts_from_bytes(of: &Announced, bytes: &[u8]) -> Result<TensorData, Refusal> {
+fn texts_from_bytes(of: &Announced, bytes: &[u8], lease: &Lease) -> Result<TensorData, Refusal> {
     if of.elements > bytes.len() / LENGTH {
         return Err(Refusal::Count {
             name: of.name.clone(),
@@ -51,9 +56,13 @@ fn texts_from_bytes(of: &Announced, bytes: &[u8]) -> Result<TensorData, Refusal>
             got: format!("{} bytes", bytes.len()),
         });
     }
+    lease.grow(bytes.len().saturating_add(of.elements.saturating_mul(size_of::<u64>())))?;
     let mut texts = StringsBuilder::with_room("reading texts", of.elements).map_err(tensor(of))?;
     let mut rest = bytes;
     for index in 0..of.elements {
+        if index % CHECKED == 0 {
+            infer::check()?;
+        }
         let cut = || Refusal::TextLength { name: of.name.clone(), index };
         let (length, after) = rest.split_first_chunk::<LENGTH>().ok_or_else(cut)?;
         let length = usize::try_from(u32::from_le_bytes(*length)).map_err(|_| cut())?;
@@ -72,33 +81,17 @@ fn push_text(of: &Announced, texts: &mut StringsBuilder, index: usize, text: &[u
     texts.push(text).map_err(tensor(of))
 }
 
-/// Makes a tensor of separate texts.
-pub(crate) fn from_texts(of: &Announced, texts: &[Bytes]) -> Result<TensorData, Refusal> {
-    if texts.len() != of.elements {
-        return Err(count(of, texts.len()));
-    }
-    let mut built = StringsBuilder::with_room("reading texts", texts.len()).map_err(tensor(of))?;
-    for (index, text) in texts.iter().enumerate() {
-        push_text(of, &mut built, index, text)?;
-    }
-    built.finish(&of.shape).map_err(tensor(of))
-}
-
-/// Makes a tensor of a list of elements, which are counted first.
-pub(crate) fn from_elements<T: Element>(of: &Announced, elements: &[T]) -> Result<TensorData, Refusal> {
-    if elements.len() != of.elements {
-        return Err(count(of, elements.len()));
-    }
-    TensorData::new(&of.shape, elements).map_err(tensor(of))
-}
-
-/// Makes a tensor of integers of a wider type, none of which may be cut.
-pub(crate) fn from_wider<W: Copy, T: Element + TryFrom<W>>(
+/// Makes a tensor of separate texts, which were counted. `each` calls a function with each of them; `room` is their size in bytes at most.
+pub(crate) fn from_texts(
     of: &Announced,
-    elements: &[W],
+    room: usize,
+    lease: &Lease,
+    each: impl FnOnce(&mut dyn FnMut(usize, &[u8]) -> Result<(), Refusal>) -> Result<(), Refusal>,
 ) -> Result<TensorData, Refusal> {
-    let narrow: Result<Vec<T>, _> = elements.iter().map(|x| T::try_from(*x)).collect();
-    from_elements(of, &narrow.map_err(|_| Refusal::elements(&of.name, of.dtype, None))?)
+    lease.grow(room.saturating_add(of.elements.saturating_mul(2 * size_of::<usize>())))?;
+    let mut built = StringsBuilder::with_room("reading texts", of.elements).map_err(tensor(of))?;
+    each(&mut |index, text| push_text(of, &mut built, index, text))?;
+    built.finish(&of.shape).map_err(tensor(of))
 }
 
 /// Returns the elements as bytes in the form of the protocol.
@@ -174,7 +167,9 @@ fn read(of: &Announced, json: &RawValue, to: &mut dyn Collect) -> Result<(), Ref
     let mut reading = Reading { to, of, got: 0, leaves: None };
     let mut json = serde_json::Deserializer::from_str(json.get());
     let result = Level { reading: &mut reading, depth: 0 }.deserialize(&mut json);
-    result.map_err(|source| Refusal::elements(&of.name, of.dtype, Some(source)))?;
+    result.map_err(|source| {
+        infer::check().err().unwrap_or_else(|| Refusal::elements(&of.name, of.dtype, Some(source)))
+    })?;
     if reading.got == of.elements { Ok(()) } else { Err(count(of, reading.got)) }
 }
 
@@ -205,6 +200,9 @@ impl Reading<'_> {
             return Err(E::custom(format_args!("more than {} elements", self.of.elements)));
         }
         self.got += 1;
+        if self.got % CHECKED == 0 && infer::check().is_err() {
+            return Err(E::custom("the request is over"));
+        }
         if add(self.to) {
             return Ok(());
         }

@@ -1,14 +1,15 @@
 //! From a request to an answer, for both protocols.
 
 use crate::batch::BatchKey;
-use crate::budget::{Budget, Lease};
+use crate::browser::Browsers;
+use crate::held_bytes::{HeldBytes, Lease};
 use crate::metrics::{Outcomes, Protocol, ServerMetrics};
 use crate::model::Model;
 use crate::queue::{Answer, Client, Job, NotTaken, Waiting};
 use crate::refusal::{Refusal, RefusalKind};
 use crate::repository::Repository;
 use crate::token::Token;
-use bb::TensorData;
+use bb::{CancelToken, RunOptions, TensorData};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -22,11 +23,12 @@ pub(crate) struct Shared {
     pub(crate) repository: Arc<Repository>,
     #[cfg(feature = "generate")]
     pub(crate) languages: crate::language::Languages,
-    pub(crate) budget: Arc<Budget>,
+    pub(crate) held_bytes: Arc<HeldBytes>,
     pub(crate) metrics: Arc<ServerMetrics>,
     pub(crate) timeout: Duration,
     pub(crate) request_bytes: usize,
     pub(crate) token: Option<Token>,
+    pub(crate) browsers: Browsers,
     /// Whether it says that it is ready.
     pub(crate) ready: AtomicBool,
     /// Whether it takes requests.
@@ -48,16 +50,53 @@ pub(crate) fn shown(text: &str) -> String {
     bb_ir::text::shown(text).to_string()
 }
 
-/// Computes on this thread if there is little to do, else on one that may block.
+/// Refuses to go on with the work of this thread when its request is over: its deadline has passed, or its client has left.
+pub(crate) fn check() -> Result<(), Refusal> {
+    RunOptions::check_current().map_err(|ended| over(&ended))
+}
+
+/// Returns the refusal of a request whose work was ended.
+pub(crate) fn over(ended: &bb::Error) -> Refusal {
+    match ended {
+        bb::Error::Cancelled => Refusal::Cancelled,
+        _ => Refusal::Deadline,
+    }
+}
+
+/// Cancels work when its request is dropped, because its client has left or its deadline has passed.
+pub(crate) struct CancelOnDrop(pub(crate) CancelToken);
+
+impl Drop for CancelOnDrop {
+    fn drop(&mut self) {
+        self.0.cancel();
+    }
+}
+
+/// Computes on this thread if there is little to do, else on one that may block. The work ends at the deadline, and when the client
+/// leaves: it is dropped if it has not begun, and [`check`] ends it later.
+///
+/// # Errors
+///
+/// [`Refusal::Deadline`] at the deadline, even if the work goes on until its next check.
 pub(crate) async fn convert<T: Send + 'static>(
     bytes: usize,
+    deadline: Instant,
     work: impl FnOnce() -> Result<T, Refusal> + Send + 'static,
 ) -> Result<T, Refusal> {
+    let options = RunOptions::default().with_deadline(deadline);
     if bytes < LARGE {
-        return work();
+        return options.within(work);
     }
-    let done = tokio::task::spawn_blocking(work).await;
-    done.unwrap_or(Err(Refusal::Internal { what: "converting a request or an answer panicked" }))
+    let token = CancelToken::new();
+    let options = options.with_cancel(&token);
+    let _cancel = CancelOnDrop(token);
+    let work = move || options.within(|| check().and_then(|()| work()));
+    match tokio::time::timeout_at(deadline.into(), tokio::task::spawn_blocking(work)).await {
+        Ok(done) => {
+            done.unwrap_or(Err(Refusal::Internal { what: "converting a request or an answer panicked" }))
+        }
+        Err(_) => Err(Refusal::Deadline),
+    }
 }
 
 /// A request whose inputs are complete.
@@ -96,7 +135,7 @@ pub(crate) async fn ask(shared: &Shared, model: &Model, ask: Ask) -> Answer {
 
 /// Counts the bytes of results, or refuses to answer because requests and answers hold too many.
 pub(crate) fn hold(shared: &Shared, results: &[TensorData]) -> Result<(usize, Lease), Refusal> {
-    let (size, lease) = (results.iter().map(TensorData::byte_len).sum(), shared.budget.lease());
+    let (size, lease) = (results.iter().map(TensorData::byte_len).sum(), shared.held_bytes.lease());
     lease.grow(size)?;
     Ok((size, lease))
 }

@@ -3,7 +3,7 @@
 //! This is Triton's extension for classification: an output becomes texts `VALUE:INDEX` or `VALUE:INDEX:LABEL`, the greatest
 //! value first.
 
-use crate::budget::Lease;
+use crate::held_bytes::Lease;
 use crate::error::Error;
 use crate::refusal::Refusal;
 use bb::{DataType, TensorData, bf16, f16};
@@ -155,10 +155,10 @@ impl Of<'_> {
 #[expect(clippy::unwrap_used, reason = "tests")]
 mod tests {
     use super::*;
-    use crate::budget::Budget;
+    use crate::held_bytes::HeldBytes;
 
     fn classes(x: &TensorData, most: usize, rows: bool) -> (Vec<usize>, Vec<String>) {
-        let lease = Budget::new(1 << 20).lease();
+        let lease = HeldBytes::new(1 << 20).lease();
         let texts = classified("y", x, most, rows, None, &lease).unwrap();
         (texts.shape().to_vec(), texts.iter_str().map(str::to_owned).collect())
     }

@@ -1,7 +1,7 @@
 //! The bounded queue of a model.
 
 use crate::batch::{BatchKey, Batching};
-use crate::budget::Lease;
+use crate::held_bytes::Lease;
 use crate::refusal::Refusal;
 use bb::{CancelToken, TensorData};
 use std::collections::VecDeque;

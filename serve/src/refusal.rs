@@ -1,5 +1,7 @@
 //! Why a request gets an error instead of an answer.
 
+mod text;
+
 use crate::datatype;
 use bb::DataType;
 
@@ -23,6 +25,9 @@ pub(crate) enum Refusal {
 
     #[error("the gRPC message has {got} {what}; expected at most {limit}")]
     Parts { what: &'static str, got: usize, limit: usize },
+
+    #[error("the gRPC message is compressed, but `grpc-encoding` names no coding")]
+    Packing,
 
     #[error("the gRPC message cannot be decoded")]
     Protobuf(#[source] Option<prost::DecodeError>),
@@ -59,6 +64,20 @@ pub(crate) enum Refusal {
         "the request has not the token of this server; expected the header `authorization: Bearer TOKEN`"
     )]
     NoToken,
+
+    #[error(
+        "the request is for the host `{host}`, expected a name or an address of this machine; `--allow-host {host}` allows it"
+    )]
+    Host { host: String },
+
+    #[error(
+        "the request comes from a page of a browser, `{origin}`; `--allow-host NAME` allows the pages of a host, and `--token-file` those \
+         that have the token"
+    )]
+    Page { origin: String },
+
+    #[error("browsers cannot send requests as `{kind}`, expected `application/json`")]
+    Form { kind: String },
 
     #[error("this server loads and unloads no models on request; it was started without a repository")]
     NoRepository,
@@ -281,11 +300,17 @@ impl Refusal {
             #[cfg(feature = "generate")]
             Refusal::Field { .. } | Refusal::Prompt { .. } => RefusalKind::Invalid,
             #[cfg(feature = "generate")]
+            Refusal::Generation { source, .. } if crate::language::is_of_request(source) => RefusalKind::Invalid,
+            #[cfg(feature = "generate")]
             Refusal::Generation { .. } => RefusalKind::Failed,
             Refusal::NoToken => RefusalKind::NoToken,
             Refusal::Absent { .. } => RefusalKind::Absent,
             Refusal::Unsupported { .. } => RefusalKind::Unsupported,
-            Refusal::NoRepository | Refusal::Stays { .. } => RefusalKind::Forbidden,
+            Refusal::NoRepository
+            | Refusal::Stays { .. }
+            | Refusal::Host { .. }
+            | Refusal::Page { .. }
+            | Refusal::Form { .. } => RefusalKind::Forbidden,
             Refusal::Method { .. } | Refusal::Messages { .. } => RefusalKind::Method,
             Refusal::TooLarge { .. } => RefusalKind::TooLarge,
             Refusal::Encoding { .. } => RefusalKind::Encoding,
@@ -301,6 +326,7 @@ impl Refusal {
             Refusal::Failed { .. } | Refusal::Output { .. } | Refusal::Internal { .. } => RefusalKind::Failed,
             Refusal::Json(_)
             | Refusal::Parts { .. }
+            | Refusal::Packing
             | Refusal::Protobuf(_)
             | Refusal::Header { .. }
             | Refusal::JsonLength { .. }
@@ -333,27 +359,6 @@ impl Refusal {
             | Refusal::NotJson { .. }
             | Refusal::Inputs { .. } => RefusalKind::Invalid,
         }
-    }
-
-    /// Returns the message with those of its causes, because the protocols carry one text. It is no longer than what every
-    /// client takes: some refuse more than 8 KiB of headers, in which gRPC has errors, three bytes for one where it is not ASCII.
-    pub(crate) fn text(&self) -> String {
-        /// The most bytes.
-        const TEXT: usize = 2048;
-        let mut text = self.to_string();
-        let mut cause = std::error::Error::source(self);
-        while let Some(error) = cause.filter(|_| text.len() <= TEXT) {
-            text.push_str(": ");
-            text.push_str(&error.to_string());
-            cause = error.source();
-        }
-        if text.len() > TEXT {
-            // What is long is what a client sent; what was expected is often behind it.
-            let (from, to) =
-                (text.floor_char_boundary(TEXT / 2), text.ceil_char_boundary(text.len() - TEXT / 2));
-            text.replace_range(from..to, " … ");
-        }
-        text
     }
 
     pub(crate) fn elements(name: &str, dtype: DataType, source: Option<serde_json::Error>) -> Refusal {

@@ -1,7 +1,8 @@
 //! Starts and stops a server.
 
 use crate::accept::{Listening, accept};
-use crate::budget::Budget;
+use crate::browser::Browsers;
+use crate::held_bytes::HeldBytes;
 use crate::config::Config;
 use crate::connections::Connections;
 use crate::error::Error;
@@ -97,11 +98,12 @@ impl Server {
             repository,
             #[cfg(feature = "generate")]
             languages,
-            budget: Budget::new(config.held_bytes),
+            held_bytes: HeldBytes::new(config.held_bytes),
             metrics: Arc::new(ServerMetrics::default()),
             timeout: config.timeout,
             request_bytes: config.request_bytes,
             token: config.token.clone(),
+            browsers: Browsers::new(&config),
             ready: AtomicBool::new(true),
             open: AtomicBool::new(true),
         });
@@ -144,7 +146,8 @@ impl Server {
             let (most, per_client) = (config.connections, config.client_connections);
             let connections = Connections::new(protocol, most, per_client, shared.metrics.clone());
             let (shared, log, busy) = (shared.clone(), log.clone(), busy.clone());
-            let all = Listening { router, protocol, shared, connections, tls, log, stopping, busy };
+            let address = if protocol == Protocol::Http { http } else { grpc };
+            let all = Listening { router, protocol, address, shared, connections, tls, log, stopping, busy };
             server.listening.push(runtime.spawn(accept(listener, all)));
         }
         server.runtime = Some(runtime);
@@ -198,7 +201,7 @@ impl Server {
                 tokio::time::timeout_at(until.into(), all).await.is_ok()
             });
             // A connection that is open without a request, or with the beginning of a head, has nothing to be answered.
-            finished |= self.shared.budget.held() == 0;
+            finished |= self.shared.held_bytes.held() == 0;
         }
         self.close();
         // Workers that have nothing to do need a moment to see that their queues are closed.
@@ -209,7 +212,7 @@ impl Server {
             self.wait_for_workers(Instant::now() + STOPPING);
             // The network's threads write the errors meanwhile; the end of the runtime would cut them off.
             let until = Instant::now() + Duration::from_secs(1);
-            while self.shared.budget.held() > 0 && Instant::now() < until {
+            while self.shared.held_bytes.held() > 0 && Instant::now() < until {
                 std::thread::sleep(Duration::from_millis(2));
             }
             std::thread::sleep(Duration::from_millis(50));
@@ -250,6 +253,8 @@ impl Server {
     /// Stops runs, and answers what waits with an error.
     fn abort(&self) {
         self.stop.cancel();
+        #[cfg(feature = "generate")]
+        self.shared.languages.abort();
         self.shared.repository.abort();
     }
 }

@@ -5,24 +5,48 @@ use std::io;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
+use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
+use tokio::time::{Instant, Sleep, sleep};
+
+/// How long a peer that sends no more still gets its answer, counted from the end of its bytes, or from the last bytes that were written to
+/// it. A peer that closes its connection looks the same until something is written.
+const HALF_CLOSED: Duration = Duration::from_secs(2);
 
 /// A stream of a connection.
 pub(crate) struct Stream {
     tcp: TcpStream,
     connection: Arc<Connection>,
+    /// Whether a peer may end its side of the connection and still get its answer.
+    half_closes: bool,
+    /// Once the peer sends no more: when the end is reported.
+    ended: Option<Pin<Box<Sleep>>>,
 }
 
 impl Stream {
-    pub(crate) fn new(tcp: TcpStream, connection: Arc<Connection>) -> Stream {
-        Stream { tcp, connection }
+    pub(crate) fn new(tcp: TcpStream, connection: Arc<Connection>, half_closes: bool) -> Stream {
+        Stream { tcp, connection, half_closes, ended: None }
     }
 
-    fn note(&self, written: &Poll<io::Result<usize>>) {
+    /// Delays the end of the stream while the peer has an answer to get.
+    fn poll_end(&mut self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        if !self.half_closes || !self.connection.is_in_request() {
+            return Poll::Ready(Ok(()));
+        }
+        let ended = self.ended.get_or_insert_with(|| Box::pin(sleep(HALF_CLOSED)));
+        ended.as_mut().poll(context).map(Ok)
+    }
+
+    fn note(&mut self, written: &Poll<io::Result<usize>>) {
         match written {
             Poll::Pending => self.connection.blocked(),
-            Poll::Ready(Ok(bytes)) => self.connection.wrote(*bytes),
+            Poll::Ready(Ok(bytes)) => {
+                self.connection.wrote(*bytes);
+                if let Some(ended) = &mut self.ended {
+                    ended.as_mut().reset(Instant::now() + HALF_CLOSED);
+                }
+            }
             Poll::Ready(Err(_)) => {}
         }
     }
@@ -34,7 +58,15 @@ impl AsyncRead for Stream {
         context: &mut Context<'_>,
         buffer: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.tcp).poll_read(context, buffer)
+        if self.ended.is_some() {
+            return self.poll_end(context);
+        }
+        let before = buffer.filled().len();
+        std::task::ready!(Pin::new(&mut self.tcp).poll_read(context, buffer))?;
+        if buffer.filled().len() == before && buffer.remaining() > 0 {
+            return self.poll_end(context);
+        }
+        Poll::Ready(Ok(()))
     }
 }
 

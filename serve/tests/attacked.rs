@@ -173,7 +173,7 @@ fn peers_that_pipeline_and_never_read_do_not_shut_others_out() {
     let server = server(|config| {
         (config.connections, config.timeout) = (3, Duration::from_secs(2));
     });
-    let pipelined = "GET /metrics HTTP/1.1\r\nhost: x\r\n\r\n".repeat(6000);
+    let pipelined = "GET /metrics HTTP/1.1\r\nhost: localhost\r\n\r\n".repeat(6000);
     let attackers: Vec<TcpStream> = (0..3).map(|_| TcpStream::connect(server.http()).unwrap()).collect();
     for mut stream in &attackers {
         stream.set_write_timeout(Some(Duration::from_millis(300))).unwrap();
@@ -192,8 +192,8 @@ fn peers_that_pipeline_and_never_read_do_not_shut_others_out() {
 #[test]
 fn idle_and_half_sent_connections_give_way() {
     let server = server(|config| config.connections = 8);
-    let head = "GET /v2/health/live HTTP/1.1\r\nhost: x\r\n";
-    let body = "POST /v2/models/double/infer HTTP/1.1\r\nhost: x\r\ncontent-length: 1000\r\n\r\n{";
+    let head = "GET /v2/health/live HTTP/1.1\r\nhost: localhost\r\n";
+    let body = "POST /v2/models/double/infer HTTP/1.1\r\nhost: localhost\r\ncontent-length: 1000\r\n\r\n{";
     for sent in ["", head, body] {
         let held: Vec<TcpStream> = (0..16)
             .map(|_| {
@@ -289,7 +289,7 @@ fn one_address_leaves_connections_to_others() {
         Some(stream)
     });
     if let Some(mut other) = other {
-        other.write_all(b"GET /v2 HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n").unwrap();
+        other.write_all(b"GET /v2 HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n").unwrap();
         assert_eq!(read(&mut BufReader::new(other)).unwrap().status, 200);
     }
     drop(busy);
@@ -300,7 +300,7 @@ fn a_head_that_dribbles_ends_with_the_time_for_a_request() {
     let server = server(|config| config.timeout = Duration::from_millis(600));
     let mut stream = TcpStream::connect(server.http()).unwrap();
     let start = Instant::now();
-    for byte in b"GET /v2/health/live HTTP/1.1\r\nhost: xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx".iter().cycle()
+    for byte in b"GET /v2/health/live HTTP/1.1\r\nhost: localhost:8xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx".iter().cycle()
     {
         if stream.write_all(&[*byte]).is_err() || start.elapsed() > Duration::from_secs(10) {
             break;
@@ -315,7 +315,7 @@ fn a_head_that_dribbles_ends_with_the_time_for_a_request() {
 fn dribblers_do_not_hold_the_end() {
     let server = server(|config| config.grace = Duration::from_secs(30));
     let streams: Vec<TcpStream> = (0..60).map(|_| TcpStream::connect(server.http()).unwrap()).collect();
-    let body = b"POST /v2/models/double/infer HTTP/1.1\r\nhost: x\r\ncontent-length: 1000\r\n\r\n";
+    let body = b"POST /v2/models/double/infer HTTP/1.1\r\nhost: localhost\r\ncontent-length: 1000\r\n\r\n";
     streams.iter().take(10).for_each(|mut stream| stream.write_all(body).unwrap());
     honest(&server);
     let done = AtomicBool::new(false);
@@ -344,7 +344,7 @@ fn peers_that_reset_and_vanish_leave_nothing_behind() {
         match round % 4 {
             // Closing with bytes unread resets the connection.
             0 => {
-                stream.write_all(b"GET /metrics HTTP/1.1\r\nhost: x\r\n\r\n").unwrap();
+                stream.write_all(b"GET /metrics HTTP/1.1\r\nhost: localhost\r\n\r\n").unwrap();
                 stream.peek(&mut [0; 1]).unwrap();
             }
             1 => stream.write_all(&ask_for(8 << 20)).unwrap(),
@@ -387,7 +387,7 @@ fn call(stream: &mut TcpStream, number: u32, message: &impl Message) {
         (":method", "POST"),
         (":scheme", "http"),
         (":path", "/inference.GRPCInferenceService/ModelInfer"),
-        (":authority", "x"),
+        (":authority", "localhost"),
         ("content-type", "application/grpc"),
         ("te", "trailers"),
     ] {

@@ -371,7 +371,7 @@ fn a_token_is_asked_for_in_openais_form() {
     let server = served(|config| config.token = Some(bb_serve::Token::new("secret").unwrap()));
     assert_eq!(error(&get(server.http(), "/v1/models"), 401)["code"], "invalid_api_key");
     let bytes =
-        b"GET /v1/models HTTP/1.1\r\nhost: x\r\nauthorization: Bearer secret\r\nconnection: close\r\n\r\n";
+        b"GET /v1/models HTTP/1.1\r\nhost: localhost\r\nauthorization: Bearer secret\r\nconnection: close\r\n\r\n";
     assert_eq!(raw(server.http(), bytes).unwrap().status, 200);
 }
 

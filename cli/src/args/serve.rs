@@ -72,6 +72,10 @@ pub(crate) struct Serve {
     /// The greatest number of tokens of a prompt and its answer [default: 8192, at most what the model was trained for]
     #[arg(long, value_name = "N", value_parser = count)]
     pub(crate) context: Option<usize>,
+    /// A further host that requests may be for, and whose pages in browsers may send requests. Without --token-file, other pages are
+    /// refused, and on a loopback address also requests for other hosts. May be repeated
+    #[arg(long = "allow-host", value_name = "NAME")]
+    pub(crate) allow_hosts: Vec<String>,
     /// How long a request may take, or the first token of an answer; then, how long a client may take too little of the answer
     #[arg(long, value_name = "SECONDS", default_value = "30", value_parser = seconds)]
     pub(crate) timeout: f64,

@@ -1,10 +1,10 @@
 //! Tensors of gRPC messages: raw bytes, or lists by type.
 
-use super::inference::model_infer_request::InferInputTensor;
 use super::inference::model_infer_response::InferOutputTensor;
-use super::inference::{InferTensorContents, ModelInferRequest, ModelInferResponse};
-use crate::budget::Lease;
-use crate::elements::{self, from_elements, from_texts, from_wider};
+use super::inference::{InferTensorContents, ModelInferResponse};
+use super::wire::{self, InferRequest, List};
+use crate::elements;
+use crate::held_bytes::Lease;
 use crate::labels;
 use crate::model::{Announced, Inputs, Model};
 use crate::parameters;
@@ -13,20 +13,10 @@ use bb::{DataType, TensorData};
 use bytes::Bytes;
 use std::collections::HashMap;
 
-/// Returns about how many bytes the elements of an input take.
-pub(super) fn size(input: &InferInputTensor) -> usize {
-    let Some(x) = &input.contents else { return 0 };
-    let texts = x.bytes_contents.iter().map(|text| size_of::<Bytes>() + text.len()).sum::<usize>();
-    texts
-        + x.bool_contents.len()
-        + 4 * (x.int_contents.len() + x.uint_contents.len() + x.fp32_contents.len())
-        + 8 * (x.int64_contents.len() + x.uint64_contents.len() + x.fp64_contents.len())
-}
-
 /// Compares a request with its model and reads the elements.
 pub(super) fn read(
     model: &Model,
-    request: &ModelInferRequest,
+    request: &InferRequest,
     lease: &Lease,
 ) -> Result<Vec<Option<TensorData>>, Refusal> {
     let raw = &request.raw_input_contents;
@@ -47,55 +37,73 @@ pub(super) fn read(
                 let expected = "`contents`, or `raw_input_contents` for all inputs";
                 return Err(Refusal::NoData { name: announced.name, expected });
             }
-            (Some(bytes), None) => elements::from_bytes(&announced, bytes.clone())?,
-            (None, Some(contents)) => {
-                lease.grow(2 * size(input))?;
-                from_contents(&announced, contents)?
-            }
+            (Some(bytes), None) => elements::from_bytes(&announced, bytes.clone(), lease)?,
+            (None, Some(contents)) => from_contents(&announced, contents, lease)?,
         };
         inputs.put(&announced, tensor);
     }
     inputs.finish()
 }
 
-fn from_contents(of: &Announced, x: &InferTensorContents) -> Result<TensorData, Refusal> {
-    let lists = [
-        (x.bool_contents.len(), of.dtype == DataType::Bool),
-        (x.int_contents.len(), matches!(of.dtype, DataType::I8 | DataType::I16 | DataType::I32)),
-        (x.int64_contents.len(), of.dtype == DataType::I64),
-        (x.uint_contents.len(), matches!(of.dtype, DataType::U8 | DataType::U16 | DataType::U32)),
-        (x.uint64_contents.len(), of.dtype == DataType::U64),
-        (x.fp32_contents.len(), of.dtype == DataType::F32),
-        (x.fp64_contents.len(), of.dtype == DataType::F64),
-        (x.bytes_contents.len(), of.dtype == DataType::String),
-    ];
-    if lists.iter().any(|(length, own)| *length != 0 && !own) {
-        let expected = format!("in the list of `contents` for {}", of.datatype);
-        return Err(Refusal::Elements { name: of.name.clone(), expected, source: None });
-    }
-    match of.dtype {
-        DataType::Bool if x.bool_contents.len() == of.elements => {
-            TensorData::bools(&of.shape, &x.bool_contents)
-                .map_err(|source| Refusal::Tensor { name: of.name.clone(), source })
+/// Appends the bytes of an element to a tensor; returns false if the type of the tensor cannot hold it.
+type Push = fn(u64, &mut Vec<u8>) -> bool;
+
+/// Adds an integer of 32 bits to a tensor of a type that may be narrower. Protobuf cuts longer varints.
+macro_rules! narrow {
+    ($wide:ty => $narrow:ty) => {
+        |x, to| {
+            let narrow = <$narrow>::try_from(x as $wide);
+            narrow.map(|x| to.extend_from_slice(&x.to_le_bytes())).is_ok()
         }
-        // A list of another length, which `from_elements` reports.
-        DataType::Bool => from_elements(of, &vec![0u8; x.bool_contents.len()]),
-        DataType::I8 => from_wider::<i32, i8>(of, &x.int_contents),
-        DataType::I16 => from_wider::<i32, i16>(of, &x.int_contents),
-        DataType::I32 => from_elements(of, &x.int_contents),
-        DataType::I64 => from_elements(of, &x.int64_contents),
-        DataType::U8 => from_wider::<u32, u8>(of, &x.uint_contents),
-        DataType::U16 => from_wider::<u32, u16>(of, &x.uint_contents),
-        DataType::U32 => from_elements(of, &x.uint_contents),
-        DataType::U64 => from_elements(of, &x.uint64_contents),
-        DataType::F32 => from_elements(of, &x.fp32_contents),
-        DataType::F64 => from_elements(of, &x.fp64_contents),
-        DataType::String => from_texts(of, &x.bytes_contents),
-        _ => Err(Refusal::NoData {
-            name: of.name.clone(),
-            expected: "`raw_input_contents`, because `contents` has no list for 16-bit floats",
+    };
+}
+
+#[expect(clippy::cast_possible_truncation, clippy::cast_possible_wrap, reason = "protobuf cuts varints")]
+fn from_contents(of: &Announced, contents: &[u8], lease: &Lease) -> Result<TensorData, Refusal> {
+    let eight: Push = |x, to| {
+        to.extend_from_slice(&x.to_le_bytes());
+        true
+    };
+    let (list, push): (List, Push) = match of.dtype {
+        DataType::Bool => (List::BOOL, |x, to| {
+            to.push((x != 0).into());
+            true
         }),
+        DataType::I8 => (List::INT, narrow!(i32 => i8)),
+        DataType::I16 => (List::INT, narrow!(i32 => i16)),
+        DataType::I32 => (List::INT, narrow!(i32 => i32)),
+        DataType::I64 => (List::INT64, eight),
+        DataType::U8 => (List::UINT, narrow!(u32 => u8)),
+        DataType::U16 => (List::UINT, narrow!(u32 => u16)),
+        DataType::U32 => (List::UINT, narrow!(u32 => u32)),
+        DataType::U64 => (List::UINT64, eight),
+        DataType::F32 => (List::FP32, narrow!(u32 => u32)),
+        DataType::F64 => (List::FP64, eight),
+        DataType::String => (List::BYTES, |_, _| false),
+        _ => {
+            let expected = "`raw_input_contents`, because `contents` has no list for 16-bit floats";
+            return Err(Refusal::NoData { name: of.name.clone(), expected });
+        }
+    };
+    let counted = wire::count_elements(contents, list)?;
+    let counted = counted.ok_or_else(|| {
+        let expected = format!("in the list of `contents` for {}", of.datatype);
+        Refusal::Elements { name: of.name.clone(), expected, source: None }
+    })?;
+    if counted != of.elements {
+        return Err(elements::count(of, counted));
     }
+    if list == List::BYTES {
+        return elements::from_texts(of, contents.len(), lease, |take| wire::each_text(contents, take));
+    }
+    let size = of.dtype.bytes_for(of.elements).unwrap_or(usize::MAX);
+    lease.grow(size)?;
+    let mut bytes = Vec::with_capacity(size);
+    wire::each_number(contents, list, |x| match push(x, &mut bytes) {
+        true => Ok(()),
+        false => Err(Refusal::elements(&of.name, of.dtype, None)),
+    })?;
+    elements::from_bytes(of, bytes.into(), lease)
 }
 
 /// Writes an answer, raw if the request was or if an output has no list in `contents`.
@@ -131,6 +139,7 @@ pub(super) fn write(
         if raw {
             answer.raw_output_contents.push(elements::to_bytes(result)?);
         } else {
+            lease.grow(list_bytes(result))?;
             contents = Some(to_contents(result).map_err(|_| Refusal::Output {
                 model: model.name.clone(),
                 name: port.name.clone(),
@@ -146,6 +155,18 @@ pub(super) fn write(
         });
     }
     Ok(answer)
+}
+
+/// Returns the size in bytes of a list of `contents`, which may have wider elements than the tensor.
+fn list_bytes(x: &TensorData) -> usize {
+    let width = match x.dtype() {
+        DataType::Bool => 1,
+        DataType::I64 | DataType::U64 | DataType::F64 => 8,
+        DataType::String => size_of::<Bytes>(),
+        _ => 4,
+    };
+    let texts = if x.dtype() == DataType::String { x.byte_len() } else { 0 };
+    x.len().saturating_mul(width).saturating_add(texts)
 }
 
 fn to_contents(x: &TensorData) -> Result<InferTensorContents, bb_ir::Error> {

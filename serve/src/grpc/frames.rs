@@ -15,9 +15,14 @@ use tonic::Status;
 /// The bytes before a message: whether it is compressed, and its length.
 const HEAD: usize = 5;
 
+/// The most messages of a call. Only clients of reflection send more than one.
+const MESSAGES: usize = 256;
+
 /// The messages of a request, as their bytes come.
 pub(super) struct Frames {
     limit: usize,
+    /// The number of messages that have begun.
+    count: usize,
     /// How messages are compressed that say so.
     coding: Option<Coding>,
     head: [u8; HEAD],
@@ -38,6 +43,7 @@ impl Frames {
     pub(super) fn new(limit: usize, coding: Option<Coding>) -> Frames {
         Frames {
             limit,
+            count: 0,
             coding,
             head: [0; HEAD],
             have: 0,
@@ -117,6 +123,10 @@ impl Frames {
         let (flag, length) = (head.get_u8(), usize::try_from(head.get_u32()).unwrap_or(usize::MAX));
         if length > self.limit {
             return Err(Refusal::TooLarge { limit: self.limit });
+        }
+        self.count += 1;
+        if self.count > MESSAGES {
+            return Err(Refusal::Parts { what: "messages", got: self.count, limit: MESSAGES });
         }
         self.left = length;
         match self.coding {

@@ -2,9 +2,10 @@
 
 use super::frames::Frames;
 use super::packed::Packed;
+use super::{SMALL, infer};
 use crate::answer::HeldAnswer;
-use crate::budget::Lease;
 use crate::compression::Coding;
+use crate::held_bytes::Lease;
 use crate::infer::Shared;
 use crate::metrics::Protocol;
 use crate::refusal::{Refusal, RefusalKind};
@@ -13,7 +14,7 @@ use bytes::{Buf, Bytes};
 use http_body::{Body as HttpBody, Frame, SizeHint};
 use std::convert::Infallible;
 use std::pin::Pin;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 use tonic::Status;
@@ -21,20 +22,13 @@ use tonic::body::Body;
 use tonic::server::NamedService;
 use tower_service::Service;
 
-/// The bytes that a request holds; the request takes them when it is decoded.
+/// The bytes that a request of small messages holds until its body is dropped.
 #[derive(Clone)]
-pub(super) struct Held(Arc<Mutex<Option<Lease>>>, Arc<Shared>);
+pub(super) struct Held(Arc<Lease>, Arc<Shared>);
 
 impl Held {
-    /// Takes what is held. Bytes that come later would be counted for nobody, but a decoded request is complete.
-    pub(super) fn take(&self) -> Lease {
-        let lease = self.0.lock().unwrap_or_else(PoisonError::into_inner).take();
-        lease.unwrap_or_else(|| self.1.budget.lease())
-    }
-
     pub(super) fn grow(&self, bytes: usize) -> Result<(), Refusal> {
-        let lease = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let grown = lease.as_ref().map_or(Ok(()), |lease| lease.grow(bytes));
+        let grown = self.0.grow(bytes);
         grown.inspect_err(|_| self.1.metrics.others.count(Protocol::Grpc, Some(RefusalKind::Busy)))
     }
 }
@@ -70,8 +64,12 @@ where
     }
 
     fn call(&mut self, request: Request<Body>) -> Self::Future {
-        let held = Held(Arc::new(Mutex::new(Some(self.shared.budget.lease()))), self.shared.clone());
         let (mut head, body) = request.into_parts();
+        if head.uri.path() == infer::PATH {
+            let shared = self.shared.clone();
+            return Box::pin(async move { Ok(infer::call(shared, head, body).await) });
+        }
+        let held = Held(Arc::new(self.shared.held_bytes.lease()), self.shared.clone());
         if let Some(what) = absent(head.uri.path()) {
             self.shared.metrics.others.count(Protocol::Grpc, Some(RefusalKind::Absent));
             return Box::pin(async move { Ok(Status::from(Refusal::Absent { what }).into_http()) });
@@ -81,10 +79,9 @@ where
         if coding.is_some() {
             head.headers.remove(CODING);
         }
-        head.extensions.insert(held.clone());
         let body = Body::new(Counted {
             body,
-            frames: Frames::new(self.shared.request_bytes, coding),
+            frames: Frames::new(SMALL.min(self.shared.request_bytes), coding),
             held,
             any: false,
         });
@@ -101,7 +98,7 @@ where
 }
 
 /// The header that says how messages are compressed.
-const CODING: &str = "grpc-encoding";
+pub(super) const CODING: &str = "grpc-encoding";
 
 /// Compresses an answer as its request was, because most clients say that they accept that, and few want it.
 fn packed(answer: Response<Body>, coding: Option<Coding>) -> Response<Body> {

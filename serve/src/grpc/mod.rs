@@ -5,7 +5,9 @@ mod contents;
 mod frames;
 mod health;
 mod held;
+mod infer;
 mod packed;
+mod wire;
 pub(crate) use health::Health;
 
 /// The messages of the protocol, its client and its server, generated from `schema/open_inference.proto`.
@@ -14,33 +16,28 @@ pub(crate) use health::Health;
 #[rustfmt::skip]
 pub mod inference;
 
-use crate::answer::HeldAnswer;
 use crate::connections::Connection;
 use crate::describe;
-use crate::infer::{self, Ask, Counted, Shared};
+use crate::infer::{Shared, shown};
 use crate::log::Noted;
 use crate::metrics::Protocol;
 use crate::model::{Model, TensorPort};
-use crate::parameters::{OfOutput, OfRequest, Parameter};
 use crate::refusal::{Refusal, RefusalKind};
 use crate::repository::Listed;
 use axum::Router;
-use held::{Held, HoldBodies};
+use held::HoldBodies;
 use inference::grpc_inference_service_server::{GrpcInferenceService, GrpcInferenceServiceServer};
 use inference::model_metadata_response::TensorMetadata;
 use inference::{
-    InferParameter, ModelConfigRequest, ModelConfigResponse, ModelInferRequest, ModelInferResponse,
+    ModelConfigRequest, ModelConfigResponse, ModelInferRequest, ModelInferResponse,
     ModelMetadataRequest, ModelMetadataResponse, ModelReadyRequest, ModelReadyResponse,
     ModelStatisticsRequest, ModelStatisticsResponse, RepositoryIndexRequest, RepositoryIndexResponse,
     RepositoryModelLoadRequest, RepositoryModelLoadResponse, RepositoryModelUnloadRequest,
     RepositoryModelUnloadResponse, ServerLiveRequest, ServerLiveResponse, ServerMetadataRequest,
-    ServerMetadataResponse, ServerReadyRequest, ServerReadyResponse, infer_parameter::ParameterChoice,
-    repository_index_response::ModelIndex,
+    ServerMetadataResponse, ServerReadyRequest, ServerReadyResponse, repository_index_response::ModelIndex,
 };
-use prost::Message;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
-use tonic::metadata::MetadataMap;
+use std::time::Instant;
 use tonic::service::Routes;
 use tonic::{Code, Request, Response, Status};
 
@@ -48,7 +45,7 @@ use tonic::{Code, Request, Response, Status};
 pub(crate) const EXTENSIONS: [&str; 5] =
     ["binary_tensor_data", "classification", "model_configuration", "model_repository", "statistics"];
 
-/// The most bytes of a message of the services for health and reflection.
+/// The most bytes of a message of all methods except `ModelInfer`.
 const SMALL: usize = 64 << 10;
 
 /// Returns the refusal of a call that does not come to its route.
@@ -64,10 +61,8 @@ pub(crate) fn is_health(path: &str) -> bool {
 
 /// Makes the routes.
 pub(crate) fn routes(shared: Arc<Shared>, health: &Health) -> Router {
-    let limit = shared.request_bytes;
-    let service = GrpcInferenceServiceServer::new(Service(shared.clone()))
-        .max_decoding_message_size(limit)
-        .max_encoding_message_size(usize::MAX);
+    let service =
+        GrpcInferenceServiceServer::new(Service(shared.clone())).max_decoding_message_size(SMALL);
     let mut routes = Routes::new(HoldBodies::new(service, shared.clone()));
     let service = tonic_health::server::HealthService::from_health_reporter(health.reporter());
     let service =
@@ -158,20 +153,12 @@ impl GrpcInferenceService for Service {
         }))
     }
 
+    /// [`HoldBodies`] hands these calls to [`infer::call`](self::infer::call).
     async fn model_infer(
         &self,
-        request: Request<ModelInferRequest>,
+        _request: Request<ModelInferRequest>,
     ) -> Result<Response<ModelInferResponse>, Status> {
-        let shared = &*self.0;
-        let mut counted = Counted::new(shared, Protocol::Grpc);
-        let asked = request.get_ref();
-        let model = match shared.repository.model(&asked.model_name, &asked.model_version) {
-            Ok(model) => model,
-            Err(refusal) => return Ok(counted.end(Err(refusal))?),
-        };
-        counted.of(&model);
-        let result = self.infer(&model, counted.start(), request).await;
-        Ok(counted.end(result)?)
+        Err(Refusal::Internal { what: "an inference came to the route of small messages" }.into())
     }
 
     async fn repository_index(
@@ -197,11 +184,13 @@ impl GrpcInferenceService for Service {
     ) -> Result<Response<RepositoryModelLoadResponse>, Status> {
         let connection = request.extensions().get::<Arc<Connection>>().cloned();
         let _computing = connection.as_ref().map(Connection::computing);
+        let noted = request.extensions().get::<Arc<Noted>>().cloned();
         let request = request.into_inner();
         let loaded = match request.parameters.keys().next() {
-            Some(name) => Err(Refusal::LoadParameter { name: infer::shown(name) }),
+            Some(name) => Err(Refusal::LoadParameter { name: shown(name) }),
             None => self.0.repository.load(&request.model_name, Instant::now() + self.0.timeout).await,
         };
+        let loaded = loaded.inspect_err(|refusal| noted.iter().for_each(|noted| noted.warn(&refusal.logged())));
         self.counted(loaded)?;
         Ok(Response::new(RepositoryModelLoadResponse {}))
     }
@@ -242,115 +231,4 @@ impl Service {
     fn counted<T>(&self, result: Result<T, Refusal>) -> Result<T, Refusal> {
         result.inspect_err(|refusal| self.0.metrics.others.count(Protocol::Grpc, Some(refusal.kind())))
     }
-
-    async fn infer(
-        &self,
-        model: &Arc<Model>,
-        start: Instant,
-        mut request: Request<ModelInferRequest>,
-    ) -> Result<Response<ModelInferResponse>, Refusal> {
-        let shared = &*self.0;
-        if !shared.is_open() {
-            return Err(Refusal::ShuttingDown);
-        }
-        let mut deadline = start + shared.timeout;
-        if let Some(timeout) = timeout_of(request.metadata())? {
-            deadline = deadline.min(start + timeout);
-        }
-        // The bytes were counted when they came, before they were decoded.
-        let held = request.extensions_mut().remove::<Held>();
-        let held =
-            held.ok_or(Refusal::Internal { what: "a gRPC request came past the layer that counts bytes" })?;
-        let lease = held.take();
-        let connection = request.extensions().get::<Arc<Connection>>();
-        let connection =
-            connection.ok_or(Refusal::Internal { what: "a request came past its connection" })?;
-        let computing = connection.computing();
-        let noted = request.extensions().get::<Arc<Noted>>().cloned();
-        if let Some(noted) = &noted {
-            let id = request.get_ref().id.as_str();
-            noted.note(&model.name, Some(id).filter(|id| !id.is_empty()));
-        }
-        let request = request.into_inner();
-        let size = request.raw_input_contents.iter().map(bytes::Bytes::len).sum::<usize>()
-            + request.inputs.iter().map(contents::size).sum::<usize>();
-        let of = model.clone();
-        let read = move || {
-            let raw = request.inputs.iter().all(|input| input.contents.is_none());
-            let mut of_request = OfRequest::default();
-            for (name, value) in &request.parameters {
-                of_request.read(name, parameter(value))?;
-            }
-            if let Some(timeout) = of_request.timeout {
-                deadline = deadline.min(start + timeout);
-            }
-            let inputs = contents::read(&of, &request, &lease)?;
-            if let Some(warning) = noted.and_then(|noted| Some((noted, of.contradicted(&inputs)?))) {
-                warning.0.warn(&warning.1);
-            }
-            let names = request.outputs.iter().map(|output| output.name.as_str());
-            let wanted = of.wanted(names)?;
-            let mut classes = vec![None; wanted.len()];
-            for (output, classes) in request.outputs.iter().zip(&mut classes) {
-                let mut of_output = OfOutput::default();
-                for (name, value) in &output.parameters {
-                    of_output.read(&output.name, name, parameter(value))?;
-                }
-                *classes = of_output.classes;
-            }
-            Ok((Ask { inputs, wanted, deadline, lease }, raw, request.id, classes))
-        };
-        let (ask, raw, id, classes) = infer::convert(size, read).await?;
-        let wanted = ask.wanted.clone();
-        let results = infer::ask(shared, model, ask).await?;
-        let (size, mut held) = infer::hold(shared, &results)?;
-        let of = model.clone();
-        let write = move || {
-            let answer = contents::write(&of, id, raw, &wanted, &results, &classes, &held)?;
-            let length = answer.encoded_len();
-            held.grow(length.saturating_sub(size))?;
-            held.keep(length);
-            Ok((answer, HeldAnswer::new(held, length)))
-        };
-        let (answer, held) = infer::convert(size, write).await?;
-        drop(computing);
-        let mut response = Response::new(answer);
-        response.extensions_mut().insert(held);
-        Ok(response)
-    }
-}
-
-fn parameter(value: &InferParameter) -> Parameter {
-    match &value.parameter_choice {
-        Some(ParameterChoice::BoolParam(value)) => Parameter::Bool(*value),
-        Some(ParameterChoice::Uint64Param(number)) => Parameter::Unsigned(*number),
-        Some(ParameterChoice::Int64Param(number)) => {
-            u64::try_from(*number).map_or(Parameter::Other, Parameter::Unsigned)
-        }
-        Some(ParameterChoice::StringParam(_)) => Parameter::Text,
-        Some(ParameterChoice::DoubleParam(_)) | None => Parameter::Other,
-    }
-}
-
-/// Reads how long the client waits: up to eight digits and a unit.
-fn timeout_of(metadata: &MetadataMap) -> Result<Option<Duration>, Refusal> {
-    let Some(value) = metadata.get("grpc-timeout") else { return Ok(None) };
-    let text = value.to_str().unwrap_or("no text");
-    let wrong = || Refusal::Header {
-        name: "grpc-timeout",
-        value: infer::shown(text),
-        expected: "up to eight digits and one of H, M, S, m, u, n",
-    };
-    let (digits, unit) = text.split_at_checked(text.len().saturating_sub(1)).ok_or_else(wrong)?;
-    let valid = (1..=8).contains(&digits.len()) && digits.bytes().all(|digit| digit.is_ascii_digit());
-    let number: u64 = digits.parse().ok().filter(|_| valid).ok_or_else(wrong)?;
-    Ok(Some(match unit {
-        "H" => Duration::from_secs(3600 * number),
-        "M" => Duration::from_secs(60 * number),
-        "S" => Duration::from_secs(number),
-        "m" => Duration::from_millis(number),
-        "u" => Duration::from_micros(number),
-        "n" => Duration::from_nanos(number),
-        _ => return Err(wrong()),
-    }))
 }

@@ -1,9 +1,9 @@
 //! Reads the body of a request within bounds, and divides it into JSON and binary tensors; writes the body of an answer.
 
 use super::JSON_LENGTH;
-use crate::budget::Lease;
+use crate::held_bytes::Lease;
 use crate::compression::Coding;
-use crate::infer::shown;
+use crate::infer::{self, shown};
 use crate::refusal::Refusal;
 use axum::body::Body;
 use axum::http::{HeaderMap, header};
@@ -85,9 +85,12 @@ pub(super) fn divide(body: &Bytes, json_length: Option<usize>) -> Result<(Bytes,
     Ok((body.slice(..length), body.slice(length..)))
 }
 
-/// Writes JSON, whose bytes are held as they are written.
+/// The number of bytes of JSON between two checks of the deadline.
+const STEP: usize = 64 << 10;
+
+/// Writes JSON, whose bytes are held as they are written. Writing ends at the deadline.
 pub(super) fn write(answer: &impl Serialize, lease: &Lease) -> Result<Bytes, Refusal> {
-    let mut written = Written { bytes: Vec::new(), held: 0, lease, refused: None };
+    let mut written = Written { bytes: Vec::new(), held: 0, checked: 0, lease, refused: None };
     let result = serde_json::to_writer(&mut written, answer);
     match (result, written.refused) {
         (_, Some(refused)) => Err(refused),
@@ -99,6 +102,8 @@ pub(super) fn write(answer: &impl Serialize, lease: &Lease) -> Result<Bytes, Ref
 struct Written<'a> {
     bytes: Vec<u8>,
     held: usize,
+    /// The length at which the deadline is checked next.
+    checked: usize,
     lease: &'a Lease,
     refused: Option<Refusal>,
 }
@@ -106,6 +111,13 @@ struct Written<'a> {
 impl io::Write for Written<'_> {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         let needed = self.bytes.len() + bytes.len();
+        if needed > self.checked {
+            self.checked = needed + STEP;
+            if let Err(over) = infer::check() {
+                self.refused = Some(over);
+                return Err(io::ErrorKind::TimedOut.into());
+            }
+        }
         if needed > self.held {
             // Twice the room, as a vector takes it.
             let more = needed.max(2 * self.held).max(256) - self.held;

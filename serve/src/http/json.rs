@@ -3,7 +3,7 @@
 //! Lists have bounds of their own, because an item may take more memory than its text. The elements of tensors stay text until
 //! the input is known to fit the model.
 
-use crate::budget::Lease;
+use crate::held_bytes::Lease;
 use crate::elements::{self, List};
 use crate::infer::shown;
 use crate::model::{Inputs, Model, TensorPort};
@@ -28,6 +28,34 @@ const RANK: usize = 64;
 
 /// The most parameters of a request or a tensor.
 const PARAMETERS: usize = 64;
+
+/// Holds the bytes that parsing takes in addition to the JSON and the values that are read, and returns their number. The parser copies texts
+/// with escapes and long numbers, notes the brackets around a value, and takes up to twice the room for that. Names with escapes are copied
+/// once more.
+pub(super) fn hold_parsing(json: &[u8], lease: &Lease) -> Result<usize, Refusal> {
+    /// The size up to which copies are not counted.
+    const LEAST: usize = 64 << 10;
+    if json.len() <= LEAST {
+        return Ok(0);
+    }
+    let (mut digits, mut longest, mut depth, mut deepest) = (0usize, 0, 0usize, 0);
+    for byte in json {
+        digits = if byte.is_ascii_digit() { digits + 1 } else { 0 };
+        longest = longest.max(digits);
+        match byte {
+            b'[' | b'{' => depth += 1,
+            b']' | b'}' => depth = depth.saturating_sub(1),
+            _ => {}
+        }
+        deepest = deepest.max(depth);
+    }
+    let bytes = match json.contains(&b'\\') {
+        true => 3 * json.len(),
+        false => 2 * (longest + deepest),
+    };
+    lease.grow(bytes)?;
+    Ok(bytes)
+}
 
 /// An inference request, before its elements are read.
 #[derive(De)]
@@ -113,7 +141,7 @@ impl InferRequest<'_> {
                         let expected = (length - binary.len()).saturating_add(size);
                         return Err(Refusal::BinaryLength { expected, got: length });
                     }
-                    elements::from_bytes(&announced, binary.split_to(size))?
+                    elements::from_bytes(&announced, binary.split_to(size), lease)?
                 }
             };
             inputs.put(&announced, tensor);

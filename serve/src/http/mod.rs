@@ -7,7 +7,7 @@ mod models;
 mod openai;
 
 use crate::answer::HeldAnswer;
-use crate::budget::Lease;
+use crate::held_bytes::Lease;
 use crate::compression::{self, Coding};
 use crate::connections::Connection;
 use crate::elements::{self, List};
@@ -181,7 +181,7 @@ fn find(shared: &Shared, path: InPath) -> std::result::Result<Arc<Model>, Refusa
 }
 
 async fn counters(State(shared): State<Arc<Shared>>) -> Response {
-    let text = metrics::text(&shared.metrics, shared.budget.held(), &shared.repository.models());
+    let text = metrics::text(&shared.metrics, shared.held_bytes.held(), &shared.repository.models());
     #[cfg(feature = "generate")]
     let text = text + &metrics::language_text(shared.languages.all());
     ([(header::CONTENT_TYPE, "text/plain; version=0.0.4; charset=utf-8")], text).into_response()
@@ -237,7 +237,7 @@ async fn infer(
         return Err(Refusal::ShuttingDown);
     }
     let deadline = start + shared.timeout;
-    let lease = shared.budget.lease();
+    let lease = shared.held_bytes.lease();
     let (head, body) = request.into_parts();
     let connection = head.extensions.get::<Arc<Connection>>();
     let connection = connection.ok_or(Refusal::Internal { what: "a request came past its connection" })?;
@@ -252,9 +252,11 @@ async fn infer(
     let read = move || {
         let body = unpacked(body, coding, limit, &lease)?;
         let (json, binary) = body::divide(&body, json_length)?;
+        let parsing = json::hold_parsing(&json, &lease)?;
         let Object(request): Object<InferRequest<'_>> =
             serde_json::from_slice(&json).map_err(Refusal::Json)?;
         let parsed = request.read(&of, binary, &lease)?;
+        lease.give_back(parsing);
         let deadline = parsed.timeout.map_or(deadline, |timeout| deadline.min(start + timeout));
         let ask = Ask { inputs: parsed.inputs, wanted: parsed.wanted, deadline, lease };
         if let Some(noted) = noted {
@@ -269,12 +271,13 @@ async fn infer(
     let size = head.headers.get(header::CONTENT_LENGTH).and_then(|n| n.to_str().ok()?.parse().ok());
     // A compressed request may be any size.
     let size = size.filter(|_| coding.is_none());
-    let (ask, form) = infer::convert(size.unwrap_or(usize::MAX), read).await?;
+    let (ask, form) = infer::convert(size.unwrap_or(usize::MAX), deadline, read).await?;
+    let deadline = ask.deadline;
     let wanted = ask.wanted.clone();
     let results = infer::ask(shared, model, ask).await?;
     let (size, held) = infer::hold(shared, &results)?;
     let of = model.clone();
-    let answer = infer::convert(size, move || write(&of, &wanted, &results, &form, held)).await;
+    let answer = infer::convert(size, deadline, move || write(&of, &wanted, &results, &form, held)).await;
     drop(computing);
     answer
 }

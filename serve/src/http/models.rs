@@ -4,6 +4,7 @@ use super::{InPath, Refused, Result, answer, body, find, named, readiness, refus
 use crate::connections::Connection;
 use crate::describe;
 use crate::infer::{Shared, shown};
+use crate::log::Noted;
 use crate::model::{Model, TensorPort};
 use crate::refusal::Refusal;
 use crate::repository::Listed;
@@ -75,7 +76,7 @@ const ASKED: usize = 64 << 10;
 
 async fn asked(shared: &Shared, request: Request, deadline: Instant) -> std::result::Result<Asked, Refusal> {
     let (head, body) = request.into_parts();
-    let (limit, lease) = (ASKED.min(shared.request_bytes), shared.budget.lease());
+    let (limit, lease) = (ASKED.min(shared.request_bytes), shared.held_bytes.lease());
     let coding = body::check(&head.headers, limit)?;
     let reading = body::read(body, &head.headers, limit, &lease);
     let body = tokio::time::timeout_at(deadline.into(), reading).await.map_err(|_| Refusal::Deadline)??;
@@ -110,12 +111,14 @@ pub(super) async fn load(
     let changed = async {
         let (named, deadline) = (named(path)?, Instant::now() + shared.timeout);
         let connection = request.extensions().get::<Arc<Connection>>().cloned();
+        let noted = request.extensions().get::<Arc<Noted>>().cloned();
         let asked = asked(&shared, request, deadline).await?;
         if let Some(name) = asked.parameters.keys().next() {
             return Err(Refusal::LoadParameter { name: shown(name) });
         }
         let _computing = connection.as_ref().map(Connection::computing);
-        shared.repository.load(&named.model, deadline).await
+        let loaded = shared.repository.load(&named.model, deadline).await;
+        loaded.inspect_err(|refusal| noted.iter().for_each(|noted| noted.warn(&refusal.logged())))
     };
     changed.await.map_err(|refusal| refuse(&shared, refusal))?;
     Ok(answer(StatusCode::OK, &json!({})))

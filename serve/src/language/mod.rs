@@ -1,23 +1,26 @@
 //! Language models that are served: one engine for each, on a thread of its own, which runs all requests together.
 
+mod prepare;
 mod worker;
 
 use crate::config::{Config, ModelConfig};
 use crate::error::Error;
+use crate::held_bytes::Lease;
 use crate::infer::shown;
 use crate::metrics::LanguageMetrics;
 use crate::refusal::Refusal;
-use bb::CancelToken;
+use bb::{CancelToken, ErrorKind};
 use bb_generate::{
-    CacheType, Engine, EngineOptions, EngineStatistics, Error as GenerateError, GenerateOptions, Generator,
-    Listener, OpenOptions, Pooling,
+    CacheType, Constraint, Engine, EngineOptions, EngineStatistics, Error as GenerateError, GenerateOptions,
+    Generator, Grammar, Listener, OpenOptions, Pooling,
 };
 use std::path::Path;
 use std::sync::mpsc::{Sender, channel};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::time::{Instant, SystemTime, UNIX_EPOCH};
 use tokio::sync::oneshot;
+use prepare::Preparing;
 use worker::{Command, Work};
 
 /// Tells whether a path is that of a language model: a GGUF file, or a folder with a tokenizer beside its model.
@@ -35,12 +38,13 @@ pub(crate) struct Language {
     /// The greatest number of tokens of a sequence.
     pub(crate) context: usize,
     pub(crate) metrics: LanguageMetrics,
+    pub(crate) preparing: Preparing,
     statistics: Arc<Mutex<EngineStatistics>>,
     commands: Mutex<Option<Sender<Command>>>,
 }
 
 impl Language {
-    fn open(of: &ModelConfig, config: &Config) -> Result<(Language, Engine), Error> {
+    fn open(of: &ModelConfig, config: &Config, stop: &CancelToken) -> Result<(Language, Engine), Error> {
         let model = || of.name.clone();
         let on = bb::backend(&of.backend)
             .map_err(|source| Error::Backend { model: model(), source: Box::new(source) })?;
@@ -70,6 +74,7 @@ impl Language {
             since,
             context,
             metrics: LanguageMetrics::default(),
+            preparing: Preparing::new(&of.name, config.queue, stop),
             statistics: Arc::default(),
             commands: Mutex::default(),
         };
@@ -93,14 +98,31 @@ impl Language {
         *self.statistics.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Asks for what follows a prompt.
+    /// Begins an answer to a prompt. Answers of one request share their prompt and options, except for the seed.
     pub(crate) async fn generate(
         &self,
-        prompt: Vec<u32>,
-        options: GenerateOptions,
+        prompt: Arc<Vec<u32>>,
+        options: Arc<GenerateOptions>,
+        seed: Option<u64>,
         listener: Box<dyn Listener>,
     ) -> Result<(), Refusal> {
-        self.ask(Work::Generate { prompt, options: Box::new(options) }, listener).await
+        self.ask(Work::Generate { prompt, options, seed }, listener).await
+    }
+
+    /// Compiles the constraint of an answer, on a thread for that.
+    pub(crate) async fn grammar(
+        self: &Arc<Self>,
+        constraint: Constraint,
+        deadline: Instant,
+        lease: Arc<Lease>,
+    ) -> Result<Grammar, Refusal> {
+        let model = self.clone();
+        let compile = move |constraint: &Constraint| {
+            // The bytes of the request are held until the work has ended.
+            let _lease = lease;
+            model.generator.grammar(constraint).map_err(|source| model.refused(source))
+        };
+        self.preparing.grammar(constraint, deadline, compile).await
     }
 
     /// Asks for the state of a text.
@@ -132,20 +154,18 @@ impl Language {
         let model = self.name.clone();
         match source {
             GenerateError::Busy { most } => Refusal::QueueFull { model, limit: most },
-            GenerateError::Context { .. }
-            | GenerateError::NoTokens
-            | GenerateError::Token { .. }
-            | GenerateError::NoTemplate
-            | GenerateError::Template { .. }
-            | GenerateError::LongTemplate { .. }
-            | GenerateError::Tokenizer { .. }
-            | GenerateError::NoStates
-            | GenerateError::Grammar { .. }
-            | GenerateError::GrammarSize { .. }
-            | GenerateError::Vocabulary { .. }
-            | GenerateError::Option { .. } => Refusal::Prompt { model, source: Box::new(source) },
+            source if is_of_request(&source) => Refusal::Prompt { model, source: Box::new(source) },
             source => Refusal::Generation { model, source: Arc::new(source) },
         }
+    }
+}
+
+/// Returns true for an error that another request would not have.
+pub(crate) fn is_of_request(error: &GenerateError) -> bool {
+    match error {
+        GenerateError::Tokenizer { .. } | GenerateError::Vocabulary { .. } => true,
+        GenerateError::Model { source } => matches!(source, bb::Error::Budget { .. }),
+        error => matches!(error.kind(), ErrorKind::WrongInput | ErrorKind::Limit),
     }
 }
 
@@ -165,7 +185,7 @@ impl Languages {
     ) -> Result<Languages, Error> {
         let (mut all, mut threads) = (Vec::with_capacity(models.len()), Vec::with_capacity(models.len()));
         for of in models {
-            let (language, engine) = Language::open(of, config)?;
+            let (language, engine) = Language::open(of, config, stop)?;
             let (commands, from) = channel();
             *language.commands() = Some(commands);
             let (statistics, stop) = (language.statistics.clone(), stop.clone());
@@ -173,6 +193,8 @@ impl Languages {
             let thread = thread.spawn(move || worker::work(engine, &from, &statistics, &stop));
             let what = "a thread for a model";
             threads.push(thread.map_err(|source| Error::System { what, source })?);
+            let preparing = language.preparing.start(&of.name);
+            threads.extend(preparing.map_err(|source| Error::System { what, source })?);
             all.push(Arc::new(language));
         }
         Ok(Languages { all, threads: Mutex::new(threads) })
@@ -194,7 +216,15 @@ impl Languages {
 
     /// Takes no more requests.
     pub(crate) fn close(&self) {
-        self.all.iter().for_each(|model| drop(model.commands().take()));
+        for model in &self.all {
+            model.preparing.close();
+            drop(model.commands().take());
+        }
+    }
+
+    /// Drops the requests that are not prepared.
+    pub(crate) fn abort(&self) {
+        self.all.iter().for_each(|model| model.preparing.abort());
     }
 
     /// Tells whether all threads have ended.

@@ -4,7 +4,7 @@ use bb::CancelToken;
 use bb_generate::{Engine, EngineStatistics, Error, GenerateOptions, Listener, Pooling};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 use tokio::sync::oneshot;
 
@@ -13,7 +13,8 @@ const LOOK: Duration = Duration::from_millis(100);
 
 /// What is asked of an engine.
 pub(super) enum Work {
-    Generate { prompt: Vec<u32>, options: Box<GenerateOptions> },
+    /// `seed` replaces the seed of the options.
+    Generate { prompt: Arc<Vec<u32>>, options: Arc<GenerateOptions>, seed: Option<u64> },
     Embed { text: Vec<u32>, pooling: Pooling },
 }
 
@@ -53,7 +54,11 @@ pub(super) fn work(
 
 fn take(engine: &mut Engine, Command { work, listener, taken }: Command) {
     let result = match work {
-        Work::Generate { prompt, options } => engine.add(&prompt, &options, listener),
+        Work::Generate { prompt, mut options, seed } => {
+            // The last answer of a request has the options for itself.
+            Arc::make_mut(&mut options).sampling.seed = seed;
+            engine.add(&prompt, &options, listener)
+        }
         Work::Embed { text, pooling } => engine.embed(&text, pooling, listener),
     };
     // Who asked may have gone.

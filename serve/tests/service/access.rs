@@ -23,7 +23,7 @@ fn without_the_token_only_health_is_answered() {
         assert_eq!(get(to, path).status, 200);
     }
     let ask = |path: &str, header: &str| {
-        raw(to, format!("GET {path} HTTP/1.1\r\nhost: x\r\nconnection: close\r\n{header}\r\n").as_bytes())
+        raw(to, format!("GET {path} HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n{header}\r\n").as_bytes())
             .unwrap()
     };
     for path in ["/v2", "/v2/models/double", "/metrics", "/nothing", "/v2/models/stats"] {
@@ -59,6 +59,84 @@ fn without_the_token_only_health_is_answered() {
     for wrong in ["", "a b", "ä", "a\n", &"a".repeat(5000)] {
         assert!(matches!(Token::new(wrong), Err(Error::Token)));
     }
+}
+
+/// Sends a request with these lines in its head.
+fn from(to: std::net::SocketAddr, first: &str, lines: &[&str]) -> Answer {
+    let lines: String = lines.iter().map(|line| format!("{line}\r\n")).collect();
+    raw(to, format!("{first} HTTP/1.1\r\n{lines}content-length: 2\r\nconnection: close\r\n\r\n{{}}").as_bytes()).unwrap()
+}
+
+#[test]
+fn pages_of_browsers_and_requests_for_other_hosts_are_refused() {
+    let start = |change: fn(&mut bb_serve::Config)| {
+        let mut config = config(vec![made("double", &double())]);
+        change(&mut config);
+        Server::start(config).unwrap()
+    };
+    let server = start(|_| ());
+    let paths = [
+        "GET /v2/health/live",
+        "GET /metrics",
+        "GET /v2/models/double",
+        "POST /v2/models/double/infer",
+        "POST /v2/repository/models/double/unload",
+        "GET /nothing",
+    ];
+    for path in paths {
+        for (lines, says) in [
+            (vec!["host: evil.example"], "`--allow-host evil.example`"),
+            (vec!["host: evil.example:8000"], "`--allow-host evil.example`"),
+            (vec!["host: localhost", "origin: http://evil.example"], "`--allow-host NAME`"),
+            (vec!["host: localhost", "sec-fetch-site: cross-site"], "`--allow-host NAME`"),
+            (vec!["host: localhost", "sec-fetch-site: same-site"], "`--allow-host NAME`"),
+        ] {
+            let answer = from(server.http(), path, &lines);
+            assert_eq!(answer.status, 403, "{path} {lines:?}: {}", answer.text());
+            assert!(answer.json()["error"].as_str().unwrap().contains(says), "{path} {lines:?}: {}", answer.text());
+        }
+        for lines in [["host: localhost"], ["host: 127.0.0.1:8000"], ["host: [::1]"]] {
+            let text = from(server.http(), path, &lines).text();
+            assert!(!text.contains("--allow-host"), "{path} {lines:?}: {text}");
+        }
+    }
+    let form = ["host: localhost", "origin: http://localhost", "content-type: text/plain"];
+    assert_eq!(from(server.http(), "POST /v2/models/double/infer", &form).status, 403);
+    // Without anything that a browser sends: curl's default.
+    let curl = ["host: localhost", "content-type: application/x-www-form-urlencoded"];
+    assert_eq!(from(server.http(), "POST /v2/models/double/infer", &curl).status, 400);
+    assert!(metric(&server, "bb_other_requests_total{protocol=\"http\",outcome=\"invalid\"}") >= 31.0);
+    let grpc = |server: &Server, host: &str, origin: Option<&'static str>| {
+        let to = format!("http://{}", server.grpc());
+        let host: axum::http::Uri = format!("http://{host}").parse().unwrap();
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        runtime.block_on(async {
+            let endpoint = tonic::transport::Endpoint::from_shared(to).unwrap().origin(host);
+            let mut client = Client::new(endpoint.connect().await.unwrap());
+            let mut request = tonic::Request::new(ServerReadyRequest {});
+            if let Some(origin) = origin {
+                request.metadata_mut().insert("origin", origin.parse().unwrap());
+            }
+            client.server_ready(request).await.map(|answer| answer.into_inner().ready).map_err(|status| status.code())
+        })
+    };
+    assert_eq!(grpc(&server, "localhost:8001", None), Ok(true));
+    assert_eq!(grpc(&server, "evil.example", None), Err(Code::PermissionDenied));
+    assert_eq!(grpc(&server, "localhost", Some("http://evil.example")), Err(Code::PermissionDenied));
+    let allowing = start(|config| config.allow_hosts = vec!["ui.example".to_owned()]);
+    let page = ["host: ui.example", "origin: https://ui.example", "sec-fetch-site: same-origin"];
+    assert_eq!(from(allowing.http(), "GET /v2/models/double", &page).status, 200);
+    assert_eq!(grpc(&allowing, "ui.example", Some("https://ui.example")), Ok(true));
+    assert_eq!(from(allowing.http(), "GET /v2", &["host: evil.example"]).status, 403);
+    // A server that others reach is known by names that it does not know.
+    let open = start(|config| config.http = std::net::SocketAddr::from(([0, 0, 0, 0], 0)));
+    let to = std::net::SocketAddr::from(([127, 0, 0, 1], open.http().port()));
+    assert_eq!(from(to, "GET /v2", &["host: models.example"]).status, 200);
+    assert_eq!(from(to, "GET /v2", &["host: models.example", "origin: http://evil.example"]).status, 403);
+    let with_token = with_token();
+    let page = ["host: evil.example", "origin: http://evil.example", "authorization: Bearer s3cret"];
+    assert_eq!(from(with_token.http(), "GET /v2", &page).status, 200);
+    assert_eq!(from(with_token.http(), "GET /v2", &page[..2]).status, 401);
 }
 
 #[test]
@@ -155,7 +233,7 @@ mod encrypted {
         stream.read_exact(&mut head).unwrap();
         assert_eq!((head[3], stream.conn.alpn_protocol()), (4, Some(b"h2".as_slice())));
         // Who does not speak TLS is not answered, and the server goes on.
-        assert!(raw(server.http(), b"GET /v2 HTTP/1.1\r\nhost: x\r\n\r\n").is_none());
+        assert!(raw(server.http(), b"GET /v2 HTTP/1.1\r\nhost: localhost\r\n\r\n").is_none());
         assert!(server.shut_down().finished);
     }
 

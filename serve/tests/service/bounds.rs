@@ -101,7 +101,7 @@ fn a_body_that_does_not_come_ends_at_the_deadline() {
     let server = counter(|config| config.timeout = Duration::from_millis(200));
     let mut stream = TcpStream::connect(server.http()).unwrap();
     stream
-        .write_all(format!("POST {PATH} HTTP/1.1\r\nhost: x\r\ncontent-length: 100\r\n\r\n{{").as_bytes())
+        .write_all(format!("POST {PATH} HTTP/1.1\r\nhost: localhost\r\ncontent-length: 100\r\n\r\n{{").as_bytes())
         .unwrap();
     assert_eq!(answer(stream).status, 504);
 }
@@ -113,7 +113,7 @@ fn requests_together_hold_no_more_than_allowed() {
         config.held_bytes = 150_000;
     });
     let mut holding = TcpStream::connect(server.http()).unwrap();
-    let head = format!("POST {PATH} HTTP/1.1\r\nhost: x\r\ncontent-length: 100000\r\n\r\n");
+    let head = format!("POST {PATH} HTTP/1.1\r\nhost: localhost\r\ncontent-length: 100000\r\n\r\n");
     holding.write_all(&[head.as_bytes(), &[b' '; 90_000]].concat()).unwrap();
     until("the bytes came", || metric(&server, "bb_held_bytes") >= 90_000.0);
     let spaces = request(PATH, &[("connection", "close")], &[b' '; 90_000]);

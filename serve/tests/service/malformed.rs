@@ -51,7 +51,7 @@ fn list() -> Vec<Wrong> {
     let good = input(|_| ()).to_string();
     let deep = format!("{}{}", "[".repeat(100_000), "]".repeat(100_000));
     let many = |n: usize, item: &str| vec![item; n].join(",");
-    let get = |path: &str| format!("GET {path} HTTP/1.1\r\nhost: x\r\n\r\n").into_bytes();
+    let get = |path: &str| format!("GET {path} HTTP/1.1\r\nhost: localhost\r\n\r\n").into_bytes();
     vec![
         body("no body", "", "EOF"),
         body("no JSON", "hello", "expected value"),
@@ -126,8 +126,8 @@ fn list() -> Vec<Wrong> {
         Wrong("a body of another encoding", request(PATH, &[("content-encoding", "br")], good.as_bytes()), 415, "`br`"),
         Wrong("a body that is not compressed, as it says", request(PATH, &[("content-encoding", "gzip")], good.as_bytes()), 400, "is not gzip"),
         Wrong("two encodings", request(PATH, &[("content-encoding", "gzip"), ("content-encoding", "gzip")], good.as_bytes()), 415, "`gzip`"),
-        Wrong("a body that is too large", format!("POST {PATH} HTTP/1.1\r\nhost: x\r\ncontent-length: 999999999999\r\n\r\n").into_bytes(), 413, "more than 1048576 bytes"),
-        Wrong("chunks that are too large", format!("POST {PATH} HTTP/1.1\r\nhost: x\r\ntransfer-encoding: chunked\r\n\r\n200000\r\n{}\r\n0\r\n\r\n", "a".repeat(0x20_0000)).into_bytes(), 413, "more than"),
+        Wrong("a body that is too large", format!("POST {PATH} HTTP/1.1\r\nhost: localhost\r\ncontent-length: 999999999999\r\n\r\n").into_bytes(), 413, "more than 1048576 bytes"),
+        Wrong("chunks that are too large", format!("POST {PATH} HTTP/1.1\r\nhost: localhost\r\ntransfer-encoding: chunked\r\n\r\n200000\r\n{}\r\n0\r\n\r\n", "a".repeat(0x20_0000)).into_bytes(), 413, "more than"),
         Wrong("an unknown model", request("/v2/models/none/infer", &[], b"{}"), 404, "no model `none`; its models are `double`"),
         Wrong("an unknown version", request("/v2/models/double/versions/2/infer", &[], b"{}"), 404, "has only version `1`, got `2`"),
         Wrong("metadata of an unknown model", get("/v2/models/none"), 404, "no model `none`"),
@@ -138,7 +138,7 @@ fn list() -> Vec<Wrong> {
         Wrong("a path out of a folder", get("/v2/models/..%2f..%2fetc"), 404, "no model `../../etc`"),
         Wrong("inference by GET", get(PATH), 405, "expected POST"),
         Wrong("metadata by POST", request("/v2/models/double", &[], b"{}"), 405, "expected GET"),
-        Wrong("a method that does not exist", format!("BREW {PATH} HTTP/1.1\r\nhost: x\r\n\r\n").into_bytes(), 405, "does not take BREW"),
+        Wrong("a method that does not exist", format!("BREW {PATH} HTTP/1.1\r\nhost: localhost\r\n\r\n").into_bytes(), 405, "does not take BREW"),
     ]
 }
 
@@ -191,7 +191,7 @@ fn every_malformed_request_gets_an_error_of_the_protocol() {
 #[test]
 fn what_is_no_http_ends_the_connection() {
     let server = server();
-    let long = format!("GET / HTTP/1.1\r\nhost: x\r\na: {}\r\n\r\n", "a".repeat(1 << 20));
+    let long = format!("GET / HTTP/1.1\r\nhost: localhost\r\na: {}\r\n\r\n", "a".repeat(1 << 20));
     for bytes in [
         b"\0\x01\x02\r\n\r\n".as_slice(),
         b"GET\r\n\r\n",
@@ -212,7 +212,7 @@ fn requests_that_break_off_hold_nothing() {
     for _ in 0..20 {
         use std::io::Write;
         let mut stream = std::net::TcpStream::connect(server.http()).unwrap();
-        let head = format!("POST {PATH} HTTP/1.1\r\nhost: x\r\ncontent-length: 100000\r\n\r\n");
+        let head = format!("POST {PATH} HTTP/1.1\r\nhost: localhost\r\ncontent-length: 100000\r\n\r\n");
         stream.write_all(head.as_bytes()).unwrap();
         stream.write_all(&[b'a'; 50_000]).unwrap();
     }

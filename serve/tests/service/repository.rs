@@ -143,7 +143,8 @@ fn only_the_folder_is_read() {
         symlink(outside.join("secret/1"), root.join("version/1")).unwrap();
         symlink(root.join("m"), root.join("within")).unwrap();
     }
-    let server = with(&root, |_| ());
+    let lines = Lines::default();
+    let server = with(&root, |config| config.log = Some(bb_serve::RequestLog::new(lines.clone())));
     let name = outside.file_name().unwrap().to_str().unwrap().to_owned();
     for name in ["..", ".", "%2e%2e", "..%2F..", &format!("..%2F{name}%2Fsecret"), "m%2F1", "none", "%00"] {
         let refused = change(&server, name, "load");
@@ -159,10 +160,25 @@ fn only_the_folder_is_read() {
     if cfg!(unix) {
         assert_eq!(change(&server, "within", "load").status, 200);
     }
-    for name in ["broken", "empty"] {
+    let paths = [root.parent().unwrap().to_str().unwrap(), outside.to_str().unwrap()];
+    let shows_none = |text: &str| assert!(!paths.iter().any(|path| text.contains(path)), "{text}");
+    for name in ["broken", "empty", "version"] {
         let refused = change(&server, name, "load");
         assert_eq!(refused.status, 400, "{name}: {}", refused.text());
+        shows_none(&refused.text());
     }
+    // The log of the server has the paths.
+    let logged = lines.wait(15);
+    assert!(logged.contains(root.join("broken.onnx").to_str().unwrap()), "{logged}");
+    let index = raw(server.http(), &request("/v2/repository/index", &[], b"{}")).unwrap();
+    assert!(index.text().contains("broken"), "{}", index.text());
+    shows_none(&index.text());
+    by_grpc(&server, async |mut client| {
+        for model_name in ["broken", "empty", "version"].map(str::to_owned) {
+            let load = RepositoryModelLoadRequest { model_name, ..Default::default() };
+            shows_none(client.repository_model_load(load).await.unwrap_err().message());
+        }
+    });
     // What was named at start stays.
     for how in ["load", "unload"] {
         assert_eq!(change(&server, "stays", how).status, 403);

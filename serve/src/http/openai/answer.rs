@@ -178,8 +178,8 @@ impl Writer {
         let mut next = first;
         loop {
             let (number, event) = match next.take() {
-                Some((number, Ok(event))) => (number, event),
-                Some((_, Err(refusal))) => return Err(self.failed(refusal)),
+                Some(Told { number, event: Ok(event), .. }) => (number, event),
+                Some(Told { event: Err(refusal), .. }) => return Err(self.failed(refusal)),
                 None => {
                     let ended = self.model.ended();
                     return Err(self.failed(ended));
@@ -297,8 +297,7 @@ fn finite(x: f64) -> f64 {
 impl Writing for Writer {
     fn write(&mut self, told: Option<Told>, to: &mut VecDeque<Bytes>) -> bool {
         let event = match told {
-            Some((number, Ok(event))) => Ok((number, event)),
-            Some((_, Err(refusal))) => Err(refusal),
+            Some(Told { number, event, .. }) => event.map(|event| (number, event)),
             None => Err(self.model.ended()),
         };
         let event = match event {

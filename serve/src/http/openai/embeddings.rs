@@ -1,12 +1,13 @@
 //! Embeddings: the mean of the last states of a text's tokens, of length 1.
 
 use super::events::{Telling, Told};
-use super::request::{Embeddings, wrong};
-use super::text::{other, tokens};
-use super::{Asked, Counted, Refused, Result, ok, read};
-use crate::budget::Lease;
+use super::request::{EmbeddingFields, Embeddings, wrong};
+use super::text::{other, prompts};
+use super::{Asked, Counted, Parsed, Result, held, read};
 use crate::connections::Connection;
-use crate::infer::{self, Shared};
+use crate::held_bytes::Lease;
+use crate::http::json::Object;
+use crate::infer::Shared;
 use crate::language::Language;
 use crate::refusal::Refusal;
 use axum::extract::{Request, State};
@@ -16,48 +17,39 @@ use serde_json::{Value as Json, json};
 use std::sync::Arc;
 use tokio::sync::mpsc::unbounded_channel;
 
-/// The most texts of a request.
-const TEXTS: usize = 256;
+/// The bytes that a number of a vector takes as JSON, until the answer is written.
+const NUMBER: usize = 48;
 
 pub(super) async fn embed(State(shared): State<Arc<Shared>>, request: Request) -> Result<Response> {
     let connection = request.extensions().get::<Arc<Connection>>().cloned();
-    let asked = read::<Embeddings>(&shared, request).await.inspect_err(|refused| other(&shared, refused))?;
-    let found = shared.languages.find(&asked.body.model).map_err(Refused::from);
-    let model = found.inspect_err(|refused| other(&shared, refused))?.clone();
-    let counted = Counted::new(&model, asked.start);
+    let asked = read(&shared, request, parse).await.inspect_err(|refused| other(&shared, refused))?;
+    let counted = Counted::new(&asked.model, asked.start);
     let _computing = connection.as_ref().map(Connection::computing);
-    counted.ended(embedded(&shared, &model, asked).await)
+    counted.ended(embedded(asked).await)
 }
 
-async fn embedded(shared: &Shared, model: &Arc<Language>, asked: Asked<Embeddings>) -> Result<Response> {
-    let Asked { body, lease, start, noted } = asked;
-    if let Some(noted) = noted {
-        noted.note(&model.name, None);
-    }
-    let packed = match body.encoding_format.as_deref() {
-        None | Some("float") => false,
-        Some("base64") => true,
-        Some(_) => return Err(wrong("encoding_format", "`float` or `base64`").into()),
-    };
-    let inputs = body.input.list();
-    if inputs.is_empty() || inputs.len() > TEXTS {
-        return Err(wrong("input", "1 to 256 texts").into());
-    }
-    let of = model.clone();
-    let texts = infer::convert(usize::MAX, move || {
-        inputs.into_iter().map(|input| tokens(&of, input)).collect::<std::result::Result<Vec<_>, Refusal>>()
-    });
-    let texts = texts.await?;
+fn parse(json: &[u8], shared: &Shared) -> Parsed<Embeddings> {
+    let Object(fields): Object<EmbeddingFields<'_>> = serde_json::from_slice(json).map_err(Refusal::Json)?;
+    let model = shared.languages.find(&fields.model)?.clone();
+    let read = fields.embeddings(&model);
+    Ok((model, read))
+}
+
+async fn embedded(asked: Asked<Embeddings>) -> Result<Response> {
+    let Asked { model, body, lease, deadline, .. } = asked;
+    let Embeddings { inputs, packed, dimensions } = body?;
+    let texts = prompts(&model, inputs, deadline, &lease).await?;
     let used: usize = texts.iter().map(Vec::len).sum();
     let mut vectors = Vec::with_capacity(texts.len());
     for text in texts {
         // One after another: the engine joins each with what others ask.
-        let state = state(model, text, &lease);
-        let state = tokio::time::timeout_at((start + shared.timeout).into(), state).await;
+        let state = state(&model, text, &lease);
+        let state = tokio::time::timeout_at(deadline.into(), state).await;
         let state = normalized(state.map_err(|_| Refusal::Deadline)??);
-        if body.dimensions.is_some_and(|count| count != state.len()) {
+        if dimensions.is_some_and(|count| count != state.len()) {
             return Err(wrong("dimensions", "as many as the model has, or none").into());
         }
+        lease.grow(state.len() * NUMBER)?;
         vectors.push(state);
     }
     let embedding = |(index, state): (usize, &Vec<f32>)| {
@@ -66,7 +58,7 @@ async fn embedded(shared: &Shared, model: &Arc<Language>, asked: Asked<Embedding
     };
     let all: Vec<Json> = vectors.iter().enumerate().map(embedding).collect();
     let usage = json!({ "prompt_tokens": used, "total_tokens": used });
-    Ok(ok(&json!({ "object": "list", "model": model.name, "data": all, "usage": usage })))
+    held(&json!({ "object": "list", "model": model.name, "data": all, "usage": usage }), &lease)
 }
 
 /// Computes the state of a text.
@@ -76,9 +68,9 @@ async fn state(
     lease: &Arc<Lease>,
 ) -> std::result::Result<Vec<f32>, Refusal> {
     let (to, mut events) = unbounded_channel::<Told>();
-    let telling = Telling { number: 0, to, lease: lease.clone(), refused: false };
+    let telling = Telling::new(0, to, lease.clone());
     model.embed(text, Pooling::Mean, Box::new(telling)).await?;
-    while let Some((_, event)) = events.recv().await {
+    while let Some(Told { event, .. }) = events.recv().await {
         match event? {
             Event::Embedding(state) => return Ok(state),
             Event::Failed(source) => return Err(Refusal::Generation { model: model.name.clone(), source }),

@@ -1,6 +1,6 @@
 //! What an engine tells of a request, on its way to the client.
 
-use crate::budget::Lease;
+use crate::held_bytes::Lease;
 use crate::connections::Computing;
 use crate::refusal::Refusal;
 use axum::body::Body;
@@ -14,41 +14,59 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender};
 
-/// What an event holds beside its text, and what the probability of a token holds, in bytes.
+/// The bytes that an event holds in addition to its text, and that the probability of a token holds.
 const EVENT: usize = 128;
 const PROBABILITY: usize = 64;
 
-/// What comes of one of the answers of a request: its number, and the event. How many may come is bounded by the tokens of a sequence, and
-/// what they hold by the bytes that all requests hold.
-pub(super) type Told = (usize, Result<Event, Refusal>);
+/// The bytes that the probability of a token holds in an answer that is written as a whole.
+const WHOLE: usize = 768;
+
+/// An event of one of the answers of a request. The tokens of a sequence bound the number of events, and the
+/// bytes that all requests hold bound their size.
+pub(super) struct Told {
+    pub(super) number: usize,
+    pub(super) event: Result<Event, Refusal>,
+    /// The bytes that the event holds.
+    pub(super) held: usize,
+}
 
 /// Hands the events of an engine to the request.
 pub(super) struct Telling {
-    pub(super) number: usize,
-    pub(super) to: UnboundedSender<Told>,
-    pub(super) lease: Arc<Lease>,
-    pub(super) refused: bool,
+    number: usize,
+    to: UnboundedSender<Told>,
+    lease: Arc<Lease>,
+    refused: bool,
+    /// Whether all events become one answer.
+    pub(super) whole: bool,
+}
+
+impl Telling {
+    pub(super) fn new(number: usize, to: UnboundedSender<Told>, lease: Arc<Lease>) -> Telling {
+        Telling { number, to, lease, refused: false, whole: true }
+    }
 }
 
 impl Listener for Telling {
     fn receive(&mut self, event: Event) {
+        let probability = if self.whole { WHOLE } else { PROBABILITY };
         let size = match &event {
             Event::Piece(piece) => {
                 let probable = piece.log_probabilities.as_ref().map_or(0, |(_, all)| all.len() + 1);
-                piece.text.len() + probable * PROBABILITY
+                piece.text.len() + probable * probability
             }
             Event::Embedding(state) => size_of_val(state.as_slice()),
             _ => 0,
         };
-        let event = match self.lease.grow(EVENT + size) {
-            Ok(()) => Ok(event),
+        let held = EVENT + size;
+        let (event, held) = match self.lease.grow(held) {
+            Ok(()) => (Ok(event), held),
             Err(refusal) => {
                 self.refused = true;
-                Err(refusal)
+                (Err(refusal), 0)
             }
         };
-        // Who asked may have gone.
-        let _gone = self.to.send((self.number, event));
+        // The client may have left.
+        let _gone = self.to.send(Told { number: self.number, event, held });
     }
 
     fn is_gone(&self) -> bool {
@@ -69,6 +87,7 @@ pub(super) struct Streamed<W> {
     ended: bool,
     /// The connection does not give way to others meanwhile.
     _computing: Computing,
+    lease: Arc<Lease>,
 }
 
 impl<W: Writing> Streamed<W> {
@@ -77,15 +96,19 @@ impl<W: Writing> Streamed<W> {
         writing: W,
         first: Option<Told>,
         computing: Computing,
+        lease: Arc<Lease>,
     ) -> Body {
         let ready = VecDeque::new();
-        let mut streamed = Streamed { from, writing, ready, ended: false, _computing: computing };
+        let mut streamed = Streamed { from, writing, ready, ended: false, _computing: computing, lease };
         streamed.take(first);
         Body::new(streamed)
     }
 
     fn take(&mut self, told: Option<Told>) {
+        let held = told.as_ref().map_or(0, |told| told.held);
         self.ended = self.writing.write(told, &mut self.ready);
+        // The next event is read when the client has taken the parts of this one.
+        self.lease.give_back(held);
     }
 }
 

@@ -4,13 +4,16 @@ mod answer;
 mod embeddings;
 mod error;
 mod events;
+mod lists;
+mod options;
 mod request;
 mod text;
 
 pub(super) use error::Refused;
 
 use super::body;
-use crate::budget::Lease;
+use crate::answer::HeldAnswer;
+use crate::held_bytes::Lease;
 use crate::infer::{self, Shared};
 use crate::language::Language;
 use crate::log::Noted;
@@ -22,7 +25,6 @@ use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
 use bytes::Bytes;
-use serde::de::DeserializeOwned;
 use serde_json::{Value as Json, json};
 use std::sync::Arc;
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
@@ -47,6 +49,15 @@ pub(super) fn is_path(path: &str) -> bool {
 /// Returns the seconds since 1970.
 fn now() -> u64 {
     SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |time| time.as_secs())
+}
+
+/// Makes an answer whose bytes are held until the client has taken them.
+fn held(value: &Json, lease: &Arc<Lease>) -> Result<Response> {
+    let body = body::write(value, lease)?;
+    let held = HeldAnswer::shared(lease.clone(), body.len());
+    let mut response = (StatusCode::OK, [(header::CONTENT_TYPE, "application/json")], body).into_response();
+    response.extensions_mut().insert(held);
+    Ok(response)
 }
 
 fn ok(value: &Json) -> Response {
@@ -77,34 +88,53 @@ async fn model(State(shared): State<Arc<Shared>>, Path(name): Path<String>) -> R
 
 /// A request whose body was read.
 struct Asked<T> {
-    body: T,
+    model: Arc<Language>,
+    /// The request, unless a field is wrong.
+    body: std::result::Result<T, Refusal>,
     lease: Arc<Lease>,
     start: Instant,
-    noted: Option<Arc<Noted>>,
+    deadline: Instant,
 }
 
+/// The result of reading: the model that the request names, and the request, unless a field is wrong.
+type Parsed<T> = std::result::Result<(Arc<Language>, std::result::Result<T, Refusal>), Refusal>;
+
 /// Reads the JSON of a request, within the bounds of all requests.
-async fn read<T: DeserializeOwned + Send + 'static>(shared: &Shared, request: Request) -> Result<Asked<T>> {
+async fn read<T: Send + 'static>(
+    shared: &Arc<Shared>,
+    request: Request,
+    parse: fn(&[u8], &Shared) -> Parsed<T>,
+) -> Result<Asked<T>> {
     let start = Instant::now();
+    let deadline = start + shared.timeout;
     if !shared.is_open() {
         return Err(Refusal::ShuttingDown.into());
     }
-    let lease = shared.budget.lease();
+    let lease = shared.held_bytes.lease();
     let (head, body) = request.into_parts();
     let noted = head.extensions.get::<Arc<Noted>>().cloned();
     let limit = shared.request_bytes;
     let coding = body::check(&head.headers, limit)?;
     let reading = body::read(body, &head.headers, limit, &lease);
-    let body = tokio::time::timeout_at((start + shared.timeout).into(), reading).await;
-    let body: Bytes = body.map_err(|_| Refusal::Deadline)??;
+    let body: Bytes =
+        tokio::time::timeout_at(deadline.into(), reading).await.map_err(|_| Refusal::Deadline)??;
     let size = if coding.is_some() { usize::MAX } else { body.len() };
+    let of = shared.clone();
     let read = move || {
+        let mut lease = lease;
         let body = super::unpacked(body, coding, limit, &lease)?;
-        let parsed: T = serde_json::from_slice(&body).map_err(Refusal::Json)?;
-        Ok((parsed, lease))
+        // The texts of the body are copied.
+        super::json::hold_parsing(&body, &lease)?;
+        lease.grow(body.len())?;
+        let (model, parsed) = parse(&body, &of)?;
+        lease.keep(body.len());
+        Ok((model, parsed, lease))
     };
-    let (body, lease) = infer::convert(size, read).await?;
-    Ok(Asked { body, lease: Arc::new(lease), start, noted })
+    let (model, body, lease) = infer::convert(size, deadline, read).await?;
+    if let Some(noted) = noted {
+        noted.note(&model.name, None);
+    }
+    Ok(Asked { model, body, lease: Arc::new(lease), start, deadline })
 }
 
 /// Counts a request when it ends, however it ends.

@@ -1,49 +1,29 @@
-//! What clients send.
+//! The requests of clients.
+//!
+//! The fields of a request are read in two steps. First each is found: numbers are read, lists and objects stay text, and fields that are
+//! not served are passed over. Then the text of those that are served is read, item by item, within their bounds.
 
+use super::lists::{each, is_empty, is_list, is_text, read};
+use super::options::{biases, constraint, stops};
 use crate::language::Language;
 use crate::refusal::Refusal;
-use bb_generate::{Constraint, GenerateOptions, Message};
+use bb_generate::{Constraint, Error as GenerateError, GenerateOptions, Message};
 use serde::Deserialize;
-use serde_json::Value as Json;
-use std::collections::BTreeMap;
+use serde_json::value::RawValue;
+use std::borrow::Cow;
 
 /// The most answers to one prompt.
 const CHOICES: usize = 16;
-/// The most texts that end an answer.
-const STOPS: usize = 16;
-/// Of how many tokens the probability is told at most.
+/// The most tokens whose probability is reported.
 const PROBABLE: usize = 20;
-/// How many tokens a completion has where the request does not say it.
+/// The number of tokens of a completion whose request has no `max_tokens`.
 const COMPLETION: usize = 16;
-/// The most biases.
-const BIASES: usize = 1024;
-
-/// One or several.
-#[derive(Debug, Deserialize)]
-#[serde(untagged)]
-pub(super) enum Several<T> {
-    One(T),
-    Many(Vec<T>),
-}
-
-impl<T> Several<T> {
-    fn list(self) -> Vec<T> {
-        match self {
-            Several::One(one) => vec![one],
-            Several::Many(many) => many,
-        }
-    }
-}
-
-/// A text, or its tokens; one or several of them.
-#[derive(Debug, Deserialize)]
-#[serde(untagged)]
-pub(super) enum Input {
-    Text(String),
-    Texts(Vec<String>),
-    Tokens(Vec<u32>),
-    ManyTokens(Vec<Vec<u32>>),
-}
+/// The most messages of a chat.
+const MESSAGES: usize = 4096;
+/// The most parts of a message.
+const PARTS: usize = 1024;
+/// The most texts of a request for embeddings.
+const TEXTS: usize = 256;
 
 /// A text, or its tokens.
 #[derive(Debug)]
@@ -52,50 +32,17 @@ pub(super) enum Prompt {
     Tokens(Vec<u32>),
 }
 
-impl Input {
-    pub(super) fn list(self) -> Vec<Prompt> {
-        match self {
-            Input::Text(text) => vec![Prompt::Text(text)],
-            Input::Texts(texts) => texts.into_iter().map(Prompt::Text).collect(),
-            Input::Tokens(tokens) => vec![Prompt::Tokens(tokens)],
-            Input::ManyTokens(many) => many.into_iter().map(Prompt::Tokens).collect(),
-        }
-    }
-}
-
-#[derive(Debug, Deserialize)]
-#[serde(untagged)]
-pub(super) enum Content {
-    Text(String),
-    Parts(Vec<Part>),
-}
-
-#[derive(Debug, Deserialize)]
-pub(super) struct Part {
-    #[serde(default)]
-    r#type: String,
-    text: Option<String>,
-}
-
-#[derive(Debug, Deserialize)]
-pub(super) struct ChatMessage {
-    role: String,
-    #[serde(default)]
-    content: Option<Content>,
-    #[serde(default)]
-    tool_calls: Option<Json>,
-}
-
 #[derive(Debug, Default, Deserialize)]
 pub(super) struct StreamOptions {
     #[serde(default)]
-    pub(super) include_usage: bool,
+    pub(super) include_usage: Option<bool>,
 }
 
-/// What chats and completions have in common.
+/// The fields of chats and completions.
 #[derive(Debug, Deserialize)]
-pub(super) struct Common {
-    pub(super) model: String,
+pub(super) struct Fields<'a> {
+    #[serde(borrow)]
+    pub(super) model: Cow<'a, str>,
     temperature: Option<f64>,
     top_p: Option<f64>,
     top_k: Option<usize>,
@@ -106,65 +53,70 @@ pub(super) struct Common {
     frequency_penalty: Option<f64>,
     max_tokens: Option<usize>,
     max_completion_tokens: Option<usize>,
-    stop: Option<Several<String>>,
+    #[serde(borrow)]
+    stop: Option<&'a RawValue>,
     seed: Option<i64>,
     n: Option<usize>,
-    logit_bias: Option<BTreeMap<String, f64>>,
-    #[serde(default)]
-    ignore_eos: bool,
-    #[serde(default)]
-    pub(super) stream: bool,
-    pub(super) stream_options: Option<StreamOptions>,
-    response_format: Option<Json>,
-    tools: Option<Json>,
-    functions: Option<Json>,
-    audio: Option<Json>,
+    #[serde(borrow)]
+    logit_bias: Option<&'a RawValue>,
+    ignore_eos: Option<bool>,
+    stream: Option<bool>,
+    stream_options: Option<StreamOptions>,
+    #[serde(borrow)]
+    response_format: Option<&'a RawValue>,
+    #[serde(borrow)]
+    tools: Option<&'a RawValue>,
+    #[serde(borrow)]
+    functions: Option<&'a RawValue>,
+    #[serde(borrow)]
+    audio: Option<&'a RawValue>,
     best_of: Option<usize>,
-    suffix: Option<Json>,
-    #[serde(default)]
-    echo: bool,
+    #[serde(borrow)]
+    suffix: Option<&'a RawValue>,
+    echo: Option<bool>,
+    /// Of chats.
+    #[serde(borrow)]
+    messages: Option<&'a RawValue>,
+    #[serde(borrow)]
+    top_logprobs: Option<&'a RawValue>,
+    /// Of completions.
+    #[serde(borrow)]
+    prompt: Option<&'a RawValue>,
+    /// A truth value in chats, a number in completions.
+    #[serde(borrow)]
+    logprobs: Option<&'a RawValue>,
 }
 
+/// The fields of a request for embeddings.
 #[derive(Debug, Deserialize)]
-pub(super) struct Chat {
-    #[serde(flatten)]
-    pub(super) common: Common,
-    messages: Vec<ChatMessage>,
-    #[serde(default)]
-    logprobs: bool,
-    top_logprobs: Option<usize>,
+pub(super) struct EmbeddingFields<'a> {
+    #[serde(borrow)]
+    pub(super) model: Cow<'a, str>,
+    #[serde(borrow)]
+    input: Option<&'a RawValue>,
+    #[serde(borrow)]
+    encoding_format: Option<&'a RawValue>,
+    dimensions: Option<usize>,
 }
 
-#[derive(Debug, Deserialize)]
-pub(super) struct Completion {
-    #[serde(flatten)]
-    pub(super) common: Common,
-    pub(super) prompt: Input,
-    logprobs: Option<usize>,
+/// A request for answers.
+pub(super) struct Asking<P> {
+    /// Messages, or prompts.
+    pub(super) prompts: P,
+    /// The number of answers to each prompt.
+    pub(super) count: usize,
+    pub(super) options: GenerateOptions,
+    pub(super) constraint: Option<Constraint>,
+    pub(super) stream: bool,
+    pub(super) include_usage: bool,
 }
 
-#[derive(Debug, Deserialize)]
+/// A request for embeddings.
 pub(super) struct Embeddings {
-    pub(super) model: String,
-    pub(super) input: Input,
-    pub(super) encoding_format: Option<String>,
+    pub(super) inputs: Vec<Prompt>,
+    /// Whether vectors are answered as text of their bytes.
+    pub(super) packed: bool,
     pub(super) dimensions: Option<usize>,
-}
-
-/// How an answer is generated.
-pub(super) struct Generating {
-    options: GenerateOptions,
-    constraint: Option<Constraint>,
-}
-
-impl Generating {
-    /// Compiles what constrains the answer.
-    pub(super) fn compile(self, model: &Language) -> Result<GenerateOptions, Refusal> {
-        let Generating { mut options, constraint } = self;
-        let compiled = constraint.map(|constraint| model.generator.grammar(&constraint)).transpose();
-        options.grammar = compiled.map_err(|source| model.refused(source))?;
-        Ok(options)
-    }
 }
 
 /// Refuses a field.
@@ -172,27 +124,67 @@ pub(super) fn wrong(name: &'static str, expected: &'static str) -> Refusal {
     Refusal::Field { name, expected }
 }
 
-impl Common {
-    /// Returns how many answers are wanted, and how they are generated; `seed` of the first.
-    fn read(self, most: usize) -> Result<(usize, Generating), Refusal> {
-        let given =
-            |x: &Option<Json>| x.as_ref().is_some_and(|x| !x.is_null() && x != &Json::Array(Vec::new()));
-        if given(&self.tools) {
+impl Fields<'_> {
+    /// Reads a chat.
+    pub(super) fn chat(&self) -> Result<Asking<Vec<Message>>, Refusal> {
+        let logprobs = self.logprobs.map(read::<Option<bool>>).transpose()?.flatten().unwrap_or(false);
+        let top_logprobs = self.top_logprobs.map(read::<Option<usize>>).transpose()?.flatten();
+        if top_logprobs.is_some_and(|count| count > PROBABLE) {
+            return Err(wrong("top_logprobs", "0 to 20"));
+        }
+        if top_logprobs.is_some() && !logprobs {
+            return Err(wrong("top_logprobs", "`logprobs` with it"));
+        }
+        let expected = "1 to 4096 messages";
+        let messages = self.messages.filter(|json| is_list(json)).ok_or(wrong("messages", expected))?;
+        let mut asking = self.asking(usize::MAX, Vec::new())?;
+        asking.options.log_probabilities = logprobs.then(|| top_logprobs.unwrap_or(0));
+        each(messages, |json| {
+            if asking.prompts.len() == MESSAGES {
+                return Err(wrong("messages", expected));
+            }
+            asking.prompts.push(message(json)?);
+            Ok(())
+        })?;
+        if asking.prompts.is_empty() {
+            return Err(wrong("messages", expected));
+        }
+        Ok(asking)
+    }
+
+    /// Reads a completion.
+    pub(super) fn completion(&self, model: &Language) -> Result<Asking<Vec<Prompt>>, Refusal> {
+        let logprobs = self.logprobs.map(read::<Option<usize>>).transpose()?.flatten();
+        if logprobs.is_some_and(|count| count > PROBABLE) {
+            return Err(wrong("logprobs", "0 to 20"));
+        }
+        let mut asking = self.asking(COMPLETION, Vec::new())?;
+        asking.options.log_probabilities = logprobs;
+        let expected = "a text, tokens, or several of either, with 1 to 16 answers to all of them together";
+        let prompt = self.prompt.ok_or(wrong("prompt", expected))?;
+        asking.prompts = prompts(prompt, model, CHOICES / asking.count, || wrong("prompt", expected))?;
+        Ok(asking)
+    }
+
+    /// Reads the fields that chats and completions have in common.
+    fn asking<P>(&self, most: usize, prompts: P) -> Result<Asking<P>, Refusal> {
+        let given = |json: Option<&RawValue>| json.is_some_and(|json| !is_empty(json));
+        if given(self.tools) {
             return Err(wrong("tools", "none, because tools are not served"));
         }
-        if given(&self.functions) {
+        if given(self.functions) {
             return Err(wrong("functions", "none, because functions are not served"));
         }
-        if given(&self.audio) {
+        if given(self.audio) {
             return Err(wrong("audio", "none, because audio is not served"));
         }
-        if given(&self.suffix) {
+        if given(self.suffix) {
             return Err(wrong("suffix", "none, because texts are not inserted"));
         }
-        if self.echo {
+        if self.echo == Some(true) {
             return Err(wrong("echo", "`false`, because prompts are not repeated"));
         }
-        let constraint = self.response_format.as_ref().map(constraint).transpose()?.flatten();
+        let constraint = self.response_format.map(constraint).transpose()?.flatten();
         let count = self.n.unwrap_or(1);
         if !(1..=CHOICES).contains(&count) {
             return Err(wrong("n", "1 to 16"));
@@ -205,11 +197,8 @@ impl Common {
         if options.tokens == 0 {
             return Err(wrong("max_tokens", "1 or more"));
         }
-        options.stop = self.stop.map(Several::list).unwrap_or_default();
-        if options.stop.len() > STOPS {
-            return Err(wrong("stop", "at most 16 texts"));
-        }
-        options.ignore_end = self.ignore_eos;
+        options.stop = self.stop.map(stops).transpose()?.unwrap_or_default();
+        options.ignore_end = self.ignore_eos == Some(true);
         let sampling = &mut options.sampling;
         // OpenAI's default.
         sampling.temperature = self.temperature.unwrap_or(1.0);
@@ -225,86 +214,124 @@ impl Common {
         }
         sampling.top_k = self.top_k.unwrap_or(0);
         sampling.seed = self.seed.map(i64::cast_unsigned);
-        let biases = self.logit_bias.unwrap_or_default();
-        if biases.len() > BIASES {
-            return Err(wrong("logit_bias", "at most 1024 tokens"));
-        }
-        for (token, bias) in biases {
-            let token = token
-                .parse()
-                .map_err(|_| wrong("logit_bias", "an object of tokens, as numbers, and biases"))?;
-            sampling.bias.push((token, bias));
-        }
-        Ok((count, Generating { options, constraint }))
+        sampling.bias = self.logit_bias.map(biases).transpose()?.unwrap_or_default();
+        let include_usage =
+            self.stream_options.as_ref().is_some_and(|options| options.include_usage == Some(true));
+        Ok(Asking { prompts, count, options, constraint, stream: self.stream == Some(true), include_usage })
     }
 }
 
-/// Reads what an answer may be; `None` for any text.
-fn constraint(format: &Json) -> Result<Option<Constraint>, Refusal> {
-    let expected = "an object whose `type` is `text`, `json_object`, or `json_schema` with the schema as `json_schema.schema`";
-    let wrong = || wrong("response_format", expected);
-    if format.is_null() {
-        return Ok(None);
-    }
-    match format.get("type").and_then(Json::as_str).ok_or_else(wrong)? {
-        "text" => Ok(None),
-        "json_object" => Ok(Some(Constraint::JsonObject)),
-        "json_schema" => {
-            // `strict` makes no difference, because all of a schema is enforced, or it is refused.
-            let schema = format.get("json_schema").and_then(|of| of.get("schema")).ok_or_else(wrong)?;
-            Ok(Some(Constraint::JsonSchema(schema.to_string())))
-        }
-        _ => Err(wrong()),
-    }
-}
-
-impl Chat {
-    /// Returns the messages, how many answers are wanted, and how they are generated.
-    pub(super) fn read(self) -> Result<(Vec<Message>, usize, Generating), Refusal> {
-        let Chat { common, messages, logprobs, top_logprobs } = self;
-        if messages.is_empty() {
-            return Err(wrong("messages", "one message at least"));
-        }
-        if top_logprobs.is_some_and(|count| count > PROBABLE) {
-            return Err(wrong("top_logprobs", "0 to 20"));
-        }
-        if top_logprobs.is_some() && !logprobs {
-            return Err(wrong("top_logprobs", "`logprobs` with it"));
-        }
-        let (count, mut generating) = common.read(usize::MAX)?;
-        generating.options.log_probabilities = logprobs.then(|| top_logprobs.unwrap_or(0));
-        let message = |message: ChatMessage| {
-            if message.tool_calls.is_some_and(|calls| !calls.is_null()) {
-                return Err(wrong("messages", "no calls of tools, because tools are not served"));
-            }
-            let content = match message.content {
-                None => String::new(),
-                Some(Content::Text(text)) => text,
-                Some(Content::Parts(parts)) => {
-                    let text = |part: Part| part.text.filter(|_| part.r#type == "text");
-                    let texts: Option<Vec<String>> = parts.into_iter().map(text).collect();
-                    texts.ok_or_else(|| wrong("messages", "parts of the type `text` alone"))?.concat()
-                }
-            };
-            Ok(Message::new(message.role, content))
+impl EmbeddingFields<'_> {
+    /// Reads the request.
+    pub(super) fn embeddings(&self, model: &Language) -> Result<Embeddings, Refusal> {
+        let expected = "1 to 256 texts, or lists of tokens";
+        let input = self.input.ok_or(wrong("input", expected))?;
+        let packed = match self.encoding_format.map(RawValue::get) {
+            None | Some("null" | "\"float\"") => false,
+            Some("\"base64\"") => true,
+            Some(_) => return Err(wrong("encoding_format", "`float` or `base64`")),
         };
-        let messages = messages.into_iter().map(message).collect::<Result<_, _>>()?;
-        Ok((messages, count, generating))
+        let inputs = prompts(input, model, TEXTS, || wrong("input", expected))?;
+        Ok(Embeddings { inputs, packed, dimensions: self.dimensions })
     }
 }
 
-impl Completion {
-    /// Returns the prompts, how many answers to each are wanted, and how they are generated.
-    pub(super) fn read(self) -> Result<(Vec<Prompt>, usize, Generating), Refusal> {
-        if self.logprobs.is_some_and(|count| count > PROBABLE) {
-            return Err(wrong("logprobs", "0 to 20"));
-        }
-        let (count, mut generating) = self.common.read(COMPLETION)?;
-        generating.options.log_probabilities = self.logprobs;
-        let prompts = self.prompt.list();
-        if prompts.is_empty() || prompts.len().saturating_mul(count) > CHOICES {
-            return Err(wrong("prompt", "1 to 16 answers to all prompts together"));
-        }
-        Ok((prompts, count, generating))
+/// Reads a message: its role, and its content, which is a text or parts of the type `text`.
+fn message(json: &RawValue) -> Result<Message, Refusal> {
+    #[derive(Deserialize)]
+    struct Parts<'a> {
+        role: String,
+        #[serde(borrow)]
+        content: Option<&'a RawValue>,
+        #[serde(borrow)]
+        tool_calls: Option<&'a RawValue>,
     }
+    #[derive(Deserialize)]
+    struct Part<'a> {
+        #[serde(borrow)]
+        r#type: Option<Cow<'a, str>>,
+        #[serde(borrow)]
+        text: Option<Cow<'a, str>>,
+    }
+    if !json.get().starts_with('{') {
+        return Err(wrong("messages", "objects with `role` and `content`"));
+    }
+    let Parts { role, content, tool_calls } = read(json)?;
+    if tool_calls.is_some() {
+        return Err(wrong("messages", "no calls of tools, because tools are not served"));
+    }
+    let content = match content {
+        None => String::new(),
+        Some(json) if is_text(json) => read(json)?,
+        Some(json) if is_list(json) => {
+            let (mut content, mut count) = (String::new(), 0);
+            each(json, |part| {
+                count += 1;
+                if count > PARTS {
+                    return Err(wrong("messages", "at most 1024 parts in a message"));
+                }
+                let part = Some(part).filter(|part| part.get().starts_with('{'));
+                let part: Option<Part<'_>> = part.map(read).transpose()?;
+                let text = part.filter(|part| part.r#type.as_deref() == Some("text")).and_then(|part| part.text);
+                content.push_str(&text.ok_or(wrong("messages", "only parts of the type `text`"))?);
+                Ok(())
+            })?;
+            content
+        }
+        Some(_) => return Err(wrong("messages", "a text, or parts, as `content`")),
+    };
+    Ok(Message::new(role, content))
+}
+
+/// Reads a text or its tokens, or several of either.
+fn prompts(
+    json: &RawValue,
+    model: &Language,
+    most: usize,
+    wrong: impl Fn() -> Refusal,
+) -> Result<Vec<Prompt>, Refusal> {
+    if is_text(json) {
+        return Ok(vec![Prompt::Text(read(json)?)]);
+    }
+    if !is_list(json) {
+        return Err(wrong());
+    }
+    let (mut prompts, mut own) = (Vec::new(), Vec::new());
+    each(json, |item| {
+        let prompt = if is_text(item) {
+            Prompt::Text(read(item)?)
+        } else if is_list(item) {
+            let mut tokens = Vec::new();
+            each(item, |item| token(item, &mut tokens, model, &wrong))?;
+            Prompt::Tokens(tokens)
+        } else if prompts.is_empty() {
+            return token(item, &mut own, model, &wrong);
+        } else {
+            return Err(wrong());
+        };
+        if prompts.len() == most || !own.is_empty() {
+            return Err(wrong());
+        }
+        prompts.push(prompt);
+        Ok(())
+    })?;
+    if !own.is_empty() {
+        prompts.push(Prompt::Tokens(own));
+    }
+    if prompts.is_empty() || prompts.len() > most { Err(wrong()) } else { Ok(prompts) }
+}
+
+/// Adds a token, unless the sequence has no room for more.
+fn token(
+    json: &RawValue,
+    tokens: &mut Vec<u32>,
+    model: &Language,
+    wrong: impl Fn() -> Refusal,
+) -> Result<(), Refusal> {
+    let most = model.context;
+    if tokens.len() == most {
+        return Err(model.refused(GenerateError::Context { needed: most + 1, most }));
+    }
+    tokens.push(serde_json::from_str(json.get()).map_err(|_| wrong())?);
+    Ok(())
 }

@@ -2,21 +2,24 @@
 
 use super::answer::{Form, Writer};
 use super::events::{Streamed, Telling, Told};
-use super::request::{Chat, Completion, Prompt, StreamOptions};
-use super::{Asked, Counted, Result, ok, read};
+use super::request::{Asking, Fields, Prompt};
+use super::{Asked, Counted, Parsed, Result, held, read};
 use crate::connections::Connection;
-use crate::infer::{self, Shared};
+use crate::held_bytes::Lease;
+use crate::http::json::Object;
+use crate::infer::Shared;
 use crate::language::Language;
 use crate::metrics::Protocol;
 use crate::refusal::Refusal;
 use axum::extract::{Request, State};
 use axum::http::{HeaderValue, header};
 use axum::response::Response;
-use bb_generate::GenerateOptions;
+use bb_generate::{GenerateOptions, Message};
 use std::sync::Arc;
+use std::time::Instant;
 use tokio::sync::mpsc::unbounded_channel;
 
-/// What is to be generated.
+/// The prompts and options of the answers.
 struct Wanted {
     /// The tokens of each prompt.
     prompts: Vec<Vec<u32>>,
@@ -27,42 +30,63 @@ struct Wanted {
 
 pub(super) async fn chat(State(shared): State<Arc<Shared>>, request: Request) -> Result<Response> {
     let connection = request.extensions().get::<Arc<Connection>>().cloned();
-    let asked = read::<Chat>(&shared, request).await.inspect_err(|refused| other(&shared, refused))?;
-    let (name, stream) = (asked.body.common.model.clone(), streaming(&asked.body.common));
-    let wanted = |model: &Language, body: Chat| {
-        let (messages, count, generating) = body.read()?;
-        let prompt = model.generator.chat(&messages).map_err(|source| model.refused(source))?;
-        let options = generating.compile(model)?;
-        Ok::<_, Refusal>(Wanted { prompts: vec![prompt], count, options })
+    let asked = read(&shared, request, chat_of).await.inspect_err(|refused| other(&shared, refused))?;
+    let tokens = async |model: Arc<Language>, messages: Vec<Message>, deadline, lease| {
+        let size = messages.iter().map(|message| message.content.len()).sum();
+        let of = model.clone();
+        let work = move || {
+            // The bytes of the request are held until the work has ended.
+            let _lease: Arc<Lease> = lease;
+            of.generator.chat(&messages).map_err(|source| of.refused(source))
+        };
+        model.preparing.prompts(size, deadline, work).await.map(|tokens| vec![tokens])
     };
-    answered(&shared, connection, Form::Chat, &name, stream, asked, wanted).await
+    answered(connection, Form::Chat, asked, tokens).await
 }
 
 pub(super) async fn complete(State(shared): State<Arc<Shared>>, request: Request) -> Result<Response> {
     let connection = request.extensions().get::<Arc<Connection>>().cloned();
-    let asked = read::<Completion>(&shared, request).await.inspect_err(|refused| other(&shared, refused))?;
-    let (name, stream) = (asked.body.common.model.clone(), streaming(&asked.body.common));
-    let wanted = |model: &Language, body: Completion| {
-        let (prompts, count, generating) = body.read()?;
-        let prompts =
-            prompts.into_iter().map(|prompt| tokens(model, prompt)).collect::<std::result::Result<_, _>>()?;
-        let options = generating.compile(model)?;
-        Ok::<_, Refusal>(Wanted { prompts, count, options })
+    let asked = read(&shared, request, completion_of).await.inspect_err(|refused| other(&shared, refused))?;
+    let tokens = async |model: Arc<Language>, texts: Vec<Prompt>, deadline, lease: Arc<Lease>| {
+        prompts(&model, texts, deadline, &lease).await
     };
-    answered(&shared, connection, Form::Completion, &name, stream, asked, wanted).await
+    answered(connection, Form::Completion, asked, tokens).await
 }
 
-/// Returns the tokens of a prompt, with what the model begins a text with.
-pub(super) fn tokens(model: &Language, prompt: Prompt) -> std::result::Result<Vec<u32>, Refusal> {
-    match prompt {
-        Prompt::Tokens(tokens) => Ok(tokens),
-        Prompt::Text(text) => model.generator.tokens().encode(&text).map_err(|source| model.refused(source)),
-    }
+fn chat_of(json: &[u8], shared: &Shared) -> Parsed<Asking<Vec<Message>>> {
+    let Object(fields): Object<Fields<'_>> = serde_json::from_slice(json).map_err(Refusal::Json)?;
+    Ok((shared.languages.find(&fields.model)?.clone(), fields.chat()))
 }
 
-fn streaming(common: &super::request::Common) -> (bool, bool) {
-    let usage = common.stream_options.as_ref().is_some_and(|StreamOptions { include_usage }| *include_usage);
-    (common.stream, usage)
+fn completion_of(json: &[u8], shared: &Shared) -> Parsed<Asking<Vec<Prompt>>> {
+    let Object(fields): Object<Fields<'_>> = serde_json::from_slice(json).map_err(Refusal::Json)?;
+    let model = shared.languages.find(&fields.model)?.clone();
+    let read = fields.completion(&model);
+    Ok((model, read))
+}
+
+/// Returns the tokens of prompts, with the token that the model begins a text with.
+pub(super) async fn prompts(
+    model: &Arc<Language>,
+    prompts: Vec<Prompt>,
+    deadline: Instant,
+    lease: &Arc<Lease>,
+) -> std::result::Result<Vec<Vec<u32>>, Refusal> {
+    let size = |prompt: &Prompt| match prompt {
+        Prompt::Text(text) => text.len(),
+        Prompt::Tokens(_) => 0,
+    };
+    let size = prompts.iter().map(size).sum();
+    let (of, lease) = (model.clone(), lease.clone());
+    let work = move || {
+        let _lease = lease;
+        let tokens = |prompt| match prompt {
+            Prompt::Tokens(tokens) => Ok(tokens),
+            Prompt::Text(text) => of.generator.encode(&text).map_err(|source| of.refused(source)),
+        };
+        prompts.into_iter().map(tokens).collect()
+    };
+    model.preparing.prompts(size, deadline, work).await
 }
 
 /// Counts a request that is refused before its model is known.
@@ -70,27 +94,29 @@ pub(super) fn other(shared: &Shared, refused: &super::Refused) {
     shared.metrics.others.count(Protocol::Http, Some(refused.kind()));
 }
 
-async fn answered<T: Send + 'static>(
-    shared: &Shared,
+async fn answered<P>(
     connection: Option<Arc<Connection>>,
     form: Form,
-    name: &str,
-    (stream, include_usage): (bool, bool),
-    Asked { body, lease, start, noted }: Asked<T>,
-    wanted: impl FnOnce(&Language, T) -> std::result::Result<Wanted, Refusal> + Send + 'static,
+    Asked { model, body, lease, start, deadline }: Asked<Asking<P>>,
+    tokens: impl AsyncFnOnce(
+        Arc<Language>,
+        P,
+        Instant,
+        Arc<Lease>,
+    ) -> std::result::Result<Vec<Vec<u32>>, Refusal>,
 ) -> Result<Response> {
     let connection = connection.ok_or(Refusal::Internal { what: "a request came past its connection" })?;
-    let found = shared.languages.find(name).map_err(super::Refused::from);
-    let model = found.inspect_err(|refused| other(shared, refused))?.clone();
-    if let Some(noted) = noted {
-        noted.note(&model.name, None);
-    }
     let counted = Counted::new(&model, start);
     let computing = connection.computing();
-    let of = model.clone();
-    // Templates are programs of strangers, and grammars are compiled, which may take a second.
-    let wanted = infer::convert(usize::MAX, move || wanted(&of, body)).await;
-    let wanted = match wanted {
+    let prepared = async {
+        let Asking { prompts, count, mut options, constraint, stream, include_usage } = body?;
+        let prompts = tokens(model.clone(), prompts, deadline, lease.clone()).await?;
+        if let Some(constraint) = constraint {
+            options.grammar = Some(model.grammar(constraint, deadline, lease.clone()).await?);
+        }
+        Ok::<_, Refusal>((Wanted { prompts, count, options }, stream, include_usage))
+    };
+    let (wanted, stream, include_usage) = match prepared.await {
         Ok(wanted) => wanted,
         Err(refusal) => return counted.ended(Err(refusal.into())),
     };
@@ -99,21 +125,28 @@ async fn answered<T: Send + 'static>(
     let choices = prompts.len() * count;
     let (to, mut events) = unbounded_channel::<Told>();
     let asked = async {
-        for number in 0..choices {
-            let prompt = prompts.get(number / count).cloned().unwrap_or_default();
-            let mut options = options.clone();
-            options.sampling.seed =
-                options.sampling.seed.map(|seed| seed.wrapping_add((number % count) as u64));
-            let telling = Telling { number, to: to.clone(), lease: lease.clone(), refused: false };
-            model.generate(prompt, options, Box::new(telling)).await?;
+        let prompts: Vec<Arc<Vec<u32>>> = prompts.into_iter().map(Arc::new).collect();
+        // An engine copies the prompt and the options of each answer.
+        let copied = options.stop.iter().map(String::len).sum::<usize>() + size_of_val(&*options.sampling.bias);
+        lease.grow(count * tokens * size_of::<u32>() + choices * copied)?;
+        let (first, options) = (options.sampling.seed, Arc::new(options));
+        for (at, prompt) in prompts.iter().enumerate() {
+            for answer in 0..count {
+                let seed = first.map(|seed| seed.wrapping_add(answer as u64));
+                let mut telling = Telling::new(at * count + answer, to.clone(), lease.clone());
+                telling.whole = !stream;
+                model.generate(prompt.clone(), options.clone(), seed, Box::new(telling)).await?;
+            }
         }
         Ok::<(), Refusal>(())
     };
-    if let Err(refusal) = asked.await {
-        return counted.ended(Err(refusal.into()));
+    match tokio::time::timeout_at(deadline.into(), asked).await {
+        Ok(Ok(())) => {}
+        Ok(Err(refusal)) => return counted.ended(Err(refusal.into())),
+        Err(_) => return counted.ended(Err(Refusal::Deadline.into())),
     }
     drop(to);
-    let first = match tokio::time::timeout_at((start + shared.timeout).into(), events.recv()).await {
+    let first = match tokio::time::timeout_at(deadline.into(), events.recv()).await {
         Ok(first) => first,
         Err(_) => return counted.ended(Err(Refusal::Deadline.into())),
     };
@@ -121,16 +154,16 @@ async fn answered<T: Send + 'static>(
     if !stream {
         let answer = writer.whole(events, first).await?;
         drop(computing);
-        return Ok(ok(&answer));
+        return held(&answer, &lease);
     }
     let first = match first {
         // What fails before it begins has a status of its own.
-        Some((_, Err(_) | Ok(bb_generate::Event::Failed(_)))) | None => {
+        Some(Told { event: Err(_) | Ok(bb_generate::Event::Failed(_)), .. }) | None => {
             return Err(writer.whole(events, first).await.err().unwrap_or_else(|| Refusal::Cancelled.into()));
         }
         first => first,
     };
-    let mut response = Response::new(Streamed::body(events, writer, first, computing));
+    let mut response = Response::new(Streamed::body(events, writer, first, computing, lease));
     let headers = response.headers_mut();
     headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("text/event-stream"));
     headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-cache"));

@@ -196,13 +196,13 @@ pub fn read(from: &mut impl BufRead) -> Option<Answer> {
 }
 
 pub fn get(to: SocketAddr, path: &str) -> Answer {
-    raw(to, format!("GET {path} HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n").as_bytes()).unwrap()
+    raw(to, format!("GET {path} HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n").as_bytes()).unwrap()
 }
 
 /// Makes a request with a body.
 pub fn request(path: &str, headers: &[(&str, &str)], body: &[u8]) -> Vec<u8> {
     let mut bytes =
-        format!("POST {path} HTTP/1.1\r\nhost: x\r\ncontent-length: {}\r\n", body.len()).into_bytes();
+        format!("POST {path} HTTP/1.1\r\nhost: localhost\r\ncontent-length: {}\r\n", body.len()).into_bytes();
     for (name, value) in headers {
         bytes.extend(format!("{name}: {value}\r\n").into_bytes());
     }

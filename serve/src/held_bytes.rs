@@ -4,43 +4,53 @@ use crate::refusal::Refusal;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// How many bytes requests may hold, and how many they hold.
+/// The number of bytes that requests may hold, and the number that they hold.
+///
+/// Bytes are given back, unlike with [`bb::Budget`], which bounds one input.
 #[derive(Debug)]
-pub(crate) struct Budget {
+pub(crate) struct HeldBytes {
     limit: usize,
     held: AtomicUsize,
 }
 
-impl Budget {
-    pub(crate) fn new(limit: usize) -> Arc<Budget> {
-        Arc::new(Budget { limit, held: AtomicUsize::new(0) })
+impl HeldBytes {
+    pub(crate) fn new(limit: usize) -> Arc<HeldBytes> {
+        Arc::new(HeldBytes { limit, held: AtomicUsize::new(0) })
     }
 
     pub(crate) fn held(&self) -> usize {
         self.held.load(Ordering::Relaxed)
     }
 
-    pub(crate) fn lease(self: &Arc<Budget>) -> Lease {
-        Lease { budget: self.clone(), bytes: AtomicUsize::new(0) }
+    pub(crate) fn lease(self: &Arc<HeldBytes>) -> Lease {
+        Lease { all: self.clone(), bytes: AtomicUsize::new(0) }
     }
 }
 
 /// The bytes that one request holds; dropping it gives them back.
 #[derive(Debug)]
 pub(crate) struct Lease {
-    budget: Arc<Budget>,
+    all: Arc<HeldBytes>,
     bytes: AtomicUsize,
 }
 
 impl Lease {
     /// Holds more bytes, or refuses the request because others hold too many.
     pub(crate) fn grow(&self, bytes: usize) -> Result<(), Refusal> {
-        let limit = self.budget.limit;
+        let limit = self.all.limit;
         let add = |held: usize| held.checked_add(bytes).filter(|sum| *sum <= limit);
-        let grown = self.budget.held.fetch_update(Ordering::Relaxed, Ordering::Relaxed, add);
+        let grown = self.all.held.fetch_update(Ordering::Relaxed, Ordering::Relaxed, add);
         grown.map_err(|held| Refusal::NoRoom { held, limit })?;
         self.bytes.fetch_add(bytes, Ordering::Relaxed);
         Ok(())
+    }
+
+    /// Gives back some of the bytes that are held.
+    pub(crate) fn give_back(&self, bytes: usize) {
+        let subtract = |held: usize| Some(held.saturating_sub(bytes));
+        // The closure always returns a value.
+        let before = self.bytes.fetch_update(Ordering::Relaxed, Ordering::Relaxed, subtract).unwrap_or_default();
+        self.all.held.fetch_sub(before.min(bytes), Ordering::Relaxed);
     }
 
     /// Gives back what is held beyond a number of bytes.
@@ -48,13 +58,13 @@ impl Lease {
         let held = self.bytes.get_mut();
         let over = held.saturating_sub(bytes);
         *held -= over;
-        self.budget.held.fetch_sub(over, Ordering::Relaxed);
+        self.all.held.fetch_sub(over, Ordering::Relaxed);
     }
 }
 
 impl Drop for Lease {
     fn drop(&mut self) {
-        self.budget.held.fetch_sub(*self.bytes.get_mut(), Ordering::Relaxed);
+        self.all.held.fetch_sub(*self.bytes.get_mut(), Ordering::Relaxed);
     }
 }
 
@@ -65,21 +75,26 @@ mod tests {
 
     #[test]
     fn what_exceeds_the_limit_is_refused_and_comes_back() {
-        let budget = Budget::new(10);
-        let first = budget.lease();
+        let all = HeldBytes::new(10);
+        let first = all.lease();
         first.grow(6).unwrap();
-        let second = budget.lease();
+        let second = all.lease();
         assert!(second.grow(5).is_err());
         assert!(second.grow(usize::MAX).is_err());
         second.grow(4).unwrap();
         drop(first);
-        assert_eq!(budget.held(), 4);
+        assert_eq!(all.held(), 4);
         let mut second = second;
         second.keep(9);
-        assert_eq!(budget.held(), 4);
+        assert_eq!(all.held(), 4);
         second.keep(1);
-        assert_eq!(budget.held(), 1);
+        assert_eq!(all.held(), 1);
+        second.grow(4).unwrap();
+        second.give_back(3);
+        assert_eq!(all.held(), 2);
+        second.give_back(usize::MAX);
+        assert_eq!(all.held(), 0);
         drop(second);
-        assert_eq!(budget.held(), 0);
+        assert_eq!(all.held(), 0);
     }
 }
