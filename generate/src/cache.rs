@@ -4,8 +4,9 @@ use crate::Error;
 use crate::blocks::{BLOCK, Blocks, Placed};
 use bb::Value;
 
-/// The least number of positions that caches have room for, unless they would take more than so many bytes.
+/// The least number of positions that caches have room for.
 const LEAST: usize = 256;
+/// The size above which caches have no least number of positions, in bytes.
 const BYTES: usize = 16 << 20;
 
 /// Keys and values of all positions so far, one behind another, with room for more. What is new is written behind them; where there is

@@ -77,7 +77,7 @@ impl Stops {
         Ok(Stops { stops: texts.iter().filter(|text| !text.is_empty()).map(|text| Stop::new(text)).collect() })
     }
 
-    /// Takes what is appended to a text. Returns where the first stop begins, if there is one: the number of bytes before the end of
+    /// Takes the next part of a text. Returns where the first stop begins, if there is one: the number of bytes before the end of
     /// the text.
     pub(crate) fn push(&mut self, new: &str) -> Option<usize> {
         let first = |stop: &mut Stop| {
@@ -94,7 +94,7 @@ impl Stops {
 }
 
 #[cfg(test)]
-#[expect(clippy::unwrap_used, reason = "tests")]
+#[expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "tests")]
 mod tests {
     use super::*;
 
@@ -147,7 +147,7 @@ mod tests {
         assert!(refused(&["a".repeat(40_000), "b".repeat(40_000)], 1 << 20));
     }
 
-    /// Twice the text takes twice the time: as many bytes, each compared with a stop at most twice on average.
+    /// Each byte is compared with a stop at most twice on average, so that the search of two million bytes ends soon.
     #[test]
     fn a_stop_that_repeats_itself_is_searched_in_linear_time() {
         let stop = format!("{}b", "a".repeat(60_000));

@@ -44,7 +44,7 @@ impl TextStream {
         Ok(self.certain(new))
     }
 
-    /// Returns the text of the tokens that were taken, and that of all.
+    /// Returns the text of the tokens that were taken, and the text of all tokens.
     fn texts(&self, tokens: &Tokens) -> Result<(String, String), Error> {
         let before = tokens.decode(self.tokens.get(..self.taken).unwrap_or_default())?;
         Ok((before, tokens.decode(&self.tokens)?))

@@ -7,8 +7,9 @@ use crate::Error;
 use crate::blocks::{BLOCK, Blocks};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
-/// The least number of blocks that memory is made for, unless they would take more than so many bytes.
+/// The least number of blocks that memory is allocated for.
 const LEAST: usize = 8;
+/// The size above which blocks are allocated one by one, in bytes.
 const BYTES: usize = 16 << 20;
 
 /// What a full block holds: its tokens, behind those of another block. Equal keys are equal beginnings of sequences, because serial

@@ -24,8 +24,8 @@ const STACK: usize = 64 << 20;
 /// Source: `json.gbnf` of llama.cpp, MIT licence.
 const BLANKS: &str = r"\x20|\n{1,2}[\x20\t]{0,20}";
 
-/// The letters that may follow a backslash in a text, where names besides those of the schema are possible. With `u`, the library would
-/// take `"\u0061"` for such a name, although it is the name `a`.
+/// The letters that may follow a backslash in a text, if an object may have names that the schema does not list. With `u`, the library
+/// would accept `"\u0061"` as another name than `"a"`.
 const ESCAPES: &str = "nrbtf\\\"";
 
 /// How long compiling a constraint may take on a busy machine. Its work is bounded to some tenths of a second.

@@ -1,6 +1,7 @@
 //! What a text may be, as a caller says it.
 
 use super::refusal::Refusal;
+use super::schema::{SKIPPED, skipped};
 use crate::Error;
 use bb_ir::BoxError;
 
@@ -11,6 +12,8 @@ const EXPRESSION: usize = 16 << 10;
 /// The greatest number of parentheses within each other in a grammar, and of `~` in it. The library calls itself for each.
 const PARENTHESES: usize = 100;
 const TILDES: usize = 256;
+/// The greatest number of `&` in a grammar. The states of both sides multiply.
+const TOGETHER: usize = 2;
 
 /// What a text may be.
 ///
@@ -56,22 +59,32 @@ impl Constraint {
         if size > most {
             return Err(Error::GrammarSize { constraint: self.kind(), found: size, most });
         }
-        if let Constraint::Lark(text) = self {
-            grammar(text).map_err(|refusal| self.refused(refusal))?;
-        }
-        Ok(())
+        let checked = match self {
+            Constraint::Lark(text) => grammar(text),
+            Constraint::Regex(text) => expression(text),
+            Constraint::JsonSchema(_) | Constraint::JsonObject => Ok(()),
+        };
+        checked.map_err(|refusal| self.refused(refusal))
     }
+}
+
+fn at_most(what: &'static str, found: usize, most: usize) -> Result<(), Refusal> {
+    let (found, most) = (found as u64, most as u64);
+    if found > most { Err(Refusal::Count { what, found, most }) } else { Ok(()) }
+}
+
+/// Checks a regular expression before the library reads it.
+fn expression(text: &str) -> Result<(), Refusal> {
+    at_most("operators that may match nothing", skipped(text), 2 * SKIPPED)
 }
 
 /// Checks a grammar in Lark's form before the library reads it.
 fn grammar(text: &str) -> Result<(), Refusal> {
-    let at_most = |what, found: usize, most: usize| {
-        let (found, most) = (found as u64, most as u64);
-        if found > most { Err(Refusal::Count { what, found, most }) } else { Ok(()) }
-    };
+    expression(text)?;
+    at_most("`&`", text.matches('&').count(), TOGETHER)?;
     at_most("parentheses within each other", parentheses(text), PARENTHESES)?;
     at_most("`~`", text.matches('~').count(), TILDES)?;
-    // A schema would pass by what is checked of schemas.
+    // A schema in a grammar would not be checked.
     match text.contains("%json") {
         true => Err(Refusal::Directive { directive: "%json" }),
         false => Ok(()),

@@ -1,9 +1,9 @@
-//! What a JSON schema becomes when its parts are combined, which may be much more than its text.
+//! The size of a JSON schema after its parts are combined, which may be much greater than its text.
 //!
-//! The library `llguidance` intersects the parts of `allOf`, and of keywords beside `anyOf`, `oneOf`, `enum` and `$ref`: each alternative
-//! of one with each of the other. The numbers of alternatives multiply, so that ten lines may become millions of rules. Nothing
-//! stops the library in the middle. Here, the same intersections are made of shapes, which have only what decides the size of
-//! the result, within a [`Budget`].
+//! The library `llguidance` intersects the parts of `allOf`, and the keywords next to `anyOf`, `oneOf`, `enum` and `$ref`: each
+//! alternative of one with each of the other. The numbers of alternatives multiply, so that ten lines may become millions of rules.
+//! Nothing stops the library in the middle. This module intersects shapes in the same way, within a [`Budget`]. A shape has only the
+//! properties that decide the size of the result.
 //!
 //! Source: `json/schema.rs` of `llguidance` 1.9.
 
@@ -17,9 +17,12 @@ use std::rc::Rc;
 /// The greatest depth of schemas within each other, references included. The library calls itself for each level.
 const DEPTH: usize = 2500;
 /// The steps of the library's comparison of two patterns of names, which it makes again for each intersection.
-const COMPARISON: u64 = 500;
+const COMPARISON: u64 = 390;
 /// The greatest coefficient of `multipleOf`: its digits without the decimal point. The library has a state for each remainder.
-const MULTIPLE: u64 = 4096;
+pub(super) const MULTIPLE: u64 = 4096;
+
+/// The greatest number of patterns that a text matches at once. Their numbers of states multiply.
+const TOGETHER: u64 = 3;
 
 /// The types that a schema without `type` may have.
 const TYPES: [&str; 6] = ["null", "boolean", "number", "string", "array", "object"];
@@ -48,14 +51,16 @@ const OF_TYPES: [&str; 21] = [
     "multipleOf",
 ];
 
-/// What a schema is, as far as it decides the size of a grammar.
+/// The kind of a schema, as far as it decides the size of a grammar.
 #[derive(Debug)]
 pub(super) enum Kind {
     Any,
     Never,
-    /// A null, a truth value or a text, told apart by its type.
+    /// A null or a truth value, told apart by its type.
     Plain(&'static str),
-    /// A number, with the coefficient and the negative power of ten of what it is a multiple of.
+    /// A text, with the number of patterns that it matches at once.
+    Text(u64),
+    /// A number, with the coefficient and the negative power of ten of its `multipleOf`.
     Number(Option<(u64, u32)>),
     List {
         first: Vec<Shape>,
@@ -95,7 +100,12 @@ impl Shape {
             shapes.fold(1u64, |sum, shape| sum.saturating_add(shape.size))
         };
         let size = match &kind {
-            Kind::Any | Kind::Never | Kind::Plain(_) | Kind::Number(_) | Kind::Reference(_) => 1,
+            Kind::Any
+            | Kind::Never
+            | Kind::Plain(_)
+            | Kind::Text(_)
+            | Kind::Number(_)
+            | Kind::Reference(_) => 1,
             Kind::List { first, items } => sum(&mut first.iter().chain([items])),
             Kind::Object(object) => {
                 let all = object.properties.values().chain(object.patterns.values());
@@ -115,7 +125,7 @@ impl Shape {
 pub(super) struct Expansion<'a> {
     root: &'a Json,
     budget: &'a Budget,
-    /// What references lead to; `None` while it is being made.
+    /// The targets of references; `None` while one is being expanded.
     definitions: BTreeMap<String, Option<Shape>>,
     depth: usize,
 }
@@ -222,7 +232,7 @@ impl<'a> Expansion<'a> {
             Json::Null => Kind::Plain("null"),
             Json::Bool(_) => Kind::Plain("boolean"),
             Json::Number(_) => Kind::Number(None),
-            Json::String(_) => Kind::Plain("string"),
+            Json::String(_) => Kind::Text(0),
             Json::Array(list) => Kind::List {
                 first: list.iter().map(|item| self.constant(item)).collect::<Result<_>>()?,
                 items: Shape::of(Kind::Never),
@@ -315,13 +325,16 @@ impl<'a> Expansion<'a> {
                     most: plain.contains_key("maxProperties"),
                 })
             }
-            "string" => Kind::Plain("string"),
+            "string" => {
+                let patterns = ["pattern", "format"].iter().filter(|keyword| plain.contains_key(*keyword));
+                Kind::Text(patterns.count() as u64)
+            }
             "boolean" => Kind::Plain("boolean"),
             _ => Kind::Plain("null"),
         }))
     }
 
-    /// Takes the steps of comparing each of so many patterns with all others.
+    /// Takes the steps of comparing each pattern with all others.
     fn comparisons(&self, patterns: usize) -> Result<()> {
         self.take((patterns as u64 * patterns.saturating_sub(1) as u64 / 2).saturating_mul(COMPARISON))
     }
@@ -353,7 +366,7 @@ impl<'a> Expansion<'a> {
         self.deeper(|this| this.intersect(&found, other))
     }
 
-    /// Makes alternatives, of which those within others are taken out.
+    /// Joins alternatives. Alternatives within alternatives are flattened.
     fn joined(&mut self, of: Vec<Shape>, exclusive: bool) -> Result<Shape> {
         self.take(of.len() as u64)?;
         let mut all: Vec<Shape> = Vec::with_capacity(of.len());
@@ -410,6 +423,14 @@ impl<'a> Expansion<'a> {
                 self.joined(all, *exclusive)?
             }
             (Kind::Plain(one), Kind::Plain(other)) if one == other => a.clone(),
+            (Kind::Text(one), Kind::Text(other)) => {
+                let found = one + other;
+                if found > TOGETHER {
+                    let (what, most) = ("patterns of one text", TOGETHER);
+                    return Err(Refusal::Count { what, found, most });
+                }
+                Shape::of(Kind::Text(found))
+            }
             (Kind::Number(one), Kind::Number(other)) => Shape::of(Kind::Number(common(*one, *other)?)),
             (Kind::List { first, items }, Kind::List { first: other_first, items: other_items }) => {
                 let count = first.len().max(other_first.len());
@@ -462,7 +483,7 @@ impl<'a> Expansion<'a> {
     }
 }
 
-/// Replaces `%20` and the like by what they stand for.
+/// Decodes percent-encoded bytes.
 fn decoded(pointer: &str) -> String {
     let mut bytes = Vec::with_capacity(pointer.len());
     let mut rest = pointer.as_bytes();

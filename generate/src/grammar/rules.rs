@@ -3,7 +3,7 @@
 //! The library's parser compares each rule that it adds at a place of the text with all others of this place. It has a bound of them,
 //! but compares the number with it when the place is done.
 
-use super::expansion::{Kind, ObjectShape, Shape};
+use super::expansion::{Kind, MULTIPLE, ObjectShape, Shape};
 use super::refusal::Refusal;
 use bb::Budget;
 use std::collections::{BTreeMap, BTreeSet};
@@ -30,7 +30,12 @@ pub(super) fn check(
         let begun = begun(shape, definitions, &take)?;
         within("rules that may begin at one place of an answer", begun, PLACE)?;
         rules = rules.saturating_add(match &*shape.kind {
-            Kind::Any | Kind::Never | Kind::Plain(_) | Kind::Number(_) | Kind::Reference(_) => 1,
+            Kind::Any
+            | Kind::Never
+            | Kind::Plain(_)
+            | Kind::Text(_)
+            | Kind::Number(_)
+            | Kind::Reference(_) => 1,
             Kind::List { first, .. } => 4 + 3 * first.len() as u64,
             Kind::Object(object) => of_object(object),
             Kind::Choice { of, .. } => 1 + of.len() as u64,
@@ -46,7 +51,7 @@ pub(super) fn check(
             }
             // The values of alternatives without structure become one expression.
             Kind::Choice { of, .. } => {
-                left.extend(of.iter().filter(|one| !matches!(*one.kind, Kind::Plain(_) | Kind::Number(_))));
+                left.extend(of.iter().filter(|one| !matches!(*one.kind, Kind::Plain(_) | Kind::Text(_) | Kind::Number(_))));
             }
             _ => {}
         }
@@ -82,6 +87,8 @@ fn begun(
         return Ok(0);
     }
     let (mut count, mut seen, mut left) = (0u64, BTreeSet::new(), vec![shape]);
+    // Alternative numbers are read at once: the states of their remainders multiply.
+    let mut multiples = 1u64;
     while let Some(next) = left.pop() {
         take(1)?;
         count += match &*next.kind {
@@ -98,8 +105,13 @@ fn begun(
             Kind::Object(object) => 1 + OPTIONAL * optional(object),
             Kind::List { first, .. } => 2 + first.len() as u64,
             Kind::Any => 6,
-            Kind::Never | Kind::Plain(_) | Kind::Number(_) => 0,
+            Kind::Number(Some((digits, _))) => {
+                multiples = multiples.saturating_mul((*digits).max(1));
+                0
+            }
+            Kind::Never | Kind::Plain(_) | Kind::Text(_) | Kind::Number(None) => 0,
         };
+        within("remainders of alternative values of `multipleOf`", multiples, MULTIPLE)?;
     }
     Ok(count)
 }

@@ -1,4 +1,4 @@
-//! What a JSON schema may have, checked before the library compiles it.
+//! Checks of a JSON schema before the library compiles it.
 
 use super::expansion::Expansion;
 use super::refusal::Refusal;
@@ -13,6 +13,8 @@ const REFERENCES: usize = 1000;
 const PATTERNS: usize = 32;
 /// The greatest number of bytes of all patterns together.
 const PATTERN: usize = 16 << 10;
+/// The greatest number of parts of a pattern that may match nothing.
+pub(super) const SKIPPED: usize = 256;
 /// The greatest least or greatest length of a text, or number of items or properties.
 const LENGTH: u64 = 1 << 31;
 /// The schemas that the library may make or copy while it combines the parts of one. Each takes about 200 bytes.
@@ -30,7 +32,7 @@ pub(super) fn budget() -> Budget {
 /// Checks the parts of a schema one by one. It is JSON that was read from `text`, whose parser bounds how deep it is.
 pub(super) fn check(text: &str, schema: &Json) -> Result<(), Refusal> {
     numbers::check(text)?;
-    let (mut references, mut patterns, mut pattern_bytes) = (BTreeSet::new(), 0, 0);
+    let (mut references, mut patterns, mut pattern_bytes, mut all_skipped) = (BTreeSet::new(), 0, 0, 0);
     let mut left = vec![schema];
     while let Some(next) = left.pop() {
         match next {
@@ -39,7 +41,13 @@ pub(super) fn check(text: &str, schema: &Json) -> Result<(), Refusal> {
                 let named = map.get("patternProperties").and_then(Json::as_object);
                 patterns += named.map_or(0, Map::len);
                 pattern_bytes += named.into_iter().flat_map(Map::keys).map(String::len).sum::<usize>();
-                pattern_bytes += map.get("pattern").and_then(Json::as_str).map_or(0, str::len);
+                let own = map.get("pattern").and_then(Json::as_str);
+                pattern_bytes += own.map_or(0, str::len);
+                for pattern in named.into_iter().flat_map(Map::keys).map(String::as_str).chain(own) {
+                    let found = skipped(pattern);
+                    all_skipped += found;
+                    at_most("operators in a pattern that may match nothing", found, SKIPPED)?;
+                }
                 lengths(map)?;
                 left.extend(map.values());
             }
@@ -49,7 +57,14 @@ pub(super) fn check(text: &str, schema: &Json) -> Result<(), Refusal> {
     }
     at_most("definitions", references.len(), REFERENCES)?;
     at_most("patterns of names of properties", patterns, PATTERNS)?;
+    at_most("operators in patterns that may match nothing", all_skipped, 4 * SKIPPED)?;
     at_most("bytes of patterns", pattern_bytes, PATTERN)
+}
+
+/// Counts the parts of a pattern that may match nothing. The library makes all ends of a sequence of them for each letter, so that the
+/// work grows with the square.
+pub(super) fn skipped(pattern: &str) -> usize {
+    ["*", "?", "{0", "{,", "|)", "(|", "||"].iter().map(|operator| pattern.matches(operator).count()).sum()
 }
 
 fn at_most(what: &'static str, found: usize, most: usize) -> Result<(), Refusal> {
@@ -75,7 +90,7 @@ fn lengths(map: &Map<String, Json>) -> Result<(), Refusal> {
     Ok(())
 }
 
-/// Checks what becomes of a schema when its parts are combined. It calls itself for parts within parts. Returns whether an object may
+/// Checks the size of a schema after its parts are combined. It calls itself for parts within parts. Returns whether an object may
 /// have other names than those that the schema names.
 pub(super) fn check_expanded(schema: &Json, budget: &Budget) -> Result<bool, Refusal> {
     let (root, definitions) = Expansion::run(schema, budget)?;

@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 
 /// The longest time of a call.
 const CALL: Duration = Duration::from_millis(200);
-/// The time that each token adds to what an answer may take, and the time that an answer may take at once.
+/// The time that each token adds to the allowance of an answer, and the greatest allowance.
 const TOKEN: Duration = Duration::from_millis(20);
 const BURST: Duration = Duration::from_millis(600);
 /// How often the thread looks while there are calls, and how long it goes on without one.
@@ -37,7 +37,7 @@ impl Allowance {
         self.left = (self.left + TOKEN).min(BURST);
     }
 
-    /// Calls the library, and takes the time from what is left.
+    /// Calls the library, and subtracts the time from the allowance.
     pub(super) fn spend<T>(&mut self, call: impl FnOnce() -> T) -> Result<T, Refusal> {
         let start = Instant::now();
         let result = {
