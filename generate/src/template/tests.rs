@@ -38,9 +38,9 @@ fn what_templates_use_of_python_works() {
 #[test]
 fn dates_are_those_of_the_calendar() {
     let form = "%Y-%m-%d %H:%M:%S %A %B %I%p";
-    assert_eq!(formatted(form, 0).unwrap(), "1970-01-01 00:00:00 Thursday January 12AM");
-    assert_eq!(formatted(form, 951_827_696).unwrap(), "2000-02-29 12:34:56 Tuesday February 12PM");
-    assert_eq!(formatted("%j", 0).unwrap_err().kind(), ErrorKind::InvalidOperation);
+    assert_eq!(time::formatted(form, 0).unwrap(), "1970-01-01 00:00:00 Thursday January 12AM");
+    assert_eq!(time::formatted(form, 951_827_696).unwrap(), "2000-02-29 12:34:56 Tuesday February 12PM");
+    assert_eq!(time::formatted("%j", 0).unwrap_err().kind(), minijinja::ErrorKind::InvalidOperation);
 }
 
 /// Each would take a GiB and more.
@@ -108,5 +108,5 @@ fn templates_that_do_not_end_or_grow_are_errors() {
     let wide = "{% set x = 'x' * 1000000 %}{% for i in range(1000) %}{{ x }}{% endfor %}";
     assert!(matches!(render(wide), Err(Error::LongTemplate { .. } | Error::Template { .. })));
     assert!(matches!(render("{% if %}"), Err(Error::Template { .. })));
-    assert!(matches!(render(&" ".repeat(SOURCE + 1)), Err(Error::LongTemplate { .. })));
+    assert!(matches!(render(&" ".repeat(source::SOURCE + 1)), Err(Error::LongTemplate { .. })));
 }

@@ -1,0 +1,114 @@
+//! The bytes, steps and time that one rendering of a template may take.
+//!
+//! Filters of the template library receive no state of their own, so the account is kept by the thread while it renders.
+
+use bb::Budget;
+use minijinja::{Error, ErrorKind};
+use std::cell::{Cell, RefCell};
+use std::rc::Rc;
+
+/// The bytes that a rendering may allocate, beyond those in proportion to its input.
+const BYTES: u64 = 32 << 20;
+/// The bytes that a rendering may allocate for each byte of the template and the messages.
+const BYTES_PER_BYTE: u64 = 64;
+/// The steps of a rendering, beyond those in proportion to its input. A step is about 16 bytes that are read or compared.
+const STEPS: u64 = 16 << 20;
+/// The steps for each byte of the template and the messages.
+const STEPS_PER_BYTE: u64 = 8;
+/// The greatest weight of a list or dictionary, beyond the part in proportion to the input.
+const WEIGHT: u64 = 4 << 20;
+/// The weight of a list or dictionary for each byte of the template and the messages.
+const WEIGHT_PER_BYTE: u64 = 8;
+
+/// What one rendering has used and may still use.
+#[derive(Debug)]
+pub(super) struct Account {
+    budget: Budget,
+    heaviest: u64,
+    macros: Cell<u64>,
+}
+
+impl Account {
+    /// Returns an account for an input of `size` bytes, with the deadline of this thread.
+    pub(super) fn new(size: usize) -> Account {
+        let size = size as u64;
+        let steps = size.saturating_mul(STEPS_PER_BYTE).saturating_add(STEPS);
+        let bytes = size.saturating_mul(BYTES_PER_BYTE).saturating_add(BYTES);
+        Account {
+            budget: Budget::new("the template", bytes, steps),
+            heaviest: size.saturating_mul(WEIGHT_PER_BYTE).saturating_add(WEIGHT),
+            macros: Cell::new(0),
+        }
+    }
+
+    /// Calls a function that takes from this account.
+    pub(super) fn within<T>(self, call: impl FnOnce() -> T) -> T {
+        let _restore = Restore(CURRENT.replace(Some(Rc::new(self))));
+        call()
+    }
+}
+
+thread_local! {
+    static CURRENT: RefCell<Option<Rc<Account>>> = const { RefCell::new(None) };
+}
+
+/// Restores the account of the thread, also after a panic.
+struct Restore(Option<Rc<Account>>);
+
+impl Drop for Restore {
+    fn drop(&mut self) {
+        CURRENT.set(self.0.take());
+    }
+}
+
+fn current<T>(take: impl FnOnce(&Account) -> Result<T, bb::Error>) -> Result<T, Error> {
+    CURRENT.with_borrow(|account| match account {
+        Some(account) => take(account).map_err(refused),
+        None => Err(Error::new(ErrorKind::InvalidOperation, "no template is being rendered")),
+    })
+}
+
+/// Wraps an error of the budget, which stays the source.
+fn refused(error: bb::Error) -> Error {
+    Error::new(ErrorKind::InvalidOperation, "the template takes more than is allowed").with_source(error)
+}
+
+/// Takes bytes that are about to be allocated.
+pub(super) fn bytes(bytes: usize) -> Result<(), Error> {
+    current(|account| account.budget.take_bytes(bytes))
+}
+
+/// Takes steps of work.
+pub(super) fn steps(steps: u64) -> Result<(), Error> {
+    current(|account| account.budget.take_steps(steps))
+}
+
+/// Refuses a list or dictionary that weighs too much.
+pub(super) fn weight(weight: u64) -> Result<(), Error> {
+    current(|account| {
+        let most = account.heaviest;
+        let refused = bb::Error::Budget { what: "a list of the template", most, unit: "bytes" };
+        if weight > most { Err(refused) } else { Ok(()) }
+    })
+}
+
+/// Counts a macro that is about to be built, and returns how many there were before.
+pub(super) fn next_macro() -> Result<u64, Error> {
+    current(|account| {
+        let before = account.macros.get();
+        account.macros.set(before.saturating_add(1));
+        Ok(before)
+    })
+}
+
+/// Returns the error of the budget that ended a rendering, if one did.
+pub(super) fn cause(error: &Error) -> Option<&bb::Error> {
+    let mut source = std::error::Error::source(error);
+    while let Some(error) = source {
+        if let Some(found) = error.downcast_ref::<bb::Error>() {
+            return Some(found);
+        }
+        source = error.source();
+    }
+    None
+}

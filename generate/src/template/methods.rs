@@ -1,0 +1,82 @@
+//! The methods of Python that templates call on texts, lists and dictionaries.
+
+use super::account;
+use super::filters::{join, parts, replaced, trimmed};
+use super::values::{deep, deep_steps, kept, length, shared};
+use minijinja::value::{Rest, Value, ValueKind};
+use minijinja::{Environment, Error, ErrorKind, State};
+
+/// Calls a method: the value, the name of the method, and its arguments.
+pub(super) const METHOD: &str = "bb_method";
+
+/// Adds methods to an environment.
+pub(super) fn add(environment: &mut Environment<'_>) {
+    environment.add_filter(METHOD, |state: &State<'_, '_>, args: Rest<Value>| match args.0.as_slice() {
+        [value, name, args @ ..] => called(state, value, name.as_str().unwrap_or_default(), args),
+        _ => Err(Error::from(ErrorKind::MissingArgument)),
+    });
+    environment.set_unknown_method_callback(|state, value, name, args| {
+        if name == "join" && value.kind() == ValueKind::String {
+            return match args {
+                [items] => join(items, Some(value)),
+                [] => Err(Error::from(ErrorKind::MissingArgument)),
+                _ => Err(Error::from(ErrorKind::TooManyArguments)),
+            };
+        }
+        before(value, name, args)?;
+        let made = minijinja_contrib::pycompat::unknown_method_callback(state, value, name, args)?;
+        if name == "get" { shared(made) } else { kept(made) }
+    });
+}
+
+fn called(state: &State<'_, '_>, value: &Value, name: &str, args: &[Value]) -> Result<Value, Error> {
+    // The library divides by the number of arguments.
+    if name == "cycle" && args.is_empty() {
+        return Err(Error::new(ErrorKind::MissingArgument, "`cycle` needs one value at least"));
+    }
+    if name == "changed" {
+        account::steps(args.iter().map(deep_steps).fold(0, u64::saturating_add))?;
+    }
+    value.call_method(state, name, args)
+}
+
+/// Takes the work of a method from the account.
+fn before(value: &Value, name: &str, args: &[Value]) -> Result<(), Error> {
+    let arguments = args.iter().map(deep_steps).fold(0, u64::saturating_add);
+    let Some(text) = value.as_str() else {
+        // Dictionaries are copied, and lists are compared element by element.
+        let entries = length(value);
+        return match name {
+            "keys" | "values" | "items" => account::steps(entries as u64),
+            "count" => account::steps(deep_steps(value).saturating_add(arguments)),
+            _ => account::steps(arguments),
+        };
+    };
+    account::steps((text.len() as u64 / 16 + 1).saturating_add(arguments))?;
+    let all = || std::iter::once(value).chain(args).cloned().collect::<Vec<_>>();
+    match name {
+        "strip" | "lstrip" | "rstrip" if !args.is_empty() => trimmed(&all(), 1),
+        "split" => parts(&all()),
+        "splitlines" => account::bytes((text.matches('\n').count() + 1).saturating_mul(2 * size_of::<Value>())),
+        "replace" => replaced(&all(), 1),
+        // The library searches the empty text without an end.
+        "count" if args.first().and_then(Value::as_str) == Some("") => {
+            Err(Error::new(ErrorKind::InvalidOperation, "`count` needs a text that is not empty"))
+        }
+        "format" => formatted(text, args),
+        _ => Ok(()),
+    }
+}
+
+/// Takes what formatting may give, and refuses great widths.
+fn formatted(text: &str, args: &[Value]) -> Result<(), Error> {
+    let digits = text.split(|c: char| !c.is_ascii_digit()).map(str::len).max().unwrap_or(0);
+    if digits > 4 || text.contains('*') || text.contains(":{") {
+        return Err(Error::new(ErrorKind::InvalidOperation, "a width of the format is too great"));
+    }
+    let width = 10u64.saturating_pow(digits as u32);
+    let longest = args.iter().map(|arg| deep(arg).saturating_mul(6)).max().unwrap_or(0);
+    let most = (text.matches('{').count() as u64).saturating_mul(width.saturating_add(longest));
+    account::steps(most / 16)?;
+    account::bytes(usize::try_from(most).unwrap_or(usize::MAX).saturating_add(text.len()))
+}
