@@ -165,6 +165,10 @@ pub enum Error {
         most: usize,
     },
 
+    /// Messages have a control token's name in them, and leave no character to mark it with.
+    #[error("the messages have all characters that could mark the names of control tokens")]
+    Characters,
+
     /// There is nothing to continue.
     #[error("the prompt has no tokens, expected one at least")]
     NoTokens,
@@ -295,6 +299,7 @@ impl Error {
             | Error::Token { .. }
             | Error::NoTemplate
             | Error::Template { .. }
+            | Error::Characters
             | Error::NoTokens
             | Error::Context { .. }
             | Error::NoStates

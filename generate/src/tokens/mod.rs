@@ -1,6 +1,7 @@
 //! Texts as tokens and back.
 
 mod components;
+mod content;
 mod file;
 mod from_gguf;
 mod refusal;
@@ -8,10 +9,12 @@ mod text;
 
 use crate::Error;
 use crate::gguf::Gguf;
+use content::Controls;
 use refusal::Refusal;
 use std::collections::BTreeSet;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use text::Texts;
+use std::sync::OnceLock;
+use text::{Reading, Texts};
 use tokenizers::Tokenizer;
 
 /// What models call tokens that end a text or a message.
@@ -43,10 +46,12 @@ pub struct Tokens {
     begins: bool,
     ends: BTreeSet<u32>,
     texts: Texts,
+    /// The control tokens, once a text of a user was read.
+    controls: OnceLock<Controls>,
 }
 
 impl Tokens {
-    /// Reads `tokenizer.json`, which Hugging Face's `tokenizers` writes. What it says of padding and truncation is for batches, and is
+    /// Reads `tokenizer.json`, which Hugging Face's `tokenizers` writes. Its padding and truncation are for batches, and are
     /// ignored.
     ///
     /// # Errors
@@ -75,7 +80,7 @@ impl Tokens {
             // A word that looks like an end is none: it must be a token of its own.
             tokenizer.get_added_vocabulary().is_special_token(text).then_some(id)
         });
-        Tokens { ends: ends.collect(), begin: None, begins: false, tokenizer, texts }
+        Tokens { ends: ends.collect(), begin: None, begins: false, tokenizer, texts, controls: OnceLock::new() }
     }
 
     /// Adds tokens that end a text.
@@ -113,8 +118,11 @@ impl Tokens {
         self.texts.longest
     }
 
-    fn encoded(&self, text: &str, special: bool) -> Result<Vec<u32>, Error> {
-        let encoding = guarded(|| self.tokenizer.encode_fast(text, special))?;
+    fn encoded(&self, text: &str, reading: Reading) -> Result<Vec<u32>, Error> {
+        if !reading.controls {
+            return self.encoded_plain(text, reading.after, reading.around);
+        }
+        let encoding = guarded(|| self.tokenizer.encode_fast(text, reading.around))?;
         Ok(encoding.get_ids().to_vec())
     }
 

@@ -8,7 +8,7 @@ use super::{Tokens, refused};
 use crate::Error;
 use bb::RunOptions;
 
-/// The length up to which a text is given to the library as a whole, and of the parts of longer ones, in bytes.
+/// The greatest length of a text that the library takes as a whole, and the length of the parts of longer texts, in bytes.
 const WHOLE: usize = 64 << 10;
 /// The length of parts that are only counted, and the tokens that a cut may add.
 const COUNTED: usize = 16 << 10;
@@ -31,6 +31,22 @@ pub(super) struct Texts {
     pub(super) slow: bool,
 }
 
+/// How a text is read.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Reading {
+    /// Whether the tokens that stand around all texts are added.
+    pub(super) around: bool,
+    /// Whether names of control tokens are those tokens.
+    pub(super) controls: bool,
+    /// Whether other text is before this one. Only texts without control tokens are read differently then.
+    pub(super) after: bool,
+}
+
+impl Reading {
+    /// A text that a template made.
+    const MESSAGES: Reading = Reading { around: false, controls: true, after: false };
+}
+
 impl Tokens {
     /// Returns the tokens of a text that has at most `most` of them, and stops soon if it has more.
     ///
@@ -39,7 +55,7 @@ impl Tokens {
     /// [`Error::Context`] if it has more, with the number that was reached; [`Error::Tokenizer`]; [`Error::Model`] after the deadline of
     /// the thread.
     pub fn encode_within(&self, text: &str, most: usize) -> Result<Vec<u32>, Error> {
-        let mut tokens = self.bounded(text, true, most)?;
+        let mut tokens = self.bounded(text, Reading { around: true, ..Reading::MESSAGES }, most)?;
         self.begin_with(&mut tokens);
         Ok(tokens)
     }
@@ -50,10 +66,20 @@ impl Tokens {
     ///
     /// As [`encode_within`](Self::encode_within).
     pub fn encode_messages_within(&self, text: &str, most: usize) -> Result<Vec<u32>, Error> {
-        self.bounded(text, false, most)
+        self.bounded(text, Reading::MESSAGES, most)
     }
 
-    fn bounded(&self, text: &str, special: bool, most: usize) -> Result<Vec<u32>, Error> {
+    /// Returns the tokens of a text without control tokens, with what stands around all texts.
+    pub(super) fn content_within(&self, text: &str, most: usize) -> Result<Vec<u32>, Error> {
+        self.bounded(text, Reading { around: true, controls: false, after: false }, most)
+    }
+
+    /// Returns the tokens of a part of a text without control tokens. `after` is true if another part is before it.
+    pub(super) fn plain_within(&self, text: &str, after: bool, most: usize) -> Result<Vec<u32>, Error> {
+        self.bounded(text, Reading { around: false, controls: false, after }, most)
+    }
+
+    fn bounded(&self, text: &str, reading: Reading, most: usize) -> Result<Vec<u32>, Error> {
         let Texts { longest, cuts, slow } = self.texts;
         let least = text.len() / longest.max(LEAST);
         if least > most {
@@ -61,34 +87,36 @@ impl Tokens {
         }
         RunOptions::check_current()?;
         if text.len() <= WHOLE {
-            return within(self.encoded(text, special)?, most);
+            return within(self.encoded(text, reading)?, most);
         }
         if cuts {
-            return self.by_parts(text, special, most);
+            return self.by_parts(text, reading, most);
         }
         if slow && text.len() > SLOW {
             return Err(refused(Refusal::Text { found: text.len(), most: SLOW }));
         }
-        self.count(text, most)?;
-        within(self.encoded(text, special)?, most)
+        self.count(text, reading, most)?;
+        within(self.encoded(text, reading)?, most)
     }
 
     /// Joins the tokens of parts.
-    fn by_parts(&self, text: &str, special: bool, most: usize) -> Result<Vec<u32>, Error> {
+    fn by_parts(&self, text: &str, reading: Reading, most: usize) -> Result<Vec<u32>, Error> {
         let mut all = Vec::new();
         let mut rest = text;
         while !rest.is_empty() {
             RunOptions::check_current()?;
             let (part, after) = rest.split_at(end_of_part(rest));
-            all.extend(self.encoded(part, false)?);
+            let reading = Reading { around: false, after: reading.after || !all.is_empty(), ..reading };
+            all.extend(self.encoded(part, reading)?);
             if all.len() > most {
                 return Err(Error::Context { needed: all.len(), most });
             }
             rest = after;
         }
-        if special {
-            // What a template puts around a text is the same for each.
-            let (plain, around) = (self.encoded("a", false)?, self.encoded("a", true)?);
+        if reading.around {
+            // A template adds the same tokens around each text.
+            let plain = self.encoded("a", Reading { around: false, ..reading })?;
+            let around = self.encoded("a", reading)?;
             let at = around.windows(plain.len().max(1)).position(|part| part == plain).unwrap_or(0);
             let behind = around.get(at + plain.len()..).unwrap_or_default().to_vec();
             all.splice(0..0, around.get(..at).unwrap_or_default().iter().copied());
@@ -98,13 +126,13 @@ impl Tokens {
     }
 
     /// Refuses a text that has clearly more than `most` tokens.
-    fn count(&self, text: &str, most: usize) -> Result<(), Error> {
+    fn count(&self, text: &str, reading: Reading, most: usize) -> Result<(), Error> {
         let (mut count, mut allowed) = (0, most);
         let mut rest = text;
         while !rest.is_empty() {
             RunOptions::check_current()?;
             let (part, after) = rest.split_at(boundary(rest, COUNTED));
-            count += self.encoded(part, false)?.len();
+            count += self.encoded(part, Reading { around: false, ..reading })?.len();
             allowed += CUT;
             if count > allowed {
                 return Err(Error::Context { needed: count, most });

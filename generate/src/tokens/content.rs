@@ -1,0 +1,327 @@
+//! Texts of users: the names of control tokens in them are plain text.
+//!
+//! A control token begins and ends messages. A user's text that contains its name must not become that token, and neither must a text that
+//! makes a name together with the text around it. A template joins texts to one, so that places are marked before, with a character that
+//! occurs in no text: a mark stands within each name that is a user's. After rendering, the names without a mark are control tokens. The
+//! texts between them lose their marks, and those that had one are encoded without control tokens.
+
+use super::{Tokens, guarded};
+use crate::{ChatTemplate, Error, Message};
+use std::collections::{BTreeSet, HashMap, HashSet};
+use tokenizers::{AddedToken, AddedVocabulary, Model, PreTokenizedString, PreTokenizer, tokenizer::OffsetType};
+
+/// The bytes of a name that are compared. A longer name is recognised by its beginning.
+const NAME: usize = 256;
+/// The bytes that a text and the inside of a name have in common before they are compared.
+const KEY: usize = 3;
+/// The names that are compared with the beginning of a text. If there are more with the same characters, the text is marked.
+const COMPARED: usize = 1000;
+/// A token that stands before a text, so that the library does not take it for the beginning of all text.
+const BEFORE: &str = "\u{10fffe}bb before\u{10ffff}";
+
+/// The control tokens of a tokenizer.
+#[derive(Debug)]
+pub(super) struct Controls {
+    tokens: Vec<AddedToken>,
+    /// The names as a tree of bytes: the node behind a node and a byte.
+    tree: HashMap<(u32, u8), u32>,
+    /// The tokens whose names end at a node.
+    ends: HashMap<u32, usize>,
+    /// The places within names, by their first bytes.
+    inside: HashMap<Vec<u8>, Vec<(usize, usize)>>,
+    /// Whether a name may also be written in another way.
+    normalized: bool,
+    /// The added tokens, with names of control tokens as plain text.
+    plain: AddedVocabularyOf,
+}
+
+/// The library's added tokens, which cannot be shown.
+struct AddedVocabularyOf {
+    tokens: AddedVocabulary,
+    before: Option<u32>,
+}
+
+impl std::fmt::Debug for AddedVocabularyOf {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("AddedVocabulary").field("before", &self.before).finish_non_exhaustive()
+    }
+}
+
+/// What a text has at a place.
+enum Found {
+    /// A name: its bytes, and the number of its token.
+    Name(usize, usize),
+    /// The beginning of a name, which the text ends within.
+    Open,
+    Nothing,
+}
+
+impl Controls {
+    pub(super) fn new(tokens: &Tokens) -> Result<Controls, Error> {
+        let tokenizer = &tokens.tokenizer;
+        let mut plain = tokenizer.get_added_vocabulary().clone();
+        plain.set_encode_special_tokens(true);
+        let before = AddedToken::from(BEFORE, false).normalized(false);
+        guarded(|| plain.add_tokens([before], tokenizer.get_model(), tokenizer.get_normalizer()))?;
+        let before = plain.token_to_id(BEFORE, tokenizer.get_model());
+        let mut special: Vec<AddedToken> =
+            tokenizer.get_added_tokens_decoder().into_values().filter(|token| token.special).collect();
+        special.sort_by(|a, b| a.content.cmp(&b.content));
+        let mut controls = Controls {
+            normalized: tokenizer.get_normalizer().is_some() && special.iter().any(|token| token.normalized),
+            tokens: special,
+            tree: HashMap::new(),
+            ends: HashMap::new(),
+            inside: HashMap::new(),
+            plain: AddedVocabularyOf { tokens: plain, before },
+        };
+        controls.index();
+        Ok(controls)
+    }
+
+    fn index(&mut self) {
+        let mut nodes = 0;
+        for (number, token) in self.tokens.iter().enumerate() {
+            let name = token.content.as_bytes();
+            let mut node = 0;
+            for byte in name.iter().take(NAME) {
+                node = *self.tree.entry((node, *byte)).or_insert_with(|| {
+                    nodes += 1;
+                    nodes
+                });
+            }
+            self.ends.entry(node).or_insert(number);
+            for at in (1..name.len()).filter(|at| token.content.is_char_boundary(*at)) {
+                let key = name.get(at..name.len().min(at + KEY)).unwrap_or_default();
+                let places = self.inside.entry(key.to_vec()).or_default();
+                if places.len() <= COMPARED {
+                    places.push((number, at));
+                }
+            }
+        }
+    }
+
+    /// Returns the longest name at the beginning of a text.
+    fn find(&self, text: &str) -> Found {
+        let (mut node, mut found) = (0, Found::Nothing);
+        for (at, byte) in text.bytes().enumerate() {
+            match self.tree.get(&(node, byte)) {
+                Some(next) => node = *next,
+                None => return found,
+            }
+            if let Some(token) = self.ends.get(&node) {
+                found = Found::Name(at + 1, *token);
+            }
+        }
+        if matches!(found, Found::Nothing) && node != 0 { Found::Open } else { found }
+    }
+
+    /// Returns true if a text may be the end or the middle of a name.
+    fn continues(&self, text: &str) -> bool {
+        let bytes = text.as_bytes();
+        let mut longer = 1..=bytes.len().min(KEY);
+        let within = |key: &[u8]| {
+            self.inside.get(key).is_some_and(|places| {
+                places.len() > COMPARED
+                    || places.iter().any(|(number, at)| {
+                        let name = self.tokens.get(*number).and_then(|token| token.content.as_bytes().get(*at..));
+                        name.is_some_and(|name| bytes.starts_with(name) || name.starts_with(bytes))
+                    })
+            })
+        };
+        // Short texts may be a part of longer places, which their keys do not show.
+        bytes.len() < KEY && !text.is_empty() && self.inside.keys().any(|key| key.starts_with(bytes))
+            || longer.any(|length| bytes.get(..length).is_some_and(within))
+    }
+
+    /// Returns the places of a text that get a mark.
+    fn places(&self, text: &str) -> BTreeSet<usize> {
+        let mut places = BTreeSet::new();
+        let trimmed = text.trim();
+        let start = text.len() - text.trim_start().len();
+        if self.normalized || self.continues(trimmed) || self.continues(text) {
+            places.insert(start);
+        }
+        let end = start + trimmed.len();
+        for (at, first) in text.char_indices() {
+            let (Some(rest), Some(byte)) = (text.get(at..), text.as_bytes().get(at)) else { continue };
+            if !self.tree.contains_key(&(0, *byte)) {
+                continue;
+            }
+            // Templates take spaces away from the ends of texts.
+            let inner = text.get(at..end.max(at)).unwrap_or_default();
+            if !matches!(self.find(rest), Found::Nothing) || matches!(self.find(inner), Found::Open) {
+                places.insert(at + first.len_utf8());
+            }
+        }
+        places
+    }
+
+    /// Divides a text at control tokens.
+    fn divided<'a>(&self, text: &'a str) -> Vec<(&'a str, Option<&AddedToken>)> {
+        let mut parts = Vec::new();
+        let (mut begin, mut at) = (0, 0);
+        while let Some(rest) = text.get(at..).filter(|rest| !rest.is_empty()) {
+            match self.find(rest) {
+                Found::Name(length, token) => {
+                    // A name that is longer than what is compared ends where the text says.
+                    let token = self.tokens.get(token);
+                    let length = token.map_or(length, |token| token.content.len().max(length));
+                    let name = text.get(at..at + length).filter(|name| token.is_some_and(|token| token.content == *name));
+                    if let Some(name) = name {
+                        parts.push((text.get(begin..at).unwrap_or_default(), None));
+                        parts.push((name, token));
+                        at += length;
+                        begin = at;
+                        continue;
+                    }
+                    at += rest.chars().next().map_or(1, char::len_utf8);
+                }
+                _ => at += rest.chars().next().map_or(1, char::len_utf8),
+            }
+        }
+        parts.push((text.get(begin..).unwrap_or_default(), None));
+        parts
+    }
+}
+
+/// Messages with marks in the names of control tokens.
+pub(crate) struct Marked {
+    pub(crate) messages: Vec<Message>,
+    mark: char,
+}
+
+/// Returns a character that occurs in no text of a conversation.
+fn unused(messages: &[Message], template: &ChatTemplate) -> Option<char> {
+    let texts = messages.iter().flat_map(|message| [message.role.as_str(), message.content.as_str()]);
+    // Characters without a meaning come first, those of private use next, and others last.
+    let lowest = '\u{f0000}';
+    let used: HashSet<char> = texts.clone().chain(template.texts()).flat_map(str::chars).filter(|c| *c >= lowest || ('\u{fdd0}'..='\u{fdef}').contains(c)).collect();
+    ('\u{fdd0}'..='\u{fdef}').chain((lowest..=char::MAX).rev()).find(|c| !used.contains(c) && !BEFORE.contains(*c))
+}
+
+impl Tokens {
+    fn controls(&self) -> Result<&Controls, Error> {
+        match self.controls.get() {
+            Some(controls) => Ok(controls),
+            None => {
+                let made = Controls::new(self)?;
+                Ok(self.controls.get_or_init(|| made))
+            }
+        }
+    }
+
+    /// Marks the names of control tokens in messages; `None` if there are none.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Tokenizer`]; [`Error::Characters`] for messages with all characters that could be marks.
+    pub(crate) fn marked(&self, messages: &[Message], template: &ChatTemplate) -> Result<Option<Marked>, Error> {
+        let controls = self.controls()?;
+        let plain = |role: &str| role.chars().all(|c| c.is_alphanumeric() || c == '_' || c == '-');
+        // Templates write roles between brackets, which makes control tokens of the known ones.
+        let of = |text: &str, role: bool| if role && plain(text) { BTreeSet::new() } else { controls.places(text) };
+        let places: Vec<_> =
+            messages.iter().map(|message| [of(&message.role, true), of(&message.content, false)]).collect();
+        if places.iter().flatten().all(BTreeSet::is_empty) {
+            return Ok(None);
+        }
+        let mark = unused(messages, template).ok_or(Error::Characters)?;
+        let marked = messages.iter().zip(&places).map(|(message, [role, content])| {
+            Message { role: with(&message.role, role, mark), content: with(&message.content, content, mark), ..message.clone() }
+        });
+        Ok(Some(Marked { messages: marked.collect(), mark }))
+    }
+
+    /// Returns the tokens of marked messages that a template joined.
+    ///
+    /// # Errors
+    ///
+    /// As [`encode_within`](Self::encode_within).
+    pub(crate) fn encode_marked(&self, text: &str, marked: &Marked, most: usize) -> Result<Vec<u32>, Error> {
+        let parts = self.controls()?.divided(text);
+        let (mut tokens, mut honest) = (Vec::new(), String::new());
+        for (number, (part, token)) in parts.iter().enumerate() {
+            if token.is_some() || !part.contains(marked.mark) {
+                honest.push_str(part);
+                continue;
+            }
+            let left = |tokens: &Vec<u32>| most.saturating_sub(tokens.len());
+            tokens.extend(self.encode_messages_within(&honest, left(&tokens))?);
+            let first = tokens.is_empty() && honest.is_empty();
+            honest.clear();
+            let neighbour = |at: Option<usize>| at.and_then(|at| parts.get(at)).and_then(|(_, token)| *token);
+            let mut plain = part.replace(marked.mark, "");
+            // Some control tokens take the spaces beside them.
+            if neighbour(number.checked_sub(1)).is_some_and(|token| token.rstrip) {
+                plain.drain(..plain.len() - plain.trim_start().len());
+            }
+            if neighbour(Some(number + 1)).is_some_and(|token| token.lstrip) {
+                plain.truncate(plain.trim_end().len());
+            }
+            tokens.extend(self.plain_within(&plain, !first, left(&tokens))?);
+        }
+        let left = most.saturating_sub(tokens.len());
+        tokens.extend(self.encode_messages_within(&honest, left)?);
+        Ok(tokens)
+    }
+
+    /// Returns the tokens of a user's text that is no message, as [`encode_within`](Self::encode_within). The names of control tokens in it
+    /// are plain text.
+    ///
+    /// # Errors
+    ///
+    /// As [`encode_within`](Self::encode_within).
+    pub fn encode_content_within(&self, text: &str, most: usize) -> Result<Vec<u32>, Error> {
+        let mut tokens = self.content_within(text, most)?;
+        self.begin_with(&mut tokens);
+        Ok(tokens)
+    }
+
+    /// Returns the tokens of a user's text that is no message. The names of control tokens in it are plain text.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Tokenizer`].
+    pub fn encode_content(&self, text: &str) -> Result<Vec<u32>, Error> {
+        self.encode_content_within(text, usize::MAX)
+    }
+
+    /// Returns the tokens of a text without control tokens. `after` is true for a text that follows another one.
+    pub(super) fn encoded_plain(&self, text: &str, after: bool, special: bool) -> Result<Vec<u32>, Error> {
+        let AddedVocabularyOf { tokens: added, before } = &self.controls()?.plain;
+        let before = before.filter(|_| after && !text.contains(BEFORE));
+        let joined;
+        let text = match before {
+            Some(_) => {
+                joined = format!("{BEFORE}{text}");
+                &joined
+            }
+            None => text,
+        };
+        let encoding = guarded(|| {
+            let tokenizer = &self.tokenizer;
+            let mut text: PreTokenizedString = added.extract_and_normalize(tokenizer.get_normalizer(), text);
+            if let Some(pre_tokenizer) = tokenizer.get_pre_tokenizer() {
+                pre_tokenizer.pre_tokenize(&mut text)?;
+            }
+            text.tokenize(|word| tokenizer.get_model().tokenize(word.get()))?;
+            let encoding = text.into_encoding(None, 0, OffsetType::None)?;
+            tokenizer.post_process(encoding, None, special)
+        })?;
+        Ok(encoding.get_ids().iter().copied().filter(|id| Some(*id) != before).collect())
+    }
+}
+
+/// Puts marks in a text.
+fn with(text: &str, places: &BTreeSet<usize>, mark: char) -> String {
+    let mut marked = String::with_capacity(text.len() + places.len() * mark.len_utf8());
+    let mut begin = 0;
+    for place in places {
+        marked.push_str(text.get(begin..*place).unwrap_or_default());
+        marked.push(mark);
+        begin = *place;
+    }
+    marked.push_str(text.get(begin..).unwrap_or_default());
+    marked
+}
