@@ -1,8 +1,7 @@
 //! Tensors of gRPC messages: raw bytes, or lists by type.
 
-use super::inference::model_infer_response::InferOutputTensor;
-use super::inference::{InferTensorContents, ModelInferResponse};
-use super::wire::{self, InferRequest, List};
+use super::lists::{List, count_elements, each_number, each_text};
+use super::wire::{InferRequest, InferResponse, Output};
 use crate::elements;
 use crate::held_bytes::Lease;
 use crate::labels;
@@ -11,7 +10,6 @@ use crate::parameters;
 use crate::refusal::Refusal;
 use bb::{DataType, TensorData};
 use bytes::Bytes;
-use std::collections::HashMap;
 
 /// Compares a request with its model and reads the elements.
 pub(super) fn read(
@@ -85,7 +83,7 @@ fn from_contents(of: &Announced, contents: &[u8], lease: &Lease) -> Result<Tenso
             return Err(Refusal::NoData { name: of.name.clone(), expected });
         }
     };
-    let counted = wire::count_elements(contents, list)?;
+    let counted = count_elements(contents, list)?;
     let counted = counted.ok_or_else(|| {
         let expected = format!("in the list of `contents` for {}", of.datatype);
         Refusal::Elements { name: of.name.clone(), expected, source: None }
@@ -94,12 +92,12 @@ fn from_contents(of: &Announced, contents: &[u8], lease: &Lease) -> Result<Tenso
         return Err(elements::count(of, counted));
     }
     if list == List::BYTES {
-        return elements::from_texts(of, contents.len(), lease, |take| wire::each_text(contents, take));
+        return elements::from_texts(of, contents.len(), lease, |take| each_text(contents, take));
     }
     let size = of.dtype.bytes_for(of.elements).unwrap_or(usize::MAX);
     lease.grow(size)?;
     let mut bytes = Vec::with_capacity(size);
-    wire::each_number(contents, list, |x| match push(x, &mut bytes) {
+    each_number(contents, list, |x| match push(x, &mut bytes) {
         true => Ok(()),
         false => Err(Refusal::elements(&of.name, of.dtype, None)),
     })?;
@@ -115,13 +113,12 @@ pub(super) fn write(
     results: &[TensorData],
     classes: &[Option<usize>],
     lease: &Lease,
-) -> Result<ModelInferResponse, Refusal> {
+) -> Result<InferResponse, Refusal> {
     let raw = raw || results.iter().any(|x| matches!(x.dtype(), DataType::F16 | DataType::BF16));
-    let mut answer = ModelInferResponse {
+    let mut answer = InferResponse {
         model_name: model.name.clone(),
         model_version: model.version.clone(),
         id,
-        parameters: HashMap::new(),
         outputs: Vec::with_capacity(results.len()),
         raw_output_contents: Vec::new(),
     };
@@ -139,54 +136,81 @@ pub(super) fn write(
         if raw {
             answer.raw_output_contents.push(elements::to_bytes(result)?);
         } else {
-            lease.grow(list_bytes(result))?;
-            contents = Some(to_contents(result).map_err(|_| Refusal::Output {
-                model: model.name.clone(),
-                name: port.name.clone(),
-                got: result.dtype(),
-            })?);
+            contents = Some(written(result, &model.name, &port.name, lease)?);
         }
-        answer.outputs.push(InferOutputTensor {
+        answer.outputs.push(Output {
             name: port.name.clone(),
             datatype: datatype.to_owned(),
             shape: result.shape().iter().map(extent).collect(),
-            parameters: HashMap::new(),
             contents,
         });
     }
     Ok(answer)
 }
 
-/// Returns the size in bytes of a list of `contents`, which may have wider elements than the tensor.
-fn list_bytes(x: &TensorData) -> usize {
-    let width = match x.dtype() {
-        DataType::Bool => 1,
-        DataType::I64 | DataType::U64 | DataType::F64 => 8,
-        DataType::String => size_of::<Bytes>(),
-        _ => 4,
-    };
-    let texts = if x.dtype() == DataType::String { x.byte_len() } else { 0 };
-    x.len().saturating_mul(width).saturating_add(texts)
+/// Writes elements as the bytes of an `InferTensorContents`.
+fn written(x: &TensorData, model: &str, name: &str, lease: &Lease) -> Result<Bytes, Refusal> {
+    let wrong = |_| Refusal::Output { model: model.to_owned(), name: name.to_owned(), got: x.dtype() };
+    // Protobuf extends the sign of integers of 32 bits.
+    macro_rules! integers {
+        ($list:expr, $t:ty) => {
+            $list.numbers(x.as_slice::<$t>().map_err(wrong)?.iter().map(|x| i64::from(*x).cast_unsigned()), lease)
+        };
+    }
+    match x.dtype() {
+        DataType::Bool => List::BOOL.numbers(x.to_bools().map_err(wrong)?.iter().map(|x| u64::from(*x)), lease),
+        DataType::I8 => integers!(List::INT, i8),
+        DataType::I16 => integers!(List::INT, i16),
+        DataType::I32 => integers!(List::INT, i32),
+        DataType::I64 => integers!(List::INT64, i64),
+        DataType::U8 => integers!(List::UINT, u8),
+        DataType::U16 => integers!(List::UINT, u16),
+        DataType::U32 => integers!(List::UINT, u32),
+        DataType::U64 => List::UINT64.numbers(x.as_slice::<u64>().map_err(wrong)?.iter().copied(), lease),
+        DataType::F32 | DataType::F64 => {
+            let list = if x.dtype() == DataType::F32 { List::FP32 } else { List::FP64 };
+            list.bytes(x.unaligned_bytes().map_err(wrong)?, lease)
+        }
+        DataType::String => List::BYTES.texts(|| x.iter_str(), lease),
+        // Models with other types are refused when they are loaded, and 16-bit floats are raw.
+        got => Err(Refusal::Output { model: model.to_owned(), name: name.to_owned(), got }),
+    }
 }
 
-fn to_contents(x: &TensorData) -> Result<InferTensorContents, bb_ir::Error> {
-    let mut to = InferTensorContents::default();
-    match x.dtype() {
-        DataType::Bool => to.bool_contents = x.to_bools()?,
-        DataType::I8 => to.int_contents = x.as_slice::<i8>()?.iter().map(|x| (*x).into()).collect(),
-        DataType::I16 => to.int_contents = x.as_slice::<i16>()?.iter().map(|x| (*x).into()).collect(),
-        DataType::I32 => to.int_contents = x.as_slice()?.to_vec(),
-        DataType::I64 => to.int64_contents = x.as_slice()?.to_vec(),
-        DataType::U8 => to.uint_contents = x.as_slice::<u8>()?.iter().map(|x| (*x).into()).collect(),
-        DataType::U16 => to.uint_contents = x.as_slice::<u16>()?.iter().map(|x| (*x).into()).collect(),
-        DataType::U32 => to.uint_contents = x.as_slice()?.to_vec(),
-        DataType::U64 => to.uint64_contents = x.as_slice()?.to_vec(),
-        DataType::F64 => to.fp64_contents = x.as_slice()?.to_vec(),
-        DataType::String => {
-            to.bytes_contents = x.iter_str().map(|text| Bytes::copy_from_slice(text.as_bytes())).collect();
-        }
-        // Other types are refused when a model is loaded, but for 16-bit floats, which are raw; `as_slice` refuses them here.
-        _ => to.fp32_contents = x.as_slice()?.to_vec(),
+#[cfg(test)]
+#[expect(clippy::unwrap_used, reason = "tests")]
+mod tests {
+    use super::*;
+    use crate::grpc::inference::InferTensorContents;
+    use crate::held_bytes::HeldBytes;
+    use prost::Message;
+
+    #[test]
+    fn elements_are_written_as_prost_writes_them() {
+        let lease = HeldBytes::new(1 << 20).lease();
+        let check = |x: TensorData, expected: InferTensorContents| {
+            assert_eq!(written(&x, "m", "y", &lease).unwrap(), expected.encode_to_vec(), "{:?}", x.dtype());
+        };
+        let none = InferTensorContents::default;
+        check(TensorData::bools(&[2], &[true, false]).unwrap(), InferTensorContents {
+            bool_contents: vec![true, false],
+            ..none()
+        });
+        let int_contents = vec![-1, 127, 0];
+        check(TensorData::new(&[3], &[-1i8, 127, 0]).unwrap(), InferTensorContents { int_contents: int_contents.clone(), ..none() });
+        check(TensorData::new(&[3], &[-1i32, 127, 0]).unwrap(), InferTensorContents { int_contents, ..none() });
+        let int64_contents = vec![i64::MIN, -1, 300];
+        check(TensorData::new(&[3], &int64_contents).unwrap(), InferTensorContents { int64_contents, ..none() });
+        check(TensorData::new(&[2], &[65535u16, 1]).unwrap(), InferTensorContents { uint_contents: vec![65535, 1], ..none() });
+        let uint64_contents = vec![u64::MAX, 0];
+        check(TensorData::new(&[2], &uint64_contents).unwrap(), InferTensorContents { uint64_contents, ..none() });
+        let fp32_contents = vec![1.5, -2.0];
+        check(TensorData::new(&[2], &fp32_contents).unwrap(), InferTensorContents { fp32_contents, ..none() });
+        let fp64_contents = vec![1.5, f64::INFINITY];
+        check(TensorData::new(&[2], &fp64_contents).unwrap(), InferTensorContents { fp64_contents, ..none() });
+        check(TensorData::new(&[0], &[0f32; 0]).unwrap(), none());
+        let texts = TensorData::strings(&[3], &["é", "", "ab"]).unwrap();
+        let bytes_contents = ["é", "", "ab"].map(|text| Bytes::from_static(text.as_bytes())).to_vec();
+        check(texts, InferTensorContents { bytes_contents, ..none() });
     }
-    Ok(to)
 }

@@ -6,6 +6,7 @@ mod frames;
 mod health;
 mod held;
 mod infer;
+mod lists;
 mod packed;
 mod wire;
 pub(crate) use health::Health;

@@ -5,7 +5,6 @@
 //! known to fit the model.
 
 use super::inference::InferParameter;
-use crate::infer;
 use crate::refusal::Refusal;
 use bytes::Bytes;
 use prost::encoding::{WireType, decode_key, decode_varint};
@@ -25,9 +24,6 @@ const RANK: usize = 64;
 
 /// The bytes that a decoded field takes in addition to its text: an input, an output or an entry of a map.
 const ENTRY: usize = 512;
-
-/// The number of elements between two checks of the deadline.
-const CHECKED: usize = 1 << 16;
 
 /// `ModelInferRequest` without decoded contents of inputs.
 #[derive(Clone, PartialEq, prost::Message)]
@@ -60,6 +56,34 @@ pub(super) struct Input {
     #[prost(map = "string, message", tag = "4")]
     pub(super) parameters: HashMap<String, InferParameter>,
     /// The bytes of an `InferTensorContents`.
+    #[prost(bytes = "bytes", optional, tag = "5")]
+    pub(super) contents: Option<Bytes>,
+}
+
+/// `ModelInferResponse`, whose contents of outputs are written already. It has no parameters.
+#[derive(Clone, PartialEq, prost::Message)]
+pub(super) struct InferResponse {
+    #[prost(string, tag = "1")]
+    pub(super) model_name: String,
+    #[prost(string, tag = "2")]
+    pub(super) model_version: String,
+    #[prost(string, tag = "3")]
+    pub(super) id: String,
+    #[prost(message, repeated, tag = "5")]
+    pub(super) outputs: Vec<Output>,
+    #[prost(bytes = "bytes", repeated, tag = "6")]
+    pub(super) raw_output_contents: Vec<Bytes>,
+}
+
+/// `InferOutputTensor`, whose contents are written already.
+#[derive(Clone, PartialEq, prost::Message)]
+pub(super) struct Output {
+    #[prost(string, tag = "1")]
+    pub(super) name: String,
+    #[prost(string, tag = "2")]
+    pub(super) datatype: String,
+    #[prost(int64, repeated, tag = "3")]
+    pub(super) shape: Vec<i64>,
     #[prost(bytes = "bytes", optional, tag = "5")]
     pub(super) contents: Option<Bytes>,
 }
@@ -121,20 +145,20 @@ fn bound(what: &'static str, count: &mut usize, more: usize, limit: usize) -> Re
 }
 
 /// Returns the number of packed varints.
-fn varints(packed: &[u8]) -> usize {
+pub(super) fn varints(packed: &[u8]) -> usize {
     packed.iter().filter(|byte| **byte < 0x80).count()
 }
 
 /// A field of a message: its bytes if it has a length or a fixed size, else its number.
-struct Field<'a> {
-    number: u32,
-    kind: WireType,
-    bytes: &'a [u8],
-    value: u64,
+pub(super) struct Field<'a> {
+    pub(super) number: u32,
+    pub(super) kind: WireType,
+    pub(super) bytes: &'a [u8],
+    pub(super) value: u64,
 }
 
 /// The fields of a message in their order. A field that is broken is the last one.
-struct Fields<'a>(&'a [u8]);
+pub(super) struct Fields<'a>(pub(super) &'a [u8]);
 
 impl<'a> Iterator for Fields<'a> {
     type Item = Result<Field<'a>, Refusal>;
@@ -167,147 +191,6 @@ fn next<'a>(rest: &mut &'a [u8]) -> Option<Field<'a>> {
     let (bytes, after) = rest.split_at_checked(length)?;
     *rest = after;
     Some(Field { number, kind, bytes, value })
-}
-
-/// A list of an `InferTensorContents`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct List {
-    pub(super) number: u32,
-    form: Form,
-}
-
-/// The form of an element of a list.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Form {
-    Varint,
-    Four,
-    Eight,
-    Text,
-}
-
-impl List {
-    pub(super) const BOOL: List = List { number: 1, form: Form::Varint };
-    pub(super) const INT: List = List { number: 2, form: Form::Varint };
-    pub(super) const INT64: List = List { number: 3, form: Form::Varint };
-    pub(super) const UINT: List = List { number: 4, form: Form::Varint };
-    pub(super) const UINT64: List = List { number: 5, form: Form::Varint };
-    pub(super) const FP32: List = List { number: 6, form: Form::Four };
-    pub(super) const FP64: List = List { number: 7, form: Form::Eight };
-    pub(super) const BYTES: List = List { number: 8, form: Form::Text };
-
-    const ALL: [List; 8] = [
-        List::BOOL,
-        List::INT,
-        List::INT64,
-        List::UINT,
-        List::UINT64,
-        List::FP32,
-        List::FP64,
-        List::BYTES,
-    ];
-
-    /// Returns the number of elements that a field adds to this list.
-    fn elements(self, field: &Field<'_>) -> Result<usize, Refusal> {
-        let broken = Refusal::Protobuf(None);
-        let size = match (self.form, field.kind) {
-            (Form::Varint, WireType::Varint)
-            | (Form::Four, WireType::ThirtyTwoBit)
-            | (Form::Eight, WireType::SixtyFourBit)
-            | (Form::Text, WireType::LengthDelimited) => return Ok(1),
-            (Form::Varint, WireType::LengthDelimited) => match field.bytes.last() {
-                Some(0x80..) => return Err(broken),
-                _ => return Ok(varints(field.bytes)),
-            },
-            (Form::Four, WireType::LengthDelimited) => 4,
-            (Form::Eight, WireType::LengthDelimited) => 8,
-            _ => return Err(broken),
-        };
-        match field.bytes.len() % size {
-            0 => Ok(field.bytes.len() / size),
-            _ => Err(broken),
-        }
-    }
-}
-
-/// Counts the elements of a list of contents, without decoding them; `None` if another list has elements.
-pub(super) fn count_elements(contents: &[u8], own: List) -> Result<Option<usize>, Refusal> {
-    let (mut count, mut others) = (0usize, false);
-    for (at, field) in Fields(contents).enumerate() {
-        if at % CHECKED == 0 {
-            infer::check()?;
-        }
-        let field = field?;
-        let Some(list) = List::ALL.into_iter().find(|list| list.number == field.number) else { continue };
-        let elements = list.elements(&field)?;
-        if list == own {
-            count = count.saturating_add(elements);
-        } else {
-            others |= elements > 0;
-        }
-    }
-    Ok((!others).then_some(count))
-}
-
-/// Calls `take` with each number of a list of contents: a varint, or the bits of a float.
-pub(super) fn each_number(
-    contents: &[u8],
-    own: List,
-    mut take: impl FnMut(u64) -> Result<(), Refusal>,
-) -> Result<(), Refusal> {
-    let mut number = 0usize;
-    let mut take = |bits: u64| {
-        if number % CHECKED == 0 {
-            infer::check()?;
-        }
-        number += 1;
-        take(bits)
-    };
-    for field in Fields(contents) {
-        let field = field?;
-        if field.number != own.number {
-            continue;
-        }
-        let mut rest = field.bytes;
-        match (own.form, field.kind) {
-            (Form::Varint, WireType::Varint) => take(field.value)?,
-            (Form::Varint, _) => {
-                while !rest.is_empty() {
-                    take(decode_varint(&mut rest).map_err(|error| Refusal::Protobuf(Some(error)))?)?;
-                }
-            }
-            (Form::Four, _) => {
-                for bits in rest.as_chunks::<4>().0 {
-                    take(u32::from_le_bytes(*bits).into())?;
-                }
-            }
-            (Form::Eight, _) => {
-                for bits in rest.as_chunks::<8>().0 {
-                    take(u64::from_le_bytes(*bits))?;
-                }
-            }
-            (Form::Text, _) => {}
-        }
-    }
-    Ok(())
-}
-
-/// Calls `take` with each text of contents.
-pub(super) fn each_text(
-    contents: &[u8],
-    mut take: impl FnMut(usize, &[u8]) -> Result<(), Refusal>,
-) -> Result<(), Refusal> {
-    let mut index = 0;
-    for field in Fields(contents) {
-        let field = field?;
-        if field.number == List::BYTES.number {
-            if index % CHECKED == 0 {
-                infer::check()?;
-            }
-            take(index, field.bytes)?;
-            index += 1;
-        }
-    }
-    Ok(())
 }
 
 #[cfg(test)]
@@ -349,8 +232,7 @@ mod tests {
         let decoded = InferRequest::decode(message.clone()).unwrap();
         let contents = decoded.inputs.first().unwrap().contents.clone().unwrap();
         assert!(message.as_ptr_range().contains(&contents.as_ptr()), "the bytes are shared");
-        assert_eq!(count_elements(&contents, List::BYTES).unwrap(), Some(1 << 20));
-        assert_eq!(count_elements(&contents, List::INT64).unwrap(), None);
+        assert_eq!(contents.len(), 2 << 20);
     }
 
     #[test]
@@ -360,32 +242,11 @@ mod tests {
     }
 
     #[test]
-    fn elements_are_those_that_prost_decodes_packed_and_one_by_one() {
-        let x = InferTensorContents {
-            int64_contents: vec![-1, 0, 300, i64::MIN],
-            fp32_contents: vec![1.5, -2.0],
-            ..Default::default()
-        };
-        let mut bytes = x.encode_to_vec();
-        // Field 3 as a single varint, and field 6 as a single float.
-        bytes.extend([0x18, 0x96, 0x01, 0x35]);
-        bytes.extend(7f32.to_le_bytes());
-        let x = InferTensorContents::decode(bytes.as_slice()).unwrap();
-        let (mut longs, mut floats) = (Vec::new(), Vec::new());
-        each_number(&bytes, List::INT64, |x| Ok(longs.push(x.cast_signed()))).unwrap();
-        each_number(&bytes, List::FP32, |x| Ok(floats.push(f32::from_bits(u32::try_from(x).unwrap())))).unwrap();
-        assert_eq!((longs, floats), (x.int64_contents, x.fp32_contents));
-    }
-
-    #[test]
     fn broken_messages_are_refused() {
         for broken in [[0x2a, 0xff].as_slice(), &[0x2b], &[0x2a, 1, 0x2b]] {
             assert!(count_request(broken).is_err());
         }
         assert!(count(&[0x2a, 0xff]).is_err());
         count_request(&[]).unwrap();
-        // A varint that does not end, in field 3; three bytes of floats, in field 6.
-        assert!(count_elements(&[0x1a, 1, 0x80], List::INT64).is_err());
-        assert!(count_elements(&[0x32, 3, 0, 0, 0], List::FP32).is_err());
     }
 }
