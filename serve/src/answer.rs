@@ -1,7 +1,7 @@
 //! Answers on their way to a peer: in parts, counted until they are taken.
 
-use crate::held_bytes::Lease;
 use crate::connections::{Connection, InRequest};
+use crate::held_bytes::Lease;
 use crate::infer::Shared;
 use crate::log::{LogLines, Noted, RequestLine};
 use crate::metrics::Protocol;

@@ -109,9 +109,15 @@ mod tests {
 
     const LOOPBACK: &str = "127.0.0.1:8000";
 
-    fn check(allow: &[&str], listens: &str, method: Method, uri: &str, headers: &[(&str, &str)]) -> &'static str {
-        let mut config = Config::default();
-        config.allow_hosts = allow.iter().map(|host| (*host).to_owned()).collect();
+    fn check(
+        allow: &[&str],
+        listens: &str,
+        method: Method,
+        uri: &str,
+        headers: &[(&str, &str)],
+    ) -> &'static str {
+        let allow_hosts = allow.iter().map(|host| (*host).to_owned()).collect();
+        let config = Config { allow_hosts, ..Config::default() };
         checked(&config, listens, method, uri, headers)
     }
 
@@ -126,7 +132,8 @@ mod tests {
         for (name, value) in headers {
             map.append(header::HeaderName::from_bytes(name.as_bytes()).unwrap(), value.parse().unwrap());
         }
-        let checked = Browsers::new(config).check(listens.parse().unwrap(), &method, &uri.parse().unwrap(), &map);
+        let checked =
+            Browsers::new(config).check(listens.parse().unwrap(), &method, &uri.parse().unwrap(), &map);
         match checked {
             Ok(()) => "ok",
             Err(Refusal::Host { .. }) => "host",
@@ -166,7 +173,10 @@ mod tests {
         // Several hosts, and the one of the target, as HTTP/2 and proxies have it.
         let twice = [("host", "localhost"), ("host", "evil.example")];
         assert_eq!(check(&[], LOOPBACK, Method::GET, "/v2", &twice), "host");
-        assert_eq!(check(&[], LOOPBACK, Method::GET, "http://evil.example/v2", &[("host", "localhost")]), "host");
+        assert_eq!(
+            check(&[], LOOPBACK, Method::GET, "http://evil.example/v2", &[("host", "localhost")]),
+            "host"
+        );
         assert_eq!(check(&["EVIL.example"], LOOPBACK, Method::GET, "/", &[("host", "evil.example:1")]), "ok");
     }
 
@@ -190,8 +200,7 @@ mod tests {
                 assert_eq!(found, expected, "{headers:?}");
             }
         }
-        let mut config = Config::default();
-        config.token = Some(Token::new("x").unwrap());
+        let config = Config { token: Some(Token::new("x").unwrap()), ..Config::default() };
         let headers = [("host", "evil.example"), ("origin", "http://evil.example")];
         assert_eq!(checked(&config, LOOPBACK, Method::POST, "/v2", &headers), "ok", "a page has no token");
     }

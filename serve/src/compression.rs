@@ -260,7 +260,8 @@ mod tests {
         late.within(|| {
             let refused = unpack(Coding::Gzip, &packed, 1 << 30, |_| Ok(())).unwrap_err();
             assert!(matches!(refused, Refusal::Deadline), "{refused}");
-            let refused = pack(Coding::Gzip, [vec![0u8; 1 << 20].as_slice()].into_iter(), |_| Ok(())).unwrap_err();
+            let refused =
+                pack(Coding::Gzip, [vec![0u8; 1 << 20].as_slice()].into_iter(), |_| Ok(())).unwrap_err();
             assert!(matches!(refused, Refusal::Deadline), "{refused}");
         });
     }

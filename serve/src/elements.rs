@@ -60,7 +60,7 @@ fn texts_from_bytes(of: &Announced, bytes: &[u8], lease: &Lease) -> Result<Tenso
     let mut texts = StringsBuilder::with_room("reading texts", of.elements).map_err(tensor(of))?;
     let mut rest = bytes;
     for index in 0..of.elements {
-        if index % CHECKED == 0 {
+        if index.is_multiple_of(CHECKED) {
             infer::check()?;
         }
         let cut = || Refusal::TextLength { name: of.name.clone(), index };
@@ -200,7 +200,7 @@ impl Reading<'_> {
             return Err(E::custom(format_args!("more than {} elements", self.of.elements)));
         }
         self.got += 1;
-        if self.got % CHECKED == 0 && infer::check().is_err() {
+        if self.got.is_multiple_of(CHECKED) && infer::check().is_err() {
             return Err(E::custom("the request is over"));
         }
         if add(self.to) {

@@ -49,7 +49,8 @@ impl Lease {
     pub(crate) fn give_back(&self, bytes: usize) {
         let subtract = |held: usize| Some(held.saturating_sub(bytes));
         // The closure always returns a value.
-        let before = self.bytes.fetch_update(Ordering::Relaxed, Ordering::Relaxed, subtract).unwrap_or_default();
+        let before =
+            self.bytes.fetch_update(Ordering::Relaxed, Ordering::Relaxed, subtract).unwrap_or_default();
         self.all.held.fetch_sub(before.min(bytes), Ordering::Relaxed);
     }
 

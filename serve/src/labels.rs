@@ -3,8 +3,8 @@
 //! This is Triton's extension for classification: an output becomes texts `VALUE:INDEX` or `VALUE:INDEX:LABEL`, the greatest
 //! value first.
 
-use crate::held_bytes::Lease;
 use crate::error::Error;
+use crate::held_bytes::Lease;
 use crate::refusal::Refusal;
 use bb::{DataType, TensorData, bf16, f16};
 use bb_ir::{Element, StringsBuilder};

@@ -300,7 +300,9 @@ impl Refusal {
             #[cfg(feature = "generate")]
             Refusal::Field { .. } | Refusal::Prompt { .. } => RefusalKind::Invalid,
             #[cfg(feature = "generate")]
-            Refusal::Generation { source, .. } if crate::language::is_of_request(source) => RefusalKind::Invalid,
+            Refusal::Generation { source, .. } if crate::language::is_of_request(source) => {
+                RefusalKind::Invalid
+            }
             #[cfg(feature = "generate")]
             Refusal::Generation { .. } => RefusalKind::Failed,
             Refusal::NoToken => RefusalKind::NoToken,

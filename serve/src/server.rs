@@ -2,10 +2,10 @@
 
 use crate::accept::{Listening, accept};
 use crate::browser::Browsers;
-use crate::held_bytes::HeldBytes;
 use crate::config::Config;
 use crate::connections::Connections;
 use crate::error::Error;
+use crate::held_bytes::HeldBytes;
 use crate::infer::Shared;
 #[cfg(feature = "generate")]
 use crate::language::{Languages, is_language_model};

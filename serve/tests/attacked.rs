@@ -300,7 +300,9 @@ fn a_head_that_dribbles_ends_with_the_time_for_a_request() {
     let server = server(|config| config.timeout = Duration::from_millis(600));
     let mut stream = TcpStream::connect(server.http()).unwrap();
     let start = Instant::now();
-    for byte in b"GET /v2/health/live HTTP/1.1\r\nhost: localhost:8xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx".iter().cycle()
+    for byte in b"GET /v2/health/live HTTP/1.1\r\nhost: localhost:8xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx"
+        .iter()
+        .cycle()
     {
         if stream.write_all(&[*byte]).is_err() || start.elapsed() > Duration::from_secs(10) {
             break;

@@ -56,7 +56,7 @@ macro_rules! narrow {
     };
 }
 
-#[expect(clippy::cast_possible_truncation, clippy::cast_possible_wrap, reason = "protobuf cuts varints")]
+#[expect(clippy::cast_possible_truncation, reason = "protobuf cuts varints")]
 fn from_contents(of: &Announced, contents: &[u8], lease: &Lease) -> Result<TensorData, Refusal> {
     let eight: Push = |x, to| {
         to.extend_from_slice(&x.to_le_bytes());
@@ -154,11 +154,16 @@ fn written(x: &TensorData, model: &str, name: &str, lease: &Lease) -> Result<Byt
     // Protobuf extends the sign of integers of 32 bits.
     macro_rules! integers {
         ($list:expr, $t:ty) => {
-            $list.numbers(x.as_slice::<$t>().map_err(wrong)?.iter().map(|x| i64::from(*x).cast_unsigned()), lease)
+            $list.numbers(
+                x.as_slice::<$t>().map_err(wrong)?.iter().map(|x| i64::from(*x).cast_unsigned()),
+                lease,
+            )
         };
     }
     match x.dtype() {
-        DataType::Bool => List::BOOL.numbers(x.to_bools().map_err(wrong)?.iter().map(|x| u64::from(*x)), lease),
+        DataType::Bool => {
+            List::BOOL.numbers(x.to_bools().map_err(wrong)?.iter().map(|x| u64::from(*x)), lease)
+        }
         DataType::I8 => integers!(List::INT, i8),
         DataType::I16 => integers!(List::INT, i16),
         DataType::I32 => integers!(List::INT, i32),
@@ -192,22 +197,43 @@ mod tests {
             assert_eq!(written(&x, "m", "y", &lease).unwrap(), expected.encode_to_vec(), "{:?}", x.dtype());
         };
         let none = InferTensorContents::default;
-        check(TensorData::bools(&[2], &[true, false]).unwrap(), InferTensorContents {
-            bool_contents: vec![true, false],
-            ..none()
-        });
+        check(
+            TensorData::bools(&[2], &[true, false]).unwrap(),
+            InferTensorContents { bool_contents: vec![true, false], ..none() },
+        );
         let int_contents = vec![-1, 127, 0];
-        check(TensorData::new(&[3], &[-1i8, 127, 0]).unwrap(), InferTensorContents { int_contents: int_contents.clone(), ..none() });
-        check(TensorData::new(&[3], &[-1i32, 127, 0]).unwrap(), InferTensorContents { int_contents, ..none() });
+        check(
+            TensorData::new(&[3], &[-1i8, 127, 0]).unwrap(),
+            InferTensorContents { int_contents: int_contents.clone(), ..none() },
+        );
+        check(
+            TensorData::new(&[3], &[-1i32, 127, 0]).unwrap(),
+            InferTensorContents { int_contents, ..none() },
+        );
         let int64_contents = vec![i64::MIN, -1, 300];
-        check(TensorData::new(&[3], &int64_contents).unwrap(), InferTensorContents { int64_contents, ..none() });
-        check(TensorData::new(&[2], &[65535u16, 1]).unwrap(), InferTensorContents { uint_contents: vec![65535, 1], ..none() });
+        check(
+            TensorData::new(&[3], &int64_contents).unwrap(),
+            InferTensorContents { int64_contents, ..none() },
+        );
+        check(
+            TensorData::new(&[2], &[65535u16, 1]).unwrap(),
+            InferTensorContents { uint_contents: vec![65535, 1], ..none() },
+        );
         let uint64_contents = vec![u64::MAX, 0];
-        check(TensorData::new(&[2], &uint64_contents).unwrap(), InferTensorContents { uint64_contents, ..none() });
+        check(
+            TensorData::new(&[2], &uint64_contents).unwrap(),
+            InferTensorContents { uint64_contents, ..none() },
+        );
         let fp32_contents = vec![1.5, -2.0];
-        check(TensorData::new(&[2], &fp32_contents).unwrap(), InferTensorContents { fp32_contents, ..none() });
+        check(
+            TensorData::new(&[2], &fp32_contents).unwrap(),
+            InferTensorContents { fp32_contents, ..none() },
+        );
         let fp64_contents = vec![1.5, f64::INFINITY];
-        check(TensorData::new(&[2], &fp64_contents).unwrap(), InferTensorContents { fp64_contents, ..none() });
+        check(
+            TensorData::new(&[2], &fp64_contents).unwrap(),
+            InferTensorContents { fp64_contents, ..none() },
+        );
         check(TensorData::new(&[0], &[0f32; 0]).unwrap(), none());
         let texts = TensorData::strings(&[3], &["é", "", "ab"]).unwrap();
         let bytes_contents = ["é", "", "ab"].map(|text| Bytes::from_static(text.as_bytes())).to_vec();

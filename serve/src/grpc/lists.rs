@@ -39,16 +39,8 @@ impl List {
     pub(super) const FP64: List = List { number: 7, form: Form::Eight };
     pub(super) const BYTES: List = List { number: 8, form: Form::Text };
 
-    const ALL: [List; 8] = [
-        List::BOOL,
-        List::INT,
-        List::INT64,
-        List::UINT,
-        List::UINT64,
-        List::FP32,
-        List::FP64,
-        List::BYTES,
-    ];
+    const ALL: [List; 8] =
+        [List::BOOL, List::INT, List::INT64, List::UINT, List::UINT64, List::FP32, List::FP64, List::BYTES];
 
     /// Writes numbers: varints, whose bytes are held before they are written.
     pub(super) fn numbers(
@@ -59,7 +51,7 @@ impl List {
         let length = numbers.clone().map(encoded_len_varint).sum();
         self.list(length, lease, |to| {
             for (at, number) in numbers.enumerate() {
-                if at % CHECKED == 0 {
+                if at.is_multiple_of(CHECKED) {
                     infer::check()?;
                 }
                 encode_varint(number, to);
@@ -100,11 +92,13 @@ impl List {
         texts: impl Fn() -> I,
         lease: &Lease,
     ) -> Result<Bytes, Refusal> {
-        let length = texts().map(|text| key_len(self.number) + encoded_len_varint(text.len() as u64) + text.len()).sum();
+        let length = texts()
+            .map(|text| key_len(self.number) + encoded_len_varint(text.len() as u64) + text.len())
+            .sum();
         lease.grow(length)?;
         let mut to = Vec::with_capacity(length);
         for (at, text) in texts().enumerate() {
-            if at % CHECKED == 0 {
+            if at.is_multiple_of(CHECKED) {
                 infer::check()?;
             }
             encode_key(self.number, WireType::LengthDelimited, &mut to);
@@ -141,7 +135,7 @@ impl List {
 pub(super) fn count_elements(contents: &[u8], own: List) -> Result<Option<usize>, Refusal> {
     let (mut count, mut others) = (0usize, false);
     for (at, field) in Fields(contents).enumerate() {
-        if at % CHECKED == 0 {
+        if at.is_multiple_of(CHECKED) {
             infer::check()?;
         }
         let field = field?;
@@ -164,7 +158,7 @@ pub(super) fn each_number(
 ) -> Result<(), Refusal> {
     let mut number = 0usize;
     let mut take = |bits: u64| {
-        if number % CHECKED == 0 {
+        if number.is_multiple_of(CHECKED) {
             infer::check()?;
         }
         number += 1;
@@ -204,11 +198,11 @@ pub(super) fn each_text(
     contents: &[u8],
     mut take: impl FnMut(usize, &[u8]) -> Result<(), Refusal>,
 ) -> Result<(), Refusal> {
-    let mut index = 0;
+    let mut index = 0usize;
     for field in Fields(contents) {
         let field = field?;
         if field.number == List::BYTES.number {
-            if index % CHECKED == 0 {
+            if index.is_multiple_of(CHECKED) {
                 infer::check()?;
             }
             take(index, field.bytes)?;
@@ -238,8 +232,16 @@ mod tests {
         bytes.extend(7f32.to_le_bytes());
         let x = InferTensorContents::decode(bytes.as_slice()).unwrap();
         let (mut longs, mut floats) = (Vec::new(), Vec::new());
-        each_number(&bytes, List::INT64, |x| Ok(longs.push(x.cast_signed()))).unwrap();
-        each_number(&bytes, List::FP32, |x| Ok(floats.push(f32::from_bits(u32::try_from(x).unwrap())))).unwrap();
+        each_number(&bytes, List::INT64, |x| {
+            longs.push(x.cast_signed());
+            Ok(())
+        })
+        .unwrap();
+        each_number(&bytes, List::FP32, |x| {
+            floats.push(f32::from_bits(u32::try_from(x).unwrap()));
+            Ok(())
+        })
+        .unwrap();
         assert_eq!((longs, floats), (x.int64_contents, x.fp32_contents));
     }
 

@@ -30,12 +30,12 @@ use held::HoldBodies;
 use inference::grpc_inference_service_server::{GrpcInferenceService, GrpcInferenceServiceServer};
 use inference::model_metadata_response::TensorMetadata;
 use inference::{
-    ModelConfigRequest, ModelConfigResponse, ModelInferRequest, ModelInferResponse,
-    ModelMetadataRequest, ModelMetadataResponse, ModelReadyRequest, ModelReadyResponse,
-    ModelStatisticsRequest, ModelStatisticsResponse, RepositoryIndexRequest, RepositoryIndexResponse,
-    RepositoryModelLoadRequest, RepositoryModelLoadResponse, RepositoryModelUnloadRequest,
-    RepositoryModelUnloadResponse, ServerLiveRequest, ServerLiveResponse, ServerMetadataRequest,
-    ServerMetadataResponse, ServerReadyRequest, ServerReadyResponse, repository_index_response::ModelIndex,
+    ModelConfigRequest, ModelConfigResponse, ModelInferRequest, ModelInferResponse, ModelMetadataRequest,
+    ModelMetadataResponse, ModelReadyRequest, ModelReadyResponse, ModelStatisticsRequest,
+    ModelStatisticsResponse, RepositoryIndexRequest, RepositoryIndexResponse, RepositoryModelLoadRequest,
+    RepositoryModelLoadResponse, RepositoryModelUnloadRequest, RepositoryModelUnloadResponse,
+    ServerLiveRequest, ServerLiveResponse, ServerMetadataRequest, ServerMetadataResponse, ServerReadyRequest,
+    ServerReadyResponse, repository_index_response::ModelIndex,
 };
 use std::sync::Arc;
 use std::time::Instant;
@@ -62,8 +62,7 @@ pub(crate) fn is_health(path: &str) -> bool {
 
 /// Makes the routes.
 pub(crate) fn routes(shared: Arc<Shared>, health: &Health) -> Router {
-    let service =
-        GrpcInferenceServiceServer::new(Service(shared.clone())).max_decoding_message_size(SMALL);
+    let service = GrpcInferenceServiceServer::new(Service(shared.clone())).max_decoding_message_size(SMALL);
     let mut routes = Routes::new(HoldBodies::new(service, shared.clone()));
     let service = tonic_health::server::HealthService::from_health_reporter(health.reporter());
     let service =
@@ -191,7 +190,8 @@ impl GrpcInferenceService for Service {
             Some(name) => Err(Refusal::LoadParameter { name: shown(name) }),
             None => self.0.repository.load(&request.model_name, Instant::now() + self.0.timeout).await,
         };
-        let loaded = loaded.inspect_err(|refusal| noted.iter().for_each(|noted| noted.warn(&refusal.logged())));
+        let loaded =
+            loaded.inspect_err(|refusal| noted.iter().for_each(|noted| noted.warn(&refusal.logged())));
         self.counted(loaded)?;
         Ok(Response::new(RepositoryModelLoadResponse {}))
     }

@@ -223,7 +223,8 @@ mod tests {
 
     #[test]
     fn raw_bytes_and_contents_are_not_decoded_and_do_not_count() {
-        let contents = InferTensorContents { bytes_contents: vec![Bytes::new(); 1 << 20], ..Default::default() };
+        let contents =
+            InferTensorContents { bytes_contents: vec![Bytes::new(); 1 << 20], ..Default::default() };
         let input = InferInputTensor { contents: Some(contents), ..Default::default() };
         let raw_input_contents = vec![vec![0u8; TEXTS + 1].into()];
         let request = ModelInferRequest { inputs: vec![input], raw_input_contents, ..Default::default() };

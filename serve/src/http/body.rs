@@ -1,8 +1,8 @@
 //! Reads the body of a request within bounds, and divides it into JSON and binary tensors; writes the body of an answer.
 
 use super::JSON_LENGTH;
-use crate::held_bytes::Lease;
 use crate::compression::Coding;
+use crate::held_bytes::Lease;
 use crate::infer::{self, shown};
 use crate::refusal::Refusal;
 use axum::body::Body;

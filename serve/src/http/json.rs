@@ -3,8 +3,8 @@
 //! Lists have bounds of their own, because an item may take more memory than its text. The elements of tensors stay text until
 //! the input is known to fit the model.
 
-use crate::held_bytes::Lease;
 use crate::elements::{self, List};
+use crate::held_bytes::Lease;
 use crate::infer::shown;
 use crate::model::{Inputs, Model, TensorPort};
 use crate::parameters::{self, OfOutput, OfRequest, Parameter, wrong};

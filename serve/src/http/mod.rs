@@ -7,10 +7,10 @@ mod models;
 mod openai;
 
 use crate::answer::HeldAnswer;
-use crate::held_bytes::Lease;
 use crate::compression::{self, Coding};
 use crate::connections::Connection;
 use crate::elements::{self, List};
+use crate::held_bytes::Lease;
 use crate::infer::{self, Ask, Counted, Shared, shown};
 use crate::labels;
 use crate::log::Noted;

@@ -14,13 +14,13 @@ use bb_generate::{
     CacheType, Constraint, Engine, EngineOptions, EngineStatistics, Error as GenerateError, GenerateOptions,
     Generator, Grammar, Listener, OpenOptions, Pooling,
 };
+use prepare::Preparing;
 use std::path::Path;
 use std::sync::mpsc::{Sender, channel};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 use tokio::sync::oneshot;
-use prepare::Preparing;
 use worker::{Command, Work};
 
 /// Tells whether a path is that of a language model: a GGUF file, or a folder with a tokenizer beside its model.

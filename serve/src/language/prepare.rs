@@ -164,9 +164,12 @@ impl Pool {
         let (answer, answered) = oneshot::channel();
         let (token, stop) = (cancel.clone(), self.0.stop.clone());
         let run = Box::new(move || {
-            let options = RunOptions::default().with_deadline(deadline).with_cancel(&token).with_cancel(&stop);
+            let options =
+                RunOptions::default().with_deadline(deadline).with_cancel(&token).with_cancel(&stop);
             // Work that was ended may return any error.
-            let work = || infer::check().and_then(|()| work()).map_err(|error| infer::check().err().unwrap_or(error));
+            let work = || {
+                infer::check().and_then(|()| work()).map_err(|error| infer::check().err().unwrap_or(error))
+            };
             let done = catch_unwind(AssertUnwindSafe(|| options.within(work)));
             let done = done.unwrap_or(Err(Refusal::Internal { what: "preparing a request panicked" }));
             let done = if stop.is_cancelled() { done.map_err(|_| Refusal::ShuttingDown) } else { done };
@@ -176,7 +179,9 @@ impl Pool {
         self.0.push(Task { deadline, cancel, run })?;
         match tokio::time::timeout_at(deadline.into(), answered).await {
             Ok(Ok(done)) => done,
-            Ok(Err(_)) => Err(if Instant::now() >= deadline { Refusal::Deadline } else { Refusal::ShuttingDown }),
+            Ok(Err(_)) => {
+                Err(if Instant::now() >= deadline { Refusal::Deadline } else { Refusal::ShuttingDown })
+            }
             Err(_) => Err(Refusal::Deadline),
         }
     }
@@ -288,7 +293,10 @@ mod tests {
         let held = Arc::new(());
         let run = |deadline| {
             let held = held.clone();
-            preparing.prompts(0, deadline, move || Ok(drop(held)))
+            preparing.prompts(0, deadline, move || {
+                drop(held);
+                Ok(())
+            })
         };
         let late = block(run(Instant::now() + Duration::from_millis(20)));
         assert!(matches!(late, Err(Refusal::Deadline)));

@@ -14,8 +14,15 @@ const LOOK: Duration = Duration::from_millis(100);
 /// What is asked of an engine.
 pub(super) enum Work {
     /// `seed` replaces the seed of the options.
-    Generate { prompt: Arc<Vec<u32>>, options: Arc<GenerateOptions>, seed: Option<u64> },
-    Embed { text: Vec<u32>, pooling: Pooling },
+    Generate {
+        prompt: Arc<Vec<u32>>,
+        options: Arc<GenerateOptions>,
+        seed: Option<u64>,
+    },
+    Embed {
+        text: Vec<u32>,
+        pooling: Pooling,
+    },
 }
 
 /// A request on its way to the engine.

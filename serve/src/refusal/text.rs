@@ -62,7 +62,10 @@ mod tests {
     #[test]
     fn paths_are_named_by_their_files() {
         for (text, expected) in [
-            ("model `a` is no model: `/srv/models/a/1/model.onnx` ends", "model `a` is no model: `model.onnx` ends"),
+            (
+                "model `a` is no model: `/srv/models/a/1/model.onnx` ends",
+                "model `a` is no model: `model.onnx` ends",
+            ),
             (r"`C:\models\a.onnx` and `\\host\a.onnx`", "`a.onnx` and `a.onnx`"),
             ("\"/etc/passwd\" and `b/c.onnx`", "\"passwd\" and `b/c.onnx`"),
             ("nothing at all", "nothing at all"),
@@ -73,6 +76,10 @@ mod tests {
         let source = Box::new(crate::error::Error::NoVersion { model: "a".to_owned(), path });
         let refusal = Refusal::NotLoaded { source };
         assert!(refusal.logged().contains("/srv/models"), "{}", refusal.logged());
-        assert!(!refusal.text().contains("/srv") && refusal.text().contains("`a.onnx`"), "{}", refusal.text());
+        assert!(
+            !refusal.text().contains("/srv") && refusal.text().contains("`a.onnx`"),
+            "{}",
+            refusal.text()
+        );
     }
 }

@@ -79,9 +79,21 @@ fn lists_are_decoded_beside_the_network_and_only_for_a_model_that_takes_them() {
         ("texts for no model", message("nosuch", "x", "FP32", &[3], &texts), Code::NotFound),
         ("texts as numbers", message("double", "x", "FP32", &[1, 3], &texts), Code::InvalidArgument),
         ("texts of another count", message("words", "x", "BYTES", &[1, 2], &texts), Code::InvalidArgument),
-        ("numbers of another count", message("longs", "x", "INT64", &[1, 2], &packed(3, count)), Code::InvalidArgument),
-        ("numbers of another type", message("double", "x", "FP32", &[1, 2], &packed(3, count)), Code::InvalidArgument),
-        ("extents", [vec![0x2a], vec![0x85, 0x80, 0x80, 8], packed(3, count)].concat(), Code::InvalidArgument),
+        (
+            "numbers of another count",
+            message("longs", "x", "INT64", &[1, 2], &packed(3, count)),
+            Code::InvalidArgument,
+        ),
+        (
+            "numbers of another type",
+            message("double", "x", "FP32", &[1, 2], &packed(3, count)),
+            Code::InvalidArgument,
+        ),
+        (
+            "extents",
+            [vec![0x2a], vec![0x85, 0x80, 0x80, 8], packed(3, count)].concat(),
+            Code::InvalidArgument,
+        ),
         ("parameters", parameters, Code::InvalidArgument),
         ("texts", message("words", "x", "BYTES", &[elements / 2, 2], &texts), Code::Ok),
         ("numbers", message("longs", "x", "INT64", &[elements / 2, 2], &packed(3, count)), Code::Ok),
@@ -92,7 +104,10 @@ fn lists_are_decoded_beside_the_network_and_only_for_a_model_that_takes_them() {
         server.forget_peak();
         let start = Instant::now();
         let code = send(&server, INFER, std::slice::from_ref(&packed))[0];
-        assert!(code == expected || (expected == Code::Ok && code == Code::ResourceExhausted), "{what}: {code:?}");
+        assert!(
+            code == expected || (expected == Code::Ok && code == Code::ResourceExhausted),
+            "{what}: {code:?}"
+        );
         let grown = server.peak().saturating_sub(before);
         // An element of one or two bytes has eight bytes in a tensor, and as many in the answer.
         let factor = if expected == Code::Ok { 30 } else { 3 };
@@ -154,14 +169,19 @@ fn the_other_methods_have_small_messages_and_few_of_them() {
         let asked = crate::common::Stream::new(vec![
             tonic_reflection::pb::v1::ServerReflectionRequest {
                 message_request: Some(
-                    tonic_reflection::pb::v1::server_reflection_request::MessageRequest::ListServices(String::new()),
+                    tonic_reflection::pb::v1::server_reflection_request::MessageRequest::ListServices(
+                        String::new()
+                    ),
                 ),
                 ..Default::default()
             };
             1000
         ]);
-        let path = axum::http::uri::PathAndQuery::from_static("/grpc.reflection.v1.ServerReflection/ServerReflectionInfo");
-        let codec = tonic_prost::ProstCodec::<_, tonic_reflection::pb::v1::ServerReflectionResponse>::default();
+        let path = axum::http::uri::PathAndQuery::from_static(
+            "/grpc.reflection.v1.ServerReflection/ServerReflectionInfo",
+        );
+        let codec =
+            tonic_prost::ProstCodec::<_, tonic_reflection::pb::v1::ServerReflectionResponse>::default();
         let mut answers = grpc.streaming(tonic::Request::new(asked), path, codec).await.unwrap().into_inner();
         let mut count = 0;
         loop {
@@ -181,12 +201,14 @@ fn the_other_methods_have_small_messages_and_few_of_them() {
 #[test]
 fn typed_lists_of_each_type_are_answered() {
     let server = Besieged::start(10.0);
-    let contents = InferTensorContents { int64_contents: vec![-1, 1 << 40, 0, i64::MIN], ..Default::default() };
+    let contents =
+        InferTensorContents { int64_contents: vec![-1, 1 << 40, 0, i64::MIN], ..Default::default() };
     let input = infer_input("x", "INT64", &[2, 2], Some(contents.clone()));
     let ask = ModelInferRequest { model_name: "longs".to_owned(), inputs: vec![input], ..Default::default() };
     let answer = server.by_grpc(async |mut client| client.model_infer(ask).await).unwrap().into_inner();
     assert_eq!(answer.outputs[0].contents, Some(contents));
-    let contents = InferTensorContents { bytes_contents: vec!["é".into(), Bytes::new()], ..Default::default() };
+    let contents =
+        InferTensorContents { bytes_contents: vec!["é".into(), Bytes::new()], ..Default::default() };
     let input = infer_input("x", "BYTES", &[1, 2], Some(contents.clone()));
     let ask = ModelInferRequest { model_name: "words".to_owned(), inputs: vec![input], ..Default::default() };
     let answer = server.by_grpc(async |mut client| client.model_infer(ask).await).unwrap().into_inner();

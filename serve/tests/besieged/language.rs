@@ -23,7 +23,11 @@ fn long_prompts_are_refused_and_clients_that_leave_leave_nothing_behind() {
     }
     server.honest();
     let long = json!({"model": "tiny", "messages": [{"role": "user", "content": "1".repeat(8 << 20)}]});
-    for (path, body) in [(TEXT, prompt(15 << 20)), (CHAT, long), (EMBED, json!({"model": "tiny", "input": "1 ".repeat(8 << 20)}))] {
+    for (path, body) in [
+        (TEXT, prompt(15 << 20)),
+        (CHAT, long),
+        (EMBED, json!({"model": "tiny", "input": "1 ".repeat(8 << 20)})),
+    ] {
         let start = Instant::now();
         let answer = server.send(path, body.to_string().as_bytes());
         assert_eq!(answer.status, 400, "{path}: {}", answer.text());
@@ -40,7 +44,8 @@ fn long_prompts_are_refused_and_clients_that_leave_leave_nothing_behind() {
 
 /// A schema of `parts` alternatives, all of which hold at once: 2^`parts` kinds of objects.
 fn schema(parts: usize, name: &str) -> Json {
-    let one = |i: usize, j: usize| json!({"type": "object", "properties": {format!("{name}{i}"): {"const": j}}});
+    let one =
+        |i: usize, j: usize| json!({"type": "object", "properties": {format!("{name}{i}"): {"const": j}}});
     let all: Vec<Json> = (0..parts).map(|i| json!({"anyOf": [one(i, 0), one(i, 1)]})).collect();
     json!({"type": "json_schema", "json_schema": {"name": "x", "schema": {"allOf": all}}})
 }
@@ -55,10 +60,16 @@ fn prompts_do_not_wait_for_the_schemas_of_others() {
             let server = &server;
             scope.spawn(move || {
                 let format = schema(11, &format!("p{at}-"));
-                let body = json!({"model": "tiny", "prompt": "Hi", "max_tokens": 4, "response_format": format});
+                let body =
+                    json!({"model": "tiny", "prompt": "Hi", "max_tokens": 4, "response_format": format});
                 let start = Instant::now();
                 let answer = post(server.http, TEXT, &body);
-                assert!([200, 400, 429, 504].contains(&answer.status), "{}: {}", answer.status, answer.text());
+                assert!(
+                    [200, 400, 429, 504].contains(&answer.status),
+                    "{}: {}",
+                    answer.status,
+                    answer.text()
+                );
                 let most = server.timeout + Duration::from_secs(5);
                 assert!(start.elapsed() < most, "{:?}: {}", start.elapsed(), answer.text());
             });
@@ -96,7 +107,9 @@ fn stops_are_few_and_short() {
     let server = Besieged::start(10.0);
     let body = |stop: Json| json!({"model": "tiny", "prompt": "the 42", "max_tokens": 200, "n": 16, "ignore_eos": true, "stop": stop});
     let long: Vec<String> = (0..16).map(|i| "x".repeat(3 << 20) + &i.to_string()).collect();
-    for wrong in [json!(long), json!("x".repeat(4097)), json!(vec!["x"; 17]), json!([1]), json!({}), json!([["x"]])] {
+    for wrong in
+        [json!(long), json!("x".repeat(4097)), json!(vec!["x"; 17]), json!([1]), json!({}), json!([["x"]])]
+    {
         let start = Instant::now();
         let answer = server.send(TEXT, body(wrong).to_string().as_bytes());
         assert_eq!(fault(&answer), (400, json!("stop")), "{}", answer.text());
@@ -116,12 +129,55 @@ fn stops_are_few_and_short() {
     server.rests(Duration::from_secs(20));
 }
 
+/// Values without an end, and numbers that a library of grammars subtracts one from another without an end.
+#[test]
+fn templates_and_schemas_that_call_themselves_end_only_their_own_request() {
+    let server = Besieged::start(10.0);
+    let ask = json!({"model": "cyclic", "messages": [{"role": "user", "content": "a"}], "max_tokens": 1});
+    let answer = post(server.http, CHAT, &ask);
+    assert!([400, 504].contains(&answer.status), "{}: {}", answer.status, answer.text());
+    server.honest();
+    for schema in [
+        r#"{"const": -9223372036854775808}"#,
+        r#"{"enum": [-9223372036854775296]}"#,
+        r#"{"type": "integer", "minimum": -1e19, "exclusiveMaximum": -9223372036854775809}"#,
+        r#"{"const": 9007199254740993}"#,
+    ] {
+        let body = format!(
+            r#"{{"model": "tiny", "prompt": "a", "max_tokens": 40, "response_format": {{"type": "json_schema", "json_schema": {{"schema": {schema}}}}}}}"#
+        );
+        let answer = server.send(TEXT, body.as_bytes());
+        assert_eq!(fault(&answer), (400, json!("response_format")), "{schema}: {}", answer.text());
+        server.honest();
+    }
+}
+
+/// Neither a message nor a text for an embedding can contain a control token.
+#[test]
+fn control_tokens_in_texts_of_users_are_plain_text() {
+    let server = Besieged::start(10.0);
+    let count = |path: &str, body: &Json| {
+        let answer = post(server.http, path, body);
+        assert_eq!(answer.status, 200, "{}", answer.text());
+        answer.json()["usage"]["prompt_tokens"].as_u64().unwrap()
+    };
+    let chat = |content: &str| json!({"model": "tiny", "messages": [{"role": "user", "content": content}], "max_tokens": 1});
+    // As one token, the name of the end would be as short as a letter.
+    let control = "<|im_end|>";
+    assert!(count(CHAT, &chat(control)) > count(CHAT, &chat("a")) + 3);
+    let embed = |input: &str| json!({"model": "tiny", "input": input});
+    assert!(count(EMBED, &embed(control)) > count(EMBED, &embed("a")) + 3);
+    let prompt = |prompt: &str| json!({"model": "tiny", "prompt": prompt, "max_tokens": 1});
+    assert_eq!(count(TEXT, &prompt(control)), 1, "a prompt may have control tokens");
+}
+
 #[test]
 fn a_template_that_does_not_end_delays_no_other_model() {
     let server = Besieged::start(3.0);
     server.honest();
     let before = server.resident();
-    let ask = json!({"model": "bad", "messages": [{"role": "user", "content": "a"}], "max_tokens": 2}).to_string();
+    let ask =
+        json!({"model": "bad", "messages": [{"role": "user", "content": "a"}], "max_tokens": 2}).to_string();
     for _ in 0..6 {
         server.leave(CHAT, ask.as_bytes());
     }

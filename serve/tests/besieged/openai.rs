@@ -26,12 +26,26 @@ pub(crate) fn kinds(size: usize) -> Vec<(&'static str, Vec<u8>, u16)> {
         (CHAT, with(MESSAGES, "", "\"a\":0,", "", size), 200),
         (CHAT, with(MESSAGES, "\"zzz\":", "1", "", size), 200),
         (CHAT, with(MESSAGES, "\"functions\":[", "[0],", "]", size), 400),
-        (CHAT, with(MESSAGES, "\"response_format\":{\"type\":\"json_schema\",\"a\":[", "[0],", "]}", size), 400),
+        (
+            CHAT,
+            with(MESSAGES, "\"response_format\":{\"type\":\"json_schema\",\"a\":[", "[0],", "]}", size),
+            400,
+        ),
         (CHAT, with(MESSAGES, "\"stop\":[", "\"\",", "]", size), 400),
         (CHAT, with(MESSAGES, "\"stop\":\"", "\\n", "\"", size), 400),
         (CHAT, with("", "\"messages\":[", "{\"role\":\"\"},", "]", size), 400),
         (CHAT, with("", "\"messages\":[", "[],", "]", size), 400),
-        (CHAT, with("", "\"messages\":[{\"role\":\"user\",\"content\":[", "{\"type\":\"text\",\"text\":\"\"},", "]}]", size), 400),
+        (
+            CHAT,
+            with(
+                "",
+                "\"messages\":[{\"role\":\"user\",\"content\":[",
+                "{\"type\":\"text\",\"text\":\"\"},",
+                "]}]",
+                size,
+            ),
+            400,
+        ),
         (CHAT, with("", "\"messages\":[{\"role\":\"user\",\"tool_calls\":[", "[0],", "]}]", size), 400),
         (TEXT, with("", "\"prompt\":[", "0,", "]", size), 400),
         (TEXT, with("", "\"prompt\":[", "[0],", "]", size), 400),
@@ -79,7 +93,12 @@ fn many_large_bodies_at_once_are_within_the_bytes_that_requests_hold() {
             let server = &server;
             scope.spawn(move || {
                 let answer = server.send(path, body);
-                assert!([200, 400, 429, 504].contains(&answer.status), "{}: {}", answer.status, answer.text());
+                assert!(
+                    [200, 400, 429, 504].contains(&answer.status),
+                    "{}: {}",
+                    answer.status,
+                    answer.text()
+                );
             });
         }
         server.honest();

@@ -18,7 +18,10 @@ fn input(n: usize) -> Json {
 fn an_answer_that_takes_too_long_to_write_ends_at_the_deadline() {
     let server = Besieged::start(1.0);
     let zeros = |n: usize| json!({"inputs": [{"name": "n", "datatype": "INT64", "shape": [1], "data": [n]}]});
-    assert_eq!(post(server.http, "/v2/models/zeros/infer", &zeros(4)).json()["outputs"][0]["data"], json!([0.0, 0.0, 0.0, 0.0]));
+    assert_eq!(
+        post(server.http, "/v2/models/zeros/infer", &zeros(4)).json()["outputs"][0]["data"],
+        json!([0.0, 0.0, 0.0, 0.0])
+    );
     for accepted in ["identity", "gzip"] {
         let start = Instant::now();
         let body = zeros(24 << 20).to_string();
@@ -33,11 +36,9 @@ fn an_answer_that_takes_too_long_to_write_ends_at_the_deadline() {
 #[test]
 fn empty_members_of_gzip_end_at_the_deadline() {
     let server = Besieged::start(2.0);
-    for (path, member) in [
-        (INFER, gzip(b"")),
-        ("/v1/completions", gzip(b"")),
-        (INFER, [gzip(b""), gzip(b" ")].concat()),
-    ] {
+    for (path, member) in
+        [(INFER, gzip(b"")), ("/v1/completions", gzip(b"")), (INFER, [gzip(b""), gzip(b" ")].concat())]
+    {
         let body = member.repeat((48 << 20) / member.len());
         let start = Instant::now();
         let headers = [("connection", "close"), ("content-encoding", "gzip")];

@@ -23,8 +23,11 @@ fn without_the_token_only_health_is_answered() {
         assert_eq!(get(to, path).status, 200);
     }
     let ask = |path: &str, header: &str| {
-        raw(to, format!("GET {path} HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n{header}\r\n").as_bytes())
-            .unwrap()
+        raw(
+            to,
+            format!("GET {path} HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n{header}\r\n").as_bytes(),
+        )
+        .unwrap()
     };
     for path in ["/v2", "/v2/models/double", "/metrics", "/nothing", "/v2/models/stats"] {
         for wrong in [
@@ -64,7 +67,11 @@ fn without_the_token_only_health_is_answered() {
 /// Sends a request with these lines in its head.
 fn from(to: std::net::SocketAddr, first: &str, lines: &[&str]) -> Answer {
     let lines: String = lines.iter().map(|line| format!("{line}\r\n")).collect();
-    raw(to, format!("{first} HTTP/1.1\r\n{lines}content-length: 2\r\nconnection: close\r\n\r\n{{}}").as_bytes()).unwrap()
+    raw(
+        to,
+        format!("{first} HTTP/1.1\r\n{lines}content-length: 2\r\nconnection: close\r\n\r\n{{}}").as_bytes(),
+    )
+    .unwrap()
 }
 
 #[test]
@@ -93,7 +100,11 @@ fn pages_of_browsers_and_requests_for_other_hosts_are_refused() {
         ] {
             let answer = from(server.http(), path, &lines);
             assert_eq!(answer.status, 403, "{path} {lines:?}: {}", answer.text());
-            assert!(answer.json()["error"].as_str().unwrap().contains(says), "{path} {lines:?}: {}", answer.text());
+            assert!(
+                answer.json()["error"].as_str().unwrap().contains(says),
+                "{path} {lines:?}: {}",
+                answer.text()
+            );
         }
         for lines in [["host: localhost"], ["host: 127.0.0.1:8000"], ["host: [::1]"]] {
             let text = from(server.http(), path, &lines).text();
@@ -117,7 +128,11 @@ fn pages_of_browsers_and_requests_for_other_hosts_are_refused() {
             if let Some(origin) = origin {
                 request.metadata_mut().insert("origin", origin.parse().unwrap());
             }
-            client.server_ready(request).await.map(|answer| answer.into_inner().ready).map_err(|status| status.code())
+            client
+                .server_ready(request)
+                .await
+                .map(|answer| answer.into_inner().ready)
+                .map_err(|status| status.code())
         })
     };
     assert_eq!(grpc(&server, "localhost:8001", None), Ok(true));

@@ -101,7 +101,9 @@ fn a_body_that_does_not_come_ends_at_the_deadline() {
     let server = counter(|config| config.timeout = Duration::from_millis(200));
     let mut stream = TcpStream::connect(server.http()).unwrap();
     stream
-        .write_all(format!("POST {PATH} HTTP/1.1\r\nhost: localhost\r\ncontent-length: 100\r\n\r\n{{").as_bytes())
+        .write_all(
+            format!("POST {PATH} HTTP/1.1\r\nhost: localhost\r\ncontent-length: 100\r\n\r\n{{").as_bytes(),
+        )
         .unwrap();
     assert_eq!(answer(stream).status, 504);
 }

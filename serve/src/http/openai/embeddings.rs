@@ -38,7 +38,7 @@ fn parse(json: &[u8], shared: &Shared) -> Parsed<Embeddings> {
 async fn embedded(asked: Asked<Embeddings>) -> Result<Response> {
     let Asked { model, body, lease, deadline, .. } = asked;
     let Embeddings { inputs, packed, dimensions } = body?;
-    let texts = prompts(&model, inputs, deadline, &lease).await?;
+    let texts = prompts(&model, inputs, true, deadline, &lease).await?;
     let used: usize = texts.iter().map(Vec::len).sum();
     let mut vectors = Vec::with_capacity(texts.len());
     for text in texts {

@@ -1,7 +1,7 @@
 //! What an engine tells of a request, on its way to the client.
 
-use crate::held_bytes::Lease;
 use crate::connections::Computing;
+use crate::held_bytes::Lease;
 use crate::refusal::Refusal;
 use axum::body::Body;
 use bb_generate::{Event, Listener};

@@ -272,7 +272,8 @@ fn message(json: &RawValue) -> Result<Message, Refusal> {
                 }
                 let part = Some(part).filter(|part| part.get().starts_with('{'));
                 let part: Option<Part<'_>> = part.map(read).transpose()?;
-                let text = part.filter(|part| part.r#type.as_deref() == Some("text")).and_then(|part| part.text);
+                let text =
+                    part.filter(|part| part.r#type.as_deref() == Some("text")).and_then(|part| part.text);
                 content.push_str(&text.ok_or(wrong("messages", "only parts of the type `text`"))?);
                 Ok(())
             })?;

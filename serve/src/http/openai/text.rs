@@ -48,7 +48,7 @@ pub(super) async fn complete(State(shared): State<Arc<Shared>>, request: Request
     let connection = request.extensions().get::<Arc<Connection>>().cloned();
     let asked = read(&shared, request, completion_of).await.inspect_err(|refused| other(&shared, refused))?;
     let tokens = async |model: Arc<Language>, texts: Vec<Prompt>, deadline, lease: Arc<Lease>| {
-        prompts(&model, texts, deadline, &lease).await
+        prompts(&model, texts, false, deadline, &lease).await
     };
     answered(connection, Form::Completion, asked, tokens).await
 }
@@ -65,10 +65,12 @@ fn completion_of(json: &[u8], shared: &Shared) -> Parsed<Asking<Vec<Prompt>>> {
     Ok((model, read))
 }
 
-/// Returns the tokens of prompts, with the token that the model begins a text with.
+/// Returns the tokens of prompts, with the token that the model begins a text with. The names of control tokens are plain text in `content`,
+/// and tokens in prompts.
 pub(super) async fn prompts(
     model: &Arc<Language>,
     prompts: Vec<Prompt>,
+    content: bool,
     deadline: Instant,
     lease: &Arc<Lease>,
 ) -> std::result::Result<Vec<Vec<u32>>, Refusal> {
@@ -82,7 +84,14 @@ pub(super) async fn prompts(
         let _lease = lease;
         let tokens = |prompt| match prompt {
             Prompt::Tokens(tokens) => Ok(tokens),
-            Prompt::Text(text) => of.generator.encode(&text).map_err(|source| of.refused(source)),
+            Prompt::Text(text) => {
+                let (tokens, most) = (of.generator.tokens(), of.context);
+                let encoded = match content {
+                    true => tokens.encode_content_within(&text, most),
+                    false => tokens.encode_within(&text, most),
+                };
+                encoded.map_err(|source| of.refused(source))
+            }
         };
         prompts.into_iter().map(tokens).collect()
     };
@@ -98,12 +107,7 @@ async fn answered<P>(
     connection: Option<Arc<Connection>>,
     form: Form,
     Asked { model, body, lease, start, deadline }: Asked<Asking<P>>,
-    tokens: impl AsyncFnOnce(
-        Arc<Language>,
-        P,
-        Instant,
-        Arc<Lease>,
-    ) -> std::result::Result<Vec<Vec<u32>>, Refusal>,
+    tokens: impl AsyncFnOnce(Arc<Language>, P, Instant, Arc<Lease>) -> std::result::Result<Vec<Vec<u32>>, Refusal>,
 ) -> Result<Response> {
     let connection = connection.ok_or(Refusal::Internal { what: "a request came past its connection" })?;
     let counted = Counted::new(&model, start);
@@ -127,7 +131,8 @@ async fn answered<P>(
     let asked = async {
         let prompts: Vec<Arc<Vec<u32>>> = prompts.into_iter().map(Arc::new).collect();
         // An engine copies the prompt and the options of each answer.
-        let copied = options.stop.iter().map(String::len).sum::<usize>() + size_of_val(&*options.sampling.bias);
+        let copied =
+            options.stop.iter().map(String::len).sum::<usize>() + size_of_val(&*options.sampling.bias);
         lease.grow(count * tokens * size_of::<u32>() + choices * copied)?;
         let (first, options) = (options.sampling.seed, Arc::new(options));
         for (at, prompt) in prompts.iter().enumerate() {

@@ -196,7 +196,8 @@ pub fn read(from: &mut impl BufRead) -> Option<Answer> {
 }
 
 pub fn get(to: SocketAddr, path: &str) -> Answer {
-    raw(to, format!("GET {path} HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n").as_bytes()).unwrap()
+    raw(to, format!("GET {path} HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n").as_bytes())
+        .unwrap()
 }
 
 /// Makes a request with a body.
