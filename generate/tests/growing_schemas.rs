@@ -9,7 +9,7 @@ mod tiny;
 use bb_cpu as _;
 use bb_generate::{Constraint, Error, GenerateOptions, Generator};
 use definition::File;
-use growth::{Bounds, doubled_within};
+use growth::{Bounds, measured};
 use serde_json::{Map, Value as Json, json};
 use std::cell::Cell;
 use std::time::{Duration, Instant};
@@ -164,8 +164,16 @@ fn schemas_take_bounded_memory_and_time() {
     generator.grammar(&Constraint::JsonObject).unwrap();
     for (shape, make) in FAMILIES {
         let slowest = Cell::new([Duration::ZERO; 2]);
-        let take = |text: &String| takes(&generator, shape, text, &slowest);
-        doubled_within(SCHEMA, "a schema", shape, (2, 16_384), |n| make(n).to_string(), take);
+        for n in (1..15).map(|doublings| 1usize << doublings) {
+            let text = make(n).to_string();
+            let (accepted, peak, time) = measured(|| takes(&generator, shape, &text, &slowest));
+            let (bytes, end) = (text.len(), if accepted { "" } else { " refused" });
+            println!("{shape}: {bytes} bytes, {peak} bytes of memory, {:.3} s{end}", time.as_secs_f64());
+            assert!(peak <= SCHEMA.base + SCHEMA.factor * bytes, "{shape}: {peak} bytes of memory for {bytes}");
+            if !accepted {
+                break;
+            }
+        }
         let [compiled, token] = slowest.get();
         println!("{shape}: at most {compiled:.1?} to compile an accepted one, {token:.1?} for a token");
     }

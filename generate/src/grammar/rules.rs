@@ -12,6 +12,8 @@ use std::collections::{BTreeMap, BTreeSet};
 pub(super) const RULES: u64 = 20_000;
 /// The greatest number of rules that may begin at one place.
 pub(super) const PLACE: u64 = 2000;
+/// The greatest number of properties of an object. The work of the library grows with the square.
+const PROPERTIES: u64 = 1000;
 /// The rules of a property that may be absent: with and without those before it.
 const OPTIONAL: u64 = 4;
 
@@ -29,6 +31,9 @@ pub(super) fn check(
         take(1)?;
         let begun = begun(shape, definitions, &take)?;
         within("rules that may begin at one place of an answer", begun, PLACE)?;
+        if let Kind::Object(object) = &*shape.kind {
+            within("properties of one object", object.properties.len() as u64, PROPERTIES)?;
+        }
         rules = rules.saturating_add(match &*shape.kind {
             Kind::Any
             | Kind::Never

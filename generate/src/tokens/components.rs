@@ -1,6 +1,6 @@
 //! The steps of a tokenizer's file: what each may be, and how much longer it may make a text.
 //!
-//! The library believes what a file says: a step may replace a letter by a million, and steps multiply. So each step is checked
+//! The library does not bound the steps of a file: a step may replace a letter by a million, and steps multiply. So each step is checked
 //! before the library reads the file, and the growth of all steps together has a bound.
 
 use super::refusal::Refusal;
@@ -10,19 +10,19 @@ use serde_json::{Map, Value as Json};
 /// The greatest number of steps of a section, and of lists of steps within each other.
 const STEPS: usize = 32;
 const DEPTH: usize = 4;
-/// The greatest length of a pattern, of what a step inserts, and of a prefix or suffix of words, in bytes.
+/// The greatest length of a pattern, of an inserted text, and of a prefix or suffix of words, in bytes.
 const PATTERN: usize = 2048;
 const INSERTED: usize = 64;
 const AFFIX: usize = 64;
 /// How many times longer all steps of a section may make a text.
 const GROWTH: usize = 16;
-/// The greatest length of what one character becomes by a map of SentencePiece. The map itself has at most 16 MiB.
+/// The greatest length of a replacement in a map of SentencePiece. The map itself has at most 16 MiB.
 const ENTRY: usize = 128;
 const MAP: usize = 16 << 20;
 /// The greatest number of tokens that a template adds to a text.
 const ADDED: usize = 64;
 
-/// What the steps of a section do to a text.
+/// The effect of the steps of a section on a text.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Effect {
     /// How many times longer the text may become.
@@ -49,8 +49,8 @@ impl Effect {
     }
 }
 
-/// The patterns by which GPT-2, Llama 3, Qwen 2, GPT-4o and DeepSeek cut texts, and what is common in normalizers. Each is searched in
-/// linear time, except for their look-ahead, which is one character.
+/// The patterns of GPT-2, Llama 3, Qwen 2, GPT-4o and DeepSeek, and common patterns of normalizers. The search for each takes linear
+/// time: their look-ahead is one character.
 const KNOWN: [&str; 9] = [
     r"'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+",
     r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+",
@@ -160,11 +160,23 @@ fn pattern(section: &'static str, map: &Map<String, Json>, effect: &mut Effect) 
         (None, Some(text)) => {
             Refusal::at_most("bytes of a pattern", text.len(), PATTERN)?;
             repeats(text)?;
-            effect.own_pattern |= !KNOWN.contains(&text);
+            let own = !KNOWN.contains(&text);
+            if own && looks_around(text) {
+                return Err(Refusal::Pattern { pattern: shortened(text) });
+            }
+            effect.own_pattern |= own;
             Ok(1)
         }
         _ => Err(Refusal::Form { section, expected: "`String` or `Regex` for a pattern" }),
     }
+}
+
+/// Returns true if a pattern has a part that no finite automaton matches, except for the one that ends spaces before a word.
+fn looks_around(text: &str) -> bool {
+    let rest = text.replace(r"\s+(?!\S)", "").replace(r"\s*(?!\S)", "").replace(r"\\", "");
+    let references = ('1'..='9').chain(['k', 'g']).map(|c| format!("\\{c}"));
+    let groups = ["(?=", "(?!", "(?<=", "(?<!", "(?>", "(?("].map(str::to_owned);
+    references.chain(groups).any(|part| rest.contains(&part))
 }
 
 /// Bounds the numbers of repetitions, which the library writes out, and the groups within each other.

@@ -1,4 +1,4 @@
-//! What a `tokenizer.json` has, read before the library reads it.
+//! Checks of `tokenizer.json` before the library reads it.
 
 use super::components::{self, Effect};
 use super::refusal::Refusal;
@@ -12,7 +12,7 @@ use std::fmt;
 pub(super) const SPECIAL: usize = 512;
 /// The greatest length of a token, in bytes.
 pub(super) const TOKEN: usize = 4096;
-/// The bytes of all special tokens together. The automaton that finds them takes about 80 times as much.
+/// The bytes of all special tokens together. The automaton that finds them takes about 80 bytes for each.
 pub(super) const SPECIALS: usize = 1 << 20;
 /// The greatest number of characters of a word of `WordPiece`, which tries all lengths at each place.
 const WORD: u64 = 256;
@@ -129,7 +129,7 @@ pub(super) fn check(json: &[u8]) -> Result<Texts, FileError> {
     let Effect { own_pattern, cuts, .. } = pre_tokenizer;
     Ok(Texts {
         longest: model.vocab.longest.max(special.longest),
-        slow: own_pattern || normalizer.own_pattern || strips || kind != "BPE",
+        slow: own_pattern || normalizer.own_pattern || strips,
         cuts: cuts && normalizer.cuts && !file.pre_tokenizer.is_null() && kind == "BPE" && !strips && !special.spaces,
     })
 }

@@ -201,7 +201,7 @@ fn with_bytes(tokenizer: &mut Tokenizer, cutter: &str) -> Result<(), Error> {
     Ok(())
 }
 
-/// Adds what stands for itself in texts. Returns whether one of them has a space.
+/// Adds the special tokens. Returns whether one of them has a space.
 fn add_special(tokenizer: &mut Tokenizer, file: &Gguf, list: &[Box<str>]) -> Result<bool, Error> {
     const TYPES: &str = "tokenizer.ggml.token_type";
     let types: Vec<i64> = match file.get(TYPES) {

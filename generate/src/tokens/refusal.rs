@@ -27,6 +27,10 @@ pub(super) enum Refusal {
     #[error("the pair `{pair}` {problem}")]
     Pair { pair: String, problem: &'static str },
 
+    /// A pattern looks around or back, so that its search may take very long.
+    #[error("the pattern `{pattern}` looks around or back, expected `(?!\\S)` behind spaces at most")]
+    Pattern { pattern: String },
+
     /// A text would take too long, because the patterns of the tokenizer are its own.
     #[error("it has patterns of its own, so that a text may have at most {most} bytes, found {found}")]
     Text { found: usize, most: usize },

@@ -13,10 +13,10 @@ const WHOLE: usize = 64 << 10;
 /// The length of parts that are only counted, and the tokens that a cut may add.
 const COUNTED: usize = 16 << 10;
 const CUT: usize = 64;
-/// The greatest length of a part where a text has no place to cut.
-const LONGEST: usize = 4 * WHOLE;
 /// The greatest length of a text whose tokenizer has patterns of its own and cannot be cut.
-const SLOW: usize = 2 * WHOLE;
+const SLOW: usize = 16 << 10;
+/// The parts of a text whose tokenizer has patterns of its own: their time may grow with the square of the length.
+const OWN: usize = 4 << 10;
 /// The least length that a token is taken to have at most: some tokenizers remove characters.
 const LEAST: usize = 16;
 
@@ -86,13 +86,18 @@ impl Tokens {
             return Err(Error::Context { needed: least, most });
         }
         RunOptions::check_current()?;
-        if text.len() <= WHOLE {
+        let part = match (slow, cuts) {
+            (true, true) => OWN,
+            (true, false) => SLOW,
+            (false, _) => WHOLE,
+        };
+        if text.len() <= part {
             return within(self.encoded(text, reading)?, most);
         }
         if cuts {
-            return self.by_parts(text, reading, most);
+            return self.by_parts(text, reading, part, most);
         }
-        if slow && text.len() > SLOW {
+        if slow {
             return Err(refused(Refusal::Text { found: text.len(), most: SLOW }));
         }
         self.count(text, reading, most)?;
@@ -100,12 +105,18 @@ impl Tokens {
     }
 
     /// Joins the tokens of parts.
-    fn by_parts(&self, text: &str, reading: Reading, most: usize) -> Result<Vec<u32>, Error> {
+    fn by_parts(
+        &self,
+        text: &str,
+        reading: Reading,
+        length: usize,
+        most: usize,
+    ) -> Result<Vec<u32>, Error> {
         let mut all = Vec::new();
         let mut rest = text;
         while !rest.is_empty() {
             RunOptions::check_current()?;
-            let (part, after) = rest.split_at(end_of_part(rest));
+            let (part, after) = rest.split_at(end_of_part(rest, length));
             let reading = Reading { around: false, after: reading.after || !all.is_empty(), ..reading };
             all.extend(self.encoded(part, reading)?);
             if all.len() > most {
@@ -157,8 +168,8 @@ fn boundary(text: &str, at: usize) -> usize {
 
 /// Returns the length of the next part: it ends before a space between a sign that is none and a letter. No word of the known
 /// tokenizers is on both sides.
-fn end_of_part(text: &str) -> usize {
-    if text.len() <= WHOLE {
+fn end_of_part(text: &str, length: usize) -> usize {
+    if text.len() <= length {
         return text.len();
     }
     let fits = |at: &usize| {
@@ -168,7 +179,9 @@ fn end_of_part(text: &str) -> usize {
             && behind.next() == Some(' ')
             && behind.next().is_some_and(char::is_alphabetic)
     };
-    let before = (WHOLE / 2..WHOLE).rev().find(fits);
-    let behind = || (WHOLE..LONGEST.min(text.len())).find(fits);
-    before.or_else(behind).unwrap_or_else(|| boundary(text, LONGEST))
+    let before = (length / 2..length).rev().find(fits);
+    // Where there is no place to cut, a part becomes longer at first.
+    let longest = if length == WHOLE { 4 * WHOLE } else { 2 * length };
+    let behind = || (length..longest.min(text.len())).find(fits);
+    before.or_else(behind).unwrap_or_else(|| boundary(text, longest))
 }

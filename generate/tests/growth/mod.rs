@@ -52,7 +52,7 @@ static ALLOCATOR: Counting = Counting;
 static ONE: Mutex<()> = Mutex::new(());
 
 /// Calls a function; returns its result, the most bytes that it had allocated at a time, and its time.
-fn measured<R>(f: impl FnOnce() -> R) -> (R, usize, Duration) {
+pub(crate) fn measured<R>(f: impl FnOnce() -> R) -> (R, usize, Duration) {
     let before = LIVE.load(Relaxed);
     PEAK.store(before, Relaxed);
     let start = Instant::now();
