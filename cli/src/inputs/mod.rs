@@ -13,7 +13,7 @@ use crate::error::{Error, Result};
 use crate::session::Session;
 use crate::{args, out, render};
 use bb::onnx::OnnxValue;
-use bb::{Module, Port, TensorData};
+use bb::{Module, Port, RunOptions, TensorData};
 use bb_ir::graph::{Dim, Graph, ValueId, ValueType};
 use bb_ir::text::{sentence, shown};
 use extents::{Declared, Extents, Open};
@@ -117,10 +117,17 @@ impl Maker<'_> {
                 let outputs = self.session.run(&items)?;
                 Ok((items, outputs))
             };
+            let elements = |choose: &dyn Fn(&Open) -> usize| {
+                let of_one = |port: &Port| {
+                    let shape = extents.shape(&port.name, choose);
+                    shape.iter().fold(1, |all: usize, extent| all.saturating_mul(*extent))
+                };
+                self.ports.iter().map(of_one).fold(0, usize::saturating_add)
+            };
             let solution = Solution::new(&self.session.module, &extents);
             // What a node demands that does not run is in the way of other extents.
             for solution in [solution, Solution::default()] {
-                match search::search(&extents, &solution, infers, works, is_final, until) {
+                match search::search(&extents, &solution, infers, works, elements, is_final, until) {
                     Ok((choice, (items, outputs))) => {
                         let chosen = named(choice, &solution);
                         return Ok(Given { items, chosen, outputs: Some(outputs) });
@@ -162,6 +169,7 @@ impl Maker<'_> {
             if place.is_some() || port.optional {
                 continue;
             }
+            RunOptions::check_current()?;
             let value = values.get(port.name.as_str());
             let fits = value.and_then(|value| uses.elements(*value));
             let shape = extents.shape(&port.name, choose);
@@ -178,7 +186,8 @@ fn inferred(module: &Module, extents: &Extents, choose: &dyn Fn(&Open) -> usize)
     let shapes = graph.inputs.iter().map(|value| (*value, extents.shape(graph.name_of(*value), choose)));
     let shapes: Vec<_> = shapes.collect();
     let shapes: Vec<_> = shapes.iter().map(|(value, shape)| (*value, shape.as_slice())).collect();
-    Ok(bb_ir::infer::with_shapes(graph, &shapes, bb::onnx::OPERATORS, &bb_ir::Limits::default())?)
+    let infer = || bb_ir::infer::with_shapes(graph, &shapes, bb::onnx::OPERATORS, &bb_ir::Limits::default());
+    Ok(RunOptions::paced(infer)??)
 }
 
 /// Prints the chosen extents and returns them with their names.
@@ -210,7 +219,7 @@ pub(crate) fn shapes(module: &Module, options: &args::ExtentArgs) -> Result<Hash
     let infers = |choose: &dyn Fn(&Open) -> usize| inferred(module, &extents, choose).map(drop);
     let solved = Solution::new(module, &extents);
     let until = Instant::now() + search::LONGEST;
-    let search = |solution| search::search(&extents, solution, infers, |_| Ok(()), |_| false, until);
+    let search = |solution| search::search(&extents, solution, infers, |_| Ok(()), |_| 0, |_| false, until);
     let (choice, solution) = match search(&solved) {
         Ok((choice, ())) => (choice, solved),
         Err(first) => match search(&Solution::default()) {

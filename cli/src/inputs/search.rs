@@ -27,6 +27,9 @@ const MOST_TRIED: usize = 200;
 /// The greatest number of extents and demands that are looked at for all choices together.
 const MOST_COMPARED: usize = 1 << 26;
 
+/// The greatest number of elements of all inputs with which a choice is tried that is not the first.
+const MOST_ELEMENTS: usize = 1 << 26;
+
 /// The time after which searches for one model try no further choice.
 pub(super) const LONGEST: Duration = Duration::from_secs(20);
 
@@ -112,12 +115,13 @@ pub(super) struct Failed<E> {
 
 /// Searches a choice for which `infers` and `works` succeed; returns it and the result of `works`. What `solution` determines
 /// is not searched for, and what it does not admit is not tried. An error for which `is_final` returns true ends the search,
-/// because no other choice can avoid it. After `until`, nothing but a first choice is tried.
+/// because no other choice can avoid it. `elements` returns how many elements inputs have with a choice. After `until`, nothing but a first choice is tried.
 pub(super) fn search<T, E>(
     extents: &Extents,
     solution: &Solution,
     infers: impl Fn(&dyn Fn(&Open) -> usize) -> Result<(), E>,
     mut works: impl FnMut(&dyn Fn(&Open) -> usize) -> Result<T, E>,
+    elements: impl Fn(&dyn Fn(&Open) -> usize) -> usize,
     is_final: impl Fn(&E) -> bool,
     until: Instant,
 ) -> Result<(Choice, T), Failed<E>> {
@@ -144,11 +148,14 @@ pub(super) fn search<T, E>(
         if failed.tried > 0 && (runs >= MOST_TRIED || Instant::now() >= until) {
             break;
         }
-        failed.tried += 1;
         let choose = |wanted: &Open| {
             let chosen = places.get(wanted).and_then(|place| choice.get(*place)).copied();
             chosen.or_else(|| solution.value(wanted, &|name| number(&choice, name))).unwrap_or(1)
         };
+        if begun.get() && elements(&choose) > MOST_ELEMENTS {
+            continue;
+        }
+        failed.tried += 1;
         // The first choice is usually right, so that it may take as long as the model does.
         let options = RunOptions::default();
         let options = if begun.replace(true) { options.with_deadline(until) } else { options };

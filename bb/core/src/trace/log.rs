@@ -66,7 +66,7 @@ impl Guard {
 
     /// Tells whether it holds wherever another one does.
     pub(crate) fn follows_from(&self, other: &Guard) -> bool {
-        let beyond = |expr: &DimExpr, least| expr.minus(&other.expr).is_some_and(|more| more.at_least(least));
+        let beyond = |expr: &DimExpr, least| expr.exceeds(&other.expr, least);
         match (self.relation, other.relation) {
             (Relation::AtLeastZero, Relation::AtLeastZero) => beyond(&self.expr, 0),
             (Relation::NotZero, Relation::AtLeastZero) => {
