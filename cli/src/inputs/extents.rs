@@ -147,8 +147,8 @@ impl Extents {
         extents
     }
 
-    /// Returns the extents that look like batch sizes, for which 1 usually works: the first extents of inputs that have other
-    /// axes or hold integers.
+    /// Returns the extents that look like batch sizes: the first extents of inputs that have other axes or hold integers. 1 usually
+    /// works for them.
     pub(super) fn batches(&self) -> HashSet<Open> {
         let batch = |input: &Declared| {
             let dims = shape(&input.ty).unwrap_or_default();

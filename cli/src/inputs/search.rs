@@ -27,8 +27,8 @@ const MOST_TRIED: usize = 200;
 /// The greatest number of extents and demands that are looked at for all choices together.
 const MOST_COMPARED: usize = 1 << 26;
 
-/// The greatest number of elements of all inputs with which a choice is tried that is not the first.
-const MOST_ELEMENTS: usize = 1 << 26;
+/// The greatest number of elements of all inputs together. Choices with more are not tried, except the first one.
+const MOST_ELEMENTS: usize = 1 << 24;
 
 /// The time after which searches for one model try no further choice.
 pub(super) const LONGEST: Duration = Duration::from_secs(20);

@@ -9,7 +9,7 @@ use bb_tests::model::{model, node, with_int};
 use std::process::Command;
 use std::time::Instant;
 
-/// The dimensions that are large in what the commands look at: inputs, extents, elements, and operands of one node.
+/// The dimensions with many inputs, outputs, extents, or operands of one node, because commands choose extents and elements.
 const MEASURED: [&str; 14] = [
     "inputs",
     "outputs",
@@ -27,8 +27,8 @@ const MEASURED: [&str; 14] = [
     "extents_flattened",
 ];
 
-/// The dimensions that this does not measure: a limit bounds their counts, their time grows with the product of two counts, or the
-/// sizes of what they compute do.
+/// The dimensions that this does not measure: a limit bounds their counts, their time grows with the product of two counts, or
+/// their results grow faster than the model.
 const LEFT_OUT: [&str; 10] = [
     "einsum_letters",
     "extents_doubled",
@@ -56,10 +56,10 @@ fn seconds(arguments: &[&str]) -> f64 {
     of_children.split_whitespace().map(time).sum()
 }
 
-/// What takes less is not compared.
+/// The seconds that are too few to be compared.
 const LITTLE: f64 = 0.2;
 
-/// Measures a command, and returns what is wrong.
+/// Measures a command; returns its times if they are not in proportion.
 fn compared(dimension: &Dimension, scale: usize, command: &str) -> Option<String> {
     let folder = folder(&format!("large-{command}-{}", dimension.name));
     let counts = [1, 2].map(|times| times * scale * dimension.count);
@@ -103,7 +103,7 @@ fn commands_take_about_twice_the_time_for_a_model_of_twice_the_size() {
     assert!(problems.is_empty(), "{}", problems.join("\n"));
 }
 
-/// No extents make this model run, because no window has so many elements.
+/// No extents make this model run, because its window has 2^62 elements.
 #[test]
 fn a_search_for_extents_ends() {
     let lrn = with_int(node("LRN", &["x"], &["y"]), "size", (1 << 62) + 1);

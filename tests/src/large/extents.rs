@@ -65,7 +65,7 @@ fn extents_joined_at_once(n: usize) -> Vec<u8> {
     serialized(graph(nodes, inputs(n, |i| format!("d{i}")), vec![value("y", 1, &["?"])], Vec::new()))
 }
 
-/// The last link has 2^n times as many elements as the input, which has none.
+/// Each link has twice the elements of the one before it.
 fn extents_doubled(n: usize) -> Vec<u8> {
     let nodes = chain(n, |_, x, y| vec![with(node("Concat", &[x, x], &[y]), int("axis", 0))]);
     of_extents(nodes, &["d"], &["?"], Vec::new())

@@ -113,7 +113,7 @@ fn rank(n: usize) -> Vec<u8> {
     of_extents(nodes, &ones, &ones, Vec::new())
 }
 
-/// Two inputs, of which one is broadcast again and again.
+/// Products of a matrix with the same row.
 fn broadcasts(n: usize) -> Vec<u8> {
     let inputs = vec![value("x", 1, &["rows", "4"]), value("b", 1, &["4"])];
     let nodes = chain(n, |_, x, y| vec![node("Mul", &[x, "b"], &[y])]);

@@ -202,7 +202,7 @@ fn tabulated(n: usize) -> Vec<u8> {
     of_vector(chain(n, one), scales())
 }
 
-/// Layers of a hidden state of 2 with so many gates.
+/// Recurrent layers of hidden size 2.
 fn recurrent(op: &str, gates: i64, n: usize) -> Vec<u8> {
     let one = |i: usize, x: &str, y: &str| {
         let all = format!("a{i}");
@@ -303,7 +303,7 @@ fn trees(n: usize) -> Vec<u8> {
     of_extents(vec![tree, node("Relu", &["z"], &["y"])], &["1", "1"], &["1", "1"], Vec::new())
 }
 
-/// A vocabulary of so many words.
+/// A vocabulary of `n` words.
 fn words(n: usize) -> Vec<u8> {
     use super::{attribute, text};
     use bb::ir::proto::{AttributeProto, attribute_proto::AttributeType};

@@ -20,7 +20,7 @@ pub struct Port {
 }
 
 impl Port {
-    /// Returns what is known of inputs or outputs of a graph. Of an input this is its declaration.
+    /// Returns the names and types of inputs or outputs of a graph. An input has the type that the model declares.
     pub fn all_of(graph: &Graph, values: &[ValueId]) -> Vec<Port> {
         let constants: HashSet<ValueId> = graph.constants.iter().map(|(constant, _)| *constant).collect();
         let port = |value: &ValueId| Port {

@@ -14,7 +14,7 @@ use bb_ir::{DataType, Shape, TensorData};
 use smallvec::SmallVec;
 use std::collections::{HashMap, HashSet};
 
-/// Where runs find the extents that symbols stand for, by the names of the symbols.
+/// The places of symbolic dimensions in the shapes of inputs, by name.
 pub(super) struct SymbolPlaces<'a>(HashMap<&'a str, Place>);
 
 impl<'a> SymbolPlaces<'a> {

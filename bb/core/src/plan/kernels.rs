@@ -125,7 +125,7 @@ struct Pooled {
     kernel: Weak<HeldKernel>,
 }
 
-/// The kernels of a program. Those of one key are in the order in which they were prepared.
+/// The kernels of a program. The kernels of a key are sorted by age, the oldest first.
 #[derive(Default)]
 pub(super) struct KernelPool(HashMap<KernelKey, Vec<Pooled>>);
 

@@ -29,7 +29,7 @@ use crate::ext::{ErasedError, ErasedTensor, OpSet};
 use crate::made::Made;
 use crate::narrow::Holding;
 use crate::trace::Varies;
-use crate::{Error, InputSpec, Port};
+use crate::{Error, InputSpec, Port, RunOptions};
 use bb_ir::graph::ValueType;
 use bb_ir::op::Family;
 use bb_ir::{DataType, DataTypes, Shape, TensorData};
@@ -491,7 +491,8 @@ impl Program {
             }
             Engine::WholeGraph => {
                 let open: Vec<bool> = guards.inputs.iter().map(InputGuard::is_open).collect();
-                Ok(Code::Graph(Box::new(PartitionedGraph::new(traced, &open, self.narrows)?)))
+                let partitioned = RunOptions::paced(|| PartitionedGraph::new(traced, &open, self.narrows))??;
+                Ok(Code::Graph(Box::new(partitioned)))
             }
         }
     }

@@ -111,12 +111,12 @@ pub struct Resolved {
     inner: Vec<Inner>,
     /// The nodes and values of the graph and of its subgraphs.
     size: usize,
-    /// The sizes of the graphs that were copied to put branches into this one.
+    /// The nodes and values that were copied to replace `If` nodes by their branches.
     copied: usize,
 }
 
-/// The size of the graphs that are copied to put branches of one graph in the places of their nodes. Each branch takes a copy of
-/// the graph, so that without a bound the time would grow with the square of the number of branches.
+/// The nodes and values that are copied to replace the `If` nodes of one graph by their branches. Each replacement copies the
+/// graph, so that without a bound the time would grow with the square of the number of `If` nodes.
 const MOST_COPIED: usize = 1 << 16;
 
 /// A subgraph of a node.
@@ -194,12 +194,12 @@ impl Resolved {
         Ok(Resolved { graph, code, weights, liveness, inner, size, copied: 0 })
     }
 
-    /// Returns the graph in which the branch of the `If` at a position stands in its place, or `None` if too much was copied for
-    /// other branches.
+    /// Copies the graph and replaces the `If` at a position by its branch. Returns `None` if other branches used up
+    /// [`MOST_COPIED`].
     ///
     /// # Errors
     ///
-    /// [`Error::Operator`] if the node has no such branch.
+    /// [`Error::Operator`] if the node does not have the branch.
     pub(crate) fn with_branch(&self, at: usize, name: &str) -> Result<Option<Resolved>, Error> {
         if !self.may_be_copied() {
             return Ok(None);
@@ -208,7 +208,7 @@ impl Resolved {
         Ok(Some(Resolved { copied: self.copied.saturating_add(self.size), ..whole }))
     }
 
-    /// Returns true if another branch may be put in the place of its node.
+    /// Returns true if the graph may be copied for another branch.
     pub(crate) fn may_be_copied(&self) -> bool {
         self.copied.saturating_add(self.size) <= MOST_COPIED
     }

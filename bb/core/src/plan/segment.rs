@@ -38,7 +38,7 @@ pub struct Start {
     pub live: Vec<ValueId>,
     /// The values that earlier segments found to be constant.
     pub known: Vec<(ValueId, TensorData)>,
-    /// The nodes that were traced in the place of loops before it.
+    /// How many nodes the unrolled loops before it have, all iterations together.
     pub unrolled: usize,
     /// An estimate of the bytes of the plans before it.
     pub planned: usize,
@@ -78,11 +78,11 @@ pub struct SegmentTrace {
 }
 
 impl SegmentTrace {
-    /// Estimates the bytes of a plan made of it: its steps, their parameters, its inputs and outputs, and the graph if it is not
-    /// that of the segment.
+    /// Estimates the bytes of its plan: steps with their parameters, inputs and outputs, and the traced graph unless it is the
+    /// graph of the segment.
     pub(crate) fn overhead(&self, of: &Arc<Resolved>, inputs: usize) -> usize {
-        /// What an instruction takes with its node's name in a profile, a node with its values and attributes, or an input with
-        /// what the plan assumes of it.
+        /// The bytes of an instruction with the name of its node in a profile, of a node with its values and attributes, or of an
+        /// input with its guard.
         const ONE: usize = 512;
         let steps = self.recorded.steps.entries();
         let given = |param: &Param<'_>| if let Param::Data(data) = param { data.byte_len() } else { 0 };

@@ -259,7 +259,7 @@ pub(super) fn end(
     })
 }
 
-/// What a segment leaves to a node behind it.
+/// The values that a node between segments gets from the segment before it.
 struct Before<'s> {
     start: &'s Start,
     /// The values that the backend holds, by their positions.

@@ -27,8 +27,8 @@ const UNROLLED: usize = 4096;
 /// The most steps that a repetition is unrolled to.
 const STEPS: usize = 1 << 15;
 
-/// The most nodes that all repetitions of a plan are unrolled to, because a node may stand for thousands. The repetitions behind
-/// them run between segments.
+/// The most nodes that all repetitions of a plan are unrolled to together. One node of a model may become [`UNROLLED`] nodes.
+/// Further repetitions run between segments.
 const UNROLLED_IN_ALL: usize = 1 << 17;
 
 /// A graph being traced.
@@ -63,12 +63,12 @@ pub(super) struct BodiesInPlace {
     pub(super) weights: Vec<TensorData>,
     /// The nodes that steps come from, those of the graph included.
     pub(super) origins: Origins,
-    /// The nodes that were traced in the place of loops, in the segments before this one too.
+    /// How many nodes the unrolled loops of this segment and of earlier ones have, all iterations together.
     unrolled: usize,
 }
 
 impl BodiesInPlace {
-    /// Begins a segment behind others in which so many nodes were traced in the place of loops.
+    /// Begins a segment; `unrolled` counts the nodes of the loops that the segments before it unrolled.
     pub(super) fn after(unrolled: usize) -> BodiesInPlace {
         BodiesInPlace { unrolled, ..BodiesInPlace::default() }
     }
@@ -122,7 +122,7 @@ impl<'t> Tracing<'t> {
         self.env.insert(value, Slot::Held(position));
     }
 
-    /// Returns how many nodes were traced in the place of loops.
+    /// Returns how many nodes the unrolled loops have so far.
     pub(super) fn unrolled(&self) -> usize {
         self.inner.borrow().unrolled
     }
@@ -182,7 +182,10 @@ impl<'t> Tracing<'t> {
                 self.causes.push(Cause::new(&self.resolved.graph, at, self.tracer.events()));
             }
             match decide(self, at, traced)? {
-                Step::Next => at += 1,
+                Step::Next => {
+                    self.release(at)?;
+                    at += 1;
+                }
                 again_or_end => {
                     self.tracer.forget(steps);
                     self.inner.borrow_mut().origins.forget(origins);
@@ -193,6 +196,18 @@ impl<'t> Tracing<'t> {
             }
         }
         Ok(None)
+    }
+
+    /// Drops the values that nothing behind a node reads. A chain of sequences, each longer by an item, would otherwise be held as a
+    /// whole.
+    fn release(&mut self, at: usize) -> Result<(), Error> {
+        let Tracing { resolved, env, .. } = self;
+        for value in resolved.node(at)?.reads() {
+            if !resolved.is_read_from(value, at + 1)? {
+                env.remove(&value);
+            }
+        }
+        Ok(())
     }
 
     /// Notes that the next steps come from a node.
@@ -465,7 +480,7 @@ impl<'t> Tracing<'t> {
             let resolved = inner.resolved.clone();
             self.begin(Origin::Inner { holder, attribute, resolved, node });
             match tracing.node(node, code) {
-                Ok(NodeTrace::Results) => {}
+                Ok(NodeTrace::Results) => tracing.release(node)?,
                 Ok(
                     NodeTrace::Branch(_) | NodeTrace::Host(_) | NodeTrace::Repeat(_) | NodeTrace::Sequence(_),
                 )

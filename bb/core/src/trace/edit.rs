@@ -99,7 +99,7 @@ impl NewValue {
     }
 }
 
-/// What a pass must not do.
+/// The mistake of a pass whose replacements have no end.
 const CIRCLE: &str = "values not to replace each other in a circle";
 
 /// Edits of a trace, which [`finish`](TraceEdit::finish) makes.

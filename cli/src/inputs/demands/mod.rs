@@ -23,11 +23,11 @@ pub(super) enum Demand {
     Multiple(DimExpr, i64),
 }
 
-/// The most operands of one node of which all are compared with each other.
+/// The most operands of one node that are compared pair by pair.
 const MOST_COMPARED: usize = 32;
 
-/// Collects what the nodes of a graph with inferred extents demand, each demand once, and those of the bodies of loops. A branch need not run, so
-/// that it demands nothing.
+/// Collects the demands of the nodes of a graph with inferred extents and of the bodies of its loops, each demand once. A branch
+/// need not run, so it demands nothing.
 pub(super) fn demands(graph: &Graph) -> Vec<Demand> {
     let mut all = Vec::new();
     let mut pending = vec![graph];

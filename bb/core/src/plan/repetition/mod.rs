@@ -130,7 +130,7 @@ impl<T: Tensor> Repetition<T> {
         bytes_of_all(&self.state).saturating_add(kept)
     }
 
-    /// Returns true for what runs in iterations, and false for the branch of an `If`.
+    /// Returns false for the branch of an `If`, and true for loops, scans, maps and searches.
     pub(crate) fn iterates(&self) -> bool {
         !matches!(self.repeat, Repeat::Branch(_))
     }
