@@ -18,9 +18,11 @@ pub fn nearest<'a>(name: &str, known: impl IntoIterator<Item = &'a str>) -> Opti
     // Nobody types longer names by hand, and the comparison takes time proportional to the product of the
     // lengths.
     const LONGEST: usize = 256;
+    /// The known names that are compared.
+    const MOST: usize = 4096;
     let lower = |text: &str| -> Vec<char> { text.to_lowercase().chars().take(LONGEST).collect() };
     let wanted = lower(name);
-    let alike = known.into_iter().filter_map(|candidate| {
+    let alike = known.into_iter().take(MOST).filter_map(|candidate| {
         let other = lower(candidate);
         let most = (wanted.len().max(other.len()) / 3).min(4);
         let distance = distance(&wanted, &other);

@@ -6,6 +6,7 @@ pub mod capped;
 pub mod counting;
 pub mod device;
 pub mod few;
+pub mod large;
 pub mod lossy;
 pub mod model;
 pub mod on_reference;

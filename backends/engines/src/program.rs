@@ -62,14 +62,16 @@ impl<E: Engine> Program<E> {
         let loaded = load(shared, &part).map_err(|refusal| refused::<E>(graph, 0, refusal))?;
         let constants: HashMap<ValueId, &TensorData> =
             graph.constants.iter().map(|(value, data)| (*value, data)).collect();
-        let port = |value: &ValueId| Port::of(graph, *value);
+        let positions = |of: &[ValueId]| -> HashMap<ValueId, usize> {
+            of.iter().enumerate().rev().map(|(at, value)| (*value, at)).collect()
+        };
+        let (of_session, of_inputs) = (positions(&wanted), positions(&graph.inputs));
         let source = |value: &ValueId| {
-            let position = |of: &[ValueId]| of.iter().position(|known| known == value);
-            if let Some(at) = position(&wanted) {
-                return Ok(Source::Session(at));
+            if let Some(at) = of_session.get(value) {
+                return Ok(Source::Session(*at));
             }
-            if let Some(at) = position(&graph.inputs) {
-                return Ok(Source::Input(at));
+            if let Some(at) = of_inputs.get(value) {
+                return Ok(Source::Input(*at));
             }
             match constants.get(value) {
                 Some(data) => Ok(Source::Constant((*data).clone())),
@@ -84,8 +86,8 @@ impl<E: Engine> Program<E> {
             shared: shared.clone(),
             session,
             signature,
-            inputs: graph.inputs.iter().map(port).collect(),
-            outputs: graph.outputs.iter().map(port).collect(),
+            inputs: Port::all_of(graph, &graph.inputs),
+            outputs: Port::all_of(graph, &graph.outputs),
             declared: InputSpec::new(graph),
             given,
             defaults: graph.inputs.iter().map(|value| constants.get(value).map(|x| (*x).clone())).collect(),

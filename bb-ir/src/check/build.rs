@@ -12,6 +12,7 @@ use crate::graph::{Attributes, Graph, Node, ValueId, ValueInfo, ValueType};
 use crate::infer::Operators;
 use crate::limits::Meter;
 use crate::opset::{domain_name, home};
+use crate::pace::ask;
 use crate::proto::{ExternalData, FunctionProto, GraphProto, NodeProto};
 use crate::{Error, TensorData};
 use std::collections::{BTreeMap, HashMap, HashSet};
@@ -118,11 +119,15 @@ impl<'p> Builder<'p> {
         self.meter.name(graph.name())?;
         graph.name().clone_into(&mut self.level.graph.name);
         for info in graph.value_info.iter().chain(&graph.output) {
+            ask();
             self.declare(info)?;
         }
+        let mut inputs = HashSet::new();
         for info in &graph.input {
+            ask();
             let id = self.define(info.name(), "the graph's inputs")?;
             self.level.graph.inputs.push(id);
+            inputs.insert(id);
             match self.written(info)? {
                 // Nothing checks what a node passes to its subgraph against this declaration, so the shape is
                 // only a claim.
@@ -133,20 +138,26 @@ impl<'p> Builder<'p> {
         }
         let mut given = HashSet::new();
         for tensor in &graph.initializer {
+            ask();
             let name = tensor.name();
             let data = self.tensor(tensor).map_err(|e| at_value(name, e))?;
-            self.constant(name, data, &mut given)?;
+            self.constant(name, data, &inputs, &mut given)?;
         }
         for sparse in &graph.sparse_initializer {
+            ask();
             let name = sparse.values.as_ref().map_or("", |v| v.name());
             let data = self.sparse(sparse).map_err(|e| at_value(name, e))?;
-            self.constant(name, data, &mut given)?;
+            self.constant(name, data, &inputs, &mut given)?;
         }
         self.nodes(&graph.node)?;
+        let mut claimed = HashSet::new();
         for info in &graph.output {
+            ask();
             let found = self.resolve(info.name())?.flatten();
             let id = found.ok_or_else(|| Error::MissingOutput { value: info.name().to_owned() })?;
-            self.claims(id, info.name())?;
+            if claimed.insert(info.name()) {
+                self.claims(id, info.name())?;
+            }
             self.level.graph.outputs.push(id);
         }
         Ok(())
@@ -157,6 +168,7 @@ impl<'p> Builder<'p> {
         &mut self,
         name: &'p str,
         data: TensorData,
+        inputs: &HashSet<ValueId>,
         given: &mut HashSet<ValueId>,
     ) -> Result<(), Error> {
         let id = match self.frame.names.get(name).copied().flatten() {
@@ -166,7 +178,7 @@ impl<'p> Builder<'p> {
         given.insert(id);
         let shape = data.shape().iter().map(|&d| crate::graph::Dim::Known(d)).collect();
         let own = ValueType::Tensor { dtype: data.dtype(), shape: Some(shape) };
-        let input = self.level.graph.inputs.contains(&id) && !self.in_subgraph();
+        let input = inputs.contains(&id) && !self.in_subgraph();
         let known = self.level.graph.values.get(id.index()).map(|info| info.ty.clone());
         self.refine(id, &own)?;
         // A caller may replace the default by another value that fits the input's declaration.
@@ -180,6 +192,7 @@ impl<'p> Builder<'p> {
     /// Adds nodes in an order in which each follows all nodes that it reads.
     pub(super) fn nodes(&mut self, nodes: &'p [NodeProto]) -> Result<(), Error> {
         for i in order(nodes, self.meter.deepest())? {
+            ask();
             if let Some(node) = nodes.get(i) {
                 let depth = self.depth();
                 if let Err(error) = self.node(node, i) {

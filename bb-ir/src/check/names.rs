@@ -10,15 +10,26 @@ use super::types;
 use crate::Error;
 use crate::graph::{Attribute, ValueId, ValueInfo, ValueType, merge, weight};
 use crate::proto::ValueInfoProto;
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::rc::Rc;
+
+/// The types that a model claims for a name, each once.
+#[derive(Default)]
+pub(super) struct Claims {
+    types: Vec<ValueType>,
+    known: HashSet<ValueType>,
+}
+
+/// The longest prefix of names in an inlined function, in bytes. Each value in the function has it, so that a longer one would take
+/// far more memory than the model. What is left out of it makes no names equal, because names are made unique at the end.
+const MOST_PREFIX: usize = 1 << 10;
 
 /// A name space.
 pub(super) struct Frame<'p> {
     /// The value of each name; `None` is an operand that the function's caller omitted.
     pub(super) names: HashMap<&'p str, Option<ValueId>>,
     /// The types that the model claims for names.
-    pub(super) declared: HashMap<&'p str, Vec<ValueType>>,
+    pub(super) declared: HashMap<&'p str, Claims>,
     /// Whether a name that is not found here is looked up in the frame below.
     pub(super) subgraph: bool,
     /// The graph that the values belong to, as a position in the stack of graphs.
@@ -55,8 +66,8 @@ impl<'p> Builder<'p> {
     pub(super) fn declare(&mut self, info: &'p ValueInfoProto) -> Result<(), Error> {
         if let Some(ty) = self.written(info)? {
             let claims = self.frame.declared.entry(info.name()).or_default();
-            if !claims.contains(&ty) {
-                claims.push(ty);
+            if claims.known.insert(ty.clone()) {
+                claims.types.push(ty);
             }
         }
         Ok(())
@@ -91,11 +102,18 @@ impl<'p> Builder<'p> {
     ///
     /// [`Error::Type`] if the element type contradicts the known one.
     pub(super) fn claim(&mut self, id: ValueId, ty: &ValueType) -> Result<(), Error> {
-        self.refine(id, &ty.unshaped())?;
-        if let Some(info) = self.level.graph.values.get_mut(id.index())
-            && !info.declared.contains(ty)
-        {
-            info.declared.push(ty.clone());
+        self.claim_all(id, std::slice::from_ref(ty))
+    }
+
+    fn claim_all(&mut self, id: ValueId, types: &[ValueType]) -> Result<(), Error> {
+        let declared = self.level.graph.values.get(id.index()).map_or(&[][..], |info| &info.declared);
+        let known: HashSet<&ValueType> = declared.iter().collect();
+        let new: Vec<ValueType> = types.iter().filter(|ty| !known.contains(ty)).cloned().collect();
+        for ty in types {
+            self.refine(id, &ty.unshaped())?;
+        }
+        if let Some(info) = self.level.graph.values.get_mut(id.index()) {
+            info.declared.extend(new);
         }
         Ok(())
     }
@@ -176,7 +194,12 @@ impl<'p> Builder<'p> {
 
     /// Returns the prefix for the names of a function that the node `label` calls.
     pub(super) fn prefix(&self, label: &str) -> String {
-        format!("{}{label}/", self.frame.prefix)
+        let mut whole = format!("{}{label}/", self.frame.prefix);
+        if whole.len() > MOST_PREFIX {
+            let from = (whole.len() - MOST_PREFIX..whole.len()).find(|at| whole.is_char_boundary(*at));
+            whole.drain(..from.unwrap_or(0));
+        }
+        whole
     }
 
     /// Returns the full name of a value that is called `name` in the current frame, and whether that name may
@@ -187,7 +210,12 @@ impl<'p> Builder<'p> {
 
     /// Adds the model's claims about the name `name` to a value.
     pub(super) fn claims(&mut self, id: ValueId, name: &str) -> Result<(), Error> {
-        let claims = self.frame.declared.get(name).cloned().unwrap_or_default();
-        claims.iter().try_for_each(|ty| self.claim(id, ty))
+        let Some(claims) = self.frame.declared.get_mut(name) else { return Ok(()) };
+        let types = std::mem::take(&mut claims.types);
+        let claimed = self.claim_all(id, &types);
+        if let Some(claims) = self.frame.declared.get_mut(name) {
+            claims.types = types;
+        }
+        claimed
     }
 }

@@ -1,6 +1,7 @@
 //! Sorts nodes so that each follows all nodes that it reads.
 
 use crate::Error;
+use crate::pace::ask;
 use crate::proto::{AttributeProto, GraphProto, NodeProto};
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap, HashSet};
@@ -31,6 +32,7 @@ pub(super) fn subgraphs(node: &NodeProto) -> impl Iterator<Item = &GraphProto> {
 pub(super) fn order(nodes: &[NodeProto], nesting: usize) -> Result<Vec<usize>, Error> {
     let mut producers: HashMap<&str, usize> = HashMap::new();
     for (i, node) in nodes.iter().enumerate() {
+        ask();
         for output in node.output.iter().filter(|o| !o.is_empty()) {
             if producers.insert(output, i).is_some() {
                 return Err(Error::DuplicateValue { node: label(node, i), value: output.clone() });
@@ -42,6 +44,7 @@ pub(super) fn order(nodes: &[NodeProto], nesting: usize) -> Result<Vec<usize>, E
     let mut readers: Vec<Vec<usize>> = vec![Vec::new(); nodes.len()];
     let mut valid = true;
     for (i, node) in nodes.iter().enumerate() {
+        ask();
         for name in reads(node, nesting)? {
             let Some(&producer) = producers.get(name) else {
                 continue;

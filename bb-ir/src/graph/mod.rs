@@ -78,7 +78,7 @@ impl std::fmt::Display for Dim {
 }
 
 /// What is known of a value's type before anything runs.
-#[derive(Debug, Clone, PartialEq, Default)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Default)]
 pub enum ValueType {
     /// Nothing.
     #[default]

@@ -106,12 +106,11 @@ impl Program {
                 }
             }
         };
-        let port = |value: &ValueId| Port::of(graph, *value);
         let kept: HashSet<ValueId> = graph.inputs.iter().chain(&graph.outputs).copied().collect();
         let constants = graph.constants.iter().filter(|(value, _)| kept.contains(value));
         Ok(Program {
-            inputs: graph.inputs.iter().map(port).collect(),
-            outputs: graph.outputs.iter().map(port).collect(),
+            inputs: Port::all_of(graph, &graph.inputs),
+            outputs: Port::all_of(graph, &graph.outputs),
             declared: InputSpec::new(graph).with_strict(options.strict),
             constants: constants.map(|(value, data)| (*value, PlacedTensor::of_host(data.clone()))).collect(),
             parts,

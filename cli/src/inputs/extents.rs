@@ -4,10 +4,10 @@ use crate::args;
 use crate::error::{Error, Result};
 use crate::{out, render};
 use bb_ir::graph::{Dim, ValueType};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap, HashSet};
 
 /// An extent that the model leaves open.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(super) enum Open {
     /// All axes with this symbolic dimension.
     Name(String),
@@ -35,6 +35,8 @@ pub(super) struct Declared {
 #[derive(Debug, Clone)]
 pub(super) struct Extents {
     inputs: Vec<Declared>,
+    /// The positions of the inputs by name.
+    positions: HashMap<String, usize>,
     /// The extents of symbolic dimensions and open axes, and where each comes from.
     known: BTreeMap<Open, (usize, String)>,
     /// The shapes of inputs that files or options give.
@@ -46,7 +48,9 @@ pub(super) struct Extents {
 impl Extents {
     /// Reads the options. Refuses names that the model does not have, and contradictions.
     pub(super) fn new(inputs: Vec<Declared>, options: &args::ExtentArgs, strict: bool) -> Result<Extents> {
-        let mut extents = Extents { inputs, known: BTreeMap::new(), given: BTreeMap::new(), strict };
+        let positions = inputs.iter().enumerate().map(|(at, input)| (input.name.clone(), at)).collect();
+        let (known, given) = (BTreeMap::new(), BTreeMap::new());
+        let mut extents = Extents { inputs, positions, known, given, strict };
         let names = extents.names();
         for args::DimArg { name, extent } in &options.dims {
             if !names.contains(name) {
@@ -70,9 +74,10 @@ impl Extents {
     /// Returns the symbolic dimensions of all inputs in order, each once.
     fn names(&self) -> Vec<String> {
         let mut names: Vec<String> = Vec::new();
+        let mut seen = HashSet::new();
         for dim in self.inputs.iter().filter_map(|input| shape(&input.ty)).flatten() {
             if let Dim::Symbol(name) = dim
-                && !names.contains(name)
+                && seen.insert(name)
             {
                 names.push(name.clone());
             }
@@ -85,7 +90,8 @@ impl Extents {
         if self.given.get(input).is_some_and(|given| given == extents) {
             return Ok(());
         }
-        let Some(declared) = self.inputs.iter_mut().find(|d| d.name == input) else {
+        let declared = self.positions.get(input).and_then(|at| self.inputs.get_mut(*at));
+        let Some(declared) = declared else {
             return Err(super::unknown(input, self.inputs.iter().map(|d| d.name.as_str())));
         };
         let refused = Error::Shape {
@@ -124,6 +130,10 @@ impl Extents {
         }
     }
 
+    fn declared(&self, input: &str) -> Option<&Declared> {
+        self.inputs.get(*self.positions.get(input)?)
+    }
+
     /// Tells whether the rank of an input is open.
     pub(super) fn misses_rank(&self) -> bool {
         let tensor = |ty: &ValueType| !matches!(ty, ValueType::Unknown | ValueType::Map(..));
@@ -137,15 +147,16 @@ impl Extents {
         extents
     }
 
-    /// Tells whether an extent looks like a batch size, for which 1 usually works: it is the first extent of an
-    /// input that has other axes or holds integers.
-    pub(super) fn is_batch(&self, wanted: &Open) -> bool {
-        self.inputs.iter().any(|input| {
+    /// Returns the extents that look like batch sizes: the first extents of inputs that have other axes or hold integers. 1 usually
+    /// works for them.
+    pub(super) fn batches(&self) -> HashSet<Open> {
+        let batch = |input: &Declared| {
             let dims = shape(&input.ty).unwrap_or_default();
-            let first = dims.first().and_then(|dim| open(dim, &input.name, 0));
             let whole = matches!(&input.ty, ValueType::Tensor { dtype, .. } if dtype.is_integer());
-            first.as_ref() == Some(wanted) && (dims.len() > 1 || whole)
-        })
+            let first = dims.first().filter(|_| dims.len() > 1 || whole)?;
+            open(first, &input.name, 0)
+        };
+        self.inputs.iter().filter_map(batch).collect()
     }
 
     fn set(&mut self, open: Open, extent: usize, said: String) -> Result<()> {
@@ -166,11 +177,12 @@ impl Extents {
     /// Returns the open extents, in the order of the inputs.
     pub(super) fn open(&self) -> Vec<Open> {
         let mut all = Vec::new();
+        let mut seen = HashSet::new();
         for input in &self.inputs {
             for (axis, dim) in shape(&input.ty).unwrap_or_default().iter().enumerate() {
                 if let Some(open) = open(dim, &input.name, axis)
                     && !self.known.contains_key(&open)
-                    && !all.contains(&open)
+                    && seen.insert(open.clone())
                 {
                     all.push(open);
                 }
@@ -185,7 +197,7 @@ impl Extents {
         if let Some(given) = self.given.get(input) {
             return Some(given.iter().map(|&extent| Dim::Known(extent)).collect());
         }
-        let declared = self.inputs.iter().find(|d| d.name == input)?;
+        let declared = self.declared(input)?;
         let known = |(axis, dim): (usize, &Dim)| {
             let known = open(dim, input, axis).and_then(|open| self.known.get(&open));
             known.map_or_else(|| dim.clone(), |(extent, _)| Dim::Known(*extent))
@@ -209,7 +221,7 @@ impl Extents {
         if let Some(given) = self.given.get(input) {
             return given.clone();
         }
-        let Some(declared) = self.inputs.iter().find(|d| d.name == input) else { return Vec::new() };
+        let Some(declared) = self.declared(input) else { return Vec::new() };
         let dims = shape(&declared.ty).unwrap_or_default().iter().enumerate();
         dims.map(|(axis, dim)| match (dim, open(dim, input, axis)) {
             (_, Some(open)) => self.known.get(&open).map_or_else(|| choose(&open), |(extent, _)| *extent),

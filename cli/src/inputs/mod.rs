@@ -13,12 +13,13 @@ use crate::error::{Error, Result};
 use crate::session::Session;
 use crate::{args, out, render};
 use bb::onnx::OnnxValue;
-use bb::{Module, Port, TensorData};
+use bb::{Module, Port, RunOptions, TensorData};
 use bb_ir::graph::{Dim, Graph, ValueId, ValueType};
 use bb_ir::text::{sentence, shown};
 use extents::{Declared, Extents, Open};
 use solve::Solution;
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
+use std::time::Instant;
 
 /// What happens to inputs that are not given.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -107,6 +108,7 @@ impl Maker<'_> {
         let ranks: &[usize] = if extents.misses_rank() { &[2, 4, 3, 1, 0] } else { &[0] };
         let mut tried = 0;
         let mut first = None;
+        let until = Instant::now() + search::LONGEST;
         for rank in ranks {
             let extents = extents.with_rank(*rank);
             let infers = |choose: &dyn Fn(&Open) -> usize| self.inferred(&extents, choose).map(drop);
@@ -115,10 +117,17 @@ impl Maker<'_> {
                 let outputs = self.session.run(&items)?;
                 Ok((items, outputs))
             };
+            let elements = |choose: &dyn Fn(&Open) -> usize| {
+                let of_one = |port: &Port| {
+                    let shape = extents.shape(&port.name, choose);
+                    shape.iter().fold(1, |all: usize, extent| all.saturating_mul(*extent))
+                };
+                self.ports.iter().map(of_one).fold(0, usize::saturating_add)
+            };
             let solution = Solution::new(&self.session.module, &extents);
             // What a node demands that does not run is in the way of other extents.
             for solution in [solution, Solution::default()] {
-                match search::search(&extents, &solution, infers, works, is_final) {
+                match search::search(&extents, &solution, infers, works, elements, is_final, until) {
                     Ok((choice, (items, outputs))) => {
                         let chosen = named(choice, &solution);
                         return Ok(Given { items, chosen, outputs: Some(outputs) });
@@ -153,12 +162,16 @@ impl Maker<'_> {
         let graph = self.inferred(extents, choose).ok();
         let graph = graph.as_ref().unwrap_or(self.session.module.graph());
         let mut items = self.items.clone();
+        let uses = uses::Uses::new(graph);
+        let values: HashMap<&str, ValueId> =
+            graph.inputs.iter().map(|value| (graph.name_of(*value), *value)).collect();
         for (i, (port, place)) in self.ports.iter().zip(&mut items).enumerate() {
             if place.is_some() || port.optional {
                 continue;
             }
-            let value = graph.inputs.iter().find(|value| graph.name_of(**value) == port.name);
-            let fits = value.and_then(|value| uses::elements(graph, *value));
+            RunOptions::check_current()?;
+            let value = values.get(port.name.as_str());
+            let fits = value.and_then(|value| uses.elements(*value));
             let shape = extents.shape(&port.name, choose);
             let seed = self.seed.wrapping_add(i as u64);
             *place = Some(random::item(&port.name, &port.ty, &shape, seed, &self.ranges, fits.as_ref())?);
@@ -173,7 +186,8 @@ fn inferred(module: &Module, extents: &Extents, choose: &dyn Fn(&Open) -> usize)
     let shapes = graph.inputs.iter().map(|value| (*value, extents.shape(graph.name_of(*value), choose)));
     let shapes: Vec<_> = shapes.collect();
     let shapes: Vec<_> = shapes.iter().map(|(value, shape)| (*value, shape.as_slice())).collect();
-    Ok(bb_ir::infer::with_shapes(graph, &shapes, bb::onnx::OPERATORS, &bb_ir::Limits::default())?)
+    let infer = || bb_ir::infer::with_shapes(graph, &shapes, bb::onnx::OPERATORS, &bb_ir::Limits::default());
+    Ok(RunOptions::paced(infer)??)
 }
 
 /// Prints the chosen extents and returns them with their names.
@@ -204,7 +218,8 @@ pub(crate) fn shapes(module: &Module, options: &args::ExtentArgs) -> Result<Hash
     let extents = Extents::new(declared(module), options, false)?.with_rank(2);
     let infers = |choose: &dyn Fn(&Open) -> usize| inferred(module, &extents, choose).map(drop);
     let solved = Solution::new(module, &extents);
-    let search = |solution| search::search(&extents, solution, infers, |_| Ok(()), |_| false);
+    let until = Instant::now() + search::LONGEST;
+    let search = |solution| search::search(&extents, solution, infers, |_| Ok(()), |_| 0, |_| false, until);
     let (choice, solution) = match search(&solved) {
         Ok((choice, ())) => (choice, solved),
         Err(first) => match search(&Solution::default()) {
@@ -216,8 +231,8 @@ pub(crate) fn shapes(module: &Module, options: &args::ExtentArgs) -> Result<Hash
             }
         },
     };
-    let choose =
-        |wanted: &Open| choice.iter().find(|(open, _)| open == wanted).map_or(1, |(_, extent)| *extent);
+    let chosen: HashMap<&Open, usize> = choice.iter().map(|(open, extent)| (open, *extent)).collect();
+    let choose = |wanted: &Open| chosen.get(wanted).copied().unwrap_or(1);
     let names = graph.inputs.iter().map(|value| graph.name_of(*value));
     let shapes = names.map(|name| (name.to_owned(), extents.shape(name, &choose))).collect();
     if !choice.is_empty() {
@@ -238,7 +253,8 @@ type Dims = HashMap<String, Vec<Dim>>;
 /// chosen, so extents may stay open.
 pub(crate) fn dims(module: &Module, options: &args::ExtentArgs) -> Result<(Dims, Vec<String>)> {
     let graph = module.graph();
-    let has_default = |name: &str| graph.constants.iter().any(|(v, _)| graph.name_of(*v) == name);
+    let defaults: HashSet<&str> = graph.constants.iter().map(|(value, _)| graph.name_of(*value)).collect();
+    let has_default = |name: &str| defaults.contains(name);
     let needed: Vec<Declared> =
         declared(module).into_iter().filter(|input| !has_default(&input.name)).collect();
     let names: Vec<String> = needed.iter().map(|input| input.name.clone()).collect();

@@ -5,7 +5,7 @@ use crate::args::Range;
 use crate::error::{Error, Result};
 use crate::number::{self, NumberKind};
 use bb::onnx::OnnxValue;
-use bb::{DataType, Port, TensorData};
+use bb::{DataType, Port, RunOptions, TensorData};
 use bb_ir::convert::{Rounding, cast};
 use bb_ir::graph::ValueType;
 use bb_ir::{StringsBuilder, memory};
@@ -132,6 +132,7 @@ impl Filling<'_> {
         let mask = self.masks().then(|| shape.last().copied().unwrap_or(1));
         let mut at = 0;
         while at < elements {
+            RunOptions::check_current()?;
             let count = CHUNK.min(elements - at);
             let chunk = if number::is_float(drawn) {
                 let chunk: Vec<f64> = (0..count).map(|_| numbers.float(draw)).collect();

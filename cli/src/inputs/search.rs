@@ -2,11 +2,13 @@
 //! runs.
 //!
 //! A choice is first checked by inference, which takes milliseconds, and then by running the model. The
-//! search ends after a number of choices or after some time; a run of the model cannot be interrupted.
+//! search ends after a number of choices or after some time, which ends the runs of all choices but the first.
 
 use super::extents::{Extents, Open};
 use super::solve::Solution;
-use std::collections::HashSet;
+use bb::RunOptions;
+use std::cell::Cell;
+use std::collections::{HashMap, HashSet};
 use std::time::{Duration, Instant};
 
 /// Common extents of models; those that work with most models come first.
@@ -22,8 +24,14 @@ const MOST_LISTED: usize = 100_000;
 const MOST_INFERRED: usize = 3000;
 const MOST_TRIED: usize = 200;
 
-/// The time after which the search tries no further choice.
-const LONGEST: Duration = Duration::from_secs(20);
+/// The greatest number of extents and demands that are looked at for all choices together.
+const MOST_COMPARED: usize = 1 << 26;
+
+/// The greatest number of elements of all inputs together. Choices with more are not tried, except the first one.
+const MOST_ELEMENTS: usize = 1 << 24;
+
+/// The time after which searches for one model try no further choice.
+pub(super) const LONGEST: Duration = Duration::from_secs(20);
 
 /// Lists choices of all open extents, the likeliest first.
 pub(super) fn choices(open: &[Open], batch: &[bool]) -> impl Iterator<Item = Vec<usize>> {
@@ -107,41 +115,55 @@ pub(super) struct Failed<E> {
 
 /// Searches a choice for which `infers` and `works` succeed; returns it and the result of `works`. What `solution` determines
 /// is not searched for, and what it does not admit is not tried. An error for which `is_final` returns true ends the search,
-/// because no other choice can avoid it.
+/// because no other choice can avoid it. `elements` returns how many elements inputs have with a choice. After `until`, nothing but a first choice is tried.
 pub(super) fn search<T, E>(
     extents: &Extents,
     solution: &Solution,
     infers: impl Fn(&dyn Fn(&Open) -> usize) -> Result<(), E>,
     mut works: impl FnMut(&dyn Fn(&Open) -> usize) -> Result<T, E>,
+    elements: impl Fn(&dyn Fn(&Open) -> usize) -> usize,
     is_final: impl Fn(&E) -> bool,
+    until: Instant,
 ) -> Result<(Choice, T), Failed<E>> {
     let all = extents.open();
     let open: Vec<Open> = all.iter().filter(|open| !solution.determines(open)).cloned().collect();
-    let names: Vec<String> = open.iter().map(Open::to_string).collect();
-    let batch: Vec<bool> = open.iter().map(|open| extents.is_batch(open)).collect();
-    let start = Instant::now();
+    let names: HashMap<String, usize> =
+        open.iter().enumerate().map(|(at, open)| (open.to_string(), at)).collect();
+    let places: HashMap<&Open, usize> = open.iter().enumerate().map(|(at, open)| (open, at)).collect();
+    let batches = extents.batches();
+    let batch: Vec<bool> = open.iter().map(|open| batches.contains(open)).collect();
     let mut failed = Failed { tried: 0, first: None };
     let mut runs = 0;
     let number = |choice: &[usize], wanted: &str| {
-        let place = names.iter().position(|name| name == wanted)?;
-        choice.get(place).and_then(|extent| i64::try_from(*extent).ok())
+        choice.get(*names.get(wanted)?).and_then(|extent| i64::try_from(*extent).ok())
     };
+    // Each choice has an extent for each open one, and is compared with each demand.
+    let listed = MOST_LISTED.min(MOST_COMPARED / (1 + all.len() + solution.size())).max(USUAL.len());
+    let begun = Cell::new(false);
     let admitted = choices(&open, &batch)
-        .take(MOST_LISTED)
+        .take(listed)
+        .take_while(|_| !begun.get() || Instant::now() < until)
         .filter(|choice| solution.admits(&|name| number(choice, name)));
     for choice in admitted.take(MOST_INFERRED) {
-        if failed.tried > 0 && (runs >= MOST_TRIED || start.elapsed() > LONGEST) {
+        if failed.tried > 0 && (runs >= MOST_TRIED || Instant::now() >= until) {
             break;
         }
-        failed.tried += 1;
         let choose = |wanted: &Open| {
-            let place = open.iter().position(|open| open == wanted);
-            let chosen = place.and_then(|place| choice.get(place)).copied();
+            let chosen = places.get(wanted).and_then(|place| choice.get(*place)).copied();
             chosen.or_else(|| solution.value(wanted, &|name| number(&choice, name))).unwrap_or(1)
         };
-        let result = infers(&choose).and_then(|()| {
-            runs += 1;
-            works(&choose)
+        if begun.get() && elements(&choose) > MOST_ELEMENTS {
+            continue;
+        }
+        failed.tried += 1;
+        // The first choice is usually right, so that it may take as long as the model does.
+        let options = RunOptions::default();
+        let options = if begun.replace(true) { options.with_deadline(until) } else { options };
+        let result = options.within(|| {
+            infers(&choose).and_then(|()| {
+                runs += 1;
+                works(&choose)
+            })
         });
         match result {
             Ok(found) => return Ok((all.iter().map(|open| (open.clone(), choose(open))).collect(), found)),

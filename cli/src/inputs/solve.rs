@@ -13,6 +13,12 @@ const MOST_ROUNDS: usize = 12;
 /// The greatest extent that is tried where an equation is not linear.
 const MOST_SCANNED: i64 = 8192;
 
+/// The most extents that are solved for. Each that is determined is put into all others.
+const MOST_OPEN: usize = 512;
+
+/// The most equations that are not linear and that are solved.
+const MOST_SCANS: usize = 64;
+
 /// An equation with more solutions determines nothing.
 const MOST_SOLUTIONS: usize = 16;
 
@@ -23,6 +29,8 @@ pub(super) struct Solution {
     determined: BTreeMap<String, DimExpr>,
     /// What else the extents must fulfil.
     demands: Vec<Demand>,
+    /// How many equations that are not linear were solved.
+    scans: usize,
 }
 
 impl Solution {
@@ -30,6 +38,9 @@ impl Solution {
     pub(super) fn new(module: &Module, extents: &Extents) -> Solution {
         let mut solution = Solution::default();
         let open: BTreeSet<String> = extents.open().iter().map(Open::to_string).collect();
+        if open.len() > MOST_OPEN {
+            return solution;
+        }
         for _ in 0..MOST_ROUNDS {
             let Some(demands) = solution.infer(module, extents) else { break };
             solution.demands = demands;
@@ -72,7 +83,8 @@ impl Solution {
             };
             // An earlier demand of this round may have determined a name.
             let (Some(a), Some(b)) = (self.substituted(a), self.substituted(b)) else { continue };
-            if let Some((name, value)) = determined(&a, &b).filter(|(name, _)| open.contains(name)) {
+            let solved = determined(&a, &b, &mut self.scans);
+            if let Some((name, value)) = solved.filter(|(name, _)| open.contains(name)) {
                 found |= self.determine(name, value);
             }
         }
@@ -95,6 +107,11 @@ impl Solution {
 
     fn substituted(&self, expr: &DimExpr) -> Option<DimExpr> {
         substituted(expr, &self.determined)
+    }
+
+    /// Returns how much each choice is compared with.
+    pub(super) fn size(&self) -> usize {
+        self.determined.len() + self.demands.len()
     }
 
     /// Tells whether the operators determine an extent.
@@ -129,7 +146,7 @@ impl Solution {
 }
 
 /// Returns a name and what it must be so that two expressions are equal, if that is clear.
-fn determined(a: &DimExpr, b: &DimExpr) -> Option<(String, DimExpr)> {
+fn determined(a: &DimExpr, b: &DimExpr, scans: &mut usize) -> Option<(String, DimExpr)> {
     let names = |expr: &DimExpr| {
         let mut names = BTreeSet::new();
         expr.names(&mut |name| {
@@ -141,7 +158,7 @@ fn determined(a: &DimExpr, b: &DimExpr) -> Option<(String, DimExpr)> {
     let all: Vec<&String> = of_a.union(&of_b).collect();
     match all.as_slice() {
         [] => None,
-        [name] => Some(((*name).clone(), DimExpr::from(only(a, b)?))),
+        [name] => Some(((*name).clone(), DimExpr::from(only(a, b, scans)?))),
         _ => [(a, b, &of_b), (b, a, &of_a)].into_iter().find_map(|(lone, other, others)| {
             let name = lone.only_name().filter(|name| !others.contains(*name))?;
             Some((name.to_owned(), other.clone()))
@@ -150,7 +167,7 @@ fn determined(a: &DimExpr, b: &DimExpr) -> Option<(String, DimExpr)> {
 }
 
 /// Returns the number for the only name of two expressions that makes them equal; of few, one that is usual.
-fn only(a: &DimExpr, b: &DimExpr) -> Option<i64> {
+fn only(a: &DimExpr, b: &DimExpr, scans: &mut usize) -> Option<i64> {
     let difference = |n: i64| a.value(&|_: &str| Some(n))?.checked_sub(b.value(&|_: &str| Some(n))?);
     let (at_0, at_1, at_2) = (difference(0)?, difference(1)?, difference(2)?);
     let slope = at_1.checked_sub(at_0)?;
@@ -160,6 +177,10 @@ fn only(a: &DimExpr, b: &DimExpr) -> Option<i64> {
             return Some(root);
         }
     }
+    if *scans >= MOST_SCANS {
+        return None;
+    }
+    *scans += 1;
     let all: Vec<i64> =
         (1..=MOST_SCANNED).filter(|n| difference(*n) == Some(0)).take(MOST_SOLUTIONS + 1).collect();
     if all.len() > MOST_SOLUTIONS {
@@ -198,6 +219,10 @@ fn substituted(expr: &DimExpr, by: &BTreeMap<String, DimExpr>) -> Option<DimExpr
 mod tests {
     use super::*;
 
+    fn lone(a: &DimExpr, b: &DimExpr) -> Option<i64> {
+        only(a, b, &mut 0)
+    }
+
     fn n() -> DimExpr {
         DimExpr::name("n")
     }
@@ -206,22 +231,22 @@ mod tests {
     fn an_equation_with_one_or_few_solutions_determines_a_number() {
         let half = n().plus(&DimExpr::from(-3)).unwrap().floor_div(2).unwrap();
         // 2 n = 96000; (n - 3) / 2 = 31, which 65 and 66 fulfil.
-        assert_eq!(only(&n().scaled(2).unwrap(), &DimExpr::from(96_000)), Some(48_000));
-        assert_eq!(only(&half, &DimExpr::from(31)), Some(65));
+        assert_eq!(lone(&n().scaled(2).unwrap(), &DimExpr::from(96_000)), Some(48_000));
+        assert_eq!(lone(&half, &DimExpr::from(31)), Some(65));
         // 224 is usual among 223 and 224.
         let half = n().plus(&DimExpr::from(1)).unwrap().floor_div(2).unwrap();
-        assert_eq!(only(&half, &DimExpr::from(112)), Some(224));
-        assert_eq!(only(&n().times(&n()).unwrap(), &DimExpr::from(49)), Some(7));
-        assert_eq!(only(&n().scaled(2).unwrap(), &DimExpr::from(7)), None);
+        assert_eq!(lone(&half, &DimExpr::from(112)), Some(224));
+        assert_eq!(lone(&n().times(&n()).unwrap(), &DimExpr::from(49)), Some(7));
+        assert_eq!(lone(&n().scaled(2).unwrap(), &DimExpr::from(7)), None);
         let even = n().floor_div(2).unwrap().scaled(2).unwrap();
-        assert_eq!(only(&n(), &even), None);
+        assert_eq!(lone(&n(), &even), None);
     }
 
     #[test]
     fn a_name_alone_is_what_the_other_side_says() {
         let sum = n().plus(&DimExpr::name("p")).unwrap();
-        assert_eq!(determined(&sum, &DimExpr::name("t")), Some(("t".to_owned(), sum.clone())));
-        assert_eq!(determined(&sum, &n()), None);
+        assert_eq!(determined(&sum, &DimExpr::name("t"), &mut 0), Some(("t".to_owned(), sum.clone())));
+        assert_eq!(determined(&sum, &n(), &mut 0), None);
         let mut solution = Solution::default();
         assert!(
             solution.determine("t".to_owned(), sum) && solution.determine("n".to_owned(), DimExpr::from(4))

@@ -6,7 +6,8 @@
 use bb_ir::convert::{Rounding, cast};
 use bb_ir::graph::{Attribute, Dim, Graph, Node, ValueId, ValueType};
 use bb_ir::{DataType, TensorData};
-use std::collections::HashSet;
+use std::cell::Cell;
+use std::collections::{HashMap, HashSet};
 
 /// The possible elements of an input.
 #[derive(Debug, Clone, PartialEq)]
@@ -19,41 +20,78 @@ pub(super) enum Elements {
     Texts(Vec<String>),
 }
 
-/// The greatest number of values that are followed for an input.
+/// The greatest number of values that are followed for an input, and for all inputs.
 const MOST: usize = 4096;
+const MOST_IN_ALL: usize = 1 << 20;
 
-/// Finds the possible elements of an input, in a graph with inferred extents.
-pub(super) fn elements(graph: &Graph, input: ValueId) -> Option<Elements> {
-    let mut search = Search { low: i64::MIN, high: i64::MAX, choice: None };
-    let mut seen = HashSet::new();
-    let mut pending = vec![Followed { graph, value: input, plus: 0 }];
-    while let Some(followed) = pending.pop() {
-        // A subgraph numbers its values independently, so the address of the graph is part of the key.
-        let key = (std::ptr::from_ref(followed.graph), followed.value);
-        if seen.len() >= MOST || !seen.insert(key) {
-            continue;
-        }
-        for node in &followed.graph.nodes {
-            for (operand, read) in node.inputs.iter().enumerate() {
-                if *read == Some(followed.value) {
-                    search.read(Reader { graph: followed.graph, node }, operand, followed.plus, &mut pending);
+/// Where the values of a graph with inferred extents and of its subgraphs are read.
+pub(super) struct Uses<'g> {
+    graph: &'g Graph,
+    readers: HashMap<Key, Vec<(Reader<'g>, usize)>>,
+    captures: HashMap<Key, Vec<(&'g Graph, ValueId)>>,
+    constants: HashMap<Key, &'g TensorData>,
+    /// How many values may still be followed.
+    left: Cell<usize>,
+}
+
+/// A value of a graph. A subgraph numbers its values independently, so the address of the graph is part of the key.
+type Key = (*const Graph, ValueId);
+
+impl<'g> Uses<'g> {
+    pub(super) fn new(graph: &'g Graph) -> Uses<'g> {
+        let mut uses = Uses {
+            graph,
+            readers: HashMap::new(),
+            captures: HashMap::new(),
+            constants: HashMap::new(),
+            left: Cell::new(MOST_IN_ALL),
+        };
+        let mut pending = vec![graph];
+        while let Some(graph) = pending.pop() {
+            let key = |value: ValueId| (std::ptr::from_ref(graph), value);
+            uses.constants.extend(graph.constants.iter().map(|(value, data)| (key(*value), data)));
+            for node in &graph.nodes {
+                for (operand, read) in node.inputs.iter().enumerate() {
+                    if let Some(value) = read {
+                        let reader = (Reader { graph, node }, operand);
+                        uses.readers.entry(key(*value)).or_default().push(reader);
+                    }
+                }
+                for (_, attribute) in node.attributes.iter() {
+                    let Attribute::Graph(inner) = attribute else { continue };
+                    for (outer, value) in &inner.captures {
+                        uses.captures.entry(key(*outer)).or_default().push((inner, *value));
+                    }
+                    pending.push(inner);
                 }
             }
-            for (_, attribute) in node.attributes.iter() {
-                let Attribute::Graph(inner) = attribute else { continue };
-                let inside = inner.captures.iter().filter(|(outer, _)| *outer == followed.value);
-                pending.extend(inside.map(|(_, value)| Followed {
-                    graph: inner,
-                    value: *value,
-                    plus: followed.plus,
-                }));
-            }
         }
+        uses
     }
-    if search.low > i64::MIN && search.high < i64::MAX && search.low < search.high {
-        return Some(Elements::Indices(search.low, search.high));
+
+    /// Finds the possible elements of an input.
+    pub(super) fn elements(&self, input: ValueId) -> Option<Elements> {
+        let mut search = Search { uses: self, low: i64::MIN, high: i64::MAX, choice: None };
+        let mut seen = HashSet::new();
+        let mut pending = vec![Followed { graph: self.graph, value: input, plus: 0 }];
+        while let Some(followed) = pending.pop() {
+            let key = (std::ptr::from_ref(followed.graph), followed.value);
+            if seen.len() >= MOST || !seen.insert(key) {
+                continue;
+            }
+            for (reader, operand) in self.readers.get(&key).into_iter().flatten() {
+                let Some(left) = self.left.get().checked_sub(1) else { return None };
+                self.left.set(left);
+                search.read(*reader, *operand, followed.plus, &mut pending);
+            }
+            let inside = self.captures.get(&key).into_iter().flatten();
+            pending.extend(inside.map(|(graph, value)| Followed { graph, value: *value, plus: followed.plus }));
+        }
+        if search.low > i64::MIN && search.high < i64::MAX && search.low < search.high {
+            return Some(Elements::Indices(search.low, search.high));
+        }
+        search.choice
     }
-    search.choice
 }
 
 /// A value that consists of the input's elements plus a number.
@@ -69,15 +107,16 @@ struct Reader<'g> {
     node: &'g Node,
 }
 
-struct Search {
+struct Search<'u, 'g> {
+    uses: &'u Uses<'g>,
     low: i64,
     high: i64,
     choice: Option<Elements>,
 }
 
-impl Search {
+impl<'g> Search<'_, 'g> {
     /// Handles a node that reads a followed value as one of its operands.
-    fn read<'g>(&mut self, reader: Reader<'g>, operand: usize, plus: i64, pending: &mut Vec<Followed<'g>>) {
+    fn read(&mut self, reader: Reader<'g>, operand: usize, plus: i64, pending: &mut Vec<Followed<'g>>) {
         let node = reader.node;
         let op = (node.domain.as_str(), node.op_type.as_str(), operand);
         let onward = match op {
@@ -90,8 +129,8 @@ impl Search {
             )
             | ("", "Concat", _)
             | ("", "Where", 1 | 2) => Some(plus),
-            ("", "Add", _) => reader.constant(1 - operand.min(1)).and_then(|n| plus.checked_add(n)),
-            ("", "Sub", 0) => reader.constant(1).and_then(|n| plus.checked_sub(n)),
+            ("", "Add", _) => self.constant(reader, 1 - operand.min(1)).and_then(|n| plus.checked_add(n)),
+            ("", "Sub", 0) => self.constant(reader, 1).and_then(|n| plus.checked_sub(n)),
             _ => None,
         };
         if let Some(plus) = onward {
@@ -110,7 +149,7 @@ impl Search {
             ("", "Gather" | "GatherElements" | "Scatter" | "ScatterElements", 1)
             | ("com.microsoft", "GatherBlockQuantized", 1) => self.indices(reader.extent(0, axis(0)), plus),
             ("", "GatherND" | "ScatterND", 1) => self.indices(reader.least_indexed(), plus),
-            ("", "OneHot", 0) => self.indices(reader.constant(1), plus),
+            ("", "OneHot", 0) => self.indices(self.constant(reader, 1), plus),
             ("", "RotaryEmbedding", 3) => self.indices(reader.extent(1, 0), plus),
             ("com.microsoft", "RotaryEmbedding", 1) => self.indices(reader.extent(2, 0), plus),
             ("com.microsoft", "EmbedLayerNormalization", 0) => self.indices(reader.extent(2, 0), plus),
@@ -130,7 +169,8 @@ impl Search {
             }
             ("", "TopK", 1) => self.lengths(reader.extent(0, axis(-1)), plus),
             ("", "Equal", _) if reader.elements(operand) == Some(1) => {
-                if let Some(number) = reader.constant(1 - operand.min(1)).and_then(|n| n.checked_sub(plus)) {
+                let other = self.constant(reader, 1 - operand.min(1));
+                if let Some(number) = other.and_then(|n| n.checked_sub(plus)) {
                     match &mut self.choice {
                         Some(Elements::Numbers(numbers)) => numbers.push(number),
                         choice => *choice = Some(Elements::Numbers(vec![number])),
@@ -161,6 +201,15 @@ impl Search {
     /// Records that the elements plus `plus` are from 1 to `extent`.
     fn lengths(&mut self, extent: Option<i64>, plus: i64) {
         self.between(1, extent.and_then(|n| n.checked_add(1)), plus);
+    }
+
+    /// Returns the value of an operand that is a constant of one element.
+    fn constant(&self, reader: Reader<'_>, operand: usize) -> Option<i64> {
+        let value = reader.node.inputs.get(operand).copied().flatten()?;
+        let data = *self.uses.constants.get(&(std::ptr::from_ref(reader.graph), value))?;
+        let number = |data: &TensorData| cast(data, DataType::I64, Rounding::default()).ok();
+        let data = (data.len() == 1 && data.dtype() != DataType::String).then(|| number(data))??;
+        data.as_slice::<i64>().ok()?.first().copied()
     }
 
     fn between(&mut self, low: i64, high: Option<i64>, plus: i64) {
@@ -211,15 +260,6 @@ impl Reader<'_> {
         let batch = self.node.attributes.int("batch_dims").ok().flatten().unwrap_or(0);
         let axes = self.extent(1, -1)?;
         (batch..batch.checked_add(axes)?.min(64)).map(|axis| self.extent(0, axis)).min().flatten()
-    }
-
-    /// Returns the value of an operand that is a constant of one element.
-    fn constant(&self, operand: usize) -> Option<i64> {
-        let value = self.node.inputs.get(operand).copied().flatten()?;
-        let (_, data) = self.graph.constants.iter().find(|(id, _)| *id == value)?;
-        let number = |data: &TensorData| cast(data, DataType::I64, Rounding::default()).ok();
-        let data = (data.len() == 1 && data.dtype() != DataType::String).then(|| number(data))??;
-        data.as_slice::<i64>().ok()?.first().copied()
     }
 }
 

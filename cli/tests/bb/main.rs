@@ -12,6 +12,7 @@ mod export;
 mod files;
 mod hostile;
 mod inspect;
+mod large;
 mod loaded;
 mod memory;
 mod minimal;

@@ -270,6 +270,38 @@ impl DimExpr {
             && self.terms.iter().all(|t| t.times >= 0 && t.factors.iter().all(Factor::not_negative))
     }
 
+    /// Returns true if the expression is greater than another by at least `least` for all values of the names; `false` if this
+    /// cannot be proved. It is what [`minus`](Self::minus) and [`at_least`](Self::at_least) give, without making the difference.
+    pub fn exceeds(&self, other: &DimExpr, least: i64) -> bool {
+        let Some(true) = self.constant.checked_sub(other.constant).map(|more| more >= least) else {
+            return false;
+        };
+        let (mut left, mut right) = (self.terms.iter().peekable(), other.terms.iter().peekable());
+        let mut parts = 0;
+        loop {
+            let order = match (left.peek(), right.peek()) {
+                (Some(a), Some(b)) => a.factors.cmp(&b.factors),
+                (Some(_), None) => std::cmp::Ordering::Less,
+                (None, Some(_)) => std::cmp::Ordering::Greater,
+                (None, None) => return parts <= MOST,
+            };
+            let mine = if order.is_le() { left.next() } else { None };
+            let others = if order.is_ge() { right.next() } else { None };
+            let times = |term: Option<&Term>| term.map_or(0, |term| term.times);
+            match times(mine).checked_sub(times(others)) {
+                Some(0) => {}
+                Some(more) if more > 0 => {
+                    let factors = mine.or(others).map_or(&[][..], |term| &term.factors);
+                    if !factors.iter().all(Factor::not_negative) {
+                        return false;
+                    }
+                    parts += factors.iter().map(Factor::parts).sum::<usize>();
+                }
+                _ => return false,
+            }
+        }
+    }
+
     /// Returns the expression divided by what all numbers before names have in common, the constant rounded down. It is
     /// negative just where this one is.
     pub fn tightened(&self) -> DimExpr {
@@ -371,6 +403,32 @@ mod tests {
 
     fn plus(f: &DimExpr, by: i64) -> DimExpr {
         f.plus(&by.into()).unwrap()
+    }
+
+    #[test]
+    fn an_expression_exceeds_another_where_their_difference_is_at_least_a_number() {
+        let m = DimExpr::name("m");
+        let quotient = plus(&n(), -5).floor_div(2).unwrap();
+        let all = [
+            DimExpr::from(3),
+            n(),
+            plus(&n(), 4),
+            n().plus(&m).unwrap(),
+            n().scaled(3).unwrap().minus(&m).unwrap(),
+            n().times(&m).unwrap(),
+            quotient.clone(),
+            quotient.plus(&n()).unwrap(),
+            n().greater(&m).unwrap(),
+            n().scaled(-2).unwrap(),
+        ];
+        for a in &all {
+            for b in &all {
+                for least in [-4, 0, 1, 5] {
+                    let expected = a.minus(b).is_some_and(|more| more.at_least(least));
+                    assert_eq!(a.exceeds(b, least), expected, "{a} and {b} by {least}");
+                }
+            }
+        }
     }
 
     #[test]

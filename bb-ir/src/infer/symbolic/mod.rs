@@ -23,6 +23,7 @@ use crate::graph::{merge, weight};
 use crate::infer::Operators;
 use crate::limits::Meter;
 use crate::opset::{Lookup, lookup};
+use crate::pace::ask;
 use crate::{Error, Limits, element_count};
 use control::Body;
 use std::collections::{HashMap, HashSet};
@@ -122,6 +123,7 @@ fn pass(graph: &mut Graph, facts: &mut Facts, work: &mut Work<'_, '_>, outermost
         }
     }
     for (at, node) in graph.nodes.iter_mut().enumerate() {
+        ask();
         if !work.keep {
             work.again = work.again.saturating_sub(1);
         }

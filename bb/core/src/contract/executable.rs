@@ -6,7 +6,7 @@ use super::{OnnxValue, RunOptions};
 use crate::Error;
 use crate::plan::{Module, Profile};
 use bb_ir::graph::{Graph, ValueId, ValueType};
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 /// An input or an output of a compiled graph.
 #[derive(Debug, Clone, PartialEq)]
@@ -20,13 +20,15 @@ pub struct Port {
 }
 
 impl Port {
-    /// Returns what is known of an input or an output of a graph. Of an input this is its declaration.
-    pub fn of(graph: &Graph, value: ValueId) -> Port {
-        Port {
-            name: graph.name_of(value).to_owned(),
+    /// Returns the names and types of inputs or outputs of a graph. An input has the type that the model declares.
+    pub fn all_of(graph: &Graph, values: &[ValueId]) -> Vec<Port> {
+        let constants: HashSet<ValueId> = graph.constants.iter().map(|(constant, _)| *constant).collect();
+        let port = |value: &ValueId| Port {
+            name: graph.name_of(*value).to_owned(),
             ty: graph.values.get(value.index()).map_or(ValueType::Unknown, |v| v.named()),
-            optional: graph.constants.iter().any(|(constant, _)| *constant == value),
-        }
+            optional: constants.contains(value),
+        };
+        values.iter().map(port).collect()
     }
 }
 

@@ -92,6 +92,13 @@ struct Symbol {
     places: Vec<Place>,
 }
 
+/// The symbolic dimensions found so far, and their numbers by name.
+#[derive(Default)]
+struct Symbols {
+    list: Vec<Symbol>,
+    numbers: HashMap<String, usize>,
+}
+
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Place {
     input: usize,
@@ -186,12 +193,12 @@ impl InputSpec {
 
     /// Prepares declarations, which are names, types and shapes of defaults.
     fn of(inputs: impl Iterator<Item = (String, ValueType, Option<Shape>)>) -> InputSpec {
-        let mut symbols = Vec::new();
+        let mut symbols = Symbols::default();
         let inputs = inputs.enumerate().map(|(input, (name, ty, default))| {
             let form = Form::new(&ty, Some(input), &mut symbols);
             Declared { name, ty, form, default }
         });
-        InputSpec { inputs: inputs.collect(), symbols: symbols.into(), strict: false }
+        InputSpec { inputs: inputs.collect(), symbols: symbols.list.into(), strict: false }
     }
 
     /// Checks tensors against the declarations; the default value replaces an omitted input.
@@ -370,7 +377,7 @@ impl InputSpec {
 
 impl Form {
     /// Prepares a type; `input` is the position of the input that a tensor of this type is, if it is one.
-    fn new(ty: &ValueType, input: Option<usize>, symbols: &mut Vec<Symbol>) -> Form {
+    fn new(ty: &ValueType, input: Option<usize>, symbols: &mut Symbols) -> Form {
         match ty {
             ValueType::Unknown => Form::Any,
             ValueType::Tensor { dtype, shape } => {
@@ -404,16 +411,16 @@ impl Form {
 }
 
 impl Extent {
-    fn new(dim: &Dim, axis: usize, input: Option<usize>, symbols: &mut Vec<Symbol>) -> Extent {
+    fn new(dim: &Dim, axis: usize, input: Option<usize>, symbols: &mut Symbols) -> Extent {
         match (dim, input) {
             (Dim::Known(extent), _) => Extent::Number(*extent),
             (Dim::Symbol(name), Some(input)) => {
-                let known = symbols.iter().position(|symbol| symbol.name == *name);
-                let number = known.unwrap_or_else(|| {
-                    symbols.push(Symbol { name: name.clone(), places: Vec::new() });
-                    symbols.len() - 1
+                let Symbols { list, numbers } = symbols;
+                let number = *numbers.entry(name.clone()).or_insert_with(|| {
+                    list.push(Symbol { name: name.clone(), places: Vec::new() });
+                    list.len() - 1
                 });
-                let Some(symbol) = symbols.get_mut(number) else { return Extent::Any };
+                let Some(symbol) = list.get_mut(number) else { return Extent::Any };
                 symbol.places.push(Place { input, axis });
                 Extent::Symbol { symbol: number as u32, before: symbol.places.len() as u32 - 1 }
             }

@@ -9,8 +9,8 @@ use std::time::Instant;
 /// When a run must end.
 ///
 /// A run that is stopped gives [`Error::DeadlineExceeded`] or [`Error::Cancelled`] and leaves behind what a failed run does:
-/// nothing. It looks between the operations of a plan or of a body, between the iterations of a loop, while it waits for a backend,
-/// and inside the kernels that check [`RunOptions::check_current`].
+/// nothing. It looks at each node and step while a model is checked, compiled and planned, between the operations of a plan or of a body,
+/// between the iterations of a loop, while it waits for a backend, and inside the kernels that check [`RunOptions::check_current`].
 ///
 /// # Examples
 ///

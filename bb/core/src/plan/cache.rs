@@ -33,11 +33,17 @@ pub(super) struct PlanMemory {
     bytes: AtomicUsize,
     /// How many plans have been made.
     made: AtomicU64,
+    /// The time at which the plans are looked at again, after nothing could be dropped.
+    again: AtomicU64,
 }
 
 impl PlanMemory {
     pub(super) fn new(limit: usize) -> PlanMemory {
-        PlanMemory { limit, bytes: AtomicUsize::new(0), made: AtomicU64::new(0) }
+        PlanMemory { limit, bytes: AtomicUsize::new(0), made: AtomicU64::new(0), again: AtomicU64::new(0) }
+    }
+
+    pub(super) fn limit(&self) -> usize {
+        self.limit
     }
 
     /// Returns the time at which a plan is used, in plans made. Plans used between the making of two others are as old.
@@ -76,7 +82,7 @@ impl Program {
     /// Counts a plan that was made, and drops old ones until the rest fits.
     pub(super) fn count_plan(&self, made: &Specialization) {
         self.memory.add(made.overhead() + made.holds().map(|(_, bytes)| bytes).sum::<usize>());
-        while self.memory.is_exceeded() {
+        while self.memory.is_exceeded() && self.memory.now() >= self.memory.again.load(Ordering::Relaxed) {
             let plans = self.plans();
             let bytes = plans.iter().map(|plan| plan.bytes()).sum();
             self.memory.set(bytes);
@@ -86,7 +92,11 @@ impl Program {
             let now = self.memory.now();
             let idle =
                 plans.iter().filter(|plan| plan.used() < now && plan.following().all(Segment::is_empty));
-            let Some(oldest) = idle.min_by_key(|plan| plan.used()).cloned() else { return };
+            let Some(oldest) = idle.min_by_key(|plan| plan.used()).cloned() else {
+                // Looking at many plans for each new one would take time that grows with the square of their number.
+                self.memory.again.store(now + plans.len() as u64 / 8, Ordering::Relaxed);
+                return;
+            };
             drop(plans);
             self.first.forget(&oldest);
             for plan in self.plans() {
@@ -109,7 +119,7 @@ impl Program {
 
 impl Specialization {
     /// Iterates over the segments that follow.
-    fn following(&self) -> impl Iterator<Item = &Segment> {
+    pub(super) fn following(&self) -> impl Iterator<Item = &Segment> {
         let (bodies, after) = match &self.end {
             End::Done => (&[][..], None),
             End::Read { next, .. } => (&[][..], Some(next)),

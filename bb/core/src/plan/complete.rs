@@ -7,7 +7,7 @@ use crate::Error;
 use crate::trace::Varies;
 use bb_ir::graph::{Dim, Graph, ValueId, ValueType};
 use bb_ir::{DataType, Shape};
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 /// A module traced to its end.
@@ -30,9 +30,11 @@ pub struct Complete {
 /// ends the segment; what makes lowering fail.
 pub fn complete(module: &Module, shapes: &HashMap<String, Vec<Dim>>) -> Result<Complete, Error> {
     let graph = module.graph();
-    let is_default = |value: &ValueId| graph.constants.iter().any(|(constant, _)| constant == value);
-    let live: Vec<ValueId> = graph.inputs.iter().copied().filter(|value| !is_default(value)).collect();
-    if let Some(name) = shapes.keys().find(|name| !live.iter().any(|v| graph.name_of(*v) == name.as_str())) {
+    let constants: HashSet<ValueId> = graph.constants.iter().map(|(constant, _)| *constant).collect();
+    let live: Vec<ValueId> =
+        graph.inputs.iter().copied().filter(|value| !constants.contains(value)).collect();
+    let names: HashSet<&str> = live.iter().map(|value| graph.name_of(*value)).collect();
+    if let Some(name) = shapes.keys().find(|name| !names.contains(name.as_str())) {
         let expected = live.iter().map(|v| graph.name_of(*v).to_owned()).collect();
         return Err(Error::UnknownInput { name: name.clone(), expected });
     }

@@ -6,7 +6,7 @@ use super::resolve::Resolved;
 use super::segment::{Outcome, SegmentInput, Settings, Start, trace};
 use crate::Error;
 use crate::ext::OpSet;
-use crate::trace::{Event, Varies, is_needed};
+use crate::trace::{Event, Varies, needed};
 use bb_ir::Shape;
 use bb_ir::graph::{Dim, Graph, ValueType};
 use bb_ir::op::Family;
@@ -142,7 +142,9 @@ impl Module {
                 return Err(in_node(&wanted.resolved.graph, wanted.node, error));
             }
         };
-        let cause = |at: usize| traced.causes.iter().find(|cause| cause.events > at);
+        // Events only grow in number from cause to cause.
+        let cause =
+            |at: usize| traced.causes.get(traced.causes.partition_point(|cause| cause.events <= at));
         let condition = |at: usize, what: String| Condition {
             what,
             node: cause(at).map(|cause| cause.node.clone()).unwrap_or_default(),
@@ -160,11 +162,11 @@ impl Module {
                         *tied = true;
                     }
                 }
-                Event::Guarded(guard) if is_needed(events, at) => {
-                    conditions.compared.push(condition(at, guard.to_string()));
-                }
                 Event::Guarded(_) => {}
             }
+        }
+        for (at, guard) in needed(events)? {
+            conditions.compared.push(condition(at, guard.to_string()));
         }
         let free = symbols.iter().zip(tied).filter(|(_, tied)| !tied);
         conditions.free = free.map(|(symbol, _)| symbol.name.clone()).collect();

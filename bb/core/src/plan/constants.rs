@@ -15,7 +15,7 @@ use super::target::Target;
 use crate::contract::{bytes_of, contained};
 use crate::ext::{ErasedBackend, ErasedError, ErasedTensor, FamilyTable};
 use crate::trace::{Liveness, Operation, Phase, Step, StepId, Table, TraceValue, ValueSource, held};
-use crate::{Backend, Error, Outputs, Tensor};
+use crate::{Backend, Error, Outputs, RunOptions, Tensor};
 use bb_ir::op::Param;
 use bb_ir::{DataType, TensorData};
 use smallvec::SmallVec;
@@ -65,6 +65,9 @@ pub(crate) struct Pool {
     most: usize,
 }
 
+/// The most folds of one operation and its operands, with other parameters, that a fold is compared with, the latest first.
+const MOST_ALIKE: usize = 256;
+
 /// The sources that a pool begins with before it looks for those that can be forgotten.
 const FEW: usize = 1 << 10;
 
@@ -111,7 +114,8 @@ impl Pool {
     /// Returns the sources of a step's results.
     fn fold(&mut self, step: &Step, operands: SmallVec<[Option<SourceId>; 3]>) -> SmallVec<[SourceId; 1]> {
         let folds = self.folds.entry((step.operation, operands)).or_default();
-        if let Some((_, results)) = folds.iter().find(|(params, _)| *params == step.params) {
+        let mut latest = folds.iter().rev().take(MOST_ALIKE);
+        if let Some((_, results)) = latest.find(|(params, _)| *params == step.params) {
             return results.clone();
         }
         let results: SmallVec<[SourceId; 1]> = step.outputs.iter().map(|_| fresh(&mut self.next)).collect();
@@ -189,6 +193,7 @@ pub(crate) fn materialize(
     }
     let mut constants = Table::default();
     for &value in plan.constants.entries() {
+        RunOptions::check_current()?;
         let read = *preparing.readers.get(value)? > 0;
         constants.push(read.then(|| making.constant(on, value)).transpose()?);
     }
@@ -286,6 +291,7 @@ impl Making<'_> {
         for value in &step.inputs {
             operands.push(value.map(|value| self.constant(on, value)).transpose()?);
         }
+        RunOptions::check_current()?;
         let results = {
             let tensors: SmallVec<[Option<&ErasedTensor>; 4]> =
                 operands.iter().map(|x| x.as_ref().map(|x| &x.tensor)).collect();

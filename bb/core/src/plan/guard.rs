@@ -3,14 +3,26 @@
 //! Dim expressions are compiled to short programs over a stack, which read extents by position. Nothing is looked up by
 //! name, hashed or allocated when inputs arrive.
 
-use crate::Error;
 use crate::contract::most_elements;
 use crate::ext::erased::AnyTensor;
-use crate::trace::{Event, Guard, InputIndex, Phase, Place, Relation, Symbol, TableIndex, Trace, is_needed};
+use crate::trace::{
+    Event, Guard, InputIndex, MOST_COMPARED, Phase, Place, Relation, Symbol, TableIndex, Trace, needed,
+};
+use crate::{Error, RunOptions};
 use bb_ir::graph::{DimExpr, Postfix};
 use bb_ir::{DataType, Shape, TensorData};
 use smallvec::SmallVec;
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
+
+/// The places of symbolic dimensions in the shapes of inputs, by name.
+pub(super) struct SymbolPlaces<'a>(HashMap<&'a str, Place>);
+
+impl<'a> SymbolPlaces<'a> {
+    pub(super) fn new(symbols: &'a [Symbol]) -> SymbolPlaces<'a> {
+        let place = |symbol: &'a Symbol| Some((symbol.name.as_str(), *symbol.places.first()?));
+        SymbolPlaces(symbols.iter().filter_map(place).collect())
+    }
+}
 
 /// A dim expression as a program over the extents of inputs.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -33,7 +45,7 @@ impl FlatExpr {
     /// # Errors
     ///
     /// [`Error::Internal`] if it has a name that is no symbol's.
-    pub(super) fn new(expr: &DimExpr, symbols: &[Symbol]) -> Result<FlatExpr, Error> {
+    pub(super) fn new(expr: &DimExpr, symbols: &SymbolPlaces<'_>) -> Result<FlatExpr, Error> {
         let mut ops = Vec::new();
         let mut complete = true;
         expr.postfix(&mut |part| {
@@ -45,8 +57,7 @@ impl FlatExpr {
                 Postfix::Greater => FlatOp::Greater,
                 Postfix::Lesser => FlatOp::Lesser,
                 Postfix::Name(name) => {
-                    let symbol = symbols.iter().find(|symbol| symbol.name == name);
-                    match symbol.and_then(|symbol| symbol.places.first()) {
+                    match symbols.0.get(name) {
                         Some(place) => FlatOp::Extent(*place),
                         None => {
                             complete = false;
@@ -161,7 +172,8 @@ impl Guards {
         }
         let free: Vec<&Symbol> =
             trace.symbols.iter().zip(&tied).filter(|(_, tied)| !**tied).map(|(symbol, _)| symbol).collect();
-        let is_free = |place: Place| free.iter().any(|symbol| symbol.places.contains(&place));
+        let open: HashSet<Place> = free.iter().flat_map(|symbol| symbol.places.iter().copied()).collect();
+        let is_free = |place: Place| open.contains(&place);
         let guard = |(input, (dtype, shape, value)): (usize, (DataType, Shape, Option<TensorData>))| {
             let place = |axis: usize| Place { input: InputIndex::at(input), axis: axis as u32 };
             let fixed =
@@ -176,21 +188,20 @@ impl Guards {
             first.into_iter().flat_map(move |first| rest.clone().into_iter().map(move |place| (first, place)))
         };
         let equal = free.iter().flat_map(pairs).collect();
+        let names: HashSet<&str> = free.iter().map(|symbol| symbol.name.as_str()).collect();
         let is_tied = |expr: &DimExpr| {
             let mut all = true;
-            expr.names(&mut |name| all &= !free.iter().any(|symbol| symbol.name == name));
+            expr.names(&mut |name| all &= !names.contains(name));
             all
         };
-        let condition = |(at, event): (usize, &Event)| match event {
-            Event::Guarded(guard) if !is_tied(&guard.expr) && is_needed(&trace.events, at) => {
-                Some(FlatExpr::new(&guard.expr, &trace.symbols).map(|expr| (expr, guard.relation)))
-            }
-            Event::Guarded(_) | Event::Tied(_) => None,
+        let places = SymbolPlaces::new(&trace.symbols);
+        let condition = |guard: &Guard| -> Result<(FlatExpr, Relation), Error> {
+            Ok((FlatExpr::new(&guard.expr, &places)?, guard.relation))
         };
-        let asked = trace.events.iter().enumerate().filter_map(condition);
-        let sizes = sizes(trace, value_bytes);
-        let sizes = sizes.iter().filter(|guard| !is_tied(&guard.expr));
-        let sizes = sizes.map(|guard| Ok((FlatExpr::new(&guard.expr, &trace.symbols)?, guard.relation)));
+        let asked = needed(&trace.events)?;
+        let asked = asked.iter().map(|(_, guard)| *guard).filter(|guard| !is_tied(&guard.expr)).map(condition);
+        let sizes = sizes(trace, value_bytes)?;
+        let sizes = sizes.iter().filter(|guard| !is_tied(&guard.expr)).map(condition);
         let conditions = asked.chain(sizes).collect::<Result<_, _>>()?;
         Ok(Guards { inputs, equal, conditions })
     }
@@ -218,13 +229,14 @@ impl Guards {
 
 /// Returns the conditions under which no value that a step makes in each run has too many bytes, without those that follow
 /// from others.
-fn sizes(trace: &Trace, value_bytes: usize) -> Vec<Guard> {
+fn sizes(trace: &Trace, value_bytes: usize) -> Result<Vec<Guard>, Error> {
     let made = trace.steps.entries().filter(|step| step.phase == Phase::EachRun);
     let values = made.flat_map(|step| &step.outputs).filter_map(|value| trace.values.get(*value).ok());
     let mut guards: Vec<Guard> = Vec::new();
     // Many values of a graph have the same extents.
     let mut seen: HashSet<(&DimExpr, usize)> = HashSet::new();
     for value in values {
+        RunOptions::check_current()?;
         let Some(count) = &value.elements else { continue };
         let most = most_elements(value.dtype, value_bytes);
         if !seen.insert((count, most)) {
@@ -234,12 +246,15 @@ fn sizes(trace: &Trace, value_bytes: usize) -> Vec<Guard> {
         // A number of elements that no expression can be compared with is looked at when the value is there.
         let Some(left) = DimExpr::from(most).minus(count) else { continue };
         let guard = Guard::at_least_zero(&left);
-        if !guards.iter().any(|other| guard.follows_from(other)) {
-            guards.retain(|other| !other.follows_from(&guard));
+        // Only the latest are compared. A condition that follows from another is one that a run compares in vain.
+        let latest = guards.len().saturating_sub(MOST_COMPARED);
+        if !guards.iter().skip(latest).any(|other| guard.follows_from(other)) {
+            let rest = guards.split_off(latest);
+            guards.extend(rest.into_iter().filter(|other| !other.follows_from(&guard)));
             guards.push(guard);
         }
     }
-    guards
+    Ok(guards)
 }
 
 #[cfg(test)]
@@ -271,6 +286,7 @@ mod tests {
             places: SmallVec::from_elem(Place { input: InputIndex::at(at / 2), axis: at as u32 % 2 }, 1),
         };
         let symbols: Vec<Symbol> = names.iter().enumerate().map(symbol).collect();
+        let places = SymbolPlaces::new(&symbols);
         let [a, b, c] = names.map(DimExpr::name);
         let exprs = [
             DimExpr::from(-3),
@@ -281,7 +297,7 @@ mod tests {
             a.plus(&b).unwrap().floor_div(2).unwrap().minus(&c).unwrap().floor_div(4).unwrap(),
         ];
         for expr in &exprs {
-            let flat = FlatExpr::new(expr, &symbols).unwrap();
+            let flat = FlatExpr::new(expr, &places).unwrap();
             for numbers in [[0, 0, 0], [1, 0, 7], [5, 9, 2], [12, 3, 40], [1 << 20, 3, 1]] {
                 let inputs = [Extents(numbers[..2].to_vec()), Extents(numbers[2..].to_vec())];
                 let named =
@@ -289,8 +305,8 @@ mod tests {
                 assert_eq!(flat.value(&inputs.each_ref()), expr.value(&named), "{expr} of {numbers:?}");
             }
         }
-        assert!(FlatExpr::new(&DimExpr::name("d"), &symbols).is_err());
+        assert!(FlatExpr::new(&DimExpr::name("d"), &places).is_err());
         let huge = [Extents(vec![usize::MAX >> 1, 1]), Extents(vec![2])];
-        assert_eq!(FlatExpr::new(&a.times(&c).unwrap(), &symbols).unwrap().value(&huge.each_ref()), None);
+        assert_eq!(FlatExpr::new(&a.times(&c).unwrap(), &places).unwrap().value(&huge.each_ref()), None);
     }
 }

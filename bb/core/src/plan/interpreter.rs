@@ -230,9 +230,9 @@ impl<T: Tensor, K: ?Sized + 'static> Prepared<T, K> {
     {
         let (kernel, held): (&K, &HeldKernel) = (self.kernels.get(kernel)?, on.material.kernels.get(kernel)?);
         let mut owned: SmallVec<[Option<T>; 4]> = SmallVec::new();
-        for &operand in &instruction.inputs {
+        for (position, &operand) in instruction.inputs.iter().enumerate() {
             owned.push(match operand {
-                Operand::Slot(slot) if instruction.is_last_use(operand) => slots.get_mut(slot)?.take(),
+                Operand::Slot(slot) if instruction.is_last_use(position) => slots.get_mut(slot)?.take(),
                 _ => None,
             });
         }

@@ -7,7 +7,7 @@ use super::constants::{Constants, SourceId};
 use super::target::{MadeKernel, Target};
 use crate::contract::{AskedOperand, contained};
 use crate::ext::{ErasedError, ErasedTensor};
-use crate::trace::{Operation, Table, TableIndex, indices};
+use crate::trace::{Operation, Table, indices};
 use crate::{DataType, Error, PrepareStep, Tensor};
 use bb_ir::Shape;
 use bb_ir::op::Param;
@@ -61,6 +61,8 @@ pub(crate) struct Kernels {
     /// Of each instruction, its kernel; empty if no instruction has one.
     of: Vec<Option<PlanKernel>>,
     held: Table<PlanKernel, Arc<HeldKernel>>,
+    /// The kernels by their addresses.
+    known: HashMap<usize, PlanKernel>,
 }
 
 impl Kernels {
@@ -91,8 +93,8 @@ impl Kernels {
 
     /// Adds the kernel of an instruction. Instructions that run the same kernel share it.
     pub(super) fn add(&mut self, instruction: usize, kernel: Arc<HeldKernel>) {
-        let known = self.held.entries().position(|held| Arc::ptr_eq(held, &kernel));
-        let index = known.map_or_else(|| self.held.push(kernel), PlanKernel::at);
+        let address = Arc::as_ptr(&kernel).addr();
+        let index = *self.known.entry(address).or_insert_with(|| self.held.push(kernel));
         if self.of.len() <= instruction {
             self.of.resize(instruction + 1, None);
         }
@@ -123,9 +125,13 @@ struct Pooled {
     kernel: Weak<HeldKernel>,
 }
 
-/// The kernels of a program.
+/// The kernels of a program. The kernels of a key are sorted by age, the oldest first.
 #[derive(Default)]
 pub(super) struct KernelPool(HashMap<KernelKey, Vec<Pooled>>);
+
+/// The most kernels of one key that are compared with a step, the latest first. A step that an older kernel would serve gets
+/// one of its own.
+const MOST_COMPARED: usize = 256;
 
 impl KernelPool {
     pub(super) fn len(&self) -> usize {
@@ -139,7 +145,7 @@ impl KernelPool {
         step: &PrepareStep<'_, ErasedTensor>,
     ) -> Option<Arc<HeldKernel>> {
         let serves = |pooled: &&Pooled| *pooled.params == *step.params() && step.agrees(&pooled.asked);
-        let mut pooled = self.0.get(key)?.iter().filter(serves);
+        let mut pooled = self.0.get(key)?.iter().rev().take(MOST_COMPARED).filter(serves);
         pooled.find_map(|pooled| pooled.kernel.upgrade())
     }
 
@@ -158,7 +164,10 @@ impl KernelPool {
         let asked = std::mem::take(&mut made.asked);
         let held = Arc::new(HeldKernel::new(made, step));
         let of_key = self.0.entry(key).or_default();
-        of_key.retain(|pooled| pooled.kernel.strong_count() > 0);
+        // The list is cleared of old kernels before it grows, so that each kernel is looked at a few times only.
+        if of_key.len() == of_key.capacity() {
+            of_key.retain(|pooled| pooled.kernel.strong_count() > 0);
+        }
         of_key.push(Pooled { params: step.params().into(), asked, kernel: Arc::downgrade(&held) });
         Ok(Some(held))
     }

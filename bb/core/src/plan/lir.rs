@@ -3,13 +3,14 @@
 //! Made from a trace by [`Plan::new`]; nothing rewrites it afterwards. Steps whose results are not read are
 //! left out.
 
+use super::guard::SymbolPlaces;
 use super::params::RuntimeParams;
-use crate::Error;
 use crate::ext::HostKernel;
 use crate::trace::{
     InputIndex, LastRead, Liveness, Operation, Step, StepId, StepOrigins, Table, TableIndex, Trace,
     TraceValue, ValueSource, held, indices,
 };
+use crate::{Error, RunOptions};
 use bb_ir::op::{OpSpec, Param, Primitive};
 use smallvec::SmallVec;
 
@@ -57,6 +58,8 @@ pub(crate) struct Instruction {
     pub(crate) outputs: SmallVec<[Option<SlotId>; 1]>,
     /// The slots that hold nothing of use once the operands have been read.
     pub(crate) frees: SmallVec<[SlotId; 2]>,
+    /// For each operand, whether this is the last instruction that reads it, which reads it once.
+    pub(crate) last_uses: SmallVec<[bool; 4]>,
     /// The nodes that this comes from.
     pub(crate) origins: StepOrigins,
     /// The step of the trace that this was made of.
@@ -64,11 +67,10 @@ pub(crate) struct Instruction {
 }
 
 impl Instruction {
-    /// Tells whether this is the last instruction that reads an operand, which is the only one of its operands in that slot.
+    /// Returns true if this is the last instruction that reads the operand at a position, which is its only operand in that slot.
     #[inline]
-    pub(crate) fn is_last_use(&self, operand: Operand) -> bool {
-        matches!(operand, Operand::Slot(slot) if self.frees.contains(&slot))
-            && self.inputs.iter().filter(|other| **other == operand).count() == 1
+    pub(crate) fn is_last_use(&self, position: usize) -> bool {
+        self.last_uses.get(position) == Some(&true)
     }
 }
 
@@ -96,7 +98,11 @@ impl Plan {
         let mut places = Places::new(trace)?;
         let mut instructions = Vec::with_capacity(trace.steps.len());
         let mut bytes = fixed.then_some(0usize);
+        let symbols = SymbolPlaces::new(&trace.symbols);
+        // For each slot, the instruction that read it last, and how often it did.
+        let mut reads: Table<SlotId, (Option<StepId>, usize)> = Table::default();
         for (at, step) in trace.steps.iter() {
+            RunOptions::check_current()?;
             if !liveness.is_live(at)? {
                 continue;
             }
@@ -109,12 +115,22 @@ impl Plan {
             }
             let mut frees: SmallVec<[SlotId; 2]> = SmallVec::new();
             for (value, operand) in step.inputs.iter().zip(&inputs) {
-                if let (Some(value), Operand::Slot(slot)) = (value, operand)
-                    && liveness.last(*value)? == LastRead::At(at)
-                    && !frees.contains(slot)
-                {
+                let (Some(value), Operand::Slot(slot)) = (value, operand) else { continue };
+                let (last, count) = reads.get_mut(*slot)?;
+                *count = if *last == Some(at) { *count + 1 } else { 1 };
+                *last = Some(at);
+                if *count == 1 && liveness.last(*value)? == LastRead::At(at) {
                     frees.push(*slot);
                 }
+            }
+            let mut last_uses: SmallVec<[bool; 4]> = SmallVec::new();
+            for (value, operand) in step.inputs.iter().zip(&inputs) {
+                last_uses.push(match (value, operand) {
+                    (Some(value), Operand::Slot(slot)) => {
+                        reads.get(*slot)?.1 == 1 && liveness.last(*value)? == LastRead::At(at)
+                    }
+                    _ => false,
+                });
             }
             places.free.extend(frees.iter().rev());
             let mut outputs: SmallVec<[Option<SlotId>; 1]> = SmallVec::new();
@@ -124,17 +140,21 @@ impl Plan {
                 let made = trace.values.get(*value)?.bytes();
                 bytes = bytes.and_then(|all| all.checked_add(made));
             }
+            while reads.len() < places.slots {
+                reads.push((None, 0));
+            }
             instructions.push(Instruction {
                 callee: callee(step),
                 operation: step.operation,
                 params: step.params.clone(),
                 symbolic: match &step.symbolic {
-                    Some(params) => Some(Box::new(RuntimeParams::new(params, &trace.symbols)?)),
+                    Some(params) => Some(Box::new(RuntimeParams::new(params, &symbols)?)),
                     None => None,
                 },
                 inputs,
                 outputs,
                 frees,
+                last_uses,
                 origins: step.origins.clone(),
                 step: at,
             });

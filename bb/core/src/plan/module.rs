@@ -6,7 +6,7 @@ use super::switches::PassSwitches;
 use crate::contract::Caller;
 use crate::ext::FamilyTable;
 use crate::operator::OPERATORS;
-use crate::{Backend, Error};
+use crate::{Backend, Error, RunOptions};
 use bb_ir::Limits;
 use bb_ir::check::{self, CheckOptions};
 use bb_ir::compact::{self, Compact, Saved, Writer};
@@ -202,7 +202,8 @@ impl Module {
         external_data: Option<&ExternalData>,
     ) -> Result<Module, Error> {
         let options = CheckOptions { limits: limits.clone(), external_data, operators: OPERATORS };
-        Ok(Module::new(check::check(model, &options)?.graph))
+        let checked = RunOptions::paced(|| check::check(model, &options))??;
+        Ok(Module::new(checked.graph))
     }
 
     /// Checks a graph on its own. Without opsets it is taken to be of the newest.
@@ -235,7 +236,8 @@ impl Module {
             versions.insert(String::new(), bb_ir::opset::NEWEST);
         }
         let options = CheckOptions { operators: OPERATORS, external_data, ..CheckOptions::default() };
-        Ok(Module::new(check::check_graph(graph, &versions, functions, &options)?))
+        let checked = RunOptions::paced(|| check::check_graph(graph, &versions, functions, &options))??;
+        Ok(Module::new(checked))
     }
 
     /// Returns the module with these values as outputs, in this order: its own outputs, or any other value of the graph,

@@ -1,9 +1,9 @@
 //! Parameters that are expressions, evaluated when a plan runs.
 
-use super::guard::FlatExpr;
+use super::guard::{FlatExpr, SymbolPlaces};
 use crate::Error;
 use crate::ext::erased::AnyTensor;
-use crate::trace::{Recipe, Symbol, SymbolicParams, SymbolicValue};
+use crate::trace::{Recipe, SymbolicParams, SymbolicValue};
 use bb_ir::graph::DimExpr;
 use bb_ir::op::Param;
 use bb_ir::{DataType, Shape, TensorData, memory};
@@ -33,7 +33,7 @@ impl RuntimeParams {
     /// # Errors
     ///
     /// [`Error::Internal`] if one has a name that is no symbol's.
-    pub(super) fn new(params: &SymbolicParams, symbols: &[Symbol]) -> Result<RuntimeParams, Error> {
+    pub(super) fn new(params: &SymbolicParams, symbols: &SymbolPlaces<'_>) -> Result<RuntimeParams, Error> {
         let flat = |expr: &DimExpr| FlatExpr::new(expr, symbols);
         let one = |value: &SymbolicValue| -> Result<RuntimeValue, Error> {
             Ok(match value {

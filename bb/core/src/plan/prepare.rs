@@ -11,7 +11,7 @@ use super::target::Target;
 use crate::contract::KnownExtents;
 use crate::ext::{ErasedError, ErasedTensor};
 use crate::trace::{Operation, Table, TableIndex, TraceValue};
-use crate::{Error, PrepareOperand, PrepareStep};
+use crate::{Error, PrepareOperand, PrepareStep, RunOptions};
 use bb_ir::op::OpSpec;
 use smallvec::SmallVec;
 use std::sync::Arc;
@@ -21,6 +21,8 @@ pub(super) struct Preparing<'a> {
     plan: &'a Plan,
     traced: &'a SegmentTrace,
     guards: &'a Guards,
+    /// Whether the plan holds for one combination of extents.
+    fixed: bool,
     pub(super) readers: Readers,
     pub(super) kernels: Kernels,
 }
@@ -39,8 +41,10 @@ impl<'a> Preparing<'a> {
         sources: &Sources,
     ) -> Result<Self, Error> {
         let readers = Table::with(traced.recorded.values.len(), || 0);
-        let mut preparing = Preparing { plan, traced, guards, readers, kernels: Kernels::default() };
+        let (fixed, kernels) = (guards.are_fixed(), Kernels::default());
+        let mut preparing = Preparing { plan, traced, guards, fixed, readers, kernels };
         for (at, instruction) in plan.instructions.iter().enumerate() {
+            RunOptions::check_current()?;
             if let Some(kernel) = preparing.known(pool, instruction, sources)? {
                 preparing.kernels.add(at, kernel);
             }
@@ -84,6 +88,7 @@ impl<'a> Preparing<'a> {
         making: &mut Making<'_>,
     ) -> Result<(), ErasedError> {
         for (at, instruction) in self.plan.instructions.iter().enumerate() {
+            RunOptions::check_current()?;
             if self.kernels.of(at)?.is_none()
                 && let Some(kernel) = self.prepared(target, instruction, making)?
             {
@@ -167,7 +172,7 @@ impl<'a> Preparing<'a> {
                 (Some(value), None) => {
                     let dtype = self.traced.recorded.values.get(value)?.dtype;
                     let extents = self.extents(value, operand)?;
-                    Some(PrepareOperand::varying(dtype, extents, instruction.is_last_use(operand)))
+                    Some(PrepareOperand::varying(dtype, extents, instruction.is_last_use(position)))
                 }
             });
         }
@@ -181,7 +186,7 @@ impl<'a> Preparing<'a> {
             Operand::Input(index) => self.guards.inputs.get(index.position()),
             _ => None,
         };
-        let all = self.guards.are_fixed() || matches!(operand, Operand::Constant(_));
+        let all = self.fixed || matches!(operand, Operand::Constant(_));
         let is_known =
             |axis: usize| all || !info.varying.has(axis) || input.is_some_and(|guard| guard.fixes(axis));
         Ok(info.shape.iter().enumerate().map(|(axis, &extent)| is_known(axis).then_some(extent)).collect())

@@ -29,8 +29,8 @@ use crate::ext::{ErasedError, ErasedTensor, OpSet};
 use crate::made::Made;
 use crate::narrow::Holding;
 use crate::trace::Varies;
-use crate::{Error, InputSpec, Port};
-use bb_ir::graph::{ValueId, ValueType};
+use crate::{Error, InputSpec, Port, RunOptions};
+use bb_ir::graph::ValueType;
 use bb_ir::op::Family;
 use bb_ir::{DataType, DataTypes, Shape, TensorData};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -175,6 +175,19 @@ impl Seen<'_, '_> {
     }
 }
 
+impl Drop for Segment {
+    /// Drops the plans that follow each other one by one, because a graph may have more segments than a stack has room for.
+    fn drop(&mut self) {
+        let mut pending = std::mem::take(&mut *self.specializations.write());
+        while let Some(plan) = pending.pop() {
+            if let Some(plan) = Arc::into_inner(plan) {
+                let following = plan.following();
+                pending.extend(following.flat_map(|segment| std::mem::take(&mut *segment.specializations.write())));
+            }
+        }
+    }
+}
+
 impl Segment {
     /// Reads the live tensors that some plan had to read.
     fn read(&self, live: &LiveTensors<'_>, seen: &mut Seen<'_, '_>) -> Result<(), ErasedError> {
@@ -270,9 +283,7 @@ pub(super) fn compile_program(
     narrows: Option<Holding>,
 ) -> Result<Program, Error> {
     let graph = module.graph();
-    let port = |value: &ValueId| Port::of(graph, *value);
-    let inputs: Vec<Port> = graph.inputs.iter().map(port).collect();
-    let outputs = graph.outputs.iter().map(port).collect();
+    let [inputs, outputs] = [&graph.inputs, &graph.outputs].map(|values| Port::all_of(graph, values));
     let resolved = Arc::new(Resolved::new(module.planned()?)?);
     let fuse = options.passes.fuse && engine == Engine::Interpreter && passes::fuses(natives);
     let widen_halves =
@@ -282,7 +293,7 @@ pub(super) fn compile_program(
     let start = Start { live: graph.inputs.clone(), ..Start::default() };
     // The first run computes the constants, which may not take more than all that it computes.
     let fold_bytes = options.fold_bytes.min(options.run_bytes);
-    let program = Program {
+    let mut program = Program {
         pool: Mutex::new(Pool::default()),
         memory: PlanMemory::new(options.plan_bytes),
         prepares: true,
@@ -316,8 +327,8 @@ pub(super) fn compile_program(
         Some(saved) => {
             let Loaded { read, plans } = saved.load(&program.resolved, &program.saved_settings())?;
             let loaded = Mutex::new(plans);
-            let first = Segment { read: RwLock::new(read), loaded, ..program.first };
-            Ok(Program { first, ..program })
+            (program.first.read, program.first.loaded) = (RwLock::new(read), loaded);
+            Ok(program)
         }
     }
 }
@@ -437,13 +448,17 @@ impl Program {
         structure: &Structure,
     ) -> Result<Arc<Specialization>, ErasedError> {
         let code = self.code(target, &traced, &guards)?;
-        let overhead = traced.overhead(&segment.resolved);
+        let overhead = traced.overhead(&segment.resolved, made_for.len());
+        let planned = segment.start.planned.saturating_add(overhead);
+        let follows = |resolved: &Arc<Resolved>, start: Start, wanted: Option<usize>| {
+            Segment::follows(resolved, Start { planned, ..start }, wanted)
+        };
         let specialization = Arc::new(Specialization {
             guards,
             made_for,
             structure: structure.clone(),
             from: segment.start.node,
-            end: end.segments(&traced.resolved, Segment::follows),
+            end: end.segments(&traced.resolved, follows),
             resolved: traced.resolved,
             code,
             results: traced.structure,
@@ -451,8 +466,12 @@ impl Program {
             used: AtomicU64::new(self.memory.begin()),
             overhead,
         });
-        segment.add(specialization.clone());
-        self.count_plan(&specialization);
+        // The plans of one run may take more than the model, because each has all values that are read behind it. Those beyond
+        // the limit are made for one run.
+        if segment.start.planned == 0 || planned <= self.memory.limit() {
+            segment.add(specialization.clone());
+            self.count_plan(&specialization);
+        }
         Ok(specialization)
     }
 
@@ -472,7 +491,8 @@ impl Program {
             }
             Engine::WholeGraph => {
                 let open: Vec<bool> = guards.inputs.iter().map(InputGuard::is_open).collect();
-                Ok(Code::Graph(Box::new(PartitionedGraph::new(traced, &open, self.narrows)?)))
+                let partitioned = RunOptions::paced(|| PartitionedGraph::new(traced, &open, self.narrows))??;
+                Ok(Code::Graph(Box::new(partitioned)))
             }
         }
     }

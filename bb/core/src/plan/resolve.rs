@@ -1,10 +1,11 @@
 //! What each node of a graph does, looked up once.
 
-use crate::Error;
+use super::splice::splice;
 use crate::error::NodePart;
 use crate::error::{Missing, MissingList};
 use crate::operator::{self, Body, HostFunction, ItemFunction, SequenceStep, TensorFunction};
 use crate::trace::{Liveness, Table, TableIndex, Tracer, indices};
+use crate::{Error, RunOptions};
 use bb_ir::TensorData;
 use bb_ir::graph::{Attribute, Graph, Node, ValueId};
 use bb_ir::infer::{ControlFlow, Search};
@@ -42,6 +43,8 @@ pub enum Repeat {
     Map,
     /// A search for sequences of tokens.
     Search(Search),
+    /// The branch of this name of an `If`, which runs once.
+    Branch(&'static str),
 }
 
 impl Repeat {
@@ -50,6 +53,8 @@ impl Repeat {
         match self {
             Repeat::Loop | Repeat::Scan | Repeat::BatchedScan | Repeat::Map => &["body"],
             Repeat::Search(_) => &["decoder", "init_decoder", "encoder"],
+            Repeat::Branch("then_branch") => &["then_branch"],
+            Repeat::Branch(_) => &["else_branch"],
         }
     }
 }
@@ -102,9 +107,17 @@ pub struct Resolved {
     weights: Table<ValueId, Option<usize>>,
     /// Which nodes matter, and which of them reads each value last.
     liveness: Liveness<ValueId, NodeIndex>,
-    /// The subgraphs of nodes.
+    /// The subgraphs of nodes, in the order of the nodes.
     inner: Vec<Inner>,
+    /// The nodes and values of the graph and of its subgraphs.
+    size: usize,
+    /// The nodes and values that were copied to replace `If` nodes by their branches.
+    copied: usize,
 }
+
+/// The nodes and values that are copied to replace the `If` nodes of one graph by their branches. Each replacement copies the
+/// graph, so that without a bound the time would grow with the square of the number of `If` nodes.
+const MOST_COPIED: usize = 1 << 16;
 
 /// A subgraph of a node.
 #[derive(Debug)]
@@ -146,12 +159,14 @@ impl Resolved {
         is_part: &dyn Fn(usize) -> bool,
         missing: &mut Vec<(usize, Missing)>,
     ) -> Result<Resolved, Error> {
+        RunOptions::check_current()?;
         let nodes = graph.nodes.iter().enumerate().rev().filter(|(at, _)| is_part(*at));
         let nodes = nodes.map(|(at, n)| (NodeIndex::at(at), n.outputs.iter().flatten().copied(), n.reads()));
         let (values, count) = (graph.values.len(), graph.nodes.len());
         let liveness = Liveness::backwards(values, count, outputs.iter().copied(), nodes)?;
         let mut code = Vec::with_capacity(count);
         for (at, node) in graph.nodes.iter().enumerate() {
+            RunOptions::check_current()?;
             let live = liveness.is_live(NodeIndex::at(at))?;
             code.push(if live { Code::of(node).unwrap_or(Code::Missing) } else { Code::Unused });
         }
@@ -174,7 +189,28 @@ impl Resolved {
         for (position, (value, _)) in graph.constants.iter().enumerate() {
             weights.set(*value, Some(position))?;
         }
-        Ok(Resolved { graph, code, weights, liveness, inner })
+        let within = inner.iter().map(|inner| inner.resolved.size).sum::<usize>();
+        let size = within.saturating_add(count).saturating_add(values);
+        Ok(Resolved { graph, code, weights, liveness, inner, size, copied: 0 })
+    }
+
+    /// Copies the graph and replaces the `If` at a position by its branch. Returns `None` if other branches used up
+    /// [`MOST_COPIED`].
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Operator`] if the node does not have the branch.
+    pub(crate) fn with_branch(&self, at: usize, name: &str) -> Result<Option<Resolved>, Error> {
+        if !self.may_be_copied() {
+            return Ok(None);
+        }
+        let whole = Resolved::new(Arc::new(splice(&self.graph, at, self.branch(at, name)?)?))?;
+        Ok(Some(Resolved { copied: self.copied.saturating_add(self.size), ..whole }))
+    }
+
+    /// Returns true if the graph may be copied for another branch.
+    pub(crate) fn may_be_copied(&self) -> bool {
+        self.copied.saturating_add(self.size) <= MOST_COPIED
     }
 
     /// Returns the position in `graph.constants` of a value that is constant.
@@ -247,7 +283,9 @@ impl Resolved {
     ///
     /// [`Error::Operator`] if the node has no subgraph of the name.
     pub fn inner(&self, node: usize, attribute: &str) -> Result<&Inner, Error> {
-        let found = self.inner.iter().find(|inner| inner.node == node && inner.attribute == attribute);
+        let first = self.inner.partition_point(|inner| inner.node < node);
+        let mut of_node = self.inner.iter().skip(first).take_while(|inner| inner.node == node);
+        let found = of_node.find(|inner| inner.attribute == attribute);
         found.ok_or_else(|| self.no_subgraph(node, attribute))
     }
 }

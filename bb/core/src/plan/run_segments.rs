@@ -22,6 +22,7 @@ use crate::trace::Table;
 use crate::{Backend, Error, RunOptions};
 use bb_ir::TensorData;
 use bb_ir::graph::{Graph, ValueType};
+use std::collections::HashMap;
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
@@ -65,8 +66,9 @@ impl Live {
     ) -> Result<Live, Error> {
         let mut given: Vec<Option<Held<ErasedTensor>>> = held.into_iter().map(Some).collect();
         let mut held = Vec::with_capacity(plan.passed.len());
-        for (at, from) in plan.passed.iter().enumerate() {
-            let again = plan.passed.iter().skip(at + 1).any(|later| later == from);
+        let mut left = counts(plan.passed.iter().copied());
+        for from in &plan.passed {
+            let again = is_read_again(&mut left, *from);
             let sequence = given.get_mut(*from).and_then(|x| if again { x.clone() } else { x.take() });
             held.push(sequence.ok_or_else(too_few_tensors)?);
         }
@@ -183,6 +185,9 @@ impl Program {
                 // What fails in a body fails in every loop around it.
                 Err(error) => {
                     return Err(frames.iter().rev().fold(error, |error, frame| {
+                        if !frame.repetition.iterates() {
+                            return frame.name(error);
+                        }
                         let index = frame.repetition.index();
                         frame.name(Error::Iteration { index, source: error.into_source() }.into())
                     }));
@@ -255,7 +260,9 @@ impl Program {
         let given = contained(|| frame.repetition.next(on)).map_err(|error| node.name(error))?;
         watch.activity(since, Activity::Loop, of);
         if let Some(Round { body, given }) = given {
-            state.iterate().map_err(|error| node.name(error))?;
+            if frame.repetition.iterates() {
+                state.iterate().map_err(|error| node.name(error))?;
+            }
             let at = node.bodies.iter().position(|own| own.name == body);
             let found = at.and_then(|at| Some((node.bodies.get(at)?, frame.captured.get(at)?)));
             let (body, captured) = found.ok_or_else(|| node.name(Error::excluded("a body of the loop")))?;
@@ -412,6 +419,20 @@ fn run_host<S>(
     Ok(items)
 }
 
+/// Counts how often each of several things occurs.
+fn counts<T: Eq + std::hash::Hash>(all: impl Iterator<Item = T>) -> HashMap<T, usize> {
+    let mut counts = HashMap::new();
+    all.for_each(|one| *counts.entry(one).or_default() += 1);
+    counts
+}
+
+/// Counts down how often something occurs, and returns true if it occurs again.
+fn is_read_again<T: Eq + std::hash::Hash>(left: &mut HashMap<T, usize>, one: T) -> bool {
+    let left = left.entry(one).or_default();
+    *left = left.saturating_sub(1);
+    *left > 0
+}
+
 /// Begins a loop.
 fn begin(
     on: &ErasedBackend<'_>,
@@ -443,7 +464,9 @@ fn taken<S>(
     let kept = at.kept(&live)?;
     let mut live: Table<LiveIndex, Option<_>> = live.into_entries().into_iter().map(Some).collect();
     let mut operands = Vec::with_capacity(at.operands.len());
-    for (position, place) in at.operands.iter().enumerate() {
+    let places = at.operands.iter();
+    let mut left = counts(places.filter_map(|place| if let Place::Live(index) = place { Some(*index) } else { None }));
+    for place in &at.operands {
         operands.push(match place {
             Place::Absent => None,
             Place::Known(data) => {
@@ -452,8 +475,7 @@ fn taken<S>(
                 Some(Item::Parts(OnnxValue::Tensor(contained(|| on.constant(data)).map_err(failed)?)))
             }
             Place::Live(index) => {
-                let same = |later: &Place| matches!(later, Place::Live(later) if later == index);
-                if at.operands.iter().skip(position + 1).any(same) {
+                if is_read_again(&mut left, *index) {
                     live.get(*index)?.clone()
                 } else {
                     live.get_mut(*index)?.take()

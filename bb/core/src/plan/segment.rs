@@ -11,9 +11,8 @@ use super::conditions::Cause;
 use super::failure::in_node;
 use super::held::Form;
 use super::origin::Origins;
-use super::resolve::Resolved;
+use super::resolve::{Repeat, Resolved};
 use super::segment_end::{Boundary, End, Outputs, end, start_at};
-use super::splice::splice;
 use super::trace_nodes::{BodiesInPlace, NodeTrace, Step, Tracing};
 use crate::Error;
 use crate::contract::OnnxValue;
@@ -39,6 +38,10 @@ pub struct Start {
     pub live: Vec<ValueId>,
     /// The values that earlier segments found to be constant.
     pub known: Vec<(ValueId, TensorData)>,
+    /// How many nodes the unrolled loops before it have, all iterations together.
+    pub unrolled: usize,
+    /// An estimate of the bytes of the plans before it.
+    pub planned: usize,
 }
 
 /// What is known of a live tensor when a segment is traced.
@@ -75,15 +78,17 @@ pub struct SegmentTrace {
 }
 
 impl SegmentTrace {
-    /// Estimates the bytes of a plan made of it: its steps, their parameters, and the graph if it is not that of the segment.
-    pub(crate) fn overhead(&self, of: &Arc<Resolved>) -> usize {
-        /// What an instruction takes with its node's name in a profile, or a node with its values and attributes.
+    /// Estimates the bytes of its plan: steps with their parameters, inputs and outputs, and the traced graph unless it is the
+    /// graph of the segment.
+    pub(crate) fn overhead(&self, of: &Arc<Resolved>, inputs: usize) -> usize {
+        /// The bytes of an instruction with the name of its node in a profile, of a node with its values and attributes, or of an
+        /// input with its guard.
         const ONE: usize = 512;
         let steps = self.recorded.steps.entries();
         let given = |param: &Param<'_>| if let Param::Data(data) = param { data.byte_len() } else { 0 };
         let params = steps.flat_map(|step| step.params.iter().map(given)).sum::<usize>();
         let nodes = if Arc::ptr_eq(&self.resolved, of) { 0 } else { self.resolved.graph.nodes.len() };
-        ONE * (1 + self.recorded.steps.len() + nodes) + params
+        ONE * (1 + self.recorded.steps.len() + nodes + inputs + self.recorded.outputs.len()) + params
     }
 
     /// Returns the weights that the trace may read, by number.
@@ -201,7 +206,7 @@ pub(crate) fn trace(
         .symbolic(settings.symbolic)
         .strict(settings.strict)
         .with_types(settings.types);
-    let bodies: RefCell<BodiesInPlace> = RefCell::default();
+    let bodies = RefCell::new(BodiesInPlace::after(start.unrolled));
     let mut tracing = Tracing::new(&tracer, resolved.clone(), &bodies);
     let arrived = arrive(&mut tracing, start, inputs_known, structure)?;
     let ended = tracing.follow(start.node, |tracing, at, traced| {
@@ -210,9 +215,13 @@ pub(crate) fn trace(
             Ok(NodeTrace::Results) => Step::Next,
             Ok(NodeTrace::Branch(name)) => {
                 // The branch's first node stands where the `If` stood.
-                let branch = resolved.branch(at, name)?;
-                tracing.replace(Resolved::new(Arc::new(splice(&resolved.graph, at, branch)?))?);
-                Step::Again
+                match resolved.with_branch(at, name)? {
+                    Some(whole) => {
+                        tracing.replace(whole);
+                        Step::Again
+                    }
+                    None => Step::End(Ok(Boundary::Repeat(Repeat::Branch(name)))),
+                }
             }
             Ok(NodeTrace::Host(function)) => Step::End(Ok(Boundary::Host(function))),
             Ok(NodeTrace::Repeat(repeat)) => Step::End(Ok(Boundary::Repeat(repeat))),
@@ -264,7 +273,7 @@ pub fn explore(
         .symbolic(settings.symbolic)
         .strict(settings.strict)
         .with_types(settings.types);
-    let bodies: RefCell<BodiesInPlace> = RefCell::default();
+    let bodies = RefCell::new(BodiesInPlace::after(start.unrolled));
     let mut tracing = Tracing::new(&tracer, resolved.clone(), &bodies);
     tracing.splices = false;
     arrive(&mut tracing, start, inputs_known, structure)?;
@@ -316,12 +325,12 @@ fn arrive(
             Some(items) => items.get(position).ok_or_else(too_few_tensors)?,
         };
         match of {
-            Form::Parts(of) => tracing.set(value, filled(of, &mut tensors)?)?,
-            Form::Held => tracing.hold(value, held.next().unwrap_or_default())?,
+            Form::Parts(of) => tracing.set(value, filled(of, &mut tensors)?),
+            Form::Held => tracing.hold(value, held.next().unwrap_or_default()),
         }
     }
     for (value, data) in &start.known {
-        tracing.set(*value, OnnxValue::Tensor(tracing.tracer.known(data)))?;
+        tracing.set(*value, OnnxValue::Tensor(tracing.tracer.known(data)));
     }
     Ok(arrived)
 }

@@ -23,6 +23,7 @@ use crate::operator::{HostFunction, OnnxValue, SequenceStep};
 use crate::trace::{TableIndex, TraceValue, TracedTensor, indices};
 use bb_ir::TensorData;
 use bb_ir::graph::ValueId;
+use std::collections::HashMap;
 use std::sync::Arc;
 
 indices! {
@@ -203,7 +204,7 @@ impl Outputs {
 /// Makes outputs of the values that are read at a node or after it, and says where a segment that begins there starts.
 pub(super) fn start_at(tracing: &Tracing<'_>, node: usize, outputs: &mut Outputs) -> Result<Start, Error> {
     let resolved = &tracing.resolved;
-    let mut start = Start { node, ..Start::default() };
+    let mut start = Start { node, unrolled: tracing.unrolled(), ..Start::default() };
     for (value, item) in tracing.values() {
         if !resolved.is_read_from(value, node)? || resolved.weight(value)?.is_some() {
             continue;
@@ -227,14 +228,16 @@ pub(super) fn end(
     boundary: Boundary,
     outputs: &mut Outputs,
 ) -> Result<End<Start>, Error> {
-    let before = start_at(tracing, at, outputs)?;
+    let start = start_at(tracing, at, outputs)?;
     let resolved = &tracing.resolved;
+    if let Boundary::Read(value) = boundary {
+        let position = outputs.tensors.iter().position(|x| *x == value);
+        let wanted = position.ok_or_else(|| Error::excluded("a value to read that the node takes"))?;
+        return Ok(End::Read { next: start, wanted });
+    }
+    let before = Before::new(&start);
     Ok(match boundary {
-        Boundary::Read(value) => {
-            let position = outputs.tensors.iter().position(|x| *x == value);
-            let wanted = position.ok_or_else(|| Error::excluded("a value to read that the node takes"))?;
-            End::Read { next: before, wanted }
-        }
+        Boundary::Read(_) => return Err(Error::excluded("a value that is read at once")),
         Boundary::Host(function) => {
             End::Host(Box::new(HostNode { at: between(resolved, at, &before)?, function }))
         }
@@ -256,16 +259,33 @@ pub(super) fn end(
     })
 }
 
+/// The values that a node between segments gets from the segment before it.
+struct Before<'s> {
+    start: &'s Start,
+    /// The values that the backend holds, by their positions.
+    live: HashMap<ValueId, LiveIndex>,
+    /// The values that are constant.
+    known: HashMap<ValueId, &'s TensorData>,
+}
+
+impl<'s> Before<'s> {
+    fn new(start: &'s Start) -> Before<'s> {
+        let live = start.live.iter().enumerate().map(|(position, value)| (*value, LiveIndex::at(position)));
+        let known = start.known.iter().map(|(value, data)| (*value, data));
+        Before { start, live: live.collect(), known: known.collect() }
+    }
+}
+
 /// Finds where a body of a node starts, and what it captures.
 fn body(
     resolved: &Resolved,
-    before: &Start,
+    before: &Before<'_>,
     name: &'static str,
     inner: &Inner,
 ) -> Result<RepeatBody<Start>, Error> {
     let inputs = &inner.resolved.graph.inputs;
     let own = inputs.len().saturating_sub(inner.captures.len());
-    let mut first = Start::default();
+    let mut first = Start { unrolled: before.start.unrolled, ..Start::default() };
     first.live.extend(inputs.iter().take(own));
     let mut captures = Vec::new();
     for (&outer, &value) in inner.captures.iter().zip(inputs.iter().skip(own)) {
@@ -282,21 +302,22 @@ fn body(
 }
 
 /// Finds where a node between segments gets its operands, and what the segment after it takes.
-fn between(resolved: &Resolved, at: usize, before: &Start) -> Result<Between<Start>, Error> {
+fn between(resolved: &Resolved, at: usize, before: &Before<'_>) -> Result<Between<Start>, Error> {
     let node = resolved.node(at)?;
     let mut operands = Vec::with_capacity(node.inputs.len());
     for input in &node.inputs {
         operands.push(input.map_or(Ok(Place::Absent), |value| place(resolved, before, value))?);
     }
-    let mut after = Start { node: at + 1, live: Vec::new(), known: Vec::new() };
+    let Before { start, .. } = before;
+    let mut after = Start { node: at + 1, unrolled: start.unrolled, ..Start::default() };
     let mut kept = Vec::new();
-    for (position, &value) in before.live.iter().enumerate() {
+    for (position, &value) in start.live.iter().enumerate() {
         if resolved.is_read_from(value, at + 1)? {
             kept.push(LiveIndex::at(position));
             after.live.push(value);
         }
     }
-    for (value, data) in &before.known {
+    for (value, data) in &start.known {
         if resolved.is_read_from(*value, at + 1)? {
             after.known.push((*value, data.clone()));
         }
@@ -314,12 +335,12 @@ fn between(resolved: &Resolved, at: usize, before: &Start) -> Result<Between<Sta
 }
 
 /// Finds where a value is behind a segment.
-fn place(resolved: &Resolved, before: &Start, value: ValueId) -> Result<Place, Error> {
-    if let Some(position) = before.live.iter().position(|v| *v == value) {
-        return Ok(Place::Live(LiveIndex::at(position)));
+fn place(resolved: &Resolved, before: &Before<'_>, value: ValueId) -> Result<Place, Error> {
+    if let Some(position) = before.live.get(&value) {
+        return Ok(Place::Live(*position));
     }
-    if let Some((_, data)) = before.known.iter().find(|(v, _)| *v == value) {
-        return Ok(Place::Known(data.clone()));
+    if let Some(data) = before.known.get(&value) {
+        return Ok(Place::Known((*data).clone()));
     }
     let weight = resolved.constant(value)?;
     weight.map(|(_, data)| Place::Known(data.clone())).ok_or_else(|| missing(&resolved.graph, value))

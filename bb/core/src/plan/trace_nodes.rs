@@ -12,12 +12,13 @@ use super::resolve::{Code, Inner, Repeat, Resolved};
 use super::segment::missing;
 use crate::error::NodePart;
 use crate::operator::{Call, HostFunction, OnnxValue, OpOutputs, SequenceStep};
-use crate::trace::{OriginId, Table, TraceStop, TraceValue, TracedTensor, Tracer, WeightId};
+use crate::trace::{OriginId, TraceStop, TraceValue, TracedTensor, Tracer, WeightId};
 use crate::{Error, RunOptions};
 use bb_ir::TensorData;
 use bb_ir::graph::{Dim, Node, ValueId, ValueType};
 use smallvec::SmallVec;
 use std::cell::RefCell;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 /// The most nodes that a repetition is unrolled to.
@@ -26,11 +27,16 @@ const UNROLLED: usize = 4096;
 /// The most steps that a repetition is unrolled to.
 const STEPS: usize = 1 << 15;
 
+/// The most nodes that all repetitions of a plan are unrolled to together. One node of a model may become [`UNROLLED`] nodes.
+/// Further repetitions run between segments.
+const UNROLLED_IN_ALL: usize = 1 << 17;
+
 /// A graph being traced.
 pub(super) struct Tracing<'t> {
     pub(super) tracer: &'t Tracer,
     pub(super) resolved: Arc<Resolved>,
-    env: Table<ValueId, Option<Slot>>,
+    /// The values so far. Only those that the segment reads or makes are there, because a graph may have many segments.
+    env: BTreeMap<ValueId, Slot>,
     /// What all subgraphs in their nodes' places leave to the segment.
     inner: &'t RefCell<BodiesInPlace>,
     /// The node in whose place this is traced.
@@ -57,6 +63,15 @@ pub(super) struct BodiesInPlace {
     pub(super) weights: Vec<TensorData>,
     /// The nodes that steps come from, those of the graph included.
     pub(super) origins: Origins,
+    /// How many nodes the unrolled loops of this segment and of earlier ones have, all iterations together.
+    unrolled: usize,
+}
+
+impl BodiesInPlace {
+    /// Begins a segment; `unrolled` counts the nodes of the loops that the segments before it unrolled.
+    pub(super) fn after(unrolled: usize) -> BodiesInPlace {
+        BodiesInPlace { unrolled, ..BodiesInPlace::default() }
+    }
 }
 
 /// What became of a node.
@@ -89,36 +104,38 @@ impl<'t> Tracing<'t> {
         resolved: Arc<Resolved>,
         inner: &'t RefCell<BodiesInPlace>,
     ) -> Tracing<'t> {
-        let env = Table::with(resolved.graph.values.len(), || None);
-        Tracing { tracer, resolved, env, inner, holder: None, splices: true, causes: Vec::new() }
+        let (env, causes) = (BTreeMap::new(), Vec::new());
+        Tracing { tracer, resolved, env, inner, holder: None, splices: true, causes }
     }
 
     /// Goes on with another graph, in which values have the same numbers.
     pub(super) fn replace(&mut self, resolved: Resolved) {
-        while self.env.len() < resolved.graph.values.len() {
-            self.env.push(None);
-        }
         self.resolved = Arc::new(resolved);
     }
 
-    pub(super) fn set(&mut self, value: ValueId, item: OnnxValue<TracedTensor>) -> Result<(), Error> {
-        self.env.set(value, Some(Slot::Parts(item)))
+    pub(super) fn set(&mut self, value: ValueId, item: OnnxValue<TracedTensor>) {
+        self.env.insert(value, Slot::Parts(item));
     }
 
     /// Notes that a value is a sequence which is passed on as it is.
-    pub(super) fn hold(&mut self, value: ValueId, position: usize) -> Result<(), Error> {
-        self.env.set(value, Some(Slot::Held(position)))
+    pub(super) fn hold(&mut self, value: ValueId, position: usize) {
+        self.env.insert(value, Slot::Held(position));
     }
 
-    /// Iterates over the values traced so far.
+    /// Returns how many nodes the unrolled loops have so far.
+    pub(super) fn unrolled(&self) -> usize {
+        self.inner.borrow().unrolled
+    }
+
+    /// Iterates over the values traced so far, in the order of their numbers.
     pub(super) fn values(&self) -> impl Iterator<Item = (ValueId, &Slot)> {
-        self.env.iter().filter_map(|(value, item)| Some((value, item.as_ref()?)))
+        self.env.iter().map(|(value, item)| (*value, item))
     }
 
     /// Tells whether a value is, or is made up of, this value of the trace.
     pub(super) fn holds(&self, value: ValueId, wanted: TraceValue) -> bool {
         let mut found = false;
-        if let Ok(Some(Slot::Parts(item))) = self.env.get(value) {
+        if let Some(Slot::Parts(item)) = self.env.get(&value) {
             item.visit(&mut |x: &TracedTensor| found |= x.value() == wanted);
         }
         found
@@ -126,7 +143,7 @@ impl<'t> Tracing<'t> {
 
     /// Returns a value, adding it to the trace where it is a weight not yet used.
     pub(super) fn slot(&mut self, value: ValueId) -> Result<Slot, Error> {
-        if let Some(slot) = self.env.get(value)? {
+        if let Some(slot) = self.env.get(&value) {
             return Ok(slot.clone());
         }
         let Some((position, data)) = self.resolved.constant(value)? else {
@@ -140,7 +157,7 @@ impl<'t> Tracing<'t> {
             self.tracer.weight(WeightId::Graph(position), data)
         };
         let item = OnnxValue::Tensor(traced);
-        self.set(value, item.clone())?;
+        self.set(value, item.clone());
         Ok(Slot::Parts(item))
     }
 
@@ -165,7 +182,10 @@ impl<'t> Tracing<'t> {
                 self.causes.push(Cause::new(&self.resolved.graph, at, self.tracer.events()));
             }
             match decide(self, at, traced)? {
-                Step::Next => at += 1,
+                Step::Next => {
+                    self.release(at)?;
+                    at += 1;
+                }
                 again_or_end => {
                     self.tracer.forget(steps);
                     self.inner.borrow_mut().origins.forget(origins);
@@ -178,6 +198,18 @@ impl<'t> Tracing<'t> {
         Ok(None)
     }
 
+    /// Drops the values that nothing behind a node reads. A chain of sequences, each longer by an item, would otherwise be held as a
+    /// whole.
+    fn release(&mut self, at: usize) -> Result<(), Error> {
+        let Tracing { resolved, env, .. } = self;
+        for value in resolved.node(at)?.reads() {
+            if !resolved.is_read_from(value, at + 1)? {
+                env.remove(&value);
+            }
+        }
+        Ok(())
+    }
+
     /// Notes that the next steps come from a node.
     fn begin(&self, origin: Origin) {
         self.tracer.set_origin(Some(self.inner.borrow_mut().origins.push(origin)));
@@ -185,6 +217,7 @@ impl<'t> Tracing<'t> {
 
     /// Traces a node and stores its results.
     pub(super) fn node(&mut self, at: usize, code: Code) -> Result<NodeTrace, TraceStop> {
+        RunOptions::check_current()?;
         let resolved = self.resolved.clone();
         let node = resolved.node(at)?;
         let mut operands: SmallVec<[Option<OnnxValue<TracedTensor>>; 4]> = SmallVec::new();
@@ -267,7 +300,7 @@ impl<'t> Tracing<'t> {
             }
             Code::If => {
                 let name = self.branch(&operands)?;
-                if self.holder.is_none() && self.splices {
+                if self.holder.is_none() && self.splices && resolved.may_be_copied() {
                     return Ok(NodeTrace::Branch(name));
                 }
                 match self.inline(name, resolved.inner(at, name)?, Vec::new())? {
@@ -298,7 +331,7 @@ impl<'t> Tracing<'t> {
                 let missing = || Error::Results { op: node.op_type.clone(), expected: position + 1, got };
                 let result = result.ok_or_else(missing)?;
                 self.agrees(node, *value, &result)?;
-                self.set(*value, result)?;
+                self.set(*value, result);
             }
         }
         Ok(())
@@ -386,9 +419,11 @@ impl<'t> Tracing<'t> {
             let operands = operands.into_iter().map(|x| x.map(Item::Parts)).collect();
             let mut repetition = Repetition::begin(self.tracer, repeat, node, operands)?;
             let iterations = repetition.trips().and_then(|trips| trips.checked_mul(body.nodes.len().max(1)));
-            if iterations.is_none_or(|n| n > UNROLLED) {
+            let before_this = self.inner.borrow().unrolled;
+            let Some(nodes) = iterations.filter(|n| *n <= UNROLLED && before_this + n <= UNROLLED_IN_ALL) else {
                 return Ok(None);
-            }
+            };
+            self.inner.borrow_mut().unrolled += nodes;
             while let Some(Round { given, .. }) = repetition.next(self.tracer)? {
                 let index = repetition.index();
                 let given = given.into_iter().map(Item::value).collect();
@@ -439,13 +474,13 @@ impl<'t> Tracing<'t> {
             return Err(Error::Results { op: "body".to_owned(), expected: own, got: given.len() });
         }
         for (&value, item) in inputs.iter().zip(given.chain(captured)) {
-            tracing.set(value, item)?;
+            tracing.set(value, item);
         }
         for (node, &code) in inner.resolved.code.iter().enumerate() {
             let resolved = inner.resolved.clone();
             self.begin(Origin::Inner { holder, attribute, resolved, node });
             match tracing.node(node, code) {
-                Ok(NodeTrace::Results) => {}
+                Ok(NodeTrace::Results) => tracing.release(node)?,
                 Ok(
                     NodeTrace::Branch(_) | NodeTrace::Host(_) | NodeTrace::Repeat(_) | NodeTrace::Sequence(_),
                 )

@@ -20,7 +20,7 @@ use bb_ir::graph::DimExpr;
 use bb_ir::op::Param;
 use bb_ir::{DataType, Shape, TensorData};
 use smallvec::SmallVec;
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 /// Who makes and who reads each value of a trace.
 #[derive(Debug)]
@@ -98,6 +98,9 @@ impl NewValue {
         NewValue { dtype: info.dtype, shape, elements: info.elements.clone(), varying }
     }
 }
+
+/// The mistake of a pass whose replacements have no end.
+const CIRCLE: &str = "values not to replace each other in a circle";
 
 /// Edits of a trace, which [`finish`](TraceEdit::finish) makes.
 ///
@@ -252,6 +255,7 @@ impl TraceEdit<'_> {
         if self.changes == 0 {
             return Ok(0);
         }
+        self.shorten()?;
         let mut steps = Table::default();
         let mut inserted = std::mem::take(&mut self.inserted);
         // Stable, so that steps inserted before the same step keep their order.
@@ -276,6 +280,37 @@ impl TraceEdit<'_> {
         Ok(self.changes)
     }
 
+    /// Shortens chains of replacements, so that each value leads to the last of its chain at once. The links to values of steps
+    /// that read replaced ones stay, because [`current`](Self::current) may stop before them.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Internal`] if values replace each other in a circle.
+    fn shorten(&mut self) -> Result<(), Error> {
+        let steps = self.inserted.iter().map(|(_, step)| step).chain(self.trace.steps.entries());
+        let reading = steps.filter(|step| step.reads().any(|value| self.replaced.contains_key(&value)));
+        let stays: HashSet<TraceValue> = reading.flat_map(|step| &step.outputs).copied().collect();
+        let mut last: HashMap<TraceValue, TraceValue> = HashMap::with_capacity(self.replaced.len());
+        let mut chain = Vec::new();
+        for &first in self.replaced.keys() {
+            let mut at = first;
+            while !last.contains_key(&at)
+                && let Some(by) = self.replaced.get(&at)
+                && !stays.contains(by)
+            {
+                if chain.len() > self.replaced.len() {
+                    return Err(Error::excluded(CIRCLE));
+                }
+                chain.push(at);
+                at = *by;
+            }
+            let end = last.get(&at).copied().unwrap_or(at);
+            last.extend(chain.drain(..).map(|link| (link, end)));
+        }
+        self.replaced.iter_mut().for_each(|(value, by)| *by = last.get(value).copied().unwrap_or(*by));
+        Ok(())
+    }
+
     /// Lets a step read what replaces its operands.
     fn renamed(&self, mut step: Step) -> Result<Step, Error> {
         if !self.replaced.is_empty() {
@@ -296,7 +331,7 @@ impl TraceEdit<'_> {
                 _ => return Ok(current),
             }
         }
-        Err(Error::excluded("values not to replace each other in a circle"))
+        Err(Error::excluded(CIRCLE))
     }
 }
 

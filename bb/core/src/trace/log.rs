@@ -7,6 +7,7 @@
 
 use super::steps::InputIndex;
 use super::table::TableIndex;
+use crate::{Error, RunOptions};
 use bb_ir::graph::DimExpr;
 use smallvec::SmallVec;
 use std::collections::{HashMap, HashSet};
@@ -16,7 +17,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 pub(crate) type SymbolNo = u32;
 
 /// An extent of an input.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) struct Place {
     pub(crate) input: InputIndex,
     pub(crate) axis: u32,
@@ -65,7 +66,7 @@ impl Guard {
 
     /// Tells whether it holds wherever another one does.
     pub(crate) fn follows_from(&self, other: &Guard) -> bool {
-        let beyond = |expr: &DimExpr, least| expr.minus(&other.expr).is_some_and(|more| more.at_least(least));
+        let beyond = |expr: &DimExpr, least| expr.exceeds(&other.expr, least);
         match (self.relation, other.relation) {
             (Relation::AtLeastZero, Relation::AtLeastZero) => beyond(&self.expr, 0),
             (Relation::NotZero, Relation::AtLeastZero) => {
@@ -101,16 +102,37 @@ pub(crate) enum Event {
     Guarded(Guard),
 }
 
-/// Tells whether the event at a position says something that no other event says.
-pub(crate) fn is_needed(events: &[Event], at: usize) -> bool {
-    let Some(Event::Guarded(guard)) = events.get(at) else { return true };
-    !events.iter().enumerate().any(|(i, event)| match event {
-        // Of two that say the same, the first is needed.
-        Event::Guarded(other) => {
-            i != at && guard.follows_from(other) && (i < at || !other.follows_from(guard))
+/// The most guards on each side of a guard that it is compared with. Expressions have a bounded number of parts, so that comparing
+/// all guards of a trace takes time in proportion to their number.
+pub(crate) const MOST_COMPARED: usize = 128;
+
+/// Returns the guards that do not follow from others, with the positions of their events. A guard that follows only from one far
+/// from it is returned too.
+///
+/// # Errors
+///
+/// [`Error::DeadlineExceeded`] and [`Error::Cancelled`].
+pub(crate) fn needed(events: &[Event]) -> Result<Vec<(usize, &Guard)>, Error> {
+    let mut guards: Vec<(usize, &Guard)> = Vec::new();
+    for (at, event) in events.iter().enumerate() {
+        if let Event::Guarded(guard) = event {
+            guards.push((at, guard));
         }
-        Event::Tied(_) => false,
-    })
+    }
+    let mut needed = Vec::new();
+    for (i, &(at, guard)) in guards.iter().enumerate() {
+        RunOptions::check_current()?;
+        let first = i.saturating_sub(MOST_COMPARED);
+        let mut near = guards.iter().enumerate().skip(first).take(i - first + 1 + MOST_COMPARED);
+        // Of two that say the same, the first is needed.
+        let follows = |(j, &(_, other)): (usize, &(usize, &Guard))| {
+            i != j && guard.follows_from(other) && (j < i || !other.follows_from(guard))
+        };
+        if !near.any(follows) {
+            needed.push((at, guard));
+        }
+    }
+    Ok(needed)
 }
 
 /// Conditions under which something known of a value is true. They become the trace's when somebody asks for it.
@@ -119,13 +141,16 @@ pub(crate) struct When(Option<Arc<Conditions>>);
 
 #[derive(Debug, Clone, Default, PartialEq)]
 struct Conditions {
-    /// The symbols that have the present numbers, as bits.
-    tied: SmallVec<[u64; 2]>,
+    /// The symbols that have the present numbers, in order.
+    tied: SmallVec<[SymbolNo; 4]>,
     guards: Vec<Guard>,
 }
 
 /// The most guards that conditions have; more become the trace's at once.
 const MOST_GUARDS: usize = 16;
+
+/// The most symbols that conditions tie; more are tied at once, with all conditions.
+const MOST_TIED: usize = 64;
 
 impl When {
     /// No condition.
@@ -144,9 +169,7 @@ impl When {
             (Some(a), Some(b)) if Arc::ptr_eq(a, b) => self.clone(),
             (Some(a), Some(b)) => {
                 let mut both = Conditions::clone(a);
-                for (at, bits) in b.tied.iter().enumerate() {
-                    both.add_bits(at, *bits);
-                }
+                b.tied.iter().for_each(|no| both.tie(*no));
                 for guard in &b.guards {
                     if !both.guards.contains(guard) {
                         both.guards.push(guard.clone());
@@ -163,7 +186,7 @@ impl When {
         let mut conditions = Conditions::default();
         expr.names(&mut |name| {
             if let Some(&no) = state.numbers.get(name) {
-                conditions.add_bits(no as usize / 64, 1 << (no % 64));
+                conditions.tie(no);
             }
         });
         if conditions == Conditions::default() { When(None) } else { When(Some(Arc::new(conditions))) }
@@ -180,17 +203,17 @@ impl When {
         let mut conditions = Conditions::default();
         for event in state.events.get(events..).unwrap_or_default() {
             match event {
-                Event::Tied(no) => conditions.add_bits(*no as usize / 64, 1 << (no % 64)),
+                Event::Tied(no) => conditions.tie(*no),
                 Event::Guarded(guard) => conditions.guards.push(guard.clone()),
             }
         }
         if conditions == Conditions::default() { When(None) } else { When(Some(Arc::new(conditions))) }
     }
 
-    /// Returns these conditions, or none if there are too many guards or the log is strict; they then are the trace's.
+    /// Returns these conditions, or none if there are too many or the log is strict; they then are the trace's.
     pub(crate) fn bounded(self, log: &Log) -> When {
         match &self.0 {
-            Some(_) if log.lock().strict => {
+            Some(conditions) if conditions.tied.len() > MOST_TIED || log.lock().strict => {
                 log.require(&self);
                 When(None)
             }
@@ -207,21 +230,10 @@ impl When {
 }
 
 impl Conditions {
-    fn add_bits(&mut self, at: usize, bits: u64) {
-        if self.tied.len() <= at {
-            self.tied.resize(at + 1, 0);
+    fn tie(&mut self, no: SymbolNo) {
+        if let Err(place) = self.tied.binary_search(&no) {
+            self.tied.insert(place, no);
         }
-        if let Some(word) = self.tied.get_mut(at) {
-            *word |= bits;
-        }
-    }
-
-    fn symbols(&self) -> impl Iterator<Item = SymbolNo> {
-        let bits = |(at, word): (usize, &u64)| {
-            let word = *word;
-            (0..64).filter(move |bit| word & (1 << bit) != 0).map(move |bit| (at * 64) as u32 + bit)
-        };
-        self.tied.iter().enumerate().flat_map(bits)
     }
 }
 
@@ -338,7 +350,7 @@ impl Log {
     pub(crate) fn require(&self, when: &When) {
         if let Some(conditions) = &when.0 {
             let mut state = self.lock();
-            conditions.symbols().for_each(|no| state.tie(no));
+            conditions.tied.iter().for_each(|no| state.tie(*no));
             conditions.guards.iter().for_each(|guard| state.guard(guard));
         }
     }

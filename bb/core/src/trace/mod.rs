@@ -28,7 +28,7 @@ pub(crate) use edit::{NewStep, NewValue, TraceEdit, Uses};
 pub use keep::Keep;
 pub(crate) use keep::{Kept, Policy};
 pub use liveness::{LastRead, Liveness};
-pub(crate) use log::{Event, Guard, Log, Place, Relation, Symbol, When, is_needed};
+pub(crate) use log::{Event, Guard, Log, MOST_COMPARED, Place, Relation, Symbol, When, needed};
 pub(crate) use one_node::one_node_graph;
 pub(crate) use params::{Recipe, SymbolicParams, SymbolicValue};
 pub(crate) use print::called;

@@ -132,9 +132,16 @@ impl<I: TableIndex, T> Table<I, T> {
         Ok(())
     }
 
-    /// Iterates over the entries with their indices.
+    /// Iterates over the entries with their indices. Where the work is [`paced`](crate::RunOptions::paced), it ends with its run.
     pub(crate) fn iter(&self) -> impl DoubleEndedIterator<Item = (I, &T)> + ExactSizeIterator {
-        self.entries.iter().enumerate().map(|(position, entry)| (I::at(position), entry))
+        /// The entries between two looks at the run. Passes do some microseconds of work for each.
+        const STRETCH: usize = 256;
+        let entries = self.entries.iter().enumerate();
+        entries.map(|(position, entry)| (I::at(position), entry)).inspect(|(index, _)| {
+            if index.position() % STRETCH == 0 {
+                bb_ir::pace::ask();
+            }
+        })
     }
 
     /// Iterates over the entries, to change them.

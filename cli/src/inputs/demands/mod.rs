@@ -8,10 +8,10 @@ mod classical;
 use bb_ir::convert::{Rounding, cast};
 use bb_ir::graph::{self, Attribute, Dim, DimExpr, Graph, ValueType};
 use bb_ir::{DataType, TensorData};
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 /// What a node demands.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(super) enum Demand {
     /// Both are equal.
     Equal(DimExpr, DimExpr),
@@ -23,8 +23,11 @@ pub(super) enum Demand {
     Multiple(DimExpr, i64),
 }
 
-/// Collects what the nodes of a graph with inferred extents demand, and those of the bodies of loops. A branch need not run, so
-/// that it demands nothing.
+/// The most operands of one node that are compared pair by pair.
+const MOST_COMPARED: usize = 32;
+
+/// Collects the demands of the nodes of a graph with inferred extents and of the bodies of its loops, each demand once. A branch
+/// need not run, so it demands nothing.
 pub(super) fn demands(graph: &Graph) -> Vec<Demand> {
     let mut all = Vec::new();
     let mut pending = vec![graph];
@@ -39,6 +42,8 @@ pub(super) fn demands(graph: &Graph) -> Vec<Demand> {
             }));
         }
     }
+    let mut seen = HashSet::new();
+    all.retain(|demand| seen.insert(demand.clone()));
     all
 }
 
@@ -258,8 +263,11 @@ impl Node<'_> {
 
     fn broadcast(&mut self, operands: &[usize]) {
         let all: Vec<Operand> = operands.iter().filter_map(|i| self.operand(*i)).collect();
+        let mut seen = HashSet::new();
+        let all: Vec<Operand> = all.into_iter().filter(|operand| seen.insert(operand.clone())).collect();
+        // Of many, each is compared with those behind it.
         for (i, a) in all.iter().enumerate() {
-            for b in all.iter().skip(i + 1) {
+            for b in all.iter().skip(i + 1).take(MOST_COMPARED) {
                 self.aligned(a, b);
             }
         }

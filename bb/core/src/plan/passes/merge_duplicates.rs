@@ -18,6 +18,9 @@ pub(super) const PASS: Pass =
 /// The greatest number of bytes of constants that are compared. Greater ones are hardly ever written twice.
 const COMPARED: usize = 256;
 
+/// The most steps of one call with other parameters that a step is compared with, the latest first.
+const MOST_ALIKE: usize = 256;
+
 /// What steps have in common that may compute the same: the operation, and the operands.
 #[derive(PartialEq, Eq, Hash)]
 struct Call {
@@ -49,7 +52,7 @@ fn run(trace: &mut Trace, _: PassOptions<'_>) -> Result<usize, Error> {
         let inputs = step.inputs.iter().map(|value| value.map(|value| same.get(&value).copied().unwrap_or(value)));
         let alike = known.entry(Call { operation, inputs: inputs.collect() }).or_default();
         let mut first = None;
-        for other in alike.iter() {
+        for other in alike.iter().rev().take(MOST_ALIKE) {
             if matches(trace, trace.steps.get(*other)?, step)? {
                 first = Some(*other);
                 break;

@@ -4,13 +4,13 @@
 //! `Trace::edit`, and returns how much it did. In builds with debug assertions, and with
 //! [`CompileOptions::check_passes`](crate::CompileOptions::check_passes), the trace is checked after each.
 
-use crate::Error;
 use crate::error::Internal;
 use crate::ext::{NnOp, OpSet, ScalarOp};
 use crate::plan::program::Engine;
 use crate::plan::segment::{Settings, Weights};
 use crate::plan::switches::PassSwitches;
 use crate::trace::Trace;
+use crate::{Error, RunOptions};
 use bb_ir::op::{Family, OpSpec};
 
 /// Declares the modules of the passes, and lists them in the order in which they run.
@@ -198,7 +198,8 @@ fn rewrite_until(
     check(trace, options, UNREWRITTEN)?;
     for pass in PASSES {
         if pass.engines.contains(&options.engine) {
-            let count = (pass.run)(trace, options)?;
+            RunOptions::check_current()?;
+            let count = RunOptions::paced(|| (pass.run)(trace, options))??;
             counts.push(PassCount { pass: pass.name, count });
             check(trace, options, pass.name)?;
         }

@@ -108,6 +108,7 @@ impl<T: Tensor> Repetition<T> {
             Repeat::Scan | Repeat::BatchedScan => new.begin_scan(on, node, body()?, operands)?,
             Repeat::Map => new.begin_map(body()?, operands)?,
             Repeat::Search(kind) => new.search = Some(Box::new(Found::begin(on, kind, node, operands)?)),
+            Repeat::Branch(_) => new.trips = Some(1),
         }
         new.scanned_bytes = bytes_of_all(new.scanned.iter().map(|scanned| &scanned.from));
         Ok(new)
@@ -127,6 +128,11 @@ impl<T: Tensor> Repetition<T> {
         let found = self.search.as_ref().map_or(0, |found| found.bytes());
         let kept = self.scanned_bytes.saturating_add(self.collected_bytes).saturating_add(found);
         bytes_of_all(&self.state).saturating_add(kept)
+    }
+
+    /// Returns false for the branch of an `If`, and true for loops, scans, maps and searches.
+    pub(crate) fn iterates(&self) -> bool {
+        !matches!(self.repeat, Repeat::Branch(_))
     }
 
     /// Returns which iteration is under way, the first being 0.
@@ -165,7 +171,8 @@ impl<T: Tensor> Repetition<T> {
             given.push(Item::Parts(self.part(on, scanned)?));
         }
         self.begun += 1;
-        Ok(Some(Round { body: "body", given }))
+        let body = if let Repeat::Branch(name) = self.repeat { name } else { "body" };
+        Ok(Some(Round { body, given }))
     }
 
     /// Returns the part of an operand that this iteration gets.
