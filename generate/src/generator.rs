@@ -117,7 +117,7 @@ impl Generator {
         self.model.network.vocabulary()
     }
 
-    /// Returns the tokens of messages, and of what an answer begins with. The names of control tokens in messages are plain text, so that
+    /// Returns the tokens of messages and of the beginning of an answer. The names of control tokens in messages are plain text, so that
     /// no message ends itself or begins another one.
     ///
     /// # Errors
@@ -126,13 +126,7 @@ impl Generator {
     /// more tokens than a sequence has.
     pub fn chat(&self, messages: &[Message]) -> Result<Vec<u32>, Error> {
         let template = self.template().ok_or(Error::NoTemplate)?;
-        let tokens = self.tokens();
-        match tokens.marked(messages, template)? {
-            None => tokens.encode_messages_within(&template.render(messages, true)?, self.context()),
-            Some(marked) => {
-                tokens.encode_marked(&template.render(&marked.messages, true)?, &marked, self.context())
-            }
-        }
+        self.tokens().encode_chat(template, messages, self.context())
     }
 
     /// Returns the tokens of a text that is not a message, with the token that the model expects first. Stops soon after the greatest

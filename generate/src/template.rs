@@ -18,8 +18,8 @@ mod values;
 use crate::{Error, clock};
 use account::Account;
 use compiled::Compiled;
+use minijinja::Environment;
 use minijinja::value::Value;
-use minijinja::{Environment, context};
 use serde::{Deserialize, Serialize};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
@@ -108,18 +108,36 @@ impl ChatTemplate {
     /// [`Error::Template`] if the template fails, refuses the messages, or takes too much; [`Error::LongTemplate`]; [`Error::Model`] with
     /// [`bb::Error::DeadlineExceeded`] or [`bb::Error::Cancelled`].
     pub fn render(&self, messages: &[Message], answer: bool) -> Result<String, Error> {
-        let said: usize = messages.iter().map(|m| m.role.len() + m.content.len() + size_of::<Message>()).sum();
-        let given = Value::from_serialize(context! {
-            messages,
-            add_generation_prompt => answer,
-            bos_token => self.begin,
-            eos_token => self.end,
-        });
-        let text = Account::new(self.size.saturating_add(said)).within(|| {
-            guarded(|| self.compiled.render(&self.environment, values::kept(given)?))
+        let said: usize =
+            messages.iter().map(|m| m.role.len() + m.content.len() + size_of::<Message>()).sum();
+        let account = Account::new(self.size.saturating_add(said));
+        let text = account.within(|| {
+            guarded(|| {
+                let given = self.context(messages, answer)?;
+                self.compiled.render(&self.environment, given)
+            })
         })?;
         if text.len() > TEXT { Err(Error::LongTemplate { most: TEXT }) } else { Ok(text) }
     }
+
+    /// Returns the variables of a rendering.
+    fn context(&self, messages: &[Message], answer: bool) -> Result<Value, minijinja::Error> {
+        let message = |Message { role, content }: &Message| {
+            values::dict(vec![variable("role", role.as_str()), variable("content", content.as_str())])
+        };
+        let messages = values::list(messages.iter().map(message).collect::<Result<_, _>>()?)?;
+        values::dict(vec![
+            variable("messages", messages),
+            variable("add_generation_prompt", answer),
+            variable("bos_token", self.begin.as_str()),
+            variable("eos_token", self.end.as_str()),
+        ])
+    }
+}
+
+/// Returns a variable's name and its value.
+fn variable(name: &'static str, value: impl Into<Value>) -> (Value, Value) {
+    (Value::from(name), value.into())
 }
 
 /// Returns the filters, tests and functions of templates.

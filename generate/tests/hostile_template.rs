@@ -22,7 +22,7 @@ struct Counting;
 static HELD: AtomicUsize = AtomicUsize::new(0);
 static MOST: AtomicUsize = AtomicUsize::new(0);
 
-// SAFETY: all calls are those of the system's allocator; beyond 2 GiB it fails, which ends the process.
+// SAFETY: each method passes its arguments to `System`, which fulfils the contract. Beyond 2 GiB it fails, which ends the process.
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         let held = HELD.fetch_add(layout.size(), Ordering::Relaxed) + layout.size();
@@ -47,18 +47,25 @@ static ALLOCATOR: Counting = Counting;
 /// One rendering at a time, because all are measured together.
 static ONE: Mutex<()> = Mutex::new(());
 
-/// What a rendering took.
+/// The result, time and memory of a rendering.
 struct Taken {
     result: Result<String, Error>,
     time: Duration,
     peak: usize,
 }
 
+/// The beginning and the end of a source.
+fn shown(source: &str) -> String {
+    let count = source.chars().count();
+    let ends = source.chars().enumerate().filter(|(at, _)| *at < 100 || at + 200 > count);
+    ends.map(|(_, c)| c).collect()
+}
+
 /// Compiles and renders on a small stack.
 fn taken(source: &str, messages: &[Message]) -> Taken {
     let _one = ONE.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
     let (source, messages) = (source.to_owned(), messages.to_owned());
-    let shown: String = source.chars().take(300).collect();
+    let shown = shown(&source);
     let (send, receive) = mpsc::channel();
     if std::env::var_os("BB_SHOW").is_some() {
         print!("{} bytes ", source.len());
@@ -67,7 +74,8 @@ fn taken(source: &str, messages: &[Message]) -> Taken {
         let before = HELD.load(Ordering::Relaxed);
         MOST.store(before, Ordering::Relaxed);
         let start = Instant::now();
-        let result = ChatTemplate::new(&source, "<s>", "</s>").and_then(|template| template.render(&messages, true));
+        let result =
+            ChatTemplate::new(&source, "<s>", "</s>").and_then(|template| template.render(&messages, true));
         let peak = MOST.load(Ordering::Relaxed).saturating_sub(before);
         let _gone = send.send(Taken { result, time: start.elapsed(), peak });
     };
@@ -77,7 +85,7 @@ fn taken(source: &str, messages: &[Message]) -> Taken {
 
 /// Renders within the bounds; returns the text or the error.
 fn bounded(source: &str, messages: &[Message]) -> Result<String, Error> {
-    let shown: String = source.chars().take(300).collect();
+    let shown = shown(source);
     let Taken { result, time, peak } = taken(source, messages);
     if std::env::var_os("BB_SHOW").is_some() {
         let said = match &result {
@@ -112,12 +120,11 @@ fn message() -> Vec<Message> {
 
 fn refused(source: &str) {
     let result = bounded(source, &message());
-    let shown: String = source.chars().take(300).collect();
+    let shown = shown(source);
     assert!(result.is_err(), "{shown}: {:?}", result.map(|text| text.len()));
 }
 
-const SHARED: &str =
-    "{% set ns = namespace(a=[1], b=[1]) %}{% for i in range(40) %}{% set ns.a = [ns.a, ns.a] %}{% set ns.b = [ns.b, ns.b] %}{% endfor %}";
+const SHARED: &str = "{% set ns = namespace(a=[1], b=[1]) %}{% for i in range(40) %}{% set ns.a = [ns.a, ns.a] %}{% set ns.b = [ns.b, ns.b] %}{% endfor %}";
 
 /// Values that contain themselves do not exist.
 #[test]
@@ -231,7 +238,9 @@ fn work_within_one_step_is_bounded() {
 /// Trees that would be too deep for the parser, and sources that it reads more than once.
 #[test]
 fn sources_are_bounded_before_they_are_parsed() {
-    let many = |before: &str, part: &str, times: usize, after: &str| format!("{before}{}{after}", part.repeat(times));
+    let many = |before: &str, part: &str, times: usize, after: &str| {
+        format!("{before}{}{after}", part.repeat(times))
+    };
     let shapes: Vec<(&str, &str, &str)> = vec![
         ("{{ ", "-", "1 }}"),
         ("{{ ", "not ", "1 }}"),
@@ -286,7 +295,9 @@ fn sources_are_bounded_before_they_are_parsed() {
                 _ => String::new(),
             };
             let ends = match part.split_whitespace().nth(1) {
-                Some(name) if part.starts_with("{%") && before.is_empty() => format!("{{% end{name} %}}").repeat(times),
+                Some(name) if part.starts_with("{%") && before.is_empty() => {
+                    format!("{{% end{name} %}}").repeat(times)
+                }
                 _ => String::new(),
             };
             let after = after.replacen("1 }}", &format!("1{closed} }}}}"), 1);
@@ -317,7 +328,7 @@ fn sources_are_bounded_before_they_are_parsed() {
     }
 }
 
-/// Every filter, test, method and operator, on values of every kind, once and in loops.
+/// Every filter, test, method and operator, on drawn values of all kinds, once and in loops.
 #[test]
 fn every_operation_on_every_value_is_bounded() {
     const VALUES: [&str; 11] = [
@@ -328,53 +339,205 @@ fn every_operation_on_every_value_is_bounded() {
         "table",
         "messages",
         "ns",
-        "[1] * 900000",
-        "'é' * 3000000",
+        "[1] * 100000",
+        "'é' * 1000000",
         "missing",
         "text.split('x')",
     ];
     let set = "{% set ns = namespace(d=[1], s=[1], t={}) %}\
         {% for i in range(50) %}{% set ns.d = [ns.d] %}{% endfor %}{% set deep = ns.d %}\
         {% for i in range(13) %}{% set ns.s = [ns.s, ns.s] %}{% endfor %}{% set shared = ns.s %}\
-        {% set text = 'xyz ' * 400000 %}{% set numbers = range(99000) %}\
-        {% for i in range(300) %}{% set ns.t = dict(ns.t, **{'k' ~ i: 'v' * i}) %}{% endfor %}{% set table = ns.t %}\
+        {% set text = 'xyz ' * 100000 %}{% set numbers = range(20000) %}\
+        {% for i in range(60) %}{% set ns.t = dict(ns.t, **{'k' ~ i: 'v' * i}) %}{% endfor %}{% set table = ns.t %}\
         {% macro m(a, b=1) %}{{ a }}{{ b }}{% endmacro %}";
     let filters = [
-        "abs", "attr('a')", "bool", "capitalize", "chain(B)", "count", "default(B)", "dictsort", "e", "first", "float",
-        "groupby('role')", "indent(100000)", "indent(B)", "int", "items", "join", "join(B)", "last", "length", "lines",
-        "list", "lower", "map('upper')", "map('string')", "map('join', B)", "map('default', B)", "map(attribute='a.b')",
-        "map('replace', 'x', B)", "max", "min", "reject", "rejectattr('a')", "replace('x', B)", "replace(B, B)",
-        "reverse", "round", "safe", "select", "select('in', B)", "select('eq', B)", "selectattr('role', 'eq', B)", "sort",
-        "sort(attribute='a,b,c')", "split", "split('x')", "split(B)", "string", "sum", "title", "tojson",
-        "tojson(indent=16)", "trim", "trim(B)", "unique", "upper", "zip(B)", "zip(B, B, B)", "batch(10000000, 1)",
-        "slice(10000000)", "pprint", "format(B)", "urlencode",
+        "abs",
+        "attr('a')",
+        "bool",
+        "capitalize",
+        "chain(B)",
+        "count",
+        "default(B)",
+        "dictsort",
+        "e",
+        "first",
+        "float",
+        "groupby('role')",
+        "indent(100000)",
+        "indent(B)",
+        "int",
+        "items",
+        "join",
+        "join(B)",
+        "last",
+        "length",
+        "lines",
+        "list",
+        "lower",
+        "map('upper')",
+        "map('string')",
+        "map('join', B)",
+        "map('default', B)",
+        "map(attribute='a.b')",
+        "map('replace', 'x', B)",
+        "max",
+        "min",
+        "reject",
+        "rejectattr('a')",
+        "replace('x', B)",
+        "replace(B, B)",
+        "reverse",
+        "round",
+        "safe",
+        "select",
+        "select('in', B)",
+        "select('eq', B)",
+        "selectattr('role', 'eq', B)",
+        "sort",
+        "sort(attribute='a,b,c')",
+        "split",
+        "split('x')",
+        "split(B)",
+        "string",
+        "sum",
+        "title",
+        "tojson",
+        "tojson(indent=16)",
+        "trim",
+        "trim(B)",
+        "unique",
+        "upper",
+        "zip(B)",
+        "zip(B, B, B)",
+        "batch(10000000, 1)",
+        "slice(10000000)",
+        "pprint",
+        "format(B)",
+        "urlencode",
     ];
     let tests = [
-        "defined", "undefined", "none", "string", "mapping", "iterable", "sequence", "number", "true", "odd", "eq(B)",
-        "ne(B)", "lt(B)", "ge(B)", "in(B)", "sameas(B)", "startingwith(B)", "endingwith(B)", "lower", "upper",
-        "divisibleby(B)", "filter", "test", "escaped",
+        "defined",
+        "undefined",
+        "none",
+        "string",
+        "mapping",
+        "iterable",
+        "sequence",
+        "number",
+        "true",
+        "odd",
+        "eq(B)",
+        "ne(B)",
+        "lt(B)",
+        "ge(B)",
+        "in(B)",
+        "sameas(B)",
+        "startingwith(B)",
+        "endingwith(B)",
+        "lower",
+        "upper",
+        "divisibleby(B)",
+        "filter",
+        "test",
+        "escaped",
     ];
     let methods = [
-        "upper()", "lower()", "islower()", "isspace()", "isdigit()", "isalnum()", "isascii()", "strip()", "strip(B)",
-        "lstrip(B)", "rstrip(B)", "replace('x', B)", "replace(B, B, 10)", "title()", "split()", "split('x')",
-        "split(B, 3)", "splitlines()", "splitlines(true)", "capitalize()", "count('x')", "count(B)", "count('')",
-        "find(B)", "rfind(B)", "format(B)", "startswith(B)", "endswith(B)", "join(B)", "keys()", "values()", "items()",
-        "get(B)", "get('a', B)", "append(B)", "a(B)",
+        "upper()",
+        "lower()",
+        "islower()",
+        "isspace()",
+        "isdigit()",
+        "isalnum()",
+        "isascii()",
+        "strip()",
+        "strip(B)",
+        "lstrip(B)",
+        "rstrip(B)",
+        "replace('x', B)",
+        "replace(B, B, 10)",
+        "title()",
+        "split()",
+        "split('x')",
+        "split(B, 3)",
+        "splitlines()",
+        "splitlines(true)",
+        "capitalize()",
+        "count('x')",
+        "count(B)",
+        "count('')",
+        "find(B)",
+        "rfind(B)",
+        "format(B)",
+        "startswith(B)",
+        "endswith(B)",
+        "join(B)",
+        "keys()",
+        "values()",
+        "items()",
+        "get(B)",
+        "get('a', B)",
+        "append(B)",
+        "a(B)",
     ];
     let operators = [
-        "A + B", "A ~ B", "A * 1000", "1000000 * A", "A - B", "A / B", "A // B", "A % B", "A ** B", "A == B", "A != B",
-        "A < B", "A >= B", "A in B", "A not in B", "A and B", "A or B", "not A", "-A", "A[B]", "A[0]", "A[-1]", "A[1:]",
-        "A[::-1]", "A[::3]", "A[B:B]", "A.a", "[A, B]", "{'a': A, 'b': B}", "{A: B}", "A if B else A", "A < B < A",
-        "range(A)", "dict(A)", "dict(a=A)", "dict(**A)", "namespace(a=A)", "namespace(A)", "range(*A)", "m(A)", "m(*A)",
-        "m(a=A, b=B)", "m(**A)", "raise_exception(A)", "strftime_now(A)", "'{}{}'.format(A, B)", "A is in(B)",
-        "'{:9999}'.format(A) * 100", "'{0}{0}{0}{0}'.format(A)", "loop", "A()",
+        "A + B",
+        "A ~ B",
+        "A * 1000",
+        "1000000 * A",
+        "A - B",
+        "A / B",
+        "A // B",
+        "A % B",
+        "A ** B",
+        "A == B",
+        "A != B",
+        "A < B",
+        "A >= B",
+        "A in B",
+        "A not in B",
+        "A and B",
+        "A or B",
+        "not A",
+        "-A",
+        "A[B]",
+        "A[0]",
+        "A[-1]",
+        "A[1:]",
+        "A[::-1]",
+        "A[::3]",
+        "A[B:B]",
+        "A.a",
+        "[A, B]",
+        "{'a': A, 'b': B}",
+        "{A: B}",
+        "A if B else A",
+        "A < B < A",
+        "range(A)",
+        "dict(A)",
+        "dict(a=A)",
+        "dict(**A)",
+        "namespace(a=A)",
+        "namespace(A)",
+        "range(*A)",
+        "m(A)",
+        "m(*A)",
+        "m(a=A, b=B)",
+        "m(**A)",
+        "raise_exception(A)",
+        "strftime_now(A)",
+        "'{}{}'.format(A, B)",
+        "A is in(B)",
+        "'{:9999}'.format(A) * 100",
+        "'{0}{0}{0}{0}'.format(A)",
+        "loop",
+        "A()",
     ];
     let mut expressions: Vec<String> = Vec::new();
     expressions.extend(filters.iter().map(|filter| format!("(A)|{filter}")));
     expressions.extend(tests.iter().map(|test| format!("(A) is {test}")));
     expressions.extend(methods.iter().map(|method| format!("(A).{method}")));
     expressions.extend(operators.iter().map(|operator| (*operator).to_owned()));
-    let messages: Vec<Message> = (0..300).map(|i| Message::new("user", "word ".repeat(i % 50))).collect();
+    let messages: Vec<Message> = (0..100).map(|i| Message::new("user", "word ".repeat(i % 50))).collect();
     let mut random = 88_172_645_463_325_252_u64;
     let mut slowest = (Duration::ZERO, String::new());
     for expression in &expressions {
@@ -382,14 +545,22 @@ fn every_operation_on_every_value_is_bounded() {
             random ^= random << 13;
             random ^= random >> 7;
             random ^= random << 17;
+            // Half of the pairs are enough for a build without optimisation.
+            if (random >> 48).is_multiple_of(2) {
+                continue;
+            }
             let b = VALUES.get((random % 11) as usize).copied().unwrap_or_default();
             let expression = expression.replace('A', a).replace('B', b);
-            let body = match (random >> 32) % 5 {
-                0 => format!("{{{{ {expression} }}}}"),
-                1 => format!("{{% for i in range(90000) %}}{{% set x = {expression} %}}{{% endfor %}}"),
+            let body = match (random >> 32) % 12 {
+                4..=7 => format!("{{{{ {expression} }}}}"),
+                1 => format!("{{% for i in range(9000) %}}{{% set x = {expression} %}}{{% endfor %}}"),
                 2 => format!("{{% for x in {expression} %}}{{{{ x }}}}{{% endfor %}}"),
-                3 => format!("{{% for i in range(90000) %}}{{% if {expression} %}}y{{% endif %}}{{% endfor %}}"),
-                _ => format!("{{% set ns.x = {expression} %}}{{% set y %}}{{{{ ns.x }}}}{{{{ ns }}}}{{% endset %}}{{{{ y|tojson|length }}}}"),
+                3 => {
+                    format!("{{% for i in range(9000) %}}{{% if {expression} %}}y{{% endif %}}{{% endfor %}}")
+                }
+                _ => format!(
+                    "{{% set ns.x = {expression} %}}{{% set y %}}{{{{ ns.x }}}}{{{{ ns }}}}{{% endset %}}{{{{ y|tojson|length }}}}"
+                ),
             };
             let source = format!("{set}{body}");
             let start = Instant::now();
@@ -410,7 +581,8 @@ fn doubling_an_input_doubles_the_work_at_most() {
     for kind in [1, 1000] {
         for doubling in 10..=24 {
             let size = 1usize << doubling;
-            let messages: Vec<Message> = (0..kind).map(|_| Message::new("user", "word ".repeat(size / kind / 5))).collect();
+            let messages: Vec<Message> =
+                (0..kind).map(|_| Message::new("user", "word ".repeat(size / kind / 5))).collect();
             let text = bounded(template, &messages).unwrap();
             assert!(text.len() >= size.saturating_sub(6 * kind));
         }
@@ -438,7 +610,12 @@ fn doubling_an_input_doubles_the_work_at_most() {
 /// The deadline of the caller ends a rendering.
 #[test]
 fn deadlines_end_renderings() {
-    let template = ChatTemplate::new("{% for i in range(99999) %}{% for j in range(30) %}{% endfor %}{% endfor %}", "", "").unwrap();
+    let template = ChatTemplate::new(
+        "{% for i in range(99999) %}{% for j in range(30) %}{% endfor %}{% endfor %}",
+        "",
+        "",
+    )
+    .unwrap();
     let late = bb::RunOptions::default().with_deadline(Instant::now());
     let result = late.within(|| template.render(&message(), true));
     assert!(matches!(result, Err(Error::Model { source: bb::Error::DeadlineExceeded })), "{result:?}");

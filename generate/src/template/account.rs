@@ -11,16 +11,17 @@ use std::rc::Rc;
 const BYTES: u64 = 32 << 20;
 /// The bytes that a rendering may allocate for each byte of the template and the messages.
 const BYTES_PER_BYTE: u64 = 64;
-/// The steps of a rendering, beyond those in proportion to its input. A step is about 16 bytes that are read or compared.
-const STEPS: u64 = 16 << 20;
+/// The steps of a rendering, beyond those in proportion to its input. A step is about 16 bytes
+/// that are compared, or two characters that are examined.
+const STEPS: u64 = 8 << 20;
 /// The steps for each byte of the template and the messages.
-const STEPS_PER_BYTE: u64 = 8;
+const STEPS_PER_BYTE: u64 = 16;
 /// The greatest weight of a list or dictionary, beyond the part in proportion to the input.
-const WEIGHT: u64 = 4 << 20;
+const WEIGHT: u64 = 16 << 20;
 /// The weight of a list or dictionary for each byte of the template and the messages.
 const WEIGHT_PER_BYTE: u64 = 8;
 
-/// What one rendering has used and may still use.
+/// The bytes and steps that one rendering has used and may still use.
 #[derive(Debug)]
 pub(super) struct Account {
     budget: Budget,

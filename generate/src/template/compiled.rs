@@ -45,7 +45,9 @@ impl Compiled {
         let mut text = String::new();
         self.0.with_dependent(|_, instructions| {
             let mut output = make_string_output(&mut text);
-            Vm::new(environment).eval(instructions, context, &BTreeMap::new(), &mut output, AutoEscape::None).map(|_| ())
+            Vm::new(environment)
+                .eval(instructions, context, &BTreeMap::new(), &mut output, AutoEscape::None)
+                .map(|_| ())
         })?;
         Ok(text)
     }

@@ -2,7 +2,7 @@
 
 use super::account;
 use super::operators::Display;
-use super::values::{deep, deep_steps, kept, length, shallow_steps};
+use super::values::{character_steps, deep, deep_steps, kept, length, shallow_steps};
 use super::{json, values};
 use minijinja::value::{Kwargs, Rest, Value, ValueKind, from_args};
 use minijinja::{Environment, Error, ErrorKind, State, filters};
@@ -70,14 +70,18 @@ pub(super) fn add(environment: &mut Environment<'_>) {
         environment.add_filter(name, move |state: &State<'_, '_>, args: Rest<Value>| {
             take(work, &args)?;
             match name {
-                "trim" => trimmed(&args, 1)?,
-                "split" => parts(&args)?,
+                // The library formats each character.
+                "title" => account::steps(args.first().map_or(0, deep))?,
+                "trim" => args.first().map_or(Ok(()), |text| trimmed(text, args.get(1)))?,
+                "split" => args.first().map_or(Ok(()), |text| parts(text, args.get(1)))?,
                 "map" | "select" | "reject" | "selectattr" | "rejectattr" => each(&args)?,
-                "list" | "sort" | "unique" | "groupby" => characters(&args)?,
-                "attr" | "d" | "default" | "first" | "last" | "max" | "min" => {
-                    return values::shared(filter.call(state, &args)?);
+                "list" | "sort" | "unique" | "groupby" | "max" | "min" | "sum" | "zip" | "chain" => {
+                    characters(&args)?
                 }
                 _ => {}
+            }
+            if matches!(name, "attr" | "d" | "default" | "first" | "last" | "max" | "min") {
+                return values::shared(filter.call(state, &args)?);
             }
             kept(filter.call(state, &args)?)
         });
@@ -86,13 +90,16 @@ pub(super) fn add(environment: &mut Environment<'_>) {
     environment.add_filter("string", |value: Value| text(&value));
     environment.add_filter("replace", |state: &State<'_, '_>, args: Rest<Value>| {
         let args: Vec<Value> = args.iter().map(text).collect::<Result<_, _>>()?;
-        replaced(&args, 1)?;
+        args.first().map_or(Ok(()), |text| replaced(text, args.get(1), args.get(2)))?;
         let replace = Value::from_function(filters::replace);
         kept(replace.call(state, &args)?)
     });
     environment.add_filter("indent", |state: &State<'_, '_>, args: Rest<Value>| {
-        let (value, width, _, _, options): (Value, Option<usize>, Option<bool>, Option<bool>, Kwargs) = from_args(&args)?;
-        let width = width.map_or_else(|| options.get::<Option<usize>>("width"), |width| Ok(Some(width)))?.unwrap_or(4);
+        let (value, width, _, _, options): (Value, Option<usize>, Option<bool>, Option<bool>, Kwargs) =
+            from_args(&args)?;
+        let width = width
+            .map_or_else(|| options.get::<Option<usize>>("width"), |width| Ok(Some(width)))?
+            .unwrap_or(4);
         let value = text(&value)?;
         let lines = value.as_str().unwrap_or_default().split('\n').count();
         account::bytes(lines.saturating_mul(width).saturating_add(width))?;
@@ -113,12 +120,17 @@ fn take(work: Work, args: &[Value]) -> Result<(), Error> {
         Work::Deep => args.iter().map(deep_steps).fold(0, u64::saturating_add),
         Work::Sort => sorting(args),
     };
-    account::steps(steps)
+    account::steps(steps)?;
+    match work {
+        Work::Shallow => Ok(()),
+        Work::Deep | Work::Sort => account::steps(args.first().map_or(0, character_steps)),
+    }
 }
 
 /// Takes the bytes of the list of a text's characters.
 fn characters(args: &[Value]) -> Result<(), Error> {
     let length = args.first().and_then(Value::as_str).map_or(0, str::len);
+    account::steps(4 * length as u64)?;
     account::bytes(length.saturating_mul(size_of::<Value>()))
 }
 
@@ -143,7 +155,13 @@ fn each(args: &[Value]) -> Result<(), Error> {
     let count = (length(list) as u64).max(list.as_str().map_or(0, str::len) as u64);
     let part = |part: Value| part.as_str().map_or(1, str::len) as u64;
     let of = |option: &Value| match option.is_kwargs() {
-        true => option.as_object().and_then(|o| o.try_iter_pairs()).into_iter().flatten().map(|(_, value)| part(value)).sum(),
+        true => option
+            .as_object()
+            .and_then(|o| o.try_iter_pairs())
+            .into_iter()
+            .flatten()
+            .map(|(_, value)| part(value))
+            .sum(),
         false => part(option.clone()),
     };
     let each = options.iter().map(of).fold(1, u64::saturating_add);
@@ -152,18 +170,17 @@ fn each(args: &[Value]) -> Result<(), Error> {
 }
 
 /// Takes the work of removing characters from the ends of a text: each is compared with all that may be removed.
-pub(super) fn trimmed(args: &[Value], characters: usize) -> Result<(), Error> {
-    let length = |at: usize| args.get(at).map_or(0, |value| deep(value));
-    match args.get(characters).and_then(Value::as_str) {
-        Some(_) => account::steps(length(0).saturating_mul(length(characters)) / 16),
+pub(super) fn trimmed(text: &Value, characters: Option<&Value>) -> Result<(), Error> {
+    match characters.filter(|characters| !characters.is_none() && !characters.is_undefined()) {
+        Some(characters) => account::steps(deep(text).saturating_mul(deep(characters)) / 16),
         None => Ok(()),
     }
 }
 
 /// Takes the bytes of the parts of a text.
-pub(super) fn parts(args: &[Value]) -> Result<(), Error> {
-    let Some(text) = args.first().and_then(Value::as_str) else { return Ok(()) };
-    let count = match args.get(1).and_then(Value::as_str) {
+pub(super) fn parts(text: &Value, between: Option<&Value>) -> Result<(), Error> {
+    let Some(text) = text.as_str() else { return Ok(()) };
+    let count = match between.and_then(Value::as_str) {
         Some("") => text.chars().count() + 2,
         Some(between) => text.matches(between).count() + 1,
         None => text.split_whitespace().count(),
@@ -200,11 +217,12 @@ pub(super) fn join(items: &Value, between: Option<&Value>) -> Result<Value, Erro
 }
 
 /// Takes the bytes and steps of a replacement.
-pub(super) fn replaced(args: &[Value], at: usize) -> Result<(), Error> {
-    let text = |at: usize| args.get(at).and_then(Value::as_str).unwrap_or_default();
-    let (whole, from, to) = (text(0), text(at), text(at + 1));
-    account::steps((whole.len() as u64).saturating_add(from.len() as u64) / 8)?;
-    account::bytes(whole.len().saturating_add(whole.matches(from).count().saturating_mul(to.len())))
+pub(super) fn replaced(whole: &Value, from: Option<&Value>, to: Option<&Value>) -> Result<(), Error> {
+    let whole = whole.as_str().unwrap_or_default();
+    let argument = |value: Option<&Value>| value.and_then(Value::as_str).map_or(0, str::len);
+    let count = from.and_then(Value::as_str).map_or(0, |from| whole.matches(from).count());
+    account::steps(whole.len().saturating_add(argument(from)) as u64 / 8)?;
+    account::bytes(whole.len().saturating_add(count.saturating_mul(argument(to))))
 }
 
 /// Adds the tests that compare texts or lists.
@@ -229,7 +247,8 @@ pub(super) fn add_tests(environment: &mut Environment<'_>) {
         for name in names {
             let test = test.clone();
             environment.add_test(*name, move |state: &State<'_, '_>, args: Rest<Value>| {
-                account::steps(args.iter().map(deep_steps).fold(0, u64::saturating_add))?;
+                let of = |value| deep_steps(value).saturating_add(values::search_steps(value));
+                account::steps(args.iter().map(of).fold(0, u64::saturating_add))?;
                 Ok::<bool, Error>(test.call(state, &args)?.is_true())
             });
         }

@@ -27,7 +27,9 @@ pub(super) fn to_json(value: &Value, options: Kwargs) -> Result<Value, Error> {
     if let Some(refused) = out.refused {
         return Err(refused);
     }
-    written.map_err(|error| Error::new(ErrorKind::BadSerialization, "the value is no JSON").with_source(error))?;
+    written.map_err(|error| {
+        Error::new(ErrorKind::BadSerialization, "the value is no JSON").with_source(error)
+    })?;
     Ok(Value::from_safe_string(String::from_utf8_lossy(&out.bytes).into_owned()))
 }
 

@@ -52,13 +52,17 @@ fn before(value: &Value, name: &str, args: &[Value]) -> Result<(), Error> {
             _ => account::steps(arguments),
         };
     };
-    account::steps((text.len() as u64 / 16 + 1).saturating_add(arguments))?;
-    let all = || std::iter::once(value).chain(args).cloned().collect::<Vec<_>>();
+    account::steps((text.len() as u64 / 2 + 1).saturating_add(arguments))?;
+    let argument = |at: usize| args.get(at);
     match name {
-        "strip" | "lstrip" | "rstrip" if !args.is_empty() => trimmed(&all(), 1),
-        "split" => parts(&all()),
-        "splitlines" => account::bytes((text.matches('\n').count() + 1).saturating_mul(2 * size_of::<Value>())),
-        "replace" => replaced(&all(), 1),
+        "strip" | "lstrip" | "rstrip" if !args.is_empty() => trimmed(value, argument(0)),
+        // The library formats each character.
+        "title" => account::steps(text.len() as u64),
+        "split" => parts(value, argument(0)),
+        "splitlines" => {
+            account::bytes((text.matches('\n').count() + 1).saturating_mul(2 * size_of::<Value>()))
+        }
+        "replace" => replaced(value, argument(0), argument(1)),
         // The library searches the empty text without an end.
         "count" if args.first().and_then(Value::as_str) == Some("") => {
             Err(Error::new(ErrorKind::InvalidOperation, "`count` needs a text that is not empty"))

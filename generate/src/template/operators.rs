@@ -10,6 +10,8 @@ use std::fmt::{self, Write};
 pub(super) const KEPT: &str = "bb_kept";
 /// Takes the steps of comparing with a value.
 pub(super) const WEIGHED: &str = "bb_weighed";
+/// Takes the steps of searching in a value.
+pub(super) const SEARCHED: &str = "bb_searched";
 /// Takes the steps of iterating over a value.
 pub(super) const ITERATED: &str = "bb_iterated";
 /// Takes the bytes and steps of passing the elements of a list as arguments.
@@ -39,6 +41,10 @@ pub(super) fn add(environment: &mut Environment<'_>) {
     environment.add_filter(KEPT, kept);
     environment.add_filter(WEIGHED, |value: Value| {
         account::steps(deep_steps(&value))?;
+        Ok::<Value, Error>(value)
+    });
+    environment.add_filter(SEARCHED, |value: Value| {
+        account::steps(values::search_steps(&value))?;
         Ok::<Value, Error>(value)
     });
     environment.add_filter(ITERATED, |value: Value| {
@@ -78,7 +84,7 @@ pub(super) fn add(environment: &mut Environment<'_>) {
     environment.set_formatter(written);
 }
 
-/// Writes a value to the text of the template, or to what a block captures.
+/// Writes a value to the text of the template, or to the text that a block captures.
 fn written(out: &mut Output<'_>, state: &State<'_, '_>, value: &Value) -> Result<(), Error> {
     let plain = state.auto_escape() == AutoEscape::None;
     if let Some(text) = value.as_str()
@@ -155,7 +161,8 @@ fn unsupported(left: &Value, right: &Value) -> Error {
 }
 
 fn mul(left: &Value, right: &Value) -> Result<Value, Error> {
-    let repeats = |value: &Value| matches!(value.kind(), ValueKind::String | ValueKind::Seq | ValueKind::Iterable);
+    let repeats =
+        |value: &Value| matches!(value.kind(), ValueKind::String | ValueKind::Seq | ValueKind::Iterable);
     let (value, times) = if repeats(left) { (left, right) } else { (right, left) };
     if repeats(value) {
         let wrong = "texts and lists can only be multiplied with integers";
@@ -165,7 +172,8 @@ fn mul(left: &Value, right: &Value) -> Result<Value, Error> {
     let float = |value: &Value| value.is_number() && !value.is_integer();
     let unsupported = |_| unsupported(left, right);
     if float(left) || float(right) {
-        let product = f64::try_from(left.clone()).map_err(unsupported)? * f64::try_from(right.clone()).map_err(unsupported)?;
+        let product = f64::try_from(left.clone()).map_err(unsupported)?
+            * f64::try_from(right.clone()).map_err(unsupported)?;
         return Ok(Value::from(product));
     }
     let integer = |value: &Value| i128::try_from(value.clone()).map_err(unsupported);
@@ -194,7 +202,8 @@ fn repeated(value: &Value, times: usize) -> Result<Value, Error> {
 fn bounds(length: usize, start: Option<i64>, stop: Option<i64>, step: i64) -> (i64, i64) {
     let length = i64::try_from(length).unwrap_or(i64::MAX);
     let (lowest, highest) = if step < 0 { (-1, length - 1) } else { (0, length) };
-    let within = |index: i64| if index < 0 { index.saturating_add(length).max(lowest) } else { index.min(highest) };
+    let within =
+        |index: i64| if index < 0 { index.saturating_add(length).max(lowest) } else { index.min(highest) };
     match step < 0 {
         true => (start.map_or(highest, within), stop.map_or(lowest, within)),
         false => (start.map_or(lowest, within), stop.map_or(highest, within)),
@@ -225,7 +234,8 @@ fn slice(value: &Value, start: &Value, stop: &Value, step: &Value) -> Result<Val
         account::steps(text.len() as u64)?;
         if step == 1 {
             let (first, end) = bounds(text.chars().count(), start, stop, step);
-            let (first, count) = (first.unsigned_abs() as usize, (end - first).max(0).unsigned_abs() as usize);
+            let (first, count) =
+                (first.unsigned_abs() as usize, (end - first).max(0).unsigned_abs() as usize);
             return kept(Value::from(text.chars().skip(first).take(count).collect::<String>()));
         }
         account::bytes(text.len().saturating_mul(4))?;
@@ -243,6 +253,8 @@ fn slice(value: &Value, start: &Value, stop: &Value, step: &Value) -> Result<Val
             let items = indices(length, start, stop, step).map(|index| value.get_item_by_index(index));
             values::list(items.collect::<Result<_, _>>()?)
         }
-        kind => Err(Error::new(ErrorKind::InvalidOperation, format!("value of type {kind} cannot be sliced"))),
+        kind => {
+            Err(Error::new(ErrorKind::InvalidOperation, format!("value of type {kind} cannot be sliced")))
+        }
     }
 }

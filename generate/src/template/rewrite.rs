@@ -4,13 +4,15 @@
 //! The tree of the library cannot be changed in place, so it is built anew. Its depth is bounded by [`source`](super::source).
 
 use super::methods::METHOD;
-use super::operators::{CONCAT, ITEM, ITERATED, KEPT, MACRO, MUL, PLAIN, SLICE, SPREAD, TURN, WEIGHED};
+use super::operators::{
+    CONCAT, ITEM, ITERATED, KEPT, MACRO, MUL, PLAIN, SEARCHED, SLICE, SPREAD, TURN, WEIGHED,
+};
 use super::values;
 use minijinja::machinery::Span;
 use minijinja::machinery::ast::{
-    AutoEscape, BinOp, BinOpKind, Call, CallArg, CallBlock, Compare, CompareOp, CompareOpKind, Const, EmitExpr, Expr,
-    Filter, FilterBlock, ForLoop, GetAttr, GetItem, IfCond, IfExpr, List, Macro, Map, Set, SetBlock, Spanned,
-    Stmt, Template, Test, UnaryOp, UnaryOpKind, Var, WithBlock,
+    AutoEscape, BinOp, BinOpKind, Call, CallArg, CallBlock, Compare, CompareOp, CompareOpKind, Const,
+    EmitExpr, Expr, Filter, FilterBlock, ForLoop, GetAttr, GetItem, IfCond, IfExpr, List, Macro, Map, Set,
+    SetBlock, Spanned, Stmt, Template, Test, UnaryOp, UnaryOpKind, Var, WithBlock,
 };
 use minijinja::{Error, ErrorKind, Value};
 
@@ -58,7 +60,12 @@ fn call<'a>(filter: &'static str, span: Span) -> Stmt<'a> {
 fn statement<'a>(stmt: &Stmt<'a>, out: &mut Vec<Stmt<'a>>) -> Result<(), Error> {
     let rewritten = match stmt {
         // There are no other templates, so nothing inherits from this one and nothing is included.
-        Stmt::Template(_) | Stmt::Block(_) | Stmt::Import(_) | Stmt::FromImport(_) | Stmt::Extends(_) | Stmt::Include(_) => {
+        Stmt::Template(_)
+        | Stmt::Block(_)
+        | Stmt::Import(_)
+        | Stmt::FromImport(_)
+        | Stmt::Extends(_)
+        | Stmt::Include(_) => {
             let text = "`block`, `extends`, `include` and `import` are not supported";
             return Err(Error::new(ErrorKind::SyntaxError, text));
         }
@@ -120,7 +127,9 @@ fn statement<'a>(stmt: &Stmt<'a>, out: &mut Vec<Stmt<'a>>) -> Result<(), Error> 
             let rewritten = CallBlock { call, macro_decl: macro_of(&node.macro_decl)? };
             Stmt::CallBlock(Spanned::new(rewritten, node.span()))
         }
-        Stmt::Continue(node) => Stmt::Continue(Spanned::new(minijinja::machinery::ast::Continue, node.span())),
+        Stmt::Continue(node) => {
+            Stmt::Continue(Spanned::new(minijinja::machinery::ast::Continue, node.span()))
+        }
         Stmt::Break(node) => Stmt::Break(Spanned::new(minijinja::machinery::ast::Break, node.span())),
         // The library leaves the result of `do` on its stack. An assignment does not.
         Stmt::Do(node) => {
@@ -140,7 +149,7 @@ fn macro_of<'a>(node: &Spanned<Macro<'a>>) -> Result<Spanned<Macro<'a>>, Error> 
     Ok(Spanned::new(Macro { name: node.name, args, defaults, body }, node.span()))
 }
 
-/// Copies what is assigned to: a variable, an attribute of a namespace, or several of them.
+/// Copies the target of an assignment: a variable, an attribute of a namespace, or several of them.
 fn target<'a>(expr: &Expr<'a>) -> Result<Expr<'a>, Error> {
     match expr {
         Expr::List(node) => {
@@ -175,10 +184,18 @@ fn around<'a>(name: &'static str, expr: &Expr<'a>) -> Result<Expr<'a>, Error> {
 
 /// Rewrites an operand of a comparison. Short constants need no filter.
 fn compared<'a>(expr: &Expr<'a>) -> Result<Expr<'a>, Error> {
-    const SHORT: u64 = 256;
+    const SHORT: u64 = 1024;
     match expr {
         Expr::Const(node) if values::deep(&node.value) <= SHORT => expression(expr),
         _ => around(WEIGHED, expr),
+    }
+}
+
+/// Rewrites the text, list or dictionary that is searched.
+fn searched<'a>(expr: &Expr<'a>) -> Result<Expr<'a>, Error> {
+    match expr {
+        Expr::Const(_) => compared(expr),
+        _ => around(SEARCHED, expr),
     }
 }
 
@@ -211,14 +228,12 @@ fn expression<'a>(expr: &Expr<'a>) -> Result<Expr<'a>, Error> {
                 Some(bound) => expression(bound).map(CallArg::Pos),
                 None => Ok(CallArg::Pos(constant(Value::from(()), span))),
             };
-            let args = vec![bound(node.start.as_ref())?, bound(node.stop.as_ref())?, bound(node.step.as_ref())?];
+            let args =
+                vec![bound(node.start.as_ref())?, bound(node.stop.as_ref())?, bound(node.step.as_ref())?];
             filtered(SLICE, expression(&node.expr)?, args, span)
         }
         Expr::UnaryOp(node) => {
-            let op = match node.op {
-                UnaryOpKind::Not => UnaryOpKind::Not,
-                UnaryOpKind::Neg => UnaryOpKind::Neg,
-            };
+            let op = if matches!(node.op, UnaryOpKind::Not) { UnaryOpKind::Not } else { UnaryOpKind::Neg };
             Expr::UnaryOp(Spanned::new(UnaryOp { op, expr: expression(&node.expr)? }, span))
         }
         Expr::BinOp(node) => binary(node)?,
@@ -226,7 +241,11 @@ fn expression<'a>(expr: &Expr<'a>) -> Result<Expr<'a>, Error> {
             // Each operand but the last is on the left of a comparison, and `in` reads both sides.
             let has_in = node.ops.iter().any(|op| matches!(op.op, CompareOpKind::In | CompareOpKind::NotIn));
             let first = if has_in { compared(&node.expr)? } else { expression(&node.expr)? };
-            let op = |op: &CompareOp<'a>| Ok(CompareOp { op: op.op, expr: compared(&op.expr)? });
+            let op = |op: &CompareOp<'a>| {
+                let search = matches!(op.op, CompareOpKind::In | CompareOpKind::NotIn);
+                let expr = if search { searched(&op.expr)? } else { compared(&op.expr)? };
+                Ok(CompareOp { op: op.op, expr })
+            };
             let ops = node.ops.iter().map(op).collect::<Result<_, Error>>()?;
             Expr::Compare(Spanned::new(Compare { expr: first, ops }, span))
         }
@@ -273,9 +292,13 @@ fn expression<'a>(expr: &Expr<'a>) -> Result<Expr<'a>, Error> {
 }
 
 fn binary<'a>(node: &Spanned<BinOp<'a>>) -> Result<Expr<'a>, Error> {
-    use BinOpKind::{Add, Concat, Div, Eq, FloorDiv, Gt, Gte, In, Lt, Lte, Mul, Ne, Pow, Rem, ScAnd, ScOr, Sub};
+    use BinOpKind::{
+        Add, Concat, Div, Eq, FloorDiv, Gt, Gte, In, Lt, Lte, Mul, Ne, Pow, Rem, ScAnd, ScOr, Sub,
+    };
     let span = node.span();
-    let filter = |name| Ok(filtered(name, expression(&node.left)?, vec![CallArg::Pos(expression(&node.right)?)], span));
+    let filter = |name| {
+        Ok(filtered(name, expression(&node.left)?, vec![CallArg::Pos(expression(&node.right)?)], span))
+    };
     let operator = |left, right| Expr::BinOp(Spanned::new(BinOp { op: node.op, left, right }, span));
     match node.op {
         Mul => filter(MUL),
@@ -285,7 +308,7 @@ fn binary<'a>(node: &Spanned<BinOp<'a>>) -> Result<Expr<'a>, Error> {
             Ok(filtered(KEPT, sum, Vec::new(), span))
         }
         Eq | Ne | Lt | Lte | Gt | Gte => Ok(operator(expression(&node.left)?, compared(&node.right)?)),
-        In => Ok(operator(compared(&node.left)?, compared(&node.right)?)),
+        In => Ok(operator(compared(&node.left)?, searched(&node.right)?)),
         ScAnd | ScOr | Sub | Div | FloorDiv | Rem | Pow => {
             Ok(operator(expression(&node.left)?, expression(&node.right)?))
         }
@@ -302,7 +325,9 @@ fn call_of<'a>(node: &Spanned<Call<'a>>) -> Result<Expr<'a>, Error> {
         }
         callee => {
             // A recursive loop iterates over its argument.
-            let argument = |expr: &Expr<'a>| if node.args.len() == 1 { around(ITERATED, expr) } else { expression(expr) };
+            let argument = |expr: &Expr<'a>| {
+                if node.args.len() == 1 { around(ITERATED, expr) } else { expression(expr) }
+            };
             let args = arguments(&node.args, argument)?;
             Ok(Expr::Call(Spanned::new(Call { expr: expression(callee)?, args }, span)))
         }

@@ -10,12 +10,12 @@ use minijinja::{Error, ErrorKind};
 pub(super) const SOURCE: usize = 60 << 10;
 /// The greatest depth of an expression: operators that are not separated by commas, and brackets, which count as several.
 const EXPRESSION: usize = 200;
-/// What a bracket counts.
+/// The operators that a bracket counts as.
 const BRACKET: usize = 5;
 /// The greatest depth of blocks, including the conditions of `elif`.
 const BLOCKS: usize = 50;
 
-/// How the parser treats spaces beside tags.
+/// How the parser treats spaces before and after tags.
 pub(super) const SPACES: WhitespaceConfig =
     WhitespaceConfig { keep_trailing_newline: false, lstrip_blocks: true, trim_blocks: true };
 
@@ -60,7 +60,11 @@ struct Chain {
 impl Chain {
     fn push(&mut self, token: &Token<'_>) -> Result<(), Error> {
         match token {
-            Token::TemplateData(_) | Token::VariableStart | Token::BlockStart | Token::VariableEnd | Token::BlockEnd => {
+            Token::TemplateData(_)
+            | Token::VariableStart
+            | Token::BlockStart
+            | Token::VariableEnd
+            | Token::BlockEnd => {
                 *self = Chain::default();
             }
             Token::BracketOpen | Token::ParenOpen | Token::BraceOpen => {
@@ -76,7 +80,12 @@ impl Chain {
             }
             Token::Comma => self.inner = 0,
             Token::Ident(name) if !is_operator(name) => {}
-            Token::Str(_) | Token::String(_) | Token::Int(_) | Token::Int128(_) | Token::Float(_) | Token::Assign => {}
+            Token::Str(_)
+            | Token::String(_)
+            | Token::Int(_)
+            | Token::Int128(_)
+            | Token::Float(_)
+            | Token::Assign => {}
             _ => self.inner += 1,
         }
         if self.outer + self.inner > EXPRESSION { Err(too_deep("expressions", EXPRESSION)) } else { Ok(()) }
@@ -103,7 +112,8 @@ impl Blocks {
                 self.open.push(self.depth);
                 self.depth += 1;
             }
-            "endif" | "endfor" | "endset" | "endwith" | "endmacro" | "endcall" | "endfilter" | "endautoescape" => {
+            "endif" | "endfor" | "endset" | "endwith" | "endmacro" | "endcall" | "endfilter"
+            | "endautoescape" => {
                 self.depth = self.open.pop().unwrap_or(0);
             }
             _ => {}

@@ -1,7 +1,7 @@
 //! The lists and dictionaries of templates: each knows its depth and its weight.
 //!
 //! The *weight* of a value is the size of its text, about: it counts a part as often as a path leads to it. A list of two references
-//! to one list weighs more than twice as much as that one. So a value that exists can be written, compared and dropped in time that
+//! to one list weighs more than twice the weight of that list. A value that exists can therefore be written, compared and dropped in time that
 //! its weight bounds, and no value is nested too deep for the stack.
 
 use super::account;
@@ -11,13 +11,13 @@ use std::sync::Arc;
 
 /// The greatest number of lists and dictionaries within each other.
 const DEPTH: u8 = 64;
-/// The weight of a value without its contents.
-const NODE: u64 = 16;
+/// The weight of a value without its contents: comparing it takes as long as comparing 64 bytes.
+const NODE: u64 = 64;
 /// The bytes of an element of a list.
 const ELEMENT: usize = size_of::<Value>();
 /// The bytes of a list or dictionary without its elements.
 const HEADER: usize = 96;
-/// The number of entries from which a dictionary is searched by halves.
+/// The least number of entries of a dictionary that is sorted for searching.
 const MANY: usize = 8;
 
 /// Depth and weight of a list or dictionary.
@@ -77,7 +77,7 @@ impl Object for List {
     }
 }
 
-/// A dictionary, in the order in which its entries came.
+/// A dictionary that keeps the order of its entries.
 #[derive(Debug)]
 pub(super) struct Dict {
     entries: Vec<(Value, Value)>,
@@ -92,9 +92,9 @@ impl Dict {
             return self.entries.iter().find(|(other, _)| other == key).map(|(_, value)| value);
         }
         let entry = |number: &u32| self.entries.get(*number as usize);
-        let found = self
-            .sorted
-            .binary_search_by(|number| entry(number).map_or(std::cmp::Ordering::Less, |(other, _)| other.cmp(key)));
+        let found = self.sorted.binary_search_by(|number| {
+            entry(number).map_or(std::cmp::Ordering::Less, |(other, _)| other.cmp(key))
+        });
         found.ok().and_then(|at| self.sorted.get(at)).and_then(entry).map(|(_, value)| value)
     }
 }
@@ -135,8 +135,8 @@ pub(super) fn deep(value: &Value) -> u64 {
     if let Some(extent) = extent(value) {
         return extent.weight;
     }
-    // Keyword arguments, namespaces and loops change, so that they are weighed anew. Their values are no such objects, except
-    // those of keyword arguments.
+    // Keyword arguments, namespaces and loops change, so they are weighed each time. Only keyword
+    // arguments contain namespaces and loops.
     let Some(object) = value.as_object() else {
         return NODE.saturating_add(value.as_bytes().map_or(0, <[u8]>::len) as u64);
     };
@@ -156,8 +156,22 @@ pub(super) fn deep_steps(value: &Value) -> u64 {
 /// Returns the steps of work on the characters of a text, or on the elements of a list but not on their parts.
 pub(super) fn shallow_steps(value: &Value) -> u64 {
     match value.as_str() {
-        Some(text) => text.len() as u64 / 16 + 1,
+        Some(text) => text.len() as u64 / 8 + 1,
         None => length(value) as u64 + 1,
+    }
+}
+
+/// Returns the steps of looking at each character of a value's text.
+pub(super) fn character_steps(value: &Value) -> u64 {
+    deep(value) / 2
+}
+
+/// Returns the steps of searching a text, a list, or the keys of a dictionary.
+pub(super) fn search_steps(value: &Value) -> u64 {
+    match value.kind() {
+        ValueKind::String => value.as_str().map_or(1, |text| text.len() as u64 / 4),
+        ValueKind::Map => length(value) as u64,
+        _ => deep_steps(value),
     }
 }
 
@@ -171,8 +185,12 @@ pub(super) fn length(value: &Value) -> usize {
 /// The library makes their types private, so they are recognised by name. A type that is not recognised is copied like data,
 /// which is safe, too.
 pub(super) fn is_special(value: &Value) -> bool {
-    const TYPES: [&str; 4] =
-        ["::namespace_object::Namespace", "::loop_object::Loop", "::macro_object::Macro", "::closure_object::Closure"];
+    const TYPES: [&str; 4] = [
+        "::namespace_object::Namespace",
+        "::loop_object::Loop",
+        "::macro_object::Macro",
+        "::closure_object::Closure",
+    ];
     value.as_object().is_some_and(|object| {
         object.repr() == ObjectRepr::Plain
             || (extent(value).is_none() && TYPES.iter().any(|name| object.type_name().ends_with(name)))
@@ -201,7 +219,7 @@ pub(super) fn shared(value: Value) -> Result<Value, Error> {
     }
 }
 
-/// Copies an object of the library. Its elements are known already, or such objects in turn.
+/// Copies an object of the library. Its elements are known already, or are objects of the library, too.
 fn copied(value: &Value, depth: u8) -> Result<Value, Error> {
     if depth > DEPTH {
         return Err(Error::new(ErrorKind::InvalidOperation, "a value is nested too deep"));

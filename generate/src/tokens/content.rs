@@ -7,8 +7,11 @@
 
 use super::{Tokens, guarded};
 use crate::{ChatTemplate, Error, Message};
+use std::borrow::Cow;
 use std::collections::{BTreeSet, HashMap, HashSet};
-use tokenizers::{AddedToken, AddedVocabulary, Model, PreTokenizedString, PreTokenizer, tokenizer::OffsetType};
+use tokenizers::{
+    AddedToken, AddedVocabulary, Model, PreTokenizedString, PreTokenizer, tokenizer::OffsetType,
+};
 
 /// The bytes of a name that are compared. A longer name is recognised by its beginning.
 const NAME: usize = 256;
@@ -32,22 +35,21 @@ pub(super) struct Controls {
     /// Whether a name may also be written in another way.
     normalized: bool,
     /// The added tokens, with names of control tokens as plain text.
-    plain: AddedVocabularyOf,
+    plain: Added,
+    /// The same with [`BEFORE`], and the number of this token.
+    after: (Added, Option<u32>),
 }
 
-/// The library's added tokens, which cannot be shown.
-struct AddedVocabularyOf {
-    tokens: AddedVocabulary,
-    before: Option<u32>,
-}
+/// The library's added tokens. This type adds `Debug`.
+struct Added(AddedVocabulary);
 
-impl std::fmt::Debug for AddedVocabularyOf {
+impl std::fmt::Debug for Added {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("AddedVocabulary").field("before", &self.before).finish_non_exhaustive()
+        f.debug_struct("Added").finish_non_exhaustive()
     }
 }
 
-/// What a text has at a place.
+/// The result of a search for a name at a place of a text.
 enum Found {
     /// A name: its bytes, and the number of its token.
     Name(usize, usize),
@@ -61,9 +63,10 @@ impl Controls {
         let tokenizer = &tokens.tokenizer;
         let mut plain = tokenizer.get_added_vocabulary().clone();
         plain.set_encode_special_tokens(true);
+        let mut after = plain.clone();
         let before = AddedToken::from(BEFORE, false).normalized(false);
-        guarded(|| plain.add_tokens([before], tokenizer.get_model(), tokenizer.get_normalizer()))?;
-        let before = plain.token_to_id(BEFORE, tokenizer.get_model());
+        guarded(|| after.add_tokens([before], tokenizer.get_model(), tokenizer.get_normalizer()))?;
+        let before = after.token_to_id(BEFORE, tokenizer.get_model());
         let mut special: Vec<AddedToken> =
             tokenizer.get_added_tokens_decoder().into_values().filter(|token| token.special).collect();
         special.sort_by(|a, b| a.content.cmp(&b.content));
@@ -73,7 +76,8 @@ impl Controls {
             tree: HashMap::new(),
             ends: HashMap::new(),
             inside: HashMap::new(),
-            plain: AddedVocabularyOf { tokens: plain, before },
+            plain: Added(plain),
+            after: (Added(after), before),
         };
         controls.index();
         Ok(controls)
@@ -124,7 +128,8 @@ impl Controls {
             self.inside.get(key).is_some_and(|places| {
                 places.len() > COMPARED
                     || places.iter().any(|(number, at)| {
-                        let name = self.tokens.get(*number).and_then(|token| token.content.as_bytes().get(*at..));
+                        let name =
+                            self.tokens.get(*number).and_then(|token| token.content.as_bytes().get(*at..));
                         name.is_some_and(|name| bytes.starts_with(name) || name.starts_with(bytes))
                     })
             })
@@ -164,10 +169,12 @@ impl Controls {
         while let Some(rest) = text.get(at..).filter(|rest| !rest.is_empty()) {
             match self.find(rest) {
                 Found::Name(length, token) => {
-                    // A name that is longer than what is compared ends where the text says.
+                    // Of a long name, only the beginning was compared.
                     let token = self.tokens.get(token);
                     let length = token.map_or(length, |token| token.content.len().max(length));
-                    let name = text.get(at..at + length).filter(|name| token.is_some_and(|token| token.content == *name));
+                    let name = text
+                        .get(at..at + length)
+                        .filter(|name| token.is_some_and(|token| token.content == *name));
                     if let Some(name) = name {
                         parts.push((text.get(begin..at).unwrap_or_default(), None));
                         parts.push((name, token));
@@ -186,18 +193,25 @@ impl Controls {
 }
 
 /// Messages with marks in the names of control tokens.
-pub(crate) struct Marked {
-    pub(crate) messages: Vec<Message>,
+struct Marked {
+    messages: Vec<Message>,
     mark: char,
 }
 
 /// Returns a character that occurs in no text of a conversation.
 fn unused(messages: &[Message], template: &ChatTemplate) -> Option<char> {
     let texts = messages.iter().flat_map(|message| [message.role.as_str(), message.content.as_str()]);
-    // Characters without a meaning come first, those of private use next, and others last.
+    // Characters without a meaning come first, and characters of private use next.
     let lowest = '\u{f0000}';
-    let used: HashSet<char> = texts.clone().chain(template.texts()).flat_map(str::chars).filter(|c| *c >= lowest || ('\u{fdd0}'..='\u{fdef}').contains(c)).collect();
-    ('\u{fdd0}'..='\u{fdef}').chain((lowest..=char::MAX).rev()).find(|c| !used.contains(c) && !BEFORE.contains(*c))
+    let used: HashSet<char> = texts
+        .clone()
+        .chain(template.texts())
+        .flat_map(str::chars)
+        .filter(|c| *c >= lowest || ('\u{fdd0}'..='\u{fdef}').contains(c))
+        .collect();
+    ('\u{fdd0}'..='\u{fdef}')
+        .chain((lowest..=char::MAX).rev())
+        .find(|c| !used.contains(c) && !BEFORE.contains(*c))
 }
 
 impl Tokens {
@@ -211,24 +225,45 @@ impl Tokens {
         }
     }
 
+    /// Returns the tokens of messages and of the beginning of an answer, at most `most` of them. The names of control tokens in messages are
+    /// plain text.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`ChatTemplate::render`] and of [`encode_within`](Self::encode_within); [`Error::Characters`].
+    pub fn encode_chat(
+        &self,
+        template: &ChatTemplate,
+        messages: &[Message],
+        most: usize,
+    ) -> Result<Vec<u32>, Error> {
+        match self.marked(messages, template)? {
+            None => self.encode_messages_within(&template.render(messages, true)?, most),
+            Some(marked) => self.encode_marked(&template.render(&marked.messages, true)?, marked.mark, most),
+        }
+    }
+
     /// Marks the names of control tokens in messages; `None` if there are none.
     ///
     /// # Errors
     ///
     /// [`Error::Tokenizer`]; [`Error::Characters`] for messages with all characters that could be marks.
-    pub(crate) fn marked(&self, messages: &[Message], template: &ChatTemplate) -> Result<Option<Marked>, Error> {
+    fn marked(&self, messages: &[Message], template: &ChatTemplate) -> Result<Option<Marked>, Error> {
         let controls = self.controls()?;
         let plain = |role: &str| role.chars().all(|c| c.is_alphanumeric() || c == '_' || c == '-');
         // Templates write roles between brackets, which makes control tokens of the known ones.
-        let of = |text: &str, role: bool| if role && plain(text) { BTreeSet::new() } else { controls.places(text) };
+        let of = |text: &str, role: bool| {
+            if role && plain(text) { BTreeSet::new() } else { controls.places(text) }
+        };
         let places: Vec<_> =
             messages.iter().map(|message| [of(&message.role, true), of(&message.content, false)]).collect();
         if places.iter().flatten().all(BTreeSet::is_empty) {
             return Ok(None);
         }
         let mark = unused(messages, template).ok_or(Error::Characters)?;
-        let marked = messages.iter().zip(&places).map(|(message, [role, content])| {
-            Message { role: with(&message.role, role, mark), content: with(&message.content, content, mark), ..message.clone() }
+        let marked = messages.iter().zip(&places).map(|(message, [role, content])| Message {
+            role: with(&message.role, role, mark),
+            content: with(&message.content, content, mark),
         });
         Ok(Some(Marked { messages: marked.collect(), mark }))
     }
@@ -238,11 +273,11 @@ impl Tokens {
     /// # Errors
     ///
     /// As [`encode_within`](Self::encode_within).
-    pub(crate) fn encode_marked(&self, text: &str, marked: &Marked, most: usize) -> Result<Vec<u32>, Error> {
+    fn encode_marked(&self, text: &str, mark: char, most: usize) -> Result<Vec<u32>, Error> {
         let parts = self.controls()?.divided(text);
         let (mut tokens, mut honest) = (Vec::new(), String::new());
         for (number, (part, token)) in parts.iter().enumerate() {
-            if token.is_some() || !part.contains(marked.mark) {
+            if token.is_some() || !part.contains(mark) {
                 honest.push_str(part);
                 continue;
             }
@@ -251,8 +286,8 @@ impl Tokens {
             let first = tokens.is_empty() && honest.is_empty();
             honest.clear();
             let neighbour = |at: Option<usize>| at.and_then(|at| parts.get(at)).and_then(|(_, token)| *token);
-            let mut plain = part.replace(marked.mark, "");
-            // Some control tokens take the spaces beside them.
+            let mut plain = part.replace(mark, "");
+            // Some control tokens take the spaces before or after them.
             if neighbour(number.checked_sub(1)).is_some_and(|token| token.rstrip) {
                 plain.drain(..plain.len() - plain.trim_start().len());
             }
@@ -289,19 +324,17 @@ impl Tokens {
 
     /// Returns the tokens of a text without control tokens. `after` is true for a text that follows another one.
     pub(super) fn encoded_plain(&self, text: &str, after: bool, special: bool) -> Result<Vec<u32>, Error> {
-        let AddedVocabularyOf { tokens: added, before } = &self.controls()?.plain;
-        let before = before.filter(|_| after && !text.contains(BEFORE));
-        let joined;
-        let text = match before {
-            Some(_) => {
-                joined = format!("{BEFORE}{text}");
-                &joined
+        let controls = self.controls()?;
+        let (added, before, joined) = match &controls.after {
+            (Added(added), Some(before)) if after && !text.contains(BEFORE) => {
+                (added, Some(*before), Cow::Owned(format!("{BEFORE}{text}")))
             }
-            None => text,
+            _ => (&controls.plain.0, None, Cow::Borrowed(text)),
         };
         let encoding = guarded(|| {
             let tokenizer = &self.tokenizer;
-            let mut text: PreTokenizedString = added.extract_and_normalize(tokenizer.get_normalizer(), text);
+            let mut text: PreTokenizedString =
+                added.extract_and_normalize(tokenizer.get_normalizer(), &joined);
             if let Some(pre_tokenizer) = tokenizer.get_pre_tokenizer() {
                 pre_tokenizer.pre_tokenize(&mut text)?;
             }
@@ -325,3 +358,6 @@ fn with(text: &str, places: &BTreeSet<usize>, mark: char) -> String {
     marked.push_str(text.get(begin..).unwrap_or_default());
     marked
 }
+
+#[cfg(test)]
+mod tests;
