@@ -89,8 +89,7 @@ impl Answer {
             Some(matcher) => matcher.masked(logits, ignore_end)?,
         };
         let token = self.sampler.choose(possible, &self.prompt, &self.generated)?;
-        let log_probabilities =
-            self.log_probabilities.map(|count| log_probabilities(logits, token, count));
+        let log_probabilities = self.log_probabilities.map(|count| log_probabilities(logits, token, count));
         self.generated.push(token);
         // An end that a grammar makes necessary is an end.
         if (!ignore_end || self.matcher.is_some()) && tokens.is_end(token) {

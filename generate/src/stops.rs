@@ -63,7 +63,8 @@ impl Stops {
     ///
     /// [`Error::Option`] for too many texts, or too long ones.
     pub(crate) fn new(texts: &[String], longest: usize) -> Result<Stops, Error> {
-        let refused = |found: usize, expected| Error::Option { option: "stop", found: found as f64, expected };
+        let refused =
+            |found: usize, expected| Error::Option { option: "stop", found: found as f64, expected };
         if texts.len() > COUNT {
             return Err(refused(texts.len(), "at most 64 texts"));
         }
@@ -74,7 +75,9 @@ impl Stops {
         if let Some(text) = texts.iter().find(|text| text.len() > longest) {
             return Err(refused(text.len(), "no more bytes than the longest answer has"));
         }
-        Ok(Stops { stops: texts.iter().filter(|text| !text.is_empty()).map(|text| Stop::new(text)).collect() })
+        Ok(Stops {
+            stops: texts.iter().filter(|text| !text.is_empty()).map(|text| Stop::new(text)).collect(),
+        })
     }
 
     /// Takes the next part of a text. Returns where the first stop begins, if there is one: the number of bytes before the end of
@@ -140,7 +143,9 @@ mod tests {
 
     #[test]
     fn too_many_and_too_long_stops_are_refused() {
-        let refused = |texts: &[String], longest| matches!(Stops::new(texts, longest), Err(Error::Option { option: "stop", .. }));
+        let refused = |texts: &[String], longest| {
+            matches!(Stops::new(texts, longest), Err(Error::Option { option: "stop", .. }))
+        };
         assert!(refused(&vec!["a".to_owned(); 65], 100));
         assert!(!refused(&vec!["a".to_owned(); 64], 100));
         assert!(refused(&["a".repeat(101)], 100) && !refused(&["a".repeat(100)], 100));

@@ -35,8 +35,8 @@ fn tokenizer(kind: &str, texts: Vec<String>, types: Option<i32>) -> GgufWriter {
 }
 
 /// Reads a file and its tokenizer. An error is one that names the file's mistake.
-fn read(bytes: &Vec<u8>) -> bool {
-    match Tokens::from_gguf(&Gguf::read(bytes.clone().into()).unwrap()) {
+fn read(bytes: &[u8]) -> bool {
+    match Tokens::from_gguf(&Gguf::read(bytes.to_vec().into()).unwrap()) {
         Ok(tokens) => tokens.encode_within("a aa 0 \u{e9}", 100).is_ok(),
         Err(Error::Tokenizer { .. } | Error::Gguf { .. }) => false,
         Err(error) => panic!("{error}"),
@@ -48,7 +48,14 @@ fn drawn(drawn: &mut Drawn, length: usize) -> String {
 }
 
 fn rises(shape: &str, make: impl Fn(usize) -> GgufWriter) {
-    doubled_within(FILE, "a GGUF file", shape, (64 << 10, 2 << 20), |size| make(size).bytes(), read);
+    doubled_within(
+        FILE,
+        "a GGUF file",
+        shape,
+        (64 << 10, 2 << 20),
+        |size| make(size).bytes(),
+        |bytes| read(bytes),
+    );
 }
 
 #[test]
@@ -93,7 +100,8 @@ fn ordinary_tokens_and_pairs_take_memory_in_proportion() {
     });
     rises("pairs", |size| {
         let letters: Vec<String> = (0..26u8).map(|i| char::from(b'a' + i).to_string()).collect();
-        let pairs: Vec<String> = (0..676).map(|i| format!("{} {}", letters[i / 26], letters[i % 26])).collect();
+        let pairs: Vec<String> =
+            (0..676).map(|i| format!("{} {}", letters[i / 26], letters[i % 26])).collect();
         let both = pairs.iter().map(|pair| pair.replace(' ', ""));
         let mut writer = tokenizer("gpt2", letters.iter().cloned().chain(both).collect(), None);
         let many = (0..size / 11).map(|i| pairs[i % pairs.len()].clone()).collect();
@@ -108,7 +116,15 @@ fn open(writer: &GgufWriter) -> Result<Generator, Error> {
 
 /// A model whose only head has more and more elements, with the greatest context.
 fn of_head(size: usize) -> GgufWriter {
-    let tiny = Tiny { quant: Quant::Q4_1, width: size, heads: 1, groups: 1, hidden: 32, layers: 1, ..Tiny::default() };
+    let tiny = Tiny {
+        quant: Quant::Q4_1,
+        width: size,
+        heads: 1,
+        groups: 1,
+        hidden: 32,
+        layers: 1,
+        ..Tiny::default()
+    };
     let mut writer = tiny.writer();
     writer.replace("llama.context_length", Meta::U32(1 << 20));
     writer
@@ -118,7 +134,8 @@ fn of_head(size: usize) -> GgufWriter {
 fn heads_and_contexts_have_a_bound() {
     let bounds = Bounds { factor: 60, base: 160 << 20 };
     let opens = |bytes: &Vec<u8>| {
-        let opened = Generator::from_bytes(bytes.clone(), &bb::backend("cpu").unwrap(), &OpenOptions::default());
+        let opened =
+            Generator::from_bytes(bytes.clone(), &bb::backend("cpu").unwrap(), &OpenOptions::default());
         match opened {
             Ok(_) => true,
             Err(Error::Size { most: 1024, .. }) => false,
@@ -126,9 +143,17 @@ fn heads_and_contexts_have_a_bound() {
         }
     };
     // A file has four matrices of `head * head` elements of 5 bits.
-    doubled_within(bounds, "a GGUF file", "one head", (64, 4096), |size| of_head(size.next_multiple_of(32)).bytes(), opens);
+    doubled_within(
+        bounds,
+        "a GGUF file",
+        "one head",
+        (64, 4096),
+        |size| of_head(size.next_multiple_of(32)).bytes(),
+        opens,
+    );
     let context = OpenOptions::default().with_context(1 << 20);
-    let found = Generator::from_bytes(of_head(512).bytes(), &bb::backend("cpu").unwrap(), &context).unwrap_err();
+    let found =
+        Generator::from_bytes(of_head(512).bytes(), &bb::backend("cpu").unwrap(), &context).unwrap_err();
     assert!(matches!(found, Error::Size { .. }), "{found}");
 }
 
@@ -178,12 +203,9 @@ fn errors_do_not_repeat_long_texts() {
         }
         length
     };
-    for key in [
-        "general.architecture",
-        "tokenizer.ggml.model",
-        "tokenizer.ggml.pre",
-        "llama.rope.scaling.type",
-    ] {
+    for key in
+        ["general.architecture", "tokenizer.ggml.model", "tokenizer.ggml.pre", "llama.rope.scaling.type"]
+    {
         let mut writer = Tiny::default().writer();
         writer.replace(key, Meta::Text(long.clone()));
         let error = open(&writer).unwrap_err();
@@ -211,19 +233,24 @@ fn tokenizers_take_memory_in_proportion_to_their_file() {
         Err(Error::Tokenizer { .. }) => false,
         Err(error) => panic!("{error}"),
     };
-    let file = |added: Vec<serde_json::Value>, normalizer: serde_json::Value, vocabulary: serde_json::Value| {
-        json!({"version": "1.0", "added_tokens": added, "normalizer": normalizer,
+    let file =
+        |added: Vec<serde_json::Value>, normalizer: serde_json::Value, vocabulary: serde_json::Value| {
+            json!({"version": "1.0", "added_tokens": added, "normalizer": normalizer,
             "model": {"type": "BPE", "vocab": vocabulary, "merges": []}})
-        .to_string()
+            .to_string()
+        };
+    let vocabulary = |count: usize| -> serde_json::Value {
+        (0..count).map(|i| (format!("{i:x}"), json!(i))).collect::<serde_json::Map<_, _>>().into()
     };
-    let vocabulary = |count: usize| -> serde_json::Value { (0..count).map(|i| (format!("{i:x}"), json!(i))).collect::<serde_json::Map<_, _>>().into() };
     let rises = |shape: &str, make: &dyn Fn(usize) -> String| {
         doubled_within(FILE, "a tokenizer", shape, (64 << 10, 2 << 20), make, takes);
     };
     rises("tokens", &|size| file(Vec::new(), json!(null), vocabulary(size / 14)));
     rises("special tokens", &|size| {
-        let one = |i: usize| json!({"id": i + 9, "content": format!("{i:0>300}"), "single_word": false, "lstrip": false, "rstrip": false,
-            "normalized": false, "special": true});
+        let one = |i: usize| {
+            json!({"id": i + 9, "content": format!("{i:0>300}"), "single_word": false, "lstrip": false, "rstrip": false,
+            "normalized": false, "special": true})
+        };
         file((0..size / 410).map(one).collect(), json!(null), vocabulary(1))
     });
     rises("steps", &|size| {
@@ -239,12 +266,21 @@ fn tokenizers_take_memory_in_proportion_to_their_file() {
 #[test]
 fn texts_take_memory_for_the_tokens_that_fit() {
     let tokens = Tokens::from_gguf(&Gguf::read(Tiny::default().writer().bytes().into()).unwrap()).unwrap();
-    for (shape, unit) in [("digits", "7"), ("words", "the a "), ("letters", "x"), ("others", "\u{fdfa}"), ("spaces", " ")] {
+    for (shape, unit) in
+        [("digits", "7"), ("words", "the a "), ("letters", "x"), ("others", "\u{fdfa}"), ("spaces", " ")]
+    {
         let takes = |text: &String| match tokens.encode_within(text, 1 << 20) {
             Ok(_) => true,
             Err(Error::Context { .. }) => false,
             Err(error) => panic!("{error}"),
         };
-        doubled_within(TEXT, "a text for a tokenizer", shape, (64 << 10, 16 << 20), |size| unit.repeat(size / unit.len()), takes);
+        doubled_within(
+            TEXT,
+            "a text for a tokenizer",
+            shape,
+            (64 << 10, 16 << 20),
+            |size| unit.repeat(size / unit.len()),
+            takes,
+        );
     }
 }

@@ -30,12 +30,15 @@ type Family = (&'static str, fn(usize) -> Json);
 
 const FAMILIES: [Family; 30] = [
     ("alternatives of all", |n| {
-        let part = |i: usize, j: usize| json!({"type": "object", "properties": {format!("p{i}"): {"const": j}}});
+        let part =
+            |i: usize, j: usize| json!({"type": "object", "properties": {format!("p{i}"): {"const": j}}});
         json!({"allOf": (0..n).map(|i| json!({"anyOf": [part(i, 0), part(i, 1)]})).collect::<Vec<_>>()})
     }),
     ("alternatives of a property", |n| {
-        let part = |i: usize| json!({"type": "object", "properties": {"a": {"anyOf": [{"type": "object", "properties": {format!("p{i}"): true}},
-            {"type": "array", "items": {"const": i}}]}}});
+        let part = |i: usize| {
+            json!({"type": "object", "properties": {"a": {"anyOf": [{"type": "object", "properties": {format!("p{i}"): true}},
+            {"type": "array", "items": {"const": i}}]}}})
+        };
         json!({"allOf": (0..n).map(part).collect::<Vec<_>>()})
     }),
     ("alternatives of items", |n| {
@@ -43,19 +46,27 @@ const FAMILIES: [Family; 30] = [
         json!({"allOf": (0..n).map(part).collect::<Vec<_>>()})
     }),
     ("references with parts beside them", |n| {
-        let mut all = named(n, |i| json!({"allOf": [{"$ref": format!("#/$defs/p{}", i + 1)}, {"$ref": format!("#/$defs/p{}", i + 1)}],
-            "type": "object", "properties": {format!("q{i}"): true}}));
+        let mut all = named(n, |i| {
+            json!({"allOf": [{"$ref": format!("#/$defs/p{}", i + 1)}, {"$ref": format!("#/$defs/p{}", i + 1)}],
+            "type": "object", "properties": {format!("q{i}"): true}})
+        });
         all.insert(format!("p{n}"), json!({"type": "object", "properties": {"z": true}}));
         json!({"$ref": "#/$defs/p0", "$defs": all})
     }),
     ("alternatives of references", |n| {
         let next = |i: usize| json!({"$ref": format!("#/$defs/p{}", i + 1)});
-        let mut all = named(n, |i| json!({"anyOf": [{"type": "array", "items": next(i)}, {"type": "array", "items": next(i), "maxItems": 3}]}));
+        let mut all = named(
+            n,
+            |i| json!({"anyOf": [{"type": "array", "items": next(i)}, {"type": "array", "items": next(i), "maxItems": 3}]}),
+        );
         all.insert(format!("p{n}"), json!({"type": "null"}));
         json!({"$ref": "#/$defs/p0", "$defs": all})
     }),
     ("doubled references", |n| {
-        let mut all = named(n, |i| json!({"type": "object", "properties": {"a": {"$ref": format!("#/$defs/p{}", i + 1)}, "b": {"$ref": format!("#/$defs/p{}", i + 1)}}}));
+        let mut all = named(
+            n,
+            |i| json!({"type": "object", "properties": {"a": {"$ref": format!("#/$defs/p{}", i + 1)}, "b": {"$ref": format!("#/$defs/p{}", i + 1)}}}),
+        );
         all.insert(format!("p{n}"), json!({"type": "null"}));
         json!({"$ref": "#/$defs/p0", "$defs": all})
     }),
@@ -63,22 +74,36 @@ const FAMILIES: [Family; 30] = [
         let tree = |name: &str| json!({"type": "object", "properties": named(n, |_| json!({"$ref": format!("#/$defs/{name}")}))});
         json!({"allOf": [{"$ref": "#/$defs/a"}, {"$ref": "#/$defs/b"}], "$defs": {"a": tree("a"), "b": tree("b")}})
     }),
-    ("optional properties", |n| json!({"type": "object", "properties": named(n, |_| json!({"type": "integer"}))})),
+    (
+        "optional properties",
+        |n| json!({"type": "object", "properties": named(n, |_| json!({"type": "integer"}))}),
+    ),
     ("required properties", |n| {
         let required: Vec<String> = (0..n).map(|i| format!("p{i}")).collect();
         json!({"type": "object", "properties": named(n, |_| json!({"type": "integer"})), "required": required})
     }),
-    ("at least one property", |n| {
-        json!({"type": "object", "properties": named(n, |_| json!(true)), "minProperties": 1, "additionalProperties": false})
-    }),
-    ("at most one property", |n| {
-        json!({"type": "object", "properties": named(n, |_| json!(true)), "maxProperties": 1, "additionalProperties": false})
-    }),
+    (
+        "at least one property",
+        |n| json!({"type": "object", "properties": named(n, |_| json!(true)), "minProperties": 1, "additionalProperties": false}),
+    ),
+    (
+        "at most one property",
+        |n| json!({"type": "object", "properties": named(n, |_| json!(true)), "maxProperties": 1, "additionalProperties": false}),
+    ),
     ("properties without types", |n| json!({"properties": named(n, |_| json!({"minimum": 0}))})),
-    ("types again and again", |n| json!({"type": vec!["object"; n], "properties": named(n, |_| json!(true))})),
-    ("texts of an enumeration", |n| json!({"type": "string", "enum": (0..n).map(|i| format!("{i:x}")).collect::<Vec<_>>()})),
+    (
+        "types again and again",
+        |n| json!({"type": vec!["object"; n], "properties": named(n, |_| json!(true))}),
+    ),
+    (
+        "texts of an enumeration",
+        |n| json!({"type": "string", "enum": (0..n).map(|i| format!("{i:x}")).collect::<Vec<_>>()}),
+    ),
     ("numbers of an enumeration", |n| json!({"enum": (0..n).collect::<Vec<_>>()})),
-    ("objects of an enumeration", |n| json!({"enum": (0..n).map(|i| json!({"a": i, "b": [i]})).collect::<Vec<_>>()})),
+    (
+        "objects of an enumeration",
+        |n| json!({"enum": (0..n).map(|i| json!({"a": i, "b": [i]})).collect::<Vec<_>>()}),
+    ),
     ("alternative objects", |n| {
         let part = |i: usize| json!({"type": "object", "properties": {"k": {"const": i}}, "required": ["k"], "additionalProperties": false});
         json!({"anyOf": (0..n).map(part).collect::<Vec<_>>()})
@@ -87,21 +112,24 @@ const FAMILIES: [Family; 30] = [
         let part = |i: usize| json!({"type": "object", "properties": {"k": {"const": i.to_string()}}, "required": ["k"]});
         json!({"oneOf": (0..n).map(part).collect::<Vec<_>>()})
     }),
-    ("alternatives beside many properties", |n| {
-        json!({"type": "object", "properties": named(n, |_| json!({"type": "null"})), "anyOf": vec![json!({"type": "null"}); n]})
-    }),
+    (
+        "alternatives beside many properties",
+        |n| json!({"type": "object", "properties": named(n, |_| json!({"type": "null"})), "anyOf": vec![json!({"type": "null"}); n]}),
+    ),
     ("ranges", |n| {
         let range = |i: usize| json!({"type": "number", "minimum": i as f64 + 0.123456, "maximum": i as f64 * 1000.0 + 2.987654});
         let required: Vec<String> = (0..n).map(|i| format!("p{i}")).collect();
         json!({"type": "object", "properties": named(n, range), "required": required})
     }),
     ("one multiple", |n| json!({"type": "number", "multipleOf": n, "maximum": 1e15})),
-    ("multiples at once", |n| {
-        json!({"allOf": (1..=n).map(|i| json!({"type": "integer", "multipleOf": 2 * i + 1})).collect::<Vec<_>>()})
-    }),
-    ("alternative multiples", |n| {
-        json!({"anyOf": (1..=n).map(|i| json!({"type": "integer", "multipleOf": 89 + 2 * i})).collect::<Vec<_>>()})
-    }),
+    (
+        "multiples at once",
+        |n| json!({"allOf": (1..=n).map(|i| json!({"type": "integer", "multipleOf": 2 * i + 1})).collect::<Vec<_>>()}),
+    ),
+    (
+        "alternative multiples",
+        |n| json!({"anyOf": (1..=n).map(|i| json!({"type": "integer", "multipleOf": 89 + 2 * i})).collect::<Vec<_>>()}),
+    ),
     ("a least length", |n| json!({"type": "string", "minLength": n * n, "maxLength": n * n + 7})),
     ("a least number of items", |n| json!({"type": "array", "minItems": n * n, "items": {"type": "null"}})),
     ("prefix items", |n| json!({"type": "array", "prefixItems": vec![json!({"type": "integer"}); n]})),
@@ -169,7 +197,10 @@ fn schemas_take_bounded_memory_and_time() {
             let (accepted, peak, time) = measured(|| takes(&generator, shape, &text, &slowest));
             let (bytes, end) = (text.len(), if accepted { "" } else { " refused" });
             println!("{shape}: {bytes} bytes, {peak} bytes of memory, {:.3} s{end}", time.as_secs_f64());
-            assert!(peak <= SCHEMA.base + SCHEMA.factor * bytes, "{shape}: {peak} bytes of memory for {bytes}");
+            assert!(
+                peak <= SCHEMA.base + SCHEMA.factor * bytes,
+                "{shape}: {peak} bytes of memory for {bytes}"
+            );
             if !accepted {
                 break;
             }

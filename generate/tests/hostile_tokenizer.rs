@@ -219,9 +219,7 @@ fn others() -> Vec<Json> {
         json!({"strategy": strategy, "direction": "Right", "pad_to_multiple_of": multiple, "pad_id": 0, "pad_type_id": 0,
             "pad_token": "<|end|>"})
     };
-    let cut = |most: u64, stride: u64| {
-        json!({"direction": "Right", "max_length": most, "strategy": "LongestFirst", "stride": stride})
-    };
+    let cut = |most: u64, stride: u64| json!({"direction": "Right", "max_length": most, "strategy": "LongestFirst", "stride": stride});
     let added = |count: u32, content: &dyn Fn(u32) -> String, normalized: bool| {
         let one = |i: u32| {
             let mut token = special(i + 200, &content(i));
@@ -261,11 +259,7 @@ fn others() -> Vec<Json> {
 /// Reads a file as a stranger's, and takes texts with it.
 fn take(path: &Path) -> Result<(), Error> {
     let tokens = Tokens::from_json(&std::fs::read(path).unwrap())?;
-    let long = [
-        "x".repeat(15_000),
-        "the b ".repeat(20_000),
-        "\u{fdfa}".repeat(20_000),
-    ];
+    let long = ["x".repeat(15_000), "the b ".repeat(20_000), "\u{fdfa}".repeat(20_000)];
     let mut ids = tokens.encode_within("the a b <|end|> x é", 8192).unwrap_or_default();
     for text in &long {
         match tokens.encode_within(text, 8192) {
@@ -321,7 +315,8 @@ fn run(name: &str, files: &[Json]) -> usize {
     let output = child.output().unwrap();
     let said = String::from_utf8_lossy(&output.stdout);
     let count = |word: &str| said.lines().filter(|line| line.starts_with(word)).count();
-    let last: String = files[count("file ").saturating_sub(1)].to_string().chars().skip(60).take(400).collect();
+    let last: String =
+        files[count("file ").saturating_sub(1)].to_string().chars().skip(60).take(400).collect();
     assert!(output.status.success(), "{name}: {last}\n{}", String::from_utf8_lossy(&output.stderr));
     let opened = count("opened");
     assert_eq!(opened + count("refused"), files.len());
@@ -403,7 +398,8 @@ fn parts_of_a_long_text_have_the_tokens_of_the_whole() {
         "single": [{"SpecialToken": {"id": "z", "type_id": 0}}, {"Sequence": {"id": "A", "type_id": 0}}, {"SpecialToken": {"id": "z", "type_id": 0}}],
         "pair": [{"Sequence": {"id": "A", "type_id": 0}}, {"Sequence": {"id": "B", "type_id": 0}}],
         "special_tokens": {"z": {"id": "z", "ids": [3], "tokens": ["#"]}}});
-    let tokens = Tokens::from_json(tokenizer(json!({"post_processor": template})).to_string().as_bytes()).unwrap();
+    let tokens =
+        Tokens::from_json(tokenizer(json!({"post_processor": template})).to_string().as_bytes()).unwrap();
     let words = ["the", "that", "a,", "th-th", "12", "x<|end|>y", "(with)", "end."];
     let mut text = String::new();
     let mut expected = vec![3];

@@ -2,7 +2,7 @@
 //!
 //! Some hundred of them are part of all tests. `BB_SCHEMAS=10000 cargo test -p bb-generate --features grammar --test random_schemas`
 //! makes 10,000.
-#![expect(clippy::unwrap_used, reason = "tests")]
+#![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "tests")]
 
 mod definition;
 mod tiny;

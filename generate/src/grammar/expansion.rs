@@ -292,7 +292,8 @@ impl<'a> Expansion<'a> {
                 None => None,
             }),
             "array" => {
-                let list = ["prefixItems", "items"].into_iter().find_map(|keyword| plain.get(keyword)?.as_array());
+                let list =
+                    ["prefixItems", "items"].into_iter().find_map(|keyword| plain.get(keyword)?.as_array());
                 let first = list.map(Vec::as_slice).unwrap_or_default();
                 let first = first.iter().map(|item| self.inner(item)).collect::<Result<_>>()?;
                 let items = match plain.get("items") {
@@ -454,7 +455,8 @@ impl<'a> Expansion<'a> {
                     continue;
                 }
                 // A name may have any of the patterns: the largest counts.
-                let largest = || with.patterns.values().chain([&with.additional]).max_by_key(|shape| shape.size);
+                let largest =
+                    || with.patterns.values().chain([&with.additional]).max_by_key(|shape| shape.size);
                 let found = with.properties.get(name).or_else(largest).unwrap_or(&with.additional);
                 self.take(found.size.saturating_add(with.patterns.len() as u64))?;
                 properties.insert(name.clone(), self.intersect(shape, found)?);
@@ -541,6 +543,6 @@ fn common(one: Option<(u64, u32)>, other: Option<(u64, u32)>) -> Result<Option<(
     while y != 0 {
         (x, y) = (y, x % y);
     }
-    let least = if x == 0 { 0 } else { product / x };
+    let least = product.checked_div(x).unwrap_or(0);
     checked((least, exponent)).map(Some)
 }

@@ -14,8 +14,13 @@ const BOUNDS: [&str; 4] = ["minimum", "maximum", "exclusiveMinimum", "exclusiveM
 /// An open list or object.
 enum Frame<'a> {
     /// The last key, without its quotes, and whether the next text is a key.
-    Object { key: &'a str, wants_key: bool },
-    List { index: usize },
+    Object {
+        key: &'a str,
+        wants_key: bool,
+    },
+    List {
+        index: usize,
+    },
 }
 
 /// Checks that a double holds each number of a schema exactly. The text is JSON that was read before.
@@ -124,8 +129,24 @@ mod tests {
     #[test]
     fn numbers_that_a_double_holds_pass() {
         for number in [
-            "0", "-0", "0.0", "-1", "1e3", "1E+3", "10.50", "0.1", "1e-7", "0.000001", "9007199254740992", "-9007199254740992",
-            "9.007199254740992e15", "123456.789e-3", "4503599627370495.5", "1e15", "5e-324", "2.2250738585072014e-308",
+            "0",
+            "-0",
+            "0.0",
+            "-1",
+            "1e3",
+            "1E+3",
+            "10.50",
+            "0.1",
+            "1e-7",
+            "0.000001",
+            "9007199254740992",
+            "-9007199254740992",
+            "9.007199254740992e15",
+            "123456.789e-3",
+            "4503599627370495.5",
+            "1e15",
+            "5e-324",
+            "2.2250738585072014e-308",
         ] {
             assert_eq!(refused(&format!(r#"{{"const": {number}}}"#)), None, "{number}");
         }

@@ -4,7 +4,9 @@
 #[derive(Debug, thiserror::Error)]
 pub(super) enum Refusal {
     /// A number that a double does not hold, or that is too large.
-    #[error("the number {number} at `{path}` cannot be compared exactly, expected at most 2^53 and the digits of a double")]
+    #[error(
+        "the number {number} at `{path}` cannot be compared exactly, expected at most 2^53 and the digits of a double"
+    )]
     Number { path: String, number: String },
 
     /// A part of a schema has more elements than is allowed.

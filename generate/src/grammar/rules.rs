@@ -56,7 +56,10 @@ pub(super) fn check(
             }
             // The values of alternatives without structure become one expression.
             Kind::Choice { of, .. } => {
-                left.extend(of.iter().filter(|one| !matches!(*one.kind, Kind::Plain(_) | Kind::Text(_) | Kind::Number(_))));
+                left.extend(
+                    of.iter()
+                        .filter(|one| !matches!(*one.kind, Kind::Plain(_) | Kind::Text(_) | Kind::Number(_))),
+                );
             }
             _ => {}
         }

@@ -126,7 +126,11 @@ fn step(section: &'static str, of: &Json, depth: usize, effect: &mut Effect) -> 
         ("decoder", "Strip") => {
             for key in ["start", "stop"] {
                 let count = map.get(key).and_then(Json::as_u64).unwrap_or(0);
-                Refusal::at_most("characters to strip", usize::try_from(count).unwrap_or(usize::MAX), INSERTED)?;
+                Refusal::at_most(
+                    "characters to strip",
+                    usize::try_from(count).unwrap_or(usize::MAX),
+                    INSERTED,
+                )?;
             }
         }
         (section, name) => {
@@ -207,12 +211,13 @@ fn charsmap(map: &Map<String, Json>) -> Result<(), Refusal> {
     let text = map.get("precompiled_charsmap").and_then(Json::as_str);
     let text = text.ok_or(Refusal::Form { section, expected: "text for `precompiled_charsmap`" })?;
     Refusal::at_most("bytes of a map of characters", text.len(), MAP)?;
-    let bytes = base64(text).ok_or(Refusal::Form { section, expected: "base64 for `precompiled_charsmap`" })?;
+    let bytes =
+        base64(text).ok_or(Refusal::Form { section, expected: "base64 for `precompiled_charsmap`" })?;
     let expected = "trie with its length before it for `precompiled_charsmap`";
     let wrong = || Refusal::Form { section, expected };
     let (size, rest) = bytes.split_first_chunk().ok_or_else(wrong)?;
     let size = u32::from_le_bytes(*size) as usize;
-    if size == 0 || size % 4 != 0 || size > rest.len() {
+    if size == 0 || !size.is_multiple_of(4) || size > rest.len() {
         return Err(wrong());
     }
     let texts = rest.get(size..).unwrap_or_default();
@@ -302,7 +307,14 @@ mod tests {
     /// The examples of RFC 4648, section 10.
     #[test]
     fn base64_is_read() {
-        for (text, bytes) in [("", ""), ("Zg==", "f"), ("Zm8=", "fo"), ("Zm9v", "foo"), ("Zm9vYg==", "foob"), ("Zm9vYmFy", "foobar")] {
+        for (text, bytes) in [
+            ("", ""),
+            ("Zg==", "f"),
+            ("Zm8=", "fo"),
+            ("Zm9v", "foo"),
+            ("Zm9vYg==", "foob"),
+            ("Zm9vYmFy", "foobar"),
+        ] {
             assert_eq!(base64(text).unwrap(), bytes.as_bytes());
         }
         assert_eq!(base64("Zm9*"), None);

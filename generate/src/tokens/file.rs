@@ -130,7 +130,12 @@ pub(super) fn check(json: &[u8]) -> Result<Texts, FileError> {
     Ok(Texts {
         longest: model.vocab.longest.max(special.longest),
         slow: own_pattern || normalizer.own_pattern || strips,
-        cuts: cuts && normalizer.cuts && !file.pre_tokenizer.is_null() && kind == "BPE" && !strips && !special.spaces,
+        cuts: cuts
+            && normalizer.cuts
+            && !file.pre_tokenizer.is_null()
+            && kind == "BPE"
+            && !strips
+            && !special.spaces,
     })
 }
 
@@ -141,10 +146,7 @@ pub(super) struct Specials {
 }
 
 /// Checks the lengths of special tokens. `growth` is how many times longer each may become.
-pub(super) fn specials<'a>(
-    all: impl Iterator<Item = &'a str>,
-    growth: usize,
-) -> Result<Specials, Refusal> {
+pub(super) fn specials<'a>(all: impl Iterator<Item = &'a str>, growth: usize) -> Result<Specials, Refusal> {
     let (mut longest, mut bytes, mut spaces) = (0, 0usize, false);
     for token in all {
         longest = longest.max(token.len());

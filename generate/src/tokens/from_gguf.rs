@@ -60,7 +60,9 @@ pub(super) fn read(file: &Gguf) -> Result<Tokens, Error> {
     Refusal::at_most("bytes of a token", longest, TOKEN).map_err(refused)?;
     let mut ids: HashMap<&str, u32> = HashMap::with_capacity(list.len());
     for (i, text) in list.iter().enumerate() {
-        let id = u32::try_from(i).map_err(|_| refused(Refusal::Count { what: "tokens", found: list.len() as u64, most: u64::from(u32::MAX) }))?;
+        let id = u32::try_from(i).map_err(|_| {
+            refused(Refusal::Count { what: "tokens", found: list.len() as u64, most: u64::from(u32::MAX) })
+        })?;
         ids.entry(text).or_insert(id);
     }
     let scored = kind == "llama";
