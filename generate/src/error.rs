@@ -159,7 +159,7 @@ pub enum Error {
     },
 
     /// The template of a model makes more text than is allowed.
-    #[error("the template for messages makes more than {most} bytes")]
+    #[error("the template for messages, or the text that it writes, has more than {most} bytes")]
     LongTemplate {
         /// The greatest size.
         most: usize,

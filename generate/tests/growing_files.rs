@@ -7,15 +7,10 @@ mod tiny;
 use bb_cpu as _;
 use bb_generate::gguf::{Gguf, GgufError};
 use bb_generate::{Error, Generator, OpenOptions, Tokens};
-use growth::{Bounds, doubled_within};
+use growth::{Bounds, doubled, doubled_within};
 use serde_json::json;
 use std::error::Error as _;
 use tiny::{Drawn, GgufWriter, Meta, Quant, Tiny};
-
-/// The bounds of a file: its tokens are kept in several maps and in the automaton that finds special ones.
-const FILE: Bounds = Bounds { factor: 100, base: 32 << 20 };
-/// The bounds of a text.
-const TEXT: Bounds = Bounds { factor: 30, base: 96 << 20 };
 
 /// The metadata of a tokenizer.
 fn tokenizer(kind: &str, texts: Vec<String>, types: Option<i32>) -> GgufWriter {
@@ -48,14 +43,7 @@ fn drawn(drawn: &mut Drawn, length: usize) -> String {
 }
 
 fn rises(shape: &str, make: impl Fn(usize) -> GgufWriter) {
-    doubled_within(
-        FILE,
-        "a GGUF file",
-        shape,
-        (64 << 10, 2 << 20),
-        |size| make(size).bytes(),
-        |bytes| read(bytes),
-    );
+    doubled("a GGUF file", shape, (64 << 10, 2 << 20), |size| make(size).bytes(), |bytes| read(bytes));
 }
 
 #[test]
@@ -243,7 +231,7 @@ fn tokenizers_take_memory_in_proportion_to_their_file() {
         (0..count).map(|i| (format!("{i:x}"), json!(i))).collect::<serde_json::Map<_, _>>().into()
     };
     let rises = |shape: &str, make: &dyn Fn(usize) -> String| {
-        doubled_within(FILE, "a tokenizer", shape, (64 << 10, 2 << 20), make, takes);
+        doubled("a tokenizer", shape, (64 << 10, 2 << 20), make, takes);
     };
     rises("tokens", &|size| file(Vec::new(), json!(null), vocabulary(size / 14)));
     rises("special tokens", &|size| {
@@ -274,8 +262,7 @@ fn texts_take_memory_for_the_tokens_that_fit() {
             Err(Error::Context { .. }) => false,
             Err(error) => panic!("{error}"),
         };
-        doubled_within(
-            TEXT,
+        doubled(
             "a text for a tokenizer",
             shape,
             (64 << 10, 16 << 20),

@@ -9,14 +9,12 @@ mod tiny;
 use bb_cpu as _;
 use bb_generate::{Constraint, Error, GenerateOptions, Generator};
 use definition::File;
-use growth::{Bounds, measured};
+use growth::{Bounds, bounds, measured};
 use serde_json::{Map, Value as Json, json};
 use std::cell::Cell;
 use std::time::{Duration, Instant};
 use tiny::{Quant, Tiny};
 
-/// Tens of MiB for any schema.
-const SCHEMA: Bounds = Bounds { factor: 500, base: 32 << 20 };
 /// The most that a token of an answer takes in a build for tests on a busy machine. A call of the library is cancelled after 0.2 s.
 const TOKEN: Duration = Duration::from_secs(2);
 const COMPILE: Duration = Duration::from_secs(8);
@@ -190,6 +188,7 @@ fn schemas_take_bounded_memory_and_time() {
     let generator = File::of(&tiny, "growing-schemas").open("cpu");
     // The tokens are sorted for grammars once.
     generator.grammar(&Constraint::JsonObject).unwrap();
+    let Bounds { factor, base } = bounds("a JSON schema");
     for (shape, make) in FAMILIES {
         let slowest = Cell::new([Duration::ZERO; 2]);
         for n in (1..15).map(|doublings| 1usize << doublings) {
@@ -197,10 +196,7 @@ fn schemas_take_bounded_memory_and_time() {
             let (accepted, peak, time) = measured(|| takes(&generator, shape, &text, &slowest));
             let (bytes, end) = (text.len(), if accepted { "" } else { " refused" });
             println!("{shape}: {bytes} bytes, {peak} bytes of memory, {:.3} s{end}", time.as_secs_f64());
-            assert!(
-                peak <= SCHEMA.base + SCHEMA.factor * bytes,
-                "{shape}: {peak} bytes of memory for {bytes}"
-            );
+            assert!(peak <= base + factor * bytes, "{shape}: {peak} bytes of memory for {bytes}");
             if !accepted {
                 break;
             }

@@ -1,6 +1,10 @@
 //! Measures how the memory and the time that an input takes grow with its size, and compares them with the table of `limits.md`.
 #![allow(dead_code, reason = "each test program uses a part")]
 
+mod table;
+
+pub(crate) use table::{Bounds, bounds};
+
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
@@ -60,25 +64,6 @@ pub(crate) fn measured<R>(f: impl FnOnce() -> R) -> (R, usize, Duration) {
     (result, PEAK.load(Relaxed).saturating_sub(before), start.elapsed())
 }
 
-/// The bounds of a kind of input, from its row in the table of `limits.md`.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Bounds {
-    /// Bytes of memory for each byte of the input.
-    pub(crate) factor: usize,
-    /// Bytes of memory besides.
-    pub(crate) base: usize,
-}
-
-/// Reads the row of a kind of input.
-pub(crate) fn bounds(input: &str) -> Bounds {
-    const PAGE: &str = include_str!("../../../bb/docs/limits.md");
-    let table = PAGE.split("## Inputs of strangers").nth(1).unwrap().split("\n## ").next().unwrap();
-    let rows = table.lines().map(|line| line.split('|').map(str::trim).collect::<Vec<_>>());
-    let row = rows.into_iter().find(|cells| cells.get(1) == Some(&input)).unwrap_or_else(|| panic!("no row for {input}"));
-    let mib = row[3].strip_suffix(" MiB").unwrap_or_else(|| panic!("{row:?}"));
-    Bounds { factor: row[2].parse().unwrap(), base: mib.parse::<usize>().unwrap() << 20 }
-}
-
 /// The time below which a ratio of times means nothing on a busy machine.
 const SHORT: Duration = Duration::from_millis(200);
 
@@ -118,7 +103,10 @@ pub(crate) fn doubled_within<I: AsRef<[u8]>>(
         let end = if accepted { "" } else { " refused" };
         println!("{input}, {shape}: {bytes} bytes, {peak} bytes of memory, {:.3} s{end}", time.as_secs_f64());
         assert!(peak <= base + factor * bytes, "{input}, {shape}: {peak} bytes of memory for {bytes}");
-        assert!(time <= 3 * before, "{input}, {shape}: {time:?} for {bytes} bytes, {before:?} for half of them");
+        assert!(
+            time <= 3 * before,
+            "{input}, {shape}: {time:?} for {bytes} bytes, {before:?} for half of them"
+        );
         if !accepted || size >= to {
             return;
         }

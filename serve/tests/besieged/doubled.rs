@@ -4,6 +4,7 @@ use crate::common::{raw, request};
 use crate::grpc::message;
 use crate::openai;
 use crate::process::{Besieged, INFER};
+use crate::table::{Bounds, bounds};
 use std::time::Duration;
 
 const MIB: usize = 1 << 20;
@@ -18,12 +19,15 @@ fn taken(server: &Besieged, send: impl FnOnce()) -> (usize, Duration) {
     (server.peak().saturating_sub(before), server.cpu() - used)
 }
 
-/// Sends a request of 1, 2, 4 and 8 MiB. Each takes at most `factor` times its size, and time grows with the size.
-fn doubled(server: &Besieged, what: &str, factor: usize, send: impl Fn(usize)) {
+/// Sends a request of 1, 2, 4 and 8 MiB. Each takes at most the memory that the row of `input` in `limits.md` allows, and time grows
+/// with the size.
+fn doubled(server: &Besieged, input: &str, what: &str, send: impl Fn(usize)) {
+    let Bounds { factor, base } = bounds(input);
     let mut last = None;
     for size in [MIB, 2 * MIB, 4 * MIB, 8 * MIB] {
         let (bytes, time) = taken(server, || send(size));
-        assert!(bytes < factor * size + 16 * MIB, "{what}, {size}: {} MiB", bytes / MIB);
+        println!("{input}, {what}: {size} bytes, {bytes} bytes of memory, {:.3} s", time.as_secs_f64());
+        assert!(bytes < factor * size + base, "{what}, {size}: {} MiB", bytes / MIB);
         if let Some(used) = last.replace(time) {
             // Time is counted in hundredths of a second, and a busy machine adds to it.
             assert!(time < 4 * used + Duration::from_secs(1), "{what}, {size}: {time:?} after {used:?}");
@@ -74,12 +78,12 @@ fn requests_of_the_open_inference_protocol_take_a_constant_factor_of_their_size(
     ];
     for (what, make) in kinds {
         // A number of two bytes has four in the tensor and in its result, and four again as text.
-        doubled(&server, what, 12, |size| {
+        doubled(&server, "a request of the Open Inference Protocol", what, |size| {
             let answer = server.send(INFER, &make(size));
             assert!([200, 400].contains(&answer.status), "{what}: {}", answer.text());
         });
     }
-    doubled(&server, "binary", 8, |size| {
+    doubled(&server, "a tensor of bytes by HTTP", "binary", |size| {
         let elements = size / 4;
         let json = format!(
             "{{\"inputs\":[{{\"name\":\"x\",\"datatype\":\"FP32\",\"shape\":[1,{elements}],\"parameters\":{{\"binary_data_size\":{size}}}}}],\"parameters\":{{\"binary_data_output\":true}}}}"
@@ -90,7 +94,7 @@ fn requests_of_the_open_inference_protocol_take_a_constant_factor_of_their_size(
     });
     let by_grpc = |what: &str, make: &dyn Fn(usize) -> Vec<u8>| {
         // The offset of a text has eight bytes, in the input, the run and the result.
-        doubled(&server, what, 24, |size| {
+        doubled(&server, "a message of gRPC", what, |size| {
             use prost::Message;
             let ask = bb_serve::protocol::ModelInferRequest::decode(make(size).as_slice()).unwrap();
             // Other tests compare the answer.
@@ -111,7 +115,7 @@ fn requests_of_openais_interface_take_a_constant_factor_of_their_size() {
     server.honest();
     for at in 0..openai::kinds(MIB).len() {
         let what = format!("kind {at}");
-        doubled(&server, &what, 4, |size| {
+        doubled(&server, "a request of OpenAI's interface", &what, |size| {
             let (path, body, status) = openai::kinds(size).swap_remove(at);
             let answer = server.send(path, &body);
             assert_eq!(answer.status, status, "{what}: {}", answer.text());

@@ -7,6 +7,8 @@
 mod common;
 #[path = "../../../generate/tests/tiny/mod.rs"]
 mod tiny;
+#[path = "../../../generate/tests/growth/table.rs"]
+mod table;
 
 mod doubled;
 mod grpc;

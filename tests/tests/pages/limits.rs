@@ -16,6 +16,25 @@ fn the_page_has_a_row_for_each_limit() {
     assert_eq!(rows, expected);
 }
 
+/// Each test of growth finds its row by the name of the input.
+#[test]
+fn each_input_of_strangers_has_a_test_that_doubles_it() {
+    const TESTS: [&str; 3] = [
+        include_str!("../../../generate/tests/growing_files.rs"),
+        include_str!("../../../generate/tests/growing_schemas.rs"),
+        include_str!("../../../serve/tests/besieged/doubled.rs"),
+    ];
+    let page = include_str!("../../../bb/docs/limits.md");
+    let table = page.split("## Inputs of strangers").nth(1).unwrap().split("\n## ").next().unwrap();
+    let rows =
+        table.lines().filter_map(|line| line.strip_prefix("| a ")).map(|row| row.split('|').next().unwrap());
+    let inputs: Vec<String> = rows.map(|row| format!("\"a {}\"", row.trim())).collect();
+    assert!(inputs.len() >= 8, "{inputs:?}");
+    for input in inputs {
+        assert!(TESTS.iter().any(|test| test.contains(&input)), "no test doubles {input}");
+    }
+}
+
 #[test]
 fn limits_of_a_run_are_those_of_compiling() {
     let mut limits = Limits::default();
