@@ -85,7 +85,11 @@ impl<'g> Uses<'g> {
                 search.read(*reader, *operand, followed.plus, &mut pending);
             }
             let inside = self.captures.get(&key).into_iter().flatten();
-            pending.extend(inside.map(|(graph, value)| Followed { graph, value: *value, plus: followed.plus }));
+            pending.extend(inside.map(|(graph, value)| Followed {
+                graph,
+                value: *value,
+                plus: followed.plus,
+            }));
         }
         if search.low > i64::MIN && search.high < i64::MAX && search.low < search.high {
             return Some(Elements::Indices(search.low, search.high));

@@ -45,7 +45,8 @@ const LEFT_OUT: [&str; 10] = [
 /// Runs `bb` in an address space of 8 GiB, and returns the seconds that it computed for.
 fn seconds(arguments: &[&str]) -> f64 {
     let script = "ulimit -v 8388608; \"$0\" \"$@\" > /dev/null 2>&1; times";
-    let ran = Command::new("sh").args(["-c", script, env!("CARGO_BIN_EXE_bb")]).args(arguments).output().unwrap();
+    let ran =
+        Command::new("sh").args(["-c", script, env!("CARGO_BIN_EXE_bb")]).args(arguments).output().unwrap();
     let text = String::from_utf8_lossy(&ran.stdout).into_owned();
     // The second line has the times of children, as in `0m1.250s 0m0.030s`.
     let of_children = text.lines().nth(1).unwrap_or_else(|| panic!("{text}"));
@@ -92,7 +93,8 @@ fn compared(dimension: &Dimension, scale: usize, command: &str) -> Option<String
 #[test]
 fn commands_take_about_twice_the_time_for_a_model_of_twice_the_size() {
     let scale = std::env::var("BB_LARGE").ok().map(|scale| scale.parse().unwrap());
-    let commands: &[&str] = if scale.is_some() { &["run", "inspect", "compile"] } else { &["run", "inspect"] };
+    let commands: &[&str] =
+        if scale.is_some() { &["run", "inspect", "compile"] } else { &["run", "inspect"] };
     let mut problems = Vec::new();
     for dimension in dimensions() {
         let all = scale.is_some() && !LEFT_OUT.contains(&dimension.name);

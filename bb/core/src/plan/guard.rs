@@ -56,15 +56,13 @@ impl FlatExpr {
                 Postfix::Quotient(by) => FlatOp::Quotient(by),
                 Postfix::Greater => FlatOp::Greater,
                 Postfix::Lesser => FlatOp::Lesser,
-                Postfix::Name(name) => {
-                    match symbols.0.get(name) {
-                        Some(place) => FlatOp::Extent(*place),
-                        None => {
-                            complete = false;
-                            FlatOp::Number(0)
-                        }
+                Postfix::Name(name) => match symbols.0.get(name) {
+                    Some(place) => FlatOp::Extent(*place),
+                    None => {
+                        complete = false;
+                        FlatOp::Number(0)
                     }
-                }
+                },
             });
         });
         if complete {
@@ -199,7 +197,8 @@ impl Guards {
             Ok((FlatExpr::new(&guard.expr, &places)?, guard.relation))
         };
         let asked = needed(&trace.events)?;
-        let asked = asked.iter().map(|(_, guard)| *guard).filter(|guard| !is_tied(&guard.expr)).map(condition);
+        let asked =
+            asked.iter().map(|(_, guard)| *guard).filter(|guard| !is_tied(&guard.expr)).map(condition);
         let sizes = sizes(trace, value_bytes)?;
         let sizes = sizes.iter().filter(|guard| !is_tied(&guard.expr)).map(condition);
         let conditions = asked.chain(sizes).collect::<Result<_, _>>()?;
