@@ -63,7 +63,8 @@ const LITTLE: f64 = 0.2;
 /// Measures a command; returns its times if they are not in proportion.
 fn compared(dimension: &Dimension, scale: usize, command: &str) -> Option<String> {
     let folder = folder(&format!("large-{command}-{}", dimension.name));
-    let counts = [1, 2].map(|times| times * scale * dimension.count);
+    // A command has a constant part, which copies of an `If` take for example.
+    let counts = [4, 8].map(|times| times * scale * dimension.count);
     let paths = counts.map(|count| write(&folder, &format!("{count}.onnx"), &(dimension.model)(count)));
     let target = folder.join("compiled.bb").display().to_string();
     let mut least = [f64::INFINITY; 2];
