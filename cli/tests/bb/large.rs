@@ -1,7 +1,7 @@
 //! Tests that commands take time in proportion to a model's size, whichever of its dimensions is large, and that the search for
 //! extents ends.
 //!
-//! `BB_LARGE=4` multiplies all counts and measures all dimensions with all commands.
+//! `BB_LARGE=1` measures all dimensions with all commands, and a greater number multiplies the counts.
 
 use crate::process::{bb, folder, write};
 use bb_tests::large::{Dimension, dimensions};
