@@ -80,7 +80,7 @@ impl<'g> Uses<'g> {
                 continue;
             }
             for (reader, operand) in self.readers.get(&key).into_iter().flatten() {
-                let Some(left) = self.left.get().checked_sub(1) else { return None };
+                let left = self.left.get().checked_sub(1)?;
                 self.left.set(left);
                 search.read(*reader, *operand, followed.plus, &mut pending);
             }

@@ -131,7 +131,7 @@ fn broadcasts(n: usize) -> Vec<u8> {
 
 fn reshapes(n: usize) -> Vec<u8> {
     let one = |i: usize, x: &str, y: &str| {
-        let (shape, exp) = (if i % 2 == 0 { "a" } else { "b" }, format!("e{i}"));
+        let (shape, exp) = (if i.is_multiple_of(2) { "a" } else { "b" }, format!("e{i}"));
         vec![node("Exp", &[x], &[&exp]), node("Reshape", &[&exp, shape], &[y])]
     };
     let shapes = vec![ints("a", &[2], &[4, -1]), ints("b", &[2], &[-1, 4])];
