@@ -245,7 +245,7 @@ fn sizes(trace: &Trace, value_bytes: usize) -> Result<Vec<Guard>, Error> {
         // A number of elements that no expression can be compared with is looked at when the value is there.
         let Some(left) = DimExpr::from(most).minus(count) else { continue };
         let guard = Guard::at_least_zero(&left);
-        // Only the latest are compared. A condition that follows from another is one that a run compares in vain.
+        // Only the latest are compared. A condition that follows from another is redundant, not wrong.
         let latest = guards.len().saturating_sub(MOST_COMPARED);
         if !guards.iter().skip(latest).any(|other| guard.follows_from(other)) {
             let rest = guards.split_off(latest);
