@@ -9,8 +9,8 @@
 use bb::ir::graph::{Dim, ValueType};
 use bb::onnx::OnnxValue;
 use bb::{CompileOptions, DataType, Error, Module, Port, RunOptions, TensorData};
-use bb_tests::{backends, capped};
 use bb_tests::large::{Dimension, dimensions};
+use bb_tests::{backends, capped};
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
 use std::sync::Arc;
@@ -188,7 +188,8 @@ fn checking_and_planning_look_at_each_node_whether_the_run_must_end() {
         in_stages(&model, |stage, work| {
             let looked = Arc::new(AtomicUsize::new(0));
             let counter = looked.clone();
-            let options = RunOptions::default().with_watch(move || counter.fetch_add(1, Ordering::Relaxed) > usize::MAX / 2);
+            let options = RunOptions::default()
+                .with_watch(move || counter.fetch_add(1, Ordering::Relaxed) > usize::MAX / 2);
             options.within(&mut *work)?;
             looks.push((stage.to_owned(), looked.load(Ordering::Relaxed)));
             Ok(())
@@ -203,7 +204,11 @@ fn checking_and_planning_look_at_each_node_whether_the_run_must_end() {
                 let outcome = in_stages(&model, |stage, work| {
                     let looked = AtomicUsize::new(0);
                     let watch = move || looked.fetch_add(1, Ordering::Relaxed) >= at;
-                    let options = if stage == ended { RunOptions::default().with_watch(watch) } else { RunOptions::default() };
+                    let options = if stage == ended {
+                        RunOptions::default().with_watch(watch)
+                    } else {
+                        RunOptions::default()
+                    };
                     options.within(&mut *work)
                 });
                 let error = chain(&outcome.unwrap_err());
@@ -244,7 +249,10 @@ fn planning_ends_at_its_deadline() {
                 Ok(()) => Ok(()),
                 Err(error) => {
                     let text = chain(&error);
-                    assert!(text.ends_with(&Error::DeadlineExceeded.to_string()), "{name}: {stage}: {text:.300}");
+                    assert!(
+                        text.ends_with(&Error::DeadlineExceeded.to_string()),
+                        "{name}: {stage}: {text:.300}"
+                    );
                     // The stage is done without a deadline, so that the next one is looked at.
                     if stage == "plan" { Err(error) } else { work() }
                 }

@@ -18,6 +18,7 @@ use bb_core::trace::{Liveness, Operation, Step, StepId, Trace, TraceValue, Value
 use bb_ir::graph::{Dim, Graph, Node, ValueId, ValueType};
 use bb_ir::op::{Family, Primitive};
 use bb_ir::{DataType, Shape, TensorData};
+use std::collections::HashMap;
 use std::sync::Arc;
 
 /// The findings about a node.
@@ -110,13 +111,19 @@ impl Look<'_> {
         for &value in inputs {
             self.declared(&resolved.graph, value, &mut begin);
         }
+        // The first node that runs and reads each value.
+        let mut readers: HashMap<ValueId, usize> = HashMap::new();
+        for (at, node) in resolved.graph.nodes.iter().enumerate() {
+            if !matches!(resolved.code.get(at), None | Some(Code::Unused)) {
+                for value in node.reads() {
+                    readers.entry(value).or_insert(at);
+                }
+            }
+        }
         for (value, inputs_known) in begin.start.live.iter().zip(&begin.inputs_known) {
-            let reads = |(_, node): &(usize, &Node)| node.reads().any(|read| read == *value);
-            let runs =
-                |(at, _): &(usize, &Node)| !matches!(resolved.code.get(*at), None | Some(Code::Unused));
             // The caller makes a tensor for the input, so constants of its type are needed.
-            if let Some((at, _)) = resolved.graph.nodes.iter().enumerate().filter(runs).find(reads) {
-                self.ask(resolved, at, &Question::constant(inputs_known.dtype));
+            if let Some(at) = readers.get(value) {
+                self.ask(resolved, *at, &Question::constant(inputs_known.dtype));
             }
         }
         self.segments(resolved, begin);
@@ -302,10 +309,13 @@ impl Look<'_> {
     /// Asks the backend about constants for each output that is a constant, because such an output is made from host
     /// elements.
     fn returned(&mut self, resolved: &Arc<Resolved>, traced: &SegmentTrace, values: &[ValueId]) {
+        let nodes = resolved.graph.nodes.iter().enumerate();
+        let makers: HashMap<ValueId, usize> = nodes
+            .flat_map(|(at, node)| node.outputs.iter().flatten().map(move |value| (*value, at)))
+            .collect();
         for (at, (value, _, _)) in results(values, traced).into_iter().enumerate() {
             let made = traced.recorded.outputs.get(at).and_then(|v| traced.recorded.values.get(*v).ok());
-            let makes = |node: &Node| node.outputs.contains(&Some(value));
-            if let (Some(made), Some(node)) = (made, resolved.graph.nodes.iter().position(makes))
+            if let (Some(made), Some(&node)) = (made, makers.get(&value))
                 && traced.structure.is_none()
                 && made.source.is_constant()
             {
@@ -395,13 +405,17 @@ impl Look<'_> {
             self.declared(&inner.resolved.graph, value, &mut begin);
         }
         let live = results(&start.live, traced);
+        let live: HashMap<ValueId, _> =
+            live.iter().map(|(value, item, tensors)| (*value, (item, tensors))).collect();
+        let before: HashMap<ValueId, &TensorData> =
+            start.known.iter().map(|(value, data)| (*value, data)).collect();
         for (from, &value) in inner.captures.iter().zip(inputs.iter().skip(own)) {
             let weight =
                 resolved.weight(*from).ok().flatten().and_then(|at| resolved.graph.constants.get(at));
-            let known = start.known.iter().chain(weight).find(|(v, _)| v == from);
-            match (known, live.iter().find(|(v, _, _)| v == from)) {
-                (Some((_, data)), _) => begin.start.known.push((value, TensorData::clone(data))),
-                (None, Some((_, item, tensors))) => begin.add(value, item.clone(), tensors.iter().cloned()),
+            let known = before.get(from).copied().or(weight.map(|(_, data)| data));
+            match (known, live.get(from)) {
+                (Some(data), _) => begin.start.known.push((value, data.clone())),
+                (None, Some((item, tensors))) => begin.add(value, (*item).clone(), tensors.iter().cloned()),
                 (None, None) => self.declared(&inner.resolved.graph, value, &mut begin),
             }
         }

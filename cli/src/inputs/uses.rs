@@ -80,12 +80,16 @@ impl<'g> Uses<'g> {
                 continue;
             }
             for (reader, operand) in self.readers.get(&key).into_iter().flatten() {
-                let Some(left) = self.left.get().checked_sub(1) else { return None };
+                let left = self.left.get().checked_sub(1)?;
                 self.left.set(left);
                 search.read(*reader, *operand, followed.plus, &mut pending);
             }
             let inside = self.captures.get(&key).into_iter().flatten();
-            pending.extend(inside.map(|(graph, value)| Followed { graph, value: *value, plus: followed.plus }));
+            pending.extend(inside.map(|(graph, value)| Followed {
+                graph,
+                value: *value,
+                plus: followed.plus,
+            }));
         }
         if search.low > i64::MIN && search.high < i64::MAX && search.low < search.high {
             return Some(Elements::Indices(search.low, search.high));

@@ -1,7 +1,7 @@
 //! Many subgraphs, and large ones.
 
 use super::{
-    chain, listed, fan, floats, graph, ints, link, names, node, nodes_of, of_vector, serialized, vector,
+    chain, fan, floats, graph, ints, link, listed, names, node, nodes_of, of_vector, serialized, vector,
     with, with_graph,
 };
 use crate::model::{untyped, value};
@@ -120,7 +120,10 @@ fn ifs_of_many_results(n: usize) -> Vec<u8> {
     let list: Vec<&str> = results.iter().map(String::as_str).collect();
     let branch = |op: &str| sub(list.iter().map(|r| node(op, &["x"], &[r])).collect(), Vec::new(), &list);
     let holder = with_graph(nodes_of("If", ["c"], results.clone()), "then_branch", branch("Relu"));
-    on_condition(vec![with_graph(holder, "else_branch", branch("Sqrt")), nodes_of("Sum", results.clone(), ["y"])])
+    on_condition(vec![
+        with_graph(holder, "else_branch", branch("Sqrt")),
+        nodes_of("Sum", results.clone(), ["y"]),
+    ])
 }
 
 fn ifs_of_many_captures(n: usize) -> Vec<u8> {
@@ -160,7 +163,9 @@ fn double() -> Vec<NodeProto> {
 }
 
 fn loops(n: usize) -> Vec<u8> {
-    on_count(chain(n, |_, x, y| vec![with_graph(node("Loop", &["n", "", x], &[y]), "body", carrying(double()))]))
+    on_count(chain(n, |_, x, y| {
+        vec![with_graph(node("Loop", &["n", "", x], &[y]), "body", carrying(double()))]
+    }))
 }
 
 fn loops_in_a_fan(n: usize) -> Vec<u8> {
@@ -180,7 +185,10 @@ fn loops_nested(n: usize) -> Vec<u8> {
 fn loops_of_many_nodes(n: usize) -> Vec<u8> {
     let mut nodes = chain(n, |i, x, y| vec![node("Exp", &[if i == 0 { "a" } else { x }], &[y])]);
     nodes.push(node("Identity", &["y"], &["a_out"]));
-    on_count(vec![with_graph(node("Loop", &["n", "", "x"], &["z"]), "body", carrying(nodes)), node("Relu", &["z"], &["y"])])
+    on_count(vec![
+        with_graph(node("Loop", &["n", "", "x"], &["z"]), "body", carrying(nodes)),
+        node("Relu", &["z"], &["y"]),
+    ])
 }
 
 fn loops_of_many_carried(n: usize) -> Vec<u8> {
@@ -211,7 +219,11 @@ fn loops_of_many_scans(n: usize) -> Vec<u8> {
     let inner = body(nodes, &["a".to_owned()], &scans);
     let holder = with_graph(nodes_of("Loop", ["n", "", "x"], results.clone()), "body", inner);
     let sums = results.into_iter().skip(1);
-    on_count(vec![holder, nodes_of("Sum", sums, ["z"]), with(node("ReduceSum", &["z"], &["y"]), super::int("keepdims", 0))])
+    on_count(vec![
+        holder,
+        nodes_of("Sum", sums, ["z"]),
+        with(node("ReduceSum", &["z"], &["y"]), super::int("keepdims", 0)),
+    ])
 }
 
 fn loops_unrolled(n: usize) -> Vec<u8> {

@@ -1,6 +1,8 @@
 //! Many open extents, and long expressions of them.
 
-use super::{chain, listed, fan, graph, int, ints, link, list, names, node, nodes_of, of_extents, serialized, with};
+use super::{
+    chain, fan, graph, int, ints, link, list, listed, names, node, nodes_of, of_extents, serialized, with,
+};
 use crate::model::value;
 use bb::ir::proto::ValueInfoProto;
 
@@ -50,18 +52,25 @@ fn extents_without_names(n: usize) -> Vec<u8> {
 fn extents_of_one_input(n: usize) -> Vec<u8> {
     let extents = names("d", n);
     let extents: Vec<&str> = extents.iter().map(String::as_str).collect();
-    of_extents(vec![node("Relu", &["x"], &["r"]), node("Exp", &["r"], &["y"])], &extents, &extents, Vec::new())
+    of_extents(
+        vec![node("Relu", &["x"], &["r"]), node("Exp", &["r"], &["y"])],
+        &extents,
+        &extents,
+        Vec::new(),
+    )
 }
 
 fn extents_joined(n: usize) -> Vec<u8> {
     let mut all = vec![value("x", 1, &["d"])];
     all.extend(inputs(n, |i| format!("d{i}")));
-    let join = |i: usize, x: &str, y: &str| vec![with(node("Concat", &[x, &format!("x{i}")], &[y]), int("axis", 0))];
+    let join =
+        |i: usize, x: &str, y: &str| vec![with(node("Concat", &[x, &format!("x{i}")], &[y]), int("axis", 0))];
     serialized(graph(chain(n, join), all, vec![value("y", 1, &["?"])], Vec::new()))
 }
 
 fn extents_joined_at_once(n: usize) -> Vec<u8> {
-    let nodes = vec![with(nodes_of("Concat", names("x", n), ["z"]), int("axis", 0)), node("Relu", &["z"], &["y"])];
+    let nodes =
+        vec![with(nodes_of("Concat", names("x", n), ["z"]), int("axis", 0)), node("Relu", &["z"], &["y"])];
     serialized(graph(nodes, inputs(n, |i| format!("d{i}")), vec![value("y", 1, &["?"])], Vec::new()))
 }
 
@@ -160,7 +169,8 @@ fn extents_ranged(n: usize) -> Vec<u8> {
 fn extents_flattened(n: usize) -> Vec<u8> {
     let inputs: Vec<ValueInfoProto> =
         (0..n).map(|i| value(&format!("x{i}"), 1, &[&format!("a{i}"), &format!("b{i}")])).collect();
-    let nodes = (0..n).map(|i| with(node("Flatten", &[&format!("x{i}")], &[&format!("y{i}")]), int("axis", 0)));
+    let nodes =
+        (0..n).map(|i| with(node("Flatten", &[&format!("x{i}")], &[&format!("y{i}")]), int("axis", 0)));
     let outputs = (0..n).map(|i| value(&format!("y{i}"), 1, &["?", "?"])).collect();
     let nodes = nodes.chain([node("Identity", &["x0"], &[&link(1)])]).collect();
     serialized(graph(nodes, inputs, outputs, Vec::new()))

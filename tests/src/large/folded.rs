@@ -1,6 +1,6 @@
 //! Many constants, and much that follows from constants.
 
-use super::{chain, listed, fan, floats, int, ints, names, node, nodes_of, of_vector, with, with_tensor};
+use super::{chain, fan, floats, int, ints, listed, names, node, nodes_of, of_vector, with, with_tensor};
 
 listed! {
     constants: 1000,

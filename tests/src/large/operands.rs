@@ -1,7 +1,7 @@
 //! Many operands and results of one node, and many links of one operator.
 
 use super::{
-    chain, listed, fan, floats, graph, int, ints, link, list, names, node, nodes_of, of_extents, of_vector,
+    chain, fan, floats, graph, int, ints, link, list, listed, names, node, nodes_of, of_extents, of_vector,
     serialized, text, vector, with,
 };
 use crate::model::value;
@@ -104,12 +104,21 @@ fn einsum_letters(n: usize) -> Vec<u8> {
     let letters: String = ('a'..='z').chain('A'..='Z').take(n).collect();
     let equation = format!("{letters},{letters}->{letters}");
     let ones = vec!["1"; letters.len()];
-    of_extents(vec![with(node("Einsum", &["x", "x"], &["y"]), text("equation", &equation))], &ones, &ones, Vec::new())
+    of_extents(
+        vec![with(node("Einsum", &["x", "x"], &["y"]), text("equation", &equation))],
+        &ones,
+        &ones,
+        Vec::new(),
+    )
 }
 
 fn rank(n: usize) -> Vec<u8> {
     let ones = vec!["1"; n];
-    let nodes = vec![node("Transpose", &["x"], &["t"]), node("Relu", &["t"], &["r"]), node("Add", &["r", "x"], &["y"])];
+    let nodes = vec![
+        node("Transpose", &["x"], &["t"]),
+        node("Relu", &["t"], &["r"]),
+        node("Add", &["r", "x"], &["y"]),
+    ];
     of_extents(nodes, &ones, &ones, Vec::new())
 }
 
@@ -122,7 +131,7 @@ fn broadcasts(n: usize) -> Vec<u8> {
 
 fn reshapes(n: usize) -> Vec<u8> {
     let one = |i: usize, x: &str, y: &str| {
-        let (shape, exp) = (if i % 2 == 0 { "a" } else { "b" }, format!("e{i}"));
+        let (shape, exp) = (if i.is_multiple_of(2) { "a" } else { "b" }, format!("e{i}"));
         vec![node("Exp", &[x], &[&exp]), node("Reshape", &[&exp, shape], &[y])]
     };
     let shapes = vec![ints("a", &[2], &[4, -1]), ints("b", &[2], &[-1, 4])];
@@ -270,16 +279,18 @@ fn products_shared(n: usize) -> Vec<u8> {
         let product = format!("p{i}");
         vec![node("MatMul", &[x, "w"], &[&product]), node("Tanh", &[&product], &[y])]
     };
-    of_extents(chain(n, one), &["rows", "2"], &["rows", "2"], vec![floats("w", &[2, 2], &[1.0, 0.0, 1.0, 0.5])])
+    of_extents(
+        chain(n, one),
+        &["rows", "2"],
+        &["rows", "2"],
+        vec![floats("w", &[2, 2], &[1.0, 0.0, 1.0, 0.5])],
+    )
 }
 
 fn convolutions(n: usize) -> Vec<u8> {
     let one = |i: usize, x: &str, y: &str| {
         let (weight, c) = (format!("w{i}"), format!("c{i}"));
-        vec![
-            with(node("Conv", &[x, &weight], &[&c]), list("pads", &[1, 1, 1, 1])),
-            node("Relu", &[&c], &[y]),
-        ]
+        vec![with(node("Conv", &[x, &weight], &[&c]), list("pads", &[1, 1, 1, 1])), node("Relu", &[&c], &[y])]
     };
     let weight = |i: usize| floats(&format!("w{i}"), &[1, 1, 3, 3], &[i as f32; 9]);
     of_extents(chain(n, one), &["1", "1", "4", "4"], &["1", "1", "4", "4"], (0..n).map(weight).collect())
@@ -320,7 +331,10 @@ fn dropouts(n: usize) -> Vec<u8> {
 fn comparisons(n: usize) -> Vec<u8> {
     let one = |i: usize, y: &str| {
         let truth = format!("t{i}");
-        vec![node("Less", &["x", &format!("c{i}")], &[&truth]), with(node("Cast", &[&truth], &[y]), int("to", 1))]
+        vec![
+            node("Less", &["x", &format!("c{i}")], &[&truth]),
+            with(node("Cast", &[&truth], &[y]), int("to", 1)),
+        ]
     };
     of_vector(fan(n, one), (0..n).map(|i| floats(&format!("c{i}"), &[], &[i as f32])).collect())
 }

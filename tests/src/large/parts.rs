@@ -1,8 +1,8 @@
 //! Many parts of a model: nodes, inputs, outputs, constants, functions, names.
 
 use super::{
-    call, chain, listed, fan, floats, function, graph, link, model, names, node, nodes_of, of_vector,
-    opset, serialized, texts, vector, with, with_tensor,
+    call, chain, fan, floats, function, graph, link, listed, model, names, node, nodes_of, of_vector, opset,
+    serialized, texts, vector, with, with_tensor,
 };
 use crate::model::value;
 use bb::ir::proto::{
@@ -72,7 +72,9 @@ fn nodes_unread(n: usize) -> Vec<u8> {
 }
 
 fn nodes_alike(n: usize) -> Vec<u8> {
-    let one = |i: usize, y: &str| vec![node("Exp", &["x"], &[&format!("e{i}")]), node("Sqrt", &[&format!("e{i}")], &[y])];
+    let one = |i: usize, y: &str| {
+        vec![node("Exp", &["x"], &[&format!("e{i}")]), node("Sqrt", &[&format!("e{i}")], &[y])]
+    };
     of_vector(fan(n, one), Vec::new())
 }
 
@@ -151,7 +153,8 @@ fn sparse_initializers(n: usize) -> Vec<u8> {
     });
     let mut operands = vec!["x".to_owned()];
     operands.extend(all.iter().cloned());
-    let mut graph = graph(vec![nodes_of("Sum", operands, ["y"])], vec![vector("x")], vec![vector("y")], Vec::new());
+    let mut graph =
+        graph(vec![nodes_of("Sum", operands, ["y"])], vec![vector("x")], vec![vector("y")], Vec::new());
     graph.sparse_initializer = sparse.collect();
     serialized(graph)
 }
@@ -175,7 +178,8 @@ fn entries(n: usize) -> Vec<StringStringEntryProto> {
 }
 
 fn metadata(n: usize) -> Vec<u8> {
-    let mut model = model(graph(chain(1, |_, x, y| relu(x, y)), vec![vector("x")], vec![vector("y")], Vec::new()));
+    let mut model =
+        model(graph(chain(1, |_, x, y| relu(x, y)), vec![vector("x")], vec![vector("y")], Vec::new()));
     model.metadata_props = entries(n);
     model.encode_to_vec()
 }
@@ -187,7 +191,8 @@ fn metadata_of_nodes(n: usize) -> Vec<u8> {
 }
 
 fn imports(n: usize) -> Vec<u8> {
-    let mut model = model(graph(chain(1, |_, x, y| relu(x, y)), vec![vector("x")], vec![vector("y")], Vec::new()));
+    let mut model =
+        model(graph(chain(1, |_, x, y| relu(x, y)), vec![vector("x")], vec![vector("y")], Vec::new()));
     model.opset_import.extend(names("domain", n).iter().map(|domain| opset(domain, 1)));
     model.encode_to_vec()
 }
@@ -200,7 +205,8 @@ fn declared_values(n: usize) -> Vec<u8> {
 
 fn long_names(n: usize) -> Vec<u8> {
     let long = |name: &str| if name == "x" { "x".to_owned() } else { format!("{name}{}", "-".repeat(1000)) };
-    let mut nodes: Vec<NodeProto> = (0..n).map(|i| node("Relu", &[&long(&link(i))], &[&long(&link(i + 1))])).collect();
+    let mut nodes: Vec<NodeProto> =
+        (0..n).map(|i| node("Relu", &[&long(&link(i))], &[&long(&link(i + 1))])).collect();
     nodes.push(node("Identity", &[&long(&link(n))], &["y"]));
     of_vector(nodes, Vec::new())
 }
@@ -243,7 +249,8 @@ fn nodes_of_a_function(n: usize) -> Vec<u8> {
 
 fn ports_of_a_function(n: usize) -> Vec<u8> {
     let (inputs, outputs) = (names("i", n), names("o", n));
-    let mut function = function("f", inputs.iter().zip(&outputs).map(|(i, o)| node("Relu", &[i], &[o])).collect());
+    let mut function =
+        function("f", inputs.iter().zip(&outputs).map(|(i, o)| node("Relu", &[i], &[o])).collect());
     (function.input, function.output) = (inputs, outputs.clone());
     let call = NodeProto { domain: Some("own".to_owned()), ..nodes_of("f", vec!["x"; n], outputs.clone()) };
     with_functions(vec![call, nodes_of("Sum", outputs, ["y"])], vec![function])
@@ -264,7 +271,10 @@ fn attributes_of_a_function(n: usize) -> Vec<u8> {
 }
 
 fn attribute_ints(n: usize) -> Vec<u8> {
-    let list = AttributeProto { ints: (0..n as i64).collect(), ..super::attribute("value_ints", AttributeType::Ints) };
+    let list = AttributeProto {
+        ints: (0..n as i64).collect(),
+        ..super::attribute("value_ints", AttributeType::Ints)
+    };
     let nodes = vec![
         with(node("Constant", &[], &["c"]), list),
         node("ReduceMax", &["c"], &["m"]),
@@ -275,7 +285,8 @@ fn attribute_ints(n: usize) -> Vec<u8> {
 }
 
 fn attribute_floats(n: usize) -> Vec<u8> {
-    let list = AttributeProto { floats: vec![1.0; n], ..super::attribute("value_floats", AttributeType::Floats) };
+    let list =
+        AttributeProto { floats: vec![1.0; n], ..super::attribute("value_floats", AttributeType::Floats) };
     let nodes = vec![
         with(node("Constant", &[], &["c"]), list),
         node("ReduceMax", &["c"], &["m"]),
@@ -289,7 +300,8 @@ fn attribute_strings(n: usize) -> Vec<u8> {
         strings: names("key", n).into_iter().map(String::into_bytes).collect(),
         ..super::attribute("keys_strings", AttributeType::Strings)
     };
-    let values = AttributeProto { floats: vec![1.0; n], ..super::attribute("values_floats", AttributeType::Floats) };
+    let values =
+        AttributeProto { floats: vec![1.0; n], ..super::attribute("values_floats", AttributeType::Floats) };
     let encoder = NodeProto {
         domain: Some("ai.onnx.ml".to_owned()),
         ..with(with(node("LabelEncoder", &["t"], &["y"]), keys), values)

@@ -1,6 +1,6 @@
 //! Many repetitions of patterns that planning recognises, and of layers.
 
-use super::{bytes, chain, listed, floats, int, ints, list, node, nodes_of, of_extents, of_vector, with};
+use super::{bytes, chain, floats, int, ints, list, listed, node, nodes_of, of_extents, of_vector, with};
 use bb::ir::proto::TensorProto;
 
 listed! {
@@ -226,7 +226,11 @@ fn gated_layers(n: usize) -> Vec<u8> {
 fn squares(n: usize) -> Vec<u8> {
     let one = |i: usize, x: &str, y: &str| {
         let [square, root] = ["q", "r"].map(|name| format!("{name}{i}"));
-        vec![node("Mul", &[x, x], &[&square]), node("Sqrt", &[&square], &[&root]), node("Add", &[&root, "x"], &[y])]
+        vec![
+            node("Mul", &[x, x], &[&square]),
+            node("Sqrt", &[&square], &[&root]),
+            node("Add", &[&root, "x"], &[y]),
+        ]
     };
     of_vector(chain(n, one), Vec::new())
 }
@@ -268,7 +272,9 @@ fn moved_transposes(n: usize) -> Vec<u8> {
 }
 
 fn einsums(n: usize) -> Vec<u8> {
-    let one = |_: usize, x: &str, y: &str| vec![with(node("Einsum", &[x, "w"], &[y]), super::text("equation", "bi,ij->bj"))];
+    let one = |_: usize, x: &str, y: &str| {
+        vec![with(node("Einsum", &[x, "w"], &[y]), super::text("equation", "bi,ij->bj"))]
+    };
     of_extents(chain(n, one), &["rows", "4"], &["rows", "4"], vec![floats("w", &[4, 4], &[0.1; 16])])
 }
 
@@ -278,11 +284,17 @@ fn trees(n: usize) -> Vec<u8> {
     use bb::ir::proto::{AttributeProto, attribute_proto::AttributeType};
     let all = 2 * n + 1;
     let is_leaf = |i: usize| i % 2 == 1 || i == all - 1;
-    let ints = |name: &str, value: &dyn Fn(usize) -> i64| list(name, &(0..all).map(value).collect::<Vec<_>>());
+    let ints =
+        |name: &str, value: &dyn Fn(usize) -> i64| list(name, &(0..all).map(value).collect::<Vec<_>>());
     let modes = (0..all).map(|i| if is_leaf(i) { b"LEAF".to_vec() } else { b"BRANCH_LEQ".to_vec() });
     let leaves: Vec<usize> = (0..all).filter(|i| is_leaf(*i)).collect();
-    let of_leaves = |name: &str, value: &dyn Fn(usize) -> i64| list(name, &leaves.iter().map(|i| value(*i)).collect::<Vec<_>>());
-    let floats = |name: &str, values: Vec<f32>| AttributeProto { floats: values, ..attribute(name, AttributeType::Floats) };
+    let of_leaves = |name: &str, value: &dyn Fn(usize) -> i64| {
+        list(name, &leaves.iter().map(|i| value(*i)).collect::<Vec<_>>())
+    };
+    let floats = |name: &str, values: Vec<f32>| AttributeProto {
+        floats: values,
+        ..attribute(name, AttributeType::Floats)
+    };
     let mut tree = nodes_of("TreeEnsembleRegressor", ["x"], ["z"]);
     tree.domain = Some("ai.onnx.ml".to_owned());
     tree.attribute = vec![

@@ -1,7 +1,7 @@
 //! Many sequences, optionals and strings.
 
 use super::{
-    attribute, chain, listed, fan, graph, int, ints, names, node, nodes_of, of_vector, serialized, texts,
+    attribute, chain, fan, graph, int, ints, listed, names, node, nodes_of, of_vector, serialized, texts,
     vector, with, with_graph, with_tensor,
 };
 use crate::model::{untyped, value};
@@ -51,7 +51,8 @@ fn sequence_splits(n: usize) -> Vec<u8> {
 
 fn sequence_maps(n: usize) -> Vec<u8> {
     let one = |_: usize, x: &str, y: &str| {
-        let body = graph(vec![node("Exp", &["i"], &["o"])], vec![untyped("i")], vec![untyped("o")], Vec::new());
+        let body =
+            graph(vec![node("Exp", &["i"], &["o"])], vec![untyped("i")], vec![untyped("o")], Vec::new());
         vec![with_graph(node("SequenceMap", &[if x == "x" { "q" } else { x }], &[y]), "body", body)]
     };
     let mut nodes = vec![node("SequenceConstruct", &["x", "x"], &["q"])];
@@ -108,8 +109,10 @@ fn string_attributes(n: usize) -> Vec<u8> {
 
 fn label_encoders(n: usize) -> Vec<u8> {
     let one = |_: usize, x: &str, y: &str| {
-        let keys = AttributeProto { floats: vec![0.0, 1.0], ..attribute("keys_floats", AttributeType::Floats) };
-        let values = AttributeProto { floats: vec![1.0, 0.0], ..attribute("values_floats", AttributeType::Floats) };
+        let keys =
+            AttributeProto { floats: vec![0.0, 1.0], ..attribute("keys_floats", AttributeType::Floats) };
+        let values =
+            AttributeProto { floats: vec![1.0, 0.0], ..attribute("values_floats", AttributeType::Floats) };
         let mut encoder = with(with(node("LabelEncoder", &[x], &[y]), keys), values);
         encoder.domain = Some("ai.onnx.ml".to_owned());
         vec![encoder]

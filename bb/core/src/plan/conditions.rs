@@ -143,8 +143,7 @@ impl Module {
             }
         };
         // Events only grow in number from cause to cause.
-        let cause =
-            |at: usize| traced.causes.get(traced.causes.partition_point(|cause| cause.events <= at));
+        let cause = |at: usize| traced.causes.get(traced.causes.partition_point(|cause| cause.events <= at));
         let condition = |at: usize, what: String| Condition {
             what,
             node: cause(at).map(|cause| cause.node.clone()).unwrap_or_default(),

@@ -56,15 +56,13 @@ impl FlatExpr {
                 Postfix::Quotient(by) => FlatOp::Quotient(by),
                 Postfix::Greater => FlatOp::Greater,
                 Postfix::Lesser => FlatOp::Lesser,
-                Postfix::Name(name) => {
-                    match symbols.0.get(name) {
-                        Some(place) => FlatOp::Extent(*place),
-                        None => {
-                            complete = false;
-                            FlatOp::Number(0)
-                        }
+                Postfix::Name(name) => match symbols.0.get(name) {
+                    Some(place) => FlatOp::Extent(*place),
+                    None => {
+                        complete = false;
+                        FlatOp::Number(0)
                     }
-                }
+                },
             });
         });
         if complete {
@@ -199,7 +197,8 @@ impl Guards {
             Ok((FlatExpr::new(&guard.expr, &places)?, guard.relation))
         };
         let asked = needed(&trace.events)?;
-        let asked = asked.iter().map(|(_, guard)| *guard).filter(|guard| !is_tied(&guard.expr)).map(condition);
+        let asked =
+            asked.iter().map(|(_, guard)| *guard).filter(|guard| !is_tied(&guard.expr)).map(condition);
         let sizes = sizes(trace, value_bytes)?;
         let sizes = sizes.iter().filter(|guard| !is_tied(&guard.expr)).map(condition);
         let conditions = asked.chain(sizes).collect::<Result<_, _>>()?;
@@ -246,7 +245,7 @@ fn sizes(trace: &Trace, value_bytes: usize) -> Result<Vec<Guard>, Error> {
         // A number of elements that no expression can be compared with is looked at when the value is there.
         let Some(left) = DimExpr::from(most).minus(count) else { continue };
         let guard = Guard::at_least_zero(&left);
-        // Only the latest are compared. A condition that follows from another is one that a run compares in vain.
+        // Only the latest are compared. A condition that follows from another is redundant, not wrong.
         let latest = guards.len().saturating_sub(MOST_COMPARED);
         if !guards.iter().skip(latest).any(|other| guard.follows_from(other)) {
             let rest = guards.split_off(latest);

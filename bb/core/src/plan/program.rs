@@ -182,7 +182,9 @@ impl Drop for Segment {
         while let Some(plan) = pending.pop() {
             if let Some(plan) = Arc::into_inner(plan) {
                 let following = plan.following();
-                pending.extend(following.flat_map(|segment| std::mem::take(&mut *segment.specializations.write())));
+                pending.extend(
+                    following.flat_map(|segment| std::mem::take(&mut *segment.specializations.write())),
+                );
             }
         }
     }

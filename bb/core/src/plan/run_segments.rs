@@ -465,7 +465,8 @@ fn taken<S>(
     let mut live: Table<LiveIndex, Option<_>> = live.into_entries().into_iter().map(Some).collect();
     let mut operands = Vec::with_capacity(at.operands.len());
     let places = at.operands.iter();
-    let mut left = counts(places.filter_map(|place| if let Place::Live(index) = place { Some(*index) } else { None }));
+    let mut left =
+        counts(places.filter_map(|place| if let Place::Live(index) = place { Some(*index) } else { None }));
     for place in &at.operands {
         operands.push(match place {
             Place::Absent => None,

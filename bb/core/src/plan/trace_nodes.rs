@@ -420,7 +420,8 @@ impl<'t> Tracing<'t> {
             let mut repetition = Repetition::begin(self.tracer, repeat, node, operands)?;
             let iterations = repetition.trips().and_then(|trips| trips.checked_mul(body.nodes.len().max(1)));
             let before_this = self.inner.borrow().unrolled;
-            let Some(nodes) = iterations.filter(|n| *n <= UNROLLED && before_this + n <= UNROLLED_IN_ALL) else {
+            let Some(nodes) = iterations.filter(|n| *n <= UNROLLED && before_this + n <= UNROLLED_IN_ALL)
+            else {
                 return Ok(None);
             };
             self.inner.borrow_mut().unrolled += nodes;

@@ -49,7 +49,8 @@ fn run(trace: &mut Trace, _: PassOptions<'_>) -> Result<usize, Error> {
         if step.reads().next().is_none() {
             continue;
         }
-        let inputs = step.inputs.iter().map(|value| value.map(|value| same.get(&value).copied().unwrap_or(value)));
+        let inputs =
+            step.inputs.iter().map(|value| value.map(|value| same.get(&value).copied().unwrap_or(value)));
         let alike = known.entry(Call { operation, inputs: inputs.collect() }).or_default();
         let mut first = None;
         for other in alike.iter().rev().take(MOST_ALIKE) {
@@ -69,7 +70,8 @@ fn run(trace: &mut Trace, _: PassOptions<'_>) -> Result<usize, Error> {
     }
     let mut edit = trace.edit();
     for (first, id) in &found {
-        let (own, by) = (edit.trace().steps.get(*id)?.outputs.clone(), edit.trace().steps.get(*first)?.outputs.clone());
+        let (own, by) =
+            (edit.trace().steps.get(*id)?.outputs.clone(), edit.trace().steps.get(*first)?.outputs.clone());
         for (own, by) in own.into_iter().zip(by) {
             edit.replace(own, by)?;
         }
