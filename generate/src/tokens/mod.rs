@@ -80,7 +80,14 @@ impl Tokens {
             // A word that looks like an end is none: it must be a token of its own.
             tokenizer.get_added_vocabulary().is_special_token(text).then_some(id)
         });
-        Tokens { ends: ends.collect(), begin: None, begins: false, tokenizer, texts, controls: OnceLock::new() }
+        Tokens {
+            ends: ends.collect(),
+            begin: None,
+            begins: false,
+            tokenizer,
+            texts,
+            controls: OnceLock::new(),
+        }
     }
 
     /// Adds tokens that end a text.

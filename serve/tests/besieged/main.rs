@@ -5,10 +5,10 @@
 
 #[path = "../service/common/mod.rs"]
 mod common;
-#[path = "../../../generate/tests/tiny/mod.rs"]
-mod tiny;
 #[path = "../../../generate/tests/growth/table.rs"]
 mod table;
+#[path = "../../../generate/tests/tiny/mod.rs"]
+mod tiny;
 
 mod doubled;
 mod grpc;
