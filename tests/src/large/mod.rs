@@ -1,6 +1,6 @@
 //! Models that are large in one dimension: many nodes of a kind, many inputs, many extents, many subgraphs.
 //!
-//! [`DIMENSIONS`] lists them. A test makes each with `n` and with `2 n` of whatever the dimension counts, and compares what
+//! [`dimensions`] lists them. A test makes each with `n` and with `2 n` of whatever the dimension counts, and compares what
 //! checking and planning take.
 
 mod control;
