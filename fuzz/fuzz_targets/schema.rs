@@ -7,7 +7,7 @@ use bb_generate::{Constraint, GenerateOptions, Generator, OpenOptions};
 use libfuzzer_sys::fuzz_target;
 use std::sync::LazyLock;
 
-/// What compiling a constraint may take, in bytes, and for each of its bytes.
+/// The bytes that compiling a constraint may take, and the bytes for each of its own.
 const MEMORY: usize = 256 << 20;
 const TIMES: usize = 4096;
 

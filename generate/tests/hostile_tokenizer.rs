@@ -276,7 +276,7 @@ fn take(path: &Path) -> Result<(), Error> {
     Ok(())
 }
 
-/// Reads the files of a folder in a process of its own, and prints what becomes of each.
+/// Reads the files of a folder in a process of its own, and prints whether each opens and encodes.
 #[test]
 fn child() {
     let Some(folder) = std::env::var_os(CHILD) else { return };

@@ -69,7 +69,7 @@ impl Tokens {
         self.bounded(text, Reading::MESSAGES, most)
     }
 
-    /// Returns the tokens of a text without control tokens, with what stands around all texts.
+    /// Returns the tokens of a text without control tokens, with the tokens that the tokenizer puts around each text.
     pub(super) fn content_within(&self, text: &str, most: usize) -> Result<Vec<u32>, Error> {
         self.bounded(text, Reading { around: true, controls: false, after: false }, most)
     }

@@ -33,7 +33,7 @@ const PARAMETERS: usize = 64;
 /// with escapes and long numbers, notes the brackets around a value, and takes up to twice the room for that. Names with escapes are copied
 /// once more.
 pub(super) fn hold_parsing(json: &[u8], lease: &Lease) -> Result<usize, Refusal> {
-    /// The size up to which copies are not counted.
+    /// Copies of at most this size are not counted.
     const LEAST: usize = 64 << 10;
     if json.len() <= LEAST {
         return Ok(0);

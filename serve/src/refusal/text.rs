@@ -15,7 +15,7 @@ impl Refusal {
             text = without_paths(&text);
         }
         if text.len() > TEXT {
-            // What is long is what a client sent; what was expected is often behind it.
+            // The long part is text that a client sent; the expected value often follows it.
             let (from, to) =
                 (text.floor_char_boundary(TEXT / 2), text.ceil_char_boundary(text.len() - TEXT / 2));
             text.replace_range(from..to, " … ");

@@ -109,7 +109,7 @@ fn lists_are_decoded_beside_the_network_and_only_for_a_model_that_takes_them() {
             "{what}: {code:?}"
         );
         let grown = server.peak().saturating_sub(before);
-        // An element of one or two bytes has eight bytes in a tensor, and as many in the answer.
+        // An element of one or two bytes has eight bytes in a tensor, and eight in the answer.
         let factor = if expected == Code::Ok { 30 } else { 3 };
         assert!(grown < factor * message.len() + 16 * MIB, "{what}: {} MiB", grown / MIB);
         assert!(start.elapsed() < server.timeout, "{what}: {:?}", start.elapsed());
@@ -197,7 +197,7 @@ fn the_other_methods_have_small_messages_and_few_of_them() {
     server.rests(Duration::from_secs(20));
 }
 
-/// What typed lists hold is what the same message holds that prost decodes.
+/// Typed lists hold the same elements as the message that prost decodes.
 #[test]
 fn typed_lists_of_each_type_are_answered() {
     let server = Besieged::start(10.0);

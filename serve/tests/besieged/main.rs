@@ -1,5 +1,5 @@
 //! The service beside clients whose requests are small to send and large to read. The server is a process of its own, whose memory is
-//! bounded. What a request takes is in proportion to its size, it ends at its deadline, and other clients are answered meanwhile.
+//! bounded. A request takes memory in proportion to its size, it ends at its deadline, and other clients are answered meanwhile.
 #![cfg(target_os = "linux")]
 #![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "tests")]
 

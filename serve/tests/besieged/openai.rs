@@ -80,7 +80,7 @@ fn bodies_take_memory_in_proportion_to_their_size() {
     server.rests(Duration::from_secs(30));
 }
 
-/// Eight bodies at once, of which each would have taken gigabytes.
+/// Eight bodies at once. Each would have taken gigabytes.
 #[test]
 fn many_large_bodies_at_once_are_within_the_bytes_that_requests_hold() {
     let server = Besieged::start(30.0);

@@ -63,7 +63,7 @@ fn serves_in_a_process_of_its_own() {
     server.shut_down();
 }
 
-/// Makes as many zeros as it is asked for: a large answer to a small request.
+/// Returns the requested number of zeros: a large answer to a small request.
 fn zeros() -> bb_ir::proto::ModelProto {
     let (n, y) = (common::tensor("n", DataType::I64, &["1"]), common::tensor("y", DataType::F32, &["m"]));
     let node = common::node("ConstantOfShape", &["n"], &["y"], vec![]);

@@ -10,9 +10,8 @@ const STRIDE: u64 = 1 << 10;
 /// The bytes, steps and time that reading or running one untrusted input may take.
 ///
 /// A reader, parser, template, tokenizer, grammar or planner receives a budget, takes bytes from it before it allocates them, and
-/// takes steps while it works. Bytes are not given back: a budget bounds the sum of what is allocated, so it also bounds what is
-/// allocated at one time. The deadline and the cancel tokens are those of the thread that made the budget
-/// ([`RunOptions::current`]).
+/// takes steps while it works. Bytes are not given back: a budget bounds the sum of all allocations, and so the memory at any
+/// time. The deadline and the cancel tokens come from the thread that made the budget ([`RunOptions::current`]).
 ///
 /// # Examples
 ///
@@ -78,7 +77,7 @@ impl Budget {
     ///
     /// # Errors
     ///
-    /// [`Error::Budget`] if too many were taken; those of [`check`](Self::check).
+    /// [`Error::Budget`] if too many were taken; the errors of [`check`](Self::check).
     pub fn take_steps(&self, steps: u64) -> Result<(), Error> {
         let Budget { what, steps: allowance, .. } = self;
         let refused = Error::Budget { what, most: allowance.most, unit: "steps" };
