@@ -7,6 +7,7 @@
 
 use super::{Tokens, guarded};
 use crate::{ChatTemplate, Error, Message};
+use bb::RunOptions;
 use std::borrow::Cow;
 use std::collections::{BTreeSet, HashMap, HashSet};
 use tokenizers::{
@@ -19,6 +20,8 @@ const NAME: usize = 256;
 const KEY: usize = 3;
 /// The names that are compared with the beginning of a text. If there are more with the same characters, the text is marked.
 const COMPARED: usize = 1000;
+/// The places of a text between two checks of the deadline. A place takes up to [`NAME`] lookups.
+const STRETCH: usize = 1 << 12;
 /// A token that stands before a text, so that the library does not take it for the beginning of all text.
 const BEFORE: &str = "\u{10fffe}bb before\u{10ffff}";
 
@@ -32,6 +35,8 @@ pub(super) struct Controls {
     ends: HashMap<u32, usize>,
     /// The places within names, by their first bytes.
     inside: HashMap<Vec<u8>, Vec<(usize, usize)>>,
+    /// The beginnings of the keys of `inside`.
+    beginnings: HashSet<Vec<u8>>,
     /// Whether a name may also be written in another way.
     normalized: bool,
     /// The added tokens, with names of control tokens as plain text.
@@ -76,6 +81,7 @@ impl Controls {
             tree: HashMap::new(),
             ends: HashMap::new(),
             inside: HashMap::new(),
+            beginnings: HashSet::new(),
             plain: Added(plain),
             after: (Added(after), before),
         };
@@ -97,6 +103,7 @@ impl Controls {
             self.ends.entry(node).or_insert(number);
             for at in (1..name.len()).filter(|at| token.content.is_char_boundary(*at)) {
                 let key = name.get(at..name.len().min(at + KEY)).unwrap_or_default();
+                self.beginnings.extend((1..key.len()).filter_map(|length| Some(key.get(..length)?.to_vec())));
                 let places = self.inside.entry(key.to_vec()).or_default();
                 if places.len() <= COMPARED {
                     places.push((number, at));
@@ -135,12 +142,16 @@ impl Controls {
             })
         };
         // Short texts may be a part of longer places, which their keys do not show.
-        bytes.len() < KEY && !text.is_empty() && self.inside.keys().any(|key| key.starts_with(bytes))
+        bytes.len() < KEY && self.beginnings.contains(bytes)
             || longer.any(|length| bytes.get(..length).is_some_and(within))
     }
 
     /// Returns the places of a text that get a mark.
-    fn places(&self, text: &str) -> BTreeSet<usize> {
+    ///
+    /// # Errors
+    ///
+    /// [`bb::Error::DeadlineExceeded`] and [`bb::Error::Cancelled`].
+    fn places(&self, text: &str) -> Result<BTreeSet<usize>, Error> {
         let mut places = BTreeSet::new();
         let trimmed = text.trim();
         let start = text.len() - text.trim_start().len();
@@ -148,7 +159,10 @@ impl Controls {
             places.insert(start);
         }
         let end = start + trimmed.len();
-        for (at, first) in text.char_indices() {
+        for (number, (at, first)) in text.char_indices().enumerate() {
+            if number.is_multiple_of(STRETCH) {
+                RunOptions::check_current()?;
+            }
             let (Some(rest), Some(byte)) = (text.get(at..), text.as_bytes().get(at)) else { continue };
             if !self.tree.contains_key(&(0, *byte)) {
                 continue;
@@ -159,14 +173,23 @@ impl Controls {
                 places.insert(at + first.len_utf8());
             }
         }
-        places
+        Ok(places)
     }
 
     /// Divides a text at control tokens.
-    fn divided<'a>(&self, text: &'a str) -> Vec<(&'a str, Option<&AddedToken>)> {
+    ///
+    /// # Errors
+    ///
+    /// [`bb::Error::DeadlineExceeded`] and [`bb::Error::Cancelled`].
+    fn divided<'a>(&self, text: &'a str) -> Result<Vec<(&'a str, Option<&AddedToken>)>, Error> {
         let mut parts = Vec::new();
         let (mut begin, mut at) = (0, 0);
+        let mut places = 0usize;
         while let Some(rest) = text.get(at..).filter(|rest| !rest.is_empty()) {
+            if places.is_multiple_of(STRETCH) {
+                RunOptions::check_current()?;
+            }
+            places += 1;
             match self.find(rest) {
                 Found::Name(length, token) => {
                     // Of a long name, only the beginning was compared.
@@ -188,7 +211,7 @@ impl Controls {
             }
         }
         parts.push((text.get(begin..).unwrap_or_default(), None));
-        parts
+        Ok(parts)
     }
 }
 
@@ -253,10 +276,10 @@ impl Tokens {
         let plain = |role: &str| role.chars().all(|c| c.is_alphanumeric() || c == '_' || c == '-');
         // Templates write roles between brackets, which makes control tokens of the known ones.
         let of = |text: &str, role: bool| {
-            if role && plain(text) { BTreeSet::new() } else { controls.places(text) }
+            if role && plain(text) { Ok(BTreeSet::new()) } else { controls.places(text) }
         };
-        let places: Vec<_> =
-            messages.iter().map(|message| [of(&message.role, true), of(&message.content, false)]).collect();
+        let of_message = |message: &Message| Ok([of(&message.role, true)?, of(&message.content, false)?]);
+        let places = messages.iter().map(of_message).collect::<Result<Vec<_>, Error>>()?;
         if places.iter().flatten().all(BTreeSet::is_empty) {
             return Ok(None);
         }
@@ -274,7 +297,7 @@ impl Tokens {
     ///
     /// As [`encode_within`](Self::encode_within).
     fn encode_marked(&self, text: &str, mark: char, most: usize) -> Result<Vec<u32>, Error> {
-        let parts = self.controls()?.divided(text);
+        let parts = self.controls()?.divided(text)?;
         let (mut tokens, mut honest) = (Vec::new(), String::new());
         for (number, (part, token)) in parts.iter().enumerate() {
             if token.is_some() || !part.contains(mark) {
