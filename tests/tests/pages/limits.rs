@@ -19,8 +19,9 @@ fn the_page_has_a_row_for_each_limit() {
 /// Each test of growth finds its row by the name of the input.
 #[test]
 fn each_input_of_strangers_has_a_test_that_doubles_it() {
-    const TESTS: [&str; 3] = [
+    const TESTS: [&str; 4] = [
         include_str!("../../../generate/tests/growing_files.rs"),
+        include_str!("../../../generate/tests/growing_templates.rs"),
         include_str!("../../../generate/tests/growing_schemas.rs"),
         include_str!("../../../serve/tests/besieged/doubled.rs"),
     ];

@@ -108,7 +108,8 @@ pub fn centred() -> ModelProto {
     model(graph(vec![x], vec![mean, node("Sub", &["x", "m"], &["y"], vec![])], vec![y]))
 }
 
-/// Counts to its input one by one, so that a test chooses how long a run takes.
+/// Counts to its input one by one, so that a test chooses how long a run takes. Each iteration adds vectors as well: without them the
+/// iterations that `Limits` allow may take no longer than the service needs to notice that a client has gone.
 pub fn counting() -> ModelProto {
     let scalar = |name, dtype| tensor(name, dtype, &[]);
     let body = GraphProto {
@@ -117,12 +118,18 @@ pub fn counting() -> ModelProto {
             scalar("i", DataType::I64),
             scalar("go", DataType::Bool),
             scalar("before", DataType::I64),
+            tensor("slow", DataType::F32, &["8192"]),
         ],
         node: vec![
             node("Identity", &["go"], &["on"], vec![]),
             node("Add", &["before", "one"], &["after"], vec![]),
+            node("Add", &["slow", "slow"], &["slower"], vec![]),
         ],
-        output: vec![scalar("on", DataType::Bool), scalar("after", DataType::I64)],
+        output: vec![
+            scalar("on", DataType::Bool),
+            scalar("after", DataType::I64),
+            tensor("slower", DataType::F32, &["8192"]),
+        ],
         ..Default::default()
     };
     let constant = |name: &str, value: i64| TensorProto {
@@ -139,10 +146,17 @@ pub fn counting() -> ModelProto {
     };
     let mut all = graph(
         vec![scalar("n", DataType::I64)],
-        vec![node("Loop", &["n", "", "zero"], &["count"], vec![body])],
+        vec![node("Loop", &["n", "", "zero", "zeros"], &["count"], vec![body])],
         vec![scalar("count", DataType::I64)],
     );
-    all.initializer = vec![constant("zero", 0), constant("one", 1)];
+    let zeros = TensorProto {
+        name: Some("zeros".to_owned()),
+        dims: vec![8192],
+        data_type: Some(DataType::F32.to_onnx()),
+        float_data: vec![0.0; 8192],
+        ..Default::default()
+    };
+    all.initializer = vec![constant("zero", 0), constant("one", 1), zeros];
     model(all)
 }
 
