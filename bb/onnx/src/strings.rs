@@ -1,6 +1,6 @@
 //! Operators on strings, on the host.
 
-use super::pattern::{Classes, compiled};
+use super::pattern::compiled;
 use super::rows::operators;
 use bb_core::error::NodePart;
 use bb_core::ext::{HostKernel, Ops, bits};
@@ -105,13 +105,11 @@ pub(super) fn regex_full_match<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tenso
 }
 
 fn full_matches(x: &TensorData, pattern: &str) -> Result<Vec<bool>, Error> {
-    let mut pattern = compiled(pattern, Classes::Unicode).map_err(|problem| Error::Operator {
-        op: "RegexFullMatch".to_owned(),
-        part: "pattern".into(),
-        problem,
-    })?;
-    let texts = strings("RegexFullMatch", x)?;
-    Ok(memory::collected("RegexFullMatch", texts.map(|text| pattern.matches_all(text)))?)
+    const OP: &str = "RegexFullMatch";
+    let wrong = |problem| Error::Operator { op: OP.to_owned(), part: "pattern".into(), problem };
+    let mut pattern = compiled(pattern).map_err(wrong)?;
+    let matches = strings(OP, x)?.map(|text| pattern.matches_all(text.as_bytes()).map_err(wrong));
+    memory::try_collected(OP, matches)
 }
 
 /// `StringNormalizer`: some of the words.
