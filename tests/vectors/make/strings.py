@@ -1,12 +1,11 @@
 """Vectors of the operators on strings: StringConcat, StringSplit, StringNormalizer, RegexFullMatch, TfIdfVectorizer, and
 Cast, Equal, Reshape, Where and Concat of strings.
 
-Python decides for splits and matches. StringNormalizer is as ONNX's text has it: the evaluator also strips accents and looks
+Python decides for splits, and RE2 for matches. StringNormalizer is as ONNX's text has it: the evaluator also strips accents and looks
 for stop words inside elements, of which the text says nothing.
 """
-import re
-
 import numpy as np
+import re2
 from family import Family
 
 f = Family("strings")
@@ -64,9 +63,13 @@ f.add("normalize_to_unknown_case", "StringNormalizer", {"x": s("a")}, attributes
 
 lines = s("abc", "ab", "www.example.com", "ABC", "", "a\nb", "żółw").reshape(7, 1)
 for name, pattern in [("letters", "[a-z]+"), ("alternatives", "a|ab|abc"), ("address", r"www\.[\w.-]+\.\bcom\b"), ("anything", ".*"),
-                      ("nothing", ""), ("ignoring_case", "(?i)abc"), ("counted", "[a-c]{2,3}"), ("words", r"\w+")]:
+                      ("nothing", ""), ("ignoring_case", "(?i)abc"), ("counted", "[a-c]{2,3}"), ("words", r"\w+"), ("property", r"\pL+"),
+                      ("octal", r"\141b\143?"), ("quoted", r"\Qwww.\E.*"), ("braces", "a{,2}bc|ab"), ("bytes", r"\Cb\C|\C{7}"), ("joined_classes", "[a&&b[]+c?"),
+                      ("other_letters", r"[^\pL]*")]:
     f.add(f"match_{name}", "RegexFullMatch", {"x": lines}, attributes={"pattern": pattern},
-          expected=np.array([bool(re.fullmatch(pattern, t)) for t in lines.reshape(-1)]).reshape(lines.shape))
+          expected=np.array([bool(re2.fullmatch(pattern, t)) for t in lines.reshape(-1)]).reshape(lines.shape))
+for name, pattern in [("escape", r"\u0061"), ("flag", "(?x)a"), ("stacked", "a**"), ("count", "a{1001}"), ("range", "[a--b]")]:
+    f.add(f"match_bad_{name}", "RegexFullMatch", {"x": lines}, attributes={"pattern": pattern}, fails=True)
 f.add("match_bad_pattern", "RegexFullMatch", {"x": lines}, attributes={"pattern": "(("}, fails=True)
 
 pool = [2, 3, 5, 4, 5, 6, 7, 8, 6, 7]
