@@ -117,10 +117,9 @@ fn strings(array: &Bound<'_, PyUntypedArray>) -> Result<TensorData, Problem> {
     let mut strings = StringsBuilder::with_room("strings", list.len())?;
     for (index, object) in list.iter().enumerate() {
         if let Ok(text) = object.cast::<PyString>() {
-            strings.push(&text.to_cow()?)?;
+            strings.push(text.to_cow()?.as_bytes())?;
         } else if let Ok(bytes) = object.cast::<PyBytes>() {
-            let text = std::str::from_utf8(bytes.as_bytes());
-            strings.push(text.map_err(|source| bb_ir::Error::Utf8 { index, source })?)?;
+            strings.push(bytes.as_bytes())?;
         } else {
             return Err(Problem::Text { index, got: crate::convert::type_name(&object) });
         }

@@ -101,10 +101,10 @@ pub(crate) fn to_bytes(x: &TensorData) -> Result<Bytes, Refusal> {
         return bytes.map_err(|_| Refusal::Internal { what: "the elements of a result cannot be read" });
     }
     let mut bytes = BytesMut::with_capacity(x.byte_len());
-    for text in x.iter_str() {
+    for text in x.iter_bytes() {
         // Texts come from a model within `Limits`, or from a request, and both are smaller than 4 GiB.
         bytes.extend_from_slice(&u32::try_from(text.len()).unwrap_or(u32::MAX).to_le_bytes());
-        bytes.extend_from_slice(text.as_bytes());
+        bytes.extend_from_slice(text);
     }
     Ok(bytes.freeze())
 }
@@ -421,7 +421,7 @@ impl Serialize for List<'_> {
             DataType::F64 => list::<S, f64, _>(x, to, |x| x),
             DataType::String => {
                 let mut list = to.serialize_seq(Some(x.len()))?;
-                x.iter_str().try_for_each(|text| list.serialize_element(text))?;
+                x.iter_str().try_for_each(|text| list.serialize_element(&text))?;
                 list.end()
             }
             other => Err(serde::ser::Error::custom(format_args!("{other} has no form in JSON"))),

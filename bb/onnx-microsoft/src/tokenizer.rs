@@ -12,6 +12,7 @@ use bb_onnx::shared::operators;
 use bb_onnx::shared::pattern::{self, Pattern};
 use bb_onnx::shared::strings::{filled, strings};
 use bb_onnx::shared::texts;
+use std::ops::Range;
 
 const OP: &str = "Tokenizer";
 
@@ -32,7 +33,7 @@ enum Rule {
 }
 
 /// The first and the last token of a text, where they are marked.
-const MARKS: [&str; 2] = ["\u{2}", "\u{3}"];
+const MARKS: [&[u8]; 2] = [b"\x02", b"\x03"];
 
 /// `Tokenizer`: as many tokens as the text with the most has, unless there are no texts.
 fn tokenizer_types(at: At<'_>) -> Option<Types> {
@@ -73,9 +74,11 @@ pub(crate) fn tokenizer(call: &Call<'_, TensorData>) -> Result<OpOutputs<TensorD
     let mut pace = Pace::new();
     let rows = texts.map(|text| {
         pace.step(text.len());
-        rule.tokens(text, least)
+        let wrong = || call.wrong(NodePart::Operand(0), "has a string that is not UTF-8");
+        let tokens = rule.tokens(std::str::from_utf8(text).map_err(|_| wrong())?, least)?;
+        memory::collected(OP, tokens.into_iter().map(str::as_bytes)).map_err(Error::from)
     });
-    let mut rows: Vec<Vec<&str>> = memory::try_collected(OP, rows)?;
+    let mut rows: Vec<Vec<&[u8]>> = memory::try_collected(OP, rows)?;
     // Where no text has a token, there is nothing to mark.
     if mark && rows.iter().any(|row| !row.is_empty()) {
         let [start, end] = MARKS;

@@ -87,7 +87,7 @@ impl List {
     }
 
     /// Writes texts, which `texts` returns from the first one on each time.
-    pub(super) fn texts<'a, I: Iterator<Item = &'a str>>(
+    pub(super) fn texts<'a, I: Iterator<Item = &'a [u8]>>(
         self,
         texts: impl Fn() -> I,
         lease: &Lease,
@@ -103,7 +103,7 @@ impl List {
             }
             encode_key(self.number, WireType::LengthDelimited, &mut to);
             encode_varint(text.len() as u64, &mut to);
-            to.extend_from_slice(text.as_bytes());
+            to.extend_from_slice(text);
         }
         Ok(to.into())
     }
