@@ -342,14 +342,18 @@ pub(crate) fn filled<'py>(
     Ok(array.into_any())
 }
 
-/// Makes an array of objects of a tensor of strings.
+/// Makes an array of objects of a tensor of strings: texts, and bytes where they are no UTF-8.
 ///
 /// # Errors
 ///
 /// What NumPy raises.
 pub(crate) fn of_strings<'py>(py: Python<'py>, data: &TensorData) -> Result<Bound<'py, PyAny>, Problem> {
     data.prepare()?;
-    let list = PyList::new(py, data.iter_str())?;
+    let object = |text: &[u8]| match std::str::from_utf8(text) {
+        Ok(text) => PyString::new(py, text).into_any(),
+        Err(_) => PyBytes::new(py, text).into_any(),
+    };
+    let list = PyList::new(py, data.iter_bytes().map(object))?;
     let numpy = py.import(intern!(py, "numpy"))?;
     let flat = numpy.call_method1(intern!(py, "array"), (list, intern!(py, "O")))?;
     Ok(flat.call_method1(intern!(py, "reshape"), (data.shape().to_vec(),))?)

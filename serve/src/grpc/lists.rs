@@ -196,7 +196,7 @@ pub(super) fn each_number(
 /// Calls `take` with each text of contents.
 pub(super) fn each_text(
     contents: &[u8],
-    mut take: impl FnMut(usize, &[u8]) -> Result<(), Refusal>,
+    mut take: impl FnMut(&[u8]) -> Result<(), Refusal>,
 ) -> Result<(), Refusal> {
     let mut index = 0usize;
     for field in Fields(contents) {
@@ -205,7 +205,7 @@ pub(super) fn each_text(
             if index.is_multiple_of(CHECKED) {
                 infer::check()?;
             }
-            take(index, field.bytes)?;
+            take(field.bytes)?;
             index += 1;
         }
     }

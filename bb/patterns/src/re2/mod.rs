@@ -259,8 +259,7 @@ impl<'a> Parser<'a> {
             return Err(format!("`{look}` is not served"));
         }
         if self.takes("(?P<") || self.takes("(?<") {
-            let Some((_, after)) = self.rest.split_once('>').filter(|(name, _)| groups::is_name(name))
-            else {
+            let Some((_, after)) = self.rest.split_once('>').filter(|(name, _)| groups::is_name(name)) else {
                 return Err(format!("`{}` names no group", groups::shown(all)));
             };
             self.rest = after;
