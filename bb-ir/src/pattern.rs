@@ -11,8 +11,8 @@ use std::sync::OnceLock;
 /// Searching takes time in proportion to the text and the pattern, whatever they are, and counts its work with a
 /// [`Pace`](crate::pace::Pace), so that it may unwind. A text may be any bytes.
 pub trait Pattern {
-    /// Finds the first match at or after `from`, and of those the longest; what is before `from` counts as context. An empty match inside a
-    /// character does not count.
+    /// Finds the first match at or after `from`; of the matches that start there, the longest. The text before `from` is context. An empty
+    /// match inside a character does not count.
     ///
     /// # Errors
     ///

@@ -50,8 +50,8 @@ file_messages! {
     OptionalProto: Sequence, "an optional";
 }
 
-/// Decodes a message; raw data is shared with `bytes`. Names and documentation that are not UTF-8 have U+FFFD and the number of the byte in
-/// the place of each byte that belongs to no character.
+/// Decodes a message; raw data is shared with `bytes`. In names and documentation, U+FFFD and the number of
+/// the byte replace each byte that is part of no character.
 ///
 /// # Errors
 ///
@@ -151,7 +151,7 @@ pub(super) enum Message {
     Map,
     /// A message of texts and numbers.
     Plain,
-    /// A message of integers alone.
+    /// A message that has only integers.
     IntegerList,
 }
 
@@ -202,7 +202,7 @@ impl Message {
         FieldContent::Message(message)
     }
 
-    /// Tells whether a field is a `string`. Source: `onnx.proto`.
+    /// Returns whether a field is a `string`. Source: `onnx.proto`.
     pub(super) fn is_text(self, number: u64) -> bool {
         use Message as M;
         match self {

@@ -1,14 +1,14 @@
-//! Text of messages that is not UTF-8.
+//! Names and documentation that are not UTF-8.
 //!
-//! Protocol buffers demand UTF-8, but writers in C++ and old Python do not check it, and other readers accept such files. Before such a
-//! message is decoded it is written again: in the place of a byte that belongs to no character stands U+FFFD with the byte's number as two
-//! hexadecimal digits, so that different names stay different.
+//! Protocol buffers require UTF-8, but writers in C++ and old Python do not check it, and other readers accept their files. A message that
+//! cannot be decoded for this reason is rewritten first: U+FFFD and the byte's number in hexadecimal replace each byte that is part of no
+//! character. Different names stay different.
 
 use super::scan::{FieldContent, Message, field};
 use crate::{Error, memory};
 use prost::encoding::{WireType, encode_key, encode_varint};
 
-/// What errors of memory name.
+/// The operation in errors of memory.
 const READING: &str = "decoding";
 
 /// Returns the message with its text as UTF-8; `None` if all of it is. Bytes that are no message end the search, because decoding reports
@@ -47,7 +47,7 @@ pub(super) fn as_utf8(message: Message, bytes: &[u8]) -> Result<Option<Vec<u8>>,
     Ok(written)
 }
 
-/// Writes what is not UTF-8 as U+FFFD and the number of each byte.
+/// Replaces each byte that is part of no character.
 fn shown(text: &[u8]) -> Result<Vec<u8>, Error> {
     let mut shown = memory::room(READING, text.len().saturating_mul(5))?;
     for chunk in text.utf8_chunks() {

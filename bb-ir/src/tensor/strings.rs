@@ -43,7 +43,7 @@ impl TensorData {
         Ok(TensorData { dtype: DataType::String, shape, elements: Elements::Ready(bytes) })
     }
 
-    /// Returns the strings in row-major order, with U+FFFD in the place of what is not UTF-8; empty if the elements are not strings.
+    /// Returns the strings in row-major order; empty if the elements are not strings. U+FFFD replaces bytes that are not UTF-8.
     pub fn iter_str(&self) -> impl ExactSizeIterator<Item = Cow<'_, str>> + Clone {
         self.iter_bytes().map(String::from_utf8_lossy)
     }

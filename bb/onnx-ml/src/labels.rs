@@ -41,7 +41,7 @@ fn elements<T: bb_ir::Element>(list: &[T], last: T) -> Result<TensorData, Error>
     Ok(TensorData::new(&[all.len()], &all)?)
 }
 
-/// What a key that is not known becomes.
+/// The value of a key that is not known.
 const UNUSED: &[u8] = b"_Unused";
 
 fn default_string<'a, T>(call: &Call<'a, T>) -> Result<&'a [u8], Error> {

@@ -190,7 +190,7 @@ enum Case {
 }
 
 impl Case {
-    /// Writes a text in this case to `out`, in place of what is there. What is not UTF-8 stays.
+    /// Writes a text in this case to `out`, and replaces its content. Bytes that are not UTF-8 stay.
     fn change(self, op: &'static str, text: &[u8], out: &mut Vec<u8>) -> Result<(), Error> {
         out.clear();
         if !text.is_ascii() && !matches!(self, Case::Same) {

@@ -1,4 +1,4 @@
-//! Patterns and texts beside RE2.
+//! Compares patterns and texts with RE2.
 //!
 //! `data/re2.jsonl` is what `python tests/drawn/patterns.py 400` prints, which asks RE2. `BB_RE2=FILE` reads a longer one.
 #![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "tests")]

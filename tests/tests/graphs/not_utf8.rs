@@ -1,4 +1,4 @@
-//! Models with bytes that are not UTF-8 in the place of each of their texts.
+//! Models with one text that is not UTF-8, at every place.
 #![expect(clippy::unwrap_used, reason = "tests")]
 
 use bb::ir::proto::attribute_proto::AttributeType;
@@ -179,7 +179,7 @@ fn every_text_of_a_model_may_be_other_bytes() {
     assert_eq!(marked, 3 * 56);
 }
 
-/// The two names have the same text once what is not UTF-8 is left out.
+/// The two names differ only in a byte that is not UTF-8.
 #[test]
 fn names_of_other_bytes_stay_different() {
     let (model, _) = with_bytes_at(model(), 3, *b"caf\xE9");

@@ -8,15 +8,15 @@ pub(super) fn of(first: char, last: char) -> ClassUnicode {
     ClassUnicode::new([ClassUnicodeRange::new(first, last)])
 }
 
-/// Adds the characters that differ in case alone.
+/// Adds the characters that differ only in case.
 pub(super) fn folded(mut class: ClassUnicode) -> ClassUnicode {
-    // It fails only without the tables of Unicode, which this crate asks for.
+    // It fails only without the tables of Unicode, which this crate enables.
     let _ = class.try_case_fold_simple();
     class
 }
 
 impl Parser<'_> {
-    /// Parses an escape that stands for a class, if one is next: `\d`, `\pL`, `\p{^Greek}`.
+    /// Parses an escape of a class, if one is next: `\d`, `\pL`, `\p{^Greek}`.
     pub(super) fn class_of_escape(&mut self) -> Result<Option<ClassUnicode>, String> {
         let all = self.rest;
         let mut chars = all.chars().skip(1);

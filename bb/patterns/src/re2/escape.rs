@@ -3,12 +3,12 @@
 use super::{Parser, groups};
 
 impl Parser<'_> {
-    /// Parses an escape that stands for one character; `None` for a surrogate, which no text contains.
+    /// Parses an escape of one character; `None` for a surrogate, which no text contains.
     pub(super) fn escaped_char(&mut self) -> Result<Option<char>, String> {
         self.escaped_code().map(char::from_u32)
     }
 
-    /// Parses an escape that stands for one character, and returns the number of that.
+    /// Parses an escape of one character, and returns its number.
     pub(super) fn escaped_code(&mut self) -> Result<u32, String> {
         let all = self.rest;
         self.skip(1);
@@ -31,7 +31,7 @@ impl Parser<'_> {
         Ok(code)
     }
 
-    /// Parses up to three octal digits. One alone, other than 0, is a reference to a group, which RE2 does not have.
+    /// Parses up to three octal digits. A single digit other than 0 is a reference to a group, which RE2 does not have.
     fn octal(&mut self, first: char) -> Option<u32> {
         let digits = self.rest.bytes().take(2).take_while(|c| (b'0'..=b'7').contains(c)).count();
         if first != '0' && digits == 0 {

@@ -86,7 +86,7 @@ fn parsed(pattern: &str) -> Option<ClassUnicode> {
     }
 }
 
-/// Tells whether a text may name a group: letters, marks, digits and underscores.
+/// Returns whether a text may name a group: letters, marks, digits and underscores.
 pub(super) fn is_name(name: &str) -> bool {
     let classes = ["Lu", "Ll", "Lt", "Lm", "Lo", "Nl", "Mn", "Mc", "Nd", "Pc"];
     let is_word = |c: char| {

@@ -15,10 +15,10 @@ use regex_syntax::hir::{Class, ClassBytes, ClassBytesRange, ClassUnicode, Hir, L
 /// The deepest nesting of repetitions, alternatives and sequences. The engine recurses as deep.
 const DEPTH: u32 = 250;
 
-/// The most ranges that all classes have together. Each takes more than ten bytes of what is compiled.
+/// The most ranges that all classes have together. Each takes more than ten bytes of a compiled pattern.
 const RANGES: usize = 1 << 20;
 
-/// Parses a pattern, or says what is wrong with it.
+/// Parses a pattern. The error is the fault of the pattern.
 pub(crate) fn parsed(pattern: &str) -> Result<Hir, String> {
     let mut parser = Parser {
         rest: pattern,
@@ -37,7 +37,7 @@ pub(crate) fn parsed(pattern: &str) -> Result<Hir, String> {
     }
 }
 
-/// What `(?flags)` sets, but for `U`: of the matches that start first the longest counts, whether repetitions are greedy or not.
+/// The flags of `(?flags)`. `U` is not kept: the longest match counts, so it makes no difference whether repetitions are greedy.
 #[derive(Debug, Clone, Copy, Default)]
 struct Flags {
     /// `i`: the case of letters makes no difference.
@@ -104,7 +104,7 @@ impl Group {
         }
     }
 
-    /// Takes what a repetition repeats.
+    /// Takes the operand of a repetition.
     fn take_last(&mut self) -> Option<Part> {
         if let Some(c) = self.text.pop() {
             return Some(Part::leaf(Hir::literal(String::from(c).into_bytes())));
@@ -136,8 +136,8 @@ struct Parser<'a> {
 }
 
 impl<'a> Parser<'a> {
-    /// Parses one item, which begins with `c`. `repeated` is the operator before it, if it repeats; what is returned is the same for the
-    /// next item.
+    /// Parses one item, which begins with `c`. `repeated` is the operator before it, if that repeats. Returns the
+    /// operator of this item, if it repeats.
     fn item(&mut self, c: char, repeated: Option<&'a str>) -> Result<Option<&'a str>, String> {
         match c {
             '(' => self.begin_group()?,
@@ -191,13 +191,13 @@ impl<'a> Parser<'a> {
         self.group.last.push(Part::leaf(hir));
     }
 
-    /// Takes a byte, and adds what it stands for.
+    /// Takes one byte, and adds a part.
     fn one(&mut self, hir: Hir) {
         self.skip(1);
         self.push(hir);
     }
 
-    /// Adds a character that stands for itself.
+    /// Adds a literal character.
     fn literal(&mut self, c: char) {
         if self.flags.folds {
             let class = class::folded(class::of(c, c));

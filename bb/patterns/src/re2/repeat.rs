@@ -7,7 +7,7 @@ use regex_syntax::hir::{Hir, Repetition};
 const COUNT: u32 = 1000;
 
 impl<'a> Parser<'a> {
-    /// Parses an operator that repeats, and returns it. A `{` without counts stands for itself.
+    /// Parses an operator that repeats, and returns it. A `{` without counts is a literal.
     pub(super) fn repetition(&mut self, repeated: Option<&'a str>) -> Result<Option<&'a str>, String> {
         let all = self.rest;
         let counts = match self.next() {
