@@ -560,16 +560,6 @@ pub enum Error {
         text: usize,
     },
 
-    /// A string is not UTF-8.
-    #[error("string {index} of a tensor is not UTF-8")]
-    Utf8 {
-        /// The index of the element, in row-major order.
-        index: usize,
-        /// The problem.
-        #[source]
-        source: std::str::Utf8Error,
-    },
-
     /// No element type has this number.
     #[error("there is no element type {number}; ONNX numbers them from 1 to 28")]
     UnknownDataType {

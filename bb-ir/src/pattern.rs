@@ -6,25 +6,25 @@
 use std::ops::Range;
 use std::sync::OnceLock;
 
-/// What `\w`, `\d`, `\s` and `\b` are about.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Classes {
-    /// ASCII, as RE2 has it.
-    Ascii,
-    /// Unicode, as ONNX's evaluator has it.
-    Unicode,
-}
-
 /// A compiled pattern.
 ///
 /// Searching takes time in proportion to the text and the pattern, whatever they are, and counts its work with a
-/// [`Pace`](crate::pace::Pace), so that it may unwind.
+/// [`Pace`](crate::pace::Pace), so that it may unwind. A text may be any bytes.
 pub trait Pattern {
-    /// Finds the first match at or after `from`, and of those the longest; what is before `from` counts as context.
-    fn find(&mut self, text: &str, from: usize) -> Option<Range<usize>>;
+    /// Finds the first match at or after `from`; of the matches that start there, the longest. The text before `from` is context. An empty
+    /// match inside a character does not count.
+    ///
+    /// # Errors
+    ///
+    /// Why the engine gave up, as the end of a sentence.
+    fn find(&mut self, text: &[u8], from: usize) -> Result<Option<Range<usize>>, String>;
 
     /// Tells whether a match is all of the text.
-    fn matches_all(&mut self, text: &str) -> bool;
+    ///
+    /// # Errors
+    ///
+    /// Why the engine gave up, as the end of a sentence.
+    fn matches_all(&mut self, text: &[u8]) -> Result<bool, String>;
 }
 
 /// Compiles a pattern.
@@ -34,7 +34,7 @@ pub trait Pattern {
 /// # Errors
 ///
 /// What is wrong with the pattern, as the end of a sentence: ``is `(`, which is no pattern: …``.
-pub type Compile = fn(&str, Classes) -> Result<Box<dyn Pattern>, String>;
+pub type Compile = fn(&str) -> Result<Box<dyn Pattern>, String>;
 
 /// An engine for patterns of the syntax of RE2, which a crate submits with `inventory::submit!`.
 #[derive(Debug, Clone, Copy)]

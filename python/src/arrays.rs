@@ -117,10 +117,9 @@ fn strings(array: &Bound<'_, PyUntypedArray>) -> Result<TensorData, Problem> {
     let mut strings = StringsBuilder::with_room("strings", list.len())?;
     for (index, object) in list.iter().enumerate() {
         if let Ok(text) = object.cast::<PyString>() {
-            strings.push(&text.to_cow()?)?;
+            strings.push(text.to_cow()?.as_bytes())?;
         } else if let Ok(bytes) = object.cast::<PyBytes>() {
-            let text = std::str::from_utf8(bytes.as_bytes());
-            strings.push(text.map_err(|source| bb_ir::Error::Utf8 { index, source })?)?;
+            strings.push(bytes.as_bytes())?;
         } else {
             return Err(Problem::Text { index, got: crate::convert::type_name(&object) });
         }
@@ -343,14 +342,18 @@ pub(crate) fn filled<'py>(
     Ok(array.into_any())
 }
 
-/// Makes an array of objects of a tensor of strings.
+/// Makes an array of objects of a tensor of strings: texts, and bytes where they are no UTF-8.
 ///
 /// # Errors
 ///
 /// What NumPy raises.
 pub(crate) fn of_strings<'py>(py: Python<'py>, data: &TensorData) -> Result<Bound<'py, PyAny>, Problem> {
     data.prepare()?;
-    let list = PyList::new(py, data.iter_str())?;
+    let object = |text: &[u8]| match std::str::from_utf8(text) {
+        Ok(text) => PyString::new(py, text).into_any(),
+        Err(_) => PyBytes::new(py, text).into_any(),
+    };
+    let list = PyList::new(py, data.iter_bytes().map(object))?;
     let numpy = py.import(intern!(py, "numpy"))?;
     let flat = numpy.call_method1(intern!(py, "array"), (list, intern!(py, "O")))?;
     Ok(flat.call_method1(intern!(py, "reshape"), (data.shape().to_vec(),))?)

@@ -163,7 +163,7 @@ pub(crate) fn join(parts: &[&TensorData]) -> Result<TensorData, bb_ir::Error> {
     let shape: Vec<usize> = std::iter::once(rows).chain(first.shape().iter().skip(1).copied()).collect();
     if first.dtype() == DataType::String {
         let mut texts = StringsBuilder::with_room("joining requests", parts.iter().map(|x| x.len()).sum())?;
-        parts.iter().flat_map(|x| x.iter_str()).try_for_each(|text| texts.push(text))?;
+        parts.iter().flat_map(|x| x.iter_bytes()).try_for_each(|text| texts.push(text))?;
         return texts.finish(&shape);
     }
     let mut bytes = Vec::with_capacity(parts.iter().map(|x| x.byte_len()).sum());
@@ -186,7 +186,7 @@ pub(crate) fn split(x: &TensorData, rows: &[usize]) -> Option<Vec<TensorData>> {
         start = to;
         let shape: Vec<usize> = std::iter::once(n).chain(others.iter().copied()).collect();
         if x.dtype() == DataType::String {
-            let texts: Vec<&str> = x.iter_str().skip(from * row_elements).take(n * row_elements).collect();
+            let texts: Vec<&[u8]> = x.iter_bytes().skip(from * row_elements).take(n * row_elements).collect();
             return TensorData::strings(&shape, &texts).ok();
         }
         let bytes: Bytes = x.bytes().ok()?.slice(from * row_bytes..to * row_bytes);
@@ -198,7 +198,7 @@ pub(crate) fn split(x: &TensorData, rows: &[usize]) -> Option<Vec<TensorData>> {
 /// Tells whether two results are equal, bit for bit.
 pub(crate) fn agree(a: &TensorData, b: &TensorData) -> bool {
     let same = |a: &TensorData, b: &TensorData| match a.dtype() {
-        DataType::String => a.iter_str().eq(b.iter_str()),
+        DataType::String => a.iter_bytes().eq(b.iter_bytes()),
         _ => a == b,
     };
     a.dtype() == b.dtype() && a.shape() == b.shape() && same(a, b)

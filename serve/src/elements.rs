@@ -67,7 +67,7 @@ fn texts_from_bytes(of: &Announced, bytes: &[u8], lease: &Lease) -> Result<Tenso
         let (length, after) = rest.split_first_chunk::<LENGTH>().ok_or_else(cut)?;
         let length = usize::try_from(u32::from_le_bytes(*length)).map_err(|_| cut())?;
         let (text, after) = after.split_at_checked(length).ok_or_else(cut)?;
-        push_text(of, &mut texts, index, text)?;
+        texts.push(text).map_err(tensor(of))?;
         rest = after;
     }
     if !rest.is_empty() {
@@ -76,21 +76,16 @@ fn texts_from_bytes(of: &Announced, bytes: &[u8], lease: &Lease) -> Result<Tenso
     texts.finish(&of.shape).map_err(tensor(of))
 }
 
-fn push_text(of: &Announced, texts: &mut StringsBuilder, index: usize, text: &[u8]) -> Result<(), Refusal> {
-    let text = std::str::from_utf8(text).map_err(|_| Refusal::Utf8 { name: of.name.clone(), index })?;
-    texts.push(text).map_err(tensor(of))
-}
-
 /// Makes a tensor of separate texts, which were counted. `each` calls a function with each of them; `room` is their size in bytes at most.
 pub(crate) fn from_texts(
     of: &Announced,
     room: usize,
     lease: &Lease,
-    each: impl FnOnce(&mut dyn FnMut(usize, &[u8]) -> Result<(), Refusal>) -> Result<(), Refusal>,
+    each: impl FnOnce(&mut dyn FnMut(&[u8]) -> Result<(), Refusal>) -> Result<(), Refusal>,
 ) -> Result<TensorData, Refusal> {
     lease.grow(room.saturating_add(of.elements.saturating_mul(2 * size_of::<usize>())))?;
     let mut built = StringsBuilder::with_room("reading texts", of.elements).map_err(tensor(of))?;
-    each(&mut |index, text| push_text(of, &mut built, index, text))?;
+    each(&mut |text| built.push(text).map_err(tensor(of)))?;
     built.finish(&of.shape).map_err(tensor(of))
 }
 
@@ -101,10 +96,10 @@ pub(crate) fn to_bytes(x: &TensorData) -> Result<Bytes, Refusal> {
         return bytes.map_err(|_| Refusal::Internal { what: "the elements of a result cannot be read" });
     }
     let mut bytes = BytesMut::with_capacity(x.byte_len());
-    for text in x.iter_str() {
+    for text in x.iter_bytes() {
         // Texts come from a model within `Limits`, or from a request, and both are smaller than 4 GiB.
         bytes.extend_from_slice(&u32::try_from(text.len()).unwrap_or(u32::MAX).to_le_bytes());
-        bytes.extend_from_slice(text.as_bytes());
+        bytes.extend_from_slice(text);
     }
     Ok(bytes.freeze())
 }
@@ -421,7 +416,7 @@ impl Serialize for List<'_> {
             DataType::F64 => list::<S, f64, _>(x, to, |x| x),
             DataType::String => {
                 let mut list = to.serialize_seq(Some(x.len()))?;
-                x.iter_str().try_for_each(|text| list.serialize_element(text))?;
+                x.iter_str().try_for_each(|text| list.serialize_element(&text))?;
                 list.end()
             }
             other => Err(serde::ser::Error::custom(format_args!("{other} has no form in JSON"))),

@@ -160,7 +160,7 @@ mod tests {
     fn classes(x: &TensorData, most: usize, rows: bool) -> (Vec<usize>, Vec<String>) {
         let lease = HeldBytes::new(1 << 20).lease();
         let texts = classified("y", x, most, rows, None, &lease).unwrap();
-        (texts.shape().to_vec(), texts.iter_str().map(str::to_owned).collect())
+        (texts.shape().to_vec(), texts.iter_str().map(std::borrow::Cow::into_owned).collect())
     }
 
     #[test]

@@ -167,9 +167,6 @@ pub(crate) enum Refusal {
     #[error("input `{name}`: text {index} is cut off, or its length is false")]
     TextLength { name: String, index: usize },
 
-    #[error("input `{name}`: text {index} is not UTF-8")]
-    Utf8 { name: String, index: usize },
-
     #[error("input `{name}` has elements that a tensor cannot hold")]
     Tensor {
         name: String,
@@ -352,7 +349,6 @@ impl Refusal {
             | Refusal::ByteCount { .. }
             | Refusal::Elements { .. }
             | Refusal::TextLength { .. }
-            | Refusal::Utf8 { .. }
             | Refusal::Tensor { .. }
             | Refusal::NoData { .. }
             | Refusal::TwoData { .. }

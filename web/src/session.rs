@@ -324,7 +324,7 @@ impl Given {
 fn tensor(data: &TensorData) -> Result<Json, Failure> {
     let (ty, shape) = (type_name(data.dtype()), data.shape());
     if data.dtype() == DataType::String {
-        let strings: Vec<&str> = data.iter_str().collect();
+        let strings: Vec<_> = data.iter_str().collect();
         return Ok(json!({ "type": ty, "shape": shape, "strings": strings }));
     }
     let elements = data.bytes().map_err(bb::Error::from)?;

@@ -86,9 +86,9 @@ impl RecordedOperand {
     pub(crate) fn of(x: &TensorData) -> Result<RecordedOperand, bb_ir::Error> {
         let mut hash = Fnv::new();
         match x.dtype() {
-            DataType::String => x.iter_str().for_each(|text| {
+            DataType::String => x.iter_bytes().for_each(|text| {
                 hash.bytes(&(text.len() as u64).to_le_bytes());
-                hash.bytes(text.as_bytes());
+                hash.bytes(text);
             }),
             _ => hash.bytes(x.bytes()?),
         }

@@ -22,7 +22,7 @@ macro_rules! any {
             I8 => i8, I16 => i16, I32 => i32, I64 => i64,
             U8 => u8, U16 => u16, U32 => u32, U64 => u64,
             Bool => bool,
-            String => std::sync::Arc<str>,
+            String => std::sync::Arc<[u8]>,
             F8E4M3FN | F8E4M3FNUZ | F8E5M2 | F8E5M2FNUZ | F8E8M0 | F6E2M3 | F6E3M2 | F4E2M1 => [u8; 1],
             U4 | I4 | U2 | I2 => [u8; 1],
             C64 => [u8; 8],
@@ -79,7 +79,7 @@ macro_rules! equatable {
             I8 => i8, I16 => i16, I32 => i32, I64 => i64,
             U8 => u8, U16 => u16, U32 => u32, U64 => u64,
             Bool => bool,
-            String => std::sync::Arc<str>,
+            String => std::sync::Arc<[u8]>,
         })
     };
 }

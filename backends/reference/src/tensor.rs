@@ -1,6 +1,6 @@
 //! The tensor: a shared ndarray of one of the element types. A clone copies no elements.
 //!
-//! Each of the thirteen compute types is stored as the Rust type of the same name; strings are stored as `Arc<str>`.
+//! Each of the thirteen compute types is stored as the Rust type of the same name; strings are stored as `Arc<[u8]>`.
 //! Storage types are stored as bytes, and an element that is smaller than a byte has its own byte.
 
 use crate::Error;
@@ -153,11 +153,11 @@ macro_rules! all_values {
         Bool(bool), false,
             |x| x.to_bools(),
             |_dtype, shape, elements| TensorData::bools(shape, elements);
-        Text(Arc<str>), Arc::default(),
+        Text(Arc<[u8]>), Arc::default(),
             |x| {
                 // Each string has its own allocation, and the standard library does not report that one fails.
                 memory::probe_strings("constant", x.len(), x.byte_len())?;
-                memory::collected("constant", x.iter_str().map(Arc::from))
+                memory::collected("constant", x.iter_bytes().map(Arc::from))
             },
             |_dtype, shape, elements| TensorData::strings(shape, elements);
         Bytes1([u8; 1]), [0; 1],

@@ -35,7 +35,7 @@ impl fmt::Display for Summary<'_> {
         if x.dtype() == DataType::String {
             f.write_str(":")?;
             x.iter_str().take(SHOWN).try_for_each(|s| match s.char_indices().nth(40) {
-                Some((end, _)) => write!(f, " {:?}…", s.get(..end).unwrap_or(s)),
+                Some((end, _)) => write!(f, " {:?}…", s.get(..end).unwrap_or(&s)),
                 None => write!(f, " {s:?}"),
             })?;
         } else {

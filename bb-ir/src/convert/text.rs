@@ -81,8 +81,8 @@ fn format_each(from: DataType, src: &[u8], emit: Emit<'_>) -> Result<(), Error> 
 ///
 /// [`Error::CastText`] if a string is not a number of that type; [`Error::Unsupported`] for complex numbers
 /// and strings; [`Error::ByteLength`] if `out` is not exactly as long as the elements of all strings.
-pub fn parse_elements<'a>(
-    texts: impl ExactSizeIterator<Item = &'a str>,
+pub fn parse_elements(
+    texts: impl ExactSizeIterator<Item: AsRef<str>>,
     to: DataType,
     rounding: Rounding,
     out: &mut [u8],
@@ -102,6 +102,7 @@ pub fn parse_elements<'a>(
     }
     let mut pace = Pace::new();
     for (text, out) in texts.zip(out.chunks_mut(size)) {
+        let text = text.as_ref();
         pace.step(UNITS + text.len());
         let refused = || Error::CastText { text: text.chars().take(64).collect(), to };
         if to == DataType::Bool {

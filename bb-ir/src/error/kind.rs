@@ -90,7 +90,6 @@ impl Error {
             | Error::CastText { .. }
             | Error::BoolByte { .. }
             | Error::StringOffset { .. }
-            | Error::Utf8 { .. }
             | Error::UnknownDataType { .. }
             | Error::Extent { .. }
             | Error::UnknownDim { .. }

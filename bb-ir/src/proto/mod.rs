@@ -13,6 +13,7 @@ mod scan;
 mod sha1;
 mod sparse;
 mod tensor;
+mod text;
 
 pub use data::{ElementKind, MapProto, OptionalProto, SequenceProto};
 pub use external::ExternalData;

@@ -50,7 +50,8 @@ file_messages! {
     OptionalProto: Sequence, "an optional";
 }
 
-/// Decodes a message; raw data is shared with `bytes`.
+/// Decodes a message; raw data is shared with `bytes`. In names and documentation, U+FFFD and the number of
+/// the byte replace each byte that is part of no character.
 ///
 /// # Errors
 ///
@@ -58,7 +59,14 @@ file_messages! {
 /// decoded message; [`Error::Decode`] if the bytes are not such a message.
 pub fn decode<M: FileMessage>(bytes: Bytes) -> Result<M, Error> {
     memory::probe("decoding", needed(M::KIND.0, &bytes)?)?;
-    M::decode(bytes).map_err(|source| Error::Decode { what: M::NAME, source })
+    let refused = |source| Error::Decode { what: M::NAME, source };
+    M::decode(bytes.clone()).or_else(|source| match text::as_utf8(M::KIND.0, &bytes)? {
+        Some(bytes) => {
+            memory::probe("decoding", needed(M::KIND.0, &bytes)?)?;
+            M::decode(Bytes::from(bytes)).map_err(refused)
+        }
+        None => Err(refused(source)),
+    })
 }
 
 /// Returns the bytes of memory that a message takes when it is decoded, including its inner messages.
@@ -103,7 +111,7 @@ fn needed(mut message: Message, bytes: &[u8]) -> Result<usize, Error> {
 }
 
 /// The content of a field that has a length.
-enum FieldContent {
+pub(super) enum FieldContent {
     /// Bytes that are shared, not copied.
     Shared,
     /// A string, or bytes that are copied.
@@ -117,7 +125,7 @@ enum FieldContent {
 
 /// The messages that contain other messages, or more than a few bytes of their own.
 #[derive(Clone, Copy)]
-enum Message {
+pub(super) enum Message {
     Model,
     Training,
     Graph,
@@ -141,13 +149,15 @@ enum Message {
     /// A sequence or an optional of values.
     Sequence,
     Map,
-    /// A message without inner messages.
+    /// A message of texts and numbers.
     Plain,
+    /// A message that has only integers.
+    IntegerList,
 }
 
 impl Message {
     /// Returns the content of a field. Source: `onnx.proto`.
-    fn content_of(self, number: u64) -> FieldContent {
+    pub(super) fn content_of(self, number: u64) -> FieldContent {
         use Message as M;
         let message = match (self, number) {
             (M::Tensor, 9) => return FieldContent::Shared,
@@ -176,20 +186,44 @@ impl Message {
             (M::Sequence, 5 | 7) | (M::Map, 5) => M::Sequence,
             (M::Sequence, 6) => M::Map,
             (M::Map, 3) => return FieldContent::Integers(8),
+            (M::Sharding, 3) | (M::Tensor, 3) => M::IntegerList,
             (M::Model, 8 | 14 | 26)
             | (M::Graph, 16)
             | (M::Node, 9)
-            | (M::Tensor, 3 | 13 | 16)
+            | (M::Tensor, 13 | 16)
             | (M::ValueInfo, 4)
             | (M::Function, 9 | 14)
             | (M::Annotation, 2)
             | (M::Training, 3 | 4)
-            | (M::Sharding, 3)
             | (M::ShardedDim, 2)
             | (M::Type, 7) => M::Plain,
             _ => return FieldContent::Text,
         };
         FieldContent::Message(message)
+    }
+
+    /// Returns whether a field is a `string`. Source: `onnx.proto`.
+    pub(super) fn is_text(self, number: u64) -> bool {
+        use Message as M;
+        match self {
+            M::Model => matches!(number, 2 | 3 | 4 | 6),
+            M::Graph => matches!(number, 2 | 10),
+            M::Node => matches!(number, 1..=4 | 6..=8),
+            M::Attribute => matches!(number, 1 | 13 | 21),
+            M::Tensor => matches!(number, 8 | 12),
+            M::ValueInfo | M::Dimension => matches!(number, 1..=3),
+            M::Type => number == 6,
+            M::Function => matches!(number, 1 | 4..=6 | 8 | 10 | 13),
+            M::Annotation | M::Device | M::Sharding | M::Sequence | M::Map => number == 1,
+            M::Plain => matches!(number, 1..=3),
+            M::IntegerList
+            | M::Training
+            | M::Sparse
+            | M::TensorType
+            | M::TypeOfTypes
+            | M::Shape
+            | M::ShardedDim => false,
+        }
     }
 
     /// Returns the size of the decoded message in memory, without what it points to.
@@ -213,7 +247,7 @@ impl Message {
             Message::ShardedDim => size_of::<ShardedDimProto>(),
             Message::Sequence => size_of::<SequenceProto>().max(size_of::<OptionalProto>()),
             Message::Map => size_of::<MapProto>(),
-            Message::Plain => size_of::<StringStringEntryProto>(),
+            Message::Plain | Message::IntegerList => size_of::<StringStringEntryProto>(),
         }
     }
 }
@@ -223,7 +257,7 @@ impl Message {
 ///
 /// Source: "Encoding" in the documentation of protocol buffers.
 #[expect(clippy::type_complexity, reason = "three parts of one slice")]
-fn field(bytes: &[u8]) -> Option<(u64, Option<&[u8]>, &[u8])> {
+pub(super) fn field(bytes: &[u8]) -> Option<(u64, Option<&[u8]>, &[u8])> {
     let (tag, rest) = varint(bytes)?;
     let (content, after) = match tag & 7 {
         0 => (None, varint(rest)?.1),

@@ -80,9 +80,9 @@ fn dense(values: &TensorData, indices: &TensorData, dims: &[i64], limit: usize) 
         places.push(place);
     }
     if dtype == DataType::String {
-        let size = elements.checked_mul(2 * size_of::<&str>()).filter(|&size| size <= limit);
-        let mut texts = memory::filled(READING, "", size.map(|_| elements).ok_or_else(too_large)?)?;
-        for (&place, text) in places.iter().zip(values.iter_str()) {
+        let size = elements.checked_mul(2 * size_of::<&[u8]>()).filter(|&size| size <= limit);
+        let mut texts = memory::filled(READING, &b""[..], size.map(|_| elements).ok_or_else(too_large)?)?;
+        for (&place, text) in places.iter().zip(values.iter_bytes()) {
             if let Some(t) = texts.get_mut(place) {
                 *t = text;
             }

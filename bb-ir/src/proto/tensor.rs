@@ -63,7 +63,7 @@ impl TensorData {
     pub fn try_to_proto(&self, name: &str) -> Result<TensorProto, Error> {
         let mut proto = self.front(name);
         if self.dtype() == DataType::String {
-            proto.string_data = self.iter_str().map(|s| s.as_bytes().to_vec()).collect();
+            proto.string_data = self.iter_bytes().map(<[u8]>::to_vec).collect();
         } else {
             proto.raw_data = Some(self.unaligned_bytes()?.clone());
         }
@@ -191,9 +191,7 @@ fn read(proto: &TensorProto, folder: Option<&ExternalData>) -> Result<TensorData
         (Kind::Strings, Takes::Strings) => {
             count(&field, elements)?;
             let mut strings = StringsBuilder::with_room(READING, elements)?;
-            for (index, bytes) in proto.string_data.iter().enumerate() {
-                strings.push(std::str::from_utf8(bytes).map_err(|source| Error::Utf8 { index, source })?)?;
-            }
+            proto.string_data.iter().try_for_each(|text| strings.push(text))?;
             strings.finish(&shape)
         }
         _ => Err(refused()),

@@ -274,7 +274,7 @@ mod tests {
         }
     }
 
-    /// [`TensorData::iter_str`] returns no `Result`, so strings must be checked before there is a tensor.
+    /// [`TensorData::iter_bytes`] returns no `Result`, so strings must be checked before there is a tensor.
     #[test]
     fn strings_are_checked_and_aligned_at_once() {
         let text = TensorData::strings(&[1], &["ab"]).unwrap();

@@ -177,7 +177,7 @@ impl TensorData {
     ///
     /// [`Error::ByteLength`] if the number of bytes does not match; [`Error::TooLarge`] if the number of
     /// elements overflows; [`Error::BoolByte`] for a truth value other than 0 and 1; [`Error::StringOffset`]
-    /// or [`Error::Utf8`] for strings that are not in that form.
+    /// for offsets of strings that do not rise to the end of the text.
     pub fn adopt(dtype: DataType, shape: &[usize], bytes: Bytes) -> Result<TensorData, Error> {
         let shape = Shape::from_slice(shape);
         let too_large =

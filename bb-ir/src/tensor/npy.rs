@@ -65,7 +65,7 @@ impl TensorData {
     /// integers); [`Error::TooLarge`] if the size of the padded strings overflows; [`Error::Npy`] if a string
     /// ends with a NUL, which NumPy would take for padding; else as [`unaligned_bytes`](Self::unaligned_bytes).
     pub fn to_npy(&self) -> Result<Vec<u8>, Error> {
-        if self.iter_str().any(|text| text.ends_with('\0')) {
+        if self.iter_bytes().any(|text| text.ends_with(b"\0")) {
             return Err(Error::Npy { problem: "a string ends with a NUL, which NumPy takes for padding" });
         }
         let longest = self.iter_str().map(|s| s.chars().count()).max().unwrap_or(0).max(1);
@@ -292,11 +292,10 @@ fn texts(
         (0..elements).try_for_each(|_| strings.push(""))?;
         return Ok(strings);
     }
-    let mut read = |(index, element): (usize, &[u8])| match kind {
+    let mut read = |element: &[u8]| match kind {
         Text::Bytes => {
             let used = element.iter().rposition(|&b| b != 0).map_or(0, |last| last + 1);
-            let text = std::str::from_utf8(element.get(..used).unwrap_or_default());
-            strings.push(text.map_err(|source| Error::Utf8 { index, source })?)
+            strings.push(element.get(..used).unwrap_or_default())
         }
         Text::Codes => {
             let code = |&b: &[u8; 4]| {
@@ -307,6 +306,6 @@ fn texts(
             strings.push(text.trim_end_matches('\0'))
         }
     };
-    bytes.chunks(width).enumerate().try_for_each(&mut read)?;
+    bytes.chunks(width).try_for_each(&mut read)?;
     Ok(strings)
 }

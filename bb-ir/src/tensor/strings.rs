@@ -3,17 +3,18 @@
 use super::{Elements, TensorData, aligned, element_count};
 use crate::pace::Pace;
 use crate::{DataType, Error, Shape, memory};
+use std::borrow::Cow;
 
 /// The bytes of one offset.
 const OFFSET: usize = 8;
 
 impl TensorData {
-    /// Makes a tensor of strings, given in row-major order.
+    /// Makes a tensor of strings, given in row-major order. Strings are UTF-8 unless their source is not; they may be any bytes.
     ///
     /// # Errors
     ///
     /// [`Error::ByteLength`] if `shape` does not have `elements.len()` elements.
-    pub fn strings<S: AsRef<str>>(shape: &[usize], elements: &[S]) -> Result<TensorData, Error> {
+    pub fn strings<S: AsRef<[u8]>>(shape: &[usize], elements: &[S]) -> Result<TensorData, Error> {
         let shape = Shape::from_slice(shape);
         let n = elements.len();
         if element_count(&shape) != Some(n) {
@@ -35,15 +36,20 @@ impl TensorData {
                 pace.step(1);
             }
             for s in elements {
-                memory::extend(bytes, s.as_ref().as_bytes());
+                memory::extend(bytes, s.as_ref());
                 pace.step(1);
             }
         })?;
         Ok(TensorData { dtype: DataType::String, shape, elements: Elements::Ready(bytes) })
     }
 
-    /// Returns the strings in row-major order; empty if the elements are not strings.
-    pub fn iter_str(&self) -> Strings<'_> {
+    /// Returns the strings in row-major order; empty if the elements are not strings. U+FFFD replaces bytes that are not UTF-8.
+    pub fn iter_str(&self) -> impl ExactSizeIterator<Item = Cow<'_, str>> + Clone {
+        self.iter_bytes().map(String::from_utf8_lossy)
+    }
+
+    /// Returns the bytes of the strings in row-major order; empty if the elements are not strings.
+    pub fn iter_bytes(&self) -> Strings<'_> {
         // The elements of strings are never deferred, because making the tensor has read them.
         let (DataType::String, Elements::Ready(bytes)) = (self.dtype(), &self.elements) else {
             return Strings { offsets: &[], text: &[] };
@@ -52,10 +58,10 @@ impl TensorData {
         Strings { offsets: offsets.as_chunks().0, text }
     }
 
-    /// Returns the string at `index` in row-major order; `None` if there is none or the elements are not
-    /// strings.
-    pub fn str_at(&self, index: usize) -> Option<&str> {
-        self.iter_str().nth(index)
+    /// Returns the string at `index` in row-major order, as [`iter_str`](Self::iter_str) does; `None` if there is none or the elements are
+    /// not strings.
+    pub fn str_at(&self, index: usize) -> Option<Cow<'_, str>> {
+        self.iter_bytes().nth(index).map(String::from_utf8_lossy)
     }
 }
 
@@ -68,7 +74,7 @@ impl TensorData {
 /// let mut strings = StringsBuilder::with_room("greet", 2)?;
 /// strings.push("hello")?;
 /// strings.push("world")?;
-/// assert_eq!(strings.finish(&[2])?.str_at(1), Some("world"));
+/// assert_eq!(strings.finish(&[2])?.str_at(1).as_deref(), Some("world"));
 /// # Ok::<(), bb_ir::Error>(())
 /// ```
 #[derive(Debug)]
@@ -94,8 +100,8 @@ impl StringsBuilder {
     /// # Errors
     ///
     /// [`Error::Memory`] if the system has no memory for the string.
-    pub fn push(&mut self, text: &str) -> Result<(), Error> {
-        memory::append(self.op, &mut self.text, text.as_bytes())?;
+    pub fn push(&mut self, text: impl AsRef<[u8]>) -> Result<(), Error> {
+        memory::append(self.op, &mut self.text, text.as_ref())?;
         memory::push(self.op, &mut self.ends, self.text.len() as u64)
     }
 
@@ -125,7 +131,7 @@ impl StringsBuilder {
     }
 }
 
-/// The strings of a tensor, in row-major order. See [`TensorData::iter_str`].
+/// The bytes of the strings of a tensor, in row-major order. See [`TensorData::iter_bytes`].
 #[derive(Debug, Clone)]
 pub struct Strings<'a> {
     /// One offset more than there are strings left; empty if the tensor has no strings.
@@ -134,23 +140,23 @@ pub struct Strings<'a> {
 }
 
 impl<'a> Strings<'a> {
-    fn first(&self) -> Option<&'a str> {
+    fn first(&self) -> Option<&'a [u8]> {
         let &[start, end, ..] = self.offsets else {
             return None;
         };
         let range = u64::from_le_bytes(start) as usize..u64::from_le_bytes(end) as usize;
-        std::str::from_utf8(self.text.get(range)?).ok()
+        self.text.get(range)
     }
 }
 
 impl<'a> Iterator for Strings<'a> {
-    type Item = &'a str;
+    type Item = &'a [u8];
 
-    fn next(&mut self) -> Option<&'a str> {
+    fn next(&mut self) -> Option<&'a [u8]> {
         self.nth(0)
     }
 
-    fn nth(&mut self, n: usize) -> Option<&'a str> {
+    fn nth(&mut self, n: usize) -> Option<&'a [u8]> {
         self.offsets = self.offsets.get(n..).unwrap_or_default();
         let first = self.first();
         self.offsets = self.offsets.get(1..).unwrap_or_default();
@@ -165,8 +171,7 @@ impl<'a> Iterator for Strings<'a> {
 
 impl ExactSizeIterator for Strings<'_> {}
 
-/// Checks that `bytes` begin with `elements + 1` ascending offsets, from 0 to the length of the text, and
-/// that each piece of text is UTF-8.
+/// Checks that `bytes` begin with `elements + 1` ascending offsets, from 0 to the length of the text.
 pub(super) fn validate(shape: &Shape, elements: usize, bytes: &[u8]) -> Result<(), Error> {
     let expected = elements.saturating_add(1).saturating_mul(OFFSET);
     let Some((offsets, text)) = bytes.split_at_checked(expected) else {
@@ -188,8 +193,9 @@ pub(super) fn validate(shape: &Shape, elements: usize, bytes: &[u8]) -> Result<(
         if i == 0 && end != 0 || i == elements && end != text.len() {
             return Err(out_of_range);
         }
-        let piece = text.get(start..end).ok_or(out_of_range)?;
-        std::str::from_utf8(piece).map_err(|source| Error::Utf8 { index: i.saturating_sub(1), source })?;
+        if end < start || end > text.len() {
+            return Err(out_of_range);
+        }
         start = end;
     }
     Ok(())
@@ -205,11 +211,18 @@ mod tests {
         let t = TensorData::strings(&[3], &["a", "", "zwölf"]).unwrap();
         assert_eq!(t.iter_str().collect::<Vec<_>>(), ["a", "", "zwölf"]);
         assert_eq!(t.iter_str().len(), 3);
-        assert_eq!((t.str_at(2), t.str_at(3)), (Some("zwölf"), None));
+        assert_eq!((t.str_at(2).as_deref(), t.str_at(3)), (Some("zwölf"), None));
         let again = TensorData::adopt(DataType::String, &[3], t.bytes().unwrap().clone()).unwrap();
         assert_eq!(again, t);
         let none = TensorData::strings::<&str>(&[0, 2], &[]).unwrap();
         assert_eq!(none.iter_str().len(), 0);
+    }
+
+    #[test]
+    fn bytes_that_are_no_text_are_kept_and_shown_with_replacements() {
+        let t = TensorData::strings(&[2], &[&b"caf\xE9"[..], b"\xFF\xFE"]).unwrap();
+        assert_eq!(t.iter_bytes().collect::<Vec<_>>(), [&b"caf\xE9"[..], b"\xFF\xFE"]);
+        assert_eq!(t.iter_str().collect::<Vec<_>>(), ["caf\u{FFFD}", "\u{FFFD}\u{FFFD}"]);
     }
 
     #[test]
@@ -225,7 +238,6 @@ mod tests {
         assert!(matches!(adopt(&[0, 3, 2, 3], b"abc"), Err(Error::StringOffset { index: 2, .. })));
         assert!(matches!(adopt(&[0, 1, 2], b"abc"), Err(Error::StringOffset { index: 2, .. })));
         assert!(matches!(adopt(&[0, u64::MAX, 3], b"abc"), Err(Error::StringOffset { index: 1, .. })));
-        assert!(matches!(adopt(&[0, 1, 2], "ü".as_bytes()), Err(Error::Utf8 { index: 0, .. })));
         assert!(matches!(
             TensorData::adopt(DataType::String, &[2], vec![0; 23].into()),
             Err(Error::ByteLength { .. })

@@ -7,6 +7,7 @@
 use bb_ir::convert::{Rounding, cast, cast_into, decode_table, encode_small_float, unpacked_size};
 use bb_ir::op::RoundMode;
 use bb_ir::{DataType, Error, TensorData, f16};
+use std::borrow::Cow;
 
 fn bytes(hex: &str) -> Vec<u8> {
     let digits: Vec<u8> = hex.bytes().map(|d| (d as char).to_digit(16).unwrap() as u8).collect();
@@ -110,7 +111,7 @@ fn powers_of_two_follow_the_table() {
 
 fn texts(x: &TensorData) -> Vec<String> {
     let strings = cast(x, DataType::String, Rounding::default()).unwrap();
-    strings.iter_str().map(str::to_owned).collect()
+    strings.iter_str().map(Cow::into_owned).collect()
 }
 
 /// The strings are `str` of NumPy's `float64`; below 1e16, also of its `float32` before NumPy 2.3.

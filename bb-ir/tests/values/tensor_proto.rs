@@ -143,12 +143,18 @@ fn malformed_tensors_say_what_is_wrong() {
     assert!(matches!(refusal(&wide), Error::DataValue { index: 0, value: 256, .. }));
     let wide = TensorProto { uint64_data: vec![1 << 32], ..of(DataType::U32, &[1]) };
     assert!(matches!(refusal(&wide), Error::DataValue { field: "uint64_data", .. }));
-    let text = TensorProto { string_data: vec![vec![0xFF]], ..of(DataType::String, &[1]) };
-    assert!(matches!(refusal(&text), Error::Utf8 { index: 0, .. }));
     let elsewhere = TensorProto { data_location: Some(2), ..of(DataType::F32, &[0]) };
     assert!(matches!(refusal(&elsewhere), Error::DataLocation { number: 2 }));
     let segment = TensorProto { segment: Some(Default::default()), ..of(DataType::F32, &[0]) };
     assert!(matches!(refusal(&segment), Error::Segment));
+}
+
+/// Writers of vocabularies store tokens that are parts of characters.
+#[test]
+fn strings_are_whatever_bytes_they_are() {
+    let text = TensorProto { string_data: vec![vec![0xFF, b'a']], ..of(DataType::String, &[1]) };
+    let tensor = TensorData::from_proto(&text).unwrap();
+    assert_eq!(tensor.to_proto("").string_data, [b"\xFFa"]);
 }
 
 /// NumPy writes true as 1, C compilers as any byte, and ONNX Runtime takes each but 0 as true.

@@ -137,7 +137,7 @@ pub fn sample(dtype: DataType, shape: &[usize]) -> TensorData {
 /// Lists the elements of a host tensor, each as its bytes.
 pub fn elements(x: &TensorData) -> Vec<Vec<u8>> {
     if x.dtype() == DataType::String {
-        return x.iter_str().map(|s| s.as_bytes().to_vec()).collect();
+        return x.iter_bytes().map(<[u8]>::to_vec).collect();
     }
     x.unpacked().expect("memory").chunks(x.dtype().bits().div_ceil(8)).map(<[u8]>::to_vec).collect()
 }
@@ -153,8 +153,7 @@ pub fn rearranged(x: &TensorData, shape: &[usize], order: &[usize]) -> TensorDat
     let chosen: Vec<&[u8]> =
         order.iter().map(|&i| all.get(i).expect("`order` names elements of `x`").as_slice()).collect();
     if x.dtype() == DataType::String {
-        let strings: Vec<_> = chosen.iter().map(|s| String::from_utf8_lossy(s)).collect();
-        return TensorData::strings(shape, &strings).expect("`order` has an entry for each element");
+        return TensorData::strings(shape, &chosen).expect("`order` has an entry for each element");
     }
     TensorData::pack(x.dtype(), shape, &chosen.concat()).expect("`order` has an entry for each element")
 }

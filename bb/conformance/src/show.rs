@@ -4,6 +4,7 @@ use super::Call;
 use bb_core::{DataType, TensorData};
 use bb_ir::convert::{format_elements, unpacked_size};
 use bb_ir::op::{OpSpec, Param};
+use std::borrow::Cow;
 use std::fmt::{self, Display as _};
 
 /// The number of elements of a tensor that are shown.
@@ -28,8 +29,8 @@ pub(super) fn element(x: &TensorData, at: usize) -> String {
 /// Formats `count` elements, from `from` on.
 fn texts(x: &TensorData, from: usize, count: usize) -> Vec<String> {
     if x.dtype() == DataType::String {
-        let cut = |text: &str| match text.char_indices().nth(TEXT) {
-            Some((end, _)) => format!("{:?}…", text.get(..end).unwrap_or(text)),
+        let cut = |text: Cow<'_, str>| match text.char_indices().nth(TEXT) {
+            Some((end, _)) => format!("{:?}…", text.get(..end).unwrap_or(&text)),
             None => format!("{text:?}"),
         };
         return x.iter_str().skip(from).take(count).map(cut).collect();

@@ -26,8 +26,8 @@ static HASH: HostKernel = HostKernel {
         let hashes: Vec<u32> = match x.dtype() {
             DataType::String => {
                 let mut pace = Pace::new();
-                let texts = x.iter_str().inspect(|text| pace.step(text.len() / 4));
-                memory::collected(OP, texts.map(|text| hash(text.as_bytes(), seed)))?
+                let texts = x.iter_bytes().inspect(|text| pace.step(text.len() / 4));
+                memory::collected(OP, texts.map(|text| hash(text, seed)))?
             }
             dtype => {
                 let elements = x.bytes()?.chunks_exact(dtype.bits() / 8);

@@ -9,9 +9,10 @@ use bb_ir::infer::rule::{At, Types};
 use bb_ir::pace::Pace;
 use bb_ir::{TensorData, memory};
 use bb_onnx::shared::operators;
-use bb_onnx::shared::pattern::{self, Classes, Pattern};
+use bb_onnx::shared::pattern::{self, Pattern};
 use bb_onnx::shared::strings::{filled, strings};
 use bb_onnx::shared::texts;
+use std::ops::Range;
 
 const OP: &str = "Tokenizer";
 
@@ -32,7 +33,7 @@ enum Rule {
 }
 
 /// The first and the last token of a text, where they are marked.
-const MARKS: [&str; 2] = ["\u{2}", "\u{3}"];
+const MARKS: [&[u8]; 2] = [b"\x02", b"\x03"];
 
 /// `Tokenizer`: as many tokens as the text with the most has, unless there are no texts.
 fn tokenizer_types(at: At<'_>) -> Option<Types> {
@@ -73,9 +74,11 @@ pub(crate) fn tokenizer(call: &Call<'_, TensorData>) -> Result<OpOutputs<TensorD
     let mut pace = Pace::new();
     let rows = texts.map(|text| {
         pace.step(text.len());
-        rule.tokens(text, least)
+        let wrong = || call.wrong(NodePart::Operand(0), "has a string that is not UTF-8");
+        let tokens = rule.tokens(std::str::from_utf8(text).map_err(|_| wrong())?, least)?;
+        memory::collected(OP, tokens.into_iter().map(str::as_bytes)).map_err(Error::from)
     });
-    let mut rows: Vec<Vec<&str>> = memory::try_collected(OP, rows)?;
+    let mut rows: Vec<Vec<&[u8]>> = memory::try_collected(OP, rows)?;
     // Where no text has a token, there is nothing to mark.
     if mark && rows.iter().any(|row| !row.is_empty()) {
         let [start, end] = MARKS;
@@ -90,9 +93,8 @@ pub(crate) fn tokenizer(call: &Call<'_, TensorData>) -> Result<OpOutputs<TensorD
 
 /// Reads the attributes that say what a token is; `separators` count where both are given.
 fn rule(call: &Call<'_, TensorData>, least: usize) -> Result<Rule, Error> {
-    let compiled = |name: &str, text: &str| {
-        pattern::compiled(text, Classes::Ascii).map_err(|problem| call.wrong(name, problem))
-    };
+    let compiled =
+        |name: &str, text: &str| pattern::compiled(text).map_err(|problem| call.wrong(name, problem));
     let (separators, tokens) = (texts(call, "separators")?, call.text("tokenexp")?);
     let rule = match (&separators, tokens) {
         (Some(list), _) if list.as_slice() == [""] => Rule::Characters,
@@ -146,11 +148,11 @@ fn is_long(token: &str, least: usize) -> bool {
 /// What is between matches; a match of nothing takes the character that follows.
 fn between<'t>(text: &'t str, pattern: &mut dyn Pattern, least: usize) -> Result<Vec<&'t str>, Error> {
     let (mut tokens, mut from) = (Vec::new(), 0);
-    while let Some(found) = (from < text.len()).then(|| pattern.find(text, from)).flatten() {
-        memory::push(OP, &mut tokens, text.get(from..found.start).unwrap_or_default())?;
+    while let Some(found) = found(text, pattern, from)? {
+        memory::push(OP, &mut tokens, part(text, from..found.start)?)?;
         from = if found.is_empty() { next(text, found.start) } else { found.end };
     }
-    memory::push(OP, &mut tokens, text.get(from..).unwrap_or_default())?;
+    memory::push(OP, &mut tokens, part(text, from..text.len())?)?;
     tokens.retain(|token| is_long(token, least));
     Ok(tokens)
 }
@@ -158,8 +160,8 @@ fn between<'t>(text: &'t str, pattern: &mut dyn Pattern, least: usize) -> Result
 /// What matches; where that is too short, the next match starts one character later.
 fn matches<'t>(text: &'t str, pattern: &mut dyn Pattern, least: usize) -> Result<Vec<&'t str>, Error> {
     let (mut tokens, mut from) = (Vec::new(), 0);
-    while let Some(found) = (from < text.len()).then(|| pattern.find(text, from)).flatten() {
-        let token = text.get(found.clone()).unwrap_or_default();
+    while let Some(found) = found(text, pattern, from)? {
+        let token = part(text, found.clone())?;
         if is_long(token, least) {
             memory::push(OP, &mut tokens, token)?;
             from = found.end;
@@ -168,4 +170,20 @@ fn matches<'t>(text: &'t str, pattern: &mut dyn Pattern, least: usize) -> Result
         }
     }
     Ok(tokens)
+}
+
+fn found(text: &str, pattern: &mut dyn Pattern, from: usize) -> Result<Option<Range<usize>>, Error> {
+    if from >= text.len() {
+        return Ok(None);
+    }
+    pattern.find(text.as_bytes(), from).map_err(|problem| wrong("a pattern", problem))
+}
+
+/// Takes a part of a text. A pattern with `\C` may cut characters.
+fn part(text: &str, range: Range<usize>) -> Result<&str, Error> {
+    text.get(range).ok_or_else(|| wrong("a pattern", "cuts a character of a text"))
+}
+
+fn wrong(part: &'static str, problem: impl Into<String>) -> Error {
+    Error::Operator { op: OP.to_owned(), part: part.into(), problem: problem.into() }
 }

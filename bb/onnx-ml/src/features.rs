@@ -11,7 +11,6 @@ use bb_ir::graph::Dim;
 use bb_ir::infer::Extent as _;
 use bb_ir::infer::rule::{self, At, Types};
 use bb_onnx::shared::operators;
-use bb_onnx::shared::texts;
 
 operators! {
     "ai.onnx.ml" {
@@ -178,8 +177,8 @@ fn one_hot_encoder_types(at: At<'_>) -> Option<Types> {
 pub(crate) fn one_hot_encoder<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {
     let x = call.input(0)?;
     let (x, categories) = if x.dtype() == DataType::String {
-        let list = texts(call, "cats_strings")?.unwrap_or_default();
-        (x.clone(), TensorData::strings(&[list.len()], &list))
+        let list = call.texts("cats_strings")?.unwrap_or_default();
+        (x.clone(), TensorData::strings(&[list.len()], list))
     } else {
         let list = call.ints("cats_int64s")?.unwrap_or_default();
         (math::to(on, x, DataType::I64)?, TensorData::new(&[list.len()], list))

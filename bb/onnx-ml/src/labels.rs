@@ -11,7 +11,6 @@ use bb_ir::pace::Pace;
 use bb_ir::{TensorData, memory};
 use bb_onnx::shared::Folded;
 use bb_onnx::shared::operators;
-use bb_onnx::shared::texts;
 use bb_onnx::shared::{Kept, same};
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -31,8 +30,8 @@ struct Lookup {
 }
 
 /// Makes a tensor of strings, and one more.
-fn strings(list: &[&str], last: &str) -> Result<TensorData, Error> {
-    let all: Vec<&str> = list.iter().copied().chain([last]).collect();
+fn strings<'a>(list: impl IntoIterator<Item = &'a [u8]>, last: &'a [u8]) -> Result<TensorData, Error> {
+    let all: Vec<&[u8]> = list.into_iter().chain([last]).collect();
     Ok(TensorData::strings(&[all.len()], &all)?)
 }
 
@@ -40,6 +39,13 @@ fn strings(list: &[&str], last: &str) -> Result<TensorData, Error> {
 fn elements<T: bb_ir::Element>(list: &[T], last: T) -> Result<TensorData, Error> {
     let all: Vec<T> = list.iter().copied().chain([last]).collect();
     Ok(TensorData::new(&[all.len()], &all)?)
+}
+
+/// The value of a key that is not known.
+const UNUSED: &[u8] = b"_Unused";
+
+fn default_string<'a, T>(call: &Call<'a, T>) -> Result<&'a [u8], Error> {
+    Ok(call.bytes("default_string")?.unwrap_or(UNUSED))
 }
 
 /// Looks elements up.
@@ -64,8 +70,8 @@ pub(crate) fn label_encoder<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>)
     let tensor = |name| call.tensor_attribute(name);
     let keys = if let Some(keys) = tensor("keys_tensor")? {
         keys.clone()
-    } else if let Some(list) = texts(call, "keys_strings")? {
-        TensorData::strings(&[list.len()], &list).map_err(Error::from)?
+    } else if let Some(list) = call.texts("keys_strings")? {
+        TensorData::strings(&[list.len()], list).map_err(Error::from)?
     } else if let Some(list) = call.ints("keys_int64s")? {
         TensorData::new(&[list.len()], list).map_err(Error::from)?
     } else if let Some(list) = call.floats("keys_floats")? {
@@ -75,8 +81,8 @@ pub(crate) fn label_encoder<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>)
     };
     let values = if let Some(values) = tensor("values_tensor")? {
         with_default(call, values, tensor("default_tensor")?)?
-    } else if let Some(list) = texts(call, "values_strings")? {
-        strings(&list, call.text_or("default_string", "_Unused")?)?
+    } else if let Some(list) = call.texts("values_strings")? {
+        strings(list.iter().map(Vec::as_slice), default_string(call)?)?
     } else if let Some(list) = call.ints("values_int64s")? {
         elements(list, call.int_or("default_int64", -1)?)?
     } else if let Some(list) = call.floats("values_floats")? {
@@ -94,8 +100,8 @@ fn with_default<T>(
     default: Option<&TensorData>,
 ) -> Result<TensorData, Error> {
     if values.dtype() == DataType::String {
-        let list: Vec<&str> = values.iter_str().collect();
-        return strings(&list, default.and_then(|d| d.str_at(0)).unwrap_or("_Unused"));
+        let default = default.and_then(|default| default.iter_bytes().next());
+        return strings(values.iter_bytes(), default.unwrap_or(UNUSED));
     }
     let fallback;
     let default = match default {
@@ -136,22 +142,22 @@ fn label_types(at: At<'_>) -> Option<Types> {
 
 /// `LabelEncoder` of opset 1: strings to their positions in a list, and back.
 pub(crate) fn label_encoder_by_position<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {
-    let list = texts(call, "classes_strings")?.unwrap_or_default();
+    let list = call.texts("classes_strings")?.unwrap_or_default();
     let positions: Vec<i64> = (0..list.len() as i64).collect();
-    both_ways(on, call, &list, &positions)
+    both_ways(on, call, list, &positions)
 }
 
 /// `CategoryMapper`: strings to numbers, and back.
 pub(crate) fn category_mapper<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {
-    let list = texts(call, "cats_strings")?.unwrap_or_default();
-    both_ways(on, call, &list, call.ints("cats_int64s")?.unwrap_or_default())
+    let list = call.texts("cats_strings")?.unwrap_or_default();
+    both_ways(on, call, list, call.ints("cats_int64s")?.unwrap_or_default())
 }
 
 /// Maps strings to integers or integers to strings, whichever comes.
 fn both_ways<B: Ops + ?Sized>(
     on: &B,
     call: &Call<'_, B::Tensor>,
-    texts: &[&str],
+    texts: &[Vec<u8>],
     numbers: &[i64],
 ) -> OpResult<B> {
     let lookup = if call.input(0)?.dtype() == DataType::String {
@@ -159,7 +165,7 @@ fn both_ways<B: Ops + ?Sized>(
         Lookup { keys, values: elements(numbers, call.int_or("default_int64", -1)?)? }
     } else {
         let keys = TensorData::new(&[numbers.len()], numbers).map_err(Error::from)?;
-        Lookup { keys, values: strings(texts, call.text_or("default_string", "_Unused")?)? }
+        Lookup { keys, values: strings(texts.iter().map(Vec::as_slice), default_string(call)?)? }
     };
     looked_up(on, call, &lookup)
 }
@@ -181,11 +187,9 @@ static LOOK_UP: HostKernel = HostKernel {
             Places::Others(places) => {
                 let place = |key: &[u8]| places.get(key).copied().unwrap_or(keys.len());
                 if x.dtype() == DataType::String {
-                    {
-                        let mut pace = Pace::new();
-                        let texts = x.iter_str().inspect(|text| pace.step(text.len() / 8));
-                        memory::collected(OP, texts.map(|text| place(text.as_bytes())))?
-                    }
+                    let mut pace = Pace::new();
+                    let texts = x.iter_bytes().inspect(|text| pace.step(text.len() / 8));
+                    memory::collected(OP, texts.map(place))?
                 } else {
                     let asked = comparable(x)?;
                     memory::collected(OP, elements_of(&asked)?.map(place))?
@@ -193,9 +197,9 @@ static LOOK_UP: HostKernel = HostKernel {
             }
         };
         if values.dtype() == DataType::String {
-            let texts: Vec<&str> = memory::collected(OP, values.iter_str())?;
+            let texts = memory::collected(OP, values.iter_bytes())?;
             let found = found.iter().filter_map(|&i| texts.get(i).copied());
-            return Ok(vec![TensorData::strings(x.shape(), &memory::collected::<&str>(OP, found)?)?]);
+            return Ok(vec![TensorData::strings(x.shape(), &memory::collected::<&[u8]>(OP, found)?)?]);
         }
         let bytes = match values.dtype().bits() / 8 {
             1 => picked::<1>(values.bytes()?, &found)?,
@@ -246,8 +250,8 @@ impl Keys {
         room.map_err(|_| bb_ir::Error::Memory { op: OP, bytes })?;
         let mut pace = Pace::new();
         if keys.dtype() == DataType::String {
-            let texts = known.iter_str().inspect(|text| pace.step(1 + text.len() / 8));
-            places.extend(texts.map(|text| text.as_bytes().into()).zip(0..));
+            let texts = known.iter_bytes().inspect(|text| pace.step(1 + text.len() / 8));
+            places.extend(texts.map(Into::into).zip(0..));
         } else {
             places.extend(elements_of(&known)?.inspect(|_| pace.step(1)).map(Into::into).zip(0..));
         }

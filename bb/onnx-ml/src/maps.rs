@@ -8,7 +8,6 @@ use bb_ir::graph::{Dim, ValueType};
 use bb_ir::infer::rule::{self, At, Types};
 use bb_ir::{TensorData, memory};
 use bb_onnx::shared::operators;
-use bb_onnx::shared::texts;
 
 operators! {
     "ai.onnx.ml" {
@@ -25,7 +24,7 @@ type ItemCall<'a, B> = Call<'a, OnnxValue<<B as Backend>::Tensor>>;
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 enum Key {
     Int(i64),
-    Text(String),
+    Text(Box<[u8]>),
 }
 
 /// Reads the keys of a map.
@@ -34,7 +33,7 @@ fn keys(data: &TensorData) -> Result<Vec<Key>, Error> {
         DataType::String => {
             // Each string has its own allocation, and the standard library does not report that one fails.
             memory::probe_strings("reading a map", data.len(), data.byte_len())?;
-            memory::collected("reading a map", data.iter_str().map(|text| Key::Text(text.to_owned())))?
+            memory::collected("reading a map", data.iter_bytes().map(|text| Key::Text(text.into())))?
         }
         _ => memory::collected("reading a map", data.as_slice::<i64>()?.iter().map(|&i| Key::Int(i)))?,
     })
@@ -60,11 +59,11 @@ fn zip_map_types(at: At<'_>) -> Option<Types> {
 pub(crate) fn zip_map<B: Ops + ?Sized>(on: &B, call: &ItemCall<'_, B>) -> Items<B> {
     let x = call.tensor(0)?;
     types::take::<B>("ZipMap", x, &[DataType::F32])?;
-    let labels = match (texts(call, "classlabels_strings")?, call.ints("classlabels_int64s")?) {
+    let labels = match (call.texts("classlabels_strings")?, call.ints("classlabels_int64s")?) {
         (Some(texts), Some(ints)) if !texts.is_empty() && !ints.is_empty() => {
             return Err(call.wrong("classlabels_*", "are given in both their forms, expected one").into());
         }
-        (Some(list), _) if !list.is_empty() => TensorData::strings(&[list.len()], &list),
+        (Some(list), _) if !list.is_empty() => TensorData::strings(&[list.len()], list),
         (_, Some(list)) => TensorData::new(&[list.len()], list),
         _ => return Err(call.wrong("classlabels_*", "are missing, in both their forms").into()),
     };
@@ -111,11 +110,11 @@ fn dict_vectorizer_types(at: At<'_>) -> Option<Types> {
 /// has it, where ONNX Runtime makes a row.
 pub(crate) fn dict_vectorizer<B: Ops + ?Sized>(on: &B, call: &ItemCall<'_, B>) -> Items<B> {
     let (keys, values) = map(call)?;
-    let words: Vec<Key> = match (texts(call, "string_vocabulary")?, call.ints("int64_vocabulary")?) {
+    let words: Vec<Key> = match (call.texts("string_vocabulary")?, call.ints("int64_vocabulary")?) {
         (Some(_), Some(_)) => {
             return Err(call.wrong("*_vocabulary", "is given in both its forms, expected one").into());
         }
-        (Some(list), None) => list.into_iter().map(|text| Key::Text(text.to_owned())).collect(),
+        (Some(list), None) => list.iter().map(|text| Key::Text(text.as_slice().into())).collect(),
         (None, Some(list)) => list.iter().map(|&i| Key::Int(i)).collect(),
         (None, None) => return Err(call.wrong("*_vocabulary", "is missing, in both its forms").into()),
     };

@@ -6,7 +6,6 @@ use bb_core::{DataType, Error, Tensor};
 use bb_ir::TensorData;
 use bb_ir::graph::Dim;
 use bb_ir::infer::rule::{self, At, Types};
-use bb_onnx::shared::texts;
 
 /// What is done to rows of scores at the end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -94,20 +93,20 @@ fn probit<B: Ops + ?Sized>(on: &B, x: &B::Tensor) -> Result<B::Tensor, B::Error>
 #[derive(Debug)]
 pub(crate) enum Labels {
     Ints(Vec<i64>),
-    Texts(Vec<String>),
+    Texts(Vec<Vec<u8>>),
 }
 
 impl Labels {
     /// Reads the labels from one of two attributes, of which only one may list any.
     pub(crate) fn of<T>(call: &Call<'_, T>, ints: &str, strings: &str) -> Result<Labels, Error> {
-        let texts = texts(call, strings)?.unwrap_or_default();
+        let texts = call.texts(strings)?.unwrap_or_default();
         match call.ints(ints)? {
             Some(list) if !list.is_empty() && !texts.is_empty() => {
                 Err(call
                     .wrong(ints, format!("is given, and so is `{strings}`; only one may list the classes")))
             }
             Some(list) if !list.is_empty() => Ok(Labels::Ints(list.to_vec())),
-            _ if !texts.is_empty() => Ok(Labels::Texts(texts.into_iter().map(str::to_owned).collect())),
+            _ if !texts.is_empty() => Ok(Labels::Texts(texts.to_vec())),
             _ => {
                 Err(call.wrong(ints, format!("is missing, and so is `{strings}`; one must list the classes")))
             }
@@ -129,9 +128,10 @@ impl Labels {
             Labels::Ints(list) => {
                 TensorData::new(&count, &list.iter().copied().chain([0]).collect::<Vec<_>>())?
             }
-            Labels::Texts(list) => {
-                TensorData::strings(&count, &list.iter().map(String::as_str).chain([""]).collect::<Vec<_>>())?
-            }
+            Labels::Texts(list) => TensorData::strings(
+                &count,
+                &list.iter().map(Vec::as_slice).chain([&b""[..]]).collect::<Vec<_>>(),
+            )?,
         })
     }
 

@@ -3,21 +3,17 @@
 //! Matching takes time in proportion to the text and the pattern, whatever they are. Of the matches that start first the
 //! longest counts.
 
-pub(super) use bb_ir::pattern::{Classes, Pattern};
+pub(super) use bb_ir::pattern::Pattern;
 use bb_ir::pattern::{PatternEngine, engine};
 
 /// Compiles a pattern, or says what is wrong with it, or that no engine is linked.
-pub fn compiled(text: &str, classes: Classes) -> Result<Box<dyn Pattern>, String> {
-    compiled_by(engine(), text, classes)
+pub fn compiled(text: &str) -> Result<Box<dyn Pattern>, String> {
+    compiled_by(engine(), text)
 }
 
-fn compiled_by(
-    engine: Option<&PatternEngine>,
-    text: &str,
-    classes: Classes,
-) -> Result<Box<dyn Pattern>, String> {
+fn compiled_by(engine: Option<&PatternEngine>, text: &str) -> Result<Box<dyn Pattern>, String> {
     match engine {
-        Some(engine) => (engine.compile)(text, classes),
+        Some(engine) => (engine.compile)(text),
         None => Err(format!(
             "is `{text}`, which needs an engine of patterns: the feature `regex` of `bb`, or `use bb_patterns as _;`"
         )),
@@ -30,7 +26,7 @@ mod tests {
 
     #[test]
     fn without_an_engine_the_error_says_what_to_write() {
-        let problem = compiled_by(None, "a+", Classes::Unicode).err().unwrap_or_default();
+        let problem = compiled_by(None, "a+").err().unwrap_or_default();
         for text in ["`a+`", "the feature `regex` of `bb`", "`use bb_patterns as _;`"] {
             assert!(problem.contains(text), "{problem}");
         }

@@ -68,9 +68,9 @@ fn taken(x: &TensorData, axis: usize, entries: &[usize]) -> Result<TensorData, E
     }
     let starts = (0..outer).flat_map(|o| entries.iter().map(move |e| (o * extent + e) * inner));
     if x.dtype() == DataType::String {
-        let texts = memory::collected("take", x.iter_str())?;
+        let texts = memory::collected("take", x.iter_bytes())?;
         let chosen = starts.filter_map(|at| texts.get(at..at + inner)).flatten().copied();
-        let chosen: Vec<&str> = memory::collected("take", chosen)?;
+        let chosen: Vec<&[u8]> = memory::collected("take", chosen)?;
         return Ok(TensorData::strings(&shape, &chosen)?);
     }
     if !x.dtype().bits().is_multiple_of(8) {
@@ -147,7 +147,7 @@ pub(super) fn unique(call: &Call<'_, TensorData>) -> Result<OpOutputs<TensorData
 pub fn unique_by(x: &TensorData, axis: usize, sorted: bool) -> Result<OpOutputs<TensorData>, Error> {
     let groups = match x.dtype() {
         DataType::String => {
-            let texts: Vec<&str> = memory::collected("Unique", x.iter_str())?;
+            let texts = memory::collected("Unique", x.iter_bytes())?;
             grouped(&texts, x.shape(), axis, sorted, |text| text.len() / 16, |a, b| a.cmp(b))?
         }
         DataType::Bool => grouped(x.bytes()?, x.shape(), axis, sorted, |_| 0, u8::cmp)?,

@@ -42,7 +42,7 @@ pub mod normalize {
 /// Regular expressions.
 pub mod pattern {
     pub use crate::pattern::compiled;
-    pub use bb_ir::pattern::{Classes, Pattern};
+    pub use bb_ir::pattern::Pattern;
 }
 
 /// Integers that stand for multiples of a scale.

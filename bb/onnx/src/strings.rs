@@ -1,6 +1,6 @@
 //! Operators on strings, on the host.
 
-use super::pattern::{Classes, compiled};
+use super::pattern::compiled;
 use super::rows::operators;
 use bb_core::error::NodePart;
 use bb_core::ext::{HostKernel, Ops, bits};
@@ -29,7 +29,7 @@ operators! {
 /// [`bb_ir::Error::ElementType`] if its elements are none.
 pub fn strings<'a>(op: &'static str, x: &'a TensorData) -> Result<Strings<'a>, Error> {
     match x.dtype() {
-        DataType::String => Ok(x.iter_str()),
+        DataType::String => Ok(x.iter_bytes()),
         got => Err(bb_ir::Error::ElementType { op, expected: &[DataType::String], got }.into()),
     }
 }
@@ -58,14 +58,12 @@ static CONCAT: HostKernel = HostKernel {
             places.iter().filter_map(move |&at| texts.get(at).copied())
         });
         let mut joined = StringsBuilder::with_room(OP, bb_ir::element_count(shape).unwrap_or(0))?;
-        let (mut text, mut pace) = (String::new(), Pace::new());
+        let (mut text, mut pace) = (Vec::new(), Pace::new());
         for (left, right) in left.zip(right) {
             pace.step(1 + (left.len() + right.len()) / 64);
             text.clear();
-            let bytes = left.len().saturating_add(right.len());
-            text.try_reserve(bytes).map_err(|_| bb_ir::Error::Memory { op: OP, bytes })?;
-            text.push_str(left);
-            text.push_str(right);
+            memory::append(OP, &mut text, left)?;
+            memory::append(OP, &mut text, right)?;
             joined.push(&text)?;
         }
         Ok(vec![joined.finish(shape)?])
@@ -105,13 +103,11 @@ pub(super) fn regex_full_match<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tenso
 }
 
 fn full_matches(x: &TensorData, pattern: &str) -> Result<Vec<bool>, Error> {
-    let mut pattern = compiled(pattern, Classes::Unicode).map_err(|problem| Error::Operator {
-        op: "RegexFullMatch".to_owned(),
-        part: "pattern".into(),
-        problem,
-    })?;
-    let texts = strings("RegexFullMatch", x)?;
-    Ok(memory::collected("RegexFullMatch", texts.map(|text| pattern.matches_all(text)))?)
+    const OP: &str = "RegexFullMatch";
+    let wrong = |problem| Error::Operator { op: OP.to_owned(), part: "pattern".into(), problem };
+    let mut pattern = compiled(pattern).map_err(wrong)?;
+    let matches = strings(OP, x)?.map(|text| pattern.matches_all(text).map_err(wrong));
+    memory::try_collected(OP, matches)
 }
 
 /// `StringNormalizer`: some of the words.
@@ -154,9 +150,9 @@ pub(super) fn normalizer(call: &Call<'_, TensorData>) -> Result<OpOutputs<Tensor
             return Err(call.wrong("case_change_action", problem));
         }
     };
-    let stops = texts(call, "stopwords")?.unwrap_or_default();
+    let stops = call.texts("stopwords")?.unwrap_or_default();
     let same = if exact { Case::Same } else { Case::Lower };
-    let (mut key, mut changed) = (String::new(), String::new());
+    let (mut key, mut changed) = (Vec::new(), Vec::new());
     let mut stopping = std::collections::HashSet::new();
     for stop in stops {
         same.change(OP, stop, &mut key)?;
@@ -194,19 +190,23 @@ enum Case {
 }
 
 impl Case {
-    /// Writes a text in this case to `out`, in place of what is there.
-    fn change(self, op: &'static str, text: &str, out: &mut String) -> Result<(), Error> {
+    /// Writes a text in this case to `out`, and replaces its content. Bytes that are not UTF-8 stay.
+    fn change(self, op: &'static str, text: &[u8], out: &mut Vec<u8>) -> Result<(), Error> {
         out.clear();
         if !text.is_ascii() && !matches!(self, Case::Same) {
             // The standard library does not report that memory is missing. In another case a string has up to three
             // times the bytes.
-            memory::probe_strings(op, 1, text.len().saturating_mul(3))?;
-            *out = if matches!(self, Case::Lower) { text.to_lowercase() } else { text.to_uppercase() };
+            memory::probe_strings(op, 1, text.len().saturating_mul(6))?;
+            for chunk in text.utf8_chunks() {
+                let text = chunk.valid();
+                let changed =
+                    if matches!(self, Case::Lower) { text.to_lowercase() } else { text.to_uppercase() };
+                out.extend_from_slice(changed.as_bytes());
+                out.extend_from_slice(chunk.invalid());
+            }
             return Ok(());
         }
-        let bytes = text.len();
-        out.try_reserve(bytes).map_err(|_| bb_ir::Error::Memory { op, bytes })?;
-        out.push_str(text);
+        memory::append(op, out, text)?;
         match self {
             Case::Lower => out.make_ascii_lowercase(),
             Case::Upper => out.make_ascii_uppercase(),
@@ -217,22 +217,60 @@ impl Case {
 }
 
 /// The parts of a string between delimiters, or between runs of white space where there is none.
-fn parts<'a>(text: &'a str, delimiter: &str, most: usize, pace: &mut Pace) -> Result<Vec<&'a str>, Error> {
+fn parts<'a>(text: &'a [u8], delimiter: &str, most: usize, pace: &mut Pace) -> Result<Vec<&'a [u8]>, Error> {
+    let mut parts = Vec::new();
+    let mut push = |from: usize, to: usize| {
+        let part = text.get(from..to).unwrap_or_default();
+        pace.step(1 + part.len());
+        memory::push("StringSplit", &mut parts, part)
+    };
+    // A delimiter is UTF-8, so that it is in no place that is not.
+    let mut chunks = text.utf8_chunks().scan(0, |end, chunk| {
+        let start = *end;
+        *end += chunk.valid().len() + chunk.invalid().len();
+        Some((start, chunk))
+    });
     if !delimiter.is_empty() {
-        let parts = text.splitn(most.saturating_add(1), delimiter);
-        return Ok(memory::collected("StringSplit", parts.inspect(|part| pace.step(1 + part.len() / 16)))?);
+        let mut from = 0;
+        let places = chunks
+            .flat_map(|(start, chunk)| chunk.valid().match_indices(delimiter).map(move |(at, _)| start + at));
+        for at in places.take(most) {
+            push(from, at)?;
+            from = at + delimiter.len();
+        }
+        push(from, text.len())?;
+        return Ok(parts);
     }
     // Python counts the separators of ASCII among white space; Unicode does not.
     let space = |c: char| c.is_whitespace() || ('\u{1c}'..='\u{1f}').contains(&c);
-    let mut rest = text.trim_start_matches(space);
-    let mut parts = Vec::new();
-    while !rest.is_empty() {
-        let end = if parts.len() == most { None } else { rest.find(space) };
-        let (part, after) = rest.split_at(end.unwrap_or(rest.len()));
-        pace.step(1 + part.len());
-        let part = if parts.len() == most { part.trim_end_matches(space) } else { part };
-        memory::push("StringSplit", &mut parts, part)?;
-        rest = after.trim_start_matches(space);
+    // Where the part under way begins, and where its last character that is no white space ends.
+    let (mut from, mut end, mut count) = (None, 0, 0);
+    let mut take = |at: usize, after: usize, is_space: bool| {
+        match from {
+            Some(begin) if is_space && count < most => {
+                push(begin, at)?;
+                (from, count) = (None, count + 1);
+            }
+            None if !is_space => from = Some(at),
+            _ => {}
+        }
+        if !is_space {
+            end = after;
+        }
+        Ok::<_, Error>(())
+    };
+    for (start, chunk) in &mut chunks {
+        let valid = chunk.valid();
+        for (at, c) in valid.char_indices() {
+            take(start + at, start + at + c.len_utf8(), space(c))?;
+        }
+        if !chunk.invalid().is_empty() {
+            let at = start + valid.len();
+            take(at, at + chunk.invalid().len(), false)?;
+        }
+    }
+    if let Some(begin) = from {
+        push(begin, end)?;
     }
     Ok(parts)
 }
@@ -251,27 +289,27 @@ pub(super) fn split(call: &Call<'_, TensorData>) -> Result<OpOutputs<TensorData>
     let most = call.int_if_given("maxsplit")?.and_then(|n| usize::try_from(n).ok()).unwrap_or(usize::MAX);
     let mut pace = Pace::new();
     let rows = strings("StringSplit", x)?.map(|text| parts(text, delimiter, most, &mut pace));
-    let rows: Vec<Vec<&str>> = memory::try_collected("StringSplit", rows)?;
+    let rows: Vec<Vec<&[u8]>> = memory::try_collected("StringSplit", rows)?;
     let filled = filled(x.shape(), &rows, "")?;
     let counts: Vec<i64> = memory::collected("StringSplit", rows.iter().map(|row| row.len() as i64))?;
     Ok(smallvec![Some(filled), Some(TensorData::new(x.shape(), &counts)?)])
 }
 
 /// Makes a tensor of rows, one for each element of `outer`, as long as the longest; the others are filled up.
-pub fn filled(outer: &[usize], rows: &[Vec<&str>], filler: &str) -> Result<TensorData, Error> {
+pub fn filled(outer: &[usize], rows: &[Vec<&[u8]>], filler: &str) -> Result<TensorData, Error> {
     let width = rows.iter().map(Vec::len).max().unwrap_or(0);
     let shape: Vec<usize> = outer.iter().copied().chain([width]).collect();
     // One long row makes all others as long.
     const MOST: usize = 1 << 28;
     if bb_ir::element_count(&shape).is_none_or(|n| n > MOST) {
-        let (dtype, limit) = (DataType::String, MOST * size_of::<&str>());
+        let (dtype, limit) = (DataType::String, MOST * size_of::<&[u8]>());
         let error = bb_ir::Error::TooLarge { dtype, shape: shape.into(), limit, name: None };
         return Err(error.into());
     }
     let mut all = StringsBuilder::with_room("filling rows", bb_ir::element_count(&shape).unwrap_or(0))?;
     let mut pace = Pace::new();
     for row in rows {
-        for text in row.iter().copied().chain(std::iter::repeat_n(filler, width - row.len())) {
+        for text in row.iter().copied().chain(std::iter::repeat_n(filler.as_bytes(), width - row.len())) {
             pace.step(1);
             all.push(text)?;
         }

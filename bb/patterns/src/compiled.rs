@@ -2,7 +2,7 @@
 
 use crate::search::Engines;
 use bb_ir::pace::Pace;
-use bb_ir::pattern::{Classes, Pattern, PatternEngine};
+use bb_ir::pattern::{Pattern, PatternEngine};
 use std::ops::Range;
 
 inventory::submit! {
@@ -10,14 +10,13 @@ inventory::submit! {
 }
 
 /// Compiles a pattern, or says what is wrong with it.
-fn compile(text: &str, classes: Classes) -> Result<Box<dyn Pattern>, String> {
-    Ok(Box::new(Compiled::new(text, classes)?))
+fn compile(text: &str) -> Result<Box<dyn Pattern>, String> {
+    Ok(Box::new(Compiled::new(text)?))
 }
 
 /// A compiled pattern. When it is dropped, the next one of the same text takes its automata.
 pub(crate) struct Compiled {
     text: String,
-    classes: Classes,
     /// `None` only while it is dropped.
     engines: Option<Box<Engines>>,
     /// Counts the work of all searches.
@@ -26,32 +25,41 @@ pub(crate) struct Compiled {
 
 impl Compiled {
     /// Compiles a pattern, or says what is wrong with it.
-    pub(crate) fn new(text: &str, classes: Classes) -> Result<Compiled, String> {
-        let engines = match idle::take(text, classes) {
+    pub(crate) fn new(text: &str) -> Result<Compiled, String> {
+        let engines = match idle::take(text) {
             Some(engines) => engines,
-            None => Box::new(Engines::new(text, classes)?),
+            None => Box::new(Engines::new(text)?),
         };
-        Ok(Compiled { text: text.to_owned(), classes, engines: Some(engines), pace: Pace::new() })
+        Ok(Compiled { text: text.to_owned(), engines: Some(engines), pace: Pace::new() })
     }
 }
 
 impl Pattern for Compiled {
-    fn find(&mut self, text: &str, from: usize) -> Option<Range<usize>> {
-        let (engines, pace) = (self.engines.as_mut()?, &mut self.pace);
-        let start = engines.start(text, from, pace)?;
-        engines.longest_at(text, start, pace).map(|end| start..end)
+    fn find(&mut self, text: &[u8], mut from: usize) -> Result<Option<Range<usize>>, String> {
+        let (Some(engines), pace) = (self.engines.as_mut(), &mut self.pace) else { return Ok(None) };
+        while let Some(start) = engines.start(text, from, pace)? {
+            match engines.longest_at(text, start, pace)? {
+                Some(end) if end == start && is_inside_a_character(text, start) => from = start + 1,
+                end => return Ok(end.map(|end| start..end)),
+            }
+        }
+        Ok(None)
     }
 
-    fn matches_all(&mut self, text: &str) -> bool {
-        let pace = &mut self.pace;
-        self.engines.as_mut().is_some_and(|engines| engines.longest_at(text, 0, pace) == Some(text.len()))
+    fn matches_all(&mut self, text: &[u8]) -> Result<bool, String> {
+        let (Some(engines), pace) = (self.engines.as_mut(), &mut self.pace) else { return Ok(false) };
+        Ok(engines.longest_at(text, 0, pace)? == Some(text.len()))
     }
+}
+
+fn is_inside_a_character(text: &[u8], at: usize) -> bool {
+    text.get(at).is_some_and(|byte| byte & 0xC0 == 0x80)
 }
 
 impl Drop for Compiled {
     fn drop(&mut self) {
         if let Some(engines) = self.engines.take() {
-            idle::put(std::mem::take(&mut self.text), self.classes, engines);
+            idle::put(std::mem::take(&mut self.text), engines);
         }
     }
 }
@@ -59,7 +67,7 @@ impl Drop for Compiled {
 /// Compiled patterns that nobody uses. Operators compile their patterns in each run, which takes longer than a short
 /// text.
 mod idle {
-    use super::{Classes, Engines};
+    use super::Engines;
     use std::sync::Mutex;
 
     /// The most patterns that are kept.
@@ -68,15 +76,15 @@ mod idle {
     const BYTES: usize = 1 << 20;
 
     /// The patterns, of which the last was used last.
-    static PATTERNS_KEPT: Mutex<Vec<(String, Classes, Box<Engines>)>> = Mutex::new(Vec::new());
+    static PATTERNS_KEPT: Mutex<Vec<(String, Box<Engines>)>> = Mutex::new(Vec::new());
 
-    pub(super) fn take(text: &str, classes: Classes) -> Option<Box<Engines>> {
+    pub(super) fn take(text: &str) -> Option<Box<Engines>> {
         let mut kept = PATTERNS_KEPT.lock().ok()?;
-        let at = kept.iter().position(|(own, own_classes, _)| own == text && *own_classes == classes)?;
-        Some(kept.remove(at).2)
+        let at = kept.iter().position(|(own, _)| own == text)?;
+        Some(kept.remove(at).1)
     }
 
-    pub(super) fn put(text: String, classes: Classes, engines: Box<Engines>) {
+    pub(super) fn put(text: String, engines: Box<Engines>) {
         if engines.bytes > BYTES {
             return;
         }
@@ -84,7 +92,7 @@ mod idle {
             if kept.len() == PATTERNS {
                 kept.remove(0);
             }
-            kept.push((text, classes, engines));
+            kept.push((text, engines));
         }
     }
 }
@@ -94,13 +102,13 @@ mod idle {
 mod tests {
     use super::*;
 
-    fn ascii(pattern: &str) -> Result<Compiled, String> {
-        Compiled::new(pattern, Classes::Ascii)
+    fn compiled(pattern: &str) -> Result<Compiled, String> {
+        Compiled::new(pattern)
     }
 
     fn all(pattern: &str, text: &str) -> Vec<String> {
-        let (mut pattern, mut from, mut found) = (ascii(pattern).unwrap(), 0, Vec::new());
-        while let Some(at) = pattern.find(text, from).filter(|at| !at.is_empty()) {
+        let (mut pattern, mut from, mut found) = (compiled(pattern).unwrap(), 0, Vec::new());
+        while let Some(at) = pattern.find(text.as_bytes(), from).unwrap().filter(|at| !at.is_empty()) {
             found.push(text[at.clone()].to_owned());
             from = at.end;
         }
@@ -115,36 +123,10 @@ mod tests {
     }
 
     #[test]
-    fn classes_are_of_ascii_and_letters_of_unicode() {
-        assert_eq!(all(r"\w+", "naïve_1"), ["na", "ve_1"]);
-        assert_eq!(all(r"[\w-]+", "a-b é"), ["a-b"]);
-        assert_eq!(all(r"\bab", "éab"), ["ab"]);
-        assert_eq!(all(r"\pL+", "aЖ1"), ["aЖ"]);
-        assert_eq!(all("(?i)é", "É"), ["É"]);
-    }
-
-    #[test]
-    fn classes_of_unicode_are_of_all_letters() {
-        let matches = |text: &str| Compiled::new(r"\w+", Classes::Unicode).unwrap().matches_all(text);
-        assert!(matches("naïve_1") && !matches("a b"));
-    }
-
-    #[test]
-    fn operators_of_the_engine_alone_are_letters() {
-        assert_eq!(all("[--]", "a-b"), ["-"]);
-        assert_eq!(all("[a&&b]+", "a&b"), ["a&b"]);
-        assert_eq!(all("[[]", "a[b"), ["["]);
-        assert_eq!(all("[]a]+", "a]b"), ["a]"]);
-        assert_eq!(all(r"\Qa.<_\E+", "a.<__ axb"), ["a.<__"]);
-        assert_eq!(all(r"\<b", "<b"), ["<b"]);
-        assert_eq!(all("[[:alpha:]_]+", "a_1"), ["a_"]);
-    }
-
-    #[test]
-    fn all_of_a_text_is_matched_or_not() {
-        let matches = |pattern: &str, text: &str| ascii(pattern).unwrap().matches_all(text);
-        assert!(matches("a|ab", "ab") && matches("", "") && matches("^a.c$", "abc"));
-        assert!(!matches("a", "ab") && !matches("b", "ab") && !matches("a.c", "a\nc"));
+    fn an_empty_match_is_not_inside_a_character() {
+        let mut pattern = compiled(r"\B").unwrap();
+        assert_eq!(pattern.find("é".as_bytes(), 1), Ok(Some(2..2)));
+        assert_eq!(compiled(r"\C").unwrap().find("é".as_bytes(), 1), Ok(Some(1..2)));
     }
 
     /// A pattern whose automata need more states than are kept.
@@ -153,25 +135,25 @@ mod tests {
         let text: String = (0u32..20_000)
             .map(|i| if i.wrapping_mul(2_654_435_761) >> 31 == 0 { 'a' } else { 'b' })
             .collect();
-        let mut pattern = ascii("a[ab]{13}c").unwrap();
-        assert_eq!(pattern.find(&text, 0), None);
+        let mut pattern = compiled("a[ab]{13}c").unwrap();
+        assert_eq!(pattern.find(text.as_bytes(), 0), Ok(None));
         let text = text + "abbbbbbbbbbbbbc";
-        assert!(pattern.find(&text, 0).is_some_and(|at| at.end == text.len() && at.len() == 15));
+        let found = pattern.find(text.as_bytes(), 0).unwrap();
+        assert!(found.is_some_and(|at| at.end == text.len() && at.len() == 15));
     }
 
     #[test]
     fn patterns_are_kept_for_the_next_run() {
         let text = "kept for the next run|a";
-        drop(ascii(text).unwrap());
-        assert!(idle::take(text, Classes::Unicode).is_none());
-        assert!(idle::take(text, Classes::Ascii).is_some());
-        assert!(idle::take(text, Classes::Ascii).is_none());
+        assert!(idle::take(text).is_none());
+        drop(compiled(text).unwrap());
+        assert!(idle::take(text).is_some());
+        assert!(idle::take(text).is_none());
     }
 
     #[test]
-    fn what_is_no_pattern_is_refused() {
-        for pattern in ["(", "[a", "*", r"(?=a)", r"\1", "a{100000}{100000}"] {
-            assert!(ascii(pattern).is_err(), "{pattern}");
-        }
+    fn a_pattern_that_compiles_to_too_much_is_refused() {
+        let problem = compiled(r"(\pL{30}){30}").err().unwrap();
+        assert!(problem.contains("exceeded limit"), "{problem}");
     }
 }

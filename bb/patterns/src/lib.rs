@@ -7,7 +7,6 @@
 //! longest counts.
 
 mod compiled;
+mod re2;
 mod search;
-mod simulation;
-mod syntax;
 mod walk;

@@ -6,6 +6,7 @@
 use bb_ir::convert::{Rounding, cast};
 use bb_ir::graph::{Attribute, Dim, Graph, Node, ValueId, ValueType};
 use bb_ir::{DataType, TensorData};
+use std::borrow::Cow;
 use std::cell::Cell;
 use std::collections::{HashMap, HashSet};
 
@@ -276,5 +277,5 @@ fn texts(node: &Node, attribute: &str) -> Option<Vec<String>> {
 fn keys(node: &Node) -> Option<Vec<String>> {
     let keys = node.attributes.tensor("keys_tensor").ok().flatten()?;
     (keys.dtype() == DataType::String && !keys.is_empty())
-        .then(|| keys.iter_str().map(str::to_owned).collect())
+        .then(|| keys.iter_str().map(Cow::into_owned).collect())
 }

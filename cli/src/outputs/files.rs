@@ -88,7 +88,7 @@ fn map(name: &str, keys: &TensorData, values: &TensorData) -> Result<MapProto> {
         name: Some(name.to_owned()),
         key_type: Some(keys.dtype().to_onnx()),
         keys: numbers,
-        string_keys: keys.iter_str().map(|key| key.as_bytes().to_vec()).collect(),
+        string_keys: keys.iter_bytes().map(<[u8]>::to_vec).collect(),
         values: Some(SequenceProto {
             elem_type: Some(ElementKind::Tensor as i32),
             tensor_values: elements(values)?.iter().map(|value| value.to_proto("")).collect(),
@@ -101,7 +101,7 @@ fn map(name: &str, keys: &TensorData, values: &TensorData) -> Result<MapProto> {
 fn elements(values: &TensorData) -> Result<Vec<TensorData>> {
     if values.dtype() == DataType::String {
         let one = |text| Ok(TensorData::strings(&[1], &[text])?);
-        return values.iter_str().map(one).collect();
+        return values.iter_bytes().map(one).collect();
     }
     let bytes = values.unpacked()?;
     let size = bytes.len() / values.len().max(1);

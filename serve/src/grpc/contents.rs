@@ -176,7 +176,7 @@ fn written(x: &TensorData, model: &str, name: &str, lease: &Lease) -> Result<Byt
             let list = if x.dtype() == DataType::F32 { List::FP32 } else { List::FP64 };
             list.bytes(x.unaligned_bytes().map_err(wrong)?, lease)
         }
-        DataType::String => List::BYTES.texts(|| x.iter_str(), lease),
+        DataType::String => List::BYTES.texts(|| x.iter_bytes(), lease),
         // Models with other types are refused when they are loaded, and 16-bit floats are raw.
         got => Err(Refusal::Output { model: model.to_owned(), name: name.to_owned(), got }),
     }

@@ -87,7 +87,7 @@ impl List {
     }
 
     /// Writes texts, which `texts` returns from the first one on each time.
-    pub(super) fn texts<'a, I: Iterator<Item = &'a str>>(
+    pub(super) fn texts<'a, I: Iterator<Item = &'a [u8]>>(
         self,
         texts: impl Fn() -> I,
         lease: &Lease,
@@ -103,7 +103,7 @@ impl List {
             }
             encode_key(self.number, WireType::LengthDelimited, &mut to);
             encode_varint(text.len() as u64, &mut to);
-            to.extend_from_slice(text.as_bytes());
+            to.extend_from_slice(text);
         }
         Ok(to.into())
     }
@@ -196,7 +196,7 @@ pub(super) fn each_number(
 /// Calls `take` with each text of contents.
 pub(super) fn each_text(
     contents: &[u8],
-    mut take: impl FnMut(usize, &[u8]) -> Result<(), Refusal>,
+    mut take: impl FnMut(&[u8]) -> Result<(), Refusal>,
 ) -> Result<(), Refusal> {
     let mut index = 0usize;
     for field in Fields(contents) {
@@ -205,7 +205,7 @@ pub(super) fn each_text(
             if index.is_multiple_of(CHECKED) {
                 infer::check()?;
             }
-            take(index, field.bytes)?;
+            take(field.bytes)?;
             index += 1;
         }
     }

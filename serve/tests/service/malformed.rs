@@ -121,7 +121,6 @@ fn list() -> Vec<Wrong> {
         words("a length that is cut off", &[1, 0, 0, 0, b'a', 0, 0, 0], "text 1 is cut off"),
         words("too few texts", &[0, 0, 0, 0], "are 2 elements"),
         words("too many texts", &[0; 12], "text 2 is cut off, or its length is false"),
-        words("a text that is not UTF-8", &[1, 0, 0, 0, 0xff, 0, 0, 0, 0], "text 0 is not UTF-8"),
         Wrong("two lengths of JSON", request(PATH, &[("inference-header-content-length", "2"), ("inference-header-content-length", "2")], b"{}"), 400, "once"),
         Wrong("a body of another encoding", request(PATH, &[("content-encoding", "br")], good.as_bytes()), 415, "`br`"),
         Wrong("a body that is not compressed, as it says", request(PATH, &[("content-encoding", "gzip")], good.as_bytes()), 400, "is not gzip"),

@@ -178,7 +178,7 @@ fn hash(results: &[TensorData]) -> u64 {
     for x in results {
         (x.dtype().name(), x.shape()).hash(&mut hasher);
         match x.dtype() {
-            DataType::String => x.iter_str().for_each(|text| text.hash(&mut hasher)),
+            DataType::String => x.iter_bytes().for_each(|text| text.hash(&mut hasher)),
             _ => x.bytes().expect("ready elements").hash(&mut hasher),
         }
     }

@@ -8,6 +8,7 @@ mod halves;
 mod hostile;
 mod inputs;
 mod messages;
+mod not_utf8;
 mod operators_named;
 mod plans;
 mod prepared;

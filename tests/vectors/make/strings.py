@@ -1,12 +1,11 @@
 """Vectors of the operators on strings: StringConcat, StringSplit, StringNormalizer, RegexFullMatch, TfIdfVectorizer, and
 Cast, Equal, Reshape, Where and Concat of strings.
 
-Python decides for splits and matches. StringNormalizer is as ONNX's text has it: the evaluator also strips accents and looks
+Python decides for splits, and RE2 for matches. StringNormalizer is as ONNX's text has it: the evaluator also strips accents and looks
 for stop words inside elements, of which the text says nothing.
 """
-import re
-
 import numpy as np
+import re2
 from family import Family
 
 f = Family("strings")
@@ -64,10 +63,35 @@ f.add("normalize_to_unknown_case", "StringNormalizer", {"x": s("a")}, attributes
 
 lines = s("abc", "ab", "www.example.com", "ABC", "", "a\nb", "żółw").reshape(7, 1)
 for name, pattern in [("letters", "[a-z]+"), ("alternatives", "a|ab|abc"), ("address", r"www\.[\w.-]+\.\bcom\b"), ("anything", ".*"),
-                      ("nothing", ""), ("ignoring_case", "(?i)abc"), ("counted", "[a-c]{2,3}"), ("words", r"\w+")]:
+                      ("nothing", ""), ("ignoring_case", "(?i)abc"), ("counted", "[a-c]{2,3}"), ("words", r"\w+"), ("property", r"\pL+"),
+                      ("octal", r"\141b\143?"), ("quoted", r"\Qwww.\E.*"), ("braces", "a{,2}bc|ab"), ("bytes", r"\Cb\C|\C{7}"), ("joined_classes", "[a&&b[]+c?"),
+                      ("other_letters", r"[^\pL]*")]:
     f.add(f"match_{name}", "RegexFullMatch", {"x": lines}, attributes={"pattern": pattern},
-          expected=np.array([bool(re.fullmatch(pattern, t)) for t in lines.reshape(-1)]).reshape(lines.shape))
+          expected=np.array([bool(re2.fullmatch(pattern, t)) for t in lines.reshape(-1)]).reshape(lines.shape))
+for name, pattern in [("escape", r"\u0061"), ("flag", "(?x)a"), ("stacked", "a**"), ("count", "a{1001}"), ("range", "[a--b]")]:
+    f.add(f"match_bad_{name}", "RegexFullMatch", {"x": lines}, attributes={"pattern": pattern}, fails=True)
 f.add("match_bad_pattern", "RegexFullMatch", {"x": lines}, attributes={"pattern": "(("}, fails=True)
+
+# Bytes that are no text: Latin 1, half a character, and a surrogate.
+latin, half, surrogate = b"caf\xe9", b"\xc3", b"\xed\xa0\x80"
+f.add("bytes_equal", "Equal", {"a": s(latin, half, surrogate), "b": s(latin, b"\xc4", "")}, expected=np.array([True, False, False]))
+f.add("bytes_concat", "StringConcat", {"a": s(latin, half), "b": s(half, b"\xa9")}, expected=s(latin + half, "é"))
+f.add("bytes_split", "StringSplit", {"x": s(b"a,\xff,b")}, outputs=2, attributes={"delimiter": ","}, expected=[s("a", b"\xff", "b")[None], np.array([3])])
+f.add("bytes_split_by_space", "StringSplit", {"x": s(b" \xff \xe9\xe8\t")}, outputs=2, expected=[s(b"\xff", b"\xe9\xe8")[None], np.array([2])])
+f.add("bytes_upper", "StringNormalizer", {"x": s(latin, half)}, attributes={"case_change_action": "UPPER"}, expected=s(b"CAF\xe9", half))
+f.add("bytes_without_stops", "StringNormalizer", {"x": s(latin, half)}, attributes={"stopwords": [half], "is_case_sensitive": 1}, expected=s(latin))
+f.add("bytes_match", "RegexFullMatch", {"x": s(latin, "caf", "café")}, attributes={"pattern": r"caf\C*"}, expected=np.array([True, True, True]))
+f.add("bytes_match_no_character", "RegexFullMatch", {"x": s(latin, "café")}, attributes={"pattern": "caf."}, expected=np.array([False, True]))
+f.add("bytes_unique", "Unique", {"x": s(latin, half, latin, "a")}, outputs=2, expected=[s("a", latin, half), np.array([3, 0, 1])])
+f.add("bytes_gather", "Gather", {"x": s(latin, half), "i": np.array([1, 0, 1])}, expected=s(half, latin, half))
+
+f.add("bytes_labels", "ai.onnx.ml::LabelEncoder", {"x": s(latin, half)}, attributes={"keys_strings": [latin], "values_int64s": [7]},
+      opsets={"ai.onnx.ml": 4}, expected=np.array([7, -1]))
+f.add("bytes_as_labels", "ai.onnx.ml::LabelEncoder", {"x": np.array([1, 2, 3])}, attributes={
+    "keys_int64s": [1, 2], "values_strings": [latin, half], "default_string": surrogate}, opsets={"ai.onnx.ml": 4}, expected=s(latin, half, surrogate))
+f.add("bytes_ngrams", "TfIdfVectorizer", {"x": s(latin, half, latin)}, attributes={
+    "mode": "TF", "min_gram_length": 1, "max_gram_length": 1, "max_skip_count": 0, "ngram_counts": [0], "ngram_indexes": [0, 1],
+    "pool_strings": [half, latin]}, expected=np.array([1, 2], np.float32))
 
 pool = [2, 3, 5, 4, 5, 6, 7, 8, 6, 7]
 rows = np.array([[1, 1, 3, 3, 3, 7], [8, 6, 7, 5, 6, 8]])

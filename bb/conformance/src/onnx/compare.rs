@@ -98,7 +98,8 @@ pub fn compare(expected: &TensorData, got: &TensorData, tolerance: Tolerance) ->
         return Err(Difference::Shape { expected: expected.shape().into(), got: got.shape().into() });
     }
     if expected.dtype() == DataType::String {
-        return first_difference(expected.iter_str().zip(got.iter_str()), |e, g| e == g);
+        let pairs = expected.iter_bytes().map(Bytes).zip(got.iter_bytes().map(Bytes));
+        return first_difference(pairs, |e, g| e == g);
     }
     let relative = match expected.dtype() {
         DataType::BF16 => tolerance.relative.max(BFLOAT16),
@@ -153,6 +154,16 @@ fn described(item: &OnnxValue<TensorData>) -> String {
     match item {
         OnnxValue::Sequence(items) => format!("a sequence of {}", items.len()),
         other => other.kind().to_owned(),
+    }
+}
+
+/// A string, compared as it is and shown as text.
+#[derive(PartialEq)]
+struct Bytes<'a>(&'a [u8]);
+
+impl std::fmt::Display for Bytes<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        String::from_utf8_lossy(self.0).fmt(f)
     }
 }
 

@@ -160,7 +160,7 @@ fn row(values: &[TensorData]) -> Result<TensorData, BoxError> {
         return Err(format!("expected values of one element of type {dtype}").into());
     }
     if dtype == DataType::String {
-        let texts: Vec<&str> = values.iter().flat_map(TensorData::iter_str).collect();
+        let texts: Vec<&[u8]> = values.iter().flat_map(TensorData::iter_bytes).collect();
         return Ok(TensorData::strings(&[texts.len()], &texts)?);
     }
     let mut bytes = Vec::new();

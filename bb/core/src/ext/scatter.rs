@@ -166,8 +166,8 @@ fn written(
             Ok(cast(&joined, dtype, Rounding::default())?)
         }
         (ScatterReduction::None, DataType::String) => {
-            let mut texts = memory::collected(op, data.iter_str())?;
-            let new = memory::collected(op, updates.iter_str())?;
+            let mut texts = memory::collected(op, data.iter_bytes())?;
+            let new = memory::collected(op, updates.iter_bytes())?;
             replace(&mut texts, &new, positions, size);
             Ok(TensorData::strings(data.shape(), &texts)?)
         }

@@ -55,7 +55,7 @@ impl Number {
             return Err(refused());
         }
         if dtype == DataType::String {
-            return Ok(Number::Text(x.iter_str().next().ok_or_else(refused)?.to_owned()));
+            return Ok(Number::Text(x.iter_str().next().ok_or_else(refused)?.into_owned()));
         }
         if dtype == DataType::U64 {
             let &value = x.as_slice::<u64>()?.first().ok_or_else(refused)?;

@@ -326,6 +326,15 @@ impl<'a, T> Call<'a, T> {
         Ok(self.reading(name).text(name)?)
     }
 
+    /// Returns the bytes of a string attribute, if it is given.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Ir`] if it is of another kind.
+    pub fn bytes(&self, name: &str) -> Result<Option<&'a [u8]>, Error> {
+        Ok(self.reading(name).bytes(name)?)
+    }
+
     /// Returns a string attribute, or `default` if it is left out.
     ///
     /// # Errors

@@ -12,7 +12,7 @@ pub(super) const NONE: u32 = u32::MAX;
 
 /// The numbers of the items that n-grams have.
 pub(super) enum Items {
-    Texts(HashMap<Box<str>, u32, Folded>),
+    Texts(HashMap<Box<[u8]>, u32, Folded>),
     Numbers(HashMap<i64, u32, Folded>),
 }
 
@@ -56,9 +56,9 @@ fn numbered(pool: &TensorData) -> Result<(Items, Vec<u32>), Error> {
     if pool.dtype() == DataType::String {
         // The standard library does not report that it has no memory for a text.
         memory::probe_strings(OP, pool.len(), pool.byte_len())?;
-        let mut items: HashMap<Box<str>, u32, Folded> = HashMap::default();
+        let mut items: HashMap<Box<[u8]>, u32, Folded> = HashMap::default();
         items.try_reserve(pool.len()).map_err(|_| missing(bytes))?;
-        for text in pool.iter_str() {
+        for text in pool.iter_bytes() {
             pace.step(1 + text.len() / 8);
             let new = items.len() as u32;
             let known = items.get(text).copied();
@@ -93,7 +93,7 @@ impl Items {
         const OP: &str = "count_ngrams";
         Ok(match self {
             Items::Texts(items) => {
-                memory::collected(OP, x.iter_str().map(|text| items.get(text).copied().unwrap_or(NONE)))?
+                memory::collected(OP, x.iter_bytes().map(|text| items.get(text).copied().unwrap_or(NONE)))?
             }
             Items::Numbers(items) => {
                 let wide = cast(x, DataType::I64, Rounding::default())?;

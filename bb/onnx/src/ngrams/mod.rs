@@ -4,7 +4,6 @@ mod grams;
 
 use crate::kept::{Kept, same};
 use crate::rows::operators;
-use crate::strings::texts;
 use bb_core::error::NodePart;
 use bb_core::ext::{HostKernel, Ops};
 use bb_core::operator::{Call, OpResult};
@@ -49,8 +48,8 @@ pub(super) fn tf_idf_vectorizer<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tens
         let problem = format!("has rank {}, expected [c] or [n, c]", x.rank());
         return Err(call.wrong(NodePart::Operand(0), problem).into());
     }
-    let pool = match texts(call, "pool_strings")? {
-        Some(list) => TensorData::strings(&[list.len()], &list),
+    let pool = match call.texts("pool_strings")? {
+        Some(list) => TensorData::strings(&[list.len()], list),
         None => {
             let list = call.ints("pool_int64s")?.unwrap_or_default();
             TensorData::new(&[list.len()], list)

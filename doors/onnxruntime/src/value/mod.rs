@@ -88,7 +88,7 @@ impl HeldValue {
     ///
     /// # Errors
     ///
-    /// [`CallError::Utf8`] for a string that is not; an error of the elements.
+    /// An error of the elements.
     pub(crate) fn data(&self, elements: OperandElements<'_>) -> Result<OnnxValue<TensorData>> {
         Ok(match self {
             HeldValue::Tensor(tensor) => OnnxValue::Tensor(tensor.data(elements)?),

@@ -102,7 +102,7 @@ impl ValueTensor {
 
     /// Makes a tensor of strings.
     pub(crate) fn of_strings(data: &TensorData) -> ValueTensor {
-        let texts = data.iter_str().map(|text| text.as_bytes().to_vec()).collect();
+        let texts = data.iter_bytes().map(<[u8]>::to_vec).collect();
         ValueTensor::new(DataType::String, data.shape().to_vec(), Memory::Strings(Mutex::new(texts)))
     }
 
@@ -218,7 +218,7 @@ impl ValueTensor {
     ///
     /// # Errors
     ///
-    /// [`CallError::Utf8`] for a string that is not; [`bb::ir::Error::BoolByte`] for a truth value other than 0 and 1.
+    /// [`bb::ir::Error::BoolByte`] for a truth value other than 0 and 1.
     pub(crate) fn data(&self, elements: OperandElements<'_>) -> Result<TensorData> {
         let (first, length) = match &self.memory {
             Memory::Elements { first, length, .. } => (*first, *length),
@@ -245,10 +245,7 @@ impl ValueTensor {
     fn texts(&self) -> Result<TensorData> {
         let texts = self.strings()?;
         let mut made = StringsBuilder::with_room("a tensor of strings", texts.len())?;
-        for text in texts.iter() {
-            let text = std::str::from_utf8(text);
-            made.push(text.map_err(|_| CallError::Utf8 { what: "the strings of a tensor" })?)?;
-        }
+        texts.iter().try_for_each(|text| made.push(text))?;
         Ok(made.finish(&self.shape)?)
     }
 
@@ -261,7 +258,7 @@ impl ValueTensor {
         match &self.memory {
             Memory::Strings(texts) => {
                 let mut texts = texts.lock().unwrap_or_else(PoisonError::into_inner);
-                *texts = data.iter_str().map(|text| text.as_bytes().to_vec()).collect();
+                *texts = data.iter_bytes().map(<[u8]>::to_vec).collect();
             }
             Memory::Elements { first, length, .. } => {
                 let bytes = data.unaligned_bytes()?;

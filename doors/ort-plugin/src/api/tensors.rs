@@ -95,7 +95,7 @@ impl Api {
             })?;
             let ends = offsets.iter().skip(1).copied().chain([length]);
             for (&begin, end) in offsets.iter().zip(ends) {
-                texts.push(std::str::from_utf8(bytes.get(begin..end).unwrap_or_default())?)?;
+                texts.push(bytes.get(begin..end).unwrap_or_default())?;
             }
         }
         Ok(texts.finish(shape)?)
@@ -104,7 +104,7 @@ impl Api {
     /// Writes a host tensor into a tensor of ONNX Runtime of the same element type and shape.
     pub(crate) unsafe fn fill(&self, value: *mut OrtValue, data: &TensorData) -> Result<()> {
         if data.dtype() == DataType::String {
-            for (at, text) in data.iter_str().enumerate() {
+            for (at, text) in data.iter_bytes().enumerate() {
                 // SAFETY: the tensor has as many elements as the host tensor.
                 let to =
                     self.got(null_mut(), |to| unsafe { self.table.string_room(value, at, text.len(), to) })?;
