@@ -133,7 +133,7 @@ fn all() -> Vec<Long> {
         long(with_text(unary("StringNormalizer"), "case_change_action", "UPPER"), MANY, |n| vec![texts(n)]),
         long(with_text(node("StringSplit", &["a"], &["y", "n"]), "delimiter", " "), MANY, |n| vec![texts(n)]),
         long(binary("StringConcat"), MANY, |n| vec![texts(n), texts(n)]),
-        long(with_text(unary("RegexFullMatch"), "pattern", "(?:[0-9a]{0,50}){0,30} c"), 2000, |n| {
+        long(with_text(unary("RegexFullMatch"), "pattern", "(?:[0-9a]{0,50}){0,20} c"), 2000, |n| {
             vec![texts(n)]
         }),
         long(with_text(tokens, "tokenexp", "[0-9]+"), MANY, |n| vec![texts(n)]),
