@@ -188,24 +188,14 @@ const VALUES: [&str; 8] = [
 
 /// The value that an attribute of `Constant` holds; `None` for any other attribute.
 fn held(name: &str, value: &Attribute) -> Option<Result<TensorData, bb_ir::Error>> {
-    fn texts(shape: &[usize], all: &[Vec<u8>]) -> Result<TensorData, bb_ir::Error> {
-        let text = |bytes: &'_ Vec<u8>| {
-            String::from_utf8(bytes.clone()).map_err(|_| bb_ir::Error::AttributeKind {
-                name: "value_strings".to_owned(),
-                expected: "UTF-8 text",
-                got: "other bytes",
-            })
-        };
-        TensorData::strings(shape, &all.iter().map(text).collect::<Result<Vec<_>, _>>()?)
-    }
     Some(match (name, value) {
         ("value" | "sparse_value", Attribute::Tensor(v)) => Ok(v.clone()),
         ("value_float", Attribute::Float(v)) => Ok(TensorData::scalar(*v)),
         ("value_int", Attribute::Int(v)) => Ok(TensorData::scalar(*v)),
         ("value_floats", Attribute::Floats(v)) => TensorData::new(&[v.len()], v),
         ("value_ints", Attribute::Ints(v)) => TensorData::new(&[v.len()], v),
-        ("value_string", Attribute::Text(v)) => texts(&[], std::slice::from_ref(v)),
-        ("value_strings", Attribute::Texts(v)) => texts(&[v.len()], v),
+        ("value_string", Attribute::Text(v)) => TensorData::strings(&[], std::slice::from_ref(v)),
+        ("value_strings", Attribute::Texts(v)) => TensorData::strings(&[v.len()], v),
         _ => return None,
     })
 }

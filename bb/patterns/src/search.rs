@@ -7,7 +7,7 @@ use regex_automata::MatchKind;
 use regex_automata::nfa::thompson::{Compiler, Config as Limits, NFA, WhichCaptures};
 
 /// The most bytes that a compiled pattern takes.
-const MOST: usize = 10 << 20;
+const MOST: usize = 32 << 20;
 
 /// Automata of a pattern, which are built as texts need their states.
 pub(crate) struct Engines {

@@ -49,19 +49,16 @@ pub(crate) fn to_host(pool: &Arc<Pool>, x: &Array) -> Result<TensorData> {
 }
 
 /// Returns the strings of a contiguous array.
-fn list(x: &Array) -> Result<Vec<&str>> {
+fn list(x: &Array) -> Result<Vec<&[u8]>> {
     let text: &[u8] = x.text().map(|t| &t[..]).unwrap_or_default();
     // SAFETY: the array is contiguous, and its elements are ranges.
     let ranges = unsafe { slice::from_raw_parts(x.ptr().cast::<Range>(), x.len()) };
     Ok(memory::collected("to_host", ranges.iter().map(|&range| piece(text, range)))?)
 }
 
-fn piece(text: &[u8], [start, end]: Range) -> &str {
+fn piece(text: &[u8], [start, end]: Range) -> &[u8] {
     let range = usize::try_from(start).ok().zip(usize::try_from(end).ok());
-    range
-        .and_then(|(start, end)| text.get(start..end))
-        .and_then(|piece| std::str::from_utf8(piece).ok())
-        .unwrap_or_default()
+    range.and_then(|(start, end)| text.get(start..end)).unwrap_or_default()
 }
 
 /// Compares strings.
@@ -89,7 +86,7 @@ pub(crate) fn parse(pool: &Arc<Pool>, x: &Array, to: DataType, rounding: Roundin
     let mut bytes = memory::filled("cast", 0, x.len() * unpacked_size(to))?;
     let strings = list(&x)?;
     let mut pace = Pace::new();
-    let strings = strings.into_iter().inspect(|_| pace.step(TEXT));
+    let strings = strings.into_iter().inspect(|_| pace.step(TEXT)).map(String::from_utf8_lossy);
     pool.run(|| parse_elements(strings, to, rounding, &mut bytes))??;
     made(pool, to, Shape::from_slice(x.shape()), |out| {
         // SAFETY: `out` has room for that many elements of that type.
