@@ -5,6 +5,7 @@ use crate::infer;
 use crate::model::Announced;
 use crate::refusal::Refusal;
 use bb::{DataType, TensorData, bf16, f16};
+use bb_ir::convert::{bf16_from_f64, f16_from_f64, f64_to_odd};
 use bb_ir::{Element, StringsBuilder};
 use bytes::{Bytes, BytesMut};
 use serde::de::{DeserializeSeed, Deserializer, Error as _, SeqAccess, Visitor};
@@ -348,15 +349,17 @@ macro_rules! integers {
 integers!(u8 u16 u32 u64 i8 i16 i32 i64);
 
 macro_rules! floats {
-    ($($t:ty: $from:expr;)*) => {$(
+    ($($t:ty: $from:expr, $whole:expr;)*) => {$(
         // Floats round what they are given, integers included; only what is too large for the type is refused.
         #[expect(clippy::cast_precision_loss, reason = "floats round")]
         impl FromJson for $t {
             fn from_u64(x: u64) -> Option<$t> {
-                <$t as FromJson>::from_f64(x as f64)
+                let from: fn(_) -> _ = $whole;
+                Some(from(x.into())).filter(|x: &$t| x.is_finite())
             }
             fn from_i64(x: i64) -> Option<$t> {
-                <$t as FromJson>::from_f64(x as f64)
+                let from: fn(_) -> _ = $whole;
+                Some(from(x.into())).filter(|x: &$t| x.is_finite())
             }
             fn from_f64(x: f64) -> Option<$t> {
                 Some($from(x)).filter(|x: &$t| x.is_finite())
@@ -366,10 +369,10 @@ macro_rules! floats {
 }
 
 floats! {
-    f16: f16::from_f64;
-    bf16: bf16::from_f64;
-    f32: |x| x as f32;
-    f64: |x| x;
+    f16: f16_from_f64, |x| f16_from_f64(f64_to_odd(x));
+    bf16: bf16_from_f64, |x| bf16_from_f64(f64_to_odd(x));
+    f32: |x| x as f32, |x: i128| x as f32;
+    f64: |x| x, |x: i128| x as f64;
 }
 
 /// The elements of a tensor as a list of JSON.

@@ -5,6 +5,9 @@
 //! integers are zero-extended, signed integers are sign-extended, and floats have their code in the low bits.
 //! Neither function requires alignment.
 //!
+//! A number is rounded once, from its exact value, whatever the types are: also an `f64`, a 64-bit integer or a decimal text that becomes
+//! a float of 16 bits or fewer. Only `f8e8m0` takes the nearest `f32` of a number, as ONNX's evaluator and ONNX Runtime do.
+//!
 //! This module also decides what ONNX leaves undefined:
 //!
 //! | conversion | result |
@@ -19,13 +22,16 @@
 //!
 //! Source: ONNX `Cast`, opset 25.
 
+mod decimal;
 mod minifloat;
 mod numeric;
+mod odd;
 mod summary;
 mod text;
 
 pub use minifloat::{decode_table, encode_small_float};
 pub use numeric::{cast_into, unpacked_size};
+pub use odd::{bf16_from_f64, f16_from_f64, f64_to_odd};
 pub use summary::Summary;
 pub use text::{format_elements, format_tensor, parse_elements};
 

@@ -6,6 +6,7 @@
 
 use super::Rounding;
 use super::minifloat::{decode_table, encode_slice};
+use super::odd::{bf16_from_f64, f32_to_odd, f64_to_odd};
 use crate::pace::Pace;
 use crate::{DataType, Error};
 use half::slice::HalfFloatSliceExt;
@@ -195,13 +196,23 @@ macro_rules! float_carrier {
 }
 
 float_carrier!(f32, store_f16, bf16::from_f32);
-float_carrier!(f64, |chunk, out| put(chunk, out, |x| f16::from_f64(x).to_le_bytes()), bf16::from_f64);
+float_carrier!(f64, store_f16_once, bf16_from_f64);
 
 fn store_f16(chunk: &[f32], out: &mut [u8]) {
     let mut halves = [f16::ZERO; CHUNK];
     if let Some(halves) = halves.get_mut(..chunk.len()) {
         halves.convert_from_f32_slice(chunk);
         put(halves, out, f16::to_le_bytes);
+    }
+}
+
+fn store_f16_once(chunk: &[f64], out: &mut [u8]) {
+    let mut singles = [0f32; CHUNK];
+    if let Some(singles) = singles.get_mut(..chunk.len()) {
+        for (single, &x) in singles.iter_mut().zip(chunk) {
+            *single = f32_to_odd(x);
+        }
+        store_f16(singles, out);
     }
 }
 
@@ -212,8 +223,9 @@ macro_rules! integer_carrier {
                 match to {
                     DataType::F32 => put(chunk, out, |x| (x as f32).to_le_bytes()),
                     DataType::F64 => put(chunk, out, |x| (x as f64).to_le_bytes()),
+                    // `f32` has every integer up to those that are infinite as `f16`.
                     DataType::F16 => put(chunk, out, |x| f16::from_f32(x as f32).to_le_bytes()),
-                    DataType::BF16 => put(chunk, out, |x| bf16::from_f32(x as f32).to_le_bytes()),
+                    DataType::BF16 => put(chunk, out, |x| bf16_from_f64(f64_to_odd(x.into())).to_le_bytes()),
                     DataType::I8 | DataType::U8 => put(chunk, out, |x| [x as u8]),
                     DataType::I16 | DataType::U16 => put(chunk, out, |x| (x as u16).to_le_bytes()),
                     DataType::I32 | DataType::U32 => put(chunk, out, |x| (x as u32).to_le_bytes()),
@@ -231,7 +243,7 @@ macro_rules! integer_carrier {
                     _ => {
                         let mut floats = [0f64; CHUNK];
                         for (f, &x) in floats.iter_mut().zip(chunk) {
-                            *f = x as f64;
+                            *f = f64_to_odd(x.into());
                         }
                         encode_slice(to, &floats, rounding, out);
                     }

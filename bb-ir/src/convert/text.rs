@@ -5,7 +5,8 @@
 //! range, as NumPy writes `float64`. A number is read as Rust's `parse` does; spaces around it and the case
 //! of `INF` and `NaN` are ignored.
 
-use super::{Rounding, cast_into, unpacked_size};
+use super::decimal::f64_to_odd;
+use super::{Rounding, cast_into, f16_from_f64, unpacked_size};
 use crate::pace::Pace;
 use crate::tensor::StringsBuilder;
 use crate::{DataType, Error, TensorData, memory};
@@ -115,7 +116,9 @@ pub fn parse_elements(
             // In two's complement the low bytes are the element, whatever its width.
             out.copy_from_slice(value.to_le_bytes().get(..size).unwrap_or_default());
         } else {
-            let value: f64 = text.trim().parse().map_err(|_| refused())?;
+            let text = text.trim();
+            let value = if to == DataType::F64 { text.parse().ok() } else { f64_to_odd(text) };
+            let value: f64 = value.ok_or_else(refused)?;
             cast_into(DataType::F64, &value.to_le_bytes(), to, rounding, out)?;
         }
     }
@@ -172,8 +175,8 @@ fn shortest_half(x: f16) -> f64 {
     // Five significant digits identify every `f16`.
     (0..5)
         .flat_map(|digits| [format!("{exact:.digits$e}"), format!("{beyond:.digits$e}")])
-        .filter_map(|text| text.parse::<f64>().ok())
-        .find(|&decimal| f16::from_f64(decimal) == x)
+        .find(|text| f64_to_odd(text).is_some_and(|decimal| f16_from_f64(decimal) == x))
+        .and_then(|text| text.parse().ok())
         .unwrap_or(exact)
 }
 

@@ -4,10 +4,12 @@
 //! 1.23, NumPy 2.4, ml_dtypes 0.6), as hexadecimal little-endian bytes, one or more per element.
 #![expect(clippy::unwrap_used, reason = "tests")]
 
-use bb_ir::convert::{Rounding, cast, cast_into, decode_table, encode_small_float, unpacked_size};
+use bb_ir::convert::{
+    Rounding, cast, cast_into, decode_table, encode_small_float, f16_from_f64, unpacked_size,
+};
 use bb_ir::op::RoundMode;
-use bb_ir::{DataType, Error, TensorData, f16};
 use std::borrow::Cow;
+use bb_ir::{DataType, Error, TensorData};
 
 fn bytes(hex: &str) -> Vec<u8> {
     let digits: Vec<u8> = hex.bytes().map(|d| (d as char).to_digit(16).unwrap() as u8).collect();
@@ -133,7 +135,7 @@ fn numbers_are_written_with_the_fewest_digits() {
     assert_eq!(texts(&TensorData::new(&[10], &x).unwrap()), want);
     let x = [0.976_761_1_f32, 3e38, -1.5e-7];
     assert_eq!(texts(&TensorData::new(&[3], &x).unwrap()), ["0.9767611", "3e+38", "-1.5e-07"]);
-    let x = [0.1, 65504.0, 6e-8].map(f16::from_f64);
+    let x = [0.1, 65504.0, 6e-8].map(f16_from_f64);
     assert_eq!(texts(&TensorData::new(&[3], &x).unwrap()), ["0.1", "65500.0", "6e-08"]);
     assert_eq!(texts(&TensorData::new(&[2], &[u64::MAX, 0]).unwrap()), ["18446744073709551615", "0"]);
     assert_eq!(texts(&TensorData::bools(&[2], &[true, false]).unwrap()), ["True", "False"]);

@@ -5,5 +5,6 @@ mod extents;
 mod files;
 mod npy;
 mod onnx_cast;
+mod rounded_once;
 mod tensor_proto;
 mod wire;

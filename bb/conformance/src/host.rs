@@ -4,6 +4,7 @@
 //! and share no code with what is tested.
 
 use bb_core::{DataType, TensorData, bf16, f16};
+use bb_ir::convert::{bf16_from_f64, f16_from_f64};
 
 /// A Rust type in which a case states its values.
 pub trait Value: Clone + std::fmt::Debug {
@@ -69,8 +70,8 @@ pub fn host_numbers(dtype: DataType, shape: &[usize], values: &[f64]) -> TensorD
         }};
     }
     match dtype {
-        DataType::F16 => by!(f16, f16::from_f64),
-        DataType::BF16 => by!(bf16, bf16::from_f64),
+        DataType::F16 => by!(f16, f16_from_f64),
+        DataType::BF16 => by!(bf16, bf16_from_f64),
         DataType::F32 => by!(f32, |v| v as f32),
         DataType::F64 => by!(f64, |v| v),
         DataType::I8 => by!(i8, |v| v as i8),

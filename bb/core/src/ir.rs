@@ -12,8 +12,8 @@ pub use bb_ir::{
 /// Conversions between element types, as ONNX's `Cast` defines them.
 pub mod convert {
     pub use bb_ir::convert::{
-        Rounding, cast, cast_into, decode_table, encode_small_float, format_elements, format_tensor,
-        parse_elements, unpacked_size,
+        Rounding, bf16_from_f64, cast, cast_into, decode_table, encode_small_float, f16_from_f64, f64_to_odd,
+        format_elements, format_tensor, parse_elements, unpacked_size,
     };
 }
 

@@ -2,7 +2,7 @@
 
 use super::masked::{appended, number};
 use super::quantized::{product, scaled};
-use super::{no_results_from, none_from, only, plus};
+use super::{no_results_from, none_from, only, only_int, plus};
 use bb_core::error::NodePart;
 use bb_core::ext::llm::excluding;
 use bb_core::ext::{AttentionOptions, Ops, RotateOptions, counted, math};
@@ -206,6 +206,12 @@ fn merged_types(at: At<'_>) -> Option<Types> {
     Some(vec![rule::tensor(dtype, y), rule::tensor(dtype, present())])
 }
 
+/// Refuses rotary embeddings, because no operand has their angles. Without them, how much of a head would turn means nothing.
+fn not_rotated<T>(call: &Call<'_, T>) -> Result<(), Error> {
+    only_int(call, "do_rotary", 0)?;
+    call.int_or("rotary_embedding_dim", 0).map(|_| ())
+}
+
 /// `Attention`, whose projections are one product.
 pub(crate) fn attention<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {
     only(
@@ -217,8 +223,11 @@ pub(crate) fn attention<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> 
             "mask_filter_value",
             "qkv_hidden_sizes",
             "past_present_share_buffer",
+            "do_rotary",
+            "rotary_embedding_dim",
         ],
     )?;
+    not_rotated(call)?;
     none_from(call, 7)?;
     let merged = plus(on, &on.matmul(call.input(0)?, call.input(1)?)?, call.optional(2))?;
     if call.flag("past_present_share_buffer", false)? {
@@ -255,7 +264,18 @@ fn shared_attention<B: Ops + ?Sized>(
 
 /// `QAttention`: the projections are a product of quantised matrices.
 pub(crate) fn q_attention<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {
-    only(call, &["num_heads", "unidirectional", "scale", "mask_filter_value"])?;
+    let known = [
+        "num_heads",
+        "unidirectional",
+        "scale",
+        "mask_filter_value",
+        "do_rotary",
+        "past_present_share_buffer",
+    ];
+    only(call, &known)?;
+    for name in ["do_rotary", "past_present_share_buffer"] {
+        only_int(call, name, 0)?;
+    }
     let zeros = [call.optional(6), call.optional(7)];
     let product = product(on, [call.input(0)?, call.input(1)?], zeros)?;
     let scale = on.mul(call.input(3)?, call.input(4)?)?;

@@ -13,7 +13,7 @@ use bb_onnx::shared::window;
 
 operators! {
     "com.microsoft" {
-        NhwcConv => Primitives(fused_conv), infer: By(conv_types);
+        NhwcConv => Primitives(conv), infer: By(channels_last_conv_types);
         NhwcFusedConv => Primitives(fused_conv), infer: By(conv_types);
         NhwcMaxPool => Primitives(max_pool), infer: By(pool_types), halves: Moves;
     }
@@ -33,9 +33,15 @@ pub(super) fn second<B: Ops + ?Sized>(
     f: impl FnOnce(&B::Tensor) -> Result<B::Tensor, B::Error>,
 ) -> Result<B::Tensor, B::Error> {
     let last = x.rank().max(2) as i64 - 1;
-    let to: Vec<i64> = [0, last].into_iter().chain(1..last).collect();
     let back: Vec<i64> = std::iter::once(0).chain(2..=last).chain([1]).collect();
-    on.transpose(&f(&on.transpose(x, &to)?)?, &back)
+    on.transpose(&f(&to_second(on, x)?)?, &back)
+}
+
+/// Moves the last dimension behind the first.
+fn to_second<B: Ops + ?Sized>(on: &B, x: &B::Tensor) -> Result<B::Tensor, B::Error> {
+    let last = x.rank().max(2) as i64 - 1;
+    let to: Vec<i64> = [0, last].into_iter().chain(1..last).collect();
+    on.transpose(x, &to)
 }
 
 /// What `f` makes of the extents with the channels second, which are last before and after.
@@ -57,8 +63,29 @@ fn conv_types(at: At<'_>) -> Option<Types> {
     at.one(at.dtype(0), at.dims(0).and_then(|x| last(x, |x| window::conv_shape(at, x, 1))))
 }
 
-/// `NhwcConv` and `NhwcFusedConv`: a convolution, what is added to it, and a function of the sum. The filters are in ONNX's
-/// order.
+/// A convolution whose channels are last, also in the filters.
+fn channels_last_conv_types(at: At<'_>) -> Option<Types> {
+    let shape = || {
+        let [count, kernel @ .., channels] = at.dims(1)? else { return None };
+        let weights = [&[count.clone(), channels.clone()], kernel].concat();
+        last(at.dims(0)?, |x| window::conv_shape_of(at, x, &weights))
+    };
+    at.one(at.dtype(0), shape())
+}
+
+/// `NhwcConv`.
+///
+/// The filters are `[m, kH, kW, c / group]`, as the only program that writes the operator has them (`fusion_nhwc_conv` of
+/// `onnxruntime.transformers`), and as ONNX Runtime's only kernel, for CUDA, reads them. The schema's text has ONNX's order.
+pub(crate) fn conv<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {
+    only(call, &["auto_pad", "dilations", "group", "kernel_shape", "pads", "strides"])?;
+    super::none_from(call, 3)?;
+    let w = to_second(on, call.input(1)?)?;
+    Ok(one(second(on, call.input(0)?, |x| window::plain_conv(on, call, x, &w, call.optional(2)))?))
+}
+
+/// `NhwcFusedConv`, and `Conv` of the internal domain: a function of the sum of a convolution and another operand. The filters are in
+/// ONNX's order.
 pub(crate) fn fused_conv<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {
     only(call, &CONV)?;
     let y =

@@ -1,7 +1,7 @@
 //! `GroupQueryAttention`: heads that share keys, a cache whose sequences differ in length, rotary embeddings.
 
 use super::attention::{join_heads, split_heads};
-use super::{no_results_from, none_from, only};
+use super::{no_operand, no_results_from, none_from, only, only_int, only_text};
 use bb_core::error::NodePart;
 use bb_core::ext::llm::excluding;
 use bb_core::ext::{AttentionOptions, Border, Ops, RotateOptions, counted, math};
@@ -72,12 +72,30 @@ pub(crate) fn group_query_attention<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::
             "rotary_interleaved",
             "causal",
             "smooth_softmax",
+            "qk_norm_epsilon",
+            "q_norm_epsilon",
+            "k_norm_epsilon",
+            "k_quant_type",
+            "v_quant_type",
+            "kv_cache_bit_width",
+            "qk_output",
+            "sliding_window_cache",
         ],
     )?;
-    none_from(call, 12)?;
+    for name in ["k_quant_type", "v_quant_type"] {
+        only_text(call, name, "NONE")?;
+    }
+    for name in ["kv_cache_bit_width", "qk_output", "sliding_window_cache"] {
+        only_int(call, name, 0)?;
+    }
+    for scales in [12, 13] {
+        no_operand(call, scales)?;
+    }
+    none_from(call, 16)?;
     no_results_from(call, 3)?;
     let (heads, shared) = (count(call, "num_heads")?, count(call, "kv_num_heads")?);
     let ([q, k, v], [batch, new, size]) = projections(on, call, heads, shared)?;
+    let [q, k] = normal(on, call, [q, k])?;
     let totals = on.ints(call.input(6)?)?;
     let total = totals.first().and_then(|&t| usize::try_from(t).ok()).filter(|&t| t >= new);
     let total = total
@@ -118,6 +136,38 @@ pub(crate) fn group_query_attention<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::
     Ok(smallvec![Some(join_heads(on, &y)?), Some(on.identity(&k)?), Some(on.identity(&v)?)])
 }
 
+/// Divides each head of queries and keys by the root of its mean square, if there are weights for that.
+fn normal<B: Ops + ?Sized>(
+    on: &B,
+    call: &Call<'_, B::Tensor>,
+    [q, k]: [B::Tensor; 2],
+) -> Result<[B::Tensor; 2], B::Error> {
+    let (of_q, of_k) = match (call.optional(14), call.optional(15)) {
+        (None, None) => return Ok([q, k]),
+        (Some(of_q), Some(of_k)) => (of_q, of_k),
+        (of_q, _) => {
+            let missing = if of_q.is_some() { 15 } else { 14 };
+            let problem = "is missing; the weights of queries and of keys come together";
+            return Err(call.wrong(NodePart::Operand(missing), problem).into());
+        }
+    };
+    let both = call.float_or("qk_norm_epsilon", f64::from(1e-6f32))?;
+    let one = |x: &B::Tensor, at: usize, weight: &B::Tensor, name: &str| {
+        let size = x.shape().last().copied().unwrap_or(0);
+        if *weight.shape() != [size] {
+            let problem = format!("has the shape {:?}, expected [{size}]", weight.shape());
+            return Err(call.wrong(NodePart::Operand(at), problem).into());
+        }
+        let epsilon = call.float_if_given(name)?.map_or(both, f64::from);
+        if !(epsilon > 0.0 && epsilon.is_finite()) {
+            let problem = format!("is {epsilon}, expected a positive number");
+            return Err(call.wrong(name, problem).into());
+        }
+        on.rms_normalization(x, weight, -1, epsilon)
+    };
+    Ok([one(&q, 14, of_q, "q_norm_epsilon")?, one(&k, 15, of_k, "k_norm_epsilon")?])
+}
+
 /// What each head's softmax counts beside its products, `[1, heads, 1, 1]`.
 fn sink<B: Ops + ?Sized>(
     on: &B,
@@ -127,10 +177,11 @@ fn sink<B: Ops + ?Sized>(
 ) -> Result<Option<B::Tensor>, B::Error> {
     match call.optional(11) {
         Some(sinks) => Ok(Some(on.reshape(sinks, &[1, heads, 1, 1])?)),
-        None if call.flag("smooth_softmax", false)? => {
-            Ok(Some(on.reshape(&on.scalar_like(q, 0.0)?, &[1, 1, 1, 1])?))
-        }
-        None => Ok(None),
+        None => match call.int_or("smooth_softmax", -1)? {
+            1 => Ok(Some(on.reshape(&on.scalar_like(q, 0.0)?, &[1, 1, 1, 1])?)),
+            -1 | 0 => Ok(None),
+            other => Err(call.wrong("smooth_softmax", format!("is {other}, expected -1, 0 or 1")).into()),
+        },
     }
 }
 

@@ -1,6 +1,6 @@
 //! Attention by a state that is carried along, and the convolution that goes before it, with several of the last states.
 
-use super::only;
+use super::{only, only_int};
 use bb_core::error::NodePart;
 use bb_core::ext::{Ops, product};
 use bb_core::operator::{Call, OpResult};
@@ -47,15 +47,21 @@ fn causal_conv_types(at: At<'_>) -> Option<Types> {
 /// `CausalConvWithState` of ONNX Runtime, whose channels may be last and its filters dilated.
 pub(crate) fn causal_conv<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {
     let names = ["activation", "channels_last", "dilation", "ndim", "state_window"];
-    only(call, &names)?;
+    // ONNX Runtime has kernels for other values on GPUs only.
+    let defaults = [
+        ("input_channel_offset", 0),
+        ("input_channels", 0),
+        ("state_channels_last", -1),
+        ("state_length", 0),
+        ("state_update_capacity", 0),
+    ];
+    only(call, &[&names[..], &defaults.map(|(name, _)| name)].concat())?;
+    defaults.iter().try_for_each(|&(name, default)| only_int(call, name, default))?;
     let Filters { channels_last, dilation } = Filters::of(call)?;
     if !(1..1 << 31).contains(&dilation) {
         return Err(call.wrong("dilation", format!("is {dilation}, expected a positive number")).into());
     }
-    let rank = call.int_or("ndim", 1)?;
-    if rank != 1 {
-        return Err(call.wrong("ndim", format!("is {rank}, which is not served; expected 1")).into());
-    }
+    only_int(call, "ndim", 1)?;
     let window = window(call)?;
     let (x, past) = (call.input(0)?, call.optional(3));
     let past = past.map(|past| linear_attention::latest(on, past, window)).transpose()?;

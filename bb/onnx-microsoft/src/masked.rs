@@ -169,20 +169,36 @@ fn multi_head_types(at: At<'_>) -> Option<Types> {
         Some(vec![batch.clone(), length.clone(), width])
     };
     let cache = |input: usize| {
+        if !at.has(input) && !crosses {
+            // The new position only.
+            let [batch, _, width] = at.dims(if at.has(1) { input - 4 } else { 0 })? else { return None };
+            let parts = if at.has(1) { count } else { count.checked_mul(3)? };
+            return Some(vec![
+                batch.clone(),
+                rule::extent(count),
+                Dim::Known(1),
+                rule::divided(width, parts),
+            ]);
+        }
         let [batch, heads, room, size] = at.dims(input)? else { return None };
         let room = if shared { room.clone() } else { rule::sum(room, &Dim::Known(1)) };
         Some(vec![batch.clone(), heads.clone(), room, size.clone()])
     };
     let products = || {
         let [batch, length, _] = at.dims(0)? else { return None };
-        let total = if crosses { at.dims(1)?.get(2)?.clone() } else { Dim::Unknown };
+        let total = match (crosses, at.has(5)) {
+            (true, _) => at.dims(1)?.get(2)?.clone(),
+            (false, true) => Dim::Unknown,
+            (false, false) => Dim::Known(1),
+        };
         Some(vec![batch.clone(), rule::extent(count), length.clone(), total])
     };
     let dtype = at.dtype(0);
+    let of_cache = |input: usize| if at.has(input) { at.dtype(input) } else { dtype };
     Some(vec![
         rule::tensor(dtype, y()),
-        rule::tensor(at.dtype(5), cache(5)),
-        rule::tensor(at.dtype(6), cache(6)),
+        rule::tensor(of_cache(5), cache(5)),
+        rule::tensor(of_cache(6), cache(6)),
         rule::tensor(dtype, products()),
     ])
 }
@@ -223,18 +239,27 @@ pub(crate) fn multi_head<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) ->
         (k.clone(), v.clone(), k, v)
     } else {
         let (new_k, new_v) = (with_bias(&k, 1)?, with_bias(&v, 2)?);
-        let (Some(past_k), Some(past_v)) = (call.optional(5), call.optional(6)) else {
-            return Err(call.wrong(NodePart::Operand(5), "is missing; the operator needs a cache").into());
-        };
         let shared = call.flag("past_present_share_buffer", false)?;
-        let room = past_k.shape().get(2).copied().unwrap_or(0);
-        let past = match (shared, number(on, call, PLACES.past_length)?) {
-            (true, Some(past)) => past,
-            (true, None) => return Err(call.wrong(NodePart::Operand(7), "is missing").into()),
-            (false, _) => room,
+        let (k, v, past) = match (call.optional(5), call.optional(6)) {
+            (Some(past_k), Some(past_v)) => {
+                let room = past_k.shape().get(2).copied().unwrap_or(0);
+                let past = match (shared, number(on, call, PLACES.past_length)?) {
+                    (true, Some(past)) => past,
+                    (true, None) => return Err(call.wrong(NodePart::Operand(7), "is missing").into()),
+                    (false, _) => room,
+                };
+                let k = appended(on, call, past_k, &new_k, past, shared)?;
+                (k, appended(on, call, past_v, &new_v, past, shared)?, past)
+            }
+            // The first position.
+            (None, None) if !shared => (new_k, new_v, 0),
+            (past_k, _) => {
+                let missing = if past_k.is_some() { 6 } else { 5 };
+                let problem =
+                    "is missing; keys and values of a cache come together, and a shared buffer needs them";
+                return Err(call.wrong(NodePart::Operand(missing), problem).into());
+            }
         };
-        let k = appended(on, call, past_k, &new_k, past, shared)?;
-        let v = appended(on, call, past_v, &new_v, past, shared)?;
         let (seen_k, seen_v) =
             (seen(on, call, &k, &PLACES, past + 1)?, seen(on, call, &v, &PLACES, past + 1)?);
         (k, v, seen_k, seen_v)

@@ -1,6 +1,6 @@
 //! Normalisation and GELU, some with what goes before them.
 
-use super::{alike, only, plus};
+use super::{alike, no_result, only, plus};
 use bb_core::ext::{LayerNormalizationOptions, Ops, counted, math};
 use bb_core::operator::{Call, OpOutputs, OpResult, one};
 use bb_core::{DataType, Error, NodePart, Tensor};
@@ -133,7 +133,8 @@ pub(super) fn skip_simplified_layer_normalization<B: Ops + ?Sized>(
     only(call, &["epsilon"])?;
     let epsilon = call.float_or("epsilon", f64::from(1e-12f32))?;
     alike(call, 2)?;
-    no_mean(call)?;
+    // A normalisation by squares has no mean.
+    no_result(call, 1)?;
     let results =
         on.skip_rms_norm(call.input(0)?, call.input(1)?, call.input(2)?, call.optional(3), epsilon)?;
     let [y, sum] = <[B::Tensor; 2]>::try_from(results).map_err(|results| Error::Results {
@@ -143,11 +144,6 @@ pub(super) fn skip_simplified_layer_normalization<B: Ops + ?Sized>(
     })?;
     let inverse = call.wants(2).then(|| inverse_root(on, &sum, -1, epsilon)).transpose()?;
     Ok(smallvec![Some(y), None, inverse, Some(on.identity(&sum)?)])
-}
-
-/// Refuses to make a mean, because a normalisation by squares has no mean.
-fn no_mean<T>(call: &Call<'_, T>) -> Result<(), Error> {
-    if call.wants(1) { Err(call.wrong(NodePart::Output(1), "is not served")) } else { Ok(()) }
 }
 
 /// `EmbedLayerNormalization`: a vector for each word, how many words of each sequence count, and the sum.

@@ -1,7 +1,7 @@
 //! `PagedAttention`: attention of new tokens of several sequences, whose pasts lie in blocks of one cache.
 
 use super::group_query::count;
-use super::{no_results_from, none_from, only};
+use super::{no_results_from, none_from, only, only_int, only_text};
 use bb_core::DataType;
 use bb_core::Tensor;
 use bb_core::error::NodePart;
@@ -27,6 +27,16 @@ const ANGLES: [usize; 2] = [8, 9];
 /// The scales of cached keys and values that are integers, one for each position and head: `[blocks, size, heads]`.
 const SCALES: [usize; 2] = [17, 18];
 
+/// Attributes that are served with their defaults only.
+const INT_DEFAULTS: [(&str, i64); 3] = [("is_causal", 1), ("rotary_offset", 0), ("v_head_size", 0)];
+const TEXT_DEFAULTS: [(&str, &str); 5] = [
+    ("k_cache_dtype", ""),
+    ("k_quant_type", "NONE"),
+    ("kv_cache_layout", "SEPARATE"),
+    ("v_cache_dtype", ""),
+    ("v_quant_type", "NONE"),
+];
+
 /// `PagedAttention`: as wide as the queries; the caches keep their extents.
 fn paged_attention_types(at: At<'_>) -> Option<Types> {
     let (heads, shared) = (at.int("num_heads", 0)?, at.int("kv_num_heads", 0)?);
@@ -46,7 +56,7 @@ fn paged_attention_types(at: At<'_>) -> Option<Types> {
 }
 
 /// `PagedAttention`. With scales, new keys and values are used as they are given; ONNX Runtime's `k_quant_type` of `PER_TOKEN`, which
-/// would round them, is refused as an attribute that is not served.
+/// would round them, is refused.
 pub(crate) fn paged_attention<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {
     let known = [
         "num_heads",
@@ -56,8 +66,15 @@ pub(crate) fn paged_attention<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor
         "local_window_size",
         "do_rotary",
         "rotary_interleaved",
+        // It counts only with weights for norms, which are refused.
+        "qk_norm_epsilon",
     ];
-    only(call, &known)?;
+    only(
+        call,
+        &[&known[..], &INT_DEFAULTS.map(|(name, _)| name), &TEXT_DEFAULTS.map(|(name, _)| name)].concat(),
+    )?;
+    INT_DEFAULTS.iter().try_for_each(|&(name, default)| only_int(call, name, default))?;
+    TEXT_DEFAULTS.iter().try_for_each(|&(name, default)| only_text(call, name, default))?;
     // Between them are operands that nothing is computed of: slots, sinks, norms, scales of whole caches, and a bias.
     let others = (ANGLES[1] + 1..SCALES[0]).find(|&at| call.optional(at).is_some());
     if let Some(at) = others {

@@ -3,6 +3,7 @@
 use super::inline::inline;
 use super::rows::operators;
 use bb_core::error::NodePart;
+use bb_core::ext::llm::split_scale;
 use bb_core::ext::{Ops, counted, math};
 use bb_core::operator::{Call, OpResult, one};
 use bb_core::{DataType, Tensor};
@@ -46,12 +47,13 @@ pub(super) fn flex_attention<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>
         false => 1.0 / (width as f64).sqrt(),
     };
     // Half of the factor on each side, as in the function by which ONNX defines attention. Halves are computed in `f32`.
-    let scaled = |x: &B::Tensor| {
+    let scaled = |x: &B::Tensor, factor: f64| {
         let x = math::accumulated(on, x)?;
-        on.mul(&x, &on.scalar_like(&x, scale.sqrt())?)
+        on.mul(&x, &on.scalar_like(&x, factor)?)
     };
-    let keys = on.transpose(&scaled(&repeated(k)?)?, &[0, 1, 3, 2])?;
-    let products = on.matmul(&scaled(q)?, &keys)?;
+    let [of_q, of_k] = split_scale(scale);
+    let keys = on.transpose(&scaled(&repeated(k)?, of_k)?, &[0, 1, 3, 2])?;
+    let products = on.matmul(&scaled(q, of_q)?, &keys)?;
     let wide = match (call.dtype("softmax_precision")?, q.dtype()) {
         (Some(precision), _) => precision,
         (None, DataType::F64) => DataType::F64,

@@ -28,7 +28,11 @@ struct Order<'a> {
 
 impl<'a> Order<'a> {
     fn of<A: Attributes<'a>>(node: &A) -> Result<Order<'a>, A::Error> {
-        let direction = node.text_or("direction", "forward")?;
+        let direction = match node.text_or("direction", "forward")? {
+            // The default of GRU 1 is spelt so.
+            "foward" => "forward",
+            direction => direction,
+        };
         Ok(Order { direction, batch_first: node.flag("layout", false)? })
     }
 
@@ -417,9 +421,14 @@ fn activations<T>(
     let Some(names) = call.texts("activations")? else {
         return defaults.iter().cycle().take(defaults.len() * directions).map(|name| named(name)).collect();
     };
-    if names.len() != defaults.len() * directions {
-        let problem = format!("has {} names, expected {}", names.len(), defaults.len() * directions);
+    let expected = defaults.len() * directions;
+    if names.len() < expected {
+        let problem = format!("has {} names, expected {expected}", names.len());
         return Err(call.wrong("activations", problem));
     }
-    names.iter().map(|name| named(&String::from_utf8_lossy(name))).collect()
+    // The default of RNN has names for two directions, whatever `direction` is.
+    let all = names.iter().map(|name| named(&String::from_utf8_lossy(name)));
+    let mut all = all.collect::<Result<Vec<_>, _>>()?;
+    all.truncate(expected);
+    Ok(all)
 }

@@ -11,20 +11,43 @@ pub fn only<T>(call: &Call<'_, T>, known: &[&str]) -> Result<(), Error> {
     }
 }
 
+/// Refuses another integer than the default, because no other is served.
+pub fn only_int<T>(call: &Call<'_, T>, name: &str, default: i64) -> Result<(), Error> {
+    match call.int_or(name, default)? {
+        value if value == default => Ok(()),
+        value => Err(call.wrong(name, format!("is {value}, which is not served; expected {default}"))),
+    }
+}
+
+/// Refuses another text than the default, because no other is served.
+pub fn only_text<T>(call: &Call<'_, T>, name: &str, default: &'static str) -> Result<(), Error> {
+    match call.text_or(name, default)? {
+        text if text == default => Ok(()),
+        text => Err(call.wrong(name, format!("is `{text}`, which is not served; expected `{default}`"))),
+    }
+}
+
 /// Refuses operands from `from` on that are given.
 pub fn none_from<T>(call: &Call<'_, T>, from: usize) -> Result<(), Error> {
-    match (from..call.len()).find(|&index| call.optional(index).is_some()) {
-        Some(index) => Err(call.wrong(NodePart::Operand(index), "is not served")),
+    (from..call.len()).try_for_each(|index| no_operand(call, index))
+}
+
+/// Refuses an operand that is given.
+pub fn no_operand<T>(call: &Call<'_, T>, index: usize) -> Result<(), Error> {
+    match call.optional(index) {
+        Some(_) => Err(call.wrong(NodePart::Operand(index), "is not served")),
         None => Ok(()),
     }
 }
 
-/// Refuses results from `from` on that are wanted.
+/// Refuses results from `from` on that something reads.
 pub fn no_results_from<T>(call: &Call<'_, T>, from: usize) -> Result<(), Error> {
-    match (from..call.results()).find(|&index| call.wants(index)) {
-        Some(index) => Err(call.wrong(NodePart::Output(index), "is not served")),
-        None => Ok(()),
-    }
+    (from..call.results()).try_for_each(|index| no_result(call, index))
+}
+
+/// Refuses a result that something reads. Programs that never leave a name blank name results that nothing reads.
+pub fn no_result<T>(call: &Call<'_, T>, index: usize) -> Result<(), Error> {
+    if call.is_read(index) { Err(call.wrong(NodePart::Output(index), "is not served")) } else { Ok(()) }
 }
 
 /// Refuses an operand whose elements are of another type than those of the first.

@@ -12,7 +12,9 @@ pub use crate::table::{FunctionPlace, Table, operator_table};
 
 /// Refusing what a function does not serve.
 pub mod served {
-    pub use crate::served::{alike, no_results_from, none_from, only};
+    pub use crate::served::{
+        alike, no_operand, no_result, no_results_from, none_from, only, only_int, only_text,
+    };
 }
 
 /// Attention by heads.
@@ -78,7 +80,7 @@ pub mod strings {
 /// Convolution and pooling.
 pub mod window {
     pub use crate::window::{
-        conv_shape, conv_types, global_pool_shape, global_pool_types, plain_average_pool, plain_conv,
-        plain_conv_transpose, plain_max_pool, pool_shape, pool_types, transposed_shape,
+        conv_shape, conv_shape_of, conv_types, global_pool_shape, global_pool_types, plain_average_pool,
+        plain_conv, plain_conv_transpose, plain_max_pool, pool_shape, pool_types, transposed_shape,
     };
 }

@@ -1,6 +1,7 @@
 //! Runs test vectors on every backend. Independent programs (`tests/vectors/make`) computed them, one file per family.
 #![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "tests")]
 
+mod defaults;
 mod halves;
 mod reads;
 mod searches;

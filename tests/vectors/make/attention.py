@@ -269,4 +269,25 @@ for what, key in [("infinity", None), ("nan", np.nan)]:
     overflowing(f"group_query_window_over_{what}", left, inputs=numbers, attributes=heads | {"local_window_size": 1}, **group_query)
     biased = numbers | {"cos": None, "sin": None, "ids": None, "bias": np.zeros((1, 1, 4, 4), np.float32)}
     overflowing(f"group_query_bias_over_{what}", before, inputs=biased, attributes=heads, **group_query)
+# A negative scale. ONNX's function has the square root of the scale at queries and at keys; the definition has the scale at their product.
+def scaled(q, k, v, scale, cap=0.0, causal=False):
+    q, k, v = (np.repeat(x, q.shape[1] // x.shape[1], 1).astype(np.float64) for x in (q, k, v))
+    products = q @ k.swapaxes(2, 3) * scale
+    products = cap * np.tanh(products / cap) if cap else products
+    products = np.where(np.tri(q.shape[2], k.shape[2], dtype=bool), products, -np.inf) if causal else products
+    weights = np.exp(products - products.max(-1, keepdims=True))
+    return weights / weights.sum(-1, keepdims=True) @ v
+
+
+for name, scale, cap, causal in [("below_zero", -0.3, 0.0, False), ("below_zero_softcap", -1.2, 2.0, False), ("below_zero_causal", -0.5, 0.0, True), ("zero", 0.0, 0.0, False)]:
+    for t in (np.float32, np.float16, np.float64):
+        for opset in (23, 24):
+            q, k, v = random(*Q, t=t), random(2, 2, 5, 4, t=t), random(2, 2, 5, 6, t=t)
+            f.add(f"attention_scale_{name}_{short(t)}_{opset}", "Attention", {"q": q, "k": k, "v": v}, opset=opset, **near(t),
+                  attributes={"scale": scale, "softcap": cap, "is_causal": int(causal)}, expected=scaled(q, k, v, scale, cap, causal).astype(t))
+q, k, v = random(*Q), random(*K), random(*K)
+f.add("flex_scale_below_zero", f"{PREVIEW}::FlexAttention", {"q": q, "k": k, "v": v}, attributes={"scale": -0.2}, opset=26, opsets={"": 26, PREVIEW: 1},
+      expected=scaled(q, k, v, -0.2).astype(np.float32), **near(np.float32))
+f.add("attention_scale_nan", "Attention", {"q": q, "k": k, "v": v}, attributes={"scale": np.nan}, opset=24, expected=np.full(q.shape, np.nan, np.float32))
+sparse_attention("first_scaled_below_zero", [33], 33, layouts=3, heads=3, shared=1, scale=-0.5)
 f.write()

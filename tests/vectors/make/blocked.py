@@ -152,7 +152,8 @@ def last(x):
 conv = {"group": 2, "pads": [1, 0, 0, 0]}
 fused = conv | {"activation": "LeakyRelu", "activation_params": [0.25]}
 expected = [last(v) for v in plain([node("Conv", ["x", "w", "b"], ["y"], **conv)], {"x": x}, {"w": w, "b": b})]
-f.add("nhwc_conv", f"{MS}::NhwcConv", {"x": last(x), "w": w, "b": b}, attributes=conv, expected=expected, **how)
+# The filters of NhwcConv have their channels last, too: that is what `fusion_nhwc_conv` of onnxruntime.transformers writes, and what CUDA's kernel reads.
+f.add("nhwc_conv", f"{MS}::NhwcConv", {"x": last(x), "w": last(w), "b": b}, attributes=conv, expected=expected, **how)
 f.add("internal_conv", f"{LAST}::Conv", {"x": last(x), "w": w, "b": b}, attributes=conv, expected=expected, **how)
 expected = [last(v) for v in plain([node("FusedConv", ["x", "w", "b", "z"], ["y"], MS, **fused)], {"x": x, "z": z}, {"w": w, "b": b})]
 f.add("nhwc_fused_conv", f"{MS}::NhwcFusedConv", {"x": last(x), "w": w, "b": b, "z": last(z)}, attributes=fused,
@@ -160,4 +161,21 @@ f.add("nhwc_fused_conv", f"{MS}::NhwcFusedConv", {"x": last(x), "w": w, "b": b, 
 for op, attributes in [("MaxPool", pool), ("AveragePool", pool), ("GlobalMaxPool", {}), ("GlobalAveragePool", {})]:
     expected = [last(v) for v in plain([node(op, ["x"], ["y"], **attributes)], {"x": x}, {})]
     f.add(f"internal_{op}", f"{LAST}::{op}", {"x": last(x)}, attributes=attributes, expected=expected, **how)
+for name, filters, channels, attributes in [
+    ("1x1", (5, 4, 1, 1), 4, {}), ("3x3", (5, 4, 3, 3), 4, {"pads": [1, 1, 1, 1]}), ("3x3_of_3", (5, 3, 3, 3), 3, {}), ("2x2_of_2", (4, 2, 2, 2), 2, {}),
+    ("strides", (5, 4, 3, 3), 4, {"strides": [2, 1]}), ("dilations", (5, 4, 3, 2), 4, {"dilations": [2, 3], "kernel_shape": [3, 2]}),
+    ("groups_of_3", (6, 3, 3, 3), 6, {"group": 2, "auto_pad": "SAME_UPPER"}), ("line", (5, 4, 3), 4, {}), ("volume", (3, 2, 2, 1, 2), 2, {}),
+]:
+    for bias in (True, False):
+        source, own = random(2, channels, *[7, 8, 5][:len(filters) - 2]), random(*filters)
+        more = {"b": random(filters[0])} if bias else {}
+        expected = [last(v) for v in plain([node("Conv", ["x", "w", *more], ["y"], **attributes)], {"x": source}, {"w": own} | more)]
+        f.add(f"nhwc_conv_{name}_{'bias' if bias else 'plain'}", f"{MS}::NhwcConv", {"x": last(source), "w": last(own)} | more, attributes=attributes,
+              expected=expected, **how)
+f.add("nhwc_conv_of_other_channels", f"{MS}::NhwcConv", {"x": random(1, 5, 5, 4), "w": random(2, 3, 3, 3)}, fails=True, **how)
+f.add("nhwc_conv_with_a_function", f"{MS}::NhwcConv", {"x": random(1, 5, 5, 4), "w": random(2, 3, 3, 4)}, attributes={"activation": "Relu"}, fails=True, **how)
+x, w = random(1, 3, 5, 4), random(4, 3, 2, 2)
+expected = [last(v) for v in plain([node("Conv", ["x", "w"], ["y"])], {"x": x}, {"w": w})]
+f.add("nhwc_fused_conv_of_one_group", f"{MS}::NhwcFusedConv", {"x": last(x), "w": w}, expected=expected, **how)
+f.add("internal_conv_of_one_group", f"{LAST}::Conv", {"x": last(x), "w": w}, expected=expected, **how)
 f.write()

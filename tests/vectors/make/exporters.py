@@ -279,4 +279,9 @@ for t, tolerance in [(np.float16, 2e-3), (bfloat16, 2e-2)]:
     add(f"fused_gemm_{kind}", "FusedGemm", {"a": a, "b": b}, {"activation": "Sigmoid"}, expected=(1 / (1 + np.exp(-exact(a) @ exact(b)))).astype(t), **how)
     x = (random(3, 3) + 3 * np.eye(3, dtype=f32)).astype(t)
     add(f"inverse_{kind}", "Inverse", {"x": x}, expected=np.linalg.inv(x.astype(np.float64)).astype(t), **how)
+# What is left out is one group, and no matrix that is transposed.
+conv = {"x": bytes_of(1, 5, 6, 3), "xs": f32(0.04), "xz": np.uint8(7), "w": bytes_of(4, 3, 2, 2, t=np.int8), "ws": f32(0.01), "wz": np.int8(0), "ys": f32(0.37),
+        "yz": np.uint8(9)}
+add("q_conv_of_one_group", "QLinearConv", conv, {"channels_last": 1})
+add("transpose_matmul_of_none", "TransposeMatMul", {"a": random(2, 4, 3), "b": random(2, 3, 5)})
 f.write()

@@ -151,4 +151,23 @@ self_attention("merged_added", added=random(B, N, 1, P + 1), scale=0.25)
 self_attention("merged_beams", table=table)
 self_attention("merged_cache_that_grows", shared=False)
 self_attention("merged_f16", dtype=np.float16)
+# The first position: it sees only itself.
+alone = {"q": q, "k": k, "v": v}
+add("no_cache", HEADS, alone, {})
+add("no_cache_mask", HEADS, alone | {"mask": np.ones((B, 1), i32)}, {})
+only = np.ascontiguousarray(by_heads(k)[:, :, None]), np.ascontiguousarray(by_heads(v)[:, :, None])
+add("no_cache_kept", HEADS, alone, {"scale": -0.3}, outputs=3, expected=[attended(q, *only)[0], *only])
+joined = {"q": np.concatenate([q, k, v], -1)}
+add("no_cache_packed", HEADS, joined, {}, outputs=3, expected=[attended(q, *only)[0], *only])
+bias = random(3 * D)
+own_q, own_k, own_v = (x + part for x, part in zip((q, k, v), np.split(bias, 3)))
+biased = np.ascontiguousarray(by_heads(own_k)[:, :, None]), np.ascontiguousarray(by_heads(own_v)[:, :, None])
+nothing = {"mask": None, "added": None, "pk": None, "pv": None, "past": None, "width": None, "table": None}
+# ONNX Runtime takes the operands for those of another sequence here, and adds nothing to keys and values.
+add("no_cache_bias", HEADS, alone | nothing | {"bias": bias}, {}, outputs=3, expected=[attended(own_q, *biased)[0], *biased])
+y, products = attended(q, *only, scale=-0.3)
+add("no_cache_products", HEADS, alone, {"output_qk": 1, "scale": -0.3}, outputs=["y", "k2", "v2", "qk"], expected=[y, *only, products])
+add("refuses_a_shared_buffer_without_a_cache", HEADS, alone, shared, outputs=3, fails=True)
+add("refuses_keys_without_values", HEADS, alone | nothing | {"pk": own["pk"][:, :, :P].copy()}, {}, outputs=3, fails=True)
+add("self_scale_below_zero", HEADS, own, shared | {"scale": -0.3}, outputs=3)
 f.write()

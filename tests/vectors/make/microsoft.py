@@ -270,4 +270,79 @@ x = random(2, 3)
 f.add("unknown_attribute", "com.microsoft::Gelu", {"x": x}, attributes={"approximate": "tanh"}, opsets=MS, fails=True)
 f.add("unknown_operator", "com.microsoft::Snpe", {"x": x}, opsets=MS, fails=True)
 f.add("heads_do_not_divide", "com.microsoft::Attention", merged, attributes={"num_heads": 4}, opsets=MS, fails=True)
+
+# A scale below zero, and one that is no number. 0 stands for the default.
+for name, scale in [("below_zero", -0.5), ("zero", 0.0), ("nan", np.nan)]:
+    add(f"attention_scale_{name}", "Attention", merged | {"mask": np.array([[1, 1, 1, 0], [0, 1, 1, 1]], np.int32)}, {"num_heads": n, "scale": scale})
+    add(f"mha_scale_{name}", "MultiHeadAttention", apart | {"bias": None, "mask": None, "added": random(1, n, s, 5)}, {"num_heads": n, "scale": scale})
+    if name != "nan":
+        # For a prompt, ONNX Runtime gives zeros there.
+        group_query(f"prompt_scale_{name}", 4, None, [3, 3], 4, {"scale": scale})
+    group_query(f"step_scale_{name}_softcap", 1, 4, [4, 4], 5, {"scale": scale, "softcap": 1.5})
+add("attention_scale_below_zero_causal", "Attention", merged, {"num_heads": n, "scale": -0.5, "unidirectional": 1})
+
+# Results that have a name and that nothing reads. A mean of squares alone has no mean.
+x, skip, gamma = random(2, 3, 8), random(2, 3, 8), random(8)
+for name, op, operands in [("skip_rms_norm", "SkipSimplifiedLayerNormalization", {"x": x, "s": skip, "g": gamma}),
+                           ("skip_layer_norm", "SkipLayerNormalization", {"x": x, "s": skip, "g": gamma, "b": random(8)}),
+                           ("embed_layer_norm", "EmbedLayerNormalization", embed | {"mask": mask})]:
+    for label, read in [("first", ["y"]), ("sum", ["y", "sum"])]:
+        named = ["y", "mean", "sum"] if name.startswith("embed") else ["y", "mean", "inverse", "sum"]
+        node = onnx.helper.make_node(op, list(operands), named, domain="com.microsoft")
+        needed = named if name.startswith("embed") else [o if o in read else "" for o in named[:len(named) if "sum" in read else 1]]
+        blank = onnx.helper.make_node(op, list(operands), needed, domain="com.microsoft")
+        f.add("plain", [blank], operands, outputs=read, opsets=MS, opset=17, expected="ort")
+        expected = [numpy_helper.to_array(t) for t in f.models.pop("plain").graph.initializer if t.name.startswith("expected:")]
+        f.add(f"{name}_names_all_reads_{label}", [node], operands, outputs=read, opsets=MS, opset=17, expected=expected, relative=1e-4, absolute=1e-5)
+both = onnx.helper.make_node("SkipSimplifiedLayerNormalization", ["x", "s", "g"], ["y", "mean"], domain="com.microsoft")
+f.add("skip_rms_norm_reads_a_mean", [both], {"x": x, "s": skip, "g": gamma}, outputs=["y", "mean"], opsets=MS, opset=17, fails=True)
+unread = onnx.helper.make_node("Neg", ["mean"], ["unread"])
+f.add("skip_rms_norm_whose_mean_nothing_needs", [both, unread], {"x": x, "s": skip, "g": gamma}, outputs=["y"], opsets=MS, opset=17,
+      expected=[((x + skip) / np.sqrt(((x + skip).astype(np.float64) ** 2).mean(-1, keepdims=True) + 1e-12) * gamma).astype(np.float32)], relative=1e-4, absolute=1e-5)
+
+
+# Heads of queries and keys that are divided by the root of their mean square, before they turn. ONNX Runtime's CPU kernel has no such weights: it gets
+# what NumPy divided.
+def unit_heads(x, weight, epsilon, size=16):
+    heads = x.astype(np.float64).reshape(*x.shape[:2], -1, size)
+    y = heads / np.sqrt((heads**2).mean(-1, keepdims=True) + epsilon) * weight
+    return y.reshape(x.shape).astype(np.float32)
+
+
+def group_query_norm(name, s, past, ends, total, attributes=None, packed=False, rotary=False, n=4, g=2, size=16, b=2, fails=False, change=None):
+    q, k, v = random(b, s, n * size), random(b, s, g * size), random(b, s, g * size)
+    weights = {"of_q": random(size), "of_k": random(size)}
+    attributes = {"num_heads": n, "kv_num_heads": g, "do_rotary": int(rotary)} | (attributes or {})
+    both = attributes.get("qk_norm_epsilon", 1e-6)
+    own_q = unit_heads(q, weights["of_q"], attributes.get("q_norm_epsilon", both))
+    own_k = unit_heads(k, weights["of_k"], attributes.get("k_norm_epsilon", both))
+    rest = {"pk": None, "pv": None} if past is None else {"pk": random(b, g, past, size), "pv": random(b, g, past, size)}
+    rest |= {"ends": np.array(ends, np.int32), "total": np.array(total, np.int32), "cos": random(12, size // 2) if rotary else None,
+             "sin": random(12, size // 2) if rotary else None, "ids": None, "added": None, "sink": None, "ks": None, "vs": None}
+    joined = lambda q, k, v: {"q": np.concatenate([q, k, v], -1), "k": None, "v": None} if packed else {"q": q, "k": k, "v": v}
+    how = {"fails": True}
+    if not fails:
+        plain = {k: v for k, v in attributes.items() if "norm" not in k}
+        add("plain", "GroupQueryAttention", joined(own_q, own_k, v) | rest, plain, outputs=3, constants=["total"])
+        how = {"expected": [numpy_helper.to_array(t) for t in f.models.pop("plain").graph.initializer if t.name.startswith("expected:")]}
+    add(f"group_query_norm_{name}", "GroupQueryAttention", joined(q, k, v) | rest | weights | (change or {}), attributes, outputs=3, constants=["total"], **how)
+
+
+group_query_norm("prompt", 5, None, [4, 4], 5)
+group_query_norm("prompt_rotary", 5, None, [4, 4], 5, rotary=True)
+group_query_norm("prompt_packed_rotary", 5, None, [4, 4], 5, rotary=True, packed=True)
+group_query_norm("step", 1, 4, [4, 4], 5, rotary=True)
+group_query_norm("epsilon", 4, None, [3, 3], 4, {"qk_norm_epsilon": 0.5})
+group_query_norm("epsilon_of_each", 4, None, [3, 3], 4, {"qk_norm_epsilon": 0.5, "q_norm_epsilon": 0.125, "k_norm_epsilon": 2.0})
+group_query_norm("epsilon_of_queries", 4, None, [3, 3], 4, {"q_norm_epsilon": 0.25})
+group_query_norm("refuses_queries_only", 4, None, [3, 3], 4, fails=True, change={"of_k": None})
+group_query_norm("refuses_keys_only", 4, None, [3, 3], 4, fails=True, change={"of_q": None})
+group_query_norm("refuses_other_sizes", 4, None, [3, 3], 4, fails=True, change={"of_q": random(4)})
+group_query_norm("refuses_no_epsilon", 4, None, [3, 3], 4, {"q_norm_epsilon": 0.0}, fails=True)
+# Values of attributes that are not served, and what is served only with others.
+for name, attributes in [("quantised_keys", {"k_quant_type": "PER_TENSOR"}), ("quantised_values", {"v_quant_type": "PER_CHANNEL"}),
+                         ("bits_of_a_cache", {"kv_cache_bit_width": 8}), ("products", {"qk_output": 1}), ("a_cache_of_a_window", {"sliding_window_cache": 1}),
+                         ("an_unknown_softmax", {"smooth_softmax": 2})]:
+    group_query_norm(f"refuses_{name}", 4, None, [3, 3], 4, attributes, fails=True)
+f.add("attention_refuses_rotary", "com.microsoft::Attention", merged, attributes={"num_heads": n, "do_rotary": 1}, opsets=MS, fails=True)
 f.write()

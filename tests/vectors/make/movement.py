@@ -1,6 +1,8 @@
 """Vectors of what moves, repeats, cuts, joins and masks elements. NumPy computes all of them."""
 import numpy as np
+import onnx
 from family import COMPUTE, Family, bfloat16, short
+from onnx import helper
 
 f = Family("movement")
 rng = np.random.default_rng(8)
@@ -138,6 +140,20 @@ f.add("split_that_does_not_sum", "Split", {"x": x, "s": ints(1, 1)}, attributes=
 y = x.reshape(1, 3, 1, 4, 5, 1)
 f.add("squeeze_all", "Squeeze", {"x": y}, expected=x)
 f.add("squeeze_some", "Squeeze", {"x": y, "a": ints(-1, 0)}, expected=x.reshape(3, 1, 4, 5))
+# A scalar has no axes: none are named, or an empty list.
+for dtype in (np.float32, np.int64, np.bool_):
+    one = np.array(1, dtype)
+    for opset in (1, 11, 13, 25):
+        f.add(f"squeeze_scalar_{short(dtype)}_{opset}", "Squeeze", {"x": one}, opset=opset, expected=one)
+        if opset < 13:
+            empty = helper.make_node("Squeeze", ["x"], ["y"])
+            empty.attribute.append(helper.make_attribute("axes", [], attr_type=onnx.AttributeProto.INTS))
+            f.add(f"squeeze_scalar_by_no_axes_{short(dtype)}_{opset}", [empty], {"x": one}, outputs=["y"], opset=opset, expected=one)
+        else:
+            f.add(f"squeeze_scalar_by_no_axes_{short(dtype)}_{opset}", "Squeeze", {"x": one, "a": ints()}, opset=opset, expected=one)
+            f.add(f"squeeze_scalar_by_a_blank_{short(dtype)}_{opset}", [helper.make_node("Squeeze", ["x", ""], ["y"])], {"x": one}, outputs=["y"],
+                  opset=opset, expected=one)
+f.add("squeeze_scalar_by_an_axis", "Squeeze", {"x": np.float32(3), "a": ints(0)}, fails=True)
 f.add("squeeze_what_is_not_1", "Squeeze", {"x": y, "a": ints(1)}, fails=True)
 f.add("unsqueeze", "Unsqueeze", {"x": x, "a": ints(-1, 0)}, expected=x.reshape(1, 3, 4, 5, 1))
 f.add("unsqueeze_scalar", "Unsqueeze", {"x": np.float32(3), "a": ints(0)}, expected=np.full((1,), 3, np.float32))

@@ -154,4 +154,7 @@ paged("starts_of_other_sequences", [3], [2], [[0]], starts=[0, 1, 3], fails=True
 paged("bytes_without_scales_of_values", [1], [6], [[0, 1]], bytes8=True, left_out="vs", fails=True)
 paged("bytes_that_would_be_written", [1], [6], [[0, 1]], bytes8=True, caches=True, fails=True)
 paged("bytes_that_the_operator_would_round", [1], [6], [[0, 1]], bytes8=True, more={"k_quant_type": "PER_TOKEN"}, fails=True)
+paged("scale_below_zero", [3, 1], [3, 5], [[0, 1], [2, 3]], scale=-0.7)
+paged("scale_below_zero_softcap", [3, 1], [3, 5], [[0, 1], [2, 3]], scale=-0.7, softcap=1.5, window=3)
+paged("scale_zero_is_the_default", [2, 1], [3, 5], [[0, 1], [2, 3]], scale=0.0)
 f.write()

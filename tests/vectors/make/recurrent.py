@@ -120,4 +120,17 @@ f.add("rnn_no_inputs", "RNN", x, attributes={"hidden_size": 3}, outputs=2,
 f.add("rnn_unknown_activation", "RNN", operands("RNN"), attributes={"hidden_size": 3, "activations": ["Sine"]}, fails=True)
 f.add("rnn_weights_of_another_size", "RNN", operands("RNN") | {"w": random(1, 4, 4)}, attributes={"hidden_size": 3}, fails=True)
 f.add("gru_hidden_size_differs", "GRU", operands("GRU"), attributes={"hidden_size": 4}, fails=True)
+# More names than the directions need; the default of RNN has two. ONNX Runtime takes the first ones of RNN.
+add("two_names", "RNN", {"activations": ["Tanh", "Tanh"]})
+add("two_names_that_differ", "RNN", {"activations": ["Relu", "Tanh"]})
+add("two_names_backwards", "RNN", {"activations": ["Affine", "Tanh"], "activation_alpha": [0.5], "activation_beta": [0.25], "direction": "reverse"})
+f.add("rnn_one_name_for_two_directions", "RNN", operands("RNN", d=2), attributes={"hidden_size": 3, "activations": ["Tanh"], "direction": "bidirectional"},
+      outputs=2, opset=14, fails=True)
+f.add("rnn_unknown_name_behind", "RNN", operands("RNN"), attributes={"hidden_size": 3, "activations": ["Tanh", "Sine"]}, outputs=2, opset=14, fails=True)
+x = operands("GRU", bias=False)
+y, h, _ = run("GRU", x["x"].astype(np.float64), x["w"][0], x["r"][0], np.zeros(18), np.zeros((2, 3)))
+for version, direction in [(1, "foward"), (3, "forward")]:
+    # The default of GRU 1 is spelt so; the equations of both versions are those of version 7 with `linear_before_reset` 0.
+    f.add(f"gru_{version}_direction_written", "GRU", x, attributes={"hidden_size": 3, "direction": direction}, outputs=2, opset=version, relative=1e-4, absolute=1e-6,
+          expected=[y[:, None].astype(np.float32), h[None].astype(np.float32)])
 f.write()

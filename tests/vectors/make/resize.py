@@ -1,7 +1,9 @@
 """Vectors of Resize and Upsample in all versions.
 
 ONNX's evaluator decides, which has no versions before 11: those are ONNX Runtime's. Where a scale makes an extent that
-is no integer, ONNX's shape inference and ONNX Runtime multiply in single precision.
+is no integer, ONNX's shape inference and ONNX Runtime multiply in single precision. With `pytorch_half_pixel`, the only element of
+an axis is at position 0, as the text says; the evaluator has -0.5 there, so that `by_text` decides, and ONNX Runtime where it has
+a kernel.
 """
 import itertools
 
@@ -116,4 +118,75 @@ f.add("upsample_1_by_default", "Upsample", {"x": x}, attributes={"height_scale":
 rows = np.array([1, 1.75, 2.5, 3.25, 4, 4], np.float32)
 f.add("upsample_1_bilinear", "Upsample", {"x": np.array([1, 2.5, 4], np.float32).reshape(1, 1, 1, 3)},
       attributes={"height_scale": 1.0, "width_scale": 2.0, "mode": "bilinear"}, opset=1, expected=rows.reshape(1, 1, 1, 6))
+
+
+def shares(n, m, scale, mode, a, stretch, exclude):
+    """The shares of `n` elements in each of `m`, `[m, n]`, by the text of the operator: `pytorch_half_pixel`, and the weights of neighbours."""
+    out = np.zeros((m, n))
+    for i in range(m):
+        p = (i + 0.5) / scale - 0.5 if m > 1 else 0.0
+        if mode == "nearest":
+            out[i, int(np.clip(np.ceil(p - 0.5), 0, n - 1))] = 1
+            continue
+        reach = (2 if mode == "cubic" else 1) / stretch
+        near = np.arange(np.floor(p - reach), np.ceil(p + reach) + 1)
+        d = np.abs(near - p) * stretch
+        inner, outer = ((a + 2) * d - (a + 3)) * d * d + 1, ((a * d - 5 * a) * d + 8 * a) * d - 4 * a
+        w = np.where(d <= 1, inner, np.where(d < 2, outer, 0)) if mode == "cubic" else np.maximum(1 - d, 0)
+        if exclude:
+            w[(near < 0) | (near >= n)] = 0
+        for q, share in zip(near, w / w.sum()):
+            out[i, int(np.clip(q, 0, n - 1))] += share
+    return out
+
+
+def by_text(x, to, scales, mode, a=-0.75, antialias=False, exclude=False):
+    y = x.astype(np.float64)
+    for axis, (n, m, scale) in enumerate(zip(x.shape, to, scales)):
+        if n != m or scale != 1:
+            matrix = shares(n, m, scale, mode, a, min(scale, 1) if antialias else 1, exclude)
+            y = np.moveaxis(np.moveaxis(y, axis, -1) @ matrix.T, -1, axis)
+    return y.astype(x.dtype)
+
+
+def to_one(name, shape, to, mode, t=np.float32, opset=19, scales=None, like_ort=True, **words):
+    x = random.uniform(-3, 3, shape).astype(t)
+    by_scales = scales is not None
+    used = np.array(scales, np.float32) if by_scales else np.array(to) / np.array(shape)
+    how = {k.removeprefix("cubic_coeff_").removesuffix("_outside"): v for k, v in words.items()}
+    expected = by_text(x, to, used, mode, **how)
+    attributes = {"mode": mode, "coordinate_transformation_mode": "pytorch_half_pixel"} | words
+    none = np.zeros(0, np.float32)
+    inputs = {"x": x, "roi": none if opset < 13 else None, "scales": used if by_scales else none if opset < 13 else None,
+              "sizes": None if by_scales else np.array(to, np.int64)}
+    if like_ort:
+        f.add(f"ort_{name}", "Resize", inputs, attributes=attributes, expected="ort", opset=opset)
+        found = [numpy_helper.to_array(v) for v in f.models.pop(f"ort_{name}").graph.initializer if v.name == "expected:y0"]
+        np.testing.assert_allclose(found[0], expected, 1e-4, 1e-5)
+    f.add(name, "Resize", inputs, attributes=attributes, expected=expected, opset=opset, absolute=1e-5,
+          relative=2e-3 if t == np.float16 else None)
+
+
+for mode, (antialias, exclude) in itertools.product(["nearest", "linear", "cubic"], [(0, 0), (0, 1), (1, 0), (1, 1)]):
+    words = {"antialias": antialias, "exclude_outside": exclude}
+    if mode == "nearest" and (antialias or exclude):
+        continue
+    # ONNX Runtime always excludes what is outside if it reduces aliasing, and never with straight lines if it does not.
+    how = {"like_ort": exclude == antialias or mode == "cubic" and not antialias} | ({} if mode == "nearest" else words)
+    label = f"only_pixel_{mode}_{antialias}{exclude}"
+    to_one(label, (1, 2, 4, 3), (1, 2, 1, 1), mode, **how)
+    to_one(f"{label}_of_height", (1, 1, 5, 6), (1, 1, 1, 9), mode, **how)
+    to_one(f"{label}_of_width", (1, 1, 5, 6), (1, 1, 3, 1), mode, **how)
+    to_one(f"{label}_by_scales", (1, 1, 6, 8), (1, 1, 1, 1), mode, scales=[1, 1, 0.25, 0.2], **how)
+    for t in (np.float16, np.float64):
+        to_one(f"{label}_{short(t)}", (1, 1, 4, 3), (1, 1, 1, 1), mode, t, **(how | {"like_ort": False}))
+for mode in ("nearest", "linear", "cubic"):
+    for opset in (11, 13, 18):
+        to_one(f"only_pixel_{mode}_of_opset_{opset}", (1, 1, 4, 5), (1, 1, 1, 1), mode, opset=opset)
+    to_one(f"only_pixel_{mode}_of_volumes", (1, 2, 4, 3, 5), (1, 2, 1, 2, 1), mode, like_ort=False)
+    to_one(f"only_pixel_{mode}_of_channels", (1, 3, 4, 2), (1, 1, 4, 2), mode, like_ort=False)
+    to_one(f"only_pixel_{mode}_of_long_axis", (1, 1, 200, 3), (1, 1, 1, 3), mode)
+    to_one(f"only_pixel_{mode}_of_one", (1, 1, 1, 1), (1, 1, 1, 1), mode)
+    to_one(f"only_pixel_{mode}_of_one_by_scale", (1, 1, 1, 3), (1, 1, 1, 3), mode, scales=[1, 1, 1.5, 1], like_ort=False)
+to_one("only_pixel_cubic_another_spline", (1, 1, 6, 8), (1, 1, 1, 1), "cubic", cubic_coeff_a=-0.5)
 f.write()

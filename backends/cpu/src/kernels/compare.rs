@@ -113,6 +113,7 @@ mod tests {
     use super::super::elementwise::binary;
     use super::*;
     use crate::level::{at, levels};
+    use bb::ir::convert::{bf16_from_f64, f16_from_f64};
 
     const LENGTHS: [usize; 6] = [1, 7, 31, 64, 100, 257];
 
@@ -150,8 +151,8 @@ mod tests {
         let float = |i: usize| floats.get(i % 8).copied().unwrap_or_default();
         check(DataType::F32, |i| float(i) as f32);
         check(DataType::F64, float);
-        check(DataType::F16, |i| f16::from_f64(float(i)));
-        check(DataType::BF16, |i| bf16::from_f64(float(i)));
+        check(DataType::F16, |i| f16_from_f64(float(i)));
+        check(DataType::BF16, |i| bf16_from_f64(float(i)));
         check(DataType::I8, |i| (i * 37) as i8);
         check(DataType::I16, |i| (i * 9973) as i16);
         check(DataType::I32, |i| (i * 999_999_937) as i32);
@@ -216,8 +217,8 @@ mod tests {
     fn what_is_no_number_is_found() {
         ask(DataType::F32, |x| x as f32);
         ask(DataType::F64, |x| x);
-        ask(DataType::F16, f16::from_f64);
-        ask(DataType::BF16, bf16::from_f64);
+        ask(DataType::F16, f16_from_f64);
+        ask(DataType::BF16, bf16_from_f64);
         assert!(test(Test::IsNan, DataType::I32).is_none() && test(Test::Not, DataType::F32).is_none());
     }
 }

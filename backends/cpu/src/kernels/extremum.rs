@@ -285,7 +285,7 @@ mod tests {
     use super::*;
     use crate::level::{at, levels};
     use crate::threads::as_if;
-    use half::{bf16, f16};
+    use bb::ir::convert::{bf16_from_f64, f16_from_f64};
 
     /// Finds the position by looking at all pairs.
     fn defined<T: Copy + PartialOrd>(which: Extremum, x: &[T]) -> usize {
@@ -343,8 +343,8 @@ mod tests {
     fn positions_are_those_of_the_extrema() {
         positions_of("f32", |x| x as f32);
         positions_of("f64", |x| x);
-        positions_of("f16", f16::from_f64);
-        positions_of("bf16", bf16::from_f64);
+        positions_of("f16", f16_from_f64);
+        positions_of("bf16", bf16_from_f64);
         positions_of("i8", |x| x as i8);
         positions_of("u16", |x| x as u16);
         positions_of("i64", |x| x as i64);

@@ -1,5 +1,6 @@
 //! The arithmetic of elements as the op table defines it. This is the one trait with which all kernels compute.
 
+use bb::ir::convert::{bf16_from_f64, f16_from_f64};
 use half::{bf16, f16};
 
 /// A number that kernels compute with.
@@ -155,8 +156,8 @@ macro_rules! floats {
 }
 
 floats! {
-    f16, f32, |x| x.to_f32(), |s| f16::from_f32(s), |d| f16::from_f64(d), 0x8000;
-    bf16, f32, |x| x.to_f32(), |s| bf16::from_f32(s), |d| bf16::from_f64(d), 0x8000;
+    f16, f32, |x| x.to_f32(), |s| f16::from_f32(s), |d| f16_from_f64(d), 0x8000;
+    bf16, f32, |x| x.to_f32(), |s| bf16::from_f32(s), |d| bf16_from_f64(d), 0x8000;
     f32, f32, |x| x, |s| s, |d| d as f32, 0x8000_0000;
     f64, f64, |x| x, |s| s, |d| d, 0x8000_0000_0000_0000;
 }

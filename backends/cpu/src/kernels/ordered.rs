@@ -89,6 +89,7 @@ fn half_key(key: i16, nan_is_least: bool) -> i16 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use bb::ir::convert::{bf16_from_f64, f16_from_f64};
 
     /// Asserts that the keys of numbers have their order.
     fn in_order<T: Ordered + std::fmt::Debug>(ascending: &[T]) {
@@ -107,8 +108,8 @@ mod tests {
         let floats = [f64::NEG_INFINITY, -2.0, -1.5, -1e-7, 0.0, 1e-7, 1.0, 3.0, f64::INFINITY, f64::NAN];
         in_order(&floats);
         in_order(&floats.map(|x| x as f32));
-        in_order(&floats.map(f16::from_f64));
-        in_order(&floats.map(bf16::from_f64));
+        in_order(&floats.map(f16_from_f64));
+        in_order(&floats.map(bf16_from_f64));
         in_order(&[i8::MIN, -1, 0, 1, i8::MAX]);
         in_order(&[i64::MIN, -1, 0, 1, i64::MAX]);
         in_order(&[0, 1, 127, 128, u8::MAX]);

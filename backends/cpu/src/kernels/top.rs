@@ -252,7 +252,7 @@ mod tests {
     use super::*;
     use crate::level::{at, levels};
     use crate::threads::as_if;
-    use half::{bf16, f16};
+    use bb::ir::convert::{bf16_from_f64, f16_from_f64};
 
     /// Compares the first of elements that are made of numbers with those of a stable sort.
     fn first_of<T: Ordered + PartialOrd + std::fmt::Debug>(name: &str, element: impl Fn(f64) -> T) {
@@ -307,8 +307,8 @@ mod tests {
     fn the_first_elements_are_those_of_a_stable_sort() {
         first_of("f32", |x| x as f32);
         first_of("f64", |x| x);
-        first_of("f16", f16::from_f64);
-        first_of("bf16", bf16::from_f64);
+        first_of("f16", f16_from_f64);
+        first_of("bf16", bf16_from_f64);
         first_of("i8", |x| x as i8);
         first_of("u8", |x| x as u8);
         first_of("i64", |x| x as i64);

@@ -5,6 +5,7 @@
 #![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "tests")]
 
 use bb::ext::{Nn, Scalar};
+use bb::ir::convert::{bf16_from_f64, f16_from_f64};
 use bb::{Backend, DataType, Element, Tensor, TensorData, bf16, f16};
 use bb_cpu::{Array, Cpu, CpuError};
 
@@ -122,8 +123,8 @@ integers!(i8 i16 i32 i64 u8 u16 u32 u64);
 floats! {
     f32: |v| v as f32, f64::from;
     f64: |v| v, |v: f64| v;
-    f16: f16::from_f64, f16::to_f64;
-    bf16: bf16::from_f64, bf16::to_f64;
+    f16: f16_from_f64, f16::to_f64;
+    bf16: bf16_from_f64, bf16::to_f64;
 }
 
 fn list<T: Element + Copy>(cpu: &Cpu, x: &Array) -> Vec<T> {
@@ -371,8 +372,8 @@ fn reductions<T: Value>(make: fn(i64) -> T, sums: bool) {
                     let whole = |v: f64| if T::DTYPE.is_integer() { v.trunc() } else { v };
                     let rounded = |v: f64| match T::DTYPE {
                         DataType::F32 => f64::from(v as f32),
-                        DataType::F16 => f16::from_f64(v).to_f64(),
-                        DataType::BF16 => bf16::from_f64(v).to_f64(),
+                        DataType::F16 => f16_from_f64(v).to_f64(),
+                        DataType::BF16 => bf16_from_f64(v).to_f64(),
                         _ => whole(v),
                     };
                     check("reduce_sum", cpu.reduce_sum(&x, &axes, false), &|g| rounded(g.iter().sum()));
@@ -395,6 +396,6 @@ fn reductions_equal_their_definition() {
     reductions(|v| v as u64, true);
     reductions(|v| v as i8, false);
     reductions(|v| v as u8, false);
-    reductions(|v| f16::from_f64(v as f64), false);
-    reductions(|v| bf16::from_f64(v as f64), false);
+    reductions(|v| f16_from_f64(v as f64), false);
+    reductions(|v| bf16_from_f64(v as f64), false);
 }

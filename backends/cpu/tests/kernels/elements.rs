@@ -2,6 +2,7 @@
 #![expect(clippy::unwrap_used, reason = "tests")]
 
 use bb::ext::{Extended, Image, Llm, Nn, Scalar};
+use bb::ir::convert::{bf16_from_f64, f16_from_f64};
 use bb::{Backend, DataType, Element, RoundMode, TensorData, bf16, f16};
 use bb_cpu::{Array, Cpu};
 use bb_reference::Reference;
@@ -74,8 +75,8 @@ fn same<T: Element + Copy>(from: impl Fn(f64) -> T, bits: impl Fn(T) -> u64) {
 fn a_result_does_not_depend_on_the_place_of_its_element() {
     same(|v| v, f64::to_bits);
     same(|v| v as f32, |v| v.to_bits().into());
-    same(f16::from_f64, |v| v.to_bits().into());
-    same(bf16::from_f64, |v| v.to_bits().into());
+    same(f16_from_f64, |v| v.to_bits().into());
+    same(bf16_from_f64, |v| v.to_bits().into());
 }
 
 /// Makes an element of any type: 1, or nothing at all.

@@ -4,9 +4,9 @@
 
 use bb::ext::Scalar;
 use bb::ext::scalar::{Function, lines};
+use bb::ir::convert::{bf16_from_f64, f16_from_f64};
 use bb::{Backend, DataType, Tensor, TensorData};
 use bb_cpu::{Array, Cpu};
-use half::{bf16, f16};
 
 fn array(cpu: &Cpu, shape: &[usize], seed: usize) -> Array {
     let n = shape.iter().product();
@@ -40,8 +40,8 @@ fn value(function: Function, a: f64, b: f64) -> f64 {
 /// Rounds a number to an element type.
 fn rounded(dtype: DataType, v: f64) -> f64 {
     match dtype {
-        DataType::F16 => f16::from_f64(v).to_f64(),
-        DataType::BF16 => bf16::from_f64(v).to_f64(),
+        DataType::F16 => f16_from_f64(v).to_f64(),
+        DataType::BF16 => bf16_from_f64(v).to_f64(),
         _ => f64::from(v as f32),
     }
 }

@@ -3,6 +3,7 @@
 #![expect(clippy::indexing_slicing, clippy::unwrap_used, reason = "tests")]
 
 use bb::ext::{ConvOptions, Image, Llm, Nn};
+use bb::ir::convert::f16_from_f64;
 use bb::{Backend, Element, Tensor, TensorData, f16};
 use bb_cpu::Cpu;
 use bb_reference::Reference;
@@ -163,7 +164,7 @@ fn products_of_halves() {
     let (a, b) = (tensor(&on, &[1, k], &x), tensor(&on, &[k, 1], &x));
     let y = on.matmul(&a, &b).unwrap();
     let got = on.to_host(&y).unwrap().as_slice::<f16>().unwrap()[0];
-    assert_eq!(got, f16::from_f64(want));
+    assert_eq!(got, f16_from_f64(want));
 }
 
 fn reductions<B: Backend>(on: &B) {

@@ -166,9 +166,10 @@ pub(super) fn cast<E: Extent>(x: &Entry<E>, to: DataType) -> Entry<E> {
         (Entry::Whole(v), DataType::Bool) => {
             Entry::told(E::of(0).and_then(|zero| v.equals(&zero)).map(|zero| !zero))
         }
-        (Entry::Whole(v), DataType::F32 | DataType::F64) => {
-            v.number().map_or(Entry::Unknown, |v| rounded(to, v as f64))
+        (Entry::Whole(v), DataType::F32) => {
+            v.number().map_or(Entry::Unknown, |v| Entry::real(f64::from(v as f32)))
         }
+        (Entry::Whole(v), DataType::F64) => v.number().map_or(Entry::Unknown, |v| Entry::real(v as f64)),
         (Entry::Real(v), DataType::F32 | DataType::F64) => rounded(to, *v),
         (Entry::Real(v), DataType::Bool) => Entry::truth(*v != 0.0),
         // Beyond 32 bits it is the backend's to say what comes out.

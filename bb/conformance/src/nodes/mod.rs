@@ -146,6 +146,9 @@ impl Walk<'_> {
             self.subgraphs(node, &name, &values, at)?;
             for value in node.outputs.iter().flatten() {
                 let made: Vec<_> = values.iter().map(|values| values.get(value)).collect();
+                if made.iter().all(Option::is_none) {
+                    continue;
+                }
                 self.compare(node, at, &name, graph.name_of(*value), &made)?;
             }
         }
@@ -239,11 +242,13 @@ fn holds(on: &Arc<dyn BackendRuntime>, condition: Option<&Option<OnnxValue<Value
 }
 
 /// Returns the values of a graph to keep: its outputs, the results of its nodes, and the values that nodes
-/// with subgraphs read.
+/// with subgraphs read. Of several results of a node, those that nothing reads are left out, because an operator may not make them.
 fn kept(graph: &Graph) -> Vec<ValueId> {
     let mut kept: BTreeSet<ValueId> = graph.outputs.iter().copied().collect();
+    let read: BTreeSet<ValueId> = graph.nodes.iter().flat_map(Node::reads).collect();
     for node in &graph.nodes {
-        kept.extend(node.outputs.iter().flatten());
+        let results = node.outputs.iter().enumerate().filter_map(|(at, value)| Some((at, (*value)?)));
+        kept.extend(results.filter(|(at, value)| *at == 0 || read.contains(value)).map(|(_, value)| value));
         if control_flow(node).is_some() {
             kept.extend(node.inputs.iter().flatten());
             kept.extend(node.attributes.iter().flat_map(|(_, attribute)| match attribute {

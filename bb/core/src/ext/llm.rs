@@ -142,6 +142,15 @@ pub struct Attended<T> {
     pub segments: [T; 4],
 }
 
+/// Returns the factors of queries and of keys whose product is the scale of attention.
+///
+/// Each is the square root of the scale, because ONNX defines attention so. ONNX's function makes NaN of a negative
+/// scale; here the factor of queries has the sign.
+pub fn split_scale(scale: f64) -> [f64; 2] {
+    let root = scale.abs().sqrt();
+    [root.copysign(scale), root]
+}
+
 /// Computes attention and its intermediate results. 16-bit floats are computed in `f32`, and each result is rounded once.
 pub fn attend<B: Ops + ?Sized>(
     on: &B,
@@ -175,11 +184,10 @@ pub fn attend<B: Ops + ?Sized>(
     if !fit || (!same && !shared.times(g).equals(h)) {
         return crate::ext::fail::<B, _>(wrong());
     }
-    // Each of `q` and `k` is multiplied by the square root of the factor, as in the function by which ONNX defines this.
-    let factor = how.scale.unwrap_or_else(|| 1.0 / (d.number() as f64).sqrt()).sqrt();
-    let scaled = |x: &B::Tensor| on.mul(x, &on.scalar_like(x, factor)?);
+    let [of_q, of_k] = split_scale(how.scale.unwrap_or_else(|| 1.0 / (d.number() as f64).sqrt()));
+    let scaled = |x: &B::Tensor, factor: f64| on.mul(x, &on.scalar_like(x, factor)?);
     let transposed = on.transpose(k, &[0, 1, 3, 2])?;
-    let (q, k, v) = (scaled(q)?, scaled(&transposed)?, v.clone());
+    let (q, k, v) = (scaled(q, of_q)?, scaled(&transposed, of_k)?, v.clone());
     let product = if same {
         on.matmul(&q, &k)?
     } else {

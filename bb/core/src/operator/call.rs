@@ -60,17 +60,19 @@ pub struct Call<'a, T> {
     graph: Option<&'a Graph>,
     /// The most bytes that a result may have.
     value_bytes: usize,
+    /// A bit for each result that has a name, and that nothing reads. Results behind the last bit count as read.
+    unread: u64,
 }
 
 impl<'a, T> Call<'a, T> {
     /// Puts a call together; `inputs` are the operands of `node`, `None` where one is left out.
     pub fn new(node: &'a Node, inputs: &'a [Option<T>]) -> Call<'a, T> {
-        Call { node, inputs, reads: None, graph: None, value_bytes: usize::MAX }
+        Call { node, inputs, reads: None, graph: None, value_bytes: usize::MAX, unread: 0 }
     }
 
     /// Puts a call together that notes in `reads` which attributes the function asks for.
     pub fn noting(node: &'a Node, inputs: &'a [Option<T>], reads: &'a AttributeReads) -> Call<'a, T> {
-        Call { node, inputs, reads: Some(reads), graph: None, value_bytes: usize::MAX }
+        Call { node, inputs, reads: Some(reads), graph: None, value_bytes: usize::MAX, unread: 0 }
     }
 
     /// Returns the same call with other operands.
@@ -78,7 +80,8 @@ impl<'a, T> Call<'a, T> {
     where
         'a: 'b,
     {
-        Call { node: self.node, inputs, reads: self.reads, graph: self.graph, value_bytes: self.value_bytes }
+        let &Call { node, inputs: _, reads, graph, value_bytes, unread } = self;
+        Call { node, inputs, reads, graph, value_bytes, unread }
     }
 
     /// Returns the same call, of a node of this graph, which may tell the types of the results.
@@ -100,6 +103,13 @@ impl<'a, T> Call<'a, T> {
     #[must_use]
     pub fn within(self, value_bytes: usize) -> Call<'a, T> {
         Call { value_bytes, ..self }
+    }
+
+    /// Returns the same call, with a note that nothing reads the result at `index`.
+    #[must_use]
+    pub(crate) fn with_unread(self, index: usize) -> Call<'a, T> {
+        let bit = u32::try_from(index).ok().and_then(|index| 1u64.checked_shl(index)).unwrap_or(0);
+        Call { unread: self.unread | bit, ..self }
     }
 
     /// Returns the most bytes that a result may have.
@@ -151,9 +161,16 @@ impl<'a, T> Call<'a, T> {
         self.inputs.is_empty()
     }
 
-    /// Tells whether the result at `index` is wanted.
+    /// Returns whether the node names the result at `index`.
     pub fn wants(&self, index: usize) -> bool {
         self.node.outputs.get(index).is_some_and(Option::is_some)
+    }
+
+    /// Returns whether the node names the result at `index` and something may read it. A function need not make a result that nothing
+    /// reads. For some operators the name itself means something: `BatchNormalization` before opset 14 trains if results have names.
+    pub fn is_read(&self, index: usize) -> bool {
+        let unread = u32::try_from(index).ok().and_then(|index| self.unread.checked_shr(index)).unwrap_or(0);
+        self.wants(index) && unread & 1 == 0
     }
 
     /// Returns the number of results that the node names, those not wanted included.
@@ -289,14 +306,16 @@ impl<'a, T> Call<'a, T> {
         self.required(name, self.float_if_given(name)?.map(f64::from))
     }
 
-    /// Returns a float attribute, or `default` if it is left out.
+    /// Returns a float attribute, or the nearest `f32` of `default` if it is left out: a default means the same if a model writes it
+    /// out, and an attribute is an `f32`.
     ///
     /// # Errors
     ///
     /// [`Error::Ir`] if it is of another kind.
     pub fn float_or(&self, name: &str, default: f64) -> Result<f64, Error> {
-        let attributes = self.reading_or(name, || Attribute::Float(default as f32));
-        Ok(attributes.float(name)?.map_or(default, f64::from))
+        let default = default as f32;
+        let attributes = self.reading_or(name, || Attribute::Float(default));
+        Ok(attributes.float(name)?.unwrap_or(default).into())
     }
 
     /// Returns a list of integers, if it is given.

@@ -252,8 +252,10 @@ fn attention(call: &Call<'_>, form: Form, _: &[&'static str]) -> Option<Form> {
         && dtype(0) == dtype(1)
         && call.operand(3).is_none_or(|(bias, rank)| Some(bias) == dtype(0) && (2..=4).contains(&rank));
     let exact = [scale, softcap].into_iter().all(|p| call.exact(p));
+    // ONNX's function takes the root of the scale.
+    let rooted = !matches!(scale, Param::OptFloat(Some(scale)) if scale.is_nan() || *scale <= 0.0);
     let form = form.attribute("scale", scale).attribute("softcap", softcap);
-    (fits && exact).then(|| form.attribute("softmax_precision", precision))
+    (fits && exact && rooted).then(|| form.attribute("softmax_precision", precision))
 }
 
 fn is_inf(call: &Call<'_>, form: Form, _: &[&'static str]) -> Option<Form> {

@@ -56,12 +56,13 @@ impl Scaled {
     /// The position in the operand of element `i` of the result.
     fn position(&self, transform: &str, i: usize) -> Option<f64> {
         let (i, from, to) = (i as f64, self.from as f64, self.to as f64);
-        // The reference keeps the fraction of an extent that a scale makes.
+        // ONNX's evaluator and its cases keep the fraction of an extent that a scale makes.
         let whole = self.scale * from;
         let half = (i + 0.5) / self.scale - 0.5;
         Some(match transform {
             "half_pixel" => half,
-            "pytorch_half_pixel" if self.to == 1 => -0.5,
+            // ONNX's evaluator has -0.5 here; the text of the operator has 0, and so have ONNX Runtime and PyTorch.
+            "pytorch_half_pixel" if self.to == 1 => 0.0,
             "pytorch_half_pixel" => half,
             // What rounding the extent leaves over is shared by both ends.
             "half_pixel_symmetric" => from / 2.0 * (1.0 - to / whole) + half,

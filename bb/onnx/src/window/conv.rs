@@ -78,8 +78,13 @@ fn groups<B: Ops + ?Sized>(
 
 /// The extents of the convolution of `x` with the kernels that are the operand `weights`.
 pub fn conv_shape(at: At<'_>, x: &[Dim], weights: usize) -> Option<Vec<Dim>> {
+    conv_shape_of(at, x, at.dims(weights)?)
+}
+
+/// The extents of the convolution of `x` with kernels of the extents `weights`.
+pub fn conv_shape_of(at: At<'_>, x: &[Dim], weights: &[Dim]) -> Option<Vec<Dim>> {
     let [n, _, spatial @ ..] = x else { return None };
-    let [channels, _, kernel @ ..] = at.dims(weights)? else { return None };
+    let [channels, _, kernel @ ..] = weights else { return None };
     let counts = Movement::of(&at).ok()?.counts(spatial, kernel, false)?;
     Some([&[n.clone(), channels.clone()], counts.as_slice()].concat())
 }

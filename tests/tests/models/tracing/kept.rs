@@ -302,8 +302,20 @@ fn operations_that_an_operator_cannot_express_are_lowered() {
     // Operations inside the body are kept if the operation itself cannot be.
     let attention: Function =
         |on, x| Ok(vec![on.attention(&x[0], &x[0], &x[0], None, AttentionOptions::default())?]);
-    let operators = lowered(&[1, 2, 3, 4], DataType::F32, 21, attention);
-    assert!(has(&operators, "Softmax") && !has(&operators, "Attention"), "{operators:?}");
+    let inner = lowered(&[1, 2, 3, 4], DataType::F32, 21, attention);
+    assert!(has(&inner, "Softmax") && !has(&inner, "Attention"), "{inner:?}");
+    // ONNX's function of attention takes the root of the scale.
+    let scaled = |scale: f64| -> Vec<String> {
+        let function = move |on: &Tracer, x: &[TracedTensor]| {
+            let options = AttentionOptions { scale: Some(scale), ..Default::default() };
+            Ok(vec![on.attention(&x[0], &x[0], &x[0], None, options)?])
+        };
+        let trace = ModelTrace::new(&[("x", DataType::F32, &[1, 2, 3, 4])], function).unwrap();
+        let model = trace.model(&ExportOptions::default().opset(23).keep(Keep::All)).unwrap();
+        operators(&model).iter().map(|s| s.to_string()).collect()
+    };
+    assert!(has(&scaled(0.5), "Attention"));
+    assert!(!has(&scaled(-0.5), "Attention") && !has(&scaled(0.0), "Attention"));
     // Opset 19 introduced dilations of averages, and opset 22 the windows of `ceil`.
     let dilated: Function = |on, x| {
         Ok(vec![on.average_pool(

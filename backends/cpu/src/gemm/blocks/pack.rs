@@ -6,6 +6,7 @@
 
 use super::tile::{Kernels, Points};
 use super::{Format, Zeros};
+use bb::ir::convert::f16_from_f64;
 use half::f16;
 
 /// In which types a panel has what belongs to blocks.
@@ -31,7 +32,7 @@ fn half(x: f32) -> Option<f16> {
 /// Quantisation with a least value stores that value in 16 bits, and a model says it as a zero point, the quotient by the scale.
 fn offset(zero: f32, scale: f32) -> Option<f16> {
     let exact = -f64::from(zero) * f64::from(scale);
-    let short = f16::from_f64(exact);
+    let short = f16_from_f64(exact);
     ((f64::from(short) - exact).abs() <= exact.abs() * f64::from(f32::EPSILON)).then_some(short)
 }
 
