@@ -1,9 +1,9 @@
 //! Tests control flow: captures, shadowing, and the requirements of operators on their subgraphs.
 
 use super::build::*;
-use bb_ir::{Error, TensorData};
 use bb_ir::graph::{Attribute, Graph};
 use bb_ir::proto::{GraphProto, NodeProto};
+use bb_ir::{Error, TensorData};
 
 fn branch(nodes: Vec<NodeProto>, output: &str) -> GraphProto {
     graph(&[], nodes, &[output])
@@ -105,7 +105,8 @@ fn loop_bodies_take_and_return_the_carried_values() {
 fn an_input_of_a_body_with_an_initializer_is_no_operand() {
     let w = TensorData::new(&[1], &[2f32]).unwrap();
     let nodes = || vec![node("Mul", &["v", "w"], &["p"])];
-    for inputs in [&["i", "k", "v", "w"][..], &["w", "i", "k", "v"], &["i", "w", "k", "v"], &["i", "k", "v"]] {
+    for inputs in [&["i", "k", "v", "w"][..], &["w", "i", "k", "v"], &["i", "w", "k", "v"], &["i", "k", "v"]]
+    {
         let mut body = initializer(graph(&[], nodes(), &["k", "p"]), "w", &w);
         body.input = inputs.iter().map(|i| untyped(i)).collect();
         let node = node("Loop", &["", "c", "x"], &["y"]).with(subgraph("body", body));
@@ -121,10 +122,12 @@ fn an_input_of_a_body_with_an_initializer_is_no_operand() {
     then.input.push(untyped("w"));
     let error = checked(with_condition(vec![if_node(then.clone(), branch(vec![], "x"))])).unwrap_err();
     assert!(matches!(cause(error), Error::Subgraph { what: "inputs", expected: 0, got: 1, .. }));
-    let graph = checked(with_condition(vec![if_node(initializer(then, "w", &w), branch(vec![], "x"))])).unwrap();
+    let graph =
+        checked(with_condition(vec![if_node(initializer(then, "w", &w), branch(vec![], "x"))])).unwrap();
     assert_eq!(subgraph_of(&graph, 0, "then_branch").inputs, []);
     // The outermost graph keeps its inputs.
-    let graph = checked(initializer(super::build::graph(&["w"], vec![node("Neg", &["w"], &["y"])], &["y"]), "w", &w));
+    let graph =
+        checked(initializer(super::build::graph(&["w"], vec![node("Neg", &["w"], &["y"])], &["y"]), "w", &w));
     assert_eq!(graph.unwrap().inputs.len(), 1);
 }
 
