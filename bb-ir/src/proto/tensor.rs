@@ -1,7 +1,8 @@
 //! Converts `TensorProto` to [`TensorData`] and back, in all encodings.
 //!
-//! The reader first finds the one field that holds the elements, then compares its length with the shape, and
-//! only then allocates memory. Bytes in `raw_data` are shared, not copied, if they are aligned for the
+//! `data_location` says whether the elements are in a file or in the message; where it does not point, nothing is read. In the
+//! message, the reader first finds the one field that holds the elements, then compares its length with the shape, and only then
+//! allocates memory. Bytes in `raw_data` are shared, not copied, if they are aligned for the
 //! element type.
 //!
 //! Source: `onnx.proto`, `TensorProto`.
@@ -112,13 +113,10 @@ fn read(proto: &TensorProto, folder: Option<&ExternalData>) -> Result<TensorData
     if proto.segment.is_some() {
         return Err(Error::Segment);
     }
-    let field = field(proto)?;
     let location = proto.data_location.unwrap_or(0);
     let location = DataLocation::try_from(location).map_err(|_| Error::DataLocation { number: location })?;
+    // Only the location decides. Some exporters leave the elements in the message too, or zeros instead of them.
     if location == DataLocation::External {
-        if let Some(field) = field {
-            return Err(Error::TwoDataFields { first: "external_data", second: field.name });
-        }
         if let Some(given) = folder.map(|folder| folder.tensor(proto)).transpose()?.flatten() {
             return Ok(given);
         }
@@ -130,6 +128,7 @@ fn read(proto: &TensorProto, folder: Option<&ExternalData>) -> Result<TensorData
         let bytes = truths(dtype, bytes)?;
         return TensorData::adopt(dtype, &shape, bytes)?.checked_later(check);
     }
+    let field = field(proto)?;
     let takes = Takes::of(dtype);
     let count = |field: &Field, expected: usize| {
         let shape = shape.as_slice().into();

@@ -275,3 +275,41 @@ fn external_data_comes_from_the_folder_and_nowhere_else() {
     assert!(matches!(refusal(&external(&[at], &[3])), Error::NoExternalFolder { .. }));
     std::fs::remove_dir_all(&base).unwrap();
 }
+
+/// `onnx.proto`: `data_location` says where the elements are. ONNX Runtime 1.32 reads the same of each of these tensors.
+#[test]
+fn the_location_decides_where_elements_are_read() {
+    let base = std::env::temp_dir().join(format!("bb-ir-location-{}", std::process::id()));
+    std::fs::create_dir_all(&base).unwrap();
+    std::fs::write(base.join("w"), [0f32, 1.0].map(f32::to_le_bytes).concat()).unwrap();
+    let data = ExternalData::in_folder(&base, &Limits::default());
+    let outside = || external(&[("location", "w")], &[2]);
+    let raw = Some([9f32, 9.0].map(f32::to_le_bytes).concat().into());
+    for beside in [
+        TensorProto { raw_data: raw.clone(), ..outside() },
+        TensorProto { raw_data: Some(vec![7; 9].into()), ..outside() },
+        TensorProto { float_data: vec![9.0; 2], ..outside() },
+        TensorProto { float_data: vec![9.0; 5], ..outside() },
+        TensorProto { double_data: vec![9.0; 2], ..outside() },
+        TensorProto { int32_data: vec![9; 2], ..outside() },
+        TensorProto { int64_data: vec![9; 2], ..outside() },
+        TensorProto { uint64_data: vec![9; 2], ..outside() },
+        TensorProto { string_data: vec![b"9".to_vec()], ..outside() },
+        TensorProto { raw_data: raw.clone(), float_data: vec![8.0; 2], ..outside() },
+    ] {
+        let read = TensorData::from_proto_in(&beside, &data).unwrap();
+        assert_eq!(read.as_slice::<f32>().unwrap(), [0.0, 1.0], "{beside:?}");
+        assert!(matches!(refusal(&beside), Error::NoExternalFolder { .. }));
+    }
+    let inside = || TensorProto { data_location: Some(0), ..external(&[("location", "absent")], &[2]) };
+    for inside in [
+        TensorProto { raw_data: raw, ..inside() },
+        TensorProto { float_data: vec![9.0; 2], ..inside() },
+        TensorProto { float_data: vec![9.0; 2], data_location: None, ..inside() },
+    ] {
+        let read = TensorData::from_proto_in(&inside, &data).unwrap();
+        assert_eq!(read.as_slice::<f32>().unwrap(), [9.0, 9.0], "{inside:?}");
+    }
+    assert!(matches!(refusal(&inside()), Error::ElementCount { expected: 2, got: 0, .. }));
+    std::fs::remove_dir_all(&base).unwrap();
+}
