@@ -291,12 +291,14 @@ impl<'a, T> Call<'a, T> {
 
     /// Returns a float attribute, or `default` if it is left out.
     ///
+    /// Attributes are `f32`, and so are the defaults of schemas: `default` is rounded as a model that contains it would round it.
+    ///
     /// # Errors
     ///
     /// [`Error::Ir`] if it is of another kind.
     pub fn float_or(&self, name: &str, default: f64) -> Result<f64, Error> {
         let attributes = self.reading_or(name, || Attribute::Float(default as f32));
-        Ok(attributes.float(name)?.map_or(default, f64::from))
+        Ok(attributes.float(name)?.map_or(f64::from(default as f32), f64::from))
     }
 
     /// Returns a list of integers, if it is given.
