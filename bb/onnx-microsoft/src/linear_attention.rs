@@ -116,5 +116,5 @@ fn linear_attention_types(at: At<'_>) -> Option<Types> {
 pub(crate) fn linear_attention<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {
     let names = ["chunk_size", "kv_num_heads", "q_num_heads", "scale", "state_window", "update_rule"];
     only(call, &names)?;
-    linear_attention::stepped(on, call, window(call)?)
+    linear_attention::stepped(on, call, window(call)?, linear_attention::Unread::Ignored)
 }

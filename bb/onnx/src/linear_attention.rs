@@ -120,7 +120,9 @@ pub fn convolved<B: Ops + ?Sized>(
     let all = on.concat(&[&past, x], 2)?;
     let dilations = [dilation];
     let options = ConvOptions { group: channels as i64, dilations: &dilations, ..Default::default() };
-    let mut y = on.conv(&all, filters, call.optional(bias), options)?;
+    // Without steps there is no window, which a dilated filter may be longer than.
+    let mut y =
+        if steps == 0 { on.identity(x)? } else { on.conv(&all, filters, call.optional(bias), options)? };
     if swish {
         y = math::widened(on, &y, DataType::F32, |y| on.swish(y, 1.0))?;
     }
@@ -169,11 +171,25 @@ pub fn linear_attention_types(at: At<'_>) -> Option<Types> {
 
 /// `LinearAttention`.
 pub(super) fn linear_attention<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {
-    stepped(on, call, 0)
+    stepped(on, call, 0, Unread::Refused)
+}
+
+/// What happens to a decay or an update rate that the update rule does not read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Unread {
+    /// It is refused, as ONNX does.
+    Refused,
+    /// It is ignored, as ONNX Runtime does.
+    Ignored,
 }
 
 /// One step for each position, in `f32`.
-pub fn stepped<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>, window: usize) -> OpResult<B> {
+pub fn stepped<B: Ops + ?Sized>(
+    on: &B,
+    call: &Call<'_, B::Tensor>,
+    window: usize,
+    unread: Unread,
+) -> OpResult<B> {
     let rule = match call.text_or("update_rule", "gated_delta")? {
         "linear" => Rule { gated: false, delta: false },
         "gated" => Rule { gated: true, delta: false },
@@ -185,14 +201,12 @@ pub fn stepped<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>, window: usiz
         }
     };
     for (index, needed) in [(4, rule.gated), (5, rule.delta)] {
-        if call.optional(index).is_some() != needed {
-            let problem = if needed {
-                "is missing; the update rule needs it"
-            } else {
-                "has no place in the update rule"
-            };
-            return Err(call.wrong(NodePart::Operand(index), problem).into());
-        }
+        let problem = match (needed, call.optional(index).is_some()) {
+            (true, false) => "is missing; the update rule needs it",
+            (false, true) if unread == Unread::Refused => "has no place in the update rule",
+            _ => continue,
+        };
+        return Err(call.wrong(NodePart::Operand(index), problem).into());
     }
     let query = call.input(0)?;
     let &[batch, steps, _] = query.shape() else {

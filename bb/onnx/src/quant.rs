@@ -119,10 +119,15 @@ pub(super) fn qlinear_matmul<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>
         let a = less_zero(on, a, Some(a_zero), true, DataType::F32)?;
         on.matmul(&a, &less_zero(on, b, Some(b_zero), false, DataType::F32)?)?
     };
-    let a_scale = math::to(on, call.input(1)?, DataType::F32)?;
+    // A single element is for the whole operand, and adds no dimension to a product of vectors.
+    let whole = |v: &B::Tensor| match v.shape().iter().all(|&extent| extent == 1) {
+        true => on.reshape(v, &[]),
+        false => on.identity(v),
+    };
+    let a_scale = whole(&math::to(on, call.input(1)?, DataType::F32)?)?;
     let a_scale = if a_scale.rank() == 1 { on.unsqueeze(&a_scale, &[1])? } else { a_scale };
-    let scale = on.mul(&a_scale, &math::to(on, call.input(4)?, DataType::F32)?)?;
-    Ok(one(on.requantize(&product, &scale, call.input(6)?, call.input(7)?)?))
+    let scale = on.mul(&a_scale, &whole(&math::to(on, call.input(4)?, DataType::F32)?)?)?;
+    Ok(one(on.requantize(&product, &scale, &whole(call.input(6)?)?, &whole(call.input(7)?)?)?))
 }
 
 fn qlinear_conv_types(at: At<'_>) -> Option<Types> {

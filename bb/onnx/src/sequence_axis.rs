@@ -37,6 +37,9 @@ pub(super) fn reverse_sequence<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tenso
     let along = |axis: usize, extent: usize| if axis == 0 { [extent, 1] } else { [1, extent] };
     let step = counted(on, &along(time, steps), 1)?;
     let lengths = on.reshape(&math::to(on, lengths, DataType::I64)?, &along(batch, count))?;
+    let is_short = on.less(&lengths, &on.host(&[], &[0i64])?)?;
+    let is_long = on.less(&on.host(&[], &[steps as i64])?, &lengths)?;
+    let is_wrong = on.or(&is_short, &is_long)?;
     let turned = on.sub(&on.sub(&lengths, &on.host(&[], &[1i64])?)?, &step)?;
     let step = on.r#where(&on.less(&step, &lengths)?, &turned, &step)?;
     // Of rows in order, `[first * second, rest]`.
@@ -44,6 +47,8 @@ pub(super) fn reverse_sequence<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tenso
     let starts = counted(on, &along(batch, count), batch_step as i64)?;
     let rows = on.mul(&step, &on.host(&[], &[time_step as i64])?)?;
     let rows = on.add(&rows, &starts)?;
+    // A length that the sequences do not have would reach into another sequence: its index is none of any row.
+    let rows = on.r#where(&is_wrong, &on.host(&[], &[(first * second) as i64])?, &rows)?;
     let flat: Vec<usize> = [first * second].into_iter().chain(rest.iter().copied()).collect();
     Ok(one(on.gather(&on.reshape(x, &flat)?, &rows, 0)?))
 }

@@ -199,8 +199,10 @@ pub(super) fn stft<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpRes
     Ok(one(y))
 }
 
-/// Makes a window: a sum of cosines of multiples of one turn, with these coefficients.
-fn window<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>, coefficients: [f64; 3]) -> OpResult<B> {
+/// Makes a window from a function of the cosine of each place's angle.
+///
+/// The functions are 0 and 1 at the ends and in the middle, not a rounding beside that: a cast to integers truncates.
+fn window<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>, of_cosine: fn(f64) -> f64) -> OpResult<B> {
     let size = extent(call, "size", integer(on, call, 0)?, 0)?;
     let dtype = call.dtype("output_datatype")?.unwrap_or(DataType::F32);
     let turn = if call.flag("periodic", true)? { size as f64 } else { size as f64 - 1.0 };
@@ -208,7 +210,7 @@ fn window<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>, coefficients: [f6
     let value = |i: usize| -> f64 {
         // A symmetric window of one element is its middle.
         let angle = if turn == 0.0 { std::f64::consts::PI } else { std::f64::consts::TAU * i as f64 / turn };
-        coefficients.iter().enumerate().map(|(k, c)| c * (k as f64 * angle).cos()).sum()
+        of_cosine(angle.cos())
     };
     let values = memory::collected("window", (0..size).map(value)).map_err(Error::from)?;
     made(on, &[size], &values, dtype)
@@ -226,17 +228,17 @@ fn window_types(at: At<'_>) -> Option<Types> {
 
 /// `HannWindow`.
 pub(super) fn hann_window<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {
-    window(on, call, [0.5, -0.5, 0.0])
+    window(on, call, |c| (1.0 - c) / 2.0)
 }
 
 /// `HammingWindow`.
 pub(super) fn hamming_window<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {
-    window(on, call, [25.0 / 46.0, -21.0 / 46.0, 0.0])
+    window(on, call, |c| (25.0 - 21.0 * c) / 46.0)
 }
 
-/// `BlackmanWindow`.
+/// `BlackmanWindow`: `0.42 - 0.5 cos(a) + 0.08 cos(2 a)` as a product, by `cos(2 a) = 2 cos(a)^2 - 1`.
 pub(super) fn blackman_window<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {
-    window(on, call, [0.42, -0.5, 0.08])
+    window(on, call, |c| (1.0 - c) * (0.34 - 0.16 * c))
 }
 
 fn mel_weight_matrix_types(at: At<'_>) -> Option<Types> {

@@ -164,7 +164,7 @@ pub fn attend<B: Ops + ?Sized>(
         types::take::<B>("attention", x, types::FLOATS)?;
     }
     if [q, k, v].into_iter().any(|x| math::is_half(x.dtype())) {
-        let (wide, how) = widened(on, [q, k, v], bias, how)?;
+        let wide = widened(on, [q, k, v], bias)?;
         let [of_q, of_k, of_v] = &wide.operands;
         let Attended { y, segments } = attend(on, of_q, of_k, of_v, wide.bias.as_ref(), how)?;
         let [product, bounded, biased, weights] = segments.map(|x| math::narrowed(on, x, q.dtype()));
@@ -211,7 +211,9 @@ pub fn attend<B: Ops + ?Sized>(
         Some(bias) => on.add(&bounded, bias)?,
         None => bounded.clone(),
     };
-    let precise = math::to(on, &biased, how.precision.unwrap_or(biased.dtype()))?;
+    // Weights of 16 bits would lose digits of a result that has more.
+    let precision = how.precision.filter(|precision| !math::is_half(*precision));
+    let precise = math::to(on, &biased, precision.unwrap_or(biased.dtype()))?;
     let mut weights = math::to(on, &on.softmax(&precise, -1)?, q.dtype())?;
     if let Some(bias) = bias {
         let most = on.reduce_max(bias, &[-1], true)?;
@@ -237,21 +239,19 @@ struct Widened<T> {
     bias: Option<T>,
 }
 
-/// Returns the operands of attention without 16-bit floats, and the options for them.
+/// Returns the operands of attention without 16-bit floats.
 fn widened<B: Ops + ?Sized>(
     on: &B,
     [q, k, v]: [&B::Tensor; 3],
     bias: Option<&B::Tensor>,
-    how: AttentionOptions,
-) -> Result<(Widened<B::Tensor>, AttentionOptions), B::Error> {
+) -> Result<Widened<B::Tensor>, B::Error> {
     types::alike::<B>(k, q)?;
     if let Some(bias) = bias {
         types::alike::<B>(bias, q)?;
     }
     let wide = |x: &B::Tensor| math::accumulated(on, x);
     let operands = [wide(q)?, wide(k)?, wide(v)?];
-    let precision = how.precision.filter(|precision| !math::is_half(*precision));
-    Ok((Widened { operands, bias: bias.map(wide).transpose()? }, AttentionOptions { precision, ..how }))
+    Ok(Widened { operands, bias: bias.map(wide).transpose()? })
 }
 
 /// The body of [`Llm::attention`].
@@ -293,7 +293,7 @@ pub fn attention<B: Ops + ?Sized>(
         for x in [q, k, v] {
             types::take::<B>("attention", x, types::FLOATS)?;
         }
-        let (wide, options) = widened(on, [q, k, v], bias, options)?;
+        let wide = widened(on, [q, k, v], bias)?;
         let [of_q, of_k, of_v] = &wide.operands;
         return math::narrowed(on, on.attention(of_q, of_k, of_v, wide.bias.as_ref(), options)?, q.dtype());
     }

@@ -11,6 +11,7 @@ pub fn reduce_prod<B: Ops + ?Sized>(
     axes: &[i64],
     keepdims: bool,
 ) -> Result<B::Tensor, B::Error> {
+    bb_ir::infer::reduce("reduce_prod", x.shape(), axes, keepdims).map_err(Error::from)?;
     let all: Vec<i64> = if axes.is_empty() { (0..x.rank() as i64).collect() } else { axes.to_vec() };
     // 16-bit floats are multiplied in `f32` and rounded once.
     let mut y = math::accumulated(on, x)?;

@@ -314,12 +314,23 @@ pub fn max_pool_positions<B: Ops + ?Sized>(
         Some(position) => position,
         None => on.host(&[1, 1], &[0i64])?,
     };
-    let found = on.r#where(&on.equal(&columns, &best)?, &position, &beyond)?;
+    let mut is_best = on.equal(&columns, &best)?;
+    if x.dtype().is_float() {
+        // The maximum is NaN if an element is.
+        is_best = on.or(&is_best, &on.is_nan(&columns)?)?;
+    }
+    let found = on.r#where(&is_best, &position, &beyond)?;
     let found = on.reduce_min(&found, &axes, false)?;
     // Each channel's offset in the whole tensor follows the one before by the size of a channel.
     let size = spatial.iter().product::<usize>() as i64;
     let shape: Vec<usize> = x.shape().iter().take(2).copied().chain(std::iter::repeat_n(1, n)).collect();
-    on.add(&found, &crate::ext::counted(on, &shape, size)?)
+    let of_all = on.add(&found, &crate::ext::counted(on, &shape, size)?)?;
+    if all.iter().all(|w| (0..w.out).all(|o| (0..w.kernel).any(|k| (0..w.extent as i64).contains(&w.position(k, o))))) {
+        return Ok(of_all);
+    }
+    // A window that has only padding has no maximum.
+    let is_inside = on.less(&found, &on.host(&[], &[size])?)?;
+    on.r#where(&is_inside, &of_all, &on.host(&[], &[-1i64])?)
 }
 
 /// The body of [`Nn::average_pool`](super::Nn::average_pool). It sums along one axis at a time and divides by the

@@ -12,7 +12,7 @@ use super::only;
 use bb_core::error::NodePart;
 use bb_core::ext::{Ops, TopKOptions, counted, math};
 use bb_core::operator::{Call, OpResult, one};
-use bb_core::{Error, Tensor};
+use bb_core::{DataType, Error, Tensor};
 use bb_onnx::shared::operators;
 use between::{Activation, Between};
 use few_bits::{bits, few_bits};
@@ -201,8 +201,22 @@ fn fits<T: Tensor>(call: &Call<'_, T>, all: &Experts<T>, size: usize) -> Result<
     Ok(())
 }
 
-/// `QMoE`: the weights are integers of 2, 4 or 8 bits, or floats of 8 bits.
+/// `QMoE`: the weights are integers of 2, 4 or 8 bits, or floats of 8 bits. Scales may have another float type than the tokens: then
+/// all is computed in `f32`, and the result is rounded.
 pub(crate) fn q_moe<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {
+    let own = call.input(0)?.dtype();
+    let is_other = |x: &B::Tensor| x.dtype() != own && (math::is_half(x.dtype()) || x.dtype() == DataType::F32);
+    if !(0..call.len()).filter_map(|i| call.optional(i)).any(is_other) {
+        return q_moe_of_one_type(on, call);
+    }
+    let wide = |x: &B::Tensor| math::accumulated(on, x);
+    let operands: Vec<Option<B::Tensor>> =
+        (0..call.len()).map(|i| call.optional(i).map(wide).transpose()).collect::<Result<_, B::Error>>()?;
+    let results = q_moe_of_one_type(on, &call.with_operands(&operands))?;
+    results.into_iter().map(|y| y.map(|y| math::narrowed(on, y, own)).transpose()).collect()
+}
+
+fn q_moe_of_one_type<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {
     only(
         call,
         &[

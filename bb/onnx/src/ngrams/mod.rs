@@ -78,6 +78,9 @@ pub(super) fn tf_idf_vectorizer<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tens
     let shape: Vec<usize> =
         x.shape().iter().take(x.rank().saturating_sub(1)).copied().chain([width]).collect();
     let limits = [call.int("min_gram_length")?, call.int("max_gram_length")?, call.int("max_skip_count")?];
+    if let [_, _, skips @ ..=-1] = limits {
+        return Err(call.wrong("max_skip_count", format!("is {skips}, expected 0 or more")).into());
+    }
     let params = [
         Param::Data(std::borrow::Cow::Borrowed(&pool)),
         Param::Ints(call.ints("ngram_counts")?.unwrap_or_default().into()),
