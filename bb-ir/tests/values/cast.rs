@@ -8,8 +8,8 @@ use bb_ir::convert::{
     Rounding, cast, cast_into, decode_table, encode_small_float, f16_from_f64, unpacked_size,
 };
 use bb_ir::op::RoundMode;
-use std::borrow::Cow;
 use bb_ir::{DataType, Error, TensorData};
+use std::borrow::Cow;
 
 fn bytes(hex: &str) -> Vec<u8> {
     let digits: Vec<u8> = hex.bytes().map(|d| (d as char).to_digit(16).unwrap() as u8).collect();

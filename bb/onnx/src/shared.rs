@@ -30,7 +30,8 @@ pub mod grid {
 /// Attention by a state that is carried along.
 pub mod linear_attention {
     pub use crate::linear_attention::{
-        Convolved, PLACES, Unread, convolved, latest, linear_attention_types, several_states, stepped, windowed,
+        Convolved, PLACES, Unread, convolved, latest, linear_attention_types, several_states, stepped,
+        windowed,
     };
 }
 

@@ -34,7 +34,11 @@ pub(crate) fn of(backend: &str, record: &Record) -> Answer {
         Ok(Ok(leaves)) => Answer::Given(leaves),
         Ok(Err(error)) => Answer::Refused(chain(&*error)),
         Err(panic) => Answer::Panicked(
-            panic.downcast_ref::<String>().cloned().or_else(|| Some((*panic.downcast_ref::<&str>()?).to_owned())).unwrap_or_default(),
+            panic
+                .downcast_ref::<String>()
+                .cloned()
+                .or_else(|| Some((*panic.downcast_ref::<&str>()?).to_owned()))
+                .unwrap_or_default(),
         ),
     }
 }
@@ -56,8 +60,12 @@ fn run(on: &Arc<dyn BackendRuntime>, record: &Record) -> Result<Leaves, Box<dyn 
 }
 
 /// Adds the tensors of a value, by their paths in it.
-fn add(on: &Arc<dyn BackendRuntime>, path: &str, value: &OnnxValue<Value>, to: &mut Leaves) -> Result<(), bb::Error> {
-    
+fn add(
+    on: &Arc<dyn BackendRuntime>,
+    path: &str,
+    value: &OnnxValue<Value>,
+    to: &mut Leaves,
+) -> Result<(), bb::Error> {
     match value {
         OnnxValue::Tensor(x) => to.push((path.to_owned(), on.to_host(x)?)),
         OnnxValue::Absent => {}

@@ -1,9 +1,9 @@
 //! Compares results as exactly as the operators determine them.
 
 use crate::record::{Leaves, Record};
+use bb::conformance::elements;
 use bb::ir::convert::{Rounding, cast};
 use bb::{DataType, TensorData};
-use bb::conformance::elements;
 
 /// How exactly results are determined.
 #[derive(Clone, Copy, PartialEq, PartialOrd)]
@@ -87,8 +87,11 @@ impl Rules {
         let (wide_expected, wide_got) = (numbers(expected), numbers(got));
         if !dtype.is_float() && !matches!(dtype, DataType::C64 | DataType::C128) {
             let pairs = || wide_expected.iter().zip(&wide_got);
-            let near = self.class == Class::Neighbours && dtype.bits() <= 8 && pairs().all(|(e, g)| (e - g).abs() <= 1.0);
-            return (elements(expected) != elements(got) && !near).then(|| shown("integers", expected, got, None));
+            let near = self.class == Class::Neighbours
+                && dtype.bits() <= 8
+                && pairs().all(|(e, g)| (e - g).abs() <= 1.0);
+            return (elements(expected) != elements(got) && !near)
+                .then(|| shown("integers", expected, got, None));
         }
         let finite = wide_expected.iter().filter(|x| x.is_finite());
         let greatest = finite.fold(self.greatest, |most: f64, x| most.max(x.abs()));
@@ -107,7 +110,8 @@ impl Rules {
             Class::Moves => e.to_bits() == g.to_bits() || (e.is_nan() && g.is_nan()),
             Class::Choices => e == g || (e.is_nan() && g.is_nan()),
             _ => {
-                let near = e.is_finite() && (e - g).abs() <= self.relative * e.abs() + self.part * greatest + least;
+                let near =
+                    e.is_finite() && (e - g).abs() <= self.relative * e.abs() + self.part * greatest + least;
                 e == g || (e.is_nan() && g.is_nan()) || near
             }
         };
@@ -154,7 +158,13 @@ fn shown(kind: &str, expected: &TensorData, got: &TensorData, at: Option<usize>)
     let (expected, wide) = (numbers(expected), numbers(got));
     let at = at.or_else(|| expected.iter().zip(&wide).position(|(e, g)| e != g)).unwrap_or(0);
     let part = |x: &[f64]| x.iter().skip(at).take(4).map(f64::to_string).collect::<Vec<_>>().join(" ");
-    format!("{kind}: {}{:?} at {at} expected {}, got {}", got.dtype(), got.shape(), part(&expected), part(&wide))
+    format!(
+        "{kind}: {}{:?} at {at} expected {}, got {}",
+        got.dtype(),
+        got.shape(),
+        part(&expected),
+        part(&wide)
+    )
 }
 
 /// Returns the elements as numbers; a complex number becomes two.

@@ -46,7 +46,10 @@ impl Known {
     pub(crate) fn row(&mut self, record: &Record, kind: &str, detail: &str) -> Option<String> {
         let row = self.rows.iter_mut().find(|row| {
             row.kinds.iter().any(|k| k == kind)
-                && row.operators.iter().any(|o| o == "*" || o == record.text("operator") || record.has("nodes", o))
+                && row
+                    .operators
+                    .iter()
+                    .any(|o| o == "*" || o == record.text("operator") || record.has("nodes", o))
                 && row.conditions.iter().all(|c| c.split(',').any(|c| holds(c, record, detail)))
         })?;
         row.used = true;

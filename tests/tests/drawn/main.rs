@@ -58,9 +58,13 @@ fn differences(record: &Record) -> Vec<Difference> {
                     add("apart", format!("{name} for cpu: {detail}"));
                 }
             }
-            (Answer::Refused(_), Answer::Refused(_)) | (Answer::Panicked(_), _) | (_, Answer::Panicked(_)) => {}
+            (Answer::Refused(_), Answer::Refused(_))
+            | (Answer::Panicked(_), _)
+            | (_, Answer::Panicked(_)) => {}
             (Answer::Given(_), Answer::Refused(text)) => add("apart", format!("only {name} refuses: {text}")),
-            (Answer::Refused(text), Answer::Given(_)) => add("apart", format!("{name} gives what cpu refuses: {text}")),
+            (Answer::Refused(text), Answer::Given(_)) => {
+                add("apart", format!("{name} gives what cpu refuses: {text}"))
+            }
         }
     }
     let judges = [("evaluator", &record.evaluator), ("ort", &record.ort)];
@@ -82,13 +86,15 @@ fn differences(record: &Record) -> Vec<Difference> {
                         (Some(a), Some(b)) if compare::leaves(record, a, b).is_none() => "both agree: ",
                         _ => "all differ: ",
                     };
-                    let texts: Vec<String> = several.iter().map(|(name, detail)| format!("{name}: {detail}")).collect();
+                    let texts: Vec<String> =
+                        several.iter().map(|(name, detail)| format!("{name}: {detail}")).collect();
                     add("both", format!("{same}{}", texts.join("; ")));
                 }
             }
         }
         Answer::Refused(text) => {
-            let who: Vec<&str> = judges.iter().filter(|(_, answer)| answer.is_some()).map(|(name, _)| *name).collect();
+            let who: Vec<&str> =
+                judges.iter().filter(|(_, answer)| answer.is_some()).map(|(name, _)| *name).collect();
             if !who.is_empty() {
                 add("refused", format!("{} gives a value: {text}", who.join(" and ")));
             }
@@ -112,7 +118,9 @@ fn setting(name: &str, default: usize) -> usize {
 fn drawn_models_give_what_others_give() {
     let python = std::env::var("BB_PYTHON").unwrap_or_else(|_| "python3".to_owned());
     if !has_packages(&python) {
-        println!("skipped: {python} has no packages `onnx`, `onnxruntime` and `ml_dtypes`, which draw models and run them");
+        println!(
+            "skipped: {python} has no packages `onnx`, `onnxruntime` and `ml_dtypes`, which draw models and run them"
+        );
         return;
     }
     let (count, seed) = (setting("BB_DRAWN", USUAL), setting("BB_SEED", 1));
@@ -154,14 +162,19 @@ fn drawn_models_give_what_others_give() {
     if let Some(child) = &mut child {
         assert!(child.wait().unwrap().success());
     }
-    println!("{drawn} models drawn with the seed {seed}, of which {judged} have a result of the evaluator or ONNX Runtime");
+    println!(
+        "{drawn} models drawn with the seed {seed}, of which {judged} have a result of the evaluator or ONNX Runtime"
+    );
     for (row, count) in &explained {
         println!("{count:6} {row}");
     }
     let shown = unexplained.iter().take(50).map(String::as_str).collect::<Vec<_>>().join("\n");
     assert!(unexplained.is_empty(), "{} differences without a reason:\n{shown}", unexplained.len());
     // Some models are too large, or end the process that draws them.
-    assert!(drawn * 10 > count * 9 && judged * 2 > count, "only {drawn} of {count} models drawn, {judged} judged");
+    assert!(
+        drawn * 10 > count * 9 && judged * 2 > count,
+        "only {drawn} of {count} models drawn, {judged} judged"
+    );
     if std::env::var("BB_UNUSED").is_ok() {
         let unused = known.unused();
         assert!(unused.is_empty(), "rows of known.txt that fit nothing:\n{}", unused.join("\n"));

@@ -1,7 +1,7 @@
 //! Reads the records that `tests/drawn/draw.py` writes.
 
-use bb::{DataType, TensorData};
 use bb::ir::proto::TensorProto;
+use bb::{DataType, TensorData};
 use prost::Message;
 use serde_json::Value;
 use std::io::Read;

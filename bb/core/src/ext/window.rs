@@ -325,7 +325,10 @@ pub fn max_pool_positions<B: Ops + ?Sized>(
     let size = spatial.iter().product::<usize>() as i64;
     let shape: Vec<usize> = x.shape().iter().take(2).copied().chain(std::iter::repeat_n(1, n)).collect();
     let of_all = on.add(&found, &crate::ext::counted(on, &shape, size)?)?;
-    if all.iter().all(|w| (0..w.out).all(|o| (0..w.kernel).any(|k| (0..w.extent as i64).contains(&w.position(k, o))))) {
+    if all
+        .iter()
+        .all(|w| (0..w.out).all(|o| (0..w.kernel).any(|k| (0..w.extent as i64).contains(&w.position(k, o)))))
+    {
         return Ok(of_all);
     }
     // A window that has only padding has no maximum.

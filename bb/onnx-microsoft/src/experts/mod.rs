@@ -205,7 +205,8 @@ fn fits<T: Tensor>(call: &Call<'_, T>, all: &Experts<T>, size: usize) -> Result<
 /// all is computed in `f32`, and the result is rounded.
 pub(crate) fn q_moe<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {
     let own = call.input(0)?.dtype();
-    let is_other = |x: &B::Tensor| x.dtype() != own && (math::is_half(x.dtype()) || x.dtype() == DataType::F32);
+    let is_other =
+        |x: &B::Tensor| x.dtype() != own && (math::is_half(x.dtype()) || x.dtype() == DataType::F32);
     if !(0..call.len()).filter_map(|i| call.optional(i)).any(is_other) {
         return q_moe_of_one_type(on, call);
     }
