@@ -4,6 +4,7 @@ use crate::record::{Leaves, Record};
 use bb::conformance::elements;
 use bb::ir::convert::{Rounding, cast};
 use bb::{DataType, TensorData};
+use std::borrow::Cow;
 
 /// How exactly results are determined.
 #[derive(Clone, Copy, PartialEq, PartialOrd)]
@@ -81,7 +82,7 @@ impl Rules {
         let dtype = expected.dtype();
         if dtype == DataType::String {
             let same = expected.iter_str().eq(got.iter_str());
-            let list = |x: &TensorData| x.iter_str().take(8).map(str::to_owned).collect::<Vec<_>>();
+            let list = |x: &TensorData| x.iter_str().take(8).map(Cow::into_owned).collect::<Vec<_>>();
             return (!same).then(|| format!("expected {:?}, got {:?}", list(expected), list(got)));
         }
         let (wide_expected, wide_got) = (numbers(expected), numbers(got));
