@@ -13,7 +13,7 @@ use crate::infer::Operators;
 use crate::limits::Meter;
 use crate::opset::{domain_name, home};
 use crate::pace::ask;
-use crate::proto::{ExternalData, FunctionProto, GraphProto, NodeProto};
+use crate::proto::{ExternalData, FunctionProto, GraphProto, NodeProto, TensorProto};
 use crate::{Error, TensorData};
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::rc::Rc;
@@ -123,11 +123,15 @@ impl<'p> Builder<'p> {
             self.declare(info)?;
         }
         let mut inputs = HashSet::new();
+        let defaults = if self.in_subgraph() { initializers(graph) } else { HashSet::new() };
         for info in &graph.input {
             ask();
             let id = self.define(info.name(), "the graph's inputs")?;
-            self.level.graph.inputs.push(id);
             inputs.insert(id);
+            // IR version 3 lists every initializer as an input, in subgraphs too, where no caller can give another value.
+            if !defaults.contains(info.name()) {
+                self.level.graph.inputs.push(id);
+            }
             match self.written(info)? {
                 // Nothing checks what a node passes to its subgraph against this declaration, so the shape is
                 // only a claim.
@@ -308,6 +312,12 @@ impl<'p> Builder<'p> {
         control::check(&node, self.operators)?;
         Ok(node)
     }
+}
+
+/// Returns the names of the initializers of a graph.
+fn initializers(graph: &GraphProto) -> HashSet<&str> {
+    let sparse = graph.sparse_initializer.iter().flat_map(|sparse| &sparse.values);
+    graph.initializer.iter().chain(sparse).map(TensorProto::name).collect()
 }
 
 /// Adds a value to a graph.

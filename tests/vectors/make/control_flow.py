@@ -1,6 +1,6 @@
 """If, Loop, Scan and SequenceMap: counts and conditions that are known, that inputs give, and that data decide."""
 import numpy as np
-from onnx import helper, parser
+from onnx import helper, numpy_helper, parser
 
 from family import Family
 
@@ -149,4 +149,62 @@ f.add("scan_with_lengths",
       [node("a, s = Scan<num_scan_inputs = 1>(n, a0, x)", body=running)],
       {"n": lengths, "a0": np.zeros((2, 3), f32), "x": batch}, outputs=["a", "s"], opset=8,
       expected=[(batch * kept).sum(1), np.cumsum(batch, 1) * batch * kept])
+
+# Bodies that list their initializers as inputs, as IR version 3 demands of every graph. ONNX Runtime's own SequenceMap fails there.
+def with_defaults(text, **initializers):
+    made = body(text)
+    made.initializer.extend(numpy_helper.from_array(np.asarray(v), k) for k, v in initializers.items())
+    return made
+
+
+LISTED = {"i": "int64 i", "c": "bool c", "a": "float[N] a", "w": "float[1] w", "p": "float[N] p"}
+two, three, half = np.array([2], f32), np.array([3], f32), np.array([0.5], f32)
+for ir in (3, 10):
+    for order in ("icaw", "wica", "iwca", "icwa"):
+        scaled = with_defaults(f"g ({', '.join(LISTED[name] for name in order)}) => (bool k, float[N] b)"
+                               "{ k = Identity(c)  b = Mul(a, w) }", w=two)
+        f.add(f"loop_default_input_{order}_ir{ir}", [node('y = Loop(m, "", x)', body=scaled)], {"m": np.array(3), "x": start},
+              outputs=["y"], opset=11, ir=ir, **LOOP)
+    branches = {"then_branch": with_defaults("g (float[1] w) => (float[N] y) { y = Mul(x, w) }", w=two),
+                "else_branch": with_defaults("g (float[1] v, float[1] w) => (float[N] y) { q = Mul(x, w)  y = Add(q, v) }",
+                                             w=three, v=half)}
+    for taken in (True, False):
+        f.add(f"if_default_inputs_{taken}_ir{ir}", [node("y = If(c)", **branches)], {"c": np.array(taken), "x": start},
+              outputs=["y"], opset=11, ir=ir, expected="ort")
+    for outer in ({"w": np.array([100], f32)}, {}):
+        f.add(f"if_default_input_hides_{'an_input' if outer else 'a_constant'}_ir{ir}",
+              [node("y = If(c)", **branches), node("z = Add(y, w)")], {"c": np.array(True), "x": start, **outer},
+              constants={} if outer else {"w": np.array([100], f32)}, outputs=["z"], opset=11, ir=ir,
+              expected=[start * 2 + f32(100)])
+inner = {"then_branch": with_defaults("g (float[1] w) => (float[N] z) { z = Add(q, w) }", w=np.array([10], f32)),
+         "else_branch": body("g () => (float[N] z) { z = Neg(q) }")}
+nested = with_defaults("g (float[1] w) => (float[N] z) { q = Mul(x, w) }", w=two)
+nested.node.append(node("z = If(d)", **inner))
+for d in (True, False):
+    f.add(f"if_default_input_nested_{d}", [node("y = If(c)", then_branch=nested, else_branch=body("g () => (float[N] z) { z = Neg(x) }"))],
+          {"c": np.array(True), "d": np.array(d), "x": start}, outputs=["y"], opset=11, expected="ort")
+f.add("if_default_input_is_the_output",
+      [node("y = If(c)", then_branch=with_defaults("g (string[1] w) => (string[1] w) { }", w=np.array(["yes"], object)),
+            else_branch=with_defaults("g (string[1] w) => (string[1] v) { v = Identity(w) }", w=np.array(["no"], object)))],
+      {"c": np.array(False)}, outputs=["y"], opset=13, expected="ort")
+# The type of a result follows from that of a default.
+f.add("if_default_input_gives_a_type",
+      [node("y = If(c)", then_branch=with_defaults("g (w) => (y) { y = Add(w, w) }", w=np.array([2, 3], np.int64)),
+            else_branch=with_defaults("g (v) => (y) { y = Identity(v) }", v=np.array([5], np.int64))), node("z = Cast<to = 1>(y)")],
+      {"c": np.array(True)}, outputs=["z"], opset=13, expected=[np.array([4, 6], f32)])
+for opset in (8, 9, 21):
+    for order in ("apw", "wap", "awp"):
+        scaled = with_defaults(f"g ({', '.join(LISTED[name] for name in order)}) => (float[N] b, float[N] s)"
+                               "{ q = Mul(p, w)  b = Add(a, q)  s = Identity(b) }", w=two)
+        parts, zero = (batch, np.zeros((2, 3), f32)) if opset == 8 else (x, np.zeros(3, f32))
+        sums = np.cumsum(2 * parts, 1 if opset == 8 else 0)
+        lengths = '"", ' if opset == 8 else ""
+        f.add(f"scan_default_input_{order}_opset_{opset}", [node(f"a, s = Scan<num_scan_inputs = 1>({lengths}a0, x)", body=scaled)],
+              {"a0": zero, "x": parts}, outputs=["a", "s"], opset=opset, expected=[sums[:, -1] if opset == 8 else sums[-1], sums])
+for order in ("pw", "wp"):
+    f.add(f"sequence_map_default_input_{order}",
+          [node("q = SplitToSequence<axis = 0, keepdims = 0>(x)"),
+           node("r = SequenceMap(q)", body=with_defaults(f"g ({', '.join(LISTED[name] for name in order)}) => (float[N] o) {{ o = Mul(p, w) }}",
+                                                         w=two)),
+           node("y = ConcatFromSequence<axis = 0, new_axis = 1>(r)")], {"x": x}, outputs=["y"], expected=[2 * x])
 f.write()

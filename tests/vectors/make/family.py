@@ -51,7 +51,7 @@ class Family:
         self.name, self.opset, self.models = name, opset, {}
 
     def add(self, name, nodes, inputs, *, attributes=None, outputs=None, expected="reference", opset=None,
-            opsets=None, constants=None, relative=None, absolute=None, fails=False, functions=()):
+            opsets=None, constants=None, relative=None, absolute=None, fails=False, functions=(), ir=10):
         """Adds a vector.
 
         `nodes` is an operator, whose operands are `inputs` in order, where `None` is one that is left out; or a list
@@ -60,7 +60,8 @@ class Family:
         `outputs` is a list of names, and `constants` has arrays by name.
 
         `expected` is `"reference"` for ONNX's evaluator, `"ort"` for ONNX Runtime, or an array, or a list of arrays.
-        `opset` is the version of `ai.onnx`, `opsets` has versions by domain. With `fails` the model must be refused.
+        `opset` is the version of `ai.onnx`, `opsets` has versions by domain, `ir` is that of the file. With `fails` the model must
+        be refused.
         """
         assert name not in self.models, f"{name} is added twice"
         constants = constants or ()
@@ -83,7 +84,7 @@ class Family:
         def model(results):
             ports = [value_info(t) for t in tensors.values()]
             graph = helper.make_graph(nodes, name, ports, results, initializer=fixed)
-            return helper.make_model(graph, opset_imports=imports, ir_version=10, functions=functions)
+            return helper.make_model(graph, opset_imports=imports, ir_version=ir, functions=functions)
 
         untyped = [onnx.ValueInfoProto(name=o) for o in outputs]
         if fails:

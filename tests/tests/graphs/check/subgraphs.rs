@@ -1,9 +1,9 @@
 //! Tests control flow: captures, shadowing, and the requirements of operators on their subgraphs.
 
 use super::build::*;
-use bb_ir::Error;
 use bb_ir::graph::{Attribute, Graph};
 use bb_ir::proto::{GraphProto, NodeProto};
+use bb_ir::{Error, TensorData};
 
 fn branch(nodes: Vec<NodeProto>, output: &str) -> GraphProto {
     graph(&[], nodes, &[output])
@@ -98,6 +98,37 @@ fn loop_bodies_take_and_return_the_carried_values() {
         Error::Subgraph { expected: 3, got: 2, .. }
     ));
     assert!(matches!(cause(run(body(&["i", "k", "v"], &["k"])).unwrap_err()), Error::Subgraph { .. }));
+}
+
+/// ONNX Runtime 1.32 does so in files of IR versions 3 to 10.
+#[test]
+fn an_input_of_a_body_with_an_initializer_is_no_operand() {
+    let w = TensorData::new(&[1], &[2f32]).unwrap();
+    let nodes = || vec![node("Mul", &["v", "w"], &["p"])];
+    for inputs in [&["i", "k", "v", "w"][..], &["w", "i", "k", "v"], &["i", "w", "k", "v"], &["i", "k", "v"]]
+    {
+        let mut body = initializer(graph(&[], nodes(), &["k", "p"]), "w", &w);
+        body.input = inputs.iter().map(|i| untyped(i)).collect();
+        let node = node("Loop", &["", "c", "x"], &["y"]).with(subgraph("body", body));
+        let graph = checked(with_condition(vec![node])).unwrap();
+        let body = subgraph_of(&graph, 0, "body");
+        let names: Vec<&str> = body.inputs.iter().map(|id| body.name_of(*id)).collect();
+        assert_eq!(names, ["i", "k", "v"], "{inputs:?}");
+        assert_eq!(body.name_of(body.constants[0].0), "w");
+        assert_eq!(ty(body, "w"), "f32[1]");
+    }
+    // Without an initializer it is an operand, which a branch does not take.
+    let mut then = branch(vec![node("Neg", &["w"], &["t"])], "t");
+    then.input.push(untyped("w"));
+    let error = checked(with_condition(vec![if_node(then.clone(), branch(vec![], "x"))])).unwrap_err();
+    assert!(matches!(cause(error), Error::Subgraph { what: "inputs", expected: 0, got: 1, .. }));
+    let graph =
+        checked(with_condition(vec![if_node(initializer(then, "w", &w), branch(vec![], "x"))])).unwrap();
+    assert_eq!(subgraph_of(&graph, 0, "then_branch").inputs, []);
+    // The outermost graph keeps its inputs.
+    let graph =
+        checked(initializer(super::build::graph(&["w"], vec![node("Neg", &["w"], &["y"])], &["y"]), "w", &w));
+    assert_eq!(graph.unwrap().inputs.len(), 1);
 }
 
 #[test]
