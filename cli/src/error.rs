@@ -119,7 +119,7 @@ pub(crate) enum Error {
     #[error("input `{input}` is declared as {declared}, which cannot have the extents {got:?} of {said}", input = shown(.input), declared = sentence(.declared), said = sentence(.said))]
     Shape { input: String, declared: String, got: Vec<usize>, said: String },
 
-    #[error("the model claims what is false, and `--strict` refuses that: {}", sentence(.warnings.join("; ")))]
+    #[error("the model is faulty, and `--strict` refuses that: {}", sentence(.warnings.join("; ")))]
     Claims { warnings: Vec<String> },
 
     #[error("the extent `{name}` is {first} and {second}", name = shown(.name), first = shown(.first), second = shown(.second))]
@@ -225,9 +225,6 @@ pub(crate) enum Error {
 
     #[error("`{}` holds no outputs: neither output_0.pb nor NAME.npy for an output of the model", sentence(.folder.display()))]
     NoOutputs { folder: PathBuf },
-
-    #[error("`{}` holds the output `{name}`, which the model did not give; it gave {}", sentence(.folder.display()), render::names(.made), name = shown(.name))]
-    NoOutput { name: String, folder: PathBuf, made: Vec<String> },
 
     #[error("`{}` has {sets} data sets, each with inputs of its own; name one of them to give others", sentence(.folder.display()))]
     SeveralSets { folder: PathBuf, sets: usize },

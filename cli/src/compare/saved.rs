@@ -5,15 +5,12 @@ use crate::error::{Error, Result};
 use crate::inputs::{self, Otherwise};
 use crate::session::{self, Session};
 use crate::{args, out, outputs as written, render};
-use bb::conformance::onnx::{self, Difference, Tolerance, compare};
+use bb::conformance::onnx::{self, Difference, Tolerance, compare_items};
 use bb::onnx::OnnxValue;
 use bb::{Port, TensorData};
 use serde_json::json;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
-
-/// Tensors, each with the name of its output or of its part of an output.
-type NamedTensors = Vec<(String, TensorData)>;
 
 /// A data set: inputs, and the folder with the expected outputs.
 struct DataSet {
@@ -21,7 +18,7 @@ struct DataSet {
     inputs: Vec<Option<OnnxValue<TensorData>>>,
 }
 
-/// The comparison of an output.
+/// The comparison of an output, or of a part of an output.
 struct Comparison {
     output: String,
     errors: Errors,
@@ -136,23 +133,54 @@ fn compare_set(
     got: Vec<OnnxValue<TensorData>>,
     tolerance: Tolerance,
 ) -> Result<Vec<Comparison>> {
-    let mut made = NamedTensors::new();
-    for (port, item) in session.executable.outputs().iter().zip(got) {
-        flatten(&port.name, item, &mut made);
+    let ports = session.executable.outputs();
+    let mut compared = Vec::with_capacity(ports.len());
+    for ((port, expected), got) in ports.iter().zip(expected(&set.folder, ports)?).zip(got) {
+        match expected {
+            Some(expected) => compare_parts(&port.name, &expected, &got, tolerance, &mut compared),
+            None => compared.push(Comparison {
+                output: port.name.clone(),
+                errors: Errors::default(),
+                verdict: Verdict::NotSaved,
+            }),
+        }
     }
-    let expected = expected(&set.folder, session.executable.outputs())?;
-    if let Some((name, _)) = expected.iter().find(|(name, _)| !made.iter().any(|(made, _)| made == name)) {
-        let made = made.iter().map(|(name, _)| name.clone()).collect();
-        return Err(Error::NoOutput { name: name.clone(), folder: set.folder.clone(), made });
+    Ok(compared)
+}
+
+/// Compares each tensor of an output: `y` itself, `y[0]` of a sequence, `y.keys` of a map. An output without tensors, or with
+/// another number of them than expected, is compared as a whole.
+fn compare_parts(
+    name: &str,
+    expected: &OnnxValue<TensorData>,
+    got: &OnnxValue<TensorData>,
+    tolerance: Tolerance,
+    compared: &mut Vec<Comparison>,
+) {
+    match (expected, got) {
+        (OnnxValue::Sequence(expected), OnnxValue::Sequence(got))
+            if expected.len() == got.len() && !got.is_empty() =>
+        {
+            for (i, (expected, got)) in expected.iter().zip(got).enumerate() {
+                compare_parts(&format!("{name}[{i}]"), expected, got, tolerance, compared);
+            }
+        }
+        (OnnxValue::Map { keys, values }, OnnxValue::Map { keys: got_keys, values: got_values }) => {
+            for (part, expected, got) in [("keys", keys, got_keys), ("values", values, got_values)] {
+                let [expected, got] = [expected, got].map(|x| OnnxValue::Tensor(x.clone()));
+                compare_parts(&format!("{name}.{part}"), &expected, &got, tolerance, compared);
+            }
+        }
+        _ => {
+            let errors = match (expected, got) {
+                (OnnxValue::Tensor(expected), OnnxValue::Tensor(got)) => Errors::of(expected, got),
+                _ => Errors::default(),
+            };
+            let verdict =
+                compare_items(expected, got, tolerance).err().map_or(Verdict::Equal, Verdict::Differs);
+            compared.push(Comparison { output: name.to_owned(), errors, verdict });
+        }
     }
-    let compared = made.into_iter().map(|(output, got)| {
-        let Some((_, expected)) = expected.iter().find(|(name, _)| *name == output) else {
-            return Comparison { output, errors: Errors::default(), verdict: Verdict::NotSaved };
-        };
-        let verdict = compare(expected, &got, tolerance).err().map_or(Verdict::Equal, Verdict::Differs);
-        Comparison { output, errors: Errors::of(expected, &got), verdict }
-    });
-    Ok(compared.collect())
 }
 
 /// Returns the data sets in a case's folder; if there are none, the folder itself is the data set.
@@ -179,51 +207,35 @@ fn sets(session: &Session, options: &args::Compare, outputs: &Path) -> Result<Ve
 }
 
 /// Reads outputs: `output_0.pb`, `output_1.pb`, … in the order of the model, or files as `bb run --output`
-/// names them.
-fn expected(folder: &Path, ports: &[Port]) -> Result<NamedTensors> {
+/// names them. An output that was not saved is `None`.
+fn expected(folder: &Path, ports: &[Port]) -> Result<Vec<Option<OnnxValue<TensorData>>>> {
     let items = onnx::read_items(folder, "output", ports)?;
     if items.len() > ports.len() {
         let (expected, got) = (items.len(), ports.len());
         return Err(onnx::Failure::Outputs { expected, got }.into());
     }
-    let mut tensors = NamedTensors::new();
-    for (port, item) in ports.iter().zip(items) {
-        flatten(&port.name, item, &mut tensors);
-    }
-    if !tensors.is_empty() {
-        return Ok(tensors);
+    let mut saved: Vec<_> = items.into_iter().map(Some).collect();
+    if !saved.is_empty() {
+        saved.resize_with(ports.len(), || None);
+        return Ok(saved);
     }
     let names: Vec<&str> = ports.iter().map(|port| port.name.as_str()).collect();
     for (port, stem) in ports.iter().zip(written::stems(&names)) {
         let (array, message) = (folder.join(format!("{stem}.npy")), folder.join(format!("{stem}.pb")));
-        let item = if array.is_file() {
+        saved.push(if array.is_file() {
             let read = |source| Error::Read { path: array.clone(), source };
             let bytes = std::fs::read(&array).map_err(read)?;
             let tensor = TensorData::from_npy(bytes.into());
-            OnnxValue::Tensor(tensor.map_err(|e| Error::Tensor { path: array.clone(), source: e.into() })?)
+            let tensor = tensor.map_err(|e| Error::Tensor { path: array.clone(), source: e.into() })?;
+            Some(OnnxValue::Tensor(tensor))
         } else if message.is_file() {
-            onnx::read_item(&message, &port.ty)?
+            Some(onnx::read_item(&message, &port.ty)?)
         } else {
-            continue;
-        };
-        flatten(&port.name, item, &mut tensors);
+            None
+        });
     }
-    if tensors.is_empty() { Err(Error::NoOutputs { folder: folder.to_owned() }) } else { Ok(tensors) }
-}
-
-/// Lists the tensors of an output with their names: `y` itself, `y[0]` of a sequence, `y.keys` of a map.
-fn flatten(name: &str, item: OnnxValue<TensorData>, tensors: &mut NamedTensors) {
-    match item {
-        OnnxValue::Tensor(x) => tensors.push((name.to_owned(), x)),
-        OnnxValue::Sequence(items) => {
-            for (i, item) in items.into_iter().enumerate() {
-                flatten(&format!("{name}[{i}]"), item, tensors);
-            }
-        }
-        OnnxValue::Absent => {}
-        OnnxValue::Map { keys, values } => {
-            tensors.push((format!("{name}.keys"), keys));
-            tensors.push((format!("{name}.values"), values));
-        }
+    if saved.iter().all(Option::is_none) {
+        return Err(Error::NoOutputs { folder: folder.to_owned() });
     }
+    Ok(saved)
 }

@@ -2,6 +2,7 @@
 
 use crate::process::{bb, data, folder, write};
 use bb::TensorData;
+use bb::ir::proto::{ModelProto, SequenceProto};
 use bb_tests::model::{model, node};
 use prost::Message;
 use std::path::Path;
@@ -96,6 +97,56 @@ fn outputs_that_run_writes_can_be_compared() {
     // Random inputs do not lead to the saved outputs, so they are only used on request.
     let ended = bb(&["compare", &path, "--outputs", &saved]);
     assert!(ended.code() == 1 && ended.err.contains("the model needs `x`"), "{}", ended.err);
+}
+
+/// A model whose only output is a sequence.
+fn sequence(folder: &Path, name: &str, operator: &str, inputs: &[&str]) -> String {
+    let bytes = model(&[("x", &[2, 2])], vec![node(operator, inputs, &["y"])], &[("y", &[2, 2])]);
+    let mut of_sequence = ModelProto::decode(bytes.as_slice()).unwrap();
+    of_sequence.graph.as_mut().unwrap().output[0].r#type = None;
+    write(folder, name, &of_sequence.encode_to_vec())
+}
+
+#[test]
+fn sequences_are_compared_with_their_lengths() {
+    let folder = folder("compare-saved-sequence");
+    let empty = sequence(&folder, "empty.onnx", "SequenceEmpty", &[]);
+    let one = sequence(&folder, "one.onnx", "SequenceConstruct", &["x"]);
+    let x = square([0.5, 2.0, -1.0, 3.0]);
+    let input = format!("x={}", write(&folder, "x.npy", &x.to_npy().unwrap()));
+    let compare = |path: &str, saved: &str| bb(&["compare", path, "--outputs", saved, "--input", &input]);
+    // The folder that `bb run` writes is compared, and the folder of a case.
+    for items in [0, 1, 2] {
+        let set = folder.join(format!("set-{items}"));
+        let message =
+            SequenceProto { tensor_values: vec![x.to_proto(""); items], ..SequenceProto::default() };
+        write(&set, "output_0.pb", &message.encode_to_vec());
+    }
+    for (path, items) in [(&empty, 0), (&one, 1)] {
+        let run = folder.join(format!("run-{items}")).display().to_string();
+        assert_eq!(bb(&["run", path, "--input", &input, "--output", &run]).code(), 0);
+        let ended = compare(path, &run);
+        assert!(ended.code() == 0 && ended.out.contains("equal"), "{}{}", ended.out, ended.err);
+        for saved in [0, 1, 2] {
+            let ended = compare(path, &folder.join(format!("set-{saved}")).display().to_string());
+            assert_eq!(
+                ended.code(),
+                i32::from(saved != items),
+                "{saved} {items}: {}{}",
+                ended.out,
+                ended.err
+            );
+            let difference = format!("expected a sequence of {saved}, got a sequence of {items}");
+            assert_eq!(ended.out.contains(&difference), saved != items, "{}", ended.out);
+        }
+    }
+    // The row of an empty sequence, and of the only item of another one.
+    let json = |path: &str, saved: &str| {
+        let saved = folder.join(saved).display().to_string();
+        let json = bb(&["compare", path, "--outputs", &saved, "--input", &input, "--json"]).json();
+        json["sets"][0]["outputs"].as_array().unwrap().iter().map(|o| o["output"].clone()).collect::<Vec<_>>()
+    };
+    assert_eq!((json(&empty, "set-0"), json(&one, "set-1")), (vec!["y".into()], vec!["y[0]".into()]));
 }
 
 #[test]
