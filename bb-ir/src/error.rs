@@ -10,9 +10,9 @@ pub use problems::Problems;
 use crate::DataType;
 use crate::format::{FileKind, Format};
 use crate::text::{listed, sentence, shown};
+pub(crate) use message::domain_title;
 use message::{
-    alternatives, by_limit, declared, domain_title, inside, missing_folder, other_case, paths, range,
-    searched, too_large,
+    alternatives, by_limit, declared, inside, missing_folder, other_case, paths, range, searched, too_large,
 };
 use std::path::PathBuf;
 

@@ -1,7 +1,7 @@
 //! A model that is compiled for a backend, and the options that lead to it.
 
-use crate::args;
 use crate::error::{Error, Result};
+use crate::{args, out};
 use bb::onnx::OnnxValue;
 use bb::{BackendHandle, BackendRuntime, CompileOptions, ErasedExecutable, Module, TensorData, Value};
 use bb_ir::Limits;
@@ -63,6 +63,9 @@ impl Session {
 /// Reads a model within the limits that its options set.
 pub(crate) fn load(options: &args::ModelArgs) -> Result<Module> {
     let module = Module::load_with(&options.model, &limits(options)?)?;
+    if !options.strict {
+        module.graph().imports.iter().for_each(|warning| out::note(format_args!("warning: {warning}")));
+    }
     let warnings = if options.strict { module.warnings() } else { Vec::new() };
     if warnings.is_empty() {
         return Ok(module);

@@ -1,4 +1,4 @@
-//! Warnings about false statements of a model.
+//! Warnings about faults of a model that do not stop it.
 
 use crate::error::Result;
 use crate::{out, render};
@@ -29,6 +29,12 @@ fn one(warning: &Warning) -> serde_json::Value {
         }),
         Warning::Declarations { value, first, second } => serde_json::json!({
             "value": value, "declared": [render::ty(first), render::ty(second)], "message": message,
+        }),
+        Warning::ImportedTwice { function, domain, other, used } => serde_json::json!({
+            "function": function, "domain": domain, "other": other, "used": used, "message": message,
+        }),
+        Warning::NotImported { domain, used } => serde_json::json!({
+            "domain": domain, "used": used, "message": message,
         }),
         _ => serde_json::json!({ "message": message }),
     }

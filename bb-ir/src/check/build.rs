@@ -4,18 +4,19 @@
 //! being inlined), and a stack of *graphs*. A subgraph pushes to both stacks. An inlined function only pushes
 //! a frame, because its nodes become nodes of the graph that calls it.
 
+use super::imports::Imports;
 use super::model::CheckOptions;
 use super::names::Frame;
 use super::order::{label, order};
 use super::{control, schema};
-use crate::graph::{Attributes, Graph, Node, ValueId, ValueInfo, ValueType};
+use crate::graph::{Attributes, Graph, Node, ValueId, ValueInfo, ValueType, Warning};
 use crate::infer::Operators;
 use crate::limits::Meter;
-use crate::opset::{domain_name, home};
+use crate::opset::{domain_name, home, without_import};
 use crate::pace::ask;
 use crate::proto::{ExternalData, FunctionProto, GraphProto, NodeProto, TensorProto};
 use crate::{Error, TensorData};
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{HashMap, HashSet};
 use std::rc::Rc;
 
 /// A graph being built.
@@ -43,6 +44,9 @@ pub(super) struct Builder<'p> {
     pub(super) outer: Vec<Level>,
     /// The errors of single nodes.
     problems: Vec<Error>,
+    /// The faults of the imports, each once.
+    warnings: Vec<Warning>,
+    warned: HashSet<Warning>,
 }
 
 impl<'p> Builder<'p> {
@@ -62,6 +66,8 @@ impl<'p> Builder<'p> {
             level: Level::default(),
             outer: Vec::new(),
             problems: Vec::new(),
+            warnings: Vec::new(),
+            warned: HashSet::new(),
         })
     }
 
@@ -73,13 +79,22 @@ impl<'p> Builder<'p> {
     pub(super) fn root(
         mut self,
         graph: &'p GraphProto,
-        opsets: &BTreeMap<String, i64>,
+        imports: Imports,
         problems: &mut Vec<Error>,
     ) -> Result<Graph, Error> {
-        self.frame.opsets = Rc::new(opsets.clone());
+        imports.warnings.into_iter().for_each(|warning| self.warn(warning));
+        self.frame.opsets = Rc::new(imports.versions);
         let filled = self.fill(graph);
         problems.append(&mut self.problems);
+        self.level.graph.imports = self.warnings;
         filled.map(|()| finish(self.level))
+    }
+
+    /// Adds a warning, unless it is there already.
+    pub(super) fn warn(&mut self, warning: Warning) {
+        if self.warned.insert(warning.clone()) {
+            self.warnings.push(warning);
+        }
     }
 
     /// Builds a subgraph of the current node.
@@ -265,6 +280,21 @@ impl<'p> Builder<'p> {
         Ok(())
     }
 
+    /// Returns the version of a domain's operators at the current node.
+    fn opset(&mut self, domain: &str) -> Result<i64, Error> {
+        if let Some(opset) = self.frame.opsets.get(domain) {
+            return Ok(*opset);
+        }
+        // ONNX Runtime demands the imports of functions.
+        match without_import(domain) {
+            Some(used) if self.calls.is_empty() => {
+                self.warn(Warning::NotImported { domain: domain.to_owned(), used });
+                Ok(used)
+            }
+            _ => Err(Error::NoOpset { domain: domain.to_owned() }),
+        }
+    }
+
     /// Builds a node that calls an operator, not a function of the model.
     fn plain(
         &mut self,
@@ -273,8 +303,7 @@ impl<'p> Builder<'p> {
         inputs: Vec<Option<ValueId>>,
     ) -> Result<Node, Error> {
         let domain = domain_name(node.domain());
-        let opset =
-            *self.frame.opsets.get(domain).ok_or_else(|| Error::NoOpset { domain: domain.to_owned() })?;
+        let opset = self.opset(domain)?;
         if !node.overload().is_empty() {
             return Err(Error::UnknownOperator {
                 domain: domain.to_owned(),

@@ -1,7 +1,8 @@
 //! Inlines the functions that a model defines.
 
 use super::build::{Builder, push_value};
-use super::model::{function_name, opsets};
+use super::imports::Imports;
+use super::model::function_name;
 use crate::Error;
 use crate::graph::{Attribute, Node, ValueId, ValueInfo, ValueType, weight};
 use crate::opset::{NEWEST, domain_name};
@@ -62,7 +63,9 @@ impl<'p> Builder<'p> {
         self.meter.text(64 * (lists + function.attribute.len() + function.attribute_proto.len()))?;
         let bound = self.bind(function, node)?;
         let mark = self.level.graph.values.len();
-        let frame = self.frame.call(self.prefix(label), Rc::new(opsets(&function.opset_import)?));
+        let imports = Imports::read(&function.opset_import, Some(&function_name(function)))?;
+        imports.warnings.into_iter().for_each(|warning| self.warn(warning));
+        let frame = self.frame.call(self.prefix(label), Rc::new(imports.versions));
         self.calls.push(key);
         self.push(frame);
         for info in &function.value_info {

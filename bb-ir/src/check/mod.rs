@@ -11,6 +11,7 @@ mod constant;
 mod control;
 mod dims;
 mod function;
+mod imports;
 mod loaded;
 mod model;
 mod names;

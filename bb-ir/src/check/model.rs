@@ -1,12 +1,13 @@
 //! Decodes and checks whole models.
 
 use super::build::Builder;
+use super::imports::Imports;
 use super::types;
 use crate::file::{self, Format};
 use crate::graph::{Graph, ValueType};
 use crate::infer::Operators;
 use crate::limits::within;
-use crate::opset::{domain_name, supported_opsets};
+use crate::opset::domain_name;
 use crate::proto::{
     ExternalData, FunctionProto, GraphProto, ModelProto, OperatorSetIdProto, ValueInfoProto, decode,
 };
@@ -98,12 +99,13 @@ pub fn load_model(path: &Path, limits: &Limits) -> Result<ModelProto, Error> {
 /// ```
 pub fn check(model: &ModelProto, options: &CheckOptions<'_>) -> Result<CheckedModel, Error> {
     let graph = model.graph.as_ref().ok_or(Error::NoGraph)?;
-    let mut opsets = opsets(&model.opset_import)?;
+    let mut imports = Imports::read(&model.opset_import, None)?;
     // Models of these versions name no operators' version, and mean the first.
-    if opsets.is_empty() && matches!(model.ir_version(), 1 | 2) {
-        import(&mut opsets, "", 1)?;
+    if imports.versions.is_empty() && matches!(model.ir_version(), 1 | 2) {
+        imports.versions.insert(String::new(), 1);
     }
-    let graph = build(graph, &opsets, &model.functions, options)?;
+    let opsets = imports.versions.clone();
+    let graph = build(graph, imports, &model.functions, options)?;
     let text = |s: &Option<String>| s.clone().unwrap_or_default();
     Ok(CheckedModel {
         graph,
@@ -124,15 +126,11 @@ pub fn check(model: &ModelProto, options: &CheckOptions<'_>) -> Result<CheckedMo
 /// As [`check`].
 pub fn check_graph(
     graph: &GraphProto,
-    opsets: &BTreeMap<String, i64>,
+    opsets: &[OperatorSetIdProto],
     functions: &[FunctionProto],
     options: &CheckOptions<'_>,
 ) -> Result<Graph, Error> {
-    let mut known = BTreeMap::new();
-    for (domain, &version) in opsets {
-        import(&mut known, domain, version)?;
-    }
-    build(graph, &known, functions, options)
+    build(graph, Imports::read(opsets, None)?, functions, options)
 }
 
 /// Returns the inputs that a graph declares, by name. It does not look at anything else.
@@ -152,12 +150,12 @@ pub fn declared_inputs(graph: &GraphProto) -> Result<Vec<(&str, ValueType)>, Err
 /// Builds the graph and fills in the types of its values.
 fn build(
     graph: &GraphProto,
-    opsets: &BTreeMap<String, i64>,
+    imports: Imports,
     functions: &[FunctionProto],
     options: &CheckOptions<'_>,
 ) -> Result<Graph, Error> {
     let mut problems = Vec::new();
-    let built = Builder::new(options, functions)?.root(graph, opsets, &mut problems);
+    let built = Builder::new(options, functions)?.root(graph, imports, &mut problems);
     let inferred = built.and_then(|mut graph| {
         infer::graph(&mut graph, options.operators, &options.limits, &mut problems)?;
         Ok(graph)
@@ -168,30 +166,6 @@ fn build(
             problems.extend(other.err());
             Err(Error::all(problems))
         }
-    }
-}
-
-/// Reads the operator sets that a model or a function imports.
-pub(super) fn opsets(imports: &[OperatorSetIdProto]) -> Result<BTreeMap<String, i64>, Error> {
-    let mut known = BTreeMap::new();
-    for entry in imports {
-        import(&mut known, entry.domain(), entry.version())?;
-    }
-    Ok(known)
-}
-
-/// Adds an operator set; its version must be supported, and equal to any other import of the domain.
-fn import(known: &mut BTreeMap<String, i64>, domain: &str, version: i64) -> Result<(), Error> {
-    let domain = domain_name(domain);
-    let (oldest, newest) = supported_opsets(domain);
-    if !(oldest..=newest).contains(&version) {
-        return Err(Error::Opset { domain: domain.to_owned(), version, oldest, newest });
-    }
-    match known.insert(domain.to_owned(), version) {
-        Some(first) if first != version => {
-            Err(Error::OpsetTwice { domain: domain.to_owned(), first, second: version })
-        }
-        _ => Ok(()),
     }
 }
 

@@ -3,7 +3,7 @@
 use super::{Compact, Reader, Writer};
 use crate::Error;
 use crate::graph::{
-    Attribute, Attributes, Dim, DimExpr, Graph, Node, Postfix, ValueId, ValueInfo, ValueType,
+    Attribute, Attributes, Dim, DimExpr, Graph, Node, Postfix, ValueId, ValueInfo, ValueType, Warning,
 };
 
 /// The most parts of a dim expression; an expression in normal form has fewer.
@@ -50,6 +50,12 @@ boxed! {
 }
 
 crate::__compact!(struct ValueInfo { name, ty, declared });
+crate::__compact!(enum Warning: "a warning" {
+    0 => Declaration { value, declared, found },
+    1 => Declarations { value, first, second },
+    2 => ImportedTwice { function, domain, other, used },
+    3 => NotImported { domain, used },
+});
 crate::__compact!(enum Attribute: "an attribute" {
     0 => Float(v),
     1 => Int(v),
@@ -111,7 +117,7 @@ impl Compact for Node {
 
 impl Compact for Graph {
     fn write(&self, to: &mut Writer) {
-        let Graph { name, values, inputs, outputs, constants, captures, nodes } = self;
+        let Graph { name, values, inputs, outputs, constants, captures, nodes, imports } = self;
         name.write(to);
         values.write(to);
         inputs.write(to);
@@ -119,6 +125,7 @@ impl Compact for Graph {
         constants.write(to);
         captures.write(to);
         nodes.write(to);
+        imports.write(to);
     }
 
     fn read(from: &mut Reader<'_>) -> Result<Graph, Error> {
@@ -131,6 +138,7 @@ impl Compact for Graph {
                 constants: Compact::read(from)?,
                 captures: Compact::read(from)?,
                 nodes: Compact::read(from)?,
+                imports: Compact::read(from)?,
             })
         })
     }

@@ -5,7 +5,7 @@ use crate::text::{MOST_LISTED, sentence, shown};
 use std::path::{Path, PathBuf};
 
 /// Returns a domain as users write it; ONNX's own domain is `ai.onnx`.
-pub(super) fn domain_title(domain: &str) -> &str {
+pub(crate) fn domain_title(domain: &str) -> &str {
     if domain.is_empty() { "ai.onnx" } else { domain }
 }
 

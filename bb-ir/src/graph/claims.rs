@@ -1,4 +1,4 @@
-//! What a model claims about its values, and warnings about claims that are wrong.
+//! The claims of a model about its values, and warnings about wrong claims and about imports that ONNX does not allow.
 //!
 //! Exporters write `value_info` and the shapes of outputs as they believe them to be, and are often wrong.
 //! Every other runtime runs such models. So a claim is kept beside the inferred type and never replaces it:
@@ -7,10 +7,11 @@
 //! if it contradicts an inferred one, that is an error.
 
 use super::{Attribute, Dim, Graph, ValueInfo, ValueType};
+use crate::error::domain_title;
 use crate::text::{sentence, shown};
 
-/// A statement of the model that is false. The model runs nevertheless.
-#[derive(Debug, Clone, PartialEq)]
+/// A fault of the model, which runs nevertheless.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Warning {
     /// The declared type of a value contradicts the inferred one. The inferred type is used.
@@ -32,6 +33,24 @@ pub enum Warning {
         /// The second declared type.
         second: ValueType,
     },
+    /// A model or a function imports a domain in several versions. The last one is used, as in ONNX Runtime.
+    ImportedTwice {
+        /// The function whose imports these are; `None` for the imports of the model.
+        function: Option<String>,
+        /// The domain; empty for ONNX's own domain.
+        domain: String,
+        /// A version that is not used.
+        other: i64,
+        /// The version that is used.
+        used: i64,
+    },
+    /// A model does not import a domain whose operators it uses. The newest version is used, as in ONNX Runtime.
+    NotImported {
+        /// The domain.
+        domain: String,
+        /// The version that is used.
+        used: i64,
+    },
 }
 
 impl std::fmt::Display for Warning {
@@ -49,6 +68,23 @@ impl std::fmt::Display for Warning {
             Warning::Declarations { value, first, second } => {
                 let (value, first, second) = (shown(value), sentence(first), sentence(second));
                 write!(f, "value `{value}` is declared as {first} and as {second}; neither is used")
+            }
+            Warning::ImportedTwice { function, domain, other, used } => {
+                if let Some(function) = function {
+                    write!(f, "in function `{}`, ", shown(function))?;
+                }
+                write!(
+                    f,
+                    "domain `{}` is imported in version {other} and in version {used}; version {used} is used, because it is the last",
+                    shown(domain_title(domain))
+                )
+            }
+            Warning::NotImported { domain, used } => {
+                write!(
+                    f,
+                    "domain `{}` is not imported; version {used} of its operators is used, because it is the newest",
+                    shown(domain_title(domain))
+                )
             }
         }
     }
@@ -187,9 +223,9 @@ impl ValueInfo {
 }
 
 impl Graph {
-    /// Lists the false statements that the model makes about its values, including those of subgraphs.
+    /// Lists the faults of the model's imports, and the false statements that it makes about its values, also in subgraphs.
     pub fn warnings(&self) -> Vec<Warning> {
-        let mut warnings = Vec::new();
+        let mut warnings = self.imports.clone();
         self.warn(true, &mut warnings);
         warnings
     }

@@ -148,6 +148,8 @@ pub struct Graph {
     pub captures: Vec<(ValueId, ValueId)>,
     /// The nodes, each after all nodes that it reads.
     pub nodes: Vec<Node>,
+    /// In the graph of a model, the faults of its imports of operator sets; see [`Graph::warnings`].
+    pub imports: Vec<Warning>,
 }
 
 impl Graph {

@@ -23,7 +23,16 @@ impl Graph {
         let nodes = nodes.into_iter().map(|node| values.node(node)).collect();
         let outputs = outputs.iter().map(|value| values.keep(*value)).collect();
         let name = self.name.clone();
-        Graph { name, values: values.kept, inputs, outputs, constants, captures: Vec::new(), nodes }
+        Graph {
+            name,
+            values: values.kept,
+            inputs,
+            outputs,
+            constants,
+            captures: Vec::new(),
+            nodes,
+            imports: Vec::new(),
+        }
     }
 }
 

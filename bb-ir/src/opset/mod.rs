@@ -30,6 +30,20 @@ pub fn supported_opsets(domain: &str) -> (i64, i64) {
     }
 }
 
+/// Returns the version of a domain's operators in a model that does not import them: the newest, as in ONNX Runtime. `None` if
+/// the import is required.
+///
+/// It is required for ONNX's own domain, because its operators change too often.
+pub(crate) fn without_import(domain: &str) -> Option<i64> {
+    match domain {
+        "ai.onnx.ml" | "ai.onnx.training" | "ai.onnx.preview.training" | "ai.onnx.preview" => {
+            Some(supported_opsets(domain).1)
+        }
+        "com.microsoft" | "com.microsoft.nchwc" => Some(1),
+        _ => None,
+    }
+}
+
 /// Returns the domain and the version whose operator a node of ONNX's domain calls.
 ///
 /// ONNX Runtime writes some of its own operators into ONNX's domain, where ONNX has no operator of the name, or has none yet.

@@ -119,6 +119,7 @@ impl Index {
             captures: Vec::new(),
             nodes: graph.nodes.iter().filter(|n| n.outputs.iter().flatten().any(inner)).cloned().collect(),
             inputs,
+            imports: Vec::new(),
         })
     }
 }

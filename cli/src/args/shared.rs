@@ -15,8 +15,8 @@ pub(crate) struct ModelArgs {
     /// limits
     #[arg(long = "limit", value_name = "NAME=VALUE", value_parser = Limit::parse)]
     pub(crate) limits: Vec<Limit>,
-    /// Refuse a model that claims false types of values, and inputs with different extents to which the model gives one
-    /// name; otherwise they are warnings
+    /// Refuse a model that claims false types of values or imports operators twice or not at all, and inputs with different
+    /// extents for one name of the model; otherwise they are warnings
     #[arg(long)]
     pub(crate) strict: bool,
 }

@@ -2,6 +2,7 @@
 
 use crate::process::{bb, folder, write};
 use bb::TensorData;
+use bb::ir::proto::{ModelProto, NodeProto, OperatorSetIdProto};
 use bb_tests::model::{model, node};
 use prost::Message;
 
@@ -140,6 +141,66 @@ fn one_name() -> Vec<u8> {
     };
     let model = ModelProto::decode(serialized(graph).as_slice()).unwrap();
     model.encode_to_vec()
+}
+
+/// ONNX Runtime uses the last import of a domain, and the newest version of one that is not imported.
+#[test]
+fn imports_that_onnx_does_not_allow_are_a_warning_or_with_strict_an_error() {
+    let folder = folder("run-imports");
+    let given = |node: NodeProto, imports: &[(&str, i64)]| {
+        let bytes = model(&[("x", &[2, 2, 2])], vec![node], &[("y", &[2, 2, 2])]);
+        let mut model = ModelProto::decode(bytes.as_slice()).unwrap();
+        let import = |(domain, version): &(&str, i64)| OperatorSetIdProto {
+            domain: Some((*domain).to_owned()),
+            version: Some(*version),
+        };
+        model.opset_import = imports.iter().map(import).collect();
+        write(&folder, "model.onnx", &model.encode_to_vec())
+    };
+    let x = TensorData::new(&[2, 2, 2], &[0f32, 1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0]).unwrap();
+    let input = format!("x={}", write(&folder, "x.npy", &x.to_npy().unwrap()));
+    let of =
+        |domain: &str, op: &str| NodeProto { domain: Some(domain.to_owned()), ..node(op, &["x"], &["y"]) };
+    // Softmax is about all axes from the second on before version 13, and about the last one since.
+    let all = 1.0 / (1.0 + 1f64.exp() + 2f64.exp() + 3f64.exp());
+    let pair = 1.0 / (1.0 + 1f64.exp());
+    for (node, imports, first, warning) in [
+        (
+            of("", "Softmax"),
+            &[("", 13), ("", 11)][..],
+            all,
+            "domain `ai.onnx` is imported in version 13 and in version 11",
+        ),
+        (
+            of("", "Softmax"),
+            &[("", 11), ("ai.onnx", 13)],
+            pair,
+            "domain `ai.onnx` is imported in version 11 and in version 13",
+        ),
+        (
+            of("com.microsoft", "QuickGelu"),
+            &[("", 13)],
+            0.0,
+            "domain `com.microsoft` is not imported; version 1 of its operators",
+        ),
+        (
+            of("ai.onnx.ml", "Binarizer"),
+            &[("", 13)],
+            0.0,
+            "domain `ai.onnx.ml` is not imported; version 5 of its operators",
+        ),
+    ] {
+        let path = given(node, imports);
+        let ended = bb(&["run", &path, "--input", &input, "--json"]);
+        assert_eq!(ended.code(), 0, "{}", ended.err);
+        let got = ended.json()["outputs"][0]["values"][0].as_f64().unwrap();
+        assert!((got - first).abs() < 1e-6, "{imports:?}: {got}");
+        assert_eq!(ended.err.matches(warning).count(), 1, "{}", ended.err);
+        let ended = bb(&["run", &path, "--input", &input, "--strict"]);
+        assert!(ended.code() == 1 && ended.err.contains(warning), "{}", ended.err);
+        let inspected = bb(&["inspect", &path, "--json"]).json();
+        assert!(inspected["warnings"][0]["message"].as_str().unwrap().contains(warning), "{inspected}");
+    }
 }
 
 #[test]

@@ -98,6 +98,38 @@ for version in [1, 2]:
     f.models[name].ir_version = version
     del f.models[name].opset_import[:]
 
+
+def imports(name, versions):
+    """Replaces the imports of a vector's model."""
+    del f.models[name].opset_import[:]
+    f.models[name].opset_import.extend(helper.make_opsetid(domain, version) for domain, version in versions)
+
+
+# Of several imports of a domain the last one counts. Softmax is about all axes from the second on before version 13, and about the last one since.
+cube = np.linspace(-2, 2, 8, dtype=np.float32).reshape(2, 2, 2)
+softmax = {11: np.exp(cube) / np.exp(cube).sum((1, 2), keepdims=True), 13: np.exp(cube) / np.exp(cube).sum(-1, keepdims=True)}
+for before, last, other in [(11, 13, ""), (13, 11, ""), (11, 13, "ai.onnx"), (13, 11, "ai.onnx")]:
+    name = f"the_last_import_is_{last}{'_by_its_long_name' if other else ''}"
+    f.add(name, "Softmax", {"x": cube}, opset=last, expected=softmax[last], relative=1e-6)
+    imports(name, [("", before), ("ai.onnx.ml", 3), (other, last)])
+words = np.array(["b", "a", "z"], object)
+for before, last in [(1, 2), (2, 1)]:
+    name, ml = f"the_last_import_of_ml_is_{last}", {"ai.onnx.ml": last}
+    given = {"classes_strings": ["a", "b"]} if last == 1 else {"keys_strings": ["a", "b"], "values_int64s": [0, 1]}
+    f.add(name, "ai.onnx.ml::LabelEncoder", {"x": words}, attributes=given, opsets=ml, expected=np.array([1, 0, -1]))
+    imports(name, [("", 18), ("ai.onnx.ml", before), ("ai.onnx.ml", last)])
+# Without an import, the newest version counts.
+f.add("without_import_of_ml", "ai.onnx.ml::LabelEncoder", {"x": words}, attributes={"keys_strings": ["a", "b"], "values_int64s": [0, 1]}, opsets={"ai.onnx.ml": 5},
+      expected=np.array([1, 0, -1]))
+f.add("without_import_of_microsoft", "com.microsoft::QuickGelu", {"x": x}, attributes={"alpha": 1.0}, opsets={"com.microsoft": 1}, expected=x / (1 + np.exp(-x)), relative=1e-5)
+f.add("refuses_a_version_1_without_import", "ai.onnx.ml::LabelEncoder", {"x": words}, attributes={"classes_strings": ["a", "b"]}, opsets={"ai.onnx.ml": 1}, fails=True)
+f.add("refuses_no_import_of_onnx", relu, {"x": ones}, outputs=["y"], opset=18, fails=True)
+imports("refuses_no_import_of_onnx", [("ai.onnx.ml", 3)])
+body = helper.make_function("own", "F", ["x"], ["y"], [helper.make_node("QuickGelu", ["x"], ["y"], domain="com.microsoft")], [helper.make_opsetid("", 18)])
+f.add("refuses_a_function_without_import", "own::F", {"x": ones}, opsets={"own": 1}, functions=[body], fails=True)
+for name in ["without_import_of_ml", "without_import_of_microsoft", "refuses_a_version_1_without_import"]:
+    imports(name, [("", 18)])
+
 # Whatever is not 0 is true.
 for name, stored in [("raw", T(data_type=T.BOOL, dims=[4], raw_data=b"\x00\x01\x07\xff")), ("entries", T(data_type=T.BOOL, dims=[4], int32_data=[0, 1, 256, -1]))]:
     f.add(f"truth_of_{name}", [node("Where", ["k", "x", "z"], ["y"])], {"x": ones}, constants={"k": stored, "z": ones * 0}, outputs=["y"], expected=np.array([0, 1, 1, 1], np.float32))

@@ -17,7 +17,7 @@ use bb_ir::proto::{
 };
 use bytes::Bytes;
 use std::any::Any;
-use std::collections::{BTreeMap, HashMap};
+use std::collections::HashMap;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -230,13 +230,10 @@ impl Module {
         functions: &[FunctionProto],
         external_data: Option<&ExternalData>,
     ) -> Result<Module, Error> {
-        let mut versions: BTreeMap<String, i64> =
-            opsets.iter().map(|o| (o.domain().to_owned(), o.version())).collect();
-        if versions.is_empty() {
-            versions.insert(String::new(), bb_ir::opset::NEWEST);
-        }
+        let newest = [OperatorSetIdProto { version: Some(bb_ir::opset::NEWEST), ..Default::default() }];
+        let opsets = if opsets.is_empty() { &newest } else { opsets };
         let options = CheckOptions { operators: OPERATORS, external_data, ..CheckOptions::default() };
-        let checked = RunOptions::paced(|| check::check_graph(graph, &versions, functions, &options))??;
+        let checked = RunOptions::paced(|| check::check_graph(graph, opsets, functions, &options))??;
         Ok(Module::new(checked))
     }
 
@@ -291,8 +288,8 @@ impl Module {
         &self.graph
     }
 
-    /// Lists what the model says of its values and is not so: shapes that contradict what inference finds, which are not
-    /// used.
+    /// Lists the faults of the model that do not stop it: shapes that contradict what inference finds, which are not used, and
+    /// domains that are imported twice or not at all.
     pub fn warnings(&self) -> Vec<Warning> {
         self.graph.warnings()
     }

@@ -90,7 +90,16 @@ impl Unfolded {
     pub(super) fn finish(self, of: &Graph) -> Graph {
         let Unfolded { values, constants, nodes } = self;
         let (inputs, outputs, captures) = (of.inputs.clone(), of.outputs.clone(), of.captures.clone());
-        Graph { name: of.name.clone(), values, inputs, outputs, constants, captures, nodes }
+        Graph {
+            name: of.name.clone(),
+            values,
+            inputs,
+            outputs,
+            constants,
+            captures,
+            nodes,
+            imports: of.imports.clone(),
+        }
     }
 }
 

@@ -2,7 +2,8 @@
 
 use super::build::*;
 use bb_ir::check::{CheckOptions, check};
-use bb_ir::proto::{ModelProto, SparseTensorProto};
+use bb_ir::graph::Warning;
+use bb_ir::proto::{ModelProto, NodeProto, SparseTensorProto};
 use bb_ir::{Error, Limits, TensorData};
 
 #[test]
@@ -106,11 +107,74 @@ fn opsets_are_checked_per_domain() {
     };
     assert!(matches!(run(&with(vec![opset("", 29)])), Err(Error::Opset { newest: 28, .. })));
     assert!(matches!(run(&with(vec![opset("", 0)])), Err(Error::Opset { .. })));
-    assert!(matches!(run(&with(vec![opset("", 13), opset("ai.onnx", 14)])), Err(Error::OpsetTwice { .. })));
     assert!(matches!(cause(run(&with(vec![])).unwrap_err()), Error::NoOpset { .. }));
     let mut foreign = with(vec![opset("com.example", 7)]);
     foreign.graph.as_mut().unwrap().node[0].domain = Some("com.example".to_owned());
     assert_eq!(run(&foreign).unwrap().graph.nodes[0].opset, 7);
+}
+
+/// ONNX Runtime 1.32 uses the last import of a domain.
+#[test]
+fn the_last_import_of_a_domain_counts() {
+    let with = |versions: &[(&str, i64)]| ModelProto {
+        opset_import: versions.iter().map(|(domain, version)| opset(domain, *version)).collect(),
+        ..model(graph(&["x"], vec![node("Neg", &["x"], &["y"])], &["y"]))
+    };
+    for (versions, used, other) in [
+        (&[("", 13), ("", 14)][..], 14, Some(13)),
+        (&[("", 14), ("", 13)], 13, Some(14)),
+        (&[("", 13), ("ai.onnx", 14)], 14, Some(13)),
+        (&[("ai.onnx", 14), ("ai.onnx.ml", 3), ("", 13)], 13, Some(14)),
+        (&[("", 99), ("", 13)], 13, Some(99)),
+        (&[("", 13), ("", 13)], 13, None),
+    ] {
+        let checked = run(&with(versions)).unwrap();
+        assert_eq!((checked.graph.nodes[0].opset, checked.opsets[""]), (used, used), "{versions:?}");
+        let expected =
+            other.map(|other| Warning::ImportedTwice { function: None, domain: String::new(), other, used });
+        assert_eq!(checked.graph.warnings(), expected.into_iter().collect::<Vec<_>>());
+    }
+    assert!(matches!(run(&with(&[("", 13), ("", 99)])), Err(Error::Opset { version: 99, .. })));
+    // A function has imports of its own, each with one warning.
+    let mut of = function("f", &["x"], vec![node("Neg", &["x"], &["y"])], &["y"]);
+    of.opset_import = vec![opset("", 17), opset("", 18)];
+    let mut calls = graph(&["x"], vec![call("f", &["x"], &["z"]), call("f", &["z"], &["y"])], &["y"]);
+    calls.name = Some("g".to_owned());
+    let checked = run(&ModelProto { functions: vec![of], ..model(calls) }).unwrap();
+    assert_eq!(checked.graph.nodes.iter().map(|node| node.opset).collect::<Vec<_>>(), [18, 18]);
+    let texts: Vec<String> = checked.graph.warnings().iter().map(ToString::to_string).collect();
+    assert_eq!(
+        texts,
+        [
+            "in function `f::f`, domain `ai.onnx` is imported in version 17 and in version 18; version 18 is used, because it is the \
+          last"
+        ]
+    );
+}
+
+/// ONNX Runtime 1.32 takes the newest version of its own and ONNX's domains where a model imports none, but not in functions.
+#[test]
+fn operators_of_known_domains_need_no_import() {
+    let of =
+        |domain: &str, op: &str| NodeProto { domain: Some(domain.to_owned()), ..node(op, &["x"], &["y"]) };
+    for (domain, op, used) in [("ai.onnx.ml", "Normalizer", 5), ("com.microsoft", "Gelu", 1)] {
+        let checked = run(&model(graph(&["x"], vec![of(domain, op)], &["y"]))).unwrap();
+        assert_eq!(checked.graph.nodes[0].opset, used);
+        assert_eq!(checked.graph.warnings(), [Warning::NotImported { domain: domain.to_owned(), used }]);
+        let error = run(&ModelProto {
+            functions: vec![function("f", &["x"], vec![of(domain, op)], &["y"])],
+            ..model(graph(&["x"], vec![call("f", &["x"], &["y"])], &["y"]))
+        });
+        assert!(matches!(cause(error.unwrap_err()), Error::NoOpset { domain: got } if got == domain));
+    }
+    let foreign = run(&model(graph(&["x"], vec![of("com.example", "Gelu")], &["y"])));
+    assert!(matches!(cause(foreign.unwrap_err()), Error::NoOpset { .. }));
+    // The operators of ONNX's own domain differ too much between versions.
+    let own = ModelProto {
+        opset_import: vec![opset("ai.onnx.ml", 3)],
+        ..model(graph(&["x"], vec![node("Neg", &["x"], &["y"])], &["y"]))
+    };
+    assert!(matches!(cause(run(&own).unwrap_err()), Error::NoOpset { .. }));
 }
 
 #[test]
