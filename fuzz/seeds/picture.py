@@ -23,8 +23,14 @@ for m in ['RGB','L','CMYK']:
 save('jpeg','422',im('RGB'),'JPEG',subsampling=1); save('jpeg','restart',im('RGB'),'JPEG',restart_marker_blocks=1)
 for c in ['tiff_lzw','tiff_adobe_deflate','packbits','jpeg']:
     save('tiff', c, im('RGB'), 'TIFF', compression=c)
-save('tiff','group4',im('1'),'TIFF',compression='group4'); save('tiff','predictor',im('RGB'),'TIFF',compression='tiff_lzw',tiffinfo={317:2})
-save('tiff','F',im('F'),'TIFF')
+save('tiff','predictor',im('RGB'),'TIFF',compression='tiff_lzw',tiffinfo={317:2})
+save('tiff','F',im('F'),'TIFF'); save('tiff','F-predictor',im('F'),'TIFF',compression='tiff_lzw',tiffinfo={317:3})
+for c in ['group3','group4','tiff_ccitt']:
+    save('tiff',c,im('1'),'TIFF',compression=c); save('tiff',c+'-strips',im('1'),'TIFF',compression=c,tiffinfo={278:2,262:0})
+for o in [1,4,5]: save('tiff',f'group3-{o}',im('1'),'TIFF',compression='group3',tiffinfo={292:o,266:2})
+for m in ['LA','PA','CMYK','YCbCr','I']: save('tiff',m,im(m),'TIFF')
+save('tiff','P-lzw',im('P'),'TIFF',compression='tiff_lzw'); save('tiff','zstd',im('RGB'),'TIFF',compression='zstd'); save('tiff','big',im('RGB'),'TIFF',big_tiff=True)
+for o in [3,6]: save('tiff',f'turned-{o}',im('RGB'),'TIFF',tiffinfo={274:o})
 save('webp','lossy',im('RGB'),'WEBP',quality=40); save('webp','lossless',im('RGB'),'WEBP',lossless=True); save('webp','alpha',rgba,'WEBP',quality=40)
 save('webp','animation',im('RGB'),'WEBP',save_all=True,append_images=[im('L').convert('RGB')],duration=10)
 for n,kw in {'default':{}, 'tiles':dict(tile_size=(4,4)), 'precincts':dict(precinct_size=(4,4),codeblock_size=(4,4)), 'layers':dict(quality_mode='rates',quality_layers=[20,10,1]), 'lossy':dict(irreversible=True), 'rpcl':dict(progression='RPCL'), 'cprl':dict(progression='CPRL')}.items():

@@ -25,6 +25,35 @@ impl<'a> Canvas<'a> {
         Ok(Canvas { picture: Picture { height, width, bytes }, pixels, allowance })
     }
 
+    /// Makes a black picture, whose pixels [`set`](Self::set) changes.
+    pub(crate) fn filled(
+        [height, width]: [usize; 2],
+        pixels: PixelFormat,
+        allowance: &'a dyn Allowance,
+    ) -> Result<Canvas<'a>, PictureError> {
+        let bytes = height.saturating_mul(width).saturating_mul(pixels.channels());
+        let bytes = memory::filled("ImageDecoder", 0, bytes)?;
+        Ok(Canvas { picture: Picture { height, width, bytes }, pixels, allowance })
+    }
+
+    /// Returns an error if decoding must end.
+    pub(crate) fn check(&self) -> Result<(), PictureError> {
+        self.allowance.check().map_err(PictureError::Ended)
+    }
+
+    /// Sets a pixel of a filled picture in the requested form.
+    pub(crate) fn set(&mut self, [row, column]: [usize; 2], [r, g, b]: [u8; 3]) {
+        let channels = self.pixels.channels();
+        let at = (row * self.picture.width + column) * channels;
+        let to = self.picture.bytes.get_mut(at..at + channels);
+        match (self.pixels, to) {
+            (PixelFormat::Rgb, Some(to)) => to.copy_from_slice(&[r, g, b]),
+            (PixelFormat::Bgr, Some(to)) => to.copy_from_slice(&[b, g, r]),
+            (PixelFormat::Grayscale, Some(to)) => to.fill(luma([r, g, b])),
+            (_, None) => {}
+        }
+    }
+
     /// Appends pixels in the form that is asked for, unless decoding must end.
     pub(crate) fn extend(&mut self, rgb: impl Iterator<Item = [u8; 3]>) -> Result<(), PictureError> {
         self.allowance.check().map_err(PictureError::Ended)?;
@@ -47,4 +76,13 @@ impl<'a> Canvas<'a> {
 fn luma([r, g, b]: [u8; 3]) -> u8 {
     let sum = 19595 * u32::from(r) + 38470 * u32::from(g) + 7471 * u32::from(b);
     ((sum + 0x8000) >> 16).min(255) as u8
+}
+
+/// Returns red, green and blue for four inks. Each colour takes its share of the light that black leaves.
+pub(crate) fn cmyk([c, m, y, k]: [u8; 4]) -> [u8; 3] {
+    let left = u32::from(255 - k);
+    [c, m, y].map(|ink| {
+        let product = u32::from(ink) * left + 128;
+        (left - (((product >> 8) + product) >> 8)) as u8
+    })
 }

@@ -1,40 +1,5 @@
 //! What the files of pictures claim of their parts, before a decoder allocates for it.
 
-/// Tells whether each list in the first directory of a TIFF lies in the file. The decoder makes room for a list before it reads
-/// the elements.
-pub(super) fn lists_are_in_file(file: &[u8]) -> bool {
-    let little = match file.get(..2) {
-        Some(b"II") => true,
-        Some(b"MM") => false,
-        _ => return true,
-    };
-    let number = |at: usize, bytes: usize| -> Option<u64> {
-        let part = file.get(at..at.checked_add(bytes)?)?;
-        let add = |sum: u64, byte: &u8| (sum << 8) | u64::from(*byte);
-        Some(if little { part.iter().rev().fold(0, add) } else { part.iter().fold(0, add) })
-    };
-    // The widths of an offset, of the number of entries and of a count.
-    let (start, offset, entries, count) = match number(2, 2) {
-        Some(43) => (8, 8, 8, 8),
-        _ => (4, 4, 2, 4),
-    };
-    let directory = number(start, offset).and_then(|at| usize::try_from(at).ok());
-    let (Some(directory), length) = (directory, file.len() as u64) else { return true };
-    let Some(listed) = number(directory, entries) else { return true };
-    let (first, step) = (directory.saturating_add(entries), 4 + count + offset);
-    // Entries beyond the end of the file are none.
-    let places = (0..listed.min(length)).map(|i| first.saturating_add(i as usize * step));
-    places.take_while(|at| number(at.saturating_add(2), 2).is_some()).all(|at| {
-        let size = match number(at.saturating_add(2), 2) {
-            Some(3 | 8) => 2,
-            Some(4 | 9 | 11 | 13) => 4,
-            Some(5 | 10 | 12 | 16..=18) => 8,
-            _ => 1,
-        };
-        number(at.saturating_add(4), count).is_none_or(|count| count.saturating_mul(size) <= length)
-    })
-}
-
 /// Tells whether each lossy frame of a WebP is within a canvas. The decoder makes room for a frame before it compares the two.
 pub(super) fn frames_are_within(file: &[u8], [width, height]: [u32; 2]) -> bool {
     /// The beginning of a key frame, behind three bytes.
@@ -53,30 +18,6 @@ pub(super) fn frames_are_within(file: &[u8], [width, height]: [u32; 2]) -> bool 
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    /// A TIFF of one entry, of this type and count, in both orders of bytes.
-    fn tiff(kind: u16, count: u32) -> [Vec<u8>; 2] {
-        let make = |short: fn(u16) -> [u8; 2], long: fn(u32) -> [u8; 4], mark: &[u8]| {
-            [mark, &short(42), &long(8), &short(1), &short(0x111), &short(kind), &long(count), &long(8)]
-                .concat()
-        };
-        [make(u16::to_le_bytes, u32::to_le_bytes, b"II"), make(u16::to_be_bytes, u32::to_be_bytes, b"MM")]
-    }
-
-    #[test]
-    fn a_list_is_not_longer_than_its_file() {
-        for file in tiff(4, 1).into_iter().chain(tiff(3, 11)).chain(tiff(1, 22)) {
-            assert!(lists_are_in_file(&file), "{file:?}");
-        }
-        for file in
-            tiff(4, 6).into_iter().chain(tiff(3, 12)).chain(tiff(4, 2_254_439)).chain(tiff(5, u32::MAX))
-        {
-            assert!(!lists_are_in_file(&file), "{file:?}");
-        }
-        for file in [&b""[..], b"II", b"II*\0\xff\xff\xff\xff", b"MM\0*\0\0\0\x08\xff\xff"] {
-            assert!(lists_are_in_file(file));
-        }
-    }
 
     #[test]
     fn a_frame_is_not_larger_than_its_canvas() {

@@ -7,6 +7,10 @@ use bb_ir::{DataType, memory};
 use image::{DynamicImage, ImageDecoder, ImageError, ImageFormat, ImageReader, Limits};
 use std::io::{self, BufRead, Cursor, Read, Seek, SeekFrom};
 
+/// The formats that are decoded here.
+const DECODED: [ImageFormat; 5] =
+    [ImageFormat::Bmp, ImageFormat::Jpeg, ImageFormat::Png, ImageFormat::Pnm, ImageFormat::WebP];
+
 /// The most bytes of a picture in the form that its file has.
 const MOST_BYTES: u64 = 512 << 20;
 
@@ -15,7 +19,7 @@ const MOST_ASIDE: u64 = 16 << 20;
 
 /// The most samples of a JPEG, counted once for each of its scans: a scan of a few bytes goes over the whole picture, and the
 /// decoder cannot be stopped within.
-const MOST_SCANNED: u64 = 1 << 30;
+pub(super) const MOST_SCANNED: u64 = 1 << 30;
 
 /// How many bytes are read before the next look whether decoding must end. A byte becomes up to about 1000 bytes of a picture.
 const STEP: usize = 1 << 10;
@@ -75,24 +79,31 @@ pub(super) fn decode(
 ) -> Result<Option<Picture>, PictureError> {
     let watched = Watched { file: Cursor::new(file), allowance, since: 0 };
     let Ok(mut reader) = ImageReader::new(watched).with_guessed_format() else { return none(allowance) };
-    let format = reader.format();
-    if format == Some(ImageFormat::Tiff) && !claims::lists_are_in_file(file) {
-        return none(allowance);
+    // Programs write floats into a format that is like PNM.
+    if [&b"PF\n"[..], b"Pf\n"].iter().any(|mark| file.starts_with(mark)) {
+        return Err(PictureError::Refused {
+            problem: "is of the format PFM, which is not decoded".to_owned(),
+        });
+    }
+    let Some(format) = reader.format() else { return none(allowance) };
+    if !DECODED.contains(&format) {
+        let problem = format!("is of the format {format:?}, which is not decoded");
+        return Err(PictureError::Refused { problem });
     }
     reader.limits(limits(MOST_BYTES));
     let mut decoder = match reader.into_decoder() {
         Ok(decoder) => decoder,
-        Err(error) => return refused(error, allowance),
+        Err(error) => return refused(format, error, allowance),
     };
     let (width, height) = decoder.dimensions();
     let shape = [height as usize, width as usize, pixels.channels()];
     allowance.bound(DataType::U8, &shape).map_err(PictureError::Ended)?;
     let (bytes, samples) = (decoder.total_bytes(), u64::from(width) * u64::from(height) * 3);
-    if format == Some(ImageFormat::WebP) && !claims::frames_are_within(file, [width, height]) {
+    if format == ImageFormat::WebP && !claims::frames_are_within(file, [width, height]) {
         return none(allowance);
     }
     let mut needed = bytes.saturating_add(MOST_ASIDE);
-    if format == Some(ImageFormat::Jpeg) {
+    if format == ImageFormat::Jpeg {
         let scanned = samples.saturating_mul(scans(file));
         if scanned > MOST_SCANNED {
             let problem = format!(
@@ -114,7 +125,7 @@ pub(super) fn decode(
         .and_then(|()| DynamicImage::from_decoder(decoder));
     match decoded {
         Ok(picture) => laid_out(picture, pixels, allowance).map(Some),
-        Err(error) => refused(error, allowance),
+        Err(error) => refused(format, error, allowance),
     }
 }
 
@@ -125,13 +136,20 @@ fn limits(bytes: u64) -> Limits {
 }
 
 /// The scans of a JPEG, of which each begins with a marker. No compressed data looks like one.
-fn scans(file: &[u8]) -> u64 {
+pub(super) fn scans(file: &[u8]) -> u64 {
     file.windows(2).filter(|pair| *pair == [0xff, 0xda]).count() as u64
 }
 
-/// What is no picture has none, unless decoding must end, or a limit is why.
-fn refused(error: ImageError, allowance: &dyn Allowance) -> Result<Option<Picture>, PictureError> {
+/// A damaged file gives no picture. Anything else that keeps a file from being decoded is an error.
+fn refused(
+    format: ImageFormat,
+    error: ImageError,
+    allowance: &dyn Allowance,
+) -> Result<Option<Picture>, PictureError> {
     match error {
+        ImageError::Unsupported(reason) => Err(PictureError::Refused {
+            problem: format!("is of a kind of the format {format:?} that is not decoded: {reason}"),
+        }),
         ImageError::Limits(reason) => Err(PictureError::Refused {
             problem: format!("is a picture beyond the decoder's limits: {reason}"),
         }),

@@ -1,6 +1,6 @@
 //! Pictures in JPEG 2000, of which the crate `image` knows nothing.
 
-use crate::canvas::{Canvas, PIXELS_AT_ONCE};
+use crate::canvas::{Canvas, PIXELS_AT_ONCE, cmyk};
 use crate::codestream::{MOST_TILES, survey};
 use bb_ir::picture::{Allowance, Picture, PictureError, PixelFormat};
 use bb_ir::{DataType, memory};
@@ -48,8 +48,14 @@ pub(super) fn decode(
         ColorSpace::Icc { num_channels, .. } => *num_channels,
         ColorSpace::Gray => 1,
         ColorSpace::RGB => 3,
-        ColorSpace::CMYK | ColorSpace::Unknown { .. } => return Ok(None),
+        ColorSpace::CMYK => 4,
+        ColorSpace::Unknown { num_channels } => *num_channels,
     };
+    if !matches!(colours, 1 | 3) && !matches!(picture.color_space(), ColorSpace::CMYK) {
+        let problem =
+            format!("is a JPEG 2000 of {colours} colours that are not known; expected grey, RGB or CMYK");
+        return Err(PictureError::Refused { problem });
+    }
     let shape = [height, width, pixels.channels()];
     allowance.bound(DataType::U8, &shape).map_err(PictureError::Ended)?;
     memory::probe("ImageDecoder", memory::at_most(samples * BYTES_PER_SAMPLE + lists))?;
@@ -57,7 +63,7 @@ pub(super) fn decode(
     let mut context = DecoderContext::default();
     let Ok(decoded) = picture.decode(&mut context) else { return Ok(None) };
     // The count of components is what the decoder found, which the boxes of the file need not agree with.
-    if decoded.components().len() != channels || !matches!(colours, 1 | 3) {
+    if decoded.components().len() != channels {
         return Ok(None);
     }
     let bytes = decoded.data_u8();
@@ -65,6 +71,9 @@ pub(super) fn decode(
     for some in bytes.chunks(channels * PIXELS_AT_ONCE) {
         match colours {
             1 => out.extend(some.chunks_exact(channels).filter_map(<[u8]>::first).map(|&v| [v; 3]))?,
+            4 => out.extend(
+                some.chunks_exact(channels).filter_map(|pixel| pixel.first_chunk().copied().map(cmyk)),
+            )?,
             _ => out.extend(some.chunks_exact(channels).filter_map(|pixel| pixel.first_chunk().copied()))?,
         }
     }

@@ -11,3 +11,4 @@ mod codestream;
 mod decoder;
 mod formats;
 mod jpeg2000;
+mod tiff;
