@@ -263,8 +263,9 @@ fn dropped<B: Ops + ?Sized>(
     let options = RandomUniformOptions { seed, dtype: DataType::F64, ..Default::default() };
     let draws = on.random_uniform(x.shape(), options)?;
     let kept = on.greater_or_equal(&draws, &on.scalar_like(&draws, ratio)?)?;
-    let scaled = on.mul(x, &on.scalar_like(x, 1.0 / (1.0 - ratio))?)?;
-    let y = on.r#where(&kept, &scaled, &on.scalar_like(x, 0.0)?)?;
-    let mask = if call.opset() < 10 { math::to(on, &kept, x.dtype())? } else { kept };
+    // "output = scale * data * mask": NaN and infinities that are dropped are NaN.
+    let factors = math::to(on, &kept, x.dtype())?;
+    let y = on.mul(&on.mul(x, &factors)?, &on.scalar_like(x, 1.0 / (1.0 - ratio))?)?;
+    let mask = if call.opset() < 10 { factors } else { kept };
     Ok(smallvec![Some(y), Some(mask)])
 }

@@ -200,7 +200,7 @@ fn pooled<T: Tensor>(
         return Err(bb_ir::Error::Shapes { op, left: x.shape().into(), right: rois.shape().into() }.into());
     }
     let shape = Shape::from_slice(&[count, channels, rows, across]);
-    let fits = bins.iter().all(|bins| (1..=MOST_BINS).contains(bins));
+    let fits = bins.iter().all(|bins| (0..=MOST_BINS).contains(bins));
     match bb_ir::element_count(&shape) {
         Some(n) if fits && n <= MOST => Ok(shape),
         _ => {
