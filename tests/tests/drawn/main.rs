@@ -53,7 +53,10 @@ fn differences(record: &Record) -> Vec<Difference> {
     let Some(ours) = answers.first() else { return found };
     for (name, other) in BACKENDS.iter().zip(&answers).skip(1) {
         // This backend keeps halves in `f32` between operators.
-        if *name == "whole-graph" && record.has("tags", "chain") && record.precisions().any(|dtype| dtype.bits() < 32) {
+        if *name == "whole-graph"
+            && record.has("tags", "chain")
+            && record.precisions().any(|dtype| dtype.bits() < 32)
+        {
             continue;
         }
         match (ours, other) {
@@ -74,31 +77,27 @@ fn differences(record: &Record) -> Vec<Difference> {
     let judges = [("evaluator", &record.evaluator), ("ort", &record.ort)];
     match ours {
         Answer::Given(ours) => {
-            let wrong = judges.map(|(_, answer)| answer.as_ref().and_then(|answer| compare::leaves(record, answer, ours)));
+            let wrong = judges
+                .map(|(_, answer)| answer.as_ref().and_then(|answer| compare::leaves(record, answer, ours)));
             match (wrong, &record.evaluator, &record.ort) {
                 ([Some(detail), Some(_)], Some(a), Some(b)) if compare::leaves(record, a, b).is_none() => {
                     add("both", detail);
                 }
-<<<<<<< ours
-                several => {
-                    let same = match (&record.evaluator, &record.ort) {
-                        (Some(a), Some(b)) if compare::leaves(record, a, b).is_none() => "both agree: ",
-                        _ => "all differ: ",
-                    };
-                    let texts: Vec<String> =
-                        several.iter().map(|(name, detail)| format!("{name}: {detail}")).collect();
-                    add("both", format!("{same}{}", texts.join("; ")));
-=======
                 (wrong, evaluator, ort) => {
                     let both = evaluator.is_some() && ort.is_some();
                     let several = wrong.iter().flatten().count() > 1;
-                    let vote = if several { ", the other gives another value" } else if both { ", the other agrees with us" } else { "" };
+                    let vote = if several {
+                        ", the other gives another value"
+                    } else if both {
+                        ", the other agrees with us"
+                    } else {
+                        ""
+                    };
                     for ((name, _), detail) in judges.iter().zip(wrong) {
                         if let Some(detail) = detail {
                             add(name, format!("{detail}{vote}"));
                         }
                     }
->>>>>>> theirs
                 }
             }
         }
