@@ -351,7 +351,7 @@ integers!(u8 u16 u32 u64 i8 i16 i32 i64);
 macro_rules! floats {
     ($($t:ty: $from:expr, $whole:expr;)*) => {$(
         // Floats round what they are given, integers included; only what is too large for the type is refused.
-        #[expect(clippy::cast_precision_loss, reason = "floats round")]
+        #[allow(clippy::cast_precision_loss, reason = "floats round, and those of 16 bits without a cast")]
         impl FromJson for $t {
             fn from_u64(x: u64) -> Option<$t> {
                 let from: fn(_) -> _ = $whole;

@@ -60,7 +60,7 @@ impl Floats {
 
     /// The code that the middle behind a code becomes.
     fn even(&self, code: u64) -> u64 {
-        if code % 2 == 0 { code } else { self.next(code) }
+        if code.is_multiple_of(2) { code } else { self.next(code) }
     }
 }
 

@@ -5,7 +5,7 @@
 use bb::ext::Scalar;
 use bb::ext::scalar::{Function, lines};
 use bb::ir::convert::{bf16_from_f64, f16_from_f64};
-use bb::{Backend, DataType, Tensor, TensorData};
+use bb::{Backend, DataType, Tensor, TensorData, bf16, f16};
 use bb_cpu::{Array, Cpu};
 
 fn array(cpu: &Cpu, shape: &[usize], seed: usize) -> Array {

@@ -340,7 +340,7 @@ impl<'t> Tracing<'t> {
                     None if !self.resolved.is_read_from(*value, 0)? => continue,
                     None => {
                         let op = node.op_type.clone();
-                        return Err(Error::Results { op, expected: position + 1, got }.into());
+                        return Err(Error::Results { op, expected: position + 1, got });
                     }
                 };
                 self.agrees(node, *value, &result)?;
