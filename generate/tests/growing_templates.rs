@@ -1,5 +1,5 @@
 //! The memory and the time of a stranger's chat template, and of messages, against their size.
-#![expect(clippy::unwrap_used, reason = "tests")]
+#![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "tests")]
 
 mod growth;
 

@@ -120,7 +120,7 @@ impl Filling<'_> {
         let elements = bb_ir::element_count(shape).ok_or_else(too_large)?;
         if self.dtype == DataType::String {
             let mut texts = StringsBuilder::with_room("--random", elements)?;
-            (0..elements).try_for_each(|_| texts.push(&self.text(draw)))?;
+            (0..elements).try_for_each(|_| texts.push(self.text(draw)))?;
             return Ok(texts.finish(shape)?);
         }
         let drawn = drawn(self.dtype);

@@ -151,11 +151,11 @@ fn drawn_models_give_what_others_give() {
             (Some(child), from)
         }
     };
-    let mut records = record::Reader::new(from);
+    let records = record::Reader::new(from);
     let mut report = std::env::var("BB_REPORT").ok().map(|path| std::fs::File::create(path).unwrap());
     let mut known = Known::read(&std::fs::read_to_string(format!("{root}/drawn/known.txt")).unwrap());
     let (mut drawn, mut judged, mut explained, mut unexplained) = (0, 0, BTreeMap::new(), Vec::new());
-    while let Some(record) = records.next() {
+    for record in records {
         drawn += 1;
         judged += usize::from(record.evaluator.is_some() || record.ort.is_some());
         for Difference { kind, detail } in differences(&record) {

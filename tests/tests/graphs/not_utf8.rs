@@ -1,5 +1,5 @@
 //! Models with one text that is not UTF-8, at every place.
-#![expect(clippy::unwrap_used, reason = "tests")]
+#![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "tests")]
 
 use bb::ir::proto::attribute_proto::AttributeType;
 use bb::ir::proto::tensor_shape_proto::{Dimension, dimension::Value as Extent};

@@ -3,7 +3,7 @@
 
 use bb::ext::{Extended, Image, Llm, Nn, Scalar};
 use bb::ir::convert::{bf16_from_f64, f16_from_f64};
-use bb::{Backend, DataType, Element, RoundMode, TensorData, bf16, f16};
+use bb::{Backend, DataType, Element, RoundMode, TensorData};
 use bb_cpu::{Array, Cpu};
 use bb_reference::Reference;
 
