@@ -47,7 +47,7 @@ pub(super) fn reverse_sequence<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tenso
     let starts = counted(on, &along(batch, count), batch_step as i64)?;
     let rows = on.mul(&step, &on.host(&[], &[time_step as i64])?)?;
     let rows = on.add(&rows, &starts)?;
-    // A length that the sequences do not have would reach into another sequence: its index is none of any row.
+    // A length that the sequences do not have would reach into another sequence: its index is outside of all rows.
     let rows = on.r#where(&is_wrong, &on.host(&[], &[(first * second) as i64])?, &rows)?;
     let flat: Vec<usize> = [first * second].into_iter().chain(rest.iter().copied()).collect();
     Ok(one(on.gather(&on.reshape(x, &flat)?, &rows, 0)?))

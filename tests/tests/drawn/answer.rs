@@ -19,21 +19,21 @@ static STARTED: LazyLock<Vec<Arc<dyn BackendRuntime>>> =
 const DEADLINE: Duration = Duration::from_secs(10);
 
 /// What a backend makes of a model.
-pub(crate) enum Answer {
+pub(crate) enum BackendAnswer {
     Given(Leaves),
     Refused(String),
     Panicked(String),
 }
 
 /// Compiles a model on a backend and runs it.
-pub(crate) fn of(backend: &str, record: &Record) -> Answer {
+pub(crate) fn of(backend: &str, record: &Record) -> BackendAnswer {
     let at = BACKENDS.iter().position(|name| *name == backend).unwrap();
     let on = STARTED.get(at).unwrap();
     let options = RunOptions::default().with_deadline(Instant::now() + DEADLINE);
     match catch_unwind(AssertUnwindSafe(|| options.within(|| run(on, record)))) {
-        Ok(Ok(leaves)) => Answer::Given(leaves),
-        Ok(Err(error)) => Answer::Refused(chain(&*error)),
-        Err(panic) => Answer::Panicked(
+        Ok(Ok(leaves)) => BackendAnswer::Given(leaves),
+        Ok(Err(error)) => BackendAnswer::Refused(chain(&*error)),
+        Err(panic) => BackendAnswer::Panicked(
             panic
                 .downcast_ref::<String>()
                 .cloned()

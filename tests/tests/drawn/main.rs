@@ -12,7 +12,7 @@ mod compare;
 mod known;
 mod record;
 
-use answer::{Answer, BACKENDS};
+use answer::{BACKENDS, BackendAnswer};
 use known::Known;
 use record::Record;
 use serde_json::json;
@@ -45,7 +45,7 @@ fn differences(record: &Record) -> Vec<Difference> {
         if start.elapsed() > LONGEST {
             add("late", format!("{name}: {:?}", start.elapsed()));
         }
-        if let Answer::Panicked(text) = &answer {
+        if let BackendAnswer::Panicked(text) = &answer {
             add("panic", format!("{name}: {text}"));
         }
         answers.push(answer);
@@ -60,23 +60,25 @@ fn differences(record: &Record) -> Vec<Difference> {
             continue;
         }
         match (ours, other) {
-            (Answer::Given(ours), Answer::Given(other)) => {
+            (BackendAnswer::Given(ours), BackendAnswer::Given(other)) => {
                 if let Some(detail) = compare::leaves(record, ours, other) {
                     add("apart", format!("{name} for cpu: {detail}"));
                 }
             }
-            (Answer::Refused(_), Answer::Refused(_))
-            | (Answer::Panicked(_), _)
-            | (_, Answer::Panicked(_)) => {}
-            (Answer::Given(_), Answer::Refused(text)) => add("apart", format!("only {name} refuses: {text}")),
-            (Answer::Refused(text), Answer::Given(_)) => {
+            (BackendAnswer::Refused(_), BackendAnswer::Refused(_))
+            | (BackendAnswer::Panicked(_), _)
+            | (_, BackendAnswer::Panicked(_)) => {}
+            (BackendAnswer::Given(_), BackendAnswer::Refused(text)) => {
+                add("apart", format!("only {name} refuses: {text}"))
+            }
+            (BackendAnswer::Refused(text), BackendAnswer::Given(_)) => {
                 add("apart", format!("{name} gives what cpu refuses: {text}"))
             }
         }
     }
     let judges = [("evaluator", &record.evaluator), ("ort", &record.ort)];
     match ours {
-        Answer::Given(ours) => {
+        BackendAnswer::Given(ours) => {
             let wrong = judges
                 .map(|(_, answer)| answer.as_ref().and_then(|answer| compare::leaves(record, answer, ours)));
             match (wrong, &record.evaluator, &record.ort) {
@@ -101,14 +103,14 @@ fn differences(record: &Record) -> Vec<Difference> {
                 }
             }
         }
-        Answer::Refused(text) => {
+        BackendAnswer::Refused(text) => {
             let who: Vec<&str> =
                 judges.iter().filter(|(_, answer)| answer.is_some()).map(|(name, _)| *name).collect();
             if !who.is_empty() {
                 add("refused", format!("{} gives a value: {text}", who.join(" and ")));
             }
         }
-        Answer::Panicked(_) => {}
+        BackendAnswer::Panicked(_) => {}
     }
     found
 }
