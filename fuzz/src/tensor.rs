@@ -15,7 +15,7 @@ pub fn check(tensor: &TensorData) {
     let proto = TensorProto::decode(&*proto).expect("a message");
     assert_eq!(&TensorData::from_proto(&proto).expect("what was written can be read"), tensor);
     // In `.npy`, strings are padded to the longest one, so a few bytes may require many.
-    let longest = tensor.iter_str().map(str::len).max().unwrap_or(0);
+    let longest = tensor.iter_str().map(|s| s.len()).max().unwrap_or(0);
     if longest.saturating_mul(tensor.len()) < LIMIT
         && let Ok(file) = tensor.to_npy()
     {
