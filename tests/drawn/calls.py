@@ -8,6 +8,7 @@ import pathlib
 import re
 import struct
 
+import numpy as np
 import onnx
 import onnxruntime.capi.onnxruntime_pybind11_state as runtime
 from onnx import TensorProto as T
@@ -69,7 +70,8 @@ def schemas():
     for schema in runtime.get_all_operator_schema():
         if schema.domain in ("com.microsoft", "com.microsoft.nchwc") and not schema.deprecated:
             found[schema.domain, schema.name].append(Schema(schema))
-    newest = {"": onnx.defs.onnx_opset_version(), "ai.onnx.ml": 5}
+    # Versions that ONNX Runtime has, where it has the operator.
+    newest = {"": max(s.since_version for s in runtime.get_all_operator_schema() if s.domain == ""), "ai.onnx.ml": 5}
     for (domain, _), versions in found.items():
         versions.sort(key=lambda s: s.since)
         for schema, later in zip(versions, versions[1:] + [None]):
@@ -120,6 +122,8 @@ def of_model(model, tensors):
             continue
         try:
             given = {name: numpy_helper.to_array(values[name]) for name in read}
+            # ONNX Runtime takes bytes of truth values as they are, and reads 0 and 1 only.
+            given = {name: x.view(np.uint8) != 0 if x.dtype == bool and x.ndim else x for name, x in given.items()}
         except (ValueError, TypeError, KeyError):
             continue
         if any(x.size > LARGEST for x in given.values()):

@@ -24,7 +24,7 @@ POSITIVE = {"scale", "data_scale", "reduced_scale", "S", "scale_A", "scale_B", "
 TYPES = {"to", "dtype", "output_dtype", "output_datatype", "stash_type", "softmax_precision"}
 FLAGS = set("""keepdims transA transB transBatchA transBatchB exclusive reverse ceil_mode count_include_pad broadcast largest sorted training_mode align_corners
 onesided inclusive noop_with_empty_axes select_last_index saturate exclude_outside antialias fmod allowzero center_point_box periodic
-linear_before_reset input_forget is_test spatial unidirectional interleaved qk_norm do_rotary channels_last upper is_causal
+linear_before_reset input_forget is_test spatial unidirectional interleaved qk_norm do_rotary channels_last upper is_causal rotary_interleaved
 use_sparse_mixer normalize_routing_weights positive smooth_softmax no_past_kv past_present_share_buffer zeros""".split())
 # Operators whose results are elements of operands, numbers that are exact, or truth values.
 MOVES = set("""Identity Reshape Flatten Squeeze Unsqueeze Transpose Concat Split Slice Gather GatherElements GatherND ScatterElements ScatterND Scatter

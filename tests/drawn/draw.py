@@ -215,6 +215,8 @@ def tags(drawn, shapes, constants, alias):
     for a in target.attribute:
         value = helper.get_attribute_value(a) if a.type in (1, 2, 3, 6, 7) else ""
         value = value.decode(errors="replace") if isinstance(value, bytes) else value
+        if a.name in changes.FLAGS and a.type == 2 and a.i not in (0, 1):
+            found.add("odd-flag")
         found.add(f"{a.name}={str(list(value) if a.type in (6, 7) else value)[:60]}".replace(" ", ""))
     found |= {f"{name}=absent" for name in drawn.schema.attributes if name not in {a.name for a in target.attribute}}
     for x in call.values.values():

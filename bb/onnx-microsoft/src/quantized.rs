@@ -229,7 +229,7 @@ fn global_average_pool_types(at: At<'_>) -> Option<Types> {
 /// `QLinearGlobalAveragePool`.
 pub(crate) fn global_average_pool<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {
     only(call, &["channels_last"])?;
-    pooled(on, call, |x| on.reduce_mean(x, &(2..x.rank() as i64).collect::<Vec<_>>(), true))
+    pooled(on, call, |x| window::over_space(on, call, x, |x, axes| on.reduce_mean(x, axes, true)))
 }
 
 /// The joined operands of `QLinearConcat`, each of which has a scale and a zero point.

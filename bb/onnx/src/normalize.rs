@@ -173,6 +173,9 @@ pub(super) fn batch_normalization<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Te
     let wide = math::to(on, x, mean.dtype())?;
     let now = on.reduce_mean(&wide, &axes, true)?;
     let apart = on.sub(&wide, &now)?;
+    // The mean of the distances is what rounding made of the mean. A small deviation would multiply it.
+    let rest = on.reduce_mean(&apart, &axes, true)?;
+    let (now, apart) = (on.add(&now, &rest)?, on.sub(&apart, &rest)?);
     let spread = on.reduce_mean(&on.mul(&apart, &apart)?, &axes, false)?;
     let now = on.squeeze(&now, &axes)?;
     let y = on.batch_normalization(x, scale, bias, &now, &spread, epsilon)?;
@@ -193,13 +196,20 @@ pub(super) fn batch_normalization<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Te
 pub(super) fn instance_normalization<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {
     let x = call.input(0)?;
     let epsilon = call.float_or("epsilon", 1e-5)?;
-    if x.rank() > 2 {
+    if x.rank() < 2 {
+        let problem = format!("has rank {}, expected 2 or more: the batch and the channels first", x.rank());
+        return Err(call.wrong(NodePart::Operand(0), problem).into());
+    }
+    let normalized = |x: &B::Tensor| -> Result<B::Tensor, B::Error> {
         let [scale, bias] = channel_operands(on, call, x)?;
         let options = LayerNormalizationOptions { axis: 2, epsilon };
-        return Ok(one(on.layer_normalization(x, &scale, Some(&bias), options)?));
+        on.layer_normalization(x, &scale, Some(&bias), options)
+    };
+    if x.rank() == 2 {
+        // Each channel has one element.
+        return Ok(one(on.squeeze(&normalized(&on.unsqueeze(x, &[2])?)?, &[2])?));
     }
-    let normal = math::widened(on, x, DataType::F32, |x| Ok(moments(on, x, &[], epsilon)?.normal))?;
-    Ok(one(scaled_and_shifted(on, call, &normal)?))
+    Ok(one(normalized(x)?))
 }
 
 /// Operands 1 and 2, a number for each channel of `y`, with the dimensions of `y` from the channel on.
@@ -401,7 +411,15 @@ pub fn plain_gemm<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> Result
                 .wrong(NodePart::Operand(2), format!("has rank {}, expected at most 2", c.rank()))
                 .into());
         }
-        Some(c) => on.add(&product, &scaled(wide(c)?, beta)?),
+        Some(c) => {
+            let (of_c, of_y) = (on.extents(c), on.extents(&product));
+            // It broadcasts to the product, and not the product to it.
+            if !of_c.iter().rev().zip(of_y.iter().rev()).all(|(own, all)| own.is(1) || own.equals(all)) {
+                let problem = format!("has the shape {:?}; the product has {:?}", c.shape(), product.shape());
+                return Err(call.wrong(NodePart::Operand(2), problem).into());
+            }
+            on.add(&product, &scaled(wide(c)?, beta)?)
+        }
         None => Ok(product),
     }?;
     math::narrowed(on, y, dtype)

@@ -81,7 +81,8 @@ pub mod strings {
 /// Convolution and pooling.
 pub mod window {
     pub use crate::window::{
-        conv_shape, conv_shape_of, conv_types, global_pool_shape, global_pool_types, plain_average_pool,
-        plain_conv, plain_conv_transpose, plain_max_pool, pool_shape, pool_types, transposed_shape,
+        conv_shape, conv_shape_of, conv_types, global_pool_shape, global_pool_types, over_space,
+        plain_average_pool, plain_conv, plain_conv_transpose, plain_max_pool, pool_shape, pool_types,
+        transposed_shape,
     };
 }

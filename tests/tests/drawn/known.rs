@@ -13,10 +13,15 @@ struct Row {
 
 /// The list of known differences.
 ///
-/// A row is `OPERATORS | KINDS | CONDITIONS | reason`. Operators and kinds are separated by spaces, and `*` is any operator. An
-/// operator fits if the drawn one or one of the nodes is it. All conditions must hold. A condition is a tag of the model; or
-/// `since<N`, `since>=N`; or `"text"`, which the detail contains, with `_` for a space; or `domain:NAME`; or `!` and a condition, which
-/// must not hold; or several with `,` between them, of which one must hold.
+/// A row is `OPERATORS | KINDS | CONDITIONS | reason`. Operators and kinds are separated by spaces, and `*` is any operator. A row
+/// fits if the drawn operator or one of the nodes is in its list, and all conditions hold. A condition is one of these:
+///
+/// - a tag of the model, or the beginning of a tag and `*`;
+/// - `since<N` or `since>=N`;
+/// - `"text"`, which the detail contains, with `_` for a space;
+/// - `domain:NAME`;
+/// - `!` and a condition, which must not hold;
+/// - several conditions with `;` between them, of which one must hold.
 pub(crate) struct Known {
     rows: Vec<Row>,
 }
@@ -50,7 +55,7 @@ impl Known {
                     .operators
                     .iter()
                     .any(|o| o == "*" || o == record.text("operator") || record.has("nodes", o))
-                && row.conditions.iter().all(|c| c.split(',').any(|c| holds(c, record, detail)))
+                && row.conditions.iter().all(|c| c.split(';').any(|c| holds(c, record, detail)))
         })?;
         row.used = true;
         Some(row.line.clone())
@@ -76,8 +81,11 @@ fn holds(condition: &str, record: &Record, detail: &str) -> bool {
     if let Some(text) = condition.strip_prefix('"').and_then(|text| text.strip_suffix('"')) {
         return detail.replace(' ', "_").contains(text);
     }
-    match condition.strip_prefix("domain:") {
-        Some(domain) => record.text("domain") == domain,
+    if let Some(domain) = condition.strip_prefix("domain:") {
+        return record.text("domain") == domain;
+    }
+    match condition.strip_suffix('*') {
+        Some(start) => record.tags().any(|tag| tag.starts_with(start)),
         None => record.has("tags", condition),
     }
 }

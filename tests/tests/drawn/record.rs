@@ -31,6 +31,11 @@ impl Record {
         list.is_some_and(|list| list.iter().any(|item| item.as_str() == Some(word)))
     }
 
+    pub(crate) fn tags(&self) -> impl Iterator<Item = &str> {
+        let list = self.description.get("tags").and_then(Value::as_array);
+        list.into_iter().flatten().filter_map(Value::as_str)
+    }
+
     pub(crate) fn number(&self, field: &str) -> i64 {
         self.description.get(field).and_then(Value::as_i64).unwrap_or_default()
     }

@@ -85,7 +85,12 @@ macro_rules! integers {
             }
             fn pow(&self, b: &Exponent, _: Of<'_, i64>) -> Option<Self> {
                 match *b {
-                    Exponent::Float(b) => Some((*self as f64).powf(b) as $ty),
+                    Exponent::Float(b) => {
+                        // As a cast does: what does not fit, NaN included, is the least number.
+                        let power = (*self as f64).powf(b).trunc();
+                        let fits = ($ty::MIN as f64..-($ty::MIN as f64)).contains(&power);
+                        Some(if fits { power as $ty } else { $ty::MIN })
+                    }
                     Exponent::Int(b) if b < 0 => match *self {
                         0 => None,
                         1 => Some(1),

@@ -270,8 +270,8 @@ pub fn max_pool<B: Ops + ?Sized>(
     Ok(y)
 }
 
-/// Returns, for each window of [`max_pool`], the position of its maximum in `x`. Of several equal maxima, the first
-/// counts.
+/// Returns, for each window of [`max_pool`], the position of its maximum in `x`. Of several equal maxima, the first in the
+/// order of rows counts, also where positions are those in the order of columns.
 pub fn max_pool_positions<B: Ops + ?Sized>(
     on: &B,
     x: &B::Tensor,
@@ -286,12 +286,7 @@ pub fn max_pool_positions<B: Ops + ?Sized>(
     // others.
     let beyond = on.host(&[], &[i64::MAX / 2])?;
     let spatial: Vec<usize> = all.iter().map(|w| w.extent).collect();
-    let steps = if column_major {
-        let reversed: Vec<usize> = spatial.iter().rev().copied().collect();
-        super::movement::strides(&reversed).into_iter().rev().collect()
-    } else {
-        super::movement::strides(&spatial)
-    };
+    let steps = super::movement::strides(&spatial);
     let mut position: Option<B::Tensor> = None;
     for (i, (w, &step)) in all.iter().zip(&steps).enumerate() {
         let places = (0..w.kernel)
@@ -321,8 +316,10 @@ pub fn max_pool_positions<B: Ops + ?Sized>(
     }
     let found = on.r#where(&is_best, &position, &beyond)?;
     let found = on.reduce_min(&found, &axes, false)?;
-    // Each channel's offset in the whole tensor follows the one before by the size of a channel.
     let size = spatial.iter().product::<usize>() as i64;
+    let is_inside = on.less(&found, &on.host(&[], &[size])?)?;
+    let found = if column_major { by_columns(on, &found, &spatial)? } else { found };
+    // Each channel's offset in the whole tensor follows the one before by the size of a channel.
     let shape: Vec<usize> = x.shape().iter().take(2).copied().chain(std::iter::repeat_n(1, n)).collect();
     let of_all = on.add(&found, &crate::ext::counted(on, &shape, size)?)?;
     if all
@@ -332,8 +329,27 @@ pub fn max_pool_positions<B: Ops + ?Sized>(
         return Ok(of_all);
     }
     // A window that has only padding has no maximum.
-    let is_inside = on.less(&found, &on.host(&[], &[size])?)?;
     on.r#where(&is_inside, &of_all, &on.host(&[], &[-1i64])?)
+}
+
+/// Returns for positions in the order of rows those in the order of columns.
+fn by_columns<B: Ops + ?Sized>(
+    on: &B,
+    position: &B::Tensor,
+    extents: &[usize],
+) -> Result<B::Tensor, B::Error> {
+    let (mut rest, mut found) = (position.clone(), on.zeros_like(position, None)?);
+    let mut step = extents.iter().product::<usize>() as i64;
+    for extent in extents.iter().rev().map(|&extent| extent.max(1) as i64) {
+        // The last axis has the greatest step.
+        step /= extent;
+        let extent = on.host(&[], &[extent])?;
+        let above = on.div(&rest, &extent)?;
+        let place = on.sub(&rest, &on.mul(&above, &extent)?)?;
+        found = on.add(&found, &on.mul(&place, &on.host(&[], &[step])?)?)?;
+        rest = above;
+    }
+    Ok(found)
 }
 
 /// The body of [`Nn::average_pool`](super::Nn::average_pool). It sums along one axis at a time and divides by the

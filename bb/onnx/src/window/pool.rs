@@ -3,6 +3,7 @@
 use super::attributes::{Movement, Sliding, sliding};
 use crate::attributes::Attributes;
 use crate::rows::operators;
+use bb_core::error::NodePart;
 use bb_core::ext::window::{Windows, max_pool_positions, windows};
 use bb_core::ext::{AveragePoolOptions, Extent, MaxPoolOptions, Ops, math};
 use bb_core::operator::{Call, OpResult, one};
@@ -165,9 +166,25 @@ fn norm_order<T: Tensor>(call: &Call<'_, T>) -> Result<f64, Error> {
     if call.opset() < 2 { call.float_or("p", 2.0) } else { Ok(call.int_or("p", 2)? as f64) }
 }
 
-/// The spatial dimensions.
-fn spatial<T: Tensor>(x: &T) -> Vec<i64> {
-    (2..x.rank() as i64).collect()
+/// Reduces the spatial dimensions. Without any, each channel has one element; a reduction without axes would take all.
+///
+/// # Errors
+///
+/// [`Error::Operator`] if `x` has fewer than two dimensions; the reduction's own.
+pub fn over_space<B: Ops + ?Sized>(
+    on: &B,
+    call: &Call<'_, B::Tensor>,
+    x: &B::Tensor,
+    reduce: impl Fn(&B::Tensor, &[i64]) -> Result<B::Tensor, B::Error>,
+) -> Result<B::Tensor, B::Error> {
+    match x.rank() {
+        rank @ (0 | 1) => {
+            let problem = format!("has rank {rank}, expected 2 or more: the batch and the channels first");
+            Err(call.wrong(NodePart::Operand(0), problem).into())
+        }
+        2 => on.identity(x),
+        rank => reduce(x, &(2..rank as i64).collect::<Vec<_>>()),
+    }
 }
 
 /// The extents of pooling all of each channel, the channels second.
@@ -184,13 +201,13 @@ pub fn global_pool_types(at: At<'_>) -> Option<Types> {
 /// `GlobalMaxPool`.
 pub(crate) fn global_max_pool<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {
     let x = call.input(0)?;
-    Ok(one(on.reduce_max(x, &spatial(x), true)?))
+    Ok(one(over_space(on, call, x, |x, axes| on.reduce_max(x, axes, true))?))
 }
 
 /// `GlobalAveragePool`.
 pub(crate) fn global_average_pool<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {
     let x = call.input(0)?;
-    Ok(one(on.reduce_mean(x, &spatial(x), true)?))
+    Ok(one(over_space(on, call, x, |x, axes| on.reduce_mean(x, axes, true))?))
 }
 
 /// `GlobalLpPool`.
@@ -198,6 +215,6 @@ pub(crate) fn global_lp_pool<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>
     let x = call.input(0)?;
     let p = norm_order(call)?;
     let powers = on.pow(&on.abs(x)?, &on.scalar_like(x, p)?)?;
-    let sum = on.reduce_sum(&powers, &spatial(x), true)?;
+    let sum = over_space(on, call, &powers, |x, axes| on.reduce_sum(x, axes, true))?;
     Ok(one(on.pow(&sum, &on.scalar_like(x, 1.0 / p)?)?))
 }
