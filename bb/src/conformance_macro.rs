@@ -5,13 +5,14 @@
 ///
 /// Write it in a test of your crate, and enable the feature `conformance`:
 /// `bb = { version = "…", features = ["conformance"] }` in `[dev-dependencies]`. The argument is an
-/// expression that makes a backend. Each test evaluates it once; with `types`, `onnx` evaluates it twice. A
+/// expression that makes a backend. Each test evaluates it once. A
 /// name before the expression puts the tests into a module of this name.
 ///
-/// A backend that does not support every element type declares the types that it supports. Then the tests of
-/// primitives require that all other types are refused with an error that names the operation and the type,
-/// and `onnx` skips the cases that need them. If no types are declared and the backend lacks some, the
-/// failure says which types to declare.
+/// The tests of primitives use the element types that the backend declares ([`Backend::types`](crate::Backend::types)). They
+/// require that every operation takes each of these, and that all other types are refused with an error that names the operation
+/// and the type. `onnx` skips the cases that need other types and cannot have them exactly. If the backend declares all types and
+/// lacks some, the failure says which to declare. With `types = […]`, the test `listed_types` requires that the backend declares
+/// these types and no others.
 ///
 /// `onnx` fails with a list of each failed case: its name, its operators, and what was expected and computed.
 /// Before that, it prints for each operator how many cases passed, failed and were skipped;

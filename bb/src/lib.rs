@@ -44,10 +44,10 @@ pub use bb_core::{
     OptionDefault, Outputs, OwnOption, PassCount, PassSwitch, PassSwitches, PlanConditions, Port,
     PrepareOperand, PrepareStep, Primitive, Problem, ProblemList, RegisteredLayer, Registration, Registry,
     RegistryBuilder, ResultBuffer, RoundMode, RowInput, RowProof, RunOptions, Runtime, Shape, SlotValue,
-    State, Status, Tensor, TensorData, TraceFault, TypedBackend, Uncovered, Value, backend, backend_with,
-    backends, bf16, call_primitive, check_threads, compile_layer, compile_whole_graph, f16, forward_to_call,
-    forward_to_execute, gradient, gradient_with_seed, layer, limit_process_plans, most_threads, native,
-    operation, pass_names, register_layer, supports_device,
+    State, Status, Tensor, TensorData, TraceFault, TypedBackend, Uncovered, Value, WrongResult, backend,
+    backend_with, backends, bf16, call_primitive, check_threads, compile_layer, compile_whole_graph, f16,
+    forward_to_call, forward_to_execute, gradient, gradient_with_seed, layer, limit_process_plans,
+    most_threads, native, operation, pass_names, register_layer, supports_device,
 };
 #[doc(inline)]
 pub use bb_core::{cost, export, ext, ir, number, profile, services, trace};

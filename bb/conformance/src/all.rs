@@ -50,7 +50,7 @@ crate::__for_each_topic!(of_topics);
 /// ```
 /// # fn failures<B: bb::Backend>(backend: &B) -> Vec<(&'static str, String)> {
 /// use bb::conformance::{Subject, tests};
-/// let subject = Subject::new(backend, bb::DataType::ALL);
+/// let subject = Subject::new(backend);
 /// tests().iter().filter_map(|test| Some((test.name, test.run(&subject).err()?))).collect()
 /// # }
 /// ```

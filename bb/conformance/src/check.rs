@@ -12,16 +12,14 @@ use std::fmt::Debug;
 /// Copies a result to the host, and checks that its type and shape equal those of the copy.
 #[track_caller]
 fn fetched(on: &Subject<'_>, result: Result<ErasedTensor, ErasedError>) -> TensorData {
-    let tensor = match result {
-        Ok(tensor) => tensor,
-        Err(error) => on.failed(&on.last(), &error),
-    };
+    let tensor = on.made(result);
     let host = on.fetch(&tensor);
     let claimed = (bb_core::Tensor::dtype(&tensor), bb_core::Tensor::shape(&tensor));
     assert_eq!(
         claimed,
         (host.dtype(), host.shape()),
-        "the tensor claims another type or shape than `to_host` gives"
+        "{}: the tensor claims another type or shape than `to_host` gives",
+        on.last()
     );
     host
 }
@@ -45,8 +43,14 @@ fn compare(on: &Subject<'_>, got: &TensorData, want: &TensorData, tolerance: f64
         other.map(|(at, _)| format!("element {at} is {}, expected {}", element(got, at), element(want, at)))
     };
     if let Some(other) = other {
-        panic!("{}: {other}\n  got      {}\n  expected {}", on.last(), shown(got), shown(want));
+        differs(on, &other, got, want)
     }
+}
+
+/// Panics with the last call, its result and the expected one.
+#[track_caller]
+fn differs(on: &Subject<'_>, other: &str, got: &TensorData, want: &TensorData) -> ! {
+    panic!("{}: {other}\n  got      {}\n  expected {}", on.last(), shown(got), shown(want))
 }
 
 /// Returns the relative tolerance of functions and sums; see [`assert_near`].
@@ -135,10 +139,19 @@ pub fn assert_near(
 #[track_caller]
 pub fn assert_same(on: &Subject<'_>, result: Result<ErasedTensor, ErasedError>, want: &TensorData) {
     let got = fetched(on, result);
-    assert_eq!((got.dtype(), got.shape()), (want.dtype(), want.shape()), "got {got:?}, expected {want:?}");
-    for (i, (g, w)) in elements(&got).iter().zip(elements(want)).enumerate() {
-        assert_eq!(*g, w, "element {i} of {got:?}: bytes {g:?}, expected {w:?}");
-    }
+    let other = if (got.dtype(), got.shape()) != (want.dtype(), want.shape()) {
+        "another type or shape".to_owned()
+    } else {
+        let (g, w) = (elements(&got), elements(want));
+        let Some(at) = g.iter().zip(&w).position(|(g, w)| g != w) else { return };
+        let (is, expected) = (element(&got, at), element(want, at));
+        // Numbers that look alike may differ in the sign of a zero, or in the bits of a NaN.
+        let bits =
+            |all: &[Vec<u8>]| all.get(at).map(|bytes| format!(" (bytes {bytes:?})")).unwrap_or_default();
+        let (of_g, of_w) = if is == expected { (bits(&g), bits(&w)) } else { Default::default() };
+        format!("element {at} is {is}{of_g}, expected {expected}{of_w}")
+    };
+    differs(on, &other, &got, want)
 }
 
 /// Checks that a call was refused because of an element type. The error and its causes must name the operation (for

@@ -1,4 +1,4 @@
-//! Tells the author of a backend with few element types which types to declare, if the tests do not declare them.
+//! Tells the author of a backend with few element types which types to declare, if the backend declares all.
 
 use super::Call;
 use super::valid_call::valid_call;
@@ -6,7 +6,7 @@ use bb_core::DataType;
 use bb_ir::infer;
 use bb_ir::op::Primitive;
 
-/// Returns which types to declare if the tests declare none and the backend supports only some; otherwise `None`.
+/// Returns which types to declare if the backend declares all and supports only some; otherwise `None`.
 ///
 /// `takes` makes a call on the backend and tells whether it succeeded.
 pub(super) fn hint(declared: &[DataType], takes: impl Fn(&Call) -> bool) -> Option<String> {
@@ -18,9 +18,16 @@ pub(super) fn hint(declared: &[DataType], takes: impl Fn(&Call) -> bool) -> Opti
         return None;
     }
     Some(format!(
-        "the backend takes some element types only; if the others are not meant to be there, declare those that are: \
-         `bb::conformance!(…, types = {taken:?})`"
+        "the backend takes some element types only; if the others are not meant to be there, declare those that are\n{}",
+        declaration(&taken)
     ))
+}
+
+/// The method that declares these types.
+pub(super) fn declaration(types: &[DataType]) -> String {
+    let types: Vec<String> = types.iter().map(|dtype| format!("bb::DataType::{dtype:?}")).collect();
+    let types = types.join(", ");
+    format!("in `impl bb::Backend`: `fn types(&self) -> bb::DataTypes {{ bb::DataTypes::of(&[{types}]) }}`")
 }
 
 /// Returns the element types that every primitive supports, among those that ONNX allows for it. An operation that
@@ -74,7 +81,7 @@ mod tests {
         // An operation that fails on every type tells nothing about types.
         assert_eq!(taken(|call| call.op != Primitive::Exp), DataType::ALL);
         let text = hint(DataType::ALL, only(&[F32, Bool])).expect("a hint");
-        assert!(text.ends_with("`bb::conformance!(…, types = [F32, Bool])`"), "{text}");
+        assert!(text.ends_with("bb::DataTypes::of(&[bb::DataType::F32, bb::DataType::Bool]) }`"), "{text}");
         assert_eq!(hint(&[F32], only(&[F32])), None);
         assert_eq!(hint(DataType::ALL, |_| false), None);
     }

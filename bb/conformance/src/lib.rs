@@ -51,7 +51,7 @@ pub use nodes::{NodeComparison, compare_nodes};
 #[cfg(feature = "primitives")]
 pub use random::{Case, Operand, Random};
 #[cfg(feature = "primitives")]
-pub use subject::{Subject, numbers, tensor};
+pub use subject::{Subject, assert_types, numbers, tensor};
 
 /// Expands a callback macro with the names of the topics; `[tokens]` stand before them.
 #[cfg(feature = "primitives")]
@@ -67,16 +67,24 @@ macro_rules! __for_each_topic {
 #[doc(hidden)]
 #[macro_export]
 macro_rules! __conformance {
-    ($make:expr; []; $($cases:tt)?) => {
-        $crate::__conformance!(@ $make; $crate::__private::DataType::ALL; $($cases)?);
+    ($make:expr; [$($dtype:ident)*]; $($cases:tt)?) => {
+        $crate::__private::for_each_primitive!($crate::__conformance_cases, $make);
+        $crate::__for_each_topic!($crate::__conformance_topics, $make);
+        $crate::__conformance_types!($make; $($dtype)*);
+        $crate::__conformance_onnx!($make; $($cases)?);
     };
-    ($make:expr; [$($dtype:ident)+]; $($cases:tt)?) => {
-        $crate::__conformance!(@ $make; &[$($crate::__private::DataType::$dtype),+]; $($cases)?);
-    };
-    (@ $make:expr; $types:expr; $($cases:tt)?) => {
-        $crate::__private::for_each_primitive!($crate::__conformance_cases, $make, $types);
-        $crate::__for_each_topic!($crate::__conformance_topics, $make, $types);
-        $crate::__conformance_onnx!($make; $types; $($cases)?);
+}
+
+#[cfg(feature = "suite")]
+#[doc(hidden)]
+#[macro_export]
+macro_rules! __conformance_types {
+    ($make:expr;) => {};
+    ($make:expr; $($dtype:ident)+) => {
+        #[test]
+        fn listed_types() {
+            $crate::assert_types(&$make, &[$($crate::__private::DataType::$dtype),+]);
+        }
     };
 }
 
@@ -84,14 +92,14 @@ macro_rules! __conformance {
 #[doc(hidden)]
 #[macro_export]
 macro_rules! __conformance_onnx {
-    ($make:expr; $types:expr; none) => {};
-    ($make:expr; $types:expr; $($chosen:literal)?) => {
+    ($make:expr; none) => {};
+    ($make:expr; $($chosen:literal)?) => {
         #[test]
         fn onnx() {
             #[allow(unused_imports, reason = "a declared backend has the method itself")]
             use $crate::onnx::Start as _;
             let started = $crate::onnx::Made($make).start();
-            let suite = $crate::onnx::Suite::new(started).with_types($types, || $make);
+            let suite = $crate::onnx::Suite::new(started);
             $(let suite = $crate::onnx::Chosen::of($chosen, suite);)?
             suite.check();
         }
@@ -102,7 +110,7 @@ macro_rules! __conformance_onnx {
 #[doc(hidden)]
 #[macro_export]
 macro_rules! __conformance_cases {
-    ([$make:expr, $types:expr] $( $(#[$doc:meta])*
+    ([$make:expr] $( $(#[$doc:meta])*
        $name:ident $since:literal = $method:ident
        ( $($input:ident : $kind:ident),* $(; $($param:ident : $pkind:ident $(= $default:expr)?),+)? )
        -> $output:ident $({ $($fact:tt)* })?; )*) => {
@@ -110,7 +118,7 @@ macro_rules! __conformance_cases {
             #[test]
             fn $method() {
                 let backend = $make;
-                $crate::cases::$method(&$crate::Subject::new(&backend, $types));
+                $crate::cases::$method(&$crate::Subject::new(&backend));
             }
         )*
     };
@@ -120,12 +128,12 @@ macro_rules! __conformance_cases {
 #[doc(hidden)]
 #[macro_export]
 macro_rules! __conformance_topics {
-    ([$make:expr, $types:expr] $($topic:ident)*) => {
+    ([$make:expr] $($topic:ident)*) => {
         $(
             #[test]
             fn $topic() {
                 let backend = $make;
-                $crate::topics::$topic(&$crate::Subject::new(&backend, $types));
+                $crate::topics::$topic(&$crate::Subject::new(&backend));
             }
         )*
     };

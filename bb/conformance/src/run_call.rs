@@ -26,7 +26,8 @@ impl Call {
         inputs: &[ErasedTensor],
     ) -> Result<Outputs<ErasedTensor>, ErasedError> {
         let inputs: Vec<Option<&ErasedTensor>> = inputs.iter().map(Some).collect();
-        bb_core::call::call_primitive(&on.backend(), self.op, &inputs, &self.params)
+        let call = || bb_core::call::call_primitive(&on.backend(), self.op, &inputs, &self.params);
+        on.called(&|| self.to_string(), call)
     }
 
     /// Runs the call, checks the types and shapes of the results, and copies them to the host.

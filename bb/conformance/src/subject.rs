@@ -6,6 +6,7 @@ use super::host::{Value, host_numbers};
 use super::show::{ShownCall, shown};
 use bb_core::ext::{ErasedBackend, ErasedError, ErasedTensor, Kernels, WithFamilies};
 use bb_core::{Backend, DataType, SlotValue, Tensor, TensorData};
+use bb_ir::DataTypes;
 use bb_ir::infer;
 use bb_ir::op::{Param, Primitive};
 use std::fmt::{Debug, Display};
@@ -38,14 +39,13 @@ impl Debug for Subject<'_> {
 }
 
 impl<'a> Subject<'a> {
-    /// Makes a subject for a backend that supports these element types, as far as it declares them
-    /// ([`Backend::types`]). Cases use no other types.
-    pub fn new<B: Backend>(backend: &'a B, types: &'a [DataType]) -> Self {
+    /// Makes a subject for a backend. Cases use the element types that it declares ([`Backend::types`]), and all of these.
+    pub fn new<B: Backend>(backend: &'a B) -> Self {
         Subject {
             on: Box::new(WithFamilies::new(backend, &[])),
             erase: |x| x.get::<B::Tensor>().map(|x| x.clone().erase()),
             restore: |x| B::Tensor::restore(x).map(ErasedTensor::new),
-            types: types.iter().copied().filter(|&dtype| backend.types().has(dtype)).collect(),
+            types: backend.types().iter().collect(),
             last: Mutex::new(None),
         }
     }
@@ -92,6 +92,22 @@ impl<'a> Subject<'a> {
         ShownCall { op: op.spec(), operands: operands.iter().map(operand).collect(), params }.to_string()
     }
 
+    /// Returns the result of the last call.
+    ///
+    /// # Panics
+    ///
+    /// If it is an error, with the call.
+    #[track_caller]
+    pub(super) fn made<T>(&self, result: Result<T, ErasedError>) -> T {
+        result.unwrap_or_else(|error| self.failed(&self.last(), &error))
+    }
+
+    /// Makes a call. A panic of the backend panics here, with the call.
+    #[track_caller]
+    pub(super) fn called<T>(&self, call: &dyn Fn() -> String, body: impl FnOnce() -> T) -> T {
+        bb_core::runtime::catch(body).unwrap_or_else(|message| panic!("{} panicked: {message}", call()))
+    }
+
     /// Panics with the call and the error. If element types are missing, the message says which types to declare.
     #[track_caller]
     pub(super) fn failed(&self, call: &dyn Display, error: &ErasedError) -> ! {
@@ -113,10 +129,9 @@ impl<'a> Subject<'a> {
     /// If the backend returns an error.
     #[track_caller]
     pub fn bring(&self, x: &TensorData) -> ErasedTensor {
-        match self.backend().constant(x) {
-            Ok(tensor) => tensor,
-            Err(error) => self.failed(&format_args!("constant({})", shown(x)), &error),
-        }
+        let call = || format!("constant({})", shown(x));
+        let made = self.called(&call, || self.backend().constant(x));
+        made.unwrap_or_else(|error| self.failed(&call(), &error))
     }
 
     /// Copies a tensor to the host.
@@ -126,11 +141,26 @@ impl<'a> Subject<'a> {
     /// If the backend returns an error.
     #[track_caller]
     pub fn fetch(&self, x: &ErasedTensor) -> TensorData {
-        match self.backend().to_host(x) {
-            Ok(host) => host,
-            Err(error) => panic!("`to_host` failed: {error}"),
-        }
+        let of = || format!("`to_host` of {x:?}, a result or an operand of {}", self.last());
+        let host = self.called(&|| format!("`to_host` of {x:?}"), || self.backend().to_host(x));
+        host.unwrap_or_else(|error| panic!("{} failed: {}", of(), bb_core::error::causes(&error)))
     }
+}
+
+/// Tests that a backend declares these element types ([`Backend::types`]), and no others.
+///
+/// # Panics
+///
+/// If it declares others.
+#[track_caller]
+pub fn assert_types<B: Backend>(backend: &B, listed: &[DataType]) {
+    let listed = DataTypes::of(listed);
+    let declared = backend.types();
+    assert!(
+        declared == listed,
+        "the tests list the element types {listed}, and `fn types` of the backend declares {declared}\n{}",
+        super::hint::declaration(&listed.iter().collect::<Vec<_>>())
+    );
 }
 
 /// The type of an operand of each kind.
@@ -168,13 +198,14 @@ macro_rules! kept {
         #[allow(missing_docs, reason = "the contract documents them")]
         impl Subject<'_> {
             $(
+                #[track_caller]
                 #[allow(clippy::missing_errors_doc, reason = "the contract documents them")]
                 pub fn $method(&self $(, $input: operand!($kind))* $($(, $param: bb_ir::param_type!($pkind))+)?)
                     -> Result<results!($output), ErasedError> {
                     let operands: Vec<Vec<ErasedTensor>> = vec![$( listed!($kind, $input) ),*];
                     let params = vec![$($( bb_ir::param_value!($pkind, $param).into_owned() ),+)?];
                     self.note(Primitive::$name, operands.concat(), params);
-                    self.backend().$method($($input,)* $($($param),+)?)
+                    self.called(&|| self.last(), || self.backend().$method($($input,)* $($($param),+)?))
                 }
             )*
         }

@@ -11,6 +11,7 @@ mod node_part;
 mod open_option;
 mod problem;
 mod trace_fault;
+mod wrong_result;
 
 pub use advice::Advice;
 pub use backend_id::BackendId;
@@ -24,6 +25,7 @@ pub use node_part::NodePart;
 pub use open_option::{OpenOption, OptionDefault, OwnOption};
 pub use problem::{Problem, ProblemList, Uncovered};
 pub use trace_fault::TraceFault;
+pub use wrong_result::WrongResult;
 
 use crate::services::{BufferFault, CandidateList, DifferenceList, Pressure, Service, ServiceError};
 pub use bb_ir::BoxError;
@@ -282,6 +284,10 @@ pub enum Error {
         /// The number that came.
         got: usize,
     },
+
+    /// A result has another element type or other extents than its operation has.
+    #[error(transparent)]
+    WrongResult(#[from] Box<WrongResult>),
 
     /// A family has no operation of this number.
     #[error("family `{family}` has no operation {index}")]
@@ -1067,6 +1073,7 @@ impl Error {
             | Error::Surplus { op, .. }
             | Error::NotPrimitive { op, .. }
             | Error::NotDifferentiable { op, .. } => Some(op),
+            Error::WrongResult(wrong) => Some(&wrong.op),
             _ => None,
         }
     }

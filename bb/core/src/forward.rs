@@ -81,6 +81,9 @@ pub fn kept<B: Backend + ?Sized>(
     inputs: HashMap<String, B::Tensor>,
     attrs: BackendAttrs<'_>,
 ) -> Result<Result<HashMap<String, B::Tensor>, B::Error>, HashMap<String, B::Tensor>> {
+    if let Err(error) = attrs.reach_default() {
+        return Ok(Err(error.into()));
+    }
     match plans_of(on, attrs) {
         Some(plans) => Ok(plans.run(graph, inputs, attrs)),
         None => Err(inputs),

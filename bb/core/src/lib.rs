@@ -55,6 +55,7 @@ pub use contract::{
 pub use error::{
     BackendId, BoxError, BufferMismatch, BufferProblem, Error, InputMismatch, InputProblem, Internal,
     NarrowError, NodePart, OpenOption, OptionDefault, OwnOption, Problem, ProblemList, TraceFault, Uncovered,
+    WrongResult,
 };
 
 pub use layer::{Delegate, Erased, InnerBackend, Layer, LayerCall, compile_layer};

@@ -38,7 +38,7 @@ pub(crate) fn conformance_tests(
 
 /// Runs all tests on a backend.
 fn on<B: Backend>(py: Python<'_>, backend: &B) -> PyResult<Vec<Tested>> {
-    let subject = Subject::new(backend, DataType::ALL);
+    let subject = Subject::new(backend);
     let one = |test: &bb::conformance::Test| {
         let ran = interrupt::detached(py, None, || quietly(|| test.run(&subject)))?;
         Ok((test.name, ran.err()))

@@ -12,6 +12,7 @@ mod kinds;
 mod layers;
 mod messages;
 mod opening;
+mod own_methods;
 mod own_options;
 mod started;
 mod supported;

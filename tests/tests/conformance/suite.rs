@@ -3,8 +3,9 @@
 
 use bb::conformance::Subject;
 use bb::conformance::onnx::{Outcome, Report, Suite};
-use bb::{Backend, DataType, Primitive, Runtime, Tensor, TensorData};
+use bb::{Backend, DataType, DataTypes, Primitive, Runtime, Tensor, TensorData};
 use bb_reference::Reference;
+use bb_tests::few::Few;
 use bb_tests::tampered::{Hook, Tampered, refuse_others};
 use std::time::Duration;
 
@@ -69,20 +70,6 @@ fn a_call_that_never_returns_fails_its_case_alone() {
     assert_eq!(*outcome(&report, "node/test_exp_example"), Outcome::Passed);
 }
 
-#[test]
-fn cases_that_need_other_types_are_skipped_with_the_type() {
-    const FLOATS: &[DataType] = &[DataType::F32, DataType::I64, DataType::Bool];
-    // The backend computes f16 nevertheless, but types that it does not declare are not tested.
-    let again: Hook = |_, _, _| None;
-    let report = ran(again, "node/test_cast_", |suite| suite.with_types(FLOATS, || Tampered(again)));
-    assert_eq!(*outcome(&report, "node/test_cast_FLOAT_to_FLOAT16"), Outcome::Skipped("f16".to_owned()));
-    assert!(report.failures().is_empty());
-    // A case is also skipped if only its lowering needs another type.
-    let hook: Hook = |op, inputs, params| refuse_others(FLOATS, op, inputs, params);
-    let report = ran(hook, "node/test_erf", |suite| suite.with_types(FLOATS, || Tampered(hook)));
-    assert_eq!(*outcome(&report, "node/test_erf"), Outcome::Passed);
-}
-
 const SOME: &[DataType] = &[DataType::F32, DataType::I64, DataType::Bool];
 
 fn some(op: Primitive, inputs: &[Option<&bb_reference::Tensor>], params: &[bb::ir::op::Param<'_>]) -> Given {
@@ -99,22 +86,20 @@ fn panics(run: impl FnOnce()) -> String {
 
 #[test]
 fn a_suite_without_types_on_a_partial_backend_says_which_to_declare() {
-    let declare = "`bb::conformance!(…, types = [F32, I64, Bool])`";
+    let declare = "bb::DataTypes::of(&[bb::DataType::F32, bb::DataType::I64, bb::DataType::Bool]) }`";
     let mut suite = Suite::new(Runtime::named("tampered", Tampered(some)));
     suite.only = vec!["node/test_cast_FLOAT_to_FLOAT16".to_owned()];
     let text = panics(|| suite.check());
     assert!(text.ends_with(declare), "{text}");
     // The tests of primitives print the hint, too.
     let on = Tampered(some);
-    let text = panics(|| bb::conformance::cases::add(&Subject::new(&on, DataType::ALL)));
+    let text = panics(|| bb::conformance::cases::add(&Subject::new(&on)));
     assert!(text.ends_with(declare), "{text}");
     // There is no hint if the types are declared, or if the backend supports all types.
-    assert_eq!(
-        Suite::new(Runtime::named("tampered", Tampered(some))).with_types(SOME, || Tampered(some)).hint(),
-        None
-    );
+    let few = Few::of(SOME);
+    assert_eq!(Suite::new(Runtime::erased("few", few, &[])).hint(), None);
     assert_eq!(Suite::new(Runtime::new(Reference)).hint(), None);
-    bb::conformance::cases::add(&Subject::new(&on, SOME));
+    bb::conformance::cases::add(&Subject::new(&few));
 }
 
 #[test]
@@ -128,7 +113,7 @@ fn a_failed_primitive_prints_operands_parameters_what_came_and_what_was_expected
         }
         _ => None,
     };
-    let text = panics(|| bb::conformance::cases::reduce_sum(&Subject::new(&Tampered(hook), DataType::ALL)));
+    let text = panics(|| bb::conformance::cases::reduce_sum(&Subject::new(&Tampered(hook))));
     let call = text.lines().next().unwrap();
     assert!(
         call.starts_with("reduce_sum(f32[") && call.contains("; axes = [") && call.contains(", keepdims = "),
@@ -139,8 +124,62 @@ fn a_failed_primitive_prints_operands_parameters_what_came_and_what_was_expected
     assert!(text.len() < 2000, "{text}");
     // A failed call that is given as data is printed in the same way.
     let hook: Hook = |op, _, _| (op == Primitive::Concat).then(|| Err(bb::Error::Abandoned.into()));
-    let text = panics(|| bb::conformance::topics::rank_zero(&Subject::new(&Tampered(hook), DataType::ALL)));
+    let text = panics(|| bb::conformance::topics::rank_zero(&Subject::new(&Tampered(hook))));
     assert!(text.starts_with("concat(f32[1] {1.0}, f32[1] {1.0}; axis = -1) failed: "), "{text}");
+}
+
+/// A tampered backend that declares [`SOME`] types.
+struct TamperedSome(Hook);
+
+impl Backend for TamperedSome {
+    type Tensor = bb_reference::Tensor;
+    type Error = bb_reference::Error;
+
+    bb::forward_to_call!(Self::apply);
+
+    fn to_host(&self, x: &bb_reference::Tensor) -> Result<TensorData, bb_reference::Error> {
+        Reference.to_host(x)
+    }
+
+    fn types(&self) -> DataTypes {
+        DataTypes::of(SOME)
+    }
+}
+
+impl TamperedSome {
+    fn apply(
+        &self,
+        op: Primitive,
+        inputs: &[Option<&bb_reference::Tensor>],
+        params: &[bb::ir::op::Param<'_>],
+    ) -> Result<bb::Outputs<bb_reference::Tensor>, bb_reference::Error> {
+        bb::call_primitive(&Tampered(self.0), op, inputs, params)
+    }
+}
+
+#[test]
+fn types_that_the_tests_list_and_the_backend_does_not_declare_fail() {
+    bb::conformance::assert_types(&TamperedSome(some), SOME);
+    let few = panics(|| bb::conformance::assert_types(&Tampered(some), SOME));
+    assert!(
+        few.contains(
+            "the tests list the element types f32, i64, bool, and `fn types` of the backend declares"
+        ),
+        "{few}"
+    );
+    assert!(
+        few.ends_with("bb::DataTypes::of(&[bb::DataType::F32, bb::DataType::I64, bb::DataType::Bool]) }`"),
+        "{few}"
+    );
+    panics(|| bb::conformance::assert_types(&TamperedSome(some), &[DataType::F32, DataType::I64]));
+    // A type that is declared and that an operation does not take.
+    let text = panics(|| {
+        bb::conformance::topics::element_types(&Subject::new(&TamperedSome(|op, inputs, params| match op {
+            Primitive::Neg => refuse_others(&[DataType::F32], op, inputs, params),
+            _ => some(op, inputs, params),
+        })));
+    });
+    assert!(text.starts_with("neg(i64[") && text.contains("failed: "), "{text}");
 }
 
 /// A refusal must name the operation and the type; other errors do not count.
@@ -151,7 +190,7 @@ fn an_error_that_names_no_type_is_not_a_refusal() {
         let casts = op == Primitive::Cast && inputs.iter().flatten().all(|x| SOME.contains(&x.dtype()));
         Some(if casts { Err(bb::Error::Abandoned.into()) } else { refused })
     };
-    let check = |hook: Hook| bb::conformance::topics::element_types(&Subject::new(&Tampered(hook), SOME));
+    let check = |hook: Hook| bb::conformance::topics::element_types(&Subject::new(&TamperedSome(hook)));
     check(some);
     let text = panics(|| check(vague));
     assert!(text.starts_with("the error of `cast` names neither operation nor element type"), "{text}");

@@ -33,14 +33,14 @@ fn between_all(on: &Subject<'_>) {
     let one = tensor(on, [3], [1f32; 3]);
     let unrelated = |a: DataType, b: DataType| a == String && matches!(b, C64 | C128);
     for from in on.taken(Primitive::Cast, 0) {
-        let x = to(on, &one, from).unwrap_or_else(|error| panic!("cast of f32 to {from} failed: {error}"));
+        let x = on.made(to(on, &one, from));
         for into in on.taken(Primitive::Cast, 0) {
             let there = to(on, &x, into);
             if unrelated(from, into) || unrelated(into, from) {
                 assert_unsupported(there, Primitive::Cast, &[from, into]);
                 continue;
             }
-            let there = there.unwrap_or_else(|error| panic!("cast of {from} to {into} failed: {error}"));
+            let there = on.made(there);
             assert_eq!(
                 (bb_core::Tensor::dtype(&there), bb_core::Tensor::shape(&there)),
                 (into, &[3][..]),
@@ -69,7 +69,7 @@ fn compute_types(on: &Subject<'_>) {
             let want = if from == Bool { [0.0, 1.0, 1.0, 1.0] } else { values };
             let x = numbers(on, from, [2, 2], values);
             assert_numbers(on, to(on, &x, into), into, [2, 2], want);
-            let turned = on.transpose(&x, &[]).unwrap_or_else(|error| panic!("transpose failed: {error}"));
+            let turned = on.made(on.transpose(&x, &[]));
             let [a, b, c, d] = want;
             assert_numbers(on, to(on, &turned, into), into, [2, 2], [a, c, b, d]);
         }
@@ -110,7 +110,7 @@ fn truncation(on: &Subject<'_>) {
 
 /// Returns the codes of a small float or of a packed type.
 fn codes(on: &Subject<'_>, x: Result<ErasedTensor, ErasedError>) -> Vec<u8> {
-    let x = x.unwrap_or_else(|error| panic!("cast failed: {error}"));
+    let x = on.made(x);
     let host = on.fetch(&x);
     host.unpacked().expect("memory").to_vec()
 }
@@ -152,7 +152,7 @@ fn small_floats(on: &Subject<'_>) {
     }
     if on.supports(&[I4, U4, I8]) {
         let x = tensor(on, [5], [-8i8, -1, 0, 3, 7]);
-        let small = to(on, &x, I4).unwrap_or_else(|error| panic!("cast of i8 to i4 failed: {error}"));
+        let small = on.made(to(on, &x, I4));
         assert_eq!(
             on.fetch(&small).bytes().expect("ready elements")[..],
             [0xF8, 0x30, 0x07],
@@ -160,7 +160,7 @@ fn small_floats(on: &Subject<'_>) {
         );
         assert_tensor(on, to(on, &small, I8), [5], [-8i8, -1, 0, 3, 7]);
         let x = tensor(on, [3], [15i8, 0, 9]);
-        let small = to(on, &x, U4).unwrap_or_else(|error| panic!("cast of i8 to u4 failed: {error}"));
+        let small = on.made(to(on, &x, U4));
         assert_tensor(on, to(on, &small, I8), [3], [15i8, 0, 9]);
     }
 }

@@ -89,8 +89,7 @@ pub fn matmul(on: &Subject<'_>) {
 /// The product with a transposed operand equals the product with the same matrix stored in row-major order.
 fn transposed(on: &Subject<'_>, dtype: DataType) {
     let (a, b) = (fill(&[3, 2], left), fill(&[4, 3], right));
-    let call =
-        |x: Result<ErasedTensor, ErasedError>| x.unwrap_or_else(|error| panic!("transpose failed: {error}"));
+    let call = |x: Result<ErasedTensor, ErasedError>| on.made(x);
     let at = call(on.transpose(&numbers(on, dtype, [3, 2], a), &[]));
     let bt = call(on.transpose(&numbers(on, dtype, [4, 3], b), &[]));
     let want: Vec<f64> = positions(&[2, 4])

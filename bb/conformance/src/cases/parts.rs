@@ -102,8 +102,7 @@ fn several_axes(on: &Subject<'_>, dtype: DataType) {
     assert_same(on, part, &rearranged(&x, &[2, 2], &[11, 9, 7, 5]));
     assert_same(on, on.slice(&here, &[], &[], &[], &[]), &x);
     // A slice of a slice of a transposed tensor.
-    let call =
-        |x: Result<ErasedTensor, ErasedError>| x.unwrap_or_else(|error| panic!("a view failed: {error}"));
+    let call = |x: Result<ErasedTensor, ErasedError>| on.made(x);
     let turned = call(on.transpose(&here, &[]));
     let inner = call(on.slice(&turned, &[1], &[4], &[0], &[]));
     assert_same(
@@ -134,7 +133,7 @@ pub fn split(on: &Subject<'_>) {
         for (shape, axis, sizes) in cases {
             let x = sample(dtype, shape);
             let parts = on.split(&on.bring(&x), axis, sizes);
-            let parts = parts.unwrap_or_else(|error| panic!("split of {shape:?} failed: {error}"));
+            let parts = on.made(parts);
             assert_eq!(parts.len(), sizes.len(), "split of {shape:?} into {sizes:?}");
             let axis = if axis < 0 { axis + shape.len() as i64 } else { axis } as usize;
             let mut start = 0;

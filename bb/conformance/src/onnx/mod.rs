@@ -8,7 +8,6 @@ mod between;
 mod compare;
 mod contents;
 #[cfg(feature = "suite")]
-mod guard;
 mod outcome;
 mod read;
 mod ready;

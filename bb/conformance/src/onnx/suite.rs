@@ -3,8 +3,7 @@
 //! A case that panics or takes longer than [`Suite::limit`] fails without affecting the others. A case that crashes the
 //! process ends the test; the command `bb conformance` avoids this with worker processes.
 
-use super::guard::{Guard, needed};
-use super::outcome::{caught, examined, outcome};
+use super::outcome::{examined, outcome};
 use super::report::{Case, Outcome, Report};
 use super::{Failure, find};
 use crate::Call;
@@ -12,7 +11,7 @@ use crate::hint::hint;
 use bb_core::error::causes;
 use bb_core::{Backend, BackendRuntime, DataType, Declared, Runtime};
 use std::num::NonZeroUsize;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -21,8 +20,6 @@ use std::time::Duration;
 #[derive(Clone)]
 pub struct Suite {
     on: Arc<dyn BackendRuntime>,
-    /// If the backend declares its element types: a second instance, which is called only for these types.
-    guarded: Option<Arc<dyn BackendRuntime>>,
     /// Only cases whose path contains each of these texts run. By default, this is the text in the environment variable
     /// `BB_CASES`.
     pub only: Vec<String>,
@@ -35,33 +32,18 @@ pub struct Suite {
 }
 
 impl Suite {
-    /// Makes a suite for a running backend that supports every element type.
+    /// Makes a suite for a running backend.
+    ///
+    /// If the backend declares its element types ([`Backend::types`]), the runtime holds others in them as far as that is exact. A
+    /// case that needs others beyond that is skipped, with the type.
     pub fn new(on: Arc<dyn BackendRuntime>) -> Suite {
         Suite {
             on,
-            guarded: None,
             only: std::env::var("BB_CASES").into_iter().collect(),
             every: NonZeroUsize::MIN,
             limit: Duration::from_secs(900),
             threads: std::thread::available_parallelism().map_or(1, usize::from),
         }
-    }
-
-    /// Declares the element types that the backend supports; `again` makes another instance of it.
-    ///
-    /// A case is skipped if its model, or what its operators are lowered to, needs other types. A backend that declares its
-    /// types itself ([`Backend::types`]) gets the others from the runtime as far as that is exact, so that more
-    /// cases run.
-    #[must_use]
-    pub fn with_types<B: Backend + 'static>(
-        mut self,
-        types: &'static [DataType],
-        again: impl FnOnce() -> B,
-    ) -> Suite {
-        let every = DataType::ALL.iter().all(|dtype| types.contains(dtype));
-        self.guarded =
-            (!every && self.on.capabilities().types.is_all()).then(|| started(Guard::new(again(), types)));
-        self
     }
 
     /// Runs only cases whose path contains this text, in addition to the filter of `BB_CASES`.
@@ -105,9 +87,9 @@ impl Suite {
         );
     }
 
-    /// Returns which element types to declare, if none are declared and the backend does not support some.
+    /// Returns which element types to declare, if the backend declares all and does not support some.
     pub fn hint(&self) -> Option<String> {
-        if self.guarded.is_some() || !self.on.capabilities().types.is_all() {
+        if !self.on.capabilities().types.is_all() {
             return None;
         }
         hint(DataType::ALL, |call: &Call| {
@@ -161,7 +143,7 @@ impl Suite {
     fn one(&self, runner: &mut Option<Runner>, path: PathBuf) -> Outcome {
         let running = match runner.take() {
             Some(running) => running,
-            None => match Runner::start(self.on.clone(), self.guarded.clone()) {
+            None => match Runner::start(self.on.clone()) {
                 Ok(started) => started,
                 Err(error) => return Outcome::Failed(format!("no thread can be started: {error}")),
             },
@@ -185,42 +167,18 @@ struct Runner {
 }
 
 impl Runner {
-    fn start(
-        on: Arc<dyn BackendRuntime>,
-        guarded: Option<Arc<dyn BackendRuntime>>,
-    ) -> std::io::Result<Runner> {
+    fn start(on: Arc<dyn BackendRuntime>) -> std::io::Result<Runner> {
         let (cases, taken) = channel::<PathBuf>();
         let (answer, answers) = channel();
         std::thread::Builder::new().name("onnx case".to_owned()).spawn(move || {
             for case in taken {
-                if answer.send(guarded_outcome(&case, &on, guarded.as_ref())).is_err() {
+                if answer.send(outcome(&case, &on)).is_err() {
                     return;
                 }
             }
         })?;
         Ok(Runner { cases, answers })
     }
-}
-
-/// Runs a case and returns its outcome, also after a panic.
-fn guarded_outcome(
-    case: &Path,
-    on: &Arc<dyn BackendRuntime>,
-    guarded: Option<&Arc<dyn BackendRuntime>>,
-) -> Outcome {
-    if let Some(Ok(Err(failure))) = guarded.map(|on| caught(case, on))
-        && let Some(dtype) = needed(&failure)
-    {
-        return Outcome::Skipped(dtype.name().to_owned());
-    }
-    outcome(case, on)
-}
-
-/// Starts a guarded backend. This function is compiled once, whereas [`Suite::with_types`] is compiled for each
-/// backend.
-#[inline(never)]
-fn started(guarded: Guard) -> Arc<dyn BackendRuntime> {
-    Runtime::named("guarded", guarded)
 }
 
 /// What `bb::conformance!` takes as `cases`: a text in paths, or a number, of which each multiple runs.

@@ -83,15 +83,11 @@ fn near(got: &TensorData, want: &TensorData) -> bool {
         .all(|(g, w)| g == w || (g.is_nan() && w.is_nan()) || (g - w).abs() <= 1e-2 * w.abs())
 }
 
-fn made<T, E: std::error::Error>(result: Result<T, E>) -> T {
-    result.unwrap_or_else(|error| panic!("a view could not be made: {error}"))
-}
-
 /// Makes the tensor by transposing its transpose.
 fn transposed(on: &Subject<'_>, x: &TensorData) -> ErasedTensor {
     let shape: Vec<usize> = x.shape().iter().rev().copied().collect();
     let order: Vec<usize> = (0..x.len()).map(|i| mirrored(&shape, i)).collect();
-    made(on.transpose(&on.bring(&rearranged(x, &shape, &order)), &[]))
+    on.made(on.transpose(&on.bring(&rearranged(x, &shape, &order)), &[]))
 }
 
 /// Returns the index, in the reversed shape, of the element whose position is the reversed position of
@@ -119,7 +115,7 @@ fn cut(on: &Subject<'_>, x: &TensorData) -> ErasedTensor {
     let row: usize = rest.iter().product();
     let order: Vec<usize> = (0..row).chain(0..x.len()).chain(0..row).collect();
     let longer = rearranged(x, &[&[first + 2], rest].concat(), &order);
-    made(on.slice(&on.bring(&longer), &[1], &[1 + first as i64], &[0], &[1]))
+    on.made(on.slice(&on.bring(&longer), &[1], &[1 + first as i64], &[0], &[1]))
 }
 
 /// Makes the tensor as the second part of a split.
@@ -132,7 +128,7 @@ fn split_off(on: &Subject<'_>, x: &TensorData) -> ErasedTensor {
         .flatten()
         .collect();
     let longer = rearranged(x, &[rest, &[last + 1]].concat(), &order);
-    let mut parts = made(on.split(&on.bring(&longer), -1, &[1, last]));
+    let mut parts = on.made(on.split(&on.bring(&longer), -1, &[1, last]));
     parts.pop().unwrap_or_else(|| panic!("split into two parts gave none"))
 }
 
@@ -144,7 +140,7 @@ fn backwards(on: &Subject<'_>, x: &TensorData) -> ErasedTensor {
     let row: usize = rest.iter().product();
     let order: Vec<usize> = (0..first).rev().flat_map(|i| i * row..(i + 1) * row).collect();
     let reversed = on.bring(&rearranged(x, x.shape(), &order));
-    made(on.slice(&reversed, &[-1], &[i64::MIN], &[0], &[-1]))
+    on.made(on.slice(&reversed, &[-1], &[i64::MIN], &[0], &[-1]))
 }
 
 /// Tests that several threads can use one backend and one tensor at the same time.

@@ -9,6 +9,7 @@ use std::any::Any;
 use std::cell::Cell;
 use std::collections::HashMap;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 /// Identifies a graph without comparing it, so that a backend can cache the graph that it compiled.
 ///
@@ -48,6 +49,8 @@ pub struct BackendAttrs<'a> {
     checked: Option<Checked<'a>>,
     /// What a graph that was narrowed to the types of a backend stands for.
     narrowed: Option<&'a NarrowedGraph>,
+    /// Where the default of a method notes that it was reached, instead of running the graph.
+    asking: Option<&'a AtomicBool>,
 }
 
 /// A checked graph, with the protobuf and the opsets that were written from it.
@@ -105,6 +108,17 @@ impl<'a> BackendAttrs<'a> {
         self.narrowed
     }
 
+    /// Returns the attributes for a call that only a method of the backend's own answers: the default notes in `reached` that it
+    /// was called, and fails.
+    pub(crate) fn asking(self, reached: &'a AtomicBool) -> BackendAttrs<'a> {
+        BackendAttrs { asking: Some(reached), ..self }
+    }
+
+    /// Fails, in the default of a method, if only a method of the backend's own is asked for.
+    pub(crate) fn reach_default(&self) -> Result<(), Error> {
+        self.asking.map_or(Ok(()), reach)
+    }
+
     /// Returns the attributes with other opsets.
     #[must_use]
     pub fn with_opsets(self, opsets: &'a [OperatorSetIdProto]) -> BackendAttrs<'a> {
@@ -126,6 +140,12 @@ impl<'a> BackendAttrs<'a> {
     ) -> BackendAttrs<'a> {
         BackendAttrs { attributes, metadata, ..self }
     }
+}
+
+/// Notes that the default of a method was reached where only an own method is asked for.
+pub(crate) fn reach(reached: &AtomicBool) -> Result<(), Error> {
+    reached.store(true, Ordering::Relaxed);
+    Err(Error::excluded("a method of the backend's own"))
 }
 
 /// Keeps plans and runs graphs with them.

@@ -21,7 +21,7 @@ mod tensor;
 mod value;
 
 pub use attrs::{BackendAttrs, GraphIdentity};
-pub(crate) use attrs::{Caller, KeepsPlans, Plans, plans_of};
+pub(crate) use attrs::{Caller, KeepsPlans, Plans, plans_of, reach};
 pub use backend::{Backend, BackendError};
 pub use budget::Budget;
 pub use buffer::ResultBuffer;

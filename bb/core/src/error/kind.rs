@@ -120,6 +120,7 @@ impl Error {
             Error::Write { .. }
             | Error::OutputCount { .. }
             | Error::Results { .. }
+            | Error::WrongResult(_)
             | Error::MissingOutput { .. }
             | Error::Panicked { .. }
             | Error::KernelPanicked { .. }

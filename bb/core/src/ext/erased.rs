@@ -6,10 +6,11 @@
 //! their type.
 
 use super::{FamilyTable, OpSet};
+use crate::contract::OnnxValue;
 use crate::narrow::{self, NarrowTensor};
 use crate::{
-    Backend, BackendAttrs, BoxError, Error, Kernel, KernelOperand, KernelOperands, Outputs, PrepareStep,
-    Tensor, services,
+    Backend, BackendAttrs, BoxError, CompileOptions, CompletionHandle, ContractResponse, Error, Executable,
+    Kernel, KernelOperand, KernelOperands, Module, Outputs, Port, PrepareStep, Tensor, services,
 };
 use bb_ir::op::{Family, OpSpec, Param, Primitive};
 use bb_ir::proto::GraphProto;
@@ -138,6 +139,16 @@ pub struct ErasedKernel {
     pub(crate) reads: SmallVec<[bool; 4]>,
 }
 
+/// A graph that a backend whose type is erased compiled.
+pub struct ErasedCompiled {
+    /// The executable, as the backend knows it.
+    pub(crate) executable: Box<dyn Any + Send + Sync>,
+    pub(crate) inputs: Vec<Port>,
+    pub(crate) outputs: Vec<Port>,
+    /// Returns the module to be saved, if there is one ([`Executable::compiled_module`]).
+    pub(crate) saved: fn(&(dyn Any + Send + Sync)) -> Result<Option<Module>, ErasedError>,
+}
+
 /// The calls that a backend with an erased type supports.
 pub trait Kernels: Send + Sync {
     /// Calls a primitive.
@@ -201,6 +212,41 @@ pub trait Kernels: Send + Sync {
         inputs: HashMap<String, ErasedTensor>,
         attrs: BackendAttrs<'_>,
     ) -> Result<HashMap<String, ErasedTensor>, ErasedError>;
+
+    /// Runs a graph and answers now or later ([`Backend::dispatch`]).
+    fn dispatch(
+        &self,
+        graph: Arc<GraphProto>,
+        inputs: HashMap<String, ErasedTensor>,
+        attrs: BackendAttrs<'_>,
+        completion: CompletionHandle<HashMap<String, ErasedTensor>, ErasedError>,
+    ) -> ContractResponse<HashMap<String, ErasedTensor>, ErasedError> {
+        let _answers_now = completion;
+        ContractResponse::Now(self.execute(&graph, inputs, attrs))
+    }
+
+    /// Compiles a graph ([`Backend::compile`]).
+    fn compile(&self, module: Module, options: &CompileOptions) -> Result<ErasedCompiled, ErasedError> {
+        let _uncompiled = (module, options);
+        Err(Error::excluded("a backend that is kept").into())
+    }
+
+    /// Runs what [`compile`](Self::compile) returned.
+    fn run_compiled(
+        &self,
+        compiled: &ErasedCompiled,
+        inputs: &[Option<OnnxValue<ErasedTensor>>],
+    ) -> Result<Vec<OnnxValue<ErasedTensor>>, ErasedError> {
+        let _uncompiled = (compiled, inputs);
+        Err(Error::excluded("a backend that is kept").into())
+    }
+
+    /// Makes a tensor from a frame ([`Backend::materialize_from_wire`]).
+    fn materialize(&self, type_hash: u64, bytes: Vec<u8>) -> Result<ErasedTensor, ErasedError> {
+        let data = crate::wire::decode(type_hash, bytes)?;
+        let made = self.primitive(Primitive::Constant, &[], &[Param::Data(std::borrow::Cow::Owned(data))])?;
+        Ok(crate::call::only("constant", made)?)
+    }
 
     /// Returns what the backend says of its device.
     fn device_info(&self) -> services::DeviceInfo {
@@ -341,14 +387,25 @@ impl<B: Backend + ?Sized> Kernels for WithFamilies<'_, B> {
         inputs: HashMap<String, ErasedTensor>,
         attrs: BackendAttrs<'_>,
     ) -> Result<HashMap<String, ErasedTensor>, ErasedError> {
-        let mut typed = HashMap::with_capacity(inputs.len());
-        for (index, (name, x)) in inputs.into_iter().enumerate() {
-            let x: &B::Tensor = x.get().ok_or_else(|| foreign("execute", index))?;
-            typed.insert(name, x.clone());
-        }
-        let results = self.on.execute(graph, typed, attrs).map_err(own::<B>)?;
-        Ok(results.into_iter().map(|(name, y)| (name, ErasedTensor::new(y))).collect())
+        let results = self.on.execute(graph, typed_inputs::<B>(inputs)?, attrs).map_err(own::<B>)?;
+        Ok(erased_results::<B>(results))
     }
+}
+
+/// Restores the types of a graph's inputs.
+fn typed_inputs<B: Backend + ?Sized>(
+    inputs: HashMap<String, ErasedTensor>,
+) -> Result<HashMap<String, B::Tensor>, ErasedError> {
+    let typed = inputs.into_iter().enumerate().map(|(index, (name, x))| {
+        let x: &B::Tensor = x.get().ok_or_else(|| foreign("execute", index))?;
+        Ok((name, x.clone()))
+    });
+    typed.collect()
+}
+
+/// Erases the types of a graph's outputs.
+fn erased_results<B: Backend + ?Sized>(results: HashMap<String, B::Tensor>) -> HashMap<String, ErasedTensor> {
+    results.into_iter().map(|(name, y)| (name, ErasedTensor::new(y))).collect()
 }
 
 /// Tells whether a backend refuses tensors of some element type. One that stands before another backend to give it the types
@@ -456,6 +513,63 @@ impl<B: Backend> Kernels for Owned<B> {
         }
         let results = kernel.run(&self.backend, &mut KernelOperands::from(typed)).map_err(own::<B>)?;
         Ok(results.into_iter().map(ErasedTensor::new).collect())
+    }
+
+    fn dispatch(
+        &self,
+        graph: Arc<GraphProto>,
+        inputs: HashMap<String, ErasedTensor>,
+        attrs: BackendAttrs<'_>,
+        _: CompletionHandle<HashMap<String, ErasedTensor>, ErasedError>,
+    ) -> ContractResponse<HashMap<String, ErasedTensor>, ErasedError> {
+        let typed = match typed_inputs::<B>(inputs) {
+            Ok(typed) => typed,
+            Err(error) => return ContractResponse::Now(Err(error)),
+        };
+        let results = |results: Result<HashMap<String, B::Tensor>, B::Error>| {
+            results.map(erased_results::<B>).map_err(own::<B>)
+        };
+        match self.backend.dispatch(graph, typed, attrs, CompletionHandle::new()) {
+            ContractResponse::Now(now) => ContractResponse::Now(results(now)),
+            ContractResponse::Later(later) => ContractResponse::Later(later.map(results)),
+        }
+    }
+
+    fn compile(&self, module: Module, options: &CompileOptions) -> Result<ErasedCompiled, ErasedError> {
+        let options = options.clone().with_families(self.tables);
+        let executable = self.backend.compile(module, &options).map_err(own::<B>)?;
+        Ok(ErasedCompiled {
+            inputs: executable.inputs().to_vec(),
+            outputs: executable.outputs().to_vec(),
+            saved: |executable| match executable.downcast_ref::<Box<dyn Executable<B>>>() {
+                Some(executable) => executable.compiled_module().map_err(own::<B>),
+                None => Ok(None),
+            },
+            executable: Box::new(executable),
+        })
+    }
+
+    fn run_compiled(
+        &self,
+        compiled: &ErasedCompiled,
+        inputs: &[Option<OnnxValue<ErasedTensor>>],
+    ) -> Result<Vec<OnnxValue<ErasedTensor>>, ErasedError> {
+        let Some(executable) = compiled.executable.downcast_ref::<Box<dyn Executable<B>>>() else {
+            return Err(Error::excluded("a graph of the backend that runs it").into());
+        };
+        let mut typed = |x: &'_ ErasedTensor| x.get::<B::Tensor>().cloned().ok_or_else(|| foreign("run", 0));
+        let inputs: Vec<Option<OnnxValue<B::Tensor>>> = inputs
+            .iter()
+            .map(|item| item.as_ref().map(|item| item.try_map(&mut typed)).transpose())
+            .collect::<Result<_, Error>>()?;
+        let refs: Vec<Option<OnnxValue<&B::Tensor>>> =
+            inputs.iter().map(|item| item.as_ref().map(|item| item.map(&mut |x| x))).collect();
+        let results = executable.run_items(&self.backend, &refs).map_err(own::<B>)?;
+        Ok(results.iter().map(|y| y.map(&mut |y: &B::Tensor| ErasedTensor::new(y.clone()))).collect())
+    }
+
+    fn materialize(&self, type_hash: u64, bytes: Vec<u8>) -> Result<ErasedTensor, ErasedError> {
+        self.backend.materialize_from_wire(type_hash, bytes).map(ErasedTensor::new).map_err(own::<B>)
     }
 
     fn device_info(&self) -> services::DeviceInfo {

@@ -28,6 +28,7 @@ pub struct NarrowedOn<'a> {
     own: Option<Arc<dyn Any + Send + Sync>>,
     holding: Holding,
     pub(super) declared: super::natives::Declared,
+    pub(super) known: super::own::Known,
 }
 
 /// The backend that lacks types.
@@ -49,7 +50,7 @@ impl<'a> std::ops::Deref for Device<'a> {
 }
 
 /// The inputs or outputs of a graph, by name.
-type Named = HashMap<String, NarrowTensor>;
+pub(super) type Named = HashMap<String, NarrowTensor>;
 
 /// Tells whether an operation only moves elements, or chooses among them, so that it needs to know nothing of them.
 pub(super) fn only_moves(op: Primitive) -> bool {
@@ -70,7 +71,13 @@ impl Narrowed {
     pub(crate) fn new(kernels: Arc<dyn Kernels>, own: Arc<dyn Any + Send + Sync>, floats: bool) -> Narrowed {
         let holding = Holding { types: kernels.types(), floats };
         let declared = super::natives::Declared::default();
-        NarrowedOn { kernels: Device::Shared(kernels), own: Some(own), holding, declared }
+        NarrowedOn {
+            kernels: Device::Shared(kernels),
+            own: Some(own),
+            holding,
+            declared,
+            known: Default::default(),
+        }
     }
 }
 
@@ -78,7 +85,7 @@ impl<'a> NarrowedOn<'a> {
     /// Lends a backend the types that it lacks, for one call.
     pub(super) fn lent(kernels: &'a dyn Kernels, holding: Holding) -> NarrowedOn<'a> {
         let declared = super::natives::Declared::default();
-        NarrowedOn { kernels: Device::Lent(kernels), own: None, holding, declared }
+        NarrowedOn { kernels: Device::Lent(kernels), own: None, holding, declared, known: Default::default() }
     }
 
     pub(super) fn device(&self) -> &(dyn Kernels + 'a) {
@@ -223,6 +230,19 @@ impl<'a> NarrowedOn<'a> {
         }
     }
 
+    /// Runs a graph of a plan whole, and any other graph by the plan that is made of it.
+    fn run_narrowed(
+        &self,
+        graph: &GraphProto,
+        inputs: Named,
+        attrs: BackendAttrs<'_>,
+    ) -> Result<Named, ErasedError> {
+        match attrs.narrowed() {
+            Some(narrowed) => self.run_graph(narrowed, graph, inputs, attrs),
+            None => crate::plan::execute(self, graph, inputs, attrs),
+        }
+    }
+
     /// Tells whether results of a type can be wrapped after they were computed in the type that holds them.
     fn wraps(&self, op: Primitive, dtype: DataType, held: DataType) -> bool {
         let reduces = matches!(op, Primitive::ReduceMax | Primitive::ReduceMin);
@@ -254,20 +274,31 @@ impl Backend for NarrowedOn<'_> {
         self.read(x)
     }
 
-    /// Runs a graph of a plan whole; any other graph by the plan that is made of it.
+    /// Runs a graph of a plan whole, and one that needs no narrowing by the backend's own method; any other graph by the plan that
+    /// is made of it.
     fn execute(
         &self,
         graph: &GraphProto,
         inputs: Named,
         attrs: BackendAttrs<'_>,
     ) -> Result<Named, ErasedError> {
-        match attrs.narrowed() {
-            Some(narrowed) => self.run_graph(narrowed, graph, inputs, attrs),
-            None => crate::plan::execute(self, graph, inputs, attrs),
+        match self.execute_own(graph, &inputs, attrs) {
+            Some(results) => results,
+            None => self.run_narrowed(graph, inputs, attrs),
         }
     }
 
-    /// Plans operations, or whole graphs in the types that the backend has, if it takes graphs.
+    fn materialize_from_wire(&self, type_hash: u64, bytes: Vec<u8>) -> Result<NarrowTensor, ErasedError> {
+        match bb_ir::wire::element_type(type_hash) {
+            Some(dtype) if self.holding.types.has(dtype) => {
+                Ok(NarrowedOn::adopt(self.kernels.materialize(type_hash, bytes)?))
+            }
+            _ => self.bring(&crate::wire::decode(type_hash, bytes)?),
+        }
+    }
+
+    /// Compiles a graph that needs no narrowing by the backend's own method. Plans operations of any other, or whole graphs in the
+    /// types that the backend has, if it takes graphs.
     fn compile(
         &self,
         module: Module,
@@ -276,6 +307,9 @@ impl Backend for NarrowedOn<'_> {
     where
         Self: 'static,
     {
+        if let Some(own) = self.compile_own(&module, options)? {
+            return Ok(Box::new(own));
+        }
         match self.kernels.runs_whole_graphs() {
             true => Ok(crate::plan::compile_narrowed(self.holding, module, options)?),
             false => crate::plan::compile(self, module, options),
@@ -294,7 +328,11 @@ impl Backend for NarrowedOn<'_> {
         attrs: BackendAttrs<'_>,
         completion: CompletionHandle<Named, ErasedError>,
     ) -> ContractResponse<Named, ErasedError> {
-        let results = self.execute(&graph, inputs, attrs);
+        let results = match self.dispatch_own(&graph, &inputs, attrs) {
+            Some(ContractResponse::Now(results)) => results,
+            Some(later) => return later,
+            None => self.run_narrowed(&graph, inputs, attrs),
+        };
         let waits = self.kernels.lifecycle().is_some_and(|lifecycle| lifecycle.is_asynchronous());
         let results = match results {
             Ok(results) if waits => results,

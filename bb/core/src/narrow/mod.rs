@@ -31,6 +31,7 @@ mod host;
 mod lent;
 mod natives;
 mod offered;
+mod own;
 mod range;
 mod tensor;
 mod wrap;

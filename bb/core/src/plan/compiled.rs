@@ -32,6 +32,7 @@ pub fn compile<B: Backend + ?Sized + 'static>(
     module: Module,
     options: &CompileOptions,
 ) -> Result<Box<dyn Executable<B>>, B::Error> {
+    options.reach_default()?;
     let families = options.families::<B>();
     let native: Vec<(Family, OpSet)> =
         families.iter().map(|table| (table.family(), table.native())).collect();
@@ -49,6 +50,7 @@ pub fn compile_whole_graph<B: Backend + ?Sized + 'static>(
     module: Module,
     options: &CompileOptions,
 ) -> Result<Box<dyn Executable<B>>, B::Error> {
+    options.reach_default()?;
     let program = compile_program(&module, options, &[], Engine::WholeGraph, on.types(), None)?;
     Ok(Box::new(CompiledErased(program)))
 }

@@ -5,11 +5,11 @@
 //! there are: what no plan reads is dropped, be it a weight from which another constant was computed, a weight that a kernel
 //! was prepared from, or what a plan read that is gone.
 
+use super::claims::Claim;
 use super::guard::Guards;
 use super::kernels::{KernelPool, Material};
 use super::lir::{Callee, Plan, PlanConstant, callee};
 use super::prepare::Preparing;
-use super::saved::other_result;
 use super::segment::SegmentTrace;
 use super::target::Target;
 use crate::contract::{bytes_of, contained};
@@ -299,7 +299,12 @@ impl Making<'_> {
         };
         drop(operands);
         let named = |error| self.traced.node_of(id).name(&self.traced.resolved.graph, error);
-        for (&value, tensor) in step.outputs.iter().zip(results.map_err(named)?) {
+        for (index, (&value, tensor)) in step.outputs.iter().zip(results.map_err(named)?).enumerate() {
+            let claim = Claim::of(&self.traced.recorded, value, true)?;
+            if !claim.holds(&tensor) {
+                let wrong = claim.wrong(step.operation.name(), index, &tensor, self.traced.is_loaded);
+                return Err(named(wrong.into()));
+            }
             if *readers.get(value)? > 0 {
                 self.fold(value, tensor)?;
             }
@@ -357,11 +362,6 @@ impl Making<'_> {
 
     /// Keeps the result of a step.
     fn fold(&mut self, value: TraceValue, tensor: ErasedTensor) -> Result<(), Error> {
-        let info = self.traced.recorded.values.get(value)?;
-        if self.traced.is_loaded && (tensor.dtype() != info.dtype || tensor.shape() != info.shape.as_slice())
-        {
-            return Err(other_result(&tensor, info.dtype, Some(&info.shape)));
-        }
         let bytes = bytes_of(tensor.dtype(), tensor.shape());
         let held = self.pool.keep(self.sources.get(value)?, tensor, bytes);
         self.made.set(value, Some(held))

@@ -1,12 +1,12 @@
 //! Runs a plan: a loop over instructions, without names, hashes or protobuf.
 
+use super::claims::Claims;
 use super::constants::call;
 use super::failure::{Failure, Where};
 use super::kernels::{HeldKernel, Material, PlanKernel};
 use super::lir::{Callee, Instruction, Operand, Plan, PlanConstant, SlotId};
 use super::origin::Origins;
 use super::run_state::{Ledger, RunState};
-use super::saved::Claims;
 use super::watch::{Called, Site, Sites, Watch, type_of};
 use crate::contract::contained;
 use crate::ext::{ErasedTensor, FamilyTable, foreign, host};
@@ -61,8 +61,8 @@ pub(crate) struct Prepared<T, K: ?Sized> {
     kernels: Table<PlanKernel, Arc<K>>,
     /// The nodes that the instructions come from.
     origins: Origins,
-    /// What the plan claims of its results, if it comes from a file.
-    claims: Option<Claims>,
+    /// What is known of the results.
+    claims: Claims,
     /// What a profile tells of the instructions, from the first run on that has one.
     sites: OnceLock<Arc<Sites>>,
     /// Tables whose slots are empty, for the next runs, so that a run makes none. There are as many as ran at once.
@@ -90,7 +90,7 @@ impl<T: Tensor, K: ?Sized + 'static> Prepared<T, K> {
         plan: Plan,
         material: &Material,
         origins: Origins,
-        claims: Option<Claims>,
+        claims: Claims,
         tensor: impl Fn(&ErasedTensor) -> Option<T>,
     ) -> Result<Prepared<T, K>, Error> {
         let mut constants = Table::default();
@@ -139,9 +139,7 @@ impl<T: Tensor, K: ?Sized + 'static> Prepared<T, K> {
             for (at, instruction) in self.plan.instructions.iter().enumerate() {
                 running = at;
                 let results = self.execute(on, inputs, at, instruction, &mut slots, first, state, watch)?;
-                if let Some(claims) = &self.claims {
-                    claims.check(at, &results)?;
-                }
+                self.claims.check(at, instruction, &results)?;
                 self.store(instruction, results, &mut slots, sizes.as_mut(), &mut state.ledger)?;
             }
             Ok(())

@@ -7,6 +7,7 @@
 mod cache;
 #[doc(hidden)]
 pub mod carriers;
+mod claims;
 mod compile_setters;
 mod compiled;
 mod complete;

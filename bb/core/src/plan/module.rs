@@ -3,7 +3,7 @@
 use super::saved::SavedPlans;
 use super::stamp::Stamp;
 use super::switches::PassSwitches;
-use crate::contract::Caller;
+use crate::contract::{Caller, reach};
 use crate::ext::FamilyTable;
 use crate::operator::OPERATORS;
 use crate::{Backend, Error, RunOptions};
@@ -20,6 +20,7 @@ use std::any::Any;
 use std::collections::HashMap;
 use std::path::Path;
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 
 /// A checked model, ready to be compiled for a backend.
 #[derive(Debug, Clone)]
@@ -358,6 +359,8 @@ pub struct CompileOptions {
     caller: Option<Arc<Caller>>,
     /// A `Families<B>` for the backend that compiles.
     families: Option<Arc<dyn Any + Send + Sync>>,
+    /// Where the default of `compile` notes that it was reached, instead of compiling.
+    asking: Option<Arc<AtomicBool>>,
 }
 
 /// The families that a backend adopted, inside [`CompileOptions`], which do not name its type.
@@ -394,6 +397,17 @@ impl CompileOptions {
         CompileOptions { caller: given.then(|| Arc::new(caller)), ..self }
     }
 
+    /// Returns the same for a call that only a `compile` of the backend's own answers: the default notes in `reached` that it was
+    /// called, and fails.
+    pub(crate) fn asking(self, reached: &Arc<AtomicBool>) -> CompileOptions {
+        CompileOptions { asking: Some(reached.clone()), ..self }
+    }
+
+    /// Fails, in the default of `compile`, if only an own one is asked for.
+    pub(crate) fn reach_default(&self) -> Result<(), Error> {
+        self.asking.as_deref().map_or(Ok(()), reach)
+    }
+
     /// Returns the caller's attributes.
     pub fn attributes(&self) -> &[AttributeProto] {
         self.caller.as_ref().map_or(&[], |caller| &caller.attributes)
@@ -425,6 +439,7 @@ impl CompileOptions {
             identity,
             caller,
             families: _,
+            asking: _,
         } = self;
         *identity == other.identity
             && *value_bytes == other.value_bytes
@@ -472,6 +487,7 @@ impl Default for CompileOptions {
             identity: None,
             caller: None,
             families: None,
+            asking: None,
         }
     }
 }

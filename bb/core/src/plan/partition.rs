@@ -1,5 +1,6 @@
 //! A segment for a backend that runs graphs: the trace as graphs of primitives, and between them what the host computes.
 
+use super::claims::Claim;
 use super::failure::{Failure, Where, in_node};
 use super::interpreter::PlanOutputs;
 use super::origin::Origins;
@@ -61,7 +62,7 @@ enum Part {
     },
     /// An operation that the backend is called with alone, because only its operands tell whether the type that holds its
     /// result does.
-    Alone(Step),
+    Alone(Step, Vec<Claim>),
 }
 
 struct GraphPart {
@@ -69,6 +70,8 @@ struct GraphPart {
     identity: GraphIdentity,
     inputs: Vec<(String, TraceValue)>,
     outputs: Vec<(String, TraceValue)>,
+    /// What is known of the outputs.
+    claims: Vec<Claim>,
     /// The nodes that the steps come from.
     origins: Vec<StepOrigins>,
     /// What a run costs with inputs of the types and extents of the trace.
@@ -110,6 +113,7 @@ impl PartitionedGraph {
                 whole.inputs.push(value);
             }
         }
+        let is_fixed = !open.contains(&true);
         let liveness = Liveness::of(recorded)?;
         let mut own = Vec::new();
         for (id, step) in recorded.steps.iter() {
@@ -125,7 +129,10 @@ impl PartitionedGraph {
                     outputs: step.outputs.to_vec(),
                     origins: step.origins.clone(),
                 },
-                Operation::Row(_) if alone => Part::Alone(step.clone()),
+                Operation::Row(_) if alone => {
+                    let claims = step.outputs.iter().map(|value| Claim::of(recorded, *value, is_fixed));
+                    Part::Alone(step.clone(), claims.collect::<Result<_, Error>>()?)
+                }
                 Operation::Row(_) => {
                     own.push((id, step));
                     continue;
@@ -138,7 +145,7 @@ impl PartitionedGraph {
         whole.push_graph(to, &liveness, &own, StepId::at(recorded.steps.len()))?;
         let read_by_host = whole.parts.iter().flat_map(|part| match part {
             Part::Host { inputs, .. } => inputs.as_slice(),
-            Part::Alone(step) => step.inputs.as_slice(),
+            Part::Alone(step, _) => step.inputs.as_slice(),
             Part::Graph(_) => &[],
         });
         for &value in read_by_host.flatten().chain(&whole.outputs) {
@@ -208,7 +215,7 @@ impl PartitionedGraph {
             let called = match part {
                 Part::Graph(part) => Called::Graph { inputs: part.types.clone(), cost: part.cost },
                 Part::Host { body, params, .. } => Called::Operation(Operation::Host(body), params.clone()),
-                Part::Alone(step) => Called::Operation(step.operation, step.params.clone()),
+                Part::Alone(step, _) => Called::Operation(step.operation, step.params.clone()),
             };
             sites.push(Site { nodes: self.origins.names_of(part.origins(), graph)?, called });
         }
@@ -230,7 +237,7 @@ impl Part {
         match self {
             Part::Graph(part) => &part.origins,
             Part::Host { origins, .. } => std::slice::from_ref(origins),
-            Part::Alone(step) => std::slice::from_ref(&step.origins),
+            Part::Alone(step, _) => std::slice::from_ref(&step.origins),
         }
     }
 
@@ -263,9 +270,12 @@ impl Part {
                     .operands(part.inputs.iter().map(|(_, value)| filled(slots, *value).ok().map(type_of)));
                 let since = watch.mark();
                 let mut results = on.0.execute(&part.graph, inputs, attrs)?;
-                for (name, value) in &part.outputs {
+                for (index, ((name, value), claim)) in part.outputs.iter().zip(&part.claims).enumerate() {
                     let result = results.remove(name);
                     let result = result.ok_or_else(|| Error::MissingOutput { name: name.clone() })?;
+                    if !claim.holds(&result) {
+                        return Err(claim.wrong("execute", index, &result, false).into());
+                    }
                     state.ledger.result(&result)?;
                     slots.set(*value, Some(result))?;
                 }
@@ -287,7 +297,7 @@ impl Part {
                     slots.set(value, Some(result))?;
                 }
             }
-            Part::Alone(step) => {
+            Part::Alone(step, claims) => {
                 let operands: Vec<Option<&ErasedTensor>> = step
                     .inputs
                     .iter()
@@ -298,6 +308,11 @@ impl Part {
                 let op = step.operation.primitive();
                 let op = op.ok_or_else(|| Error::excluded("a primitive where one is called alone"))?;
                 let results = on.0.primitive(op, &operands, &step.params)?;
+                for (index, (result, claim)) in results.iter().zip(claims).enumerate() {
+                    if !claim.holds(result) {
+                        return Err(claim.wrong(op.spec().method, index, result, false).into());
+                    }
+                }
                 results.iter().try_for_each(|result| state.ledger.result(result).map(drop))?;
                 watch.instruction(since, site, seen, results.iter());
                 for (&value, result) in step.outputs.iter().zip(results) {
@@ -389,6 +404,11 @@ impl GraphPart {
                 forget_extents(info);
             }
         }
+        let is_fixed = !open.contains(&true);
+        let claims = results
+            .iter()
+            .map(|value| Claim::of(recorded, *value, is_fixed))
+            .collect::<Result<_, Error>>()?;
         let mut types = Vec::with_capacity(inputs.len());
         for (_, value) in &inputs {
             let info = recorded.values.get(*value)?;
@@ -403,6 +423,7 @@ impl GraphPart {
             identity: GraphIdentity::fresh(),
             inputs,
             outputs: output_names.into_iter().zip(results).collect(),
+            claims,
             origins: own.iter().map(|(_, step)| step.origins.clone()).collect(),
             cost,
             types,

@@ -5,6 +5,7 @@
 //! function read that. The latest plans are kept.
 
 use super::cache::PlanMemory;
+use super::claims::Claims;
 use super::constants::{Pool, materialize};
 use super::failure::{Failure, in_node};
 use super::guard::{Guards, InputGuard};
@@ -16,7 +17,7 @@ use super::passes::{self, NativeOps, PassOptions, rewrite};
 use super::refuse::refuse;
 use super::resolve::Resolved;
 use super::run_state::{RunLimits, RunState};
-use super::saved::{Claims, Loaded, LoadedPlan, MadeFor};
+use super::saved::{Loaded, LoadedPlan, MadeFor};
 use super::segment::{Outcome, SegmentInput, SegmentTrace, Settings, Start, Structure, Wanted, trace};
 use super::segment_end::End;
 use super::switches::PassSwitches;
@@ -485,8 +486,7 @@ impl Program {
                 let fixed = guards.are_fixed();
                 // The sizes that a file claims are not relied on, so its results are counted.
                 let plan = Plan::new(&traced.recorded, fixed && !traced.is_loaded)?;
-                let claims = traced.is_loaded.then(|| Claims::new(&traced.recorded, &plan, fixed));
-                let claims = claims.transpose()?;
+                let claims = Claims::new(&traced.recorded, &plan, fixed, traced.is_loaded)?;
                 let material = materialize(target, &mut pool, traced, &plan, guards, self.prepares)?;
                 let prepared = target.prepared(plan, &material, traced.origins.clone(), claims)?;
                 Ok(Code::Plan(prepared, material))

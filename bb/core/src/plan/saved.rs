@@ -5,11 +5,10 @@
 //! runs the whole graph in one segment without computations on the host; other plans are made again when they are needed.
 //!
 //! A saved plan may come from a stranger. [`check`] proves that its indices exist and that it agrees with the weights, and
-//! [`Claims`] compares the results of instructions with what the trace claims of them, so that what kernels were prepared for
+//! [`Claims`](super::claims::Claims) compares the results of instructions with what the trace claims of them, so that what kernels were prepared for
 //! is true whenever they run.
 
 use super::guard::Guards;
-use super::lir::Plan;
 use super::origin::{Origin, Origins};
 use super::passes::{PassOptions, rewrite};
 use super::program::{Engine, Program};
@@ -24,7 +23,6 @@ use crate::{Error, Module, Tensor};
 use bb_ir::compact::{Compact, Reader};
 use bb_ir::graph::Graph;
 use bb_ir::{DataType, Shape, TensorData};
-use smallvec::SmallVec;
 use std::sync::Arc;
 
 /// The plans of a program.
@@ -236,49 +234,6 @@ fn check(traced: &SegmentTrace, inputs: &[MadeFor], settings: &SavedSettings) ->
         return Err(bb_ir::Error::Limit { what, name: Some("fold_bytes"), limit, got }.into());
     }
     Ok(())
-}
-
-/// What the trace of a loaded plan claims of the results of its instructions.
-#[derive(Debug)]
-pub(super) struct Claims(Vec<SmallVec<[Claim; 1]>>);
-
-/// The element type of a result, and its extents if they are the same in all runs.
-type Claim = (DataType, Option<Shape>);
-
-impl Claims {
-    /// Collects the claims; `fixed` says whether the extents of inputs are the same in all runs.
-    ///
-    /// # Errors
-    ///
-    /// [`Error::Internal`] if the plan refers to what the trace does not have.
-    pub(super) fn new(trace: &Trace, plan: &Plan, fixed: bool) -> Result<Claims, Error> {
-        let mut all = Vec::with_capacity(plan.instructions.len());
-        for instruction in &plan.instructions {
-            let mut claims: SmallVec<[Claim; 1]> = SmallVec::new();
-            for value in &trace.steps.get(instruction.step)?.outputs {
-                let info = trace.values.get(*value)?;
-                claims.push((info.dtype, fixed.then(|| info.shape.clone())));
-            }
-            all.push(claims);
-        }
-        Ok(Claims(all))
-    }
-
-    /// Compares the results of an instruction with the claims.
-    ///
-    /// # Errors
-    ///
-    /// [`Error::SavedPlan`] with the first that differs.
-    #[inline]
-    pub(super) fn check<T: Tensor>(&self, instruction: usize, results: &[T]) -> Result<(), Error> {
-        let claims = self.0.get(instruction).map_or(&[][..], |claims| claims);
-        for (x, (dtype, shape)) in results.iter().zip(claims) {
-            if x.dtype() != *dtype || shape.as_ref().is_some_and(|shape| shape.as_slice() != x.shape()) {
-                return Err(other_result(x, *dtype, shape.as_deref()));
-            }
-        }
-        Ok(())
-    }
 }
 
 /// Says that a result is not what the trace of a loaded plan claims.

@@ -5,13 +5,13 @@
 //! makes for each call: [`Typed`] for a backend with kernels, [`Untyped`] where the cost of erased tensors does not matter.
 
 use super::Profile;
+use super::claims::Claims;
 use super::failure::{Failure, Where};
 use super::interpreter::{PlanOutputs, Prepared, Unprepared};
 use super::kernels::Material;
 use super::lir::Plan;
 use super::origin::Origins;
 use super::run_state::RunState;
-use super::saved::Claims;
 use super::watch::Silent;
 use crate::contract::AskedOperand;
 use crate::ext::{ErasedBackend, ErasedError, ErasedTensor, Kernels, WithFamilies, foreign, own};
@@ -49,7 +49,7 @@ pub(super) trait Target {
         plan: Plan,
         material: &Material,
         origins: Origins,
-        claims: Option<Claims>,
+        claims: Claims,
     ) -> Result<AnyPrepared, Error>;
 
     /// Runs a plan that was put together by [`prepared`](Self::prepared).
@@ -117,7 +117,7 @@ impl<B: Backend + ?Sized + 'static> Target for Typed<'_, B> {
         plan: Plan,
         material: &Material,
         origins: Origins,
-        claims: Option<Claims>,
+        claims: Claims,
     ) -> Result<AnyPrepared, Error> {
         let typed = |x: &ErasedTensor| x.get::<B::Tensor>().cloned();
         Ok(Box::new(TypedPlan::<B>::new(plan, material, origins, claims, typed)?))
@@ -166,7 +166,7 @@ impl Target for Untyped<'_> {
         plan: Plan,
         material: &Material,
         origins: Origins,
-        claims: Option<Claims>,
+        claims: Claims,
     ) -> Result<AnyPrepared, Error> {
         let same = |x: &ErasedTensor| Some(x.clone());
         Ok(Box::new(Prepared::<ErasedTensor, Unprepared>::new(plan, material, origins, claims, same)?))

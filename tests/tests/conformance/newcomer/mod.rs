@@ -13,7 +13,7 @@ use bb::{Backend, DataType, TensorData};
 use kernels::Newcomer;
 
 // Each 17th case, none of which is a network of `light/`, because the kernels are not optimised. `.ci/nightly` runs all cases.
-bb::conformance!(Newcomer, types = [F32, I32, Bool], cases = 17);
+bb::conformance!(Newcomer, cases = 17);
 
 /// The kernel takes windows of one place. For all others it calls the default body, which computes with `i64`, a type that the
 /// backend lacks.

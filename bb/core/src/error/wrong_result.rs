@@ -1,0 +1,33 @@
+//! A result that is not of the type that its operation has.
+
+use bb_ir::text::shown;
+use bb_ir::{DataType, Shape};
+
+/// A backend's result is not of the element type or the extents that its operation has.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "result {index} of `{op}` is {got}{got_shape:?}, expected {expected}[{}]: the backend computed it",
+    extents(.expected_shape),
+    op = shown(.op)
+)]
+#[non_exhaustive]
+pub struct WrongResult {
+    /// The operation.
+    pub op: String,
+    /// The position of the result, counted from 0.
+    pub index: usize,
+    /// The element type that the operation has.
+    pub expected: DataType,
+    /// The extents that the operation has; `None` for one that differs between runs.
+    pub expected_shape: Vec<Option<usize>>,
+    /// The element type that came.
+    pub got: DataType,
+    /// The extents that came.
+    pub got_shape: Shape,
+}
+
+/// Writes extents, with `?` for those that differ between runs.
+fn extents(extents: &[Option<usize>]) -> String {
+    let one = |extent: &Option<usize>| extent.map_or("?".to_owned(), |extent| extent.to_string());
+    extents.iter().map(one).collect::<Vec<_>>().join(", ")
+}

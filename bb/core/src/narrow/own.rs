@@ -1,0 +1,209 @@
+//! Graphs that need no narrowing, which a backend that lacks element types runs by its own methods.
+//!
+//! If the inputs, the outputs and all computed values of a graph have types of the backend, its own `compile`, `execute` and
+//! `dispatch` get the graph as the model has it. Constants of other types do not matter, because the graph holds them and not a
+//! tensor of the backend.
+//!
+//! Rust does not tell whether a backend overrides a method, so the method is called. The defaults note that they were reached
+//! ([`BackendAttrs::asking`]) and do nothing; then the graph runs on the backend with every element type.
+
+use super::backend::Named;
+use super::{NarrowTensor, NarrowedOn};
+use crate::contract::OnnxValue;
+use crate::error::NarrowError;
+use crate::ext::{ErasedCompiled, ErasedError, ErasedTensor};
+use crate::sync::Mutex;
+use crate::{
+    BackendAttrs, CompileOptions, CompletionHandle, ContractResponse, Error, Executable, GraphIdentity,
+    GraphProto, Module, Port, Tensor,
+};
+use bb_ir::DataTypes;
+use bb_ir::graph::{Graph, Node, ValueId, ValueType};
+use std::collections::{HashMap, HashSet, VecDeque};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, PoisonError};
+
+/// The greatest number of graphs of which is kept whether they need narrowing.
+const KEPT: usize = 64;
+
+/// Tells whether the inputs, the outputs and all computed values of a graph have these types, as far as inference knows.
+pub(crate) fn needs_no_narrowing(graph: &Graph, types: DataTypes) -> bool {
+    let mut known: HashSet<ValueId> = graph.constants.iter().map(|(id, _)| *id).collect();
+    known.extend(graph.captures.iter().map(|(_, inner)| *inner));
+    let constant = |node: &&Node| node.domain.is_empty() && node.op_type == "Constant";
+    known.extend(graph.nodes.iter().filter(constant).flat_map(|node| node.outputs.iter().flatten()));
+    let has = |id: &ValueId| match graph.values.get(id.index()).map(|value| &value.ty) {
+        Some(ValueType::Tensor { dtype, .. }) => types.has(*dtype),
+        _ => false,
+    };
+    let results = graph.nodes.iter().flat_map(|node| node.outputs.iter().flatten());
+    graph.inputs.iter().chain(&graph.outputs).all(has)
+        && results.filter(|id| !known.contains(id)).all(has)
+        && graph.nodes.iter().flat_map(Node::subgraphs).all(|inner| needs_no_narrowing(inner, types))
+}
+
+/// Which graphs need no narrowing, by identity. If there are too many, the least recently used one is dropped.
+#[derive(Default)]
+pub(super) struct Known(Mutex<VecDeque<(GraphIdentity, bool)>>);
+
+impl Known {
+    fn of(&self, identity: Option<GraphIdentity>, find: impl FnOnce() -> bool) -> bool {
+        let Some(identity) = identity else { return find() };
+        let lock = || self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut known = lock();
+        let at = known.iter().position(|(graph, _)| *graph == identity);
+        let kept = at.and_then(|at| known.remove(at)).map(|(_, is)| is);
+        drop(known);
+        let found = kept.unwrap_or_else(find);
+        let mut known = lock();
+        known.push_front((identity, found));
+        known.truncate(KEPT);
+        found
+    }
+}
+
+/// Inputs of a graph for the backend's own methods.
+type Own = HashMap<String, ErasedTensor>;
+
+impl NarrowedOn<'_> {
+    /// Returns the inputs for the backend's own methods if the graph needs no narrowing.
+    fn own_inputs(
+        &self,
+        graph: &GraphProto,
+        inputs: &Named,
+        attrs: BackendAttrs<'_>,
+    ) -> Result<Option<Own>, ErasedError> {
+        let find = || {
+            let module = attrs.module(graph);
+            // Whatever is wrong with the graph, the plan that is made next says.
+            module.is_ok_and(|module| needs_no_narrowing(module.graph(), self.holding().types))
+        };
+        if attrs.narrowed().is_some() || !self.known.of(attrs.identity, find) {
+            return Ok(None);
+        }
+        let own = inputs.iter().map(|(name, x)| Ok((name.clone(), self.own_tensor(x)?)));
+        own.collect::<Result<Own, ErasedError>>().map(Some)
+    }
+
+    /// Returns a tensor of the backend in the tensor's own type.
+    fn own_tensor(&self, x: &NarrowTensor) -> Result<ErasedTensor, ErasedError> {
+        let is_own = |held: &&ErasedTensor| held.dtype() == x.dtype();
+        if let Some(held) = x.on_device().filter(is_own) {
+            return Ok(held.clone());
+        }
+        let brought = self.bring(&self.read(x)?)?;
+        let held = brought.on_device().filter(is_own).cloned();
+        let lacks = NarrowError::Lacks { op: "execute", dtype: x.dtype() };
+        held.ok_or_else(|| Error::from(lacks).into())
+    }
+
+    /// Calls the backend's own `execute`; `None` if it has none, or if the graph needs narrowing.
+    pub(super) fn execute_own(
+        &self,
+        graph: &GraphProto,
+        inputs: &Named,
+        attrs: BackendAttrs<'_>,
+    ) -> Option<Result<Named, ErasedError>> {
+        let own = match self.own_inputs(graph, inputs, attrs) {
+            Ok(own) => own?,
+            Err(error) => return Some(Err(error)),
+        };
+        let reached = AtomicBool::new(false);
+        let results = self.device().execute(graph, own, attrs.asking(&reached));
+        answer(results, &reached).map(|results| results.map(adopted))
+    }
+
+    /// Calls the backend's own `dispatch`; `None` if neither that nor its `execute` is its own, or if the graph needs narrowing.
+    pub(super) fn dispatch_own(
+        &self,
+        graph: &Arc<GraphProto>,
+        inputs: &Named,
+        attrs: BackendAttrs<'_>,
+    ) -> Option<ContractResponse<Named, ErasedError>> {
+        let own = match self.own_inputs(graph, inputs, attrs) {
+            Ok(own) => own?,
+            Err(error) => return Some(ContractResponse::Now(Err(error))),
+        };
+        let reached = AtomicBool::new(false);
+        let attrs = attrs.asking(&reached);
+        match self.device().dispatch(graph.clone(), own, attrs, CompletionHandle::new()) {
+            ContractResponse::Now(results) => {
+                answer(results, &reached).map(|results| ContractResponse::Now(results.map(adopted)))
+            }
+            ContractResponse::Later(later) => {
+                Some(ContractResponse::Later(later.map(|results| results.map(adopted))))
+            }
+        }
+    }
+
+    /// Compiles by the backend's own `compile`; `None` if it has none, or if the graph needs narrowing.
+    pub(super) fn compile_own(
+        &self,
+        module: &Module,
+        options: &CompileOptions,
+    ) -> Result<Option<OwnExecutable>, ErasedError> {
+        if !needs_no_narrowing(module.graph(), self.holding().types) {
+            return Ok(None);
+        }
+        let reached = Arc::new(AtomicBool::new(false));
+        let compiled = self.device().compile(module.clone(), &options.clone().asking(&reached));
+        answer(compiled, &reached).transpose().map(|compiled| compiled.map(OwnExecutable))
+    }
+}
+
+/// Returns the answer of a method; `None` if the default was reached, which did nothing.
+fn answer<T>(answer: Result<T, ErasedError>, reached: &AtomicBool) -> Option<Result<T, ErasedError>> {
+    match answer {
+        Err(_) if reached.load(Ordering::Relaxed) => None,
+        answer => Some(answer),
+    }
+}
+
+fn adopted(results: Own) -> Named {
+    results.into_iter().map(|(name, y)| (name, NarrowedOn::adopt(y))).collect()
+}
+
+/// What a backend that lacks element types compiled itself.
+pub(super) struct OwnExecutable(ErasedCompiled);
+
+impl Executable<NarrowedOn<'_>> for OwnExecutable {
+    fn inputs(&self) -> &[Port] {
+        &self.0.inputs
+    }
+
+    fn outputs(&self) -> &[Port] {
+        &self.0.outputs
+    }
+
+    fn run(
+        &self,
+        on: &NarrowedOn<'_>,
+        inputs: &[Option<&NarrowTensor>],
+    ) -> Result<Vec<NarrowTensor>, ErasedError> {
+        let items: Vec<_> = inputs.iter().map(|x| x.map(OnnxValue::Tensor)).collect();
+        let results = self.run_items(on, &items)?.into_iter().map(|y| match y {
+            OnnxValue::Tensor(y) => Ok(y),
+            other => {
+                let name = "a result".to_owned();
+                Err(Error::NotTensor { name, got: other.kind() }.into())
+            }
+        });
+        results.collect()
+    }
+
+    fn run_items(
+        &self,
+        on: &NarrowedOn<'_>,
+        inputs: &[Option<OnnxValue<&NarrowTensor>>],
+    ) -> Result<Vec<OnnxValue<NarrowTensor>>, ErasedError> {
+        let own = |item: &OnnxValue<&NarrowTensor>| item.try_map(&mut |x: &&NarrowTensor| on.own_tensor(x));
+        let inputs = inputs.iter().map(|item| item.as_ref().map(own).transpose());
+        let inputs: Vec<Option<OnnxValue<ErasedTensor>>> = inputs.collect::<Result<_, ErasedError>>()?;
+        let results = on.device().run_compiled(&self.0, &inputs)?;
+        Ok(results.iter().map(|y| y.map(&mut |y: &ErasedTensor| NarrowedOn::adopt(y.clone()))).collect())
+    }
+
+    fn compiled_module(&self) -> Result<Option<Module>, ErasedError> {
+        (self.0.saved)(&*self.0.executable)
+    }
+}

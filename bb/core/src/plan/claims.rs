@@ -1,0 +1,108 @@
+//! What a plan knows of the results of its instructions: element types, and the extents that are the same in all runs.
+//!
+//! Each result is compared with it, so that a wrong result is blamed on the operation that made it, and not on one that reads it.
+
+use super::lir::{Instruction, Plan};
+use super::saved::other_result;
+use crate::error::WrongResult;
+use crate::trace::{Trace, TraceValue, Varying};
+use crate::{Error, Tensor};
+use bb_ir::{DataType, Shape};
+use smallvec::SmallVec;
+
+/// What is known of a result.
+#[derive(Debug)]
+pub(super) struct Claim {
+    dtype: DataType,
+    varying: Varying,
+    shape: Shape,
+}
+
+impl Claim {
+    /// Returns what a trace says of a value; `fixed` says whether the extents of inputs are the same in all runs.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Internal`] if the trace does not have the value.
+    pub(super) fn of(trace: &Trace, value: TraceValue, fixed: bool) -> Result<Claim, Error> {
+        let info = trace.values.get(value)?;
+        let varying = if fixed { Varying::NONE } else { info.varying };
+        Ok(Claim { dtype: info.dtype, varying, shape: info.shape.clone() })
+    }
+
+    /// Tells whether a result is as it is known to be.
+    #[inline]
+    pub(super) fn holds<T: Tensor>(&self, x: &T) -> bool {
+        let (own, shape) = (self.shape.as_slice(), x.shape());
+        x.dtype() == self.dtype && (own == shape || self.varying != Varying::NONE && self.varies(shape))
+    }
+
+    /// Tells whether extents differ only where they may.
+    fn varies(&self, shape: &[usize]) -> bool {
+        let own = self.shape.as_slice();
+        own.len() == shape.len()
+            && own.iter().zip(shape).enumerate().all(|(axis, (a, b))| a == b || self.varying.has(axis))
+    }
+
+    /// Says what is wrong with a result. If the plan comes from a file, that may be wrong, and not the result.
+    #[cold]
+    pub(super) fn wrong<T: Tensor>(&self, op: &str, index: usize, x: &T, is_loaded: bool) -> Error {
+        if is_loaded {
+            return other_result(x, self.dtype, Some(&self.shape));
+        }
+        let known = |(axis, &extent)| (!self.varying.has(axis)).then_some(extent);
+        Error::WrongResult(Box::new(WrongResult {
+            op: op.to_owned(),
+            index,
+            expected: self.dtype,
+            expected_shape: self.shape.iter().enumerate().map(known).collect(),
+            got: x.dtype(),
+            got_shape: Shape::from_slice(x.shape()),
+        }))
+    }
+}
+
+/// What is known of the results of a plan's instructions.
+#[derive(Debug)]
+pub(super) struct Claims {
+    all: Vec<SmallVec<[Claim; 1]>>,
+    /// Whether the plan comes from a file, so that a wrong claim is the file's.
+    is_loaded: bool,
+}
+
+impl Claims {
+    /// Collects the claims; `fixed` says whether the extents of inputs are the same in all runs.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Internal`] if the plan refers to what the trace does not have.
+    pub(super) fn new(trace: &Trace, plan: &Plan, fixed: bool, is_loaded: bool) -> Result<Claims, Error> {
+        let claims = |instruction: &Instruction| {
+            let outputs = &trace.steps.get(instruction.step)?.outputs;
+            outputs.iter().map(|value| Claim::of(trace, *value, fixed)).collect::<Result<_, Error>>()
+        };
+        let all = plan.instructions.iter().map(claims).collect::<Result<_, Error>>()?;
+        Ok(Claims { all, is_loaded })
+    }
+
+    /// Compares the results of an instruction with the claims.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::WrongResult`] with the first that differs; of a plan from a file [`Error::SavedPlan`].
+    #[inline]
+    pub(super) fn check<T: Tensor>(
+        &self,
+        at: usize,
+        instruction: &Instruction,
+        results: &[T],
+    ) -> Result<(), Error> {
+        let claims = self.all.get(at).map_or(&[][..], |claims| claims);
+        for (index, (x, claim)) in results.iter().zip(claims).enumerate() {
+            if !claim.holds(x) {
+                return Err(claim.wrong(instruction.operation.name(), index, x, self.is_loaded));
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,286 @@
+//! A backend with kernels and three element types whose own `dispatch`, `execute`, `compile` and `materialize_from_wire` are called for what
+//! needs no narrowing.
+#![expect(clippy::unwrap_used, reason = "tests")]
+
+use bb::ir::op::Param;
+use bb::ir::wire::type_hash;
+use bb::{
+    Backend, BackendAttrs, BackendHandle, CompileOptions, CompletionHandle, ContractResponse, DataType,
+    DataTypes, Executable, GraphProto, Module, Outputs, Port, Primitive, Runtime, TensorData, Value,
+};
+use bb_reference::{Error, Reference, Tensor};
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use std::sync::{Arc, Mutex};
+
+type Named = HashMap<String, Tensor>;
+
+/// How often each method was called.
+#[derive(Debug, Default)]
+struct Calls {
+    dispatch: AtomicUsize,
+    execute: AtomicUsize,
+    compile: AtomicUsize,
+    run: AtomicUsize,
+    materialize: AtomicUsize,
+}
+
+impl Calls {
+    fn taken(&self) -> [usize; 5] {
+        let Calls { dispatch, execute, compile, run, materialize } = self;
+        [dispatch, execute, compile, run, materialize].map(|count| count.swap(0, Relaxed))
+    }
+}
+
+/// What a chip does with graphs.
+#[derive(Clone, Copy, PartialEq)]
+enum Kind {
+    /// It has a compiler, and answers later.
+    Compiles,
+    /// It runs graphs, and leaves the rest to `bb`.
+    Executes,
+    /// It has kernels only.
+    Kernels,
+}
+
+#[derive(Clone)]
+struct Chip {
+    kind: Kind,
+    calls: Arc<Calls>,
+    types: DataTypes,
+}
+
+const TYPES: [DataType; 3] = [DataType::F32, DataType::I32, DataType::Bool];
+
+impl Chip {
+    fn new(kind: Kind) -> Chip {
+        Chip { kind, calls: Arc::default(), types: DataTypes::of(&TYPES) }
+    }
+
+    fn call(
+        &self,
+        op: Primitive,
+        inputs: &[Option<&Tensor>],
+        params: &[Param<'_>],
+    ) -> Result<Outputs<Tensor>, Error> {
+        let results = bb::call_primitive(&Reference, op, inputs, params)?;
+        for x in inputs.iter().flatten().copied().chain(&results) {
+            let dtype = bb::Tensor::dtype(x);
+            if !self.types.has(dtype) {
+                return Err(bb::ir::Error::Unsupported { op: op.spec().method, dtype }.into());
+            }
+        }
+        Ok(results)
+    }
+}
+
+/// A graph that the reference compiled.
+struct Compiled(Box<dyn Executable<Reference>>);
+
+impl Executable<Chip> for Compiled {
+    fn inputs(&self) -> &[Port] {
+        self.0.inputs()
+    }
+
+    fn outputs(&self) -> &[Port] {
+        self.0.outputs()
+    }
+
+    fn run(&self, on: &Chip, inputs: &[Option<&Tensor>]) -> Result<Vec<Tensor>, Error> {
+        on.calls.run.fetch_add(1, Relaxed);
+        self.0.run(&Reference, inputs)
+    }
+}
+
+impl Backend for Chip {
+    type Tensor = Tensor;
+    type Error = Error;
+
+    bb::forward_to_call!(Self::call);
+
+    fn to_host(&self, x: &Tensor) -> Result<TensorData, Error> {
+        Reference.to_host(x)
+    }
+
+    fn types(&self) -> DataTypes {
+        self.types
+    }
+
+    fn execute(&self, graph: &GraphProto, inputs: Named, attrs: BackendAttrs<'_>) -> Result<Named, Error> {
+        self.calls.execute.fetch_add(1, Relaxed);
+        match self.kind {
+            Kind::Kernels => bb::__private::execute_planned(self, graph, inputs, attrs),
+            Kind::Compiles | Kind::Executes => Reference.execute(graph, inputs, BackendAttrs::default()),
+        }
+    }
+
+    fn dispatch(
+        &self,
+        graph: Arc<GraphProto>,
+        inputs: Named,
+        attrs: BackendAttrs<'_>,
+        completion: CompletionHandle<Named, Error>,
+    ) -> ContractResponse<Named, Error> {
+        self.calls.dispatch.fetch_add(1, Relaxed);
+        if self.kind != Kind::Compiles {
+            return ContractResponse::Now(self.execute(&graph, inputs, attrs));
+        }
+        let (answer, completer) = completion.later();
+        let on = self.clone();
+        std::thread::spawn(move || completer.complete(on.execute(&graph, inputs, BackendAttrs::default())));
+        answer
+    }
+
+    fn compile(&self, module: Module, options: &CompileOptions) -> Result<Box<dyn Executable<Chip>>, Error> {
+        self.calls.compile.fetch_add(1, Relaxed);
+        match self.kind {
+            Kind::Compiles => Ok(Box::new(Compiled(Reference.compile(module, options)?))),
+            Kind::Executes | Kind::Kernels => bb::compile_whole_graph(self, module, options),
+        }
+    }
+
+    fn materialize_from_wire(&self, type_hash: u64, bytes: Vec<u8>) -> Result<Tensor, Error> {
+        self.calls.materialize.fetch_add(1, Relaxed);
+        Reference.materialize_from_wire(type_hash, bytes)
+    }
+}
+
+fn started(chip: &Chip) -> BackendHandle {
+    BackendHandle::new(Runtime::erased("chip", chip.clone(), &[]))
+}
+
+/// `y = max(x · w, 0) + x` of one element type, with a shape of `i64` among the constants.
+fn graph(dtype: DataType) -> GraphProto {
+    let weights = TensorData::new(&[2, 2], &[1f32, -1., 2., 0.5]).unwrap();
+    let weights = bb::ir::convert::cast(&weights, dtype, Default::default()).unwrap();
+    let graph = bb::trace(&[("x", dtype, &[2, 2])], move |on, inputs| {
+        let [x] = inputs else { return Ok(vec![]) };
+        let product = on.matmul(x, &on.constant(&weights)?)?;
+        let zero = on.scalar_like(&product, 0.0)?;
+        Ok(vec![on.add(&on.r#where(&on.greater(&product, &zero)?, &product, &zero)?, x)?])
+    });
+    graph.unwrap()
+}
+
+/// What [`graph`] makes of 1, 2, 3, -4, of `f32` and, truncated, of integers with weights 1, -1, 2, 0.
+const EXPECTED: [f32; 4] = [6., 2., 3., -4.];
+
+fn run(on: &BackendHandle, module: &Module, x: &Value) -> TensorData {
+    let compiled = on.runtime().clone().compile(module.clone(), &CompileOptions::default()).unwrap();
+    compiled.run(&[Some(x)]).unwrap().first().unwrap().to_host(1 << 20).unwrap()
+}
+
+fn dispatched(on: &BackendHandle, graph: &GraphProto, x: &Value) -> TensorData {
+    let (input, output) = (graph.input.first().unwrap().name(), graph.output.first().unwrap().name());
+    let inputs = HashMap::from([(input.to_owned(), x.clone())]);
+    let answer = on.runtime().clone().dispatch(Arc::new(graph.clone()), inputs, BackendAttrs::default());
+    answer.wait().unwrap().get(output).unwrap().to_host(1 << 20).unwrap()
+}
+
+#[test]
+fn a_graph_of_own_types_goes_to_the_own_methods() {
+    let chip = Chip::new(Kind::Compiles);
+    let on = started(&chip);
+    let graph = graph(DataType::F32);
+    let x = on.tensor(&[2, 2], &[1f32, 2., 3., -4.]).unwrap();
+    chip.calls.taken();
+    let y = run(&on, &Module::from_graph(&graph, &[], &[]).unwrap(), &x);
+    assert_eq!(y.as_slice::<f32>().unwrap(), EXPECTED);
+    assert_eq!(chip.calls.taken(), [0, 0, 1, 1, 0]);
+    assert_eq!(dispatched(&on, &graph, &x).as_slice::<f32>().unwrap(), EXPECTED);
+    assert_eq!(chip.calls.taken(), [1, 1, 0, 0, 0]);
+}
+
+#[test]
+fn a_graph_of_other_types_is_narrowed() {
+    for kind in [Kind::Compiles, Kind::Executes, Kind::Kernels] {
+        let chip = Chip::new(kind);
+        let on = started(&chip);
+        let graph = graph(DataType::I64);
+        let x = on.tensor(&[2, 2], &[1i64, 2, 3, -4]).unwrap();
+        chip.calls.taken();
+        let module = Module::from_graph(&graph, &[], &[]).unwrap();
+        for y in [run(&on, &module, &x), dispatched(&on, &graph, &x)] {
+            assert_eq!(y.as_slice::<i64>().unwrap(), [6, 2, 3, -4]);
+        }
+        assert_eq!(chip.calls.taken(), [0; 5]);
+    }
+}
+
+#[test]
+fn what_an_own_method_leaves_to_bb_runs_as_without_it() {
+    for kind in [Kind::Executes, Kind::Kernels] {
+        let chip = Chip::new(kind);
+        let on = started(&chip);
+        let graph = graph(DataType::F32);
+        let x = on.tensor(&[2, 2], &[1f32, 2., 3., -4.]).unwrap();
+        chip.calls.taken();
+        let y = run(&on, &Module::from_graph(&graph, &[], &[]).unwrap(), &x);
+        assert_eq!(y.as_slice::<f32>().unwrap(), EXPECTED);
+        assert_eq!(chip.calls.taken(), [0, 0, 1, 0, 0]);
+        assert_eq!(dispatched(&on, &graph, &x).as_slice::<f32>().unwrap(), EXPECTED);
+        assert_eq!(chip.calls.taken().get(..2).unwrap(), [1, 1]);
+    }
+}
+
+/// An error of an own method is the caller's, also if `bb` could run the graph.
+#[test]
+fn an_error_of_an_own_method_is_no_reason_to_go_on() {
+    struct Refuses;
+    static COMPILED: Mutex<usize> = Mutex::new(0);
+
+    impl Backend for Refuses {
+        type Tensor = Tensor;
+        type Error = Error;
+
+        bb::forward_to_execute!(Self::run);
+
+        fn to_host(&self, x: &Tensor) -> Result<TensorData, Error> {
+            Reference.to_host(x)
+        }
+
+        fn types(&self) -> DataTypes {
+            DataTypes::of(&TYPES)
+        }
+
+        fn dispatch(
+            &self,
+            _: Arc<GraphProto>,
+            _: Named,
+            _: BackendAttrs<'_>,
+            _: CompletionHandle<Named, Error>,
+        ) -> ContractResponse<Named, Error> {
+            *COMPILED.lock().unwrap() += 1;
+            ContractResponse::Now(
+                Err(bb::ir::Error::Unsupported { op: "graph", dtype: DataType::F32 }.into()),
+            )
+        }
+    }
+
+    impl Refuses {
+        fn run(&self, graph: &GraphProto, inputs: Named, attrs: BackendAttrs<'_>) -> Result<Named, Error> {
+            Reference.execute(graph, inputs, attrs)
+        }
+    }
+
+    let on = BackendHandle::new(Runtime::erased("refuses", Refuses, &[]));
+    let graph = graph(DataType::F32);
+    let x = on.tensor(&[2, 2], &[1f32, 2., 3., -4.]).unwrap();
+    let inputs = HashMap::from([(graph.input.first().unwrap().name().to_owned(), x)]);
+    let answer = on.runtime().clone().dispatch(Arc::new(graph), inputs, BackendAttrs::default());
+    let error = answer.wait().unwrap_err();
+    assert!(format!("{:#}", bb::causes(&error)).contains("f32"), "{error}");
+    assert_eq!(*COMPILED.lock().unwrap(), 1);
+}
+
+#[test]
+fn frames_of_own_types_go_to_the_own_method() {
+    let chip = Chip::new(Kind::Kernels);
+    let on = started(&chip);
+    for (data, calls) in [(TensorData::scalar(2.5f32), 1), (TensorData::scalar(1i64 << 40), 0)] {
+        let frame = bb::ir::wire::encode(&data).unwrap();
+        let value = on.runtime().materialize_from_wire(type_hash(data.dtype()), frame).unwrap();
+        assert_eq!(value.to_host(1 << 20).unwrap(), data);
+        assert_eq!(chip.calls.taken(), [0, 0, 0, 0, calls]);
+    }
+}
