@@ -16,7 +16,6 @@ use bb_pictures as _;
 
 mod conformance_macro;
 pub mod coverage;
-mod cut;
 pub mod deployment;
 mod first_of;
 mod look;

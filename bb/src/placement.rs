@@ -1,6 +1,6 @@
 //! Which backend or component runs each node of a model, and which values are transferred between them, before anything runs.
 
-use crate::cut::Part;
+use bb_core::cut::Part;
 use bb_core::error::{How, NodeInfo, name};
 use bb_ir::graph::{Graph, ValueId};
 use std::collections::{HashMap, HashSet};

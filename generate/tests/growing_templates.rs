@@ -6,7 +6,7 @@ mod growth;
 use bb_generate::{ChatTemplate, Error, Message};
 use growth::doubled;
 
-/// Returns whether a template compiles and renders; other errors than those of templates fail.
+/// Returns whether a template compiles and renders. Errors of another kind fail the test.
 fn renders(source: &str, messages: &[Message]) -> bool {
     let rendered =
         ChatTemplate::new(source, "<s>", "</s>").and_then(|template| template.render(messages, true));

@@ -140,6 +140,32 @@ fn check_finds_wrong_extents_and_the_first_nan() {
     assert!(on.call(Primitive::Sqrt.spec(), &[Some(&nan)], &[]).is_ok());
 }
 
+/// The reference lowers `tanh(x)` to primitives, which take the logarithm of 0. The model itself takes the square root of a negative number.
+#[test]
+fn check_does_not_judge_what_a_body_computes_inside() {
+    let on = bb::backend("check+reference").unwrap();
+    let model = |root: bool| {
+        let trace = bb::export::ModelTrace::new(&[("x", bb::DataType::F32, &[2, 3])], |on, inputs| {
+            use bb::Backend as _;
+            use bb::ext::Scalar as _;
+            Ok(vec![if root { on.sqrt(&inputs[0])? } else { on.tanh(&inputs[0])? }])
+        });
+        let options =
+            bb::export::ExportOptions::default().opset(bb::ir::opset::NEWEST).keep(bb::export::Keep::All);
+        trace.unwrap().module(&options).unwrap()
+    };
+    let x = [0.0, 1.0, -2.0, 0.0, 100.0, -100.0];
+    let program = on.compile(model(false), &CompileOptions::default()).unwrap();
+    let results = program.run(&[Some(&on.tensor(&[2, 3], &x).unwrap())]).unwrap();
+    let y = on.to_host(&results[0]).unwrap();
+    for (y, x) in y.as_slice::<f32>().unwrap().iter().zip(x) {
+        assert!((y - f32::tanh(x)).abs() < 1e-6, "{y} for {x}");
+    }
+    let program = on.compile(model(true), &CompileOptions::default()).unwrap();
+    let error = program.run(&[Some(&on.tensor(&[2, 3], &x).unwrap())]).unwrap_err();
+    assert!(bb_core::error::causes(&error).contains("NaN at element 2"), "{error}");
+}
+
 #[test]
 fn names_put_layers_on_backends() {
     let on = bb::backend("metrics+limit(calls=1000, memory=1G)+cpu(threads=1)").unwrap();

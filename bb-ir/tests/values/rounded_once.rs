@@ -86,7 +86,7 @@ fn doubles_beside_every_middle_become_the_nearer_float() {
         floats.each(|code, value, middle| {
             x.extend([value, middle.next_down(), middle, middle.next_up()]);
             expected.extend([code, code, floats.even(code), floats.next(code)]);
-            // Further away, by about as much as `f32` has digits.
+            // Further away, by about the number of digits of `f32`.
             x.extend([middle * (1.0 - 2f64.powi(-26)), middle * (1.0 + 2f64.powi(-26))]);
             expected.extend([code, floats.next(code)]);
         });

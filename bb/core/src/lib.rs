@@ -15,6 +15,8 @@ pub mod call;
 pub mod contract;
 pub mod cost;
 #[doc(hidden)]
+pub mod cut;
+#[doc(hidden)]
 pub mod error;
 pub mod export;
 pub mod ext;

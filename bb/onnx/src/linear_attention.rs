@@ -174,7 +174,7 @@ pub(super) fn linear_attention<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tenso
     stepped(on, call, 0, Unread::Refused)
 }
 
-/// What happens to a decay or an update rate that the update rule does not read.
+/// How to treat a decay or an update rate that the update rule does not read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Unread {
     /// It is refused, as ONNX does.

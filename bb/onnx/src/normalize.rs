@@ -173,7 +173,7 @@ pub(super) fn batch_normalization<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Te
     let wide = math::to(on, x, mean.dtype())?;
     let now = on.reduce_mean(&wide, &axes, true)?;
     let apart = on.sub(&wide, &now)?;
-    // The mean of the distances is what rounding made of the mean. A small deviation would multiply it.
+    // The mean of the distances is the rounding error of the mean. A small deviation would multiply it.
     let rest = on.reduce_mean(&apart, &axes, true)?;
     let (now, apart) = (on.add(&now, &rest)?, on.sub(&apart, &rest)?);
     let spread = on.reduce_mean(&on.mul(&apart, &apart)?, &axes, false)?;

@@ -201,7 +201,7 @@ pub(super) fn stft<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpRes
 
 /// Makes a window from a function of the cosine of each place's angle.
 ///
-/// The functions are 0 and 1 at the ends and in the middle, not a rounding beside that: a cast to integers truncates.
+/// The functions are 0 and 1 at the ends and in the middle, and no rounded neighbour of these: a cast to integers truncates.
 fn window<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>, of_cosine: fn(f64) -> f64) -> OpResult<B> {
     let size = extent(call, "size", integer(on, call, 0)?, 0)?;
     let dtype = call.dtype("output_datatype")?.unwrap_or(DataType::F32);

@@ -1,8 +1,8 @@
 //! Parts of a graph that another engine may hand to a backend as a whole.
 
 use super::{How, Missing, looked};
-use crate::cut::cut;
 use crate::{BackendHandle, Module};
+use bb_core::cut::cut;
 use bb_ir::graph::ValueId;
 
 /// Which nodes are claimed.
@@ -115,8 +115,8 @@ impl Claims {
     fn cut(&mut self, module: &Module) {
         let claimed: Vec<bool> = self.nodes.iter().map(Result::is_ok).collect();
         let parts = cut(module.graph(), &claimed, |_| false).into_iter().filter(|part| part.target);
-        let one = |part: crate::cut::Part<bool>| {
-            let crate::cut::Part { nodes, inputs, outputs, .. } = part;
+        let one = |part: bb_core::cut::Part<bool>| {
+            let bb_core::cut::Part { nodes, inputs, outputs, .. } = part;
             ClaimedPart { nodes, inputs, outputs }
         };
         self.parts = parts.map(one).collect();

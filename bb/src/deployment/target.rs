@@ -17,4 +17,4 @@ impl Target {
 }
 
 /// Nodes that run together.
-pub(super) type Part = crate::cut::Part<Target>;
+pub(super) type Part = bb_core::cut::Part<Target>;

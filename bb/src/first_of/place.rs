@@ -5,9 +5,9 @@
 
 use super::FirstOf;
 use super::weigh::Weights;
-use crate::cut::{self, Part};
 use crate::look::Looked;
 use crate::{Module, look};
+use bb_core::cut::{self, Part};
 use bb_ir::graph::{Graph, ValueId};
 use std::collections::{HashMap, HashSet};
 

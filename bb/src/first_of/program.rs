@@ -3,13 +3,13 @@
 use super::place::{Barred, Candidates};
 use super::tensor::PlacedTensor;
 use super::{Fallback, FirstOf, FirstOfError};
-use crate::cut::{self, Part};
 use crate::profile::Profile;
 use crate::{
     CompileOptions, ContractResponse, ErasedExecutable, Error, ErrorKind, Executable, InputSpec, Module,
     Port, RunOptions, Value,
 };
 use bb_core::contract::OnnxValue;
+use bb_core::cut::{self, Part};
 use bb_ir::graph::{Graph, ValueId, ValueType};
 use std::collections::HashSet;
 use std::sync::{Arc, Mutex, PoisonError};

@@ -232,6 +232,7 @@ def metadata():
         "llama.attention.head_count": HEADS, "llama.attention.head_count_kv": GROUPS, "llama.attention.sliding_window": WINDOW + 1,
         "llama.attention.layer_norm_rms_epsilon": EPSILON, "llama.rope.freq_base": BASE,
         "tokenizer.ggml.model": "gpt2", "tokenizer.ggml.pre": "gpt-2", "tokenizer.ggml.tokens": characters,
+        "tokenizer.ggml.merges": [],
     }
 
 

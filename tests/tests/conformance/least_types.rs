@@ -3,7 +3,8 @@
 #![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "tests")]
 
 use bb::conformance::onnx;
-use bb::{BackendHandle, DataType, Deployment, NarrowError, Runtime, TensorData, Value};
+use bb::ir::op::Param;
+use bb::{BackendHandle, DataType, Deployment, NarrowError, Primitive, Runtime, TensorData, Value};
 use bb_tests::few::Few;
 use bb_tests::model;
 use std::path::{Path, PathBuf};
@@ -217,4 +218,75 @@ fn real_models_run() {
     if std::env::var_os("BB_MODELS").is_none() {
         assert_eq!(needs_more, [""; 0]);
     }
+}
+
+/// Runs a primitive on host tensors.
+fn called(op: Primitive, operands: &[&TensorData], params: &[Param<'_>]) -> TensorData {
+    let on = least();
+    let operands: Vec<Value> = operands.iter().map(|x| on.constant(x).unwrap()).collect();
+    let operands: Vec<Option<&Value>> = operands.iter().map(Some).collect();
+    on.call(op.spec(), &operands, params).unwrap()[0].to_host(1 << 20).unwrap()
+}
+
+#[test]
+fn strings_are_moved_and_compared() {
+    use Primitive as P;
+    let x = TensorData::strings(&[2, 2], &["a", "b", "zwölf", ""]).unwrap();
+    let strings = |shape: &[usize], texts: &[&str]| TensorData::strings(shape, texts).unwrap();
+    let indices = TensorData::new(&[2], &[1i64, -2]).unwrap();
+    let [rows, turned] = [&["zwölf", "", "a", "b"], &["a", "zwölf", "b", ""]];
+    assert_eq!(called(P::Gather, &[&x, &indices], &[Param::Int(0)]), strings(&[2, 2], rows));
+    assert_eq!(called(P::Transpose, &[&x], &[Param::Ints((&[][..]).into())]), strings(&[2, 2], turned));
+    let part = [
+        Param::Ints((&[1][..]).into()),
+        Param::Ints((&[2][..]).into()),
+        Param::Ints((&[1][..]).into()),
+        Param::Ints((&[][..]).into()),
+    ];
+    assert_eq!(called(P::Slice, &[&x], &part), strings(&[2, 1], &["b", ""]));
+    let twice = called(P::Concat, &[&x, &x], &[Param::Int(1)]);
+    assert_eq!(twice, strings(&[2, 4], &["a", "b", "a", "b", "zwölf", "", "zwölf", ""]));
+    let equal = called(P::Equal, &[&x, &strings(&[], &["a"])], &[]);
+    assert_eq!(equal.to_bools().unwrap(), [true, false, false, false]);
+    let chosen = called(P::Where, &[&equal, &x, &strings(&[1], &["-"])], &[]);
+    assert_eq!(chosen, strings(&[2, 2], &["a", "-", "-", "-"]));
+    // More than the numbers that the host computes with.
+    let many = TensorData::strings(&[5000], &vec!["x"; 5000]).unwrap();
+    assert_eq!(called(P::Concat, &[&many, &many], &[Param::Int(0)]).len(), 10_000);
+    let packed = TensorData::pack(DataType::U4, &[3], &[1, 15, 7]).unwrap();
+    let order = TensorData::new(&[2], &[2i64, 1]).unwrap();
+    assert_eq!(
+        called(P::Gather, &[&packed, &order], &[Param::Int(0)]),
+        TensorData::pack(DataType::U4, &[2], &[7, 15]).unwrap()
+    );
+}
+
+/// Source: arithmetic of Rust's `u64`.
+#[test]
+fn numbers_beyond_i64_are_computed() {
+    use Primitive as P;
+    const A: [u64; 4] = [0, u64::MAX, 1 << 63, 12];
+    const B: [u64; 4] = [7, 1 << 63, u64::MAX - 1, 5];
+    let (a, b) = (TensorData::new(&[4], &A).unwrap(), TensorData::new(&[4], &B).unwrap());
+    let pairs = || A.into_iter().zip(B);
+    let numbers = |y: &TensorData| y.as_slice::<u64>().unwrap().to_vec();
+    let made = |f: fn(u64, u64) -> u64| pairs().map(|(a, b)| f(a, b)).collect::<Vec<_>>();
+    assert_eq!(numbers(&called(P::Add, &[&a, &b], &[])), made(u64::wrapping_add));
+    assert_eq!(numbers(&called(P::Sub, &[&a, &b], &[])), made(u64::wrapping_sub));
+    assert_eq!(numbers(&called(P::Mul, &[&a, &b], &[])), made(u64::wrapping_mul));
+    assert_eq!(numbers(&called(P::Div, &[&a, &b], &[])), made(|a, b| a / b));
+    assert_eq!(numbers(&called(P::Abs, &[&a], &[])), A);
+    let two = TensorData::scalar(2u64);
+    assert_eq!(numbers(&called(P::Pow, &[&a, &two], &[])), A.map(|a| a.wrapping_mul(a)));
+    let truths = |op| called(op, &[&a, &b], &[]).to_bools().unwrap();
+    assert_eq!(truths(P::Greater), pairs().map(|(a, b)| a > b).collect::<Vec<_>>());
+    assert_eq!(truths(P::Less), pairs().map(|(a, b)| a < b).collect::<Vec<_>>());
+    assert_eq!(truths(P::Equal), [false; 4]);
+    let all = [Param::Ints((&[][..]).into()), Param::Bool(false)];
+    assert_eq!(numbers(&called(P::ReduceMax, &[&a], &all)), [u64::MAX]);
+    assert_eq!(numbers(&called(P::ReduceMin, &[&b], &all)), [5]);
+    assert_eq!(
+        numbers(&called(P::ReduceSum, &[&a], &all)),
+        [A.iter().fold(0, |sum: u64, x| sum.wrapping_add(*x))]
+    );
 }

@@ -9,7 +9,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, LazyLock};
 use std::time::{Duration, Instant};
 
-/// The backends on which models run; the first one is compared with the others.
+/// The backends that run models; the first one is compared with the others.
 pub(crate) const BACKENDS: [&str; 3] = ["cpu", "reference", "whole-graph"];
 
 static STARTED: LazyLock<Vec<Arc<dyn BackendRuntime>>> =
@@ -18,7 +18,7 @@ static STARTED: LazyLock<Vec<Arc<dyn BackendRuntime>>> =
 /// The time after which a run is given up.
 const DEADLINE: Duration = Duration::from_secs(10);
 
-/// What a backend makes of a model.
+/// The answer of a backend to a model.
 pub(crate) enum BackendAnswer {
     Given(Leaves),
     Refused(String),

@@ -19,7 +19,7 @@ enum Class {
     Cancelling,
     /// They are sums, whose summands may cancel.
     Sums,
-    /// As sums; bytes may be those beside the expected ones.
+    /// As sums; bytes may differ from the expected ones by 1.
     Neighbours,
 }
 
@@ -58,7 +58,7 @@ fn greatest(of: &Leaves) -> f64 {
 /// How results of a model are compared.
 struct Rules {
     class: Class,
-    /// The relative tolerance of the coarsest type of floats in which the model computes.
+    /// The relative tolerance of the coarsest type of floats in the model.
     relative: f64,
     /// The tolerance as a part of the greatest number.
     part: f64,
@@ -96,7 +96,7 @@ impl Rules {
         }
         let finite = wide_expected.iter().filter(|x| x.is_finite());
         let greatest = finite.fold(self.greatest, |most: f64, x| most.max(x.abs()));
-        // Where sums of such numbers leave the range, their order decides between infinities, NaN and numbers.
+        // Where sums of great numbers leave the range, their order decides between infinities, NaN and numbers.
         if self.class >= Class::Sums && greatest > overflow(dtype) {
             return None;
         }
@@ -128,7 +128,7 @@ impl Rules {
     }
 }
 
-/// Returns the number from which on a few squares or products leave the range of a type.
+/// Returns the least number whose squares and products may leave the range of a type.
 fn overflow(dtype: DataType) -> f64 {
     match dtype {
         DataType::F64 | DataType::C128 => 1e150,

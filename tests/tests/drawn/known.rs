@@ -1,4 +1,4 @@
-//! What others are known to compute wrongly, or to refuse without need.
+//! The known wrong results of others, and models that they refuse without need.
 
 use crate::record::Record;
 
@@ -21,7 +21,7 @@ struct Row {
 /// - `"text"`, which the detail contains, with `_` for a space;
 /// - `domain:NAME`;
 /// - `!` and a condition, which must not hold;
-/// - several conditions with `;` between them, of which one must hold.
+/// - several conditions with `;` between them; one of them must hold.
 pub(crate) struct Known {
     rows: Vec<Row>,
 }

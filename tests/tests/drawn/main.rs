@@ -1,7 +1,7 @@
-//! Runs models that a program draws at random on every backend, and compares the results with each other, with those of ONNX's
-//! evaluator and with those of ONNX Runtime.
+//! Runs models that a program draws at random on every backend, and compares the results with each other, with ONNX's
+//! evaluator and with ONNX Runtime.
 //!
-//! `tests/drawn/draw.py` draws the models. What others compute wrongly is listed in `tests/drawn/known.txt`; each other difference
+//! `tests/drawn/draw.py` draws the models. `tests/drawn/known.txt` lists the wrong results of others; each other difference
 //! fails the test. Some hundred models are part of all tests; `BB_DRAWN=20000 BB_SEED=7 cargo test -p bb-tests --test drawn --
 //! --nocapture` draws 20,000. `BB_FIRST` is the number of the first model, and `BB_ONLY` the one operator that is drawn. `BB_REPORT`
 //! is a file for all differences, one JSON object per line, `BB_RECORDS` a file with the output of `draw.py`, and `BB_UNUSED=1` fails if a row of the list fits nothing.
@@ -34,7 +34,7 @@ struct Difference {
     detail: String,
 }
 
-/// Returns the differences between the answers of the backends and those of others.
+/// Returns the differences between the answers of the backends and of others.
 fn differences(record: &Record) -> Vec<Difference> {
     let mut found = Vec::new();
     let mut add = |kind, detail| found.push(Difference { kind, detail });

@@ -9,7 +9,7 @@ use std::io::Read;
 /// Tensors by the paths of the values that they are parts of.
 pub(crate) type Leaves = Vec<(String, TensorData)>;
 
-/// A model, its inputs, and what others give.
+/// A model, its inputs, and the answers of others.
 pub(crate) struct Record {
     pub(crate) description: Value,
     pub(crate) model: Vec<u8>,
@@ -40,7 +40,7 @@ impl Record {
         self.description.get(field).and_then(Value::as_i64).unwrap_or_default()
     }
 
-    /// Returns the types of floats in which the model computes.
+    /// Returns the types of floats in the model.
     pub(crate) fn precisions(&self) -> impl Iterator<Item = DataType> {
         let list = self.description.get("precisions").and_then(Value::as_array);
         let names = list.into_iter().flatten().filter_map(Value::as_str);

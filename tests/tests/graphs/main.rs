@@ -21,3 +21,4 @@ mod scales;
 mod spelled_attention;
 mod spelled_out;
 mod transposes;
+mod wrong_results;

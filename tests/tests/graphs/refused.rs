@@ -21,7 +21,7 @@ fn floats(value: &Value) -> Vec<f32> {
 }
 
 /// The messages of an error and of its causes.
-fn causes(error: &dyn std::error::Error) -> String {
+pub(crate) fn causes(error: &dyn std::error::Error) -> String {
     let rest = error.source().map(causes).unwrap_or_default();
     format!("{error}: {rest}")
 }

@@ -1,7 +1,7 @@
-//! Tests that an attribute whose default is written out does what it does where it is left out.
+//! Tests that a model gives the same results if it writes out the default of an attribute and if it leaves the attribute out.
 //!
-//! Programs write defaults out; ONNX Runtime does, where it saves a model. The defaults of ONNX's operators are those of the schemas that
-//! `bb` has, and `tests/data/defaults` has those of ONNX Runtime's operators.
+//! Programs write defaults out; ONNX Runtime does, where it saves a model. The schemas of `bb` have the defaults of ONNX's operators, and
+//! `tests/data/defaults` has the defaults of ONNX Runtime's operators.
 
 use super::{Output, Vector, all_agree_on, chain, folder, read, stems};
 use bb::onnx::{OnnxValue, operators};
@@ -20,7 +20,7 @@ use std::sync::{Arc, OnceLock};
 /// An attribute of an operator: the domain, the operator and the attribute.
 type Name = (String, String, String);
 
-/// Makes an attribute from its kind, of which the first letters are those of ONNX's names, and the text of its value.
+/// Makes an attribute from its kind, a name of ONNX or the beginning of one, and the text of its value.
 fn attribute(name: &str, kind: &str, text: &str) -> AttributeProto {
     use attribute_proto::AttributeType as Type;
     let list = || text.trim_matches(['[', ']']).split(',').filter(|part| !part.is_empty());
@@ -87,9 +87,9 @@ fn defaults(domain: &str, op: &str, opset: i64) -> Vec<AttributeProto> {
 enum Way {
     /// It is, unless the attribute is there already.
     Added,
-    /// It is, in place of what is there.
+    /// It is written, also if the model has another value.
     Forced,
-    /// It is not, and what is there is removed.
+    /// It is not, and a value in the model is removed.
     LeftOut,
 }
 
@@ -178,7 +178,7 @@ fn vectors() -> Vec<ModelProto> {
     stems(&folder(), "pb").iter().flat_map(|family| read(family)).filter(runs).collect()
 }
 
-/// The tests above write out what is left out in some vector. What all vectors have is left out here, and written out.
+/// The tests above write out attributes that some vector leaves out. This one also leaves out attributes that all vectors have.
 #[test]
 fn every_default_of_onnx_runtimes_operators_is_tried() {
     let served: BTreeSet<(&str, &str)> = operators().map(|o| (o.domain, o.name)).collect();
@@ -256,7 +256,7 @@ fn seeded(mut sample: ModelProto) -> ModelProto {
     sample
 }
 
-/// Returns a sample with operands of `f64` in place of `f32`, in which no digit of a default is lost.
+/// Returns a sample with operands of `f64` instead of `f32`, so that no digit of a default is lost.
 fn wider(sample: &ModelProto) -> Option<ModelProto> {
     let mut sample = sample.clone();
     let graph = sample.graph.as_mut()?;

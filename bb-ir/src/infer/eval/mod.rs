@@ -113,8 +113,24 @@ pub fn primitive<C: Constant>(
     params: &[Param<'_>],
     signless: &dyn Fn(&C::Expr) -> bool,
 ) -> Result<Option<Vec<C>>, Error> {
+    primitive_within(C::MOST, op, inputs, results, params, signless)
+}
+
+/// Computes a primitive like [`primitive`], with at most `most` elements.
+///
+/// # Errors
+///
+/// As [`primitive`].
+pub fn primitive_within<C: Constant>(
+    most: usize,
+    op: Primitive,
+    inputs: &[&C],
+    results: &[(DataType, Shape)],
+    params: &[Param<'_>],
+    signless: &dyn Fn(&C::Expr) -> bool,
+) -> Result<Option<Vec<C>>, Error> {
     use Primitive as P;
-    let small = |shape: &[usize]| element_count(shape).is_some_and(|n| n <= C::MOST);
+    let small = |shape: &[usize]| element_count(shape).is_some_and(|n| n <= most);
     let all = results.iter().map(|(_, shape)| shape.as_slice()).chain(inputs.iter().map(|x| x.shape()));
     let (Some((_, shape)), true) = (results.first(), all.into_iter().all(small)) else { return Ok(None) };
     let one = match (op, inputs) {

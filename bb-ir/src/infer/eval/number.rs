@@ -63,8 +63,23 @@ fn extremum<T: PartialOrd + Copy>(a: T, b: T, wanted: Ordering) -> T {
 /// A number that tensors hold.
 pub(super) trait Held: Number<Exponent = Exponent, Expr = i64> + Element {}
 
+/// The number that a float is after it was cast, which truncates; what does not fit, NaN included, is the least number.
+fn signed(x: f64, least: f64) -> Option<f64> {
+    let x = x.trunc();
+    (least..-least).contains(&x).then_some(x)
+}
+
+/// The power of a float as `u64`: as a cast of floats does it, also where it does not fit.
+fn unsigned(x: f64) -> u64 {
+    const HALF: f64 = (1u64 << 63) as f64;
+    let int = |x: f64| signed(x, -HALF).map_or(i64::MIN, |x| x as i64);
+    if x >= HALF { int(x - HALF) as u64 ^ (1 << 63) } else { int(x) as u64 }
+}
+
+/// Implements `Number` for integers. Each row has a type, and functions for a power computed as a float, for negative exponents, and for the
+/// absolute value.
 macro_rules! integers {
-    ($($ty:ident),*) => {$(
+    ($($ty:ident: $float:expr, $negative:expr, $abs:expr;)*) => {$(
         impl Held for $ty {}
 
         impl Number for $ty {
@@ -85,18 +100,8 @@ macro_rules! integers {
             }
             fn pow(&self, b: &Exponent, _: Of<'_, i64>) -> Option<Self> {
                 match *b {
-                    Exponent::Float(b) => {
-                        // As a cast does: what does not fit, NaN included, is the least number.
-                        let power = (*self as f64).powf(b).trunc();
-                        let fits = ($ty::MIN as f64..-($ty::MIN as f64)).contains(&power);
-                        Some(if fits { power as $ty } else { $ty::MIN })
-                    }
-                    Exponent::Int(b) if b < 0 => match *self {
-                        0 => None,
-                        1 => Some(1),
-                        -1 => Some(if b % 2 == 0 { 1 } else { -1 }),
-                        _ => Some(0),
-                    },
+                    Exponent::Float(b) => Some($float((*self as f64).powf(b))),
+                    Exponent::Int(b) if b < 0 => $negative(*self, b),
                     // Squaring wraps as repeated multiplication does.
                     Exponent::Int(mut b) => {
                         let (mut base, mut power) = (*self, 1 as $ty);
@@ -117,7 +122,7 @@ macro_rules! integers {
             fn unary(&self, op: Primitive, _: Of<'_, i64>) -> Option<Self> {
                 match op {
                     Primitive::Neg => Some(self.wrapping_neg()),
-                    Primitive::Abs => Some(self.wrapping_abs()),
+                    Primitive::Abs => Some($abs(*self)),
                     _ => None,
                 }
             }
@@ -135,7 +140,22 @@ macro_rules! integers {
     )*};
 }
 
-integers!(i64, i32);
+/// Returns a number to the power of a negative one, truncated: 0 has no power, and all numbers except 1 and -1 give 0.
+fn reciprocal(x: i64, b: i64) -> Option<i64> {
+    match x {
+        0 => None,
+        1 => Some(1),
+        -1 => Some(if b % 2 == 0 { 1 } else { -1 }),
+        _ => Some(0),
+    }
+}
+
+integers! {
+    i64: |x| signed(x, i64::MIN as f64).map_or(i64::MIN, |x| x as i64), reciprocal, i64::wrapping_abs;
+    i32: |x| signed(x, i32::MIN.into()).map_or(i32::MIN, |x| x as i32),
+        |x: i32, b| reciprocal(x.into(), b).map(|y| y as i32), i32::wrapping_abs;
+    u64: unsigned, |x: u64, _| (x != 0).then_some(u64::from(x == 1)), std::convert::identity;
+}
 
 impl Held for f32 {}
 

@@ -1,4 +1,4 @@
-//! Tensors of numbers: computed in `i64`, `i32`, `bool` and `f32`, moved and cast in every type.
+//! Tensors: computed in `i64`, `i32`, `u64`, `bool` and `f32`, compared as strings, moved and cast in every type.
 
 use super::Constant;
 use super::arithmetic::{numeric, reduced, zip};
@@ -26,8 +26,15 @@ impl Constant for TensorData {
 
     fn picked(from: &[&Self], shape: &[usize], positions: &[Option<usize>]) -> Result<Option<Self>, Error> {
         let Some(dtype) = from.first().map(|x| x.dtype()) else { return Ok(None) };
-        if !dtype.bits().is_multiple_of(8) || dtype == DataType::String {
-            return Ok(None);
+        if dtype == DataType::String {
+            let all: Vec<&[u8]> = from.iter().flat_map(|x| x.iter_bytes()).collect();
+            let chosen: Vec<&[u8]> = positions.iter().filter_map(|p| all.get((*p)?).copied()).collect();
+            return Ok(Some(TensorData::strings(shape, &chosen)?));
+        }
+        if !dtype.bits().is_multiple_of(8) {
+            let all: Vec<u8> = from.iter().map(|x| x.unpacked()).collect::<Result<Vec<_>, Error>>()?.concat();
+            let chosen: Vec<u8> = positions.iter().filter_map(|p| all.get((*p)?).copied()).collect();
+            return Ok(Some(TensorData::pack(dtype, shape, &chosen)?));
         }
         let size = dtype.bits() / 8;
         let from: Vec<&[u8]> =
@@ -88,6 +95,12 @@ impl Constant for TensorData {
                 let out = reduced(&x.to_bools()?, x.shape(), &reduction, &Some(!seek), step);
                 out.map(|truths| TensorData::bools(shape, &truths)).transpose()
             }
+            (P::Equal, [a, b], DataType::String) => {
+                let (x, y): (Vec<&[u8]>, Vec<&[u8]>) = (a.iter_bytes().collect(), b.iter_bytes().collect());
+                let truths = zip((&x, a.shape()), (&y, b.shape()), shape, |a, b| a == b);
+                Ok(Some(TensorData::bools(shape, &truths)?))
+            }
+            (_, _, DataType::U64) => of::<u64>(op, inputs, shape, params),
             (_, _, DataType::I64) => of::<i64>(op, inputs, shape, params),
             (_, _, DataType::I32) => of::<i32>(op, inputs, shape, params),
             (_, _, DataType::F32) => of::<f32>(op, inputs, shape, params),
@@ -142,7 +155,15 @@ fn exponents(b: &TensorData) -> Result<Option<Vec<Exponent>>, Error> {
     Ok(match b.dtype() {
         DataType::I64 => Some(b.as_slice::<i64>()?.iter().map(|&v| Exponent::Int(v)).collect()),
         DataType::I32 => Some(b.as_slice::<i32>()?.iter().map(|&v| Exponent::Int(v.into())).collect()),
+        DataType::U64 => Some(b.as_slice::<u64>()?.iter().map(|&v| Exponent::Int(periodic(v))).collect()),
         DataType::F32 => Some(b.as_slice::<f32>()?.iter().map(|&v| Exponent::Float(v.into())).collect()),
         _ => None,
     })
+}
+
+/// Returns an exponent that gives the same power modulo 2^64. The powers of an odd number repeat after 2^62 at most. The powers of
+/// an even number are 0 from the 64th on.
+fn periodic(exponent: u64) -> i64 {
+    const PERIOD: u64 = 1 << 62;
+    (if exponent < PERIOD { exponent } else { exponent % PERIOD + PERIOD }) as i64
 }

@@ -7,7 +7,6 @@
 mod between;
 mod compare;
 mod contents;
-#[cfg(feature = "suite")]
 mod outcome;
 mod read;
 mod ready;

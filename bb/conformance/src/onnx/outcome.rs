@@ -41,7 +41,7 @@ fn not_linked(op: &CaseOperator) -> Option<&'static str> {
 }
 
 /// Runs a case; the outer error is the message of a panic.
-pub(super) fn caught(case: &Path, on: &Arc<dyn BackendRuntime>) -> Result<Result<(), Failure>, String> {
+fn caught(case: &Path, on: &Arc<dyn BackendRuntime>) -> Result<Result<(), Failure>, String> {
     catch(|| run(case, on))
 }
 

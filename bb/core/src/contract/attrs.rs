@@ -108,13 +108,12 @@ impl<'a> BackendAttrs<'a> {
         self.narrowed
     }
 
-    /// Returns the attributes for a call that only a method of the backend's own answers: the default notes in `reached` that it
-    /// was called, and fails.
+    /// Returns the attributes for a call that only an overridden method answers. A default sets `reached` and fails.
     pub(crate) fn asking(self, reached: &'a AtomicBool) -> BackendAttrs<'a> {
         BackendAttrs { asking: Some(reached), ..self }
     }
 
-    /// Fails, in the default of a method, if only a method of the backend's own is asked for.
+    /// Fails if the caller wants only an overridden method. Defaults call this first.
     pub(crate) fn reach_default(&self) -> Result<(), Error> {
         self.asking.map_or(Ok(()), reach)
     }
@@ -142,7 +141,7 @@ impl<'a> BackendAttrs<'a> {
     }
 }
 
-/// Notes that the default of a method was reached where only an own method is asked for.
+/// Notes that a default was reached although the caller wants only an overridden method.
 pub(crate) fn reach(reached: &AtomicBool) -> Result<(), Error> {
     reached.store(true, Ordering::Relaxed);
     Err(Error::excluded("a method of the backend's own"))

@@ -9,6 +9,7 @@ mod buffer;
 mod completion;
 mod executable;
 mod inputs;
+mod inside;
 #[cfg(all(test, bb_model))]
 mod model;
 mod own_thread;
@@ -33,6 +34,7 @@ pub use executable::{Executable, Port};
 pub(crate) use executable::{by_name, by_position};
 pub use inputs::InputSpec;
 pub(crate) use inputs::tensor_type;
+pub(crate) use inside::{inside, is_inside};
 pub(crate) use own_thread::on_own_thread;
 pub use panics::catch;
 pub(crate) use panics::contained;

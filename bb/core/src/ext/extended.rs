@@ -213,7 +213,7 @@ impl<'a, B: Backend + ?Sized> Extended<'a, B> {
         } else if let Some(table) = native_in(self.tables, op) {
             return table.call(self.on, op, inputs, params);
         }
-        run_body(&on, op, inputs, params)
+        crate::contract::inside(|| run_body(&on, op, inputs, params))
     }
 }
 

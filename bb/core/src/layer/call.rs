@@ -56,6 +56,12 @@ impl<L: Delegate> LayerCall<'_, L> {
         self.call.is_prepared()
     }
 
+    /// Returns true if the call is inside the body of an operation of a family, or inside an operator of a model that is lowered to several
+    /// operations. The last of these operations makes the operator's result and is not inside.
+    pub fn is_inside(&self) -> bool {
+        crate::contract::is_inside()
+    }
+
     /// Calls the inner backend.
     ///
     /// # Errors

@@ -230,7 +230,22 @@ impl<'a> NarrowedOn<'a> {
         }
     }
 
-    /// Runs a graph of a plan whole, and any other graph by the plan that is made of it.
+    /// Plans operations, or whole graphs in the types that the backend has, if it takes graphs.
+    pub(super) fn compile_narrowed(
+        &self,
+        module: Module,
+        options: &CompileOptions,
+    ) -> Result<Box<dyn Executable<Self>>, ErasedError>
+    where
+        Self: 'static,
+    {
+        match self.kernels.runs_whole_graphs() {
+            true => Ok(crate::plan::compile_narrowed(self.holding, module, options)?),
+            false => crate::plan::compile(self, module, options),
+        }
+    }
+
+    /// Runs a graph of a plan whole, and compiles any other graph to run it.
     fn run_narrowed(
         &self,
         graph: &GraphProto,
@@ -297,8 +312,7 @@ impl Backend for NarrowedOn<'_> {
         }
     }
 
-    /// Compiles a graph that needs no narrowing by the backend's own method. Plans operations of any other, or whole graphs in the
-    /// types that the backend has, if it takes graphs.
+    /// Compiles a graph that needs no narrowing, and parts of others that need none, by the backend's own method.
     fn compile(
         &self,
         module: Module,
@@ -310,9 +324,9 @@ impl Backend for NarrowedOn<'_> {
         if let Some(own) = self.compile_own(&module, options)? {
             return Ok(Box::new(own));
         }
-        match self.kernels.runs_whole_graphs() {
-            true => Ok(crate::plan::compile_narrowed(self.holding, module, options)?),
-            false => crate::plan::compile(self, module, options),
+        match self.compile_parts(&module, options)? {
+            Some(parts) => Ok(Box::new(parts)),
+            None => self.compile_narrowed(module, options),
         }
     }
 

@@ -23,23 +23,28 @@ use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, PoisonError};
 
-/// The greatest number of graphs of which is kept whether they need narrowing.
+/// The greatest number of graphs in [`Known`].
 const KEPT: usize = 64;
 
-/// Tells whether the inputs, the outputs and all computed values of a graph have these types, as far as inference knows.
+/// Returns true if the inputs, the outputs and all computed values of a graph are known to have these types.
 pub(crate) fn needs_no_narrowing(graph: &Graph, types: DataTypes) -> bool {
     let mut known: HashSet<ValueId> = graph.constants.iter().map(|(id, _)| *id).collect();
     known.extend(graph.captures.iter().map(|(_, inner)| *inner));
     let constant = |node: &&Node| node.domain.is_empty() && node.op_type == "Constant";
     known.extend(graph.nodes.iter().filter(constant).flat_map(|node| node.outputs.iter().flatten()));
-    let has = |id: &ValueId| match graph.values.get(id.index()).map(|value| &value.ty) {
-        Some(ValueType::Tensor { dtype, .. }) => types.has(*dtype),
-        _ => false,
-    };
+    let has = |id: &ValueId| has_own_types(graph, *id, types);
     let results = graph.nodes.iter().flat_map(|node| node.outputs.iter().flatten());
     graph.inputs.iter().chain(&graph.outputs).all(has)
         && results.filter(|id| !known.contains(id)).all(has)
         && graph.nodes.iter().flat_map(Node::subgraphs).all(|inner| needs_no_narrowing(inner, types))
+}
+
+/// Returns true if a value is known to be a tensor of one of these types.
+pub(super) fn has_own_types(graph: &Graph, id: ValueId, types: DataTypes) -> bool {
+    match graph.values.get(id.index()).map(|value| &value.ty) {
+        Some(ValueType::Tensor { dtype, .. }) => types.has(*dtype),
+        _ => false,
+    }
 }
 
 /// Which graphs need no narrowing, by identity. If there are too many, the least recently used one is dropped.
@@ -142,9 +147,18 @@ impl NarrowedOn<'_> {
         module: &Module,
         options: &CompileOptions,
     ) -> Result<Option<OwnExecutable>, ErasedError> {
-        if !needs_no_narrowing(module.graph(), self.holding().types) {
-            return Ok(None);
+        match needs_no_narrowing(module.graph(), self.holding().types) {
+            true => self.ask_to_compile(module, options),
+            false => Ok(None),
         }
+    }
+
+    /// Calls the backend's own `compile`; `None` if it has none.
+    pub(super) fn ask_to_compile(
+        &self,
+        module: &Module,
+        options: &CompileOptions,
+    ) -> Result<Option<OwnExecutable>, ErasedError> {
         let reached = Arc::new(AtomicBool::new(false));
         let compiled = self.device().compile(module.clone(), &options.clone().asking(&reached));
         answer(compiled, &reached).transpose().map(|compiled| compiled.map(OwnExecutable))
@@ -163,7 +177,7 @@ fn adopted(results: Own) -> Named {
     results.into_iter().map(|(name, y)| (name, NarrowedOn::adopt(y))).collect()
 }
 
-/// What a backend that lacks element types compiled itself.
+/// A graph that a backend with few element types compiled itself.
 pub(super) struct OwnExecutable(ErasedCompiled);
 
 impl Executable<NarrowedOn<'_>> for OwnExecutable {
@@ -181,14 +195,7 @@ impl Executable<NarrowedOn<'_>> for OwnExecutable {
         inputs: &[Option<&NarrowTensor>],
     ) -> Result<Vec<NarrowTensor>, ErasedError> {
         let items: Vec<_> = inputs.iter().map(|x| x.map(OnnxValue::Tensor)).collect();
-        let results = self.run_items(on, &items)?.into_iter().map(|y| match y {
-            OnnxValue::Tensor(y) => Ok(y),
-            other => {
-                let name = "a result".to_owned();
-                Err(Error::NotTensor { name, got: other.kind() }.into())
-            }
-        });
-        results.collect()
+        tensors(self.run_items(on, &items)?, &self.0.outputs)
     }
 
     fn run_items(
@@ -206,4 +213,16 @@ impl Executable<NarrowedOn<'_>> for OwnExecutable {
     fn compiled_module(&self) -> Result<Option<Module>, ErasedError> {
         (self.0.saved)(&*self.0.executable)
     }
+}
+
+/// Returns results that all are tensors.
+pub(super) fn tensors(
+    results: Vec<OnnxValue<NarrowTensor>>,
+    outputs: &[Port],
+) -> Result<Vec<NarrowTensor>, ErasedError> {
+    let tensor = |(item, port): (OnnxValue<NarrowTensor>, &Port)| match item {
+        OnnxValue::Tensor(x) => Ok(x),
+        other => Err(Error::NotTensor { name: port.name.clone(), got: other.kind() }.into()),
+    };
+    results.into_iter().zip(outputs).map(tensor).collect()
 }

@@ -1,6 +1,6 @@
-//! What a plan knows of the results of its instructions: element types, and the extents that are the same in all runs.
+//! The known types of a plan's results: element types, ranks, and the extents that are the same in all runs.
 //!
-//! Each result is compared with it, so that a wrong result is blamed on the operation that made it, and not on one that reads it.
+//! Each result is compared with its type, so that a wrong result is blamed on the operation that made it, and not on one that reads it.
 
 use super::lir::{Instruction, Plan};
 use super::saved::other_result;
@@ -10,7 +10,7 @@ use crate::{Error, Tensor};
 use bb_ir::{DataType, Shape};
 use smallvec::SmallVec;
 
-/// What is known of a result.
+/// The known type of a result.
 #[derive(Debug)]
 pub(super) struct Claim {
     dtype: DataType,
@@ -19,7 +19,7 @@ pub(super) struct Claim {
 }
 
 impl Claim {
-    /// Returns what a trace says of a value; `fixed` says whether the extents of inputs are the same in all runs.
+    /// Returns the type of a value in a trace. With `fixed`, the extents of inputs are the same in all runs.
     ///
     /// # Errors
     ///
@@ -30,21 +30,21 @@ impl Claim {
         Ok(Claim { dtype: info.dtype, varying, shape: info.shape.clone() })
     }
 
-    /// Tells whether a result is as it is known to be.
+    /// Returns true if a result has the type.
     #[inline]
     pub(super) fn holds<T: Tensor>(&self, x: &T) -> bool {
         let (own, shape) = (self.shape.as_slice(), x.shape());
         x.dtype() == self.dtype && (own == shape || self.varying != Varying::NONE && self.varies(shape))
     }
 
-    /// Tells whether extents differ only where they may.
+    /// Returns true if extents differ only where they may.
     fn varies(&self, shape: &[usize]) -> bool {
         let own = self.shape.as_slice();
         own.len() == shape.len()
             && own.iter().zip(shape).enumerate().all(|(axis, (a, b))| a == b || self.varying.has(axis))
     }
 
-    /// Says what is wrong with a result. If the plan comes from a file, that may be wrong, and not the result.
+    /// Returns the error for a result of another type. If the plan comes from a file, the file may be wrong instead of the result.
     #[cold]
     pub(super) fn wrong<T: Tensor>(&self, op: &str, index: usize, x: &T, is_loaded: bool) -> Error {
         if is_loaded {
@@ -62,7 +62,7 @@ impl Claim {
     }
 }
 
-/// What is known of the results of a plan's instructions.
+/// The known types of the results of a plan's instructions.
 #[derive(Debug)]
 pub(super) struct Claims {
     all: Vec<SmallVec<[Claim; 1]>>,
@@ -75,7 +75,7 @@ impl Claims {
     ///
     /// # Errors
     ///
-    /// [`Error::Internal`] if the plan refers to what the trace does not have.
+    /// [`Error::Internal`] if the trace lacks a step or a value of the plan.
     pub(super) fn new(trace: &Trace, plan: &Plan, fixed: bool, is_loaded: bool) -> Result<Claims, Error> {
         let claims = |instruction: &Instruction| {
             let outputs = &trace.steps.get(instruction.step)?.outputs;

@@ -12,7 +12,7 @@ use super::lir::{Callee, Plan, PlanConstant, callee};
 use super::prepare::Preparing;
 use super::segment::SegmentTrace;
 use super::target::Target;
-use crate::contract::{bytes_of, contained};
+use crate::contract::{bytes_of, contained, inside};
 use crate::ext::{ErasedBackend, ErasedError, ErasedTensor, FamilyTable};
 use crate::trace::{Liveness, Operation, Phase, Step, StepId, Table, TraceValue, ValueSource, held};
 use crate::{Backend, Error, Outputs, RunOptions, Tensor};
@@ -295,7 +295,7 @@ impl Making<'_> {
         let results = {
             let tensors: SmallVec<[Option<&ErasedTensor>; 4]> =
                 operands.iter().map(|x| x.as_ref().map(|x| &x.tensor)).collect();
-            contained(|| call_erased(on, callee(step), &tensors, &step.params))
+            contained(|| inside(|| call_erased(on, callee(step), &tensors, &step.params)))
         };
         drop(operands);
         let named = |error| self.traced.node_of(id).name(&self.traced.resolved.graph, error);

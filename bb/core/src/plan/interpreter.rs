@@ -8,7 +8,7 @@ use super::lir::{Callee, Instruction, Operand, Plan, PlanConstant, SlotId};
 use super::origin::Origins;
 use super::run_state::{Ledger, RunState};
 use super::watch::{Called, Site, Sites, Watch, type_of};
-use crate::contract::contained;
+use crate::contract::{contained, inside};
 use crate::ext::{ErasedTensor, FamilyTable, foreign, host};
 use crate::trace::{Table, TableIndex, held};
 use crate::{Backend, Error, Kernel, KernelOperand, KernelOperands, Outputs, Tensor};
@@ -199,6 +199,9 @@ impl<T: Tensor, K: ?Sized + 'static> Prepared<T, K> {
             (None, Callee::Host(body)) => {
                 let check = |results: &[TensorData]| state.ledger.host(results);
                 host::run_checked(on.backend, body, &operands, &instruction.params, check)?
+            }
+            (None, callee) if instruction.is_inside => {
+                inside(|| call(on.backend, on.natives, callee, &operands, &instruction.params))?
             }
             (None, callee) => call(on.backend, on.natives, callee, &operands, &instruction.params)?,
             (Some(symbolic), callee) => {

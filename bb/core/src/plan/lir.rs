@@ -7,12 +7,13 @@ use super::guard::SymbolPlaces;
 use super::params::RuntimeParams;
 use crate::ext::HostKernel;
 use crate::trace::{
-    InputIndex, LastRead, Liveness, Operation, Step, StepId, StepOrigins, Table, TableIndex, Trace,
+    InputIndex, LastRead, Liveness, Operation, OriginId, Step, StepId, StepOrigins, Table, TableIndex, Trace,
     TraceValue, ValueSource, held, indices,
 };
 use crate::{Error, RunOptions};
 use bb_ir::op::{OpSpec, Param, Primitive};
 use smallvec::SmallVec;
+use std::collections::HashMap;
 
 indices! {
     /// A slot of a plan.
@@ -64,6 +65,8 @@ pub(crate) struct Instruction {
     pub(crate) origins: StepOrigins,
     /// The step of the trace that this was made of.
     pub(crate) step: StepId,
+    /// Whether more instructions follow for each node that this comes from.
+    pub(crate) is_inside: bool,
 }
 
 impl Instruction {
@@ -99,6 +102,10 @@ impl Plan {
         let mut instructions = Vec::with_capacity(trace.steps.len());
         let mut bytes = fixed.then_some(0usize);
         let symbols = SymbolPlaces::new(&trace.symbols);
+        let mut last_of: HashMap<OriginId, StepId> = HashMap::new();
+        for (at, step) in trace.steps.iter() {
+            last_of.extend(step.origins.iter().map(|origin| (*origin, at)));
+        }
         // For each slot, the instruction that read it last, and how often it did.
         let mut reads: Table<SlotId, (Option<StepId>, usize)> = Table::default();
         for (at, step) in trace.steps.iter() {
@@ -157,6 +164,10 @@ impl Plan {
                 last_uses,
                 origins: step.origins.clone(),
                 step: at,
+                is_inside: step
+                    .origins
+                    .iter()
+                    .all(|origin| last_of.get(origin).is_some_and(|&last| last > at)),
             });
         }
         let mut outputs = Vec::with_capacity(trace.outputs.len());

@@ -397,13 +397,12 @@ impl CompileOptions {
         CompileOptions { caller: given.then(|| Arc::new(caller)), ..self }
     }
 
-    /// Returns the same for a call that only a `compile` of the backend's own answers: the default notes in `reached` that it was
-    /// called, and fails.
+    /// Returns the same for a call that only an overridden `compile` answers. A default sets `reached` and fails.
     pub(crate) fn asking(self, reached: &Arc<AtomicBool>) -> CompileOptions {
         CompileOptions { asking: Some(reached.clone()), ..self }
     }
 
-    /// Fails, in the default of `compile`, if only an own one is asked for.
+    /// Fails if the caller wants only an overridden `compile`. The defaults call this first.
     pub(crate) fn reach_default(&self) -> Result<(), Error> {
         self.asking.as_deref().map_or(Ok(()), reach)
     }

@@ -15,12 +15,12 @@ use std::hash::Hash;
 /// Nodes that run together, in the graph's order, with the values that they read from outside and those that others
 /// read from them.
 #[derive(Debug, Clone)]
-pub(crate) struct Part<T> {
-    pub(crate) target: T,
-    pub(crate) nodes: Vec<usize>,
+pub struct Part<T> {
+    pub target: T,
+    pub nodes: Vec<usize>,
     /// Values that are constants of the graph, and no inputs of it, are not among them.
-    pub(crate) inputs: Vec<ValueId>,
-    pub(crate) outputs: Vec<ValueId>,
+    pub inputs: Vec<ValueId>,
+    pub outputs: Vec<ValueId>,
 }
 
 /// The greatest number of groups for which every pair is tried for merging.
@@ -37,16 +37,12 @@ struct Groups<T> {
 
 /// Cuts a graph into parts that are merged. `targets` has the target of each node; each node of a target that is `alone` is a part of
 /// its own.
-pub(crate) fn cut<T: Copy + Eq + Hash>(
-    graph: &Graph,
-    targets: &[T],
-    alone: impl Fn(&T) -> bool,
-) -> Vec<Part<T>> {
+pub fn cut<T: Copy + Eq + Hash>(graph: &Graph, targets: &[T], alone: impl Fn(&T) -> bool) -> Vec<Part<T>> {
     cut_by(graph, targets, alone, true)
 }
 
 /// Cuts a graph into parts that are not merged.
-pub(crate) fn cut_apart<T: Copy + Eq + Hash>(graph: &Graph, targets: &[T]) -> Vec<Part<T>> {
+pub fn cut_apart<T: Copy + Eq + Hash>(graph: &Graph, targets: &[T]) -> Vec<Part<T>> {
     cut_by(graph, targets, |_| false, false)
 }
 
@@ -82,7 +78,7 @@ fn cut_by<T: Copy + Eq + Hash>(
 }
 
 /// Tells whether a node makes a constant, which costs nothing wherever it is made.
-pub(crate) fn is_constant(node: &Node) -> bool {
+pub fn is_constant(node: &Node) -> bool {
     node.domain.is_empty() && node.op_type == "Constant"
 }
 
@@ -225,7 +221,7 @@ impl<T: Copy + Eq> Groups<T> {
 }
 
 /// Lists for each part the values that it reads last; outputs of the graph are read after all parts.
-pub(crate) fn last_reads<T>(graph: &Graph, parts: &[Part<T>]) -> Vec<Vec<ValueId>> {
+pub fn last_reads<T>(graph: &Graph, parts: &[Part<T>]) -> Vec<Vec<ValueId>> {
     let mut kept: HashSet<ValueId> = graph.outputs.iter().copied().collect();
     let mut last = vec![Vec::new(); parts.len()];
     for (part, last) in parts.iter().zip(&mut last).rev() {

@@ -1,0 +1,197 @@
+//! Graphs that need narrowing in places: their other parts go to the backend's own `compile`, as they are.
+
+use super::own::{OwnExecutable, has_own_types};
+use super::{NarrowTensor, NarrowedOn};
+use crate::contract::OnnxValue;
+use crate::cut::{self, Part};
+use crate::ext::ErasedError;
+use crate::profile::Profile;
+use crate::{CompileOptions, Error, Executable, InputSpec, Module, Port, RunOptions};
+use bb_ir::TensorData;
+use bb_ir::graph::{Graph, Node, ValueId};
+use std::collections::HashSet;
+
+/// A graph in parts, which run one after the other.
+pub(super) struct Parts<'a> {
+    module: Module,
+    declared: InputSpec,
+    inputs: Vec<Port>,
+    outputs: Vec<Port>,
+    parts: Vec<Ready<'a>>,
+}
+
+/// A compiled part.
+struct Ready<'a> {
+    inputs: Vec<ValueId>,
+    outputs: Vec<ValueId>,
+    /// The values that no later part reads.
+    dead: Vec<ValueId>,
+    executable: Box<dyn Executable<NarrowedOn<'a>>>,
+}
+
+type Item = OnnxValue<NarrowTensor>;
+
+impl<'a> NarrowedOn<'a>
+where
+    NarrowedOn<'a>: 'static,
+{
+    /// Compiles a graph in parts; `None` if the backend has no `compile` of its own, or if each node needs narrowing.
+    ///
+    /// # Errors
+    ///
+    /// Those of the backend's own `compile`, and of planning the other parts.
+    pub(super) fn compile_parts(
+        &self,
+        module: &Module,
+        options: &CompileOptions,
+    ) -> Result<Option<Parts<'a>>, ErasedError> {
+        let graph = module.graph();
+        let constants: HashSet<ValueId> = graph.constants.iter().map(|(id, _)| *id).collect();
+        let given: HashSet<ValueId> = graph.inputs.iter().copied().collect();
+        let made = graph.nodes.iter().filter(|node| cut::is_constant(node));
+        let made: HashSet<ValueId> = made.flat_map(|node| node.outputs.iter().flatten().copied()).collect();
+        let known = |id: &ValueId| (constants.contains(id) && !given.contains(id)) || made.contains(id);
+        let is_own = |node: &Node| {
+            let values = node.reads().chain(node.outputs.iter().flatten().copied());
+            values.filter(|id| !known(id)).all(|id| has_own_types(graph, id, self.holding().types))
+                && node.subgraphs().all(|inner| super::needs_no_narrowing(inner, self.holding().types))
+        };
+        let targets: Vec<bool> =
+            graph.nodes.iter().map(|node| is_own(node) && !cut::is_constant(node)).collect();
+        if !targets.contains(&true) {
+            return Ok(None);
+        }
+        let parts = cut::cut(graph, &targets, |_| false);
+        let mut dead = cut::last_reads(graph, &parts);
+        let mut options = options.clone();
+        options.identity = None;
+        // The backend's own parts come first, because a backend without its own `compile` has none.
+        let mut own: Vec<Option<OwnExecutable>> = Vec::with_capacity(parts.len());
+        for part in &parts {
+            own.push(match part.target && !part.outputs.is_empty() {
+                true => match self.ask_to_compile(&module_of(graph, part), &options)? {
+                    Some(executable) => Some(executable),
+                    None => return Ok(None),
+                },
+                false => None,
+            });
+        }
+        let mut ready = Vec::with_capacity(parts.len());
+        for ((part, own), dead) in parts.into_iter().zip(own).zip(&mut dead) {
+            // A part without readers does not run.
+            if part.outputs.is_empty() {
+                continue;
+            }
+            let executable: Box<dyn Executable<NarrowedOn<'a>>> = match own {
+                Some(own) => Box::new(own),
+                None => self.compile_narrowed(module_of(graph, &part), &options)?,
+            };
+            let Part { inputs, outputs, .. } = part;
+            ready.push(Ready { inputs, outputs, dead: std::mem::take(dead), executable });
+        }
+        Ok(Some(Parts {
+            declared: InputSpec::new(graph).with_strict(options.strict),
+            inputs: Port::all_of(graph, &graph.inputs),
+            outputs: Port::all_of(graph, &graph.outputs),
+            module: module.clone(),
+            parts: ready,
+        }))
+    }
+}
+
+fn module_of(graph: &Graph, part: &Part<bool>) -> Module {
+    Module::of_part(graph.part(&part.nodes, &part.inputs, &part.outputs))
+}
+
+impl<'a> Parts<'a> {
+    fn run_all(
+        &self,
+        on: &NarrowedOn<'a>,
+        inputs: &[Option<OnnxValue<&NarrowTensor>>],
+        mut profile: Option<&mut Profile>,
+    ) -> Result<Vec<Item>, ErasedError> {
+        self.declared.check_items(inputs)?;
+        let graph = self.module.graph();
+        let mut slots: Vec<Option<Item>> = vec![None; graph.values.len()];
+        let set = |slots: &mut Vec<Option<Item>>, id: ValueId, item: Option<Item>| {
+            if let Some(slot) = slots.get_mut(id.index()) {
+                *slot = item;
+            }
+        };
+        let constant = |id: &ValueId| -> Option<&TensorData> {
+            graph.constants.iter().find(|(constant, _)| constant == id).map(|(_, data)| data)
+        };
+        let given = inputs.iter().map(Option::as_ref).chain(std::iter::repeat(None));
+        for (id, given) in graph.inputs.iter().zip(given) {
+            let item = match (given, constant(id)) {
+                (Some(item), _) => Some(item.map(&mut |x: &&NarrowTensor| (*x).clone())),
+                (None, Some(data)) => Some(OnnxValue::Tensor(on.bring(data)?)),
+                (None, None) => None,
+            };
+            set(&mut slots, *id, item);
+        }
+        for part in &self.parts {
+            RunOptions::check_current()?;
+            let results = {
+                let item = |id: &ValueId| slots.get(id.index()).and_then(Option::as_ref);
+                let operands: Vec<Option<OnnxValue<&NarrowTensor>>> =
+                    part.inputs.iter().map(|id| item(id).map(|item| item.map(&mut |x| x))).collect();
+                match profile.as_deref_mut() {
+                    None => part.executable.run_items(on, &operands)?,
+                    Some(profile) => part.executable.run_profiled(on, &operands, profile)?,
+                }
+            };
+            for (id, result) in part.outputs.iter().zip(results) {
+                set(&mut slots, *id, Some(result));
+            }
+            part.dead.iter().for_each(|id| set(&mut slots, *id, None));
+        }
+        let mut outputs = Vec::with_capacity(graph.outputs.len());
+        for id in &graph.outputs {
+            outputs.push(match (slots.get(id.index()).cloned().flatten(), constant(id)) {
+                (Some(item), _) => item,
+                (None, Some(data)) => OnnxValue::Tensor(on.bring(data)?),
+                (None, None) => {
+                    return Err(Error::MissingOutput { name: graph.name_of(*id).to_owned() }.into());
+                }
+            });
+        }
+        Ok(outputs)
+    }
+}
+
+impl<'a> Executable<NarrowedOn<'a>> for Parts<'a> {
+    fn inputs(&self) -> &[Port] {
+        &self.inputs
+    }
+
+    fn outputs(&self) -> &[Port] {
+        &self.outputs
+    }
+
+    fn run(
+        &self,
+        on: &NarrowedOn<'a>,
+        inputs: &[Option<&NarrowTensor>],
+    ) -> Result<Vec<NarrowTensor>, ErasedError> {
+        let items: Vec<_> = inputs.iter().map(|x| x.map(OnnxValue::Tensor)).collect();
+        super::own::tensors(self.run_all(on, &items, None)?, &self.outputs)
+    }
+
+    fn run_items(
+        &self,
+        on: &NarrowedOn<'a>,
+        inputs: &[Option<OnnxValue<&NarrowTensor>>],
+    ) -> Result<Vec<Item>, ErasedError> {
+        self.run_all(on, inputs, None)
+    }
+
+    fn run_profiled(
+        &self,
+        on: &NarrowedOn<'a>,
+        inputs: &[Option<OnnxValue<&NarrowTensor>>],
+        profile: &mut Profile,
+    ) -> Result<Vec<Item>, ErasedError> {
+        self.run_all(on, inputs, Some(profile))
+    }
+}
