@@ -81,7 +81,7 @@ pub fn kept<B: Backend + ?Sized>(
     inputs: HashMap<String, B::Tensor>,
     attrs: BackendAttrs<'_>,
 ) -> Result<Result<HashMap<String, B::Tensor>, B::Error>, HashMap<String, B::Tensor>> {
-    if let Err(error) = attrs.reach_default() {
+    if let Err(error) = attrs.reach_default(on) {
         return Ok(Err(error.into()));
     }
     match plans_of(on, attrs) {

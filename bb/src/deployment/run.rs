@@ -54,7 +54,7 @@ impl Program {
         backends: &Backends,
     ) -> Result<Program, Error> {
         let graph = module.graph();
-        let frees = crate::cut::last_reads(graph, &parts);
+        let frees = bb_core::cut::last_reads(graph, &parts);
         let mut wanted: HashSet<ValueId> = graph.outputs.iter().copied().collect();
         for step in &steps {
             match step {

@@ -1,6 +1,5 @@
 //! Results of another element type or other extents than their operation has, which are blamed on the operation that made them.
 
-use bb::ir::op::Param;
 use bb::{
     Backend, BackendHandle, CompileOptions, DataType, Error, ErrorKind, GraphProto, Module, Outputs,
     Primitive, Runtime, TensorData,
@@ -65,7 +64,7 @@ fn a_wrong_result_is_blamed_on_the_operation_that_made_it() {
     }
 }
 
-/// A backend for whole graphs that gives each output with a dimension more.
+/// A backend for whole graphs that gives each output of a graph with a product another dimension.
 struct Taller;
 
 impl Backend for Taller {
@@ -87,6 +86,9 @@ impl Taller {
         attrs: bb::BackendAttrs<'_>,
     ) -> Result<HashMap<String, Tensor>, bb_reference::Error> {
         let results = Reference.execute(graph, inputs, attrs)?;
+        if graph.node.iter().all(|node| node.op_type() != "Mul") {
+            return Ok(results);
+        }
         results.into_iter().map(|(name, y)| Ok((name, Reference.reshape(&y, &[1, 2])?))).collect()
     }
 }

@@ -49,8 +49,8 @@ pub struct BackendAttrs<'a> {
     checked: Option<Checked<'a>>,
     /// What a graph that was narrowed to the types of a backend stands for.
     narrowed: Option<&'a NarrowedGraph>,
-    /// Where the default of a method notes that it was reached, instead of running the graph.
-    asking: Option<&'a AtomicBool>,
+    /// Whose default of a method sets this, instead of running the graph.
+    asking: Option<(&'a AtomicBool, Option<BackendPlace>)>,
 }
 
 /// A checked graph, with the protobuf and the opsets that were written from it.
@@ -108,14 +108,26 @@ impl<'a> BackendAttrs<'a> {
         self.narrowed
     }
 
-    /// Returns the attributes for a call that only an overridden method answers. A default sets `reached` and fails.
+    /// Returns the attributes for a call that only an overridden method answers. The default of the backend that is
+    /// [`asked`](Self::asked_of) sets `reached` and fails.
     pub(crate) fn asking(self, reached: &'a AtomicBool) -> BackendAttrs<'a> {
-        BackendAttrs { asking: Some(reached), ..self }
+        BackendAttrs { asking: Some((reached, None)), ..self }
+    }
+
+    /// Returns the attributes for a call of this backend. The defaults of other backends, to which its methods may pass the attributes on,
+    /// run as always.
+    #[doc(hidden)]
+    #[must_use]
+    pub fn asked_of<B: ?Sized>(self, on: &B) -> BackendAttrs<'a> {
+        BackendAttrs { asking: self.asking.map(|(reached, _)| (reached, Some(BackendPlace::of(on)))), ..self }
     }
 
     /// Fails if the caller wants only an overridden method. Defaults call this first.
-    pub(crate) fn reach_default(&self) -> Result<(), Error> {
-        self.asking.map_or(Ok(()), reach)
+    pub(crate) fn reach_default<B: ?Sized>(&self, on: &B) -> Result<(), Error> {
+        match self.asking {
+            Some((reached, Some(place))) if place == BackendPlace::of(on) => reach(reached),
+            _ => Ok(()),
+        }
     }
 
     /// Returns the attributes with other opsets.
@@ -138,6 +150,16 @@ impl<'a> BackendAttrs<'a> {
         metadata: &'a [StringStringEntryProto],
     ) -> BackendAttrs<'a> {
         BackendAttrs { attributes, metadata, ..self }
+    }
+}
+
+/// Which backend an object is: its address, and the name of its type, because a layer may lie where its inner backend lies.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct BackendPlace(usize, &'static str);
+
+impl BackendPlace {
+    pub(crate) fn of<B: ?Sized>(on: &B) -> BackendPlace {
+        BackendPlace(std::ptr::from_ref(on).cast::<()>().addr(), std::any::type_name::<B>())
     }
 }
 

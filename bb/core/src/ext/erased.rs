@@ -225,9 +225,14 @@ pub trait Kernels: Send + Sync {
         ContractResponse::Now(self.execute(&graph, inputs, attrs))
     }
 
-    /// Compiles a graph ([`Backend::compile`]).
-    fn compile(&self, module: Module, options: &CompileOptions) -> Result<ErasedCompiled, ErasedError> {
-        let _uncompiled = (module, options);
+    /// Compiles a graph ([`Backend::compile`]), unless the backend does not override the method: then sets `reached` and fails.
+    fn compile(
+        &self,
+        module: Module,
+        options: &CompileOptions,
+        reached: &Arc<AtomicBool>,
+    ) -> Result<ErasedCompiled, ErasedError> {
+        let _uncompiled = (module, options, reached);
         Err(Error::excluded("a backend that is kept").into())
     }
 
@@ -387,6 +392,7 @@ impl<B: Backend + ?Sized> Kernels for WithFamilies<'_, B> {
         inputs: HashMap<String, ErasedTensor>,
         attrs: BackendAttrs<'_>,
     ) -> Result<HashMap<String, ErasedTensor>, ErasedError> {
+        let attrs = attrs.asked_of(self.on);
         let results = self.on.execute(graph, typed_inputs::<B>(inputs)?, attrs).map_err(own::<B>)?;
         Ok(erased_results::<B>(results))
     }
@@ -529,14 +535,20 @@ impl<B: Backend> Kernels for Owned<B> {
         let results = |results: Result<HashMap<String, B::Tensor>, B::Error>| {
             results.map(erased_results::<B>).map_err(own::<B>)
         };
+        let attrs = attrs.asked_of(&self.backend);
         match self.backend.dispatch(graph, typed, attrs, CompletionHandle::new()) {
             ContractResponse::Now(now) => ContractResponse::Now(results(now)),
             ContractResponse::Later(later) => ContractResponse::Later(later.map(results)),
         }
     }
 
-    fn compile(&self, module: Module, options: &CompileOptions) -> Result<ErasedCompiled, ErasedError> {
-        let options = options.clone().with_families(self.tables);
+    fn compile(
+        &self,
+        module: Module,
+        options: &CompileOptions,
+        reached: &Arc<AtomicBool>,
+    ) -> Result<ErasedCompiled, ErasedError> {
+        let options = options.clone().with_families(self.tables).asking(&self.backend, reached);
         let executable = self.backend.compile(module, &options).map_err(own::<B>)?;
         Ok(ErasedCompiled {
             inputs: executable.inputs().to_vec(),

@@ -200,7 +200,7 @@ macro_rules! __either {
                         };
                         own.insert(name, x);
                     }
-                    let results = $crate::Backend::execute(on, graph, own, attrs).map_err($error::$variant)?;
+                    let results = $crate::Backend::execute(on, graph, own, attrs.asked_of(on)).map_err($error::$variant)?;
                     $crate::__private::Result::Ok(
                         results.into_iter().map(|(name, y)| (name, $tensor::$variant(y))).collect(),
                     )

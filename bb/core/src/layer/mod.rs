@@ -119,7 +119,7 @@ fn writes<L: Layer>(spec: &OpSpec) -> bool {
 
 /// Returns the options of a compilation with the natives of a backend.
 pub fn with_natives<B: InnerBackend>(on: &B, options: &CompileOptions) -> CompileOptions {
-    options.clone().with_families(natives::kept_tables::<B>(&on.natives()))
+    options.clone().with_families(natives::kept_tables::<B>(&on.natives())).asked_of(on)
 }
 
 /// Tells whether a layer takes whole graphs: if its inner backend does, and the layer writes no operation.
@@ -332,7 +332,7 @@ macro_rules! layers {
                 attrs: BackendAttrs<'_>,
             ) -> Result<Named<LayerTensor<Self>>, LayerError<Self>> {
                 if !const { writes_operations::<Self>() } && self.inner().runs_whole_graphs() {
-                    return self.inner().execute(graph, inputs, attrs);
+                    return self.inner().execute(graph, inputs, attrs.asked_of(self.inner()));
                 }
                 crate::plan::execute(self, graph, inputs, attrs)
             }
@@ -347,7 +347,7 @@ macro_rules! layers {
                 completion: CompletionHandle<Named<LayerTensor<Self>>, LayerError<Self>>,
             ) -> ContractResponse<Named<LayerTensor<Self>>, LayerError<Self>> {
                 match const { passes_graphs::<Self>() } {
-                    true => self.inner().dispatch(graph, inputs, attrs, completion),
+                    true => self.inner().dispatch(graph, inputs, attrs.asked_of(self.inner()), completion),
                     false => ContractResponse::Now(Layer::execute(self, &graph, inputs, attrs)),
                 }
             }

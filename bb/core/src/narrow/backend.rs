@@ -2,7 +2,7 @@
 
 use super::range::{Ranged, Reach, reach};
 use super::tensor::Place;
-use super::{Holding, NarrowTensor, Range};
+use super::{Holding, NarrowTensor, Range, needs_no_narrowing};
 use crate::error::NarrowError;
 use crate::ext::{ErasedBackend, ErasedError, ErasedTensor, Kernels};
 use crate::{
@@ -321,8 +321,11 @@ impl Backend for NarrowedOn<'_> {
     where
         Self: 'static,
     {
-        if let Some(own) = self.compile_own(&module, options)? {
-            return Ok(Box::new(own));
+        if needs_no_narrowing(module.graph(), self.holding.types) {
+            return match self.compile_own(&module, options)? {
+                Some(own) => Ok(Box::new(own)),
+                None => self.compile_narrowed(module, options),
+            };
         }
         match self.compile_parts(&module, options)? {
             Some(parts) => Ok(Box::new(parts)),

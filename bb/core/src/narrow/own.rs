@@ -141,26 +141,14 @@ impl NarrowedOn<'_> {
         }
     }
 
-    /// Compiles by the backend's own `compile`; `None` if it has none, or if the graph needs narrowing.
+    /// Calls the backend's own `compile`; `None` if it has none.
     pub(super) fn compile_own(
         &self,
         module: &Module,
         options: &CompileOptions,
     ) -> Result<Option<OwnExecutable>, ErasedError> {
-        match needs_no_narrowing(module.graph(), self.holding().types) {
-            true => self.ask_to_compile(module, options),
-            false => Ok(None),
-        }
-    }
-
-    /// Calls the backend's own `compile`; `None` if it has none.
-    pub(super) fn ask_to_compile(
-        &self,
-        module: &Module,
-        options: &CompileOptions,
-    ) -> Result<Option<OwnExecutable>, ErasedError> {
         let reached = Arc::new(AtomicBool::new(false));
-        let compiled = self.device().compile(module.clone(), &options.clone().asking(&reached));
+        let compiled = self.device().compile(module.clone(), options, &reached);
         answer(compiled, &reached).transpose().map(|compiled| compiled.map(OwnExecutable))
     }
 }

@@ -69,7 +69,7 @@ where
         let mut own: Vec<Option<OwnExecutable>> = Vec::with_capacity(parts.len());
         for part in &parts {
             own.push(match part.target && !part.outputs.is_empty() {
-                true => match self.ask_to_compile(&module_of(graph, part), &options)? {
+                true => match self.compile_own(&module_of(graph, part), &options)? {
                     Some(executable) => Some(executable),
                     None => return Ok(None),
                 },

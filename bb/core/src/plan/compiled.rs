@@ -32,7 +32,7 @@ pub fn compile<B: Backend + ?Sized + 'static>(
     module: Module,
     options: &CompileOptions,
 ) -> Result<Box<dyn Executable<B>>, B::Error> {
-    options.reach_default()?;
+    options.reach_default(on)?;
     let families = options.families::<B>();
     let native: Vec<(Family, OpSet)> =
         families.iter().map(|table| (table.family(), table.native())).collect();
@@ -50,7 +50,7 @@ pub fn compile_whole_graph<B: Backend + ?Sized + 'static>(
     module: Module,
     options: &CompileOptions,
 ) -> Result<Box<dyn Executable<B>>, B::Error> {
-    options.reach_default()?;
+    options.reach_default(on)?;
     let program = compile_program(&module, options, &[], Engine::WholeGraph, on.types(), None)?;
     Ok(Box::new(CompiledErased(program)))
 }

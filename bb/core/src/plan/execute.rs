@@ -18,7 +18,7 @@ pub fn execute<B: Backend + ?Sized>(
     inputs: HashMap<String, B::Tensor>,
     attrs: BackendAttrs<'_>,
 ) -> Result<HashMap<String, B::Tensor>, B::Error> {
-    attrs.reach_default()?;
+    attrs.reach_default(on)?;
     if let Some(plans) = plans_of(on, attrs) {
         return plans.run(graph, inputs, attrs);
     }

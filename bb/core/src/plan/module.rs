@@ -3,7 +3,7 @@
 use super::saved::SavedPlans;
 use super::stamp::Stamp;
 use super::switches::PassSwitches;
-use crate::contract::{Caller, reach};
+use crate::contract::{BackendPlace, Caller, reach};
 use crate::ext::FamilyTable;
 use crate::operator::OPERATORS;
 use crate::{Backend, Error, RunOptions};
@@ -359,8 +359,8 @@ pub struct CompileOptions {
     caller: Option<Arc<Caller>>,
     /// A `Families<B>` for the backend that compiles.
     families: Option<Arc<dyn Any + Send + Sync>>,
-    /// Where the default of `compile` notes that it was reached, instead of compiling.
-    asking: Option<Arc<AtomicBool>>,
+    /// Whose default of `compile` sets this, instead of compiling.
+    asking: Option<(Arc<AtomicBool>, BackendPlace)>,
 }
 
 /// The families that a backend adopted, inside [`CompileOptions`], which do not name its type.
@@ -397,14 +397,22 @@ impl CompileOptions {
         CompileOptions { caller: given.then(|| Arc::new(caller)), ..self }
     }
 
-    /// Returns the same for a call that only an overridden `compile` answers. A default sets `reached` and fails.
-    pub(crate) fn asking(self, reached: &Arc<AtomicBool>) -> CompileOptions {
-        CompileOptions { asking: Some(reached.clone()), ..self }
+    /// Returns the same for a call that only an overridden `compile` of this backend answers. Its default sets `reached` and fails.
+    pub(crate) fn asking<B: ?Sized>(self, on: &B, reached: &Arc<AtomicBool>) -> CompileOptions {
+        CompileOptions { asking: Some((reached.clone(), BackendPlace::of(on))), ..self }
+    }
+
+    /// Returns the same for a call of this backend, to which the asked one passes graphs on.
+    pub(crate) fn asked_of<B: ?Sized>(self, on: &B) -> CompileOptions {
+        CompileOptions { asking: self.asking.map(|(reached, _)| (reached, BackendPlace::of(on))), ..self }
     }
 
     /// Fails if the caller wants only an overridden `compile`. The defaults call this first.
-    pub(crate) fn reach_default(&self) -> Result<(), Error> {
-        self.asking.as_deref().map_or(Ok(()), reach)
+    pub(crate) fn reach_default<B: ?Sized>(&self, on: &B) -> Result<(), Error> {
+        match &self.asking {
+            Some((reached, place)) if *place == BackendPlace::of(on) => reach(reached),
+            _ => Ok(()),
+        }
     }
 
     /// Returns the caller's attributes.
