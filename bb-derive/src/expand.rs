@@ -9,13 +9,29 @@ use syn::ext::IdentExt;
 use syn::spanned::Spanned;
 use syn::{DeriveInput, Path, TypePath, parse_quote};
 
-/// Expands `#[derive(bb::Backend)]` to the mistakes and, as far as the input is valid, the registration.
-pub(crate) fn derive(input: &DeriveInput) -> TokenStream {
-    let mut ctxt = Ctxt::default();
-    let model = Backend::from_input(input, &mut ctxt);
-    let registration = backend(&model);
-    let mistakes = ctxt.into_compile_error();
-    quote!(#mistakes #registration)
+/// The expansion of `#[derive(bb::Backend)]`.
+pub(crate) struct Derived {
+    /// What is wrong with the input.
+    pub(crate) mistakes: TokenStream,
+    /// The registration, as far as the input is valid.
+    pub(crate) registration: TokenStream,
+    /// The path of `bb`.
+    bb: Path,
+}
+
+impl Derived {
+    pub(crate) fn of(input: &DeriveInput) -> Derived {
+        let mut ctxt = Ctxt::default();
+        let model = Backend::from_input(input, &mut ctxt);
+        Derived { registration: backend(&model), bb: model.bb, mistakes: ctxt.into_compile_error() }
+    }
+
+    /// Passes the registration through a macro of `bb`: if the path of `bb` is wrong, rustc reports one path instead of each.
+    pub(crate) fn into_tokens(self) -> TokenStream {
+        let Derived { mistakes, registration, bb } = self;
+        let bb = located(&bb, Span::call_site());
+        quote!(#mistakes #bb::__derived! { #registration })
+    }
 }
 
 fn backend(model: &Backend<'_>) -> TokenStream {
@@ -94,12 +110,16 @@ fn instance(model: &Backend<'_>, Instance { name, ty, spelled }: &Instance) -> T
     let at = model.ident.span();
     let here = self::private(model, at);
     let declared = quote_spanned!(at=> #here::Declared for #ty);
-    let registration = quote_spanned!(at=> #here::Registration::of::<#ty>());
+    // With this bound, rustc checks what a backend must be in the author's own `impl` only, and here that there is one. Without the
+    // lifetime it would check the bound of the `impl` too.
+    let is_backend = quote_spanned!(at=> for<'it> #ty: #here::IsBackend<'it>);
+    let of = if model.is_enum { quote_spanned!(at=> of_enum) } else { quote_spanned!(at=> of_struct) };
+    let registration = quote_spanned!(at=> #here::#of::<#ty>());
     let bb = located(&model.bb, at);
     let named = model.all_families.then(|| quote_spanned!(at=> #bb::__families_named! { #ty }));
     quote! {
         #[automatically_derived]
-        impl #declared {
+        impl #declared where #is_backend {
             const NAME: &'static #private::str = #name;
             const VERSION: &'static #private::str = #version;
             const PATH: &'static #private::str = #private::concat!(#private::module_path!(), "::", #spelled);
@@ -158,15 +178,17 @@ fn create(model: &Backend<'_>) -> TokenStream {
     let private = private(model, Span::call_site());
     let created = |path: &TypePath, given: TokenStream| {
         let here = self::private(model, path.span());
-        quote_spanned!(path.span()=> #here::Created::<Self>::created(#path(#given)))
+        quote_spanned!(path.span()=> #here::Created::<Self>::created(#here::#given))
     };
     let (options, body) = match &model.new {
         New::Default => {
             let here = self::private(model, model.ident.span());
             (quote!(_), quote_spanned!(model.ident.span()=> #here::default::<Self>()))
         }
-        New::Path(path) => (quote!(_), created(path, quote!())),
-        New::Open(path) => (quote!(options), created(path, quote_spanned!(path.span()=> options))),
+        New::Path(path) => (quote!(_), created(path, quote_spanned!(path.span()=> made_by(#path)))),
+        New::Open(path) => {
+            (quote!(options), created(path, quote_spanned!(path.span()=> opened_by(#path, options))))
+        }
         New::Unknown => (quote!(_), quote!(loop {})),
     };
     quote! {

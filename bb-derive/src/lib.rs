@@ -47,7 +47,7 @@ use syn::{DeriveInput, parse_macro_input};
 /// ```
 #[proc_macro_derive(Backend, attributes(bb))]
 pub fn derive_backend(input: TokenStream) -> TokenStream {
-    expand::derive(&parse_macro_input!(input as DeriveInput)).into()
+    expand::Derived::of(&parse_macro_input!(input as DeriveInput)).into_tokens().into()
 }
 
 /// Marks the methods in the `impl` of an extension family as native. Every `impl` of a family needs this

@@ -9,7 +9,8 @@ use std::path::Path;
 /// Expands a case with the derive, or with the attribute if it is an `impl`.
 fn expand(source: &str) -> TokenStream {
     let Some(item) = source.split_once("#[bb::native]\n").map(|(_, item)| item) else {
-        return crate::expand::derive(&syn::parse_str(source).expect("a type"));
+        let derived = crate::expand::Derived::of(&syn::parse_str(source).expect("a type"));
+        return [derived.mistakes, derived.registration].into_iter().collect();
     };
     crate::native::native(TokenStream::new(), item.parse().expect("tokens"))
 }

@@ -13,7 +13,7 @@ pub use smallvec::SmallVec;
 pub use crate::ext::vendor::{ErasedBody, MadeOf, TracedBody, VendorPattern};
 pub use crate::ext::{ErasedBackend, FamilyTable};
 pub use crate::runtime::{
-    BackendRuntime, Created, Declared, Device, Listed, OpenOptions, Registration, Start,
+    BackendRuntime, Created, Declared, Device, IsBackend, Listed, OpenOptions, Registration, Start,
 };
 pub use crate::{Backend, BoxError, OpenOption};
 pub use std::boxed::Box;
@@ -30,12 +30,19 @@ pub use crate::layer::{
 };
 pub use crate::trace::Tracer;
 
+/// Passes on what the derive writes.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! __derived {
+    ($($derived:tt)*) => { $($derived)* };
+}
+
 /// The inputs or outputs of a graph, by name.
 pub type Named<T> = std::collections::HashMap<String, T>;
 
 use crate::Outputs;
 use crate::ext::{Extended, Native};
-use crate::runtime::Identity;
+use crate::runtime::{DerivedEnum, DerivedStruct, Identity, TakesNothing, TakesOptions};
 pub use bb_ir::op::Family;
 use bb_ir::op::{OpSpec, Param};
 use std::marker::PhantomData;
@@ -151,6 +158,26 @@ pub fn start<B: Declared>(backend: B, how: Start) -> Arc<dyn BackendRuntime> {
 /// As [`Runtime::open_with`](crate::Runtime::open_with).
 pub fn constructed<B: Declared>(options: &OpenOptions) -> Result<B, crate::Error> {
     crate::Runtime::<B>::constructed(options)
+}
+
+/// Makes the record of a struct with the derive.
+pub const fn of_struct<B: DerivedStruct>() -> Registration {
+    Registration::of::<B>()
+}
+
+/// Makes the record of an enum with the derive.
+pub const fn of_enum<B: DerivedEnum>() -> Registration {
+    Registration::of::<B>()
+}
+
+/// Calls the constructor that `new` names.
+pub fn made_by<F: TakesNothing>(constructor: F) -> F::Made {
+    constructor.make()
+}
+
+/// Calls the constructor that `open` names.
+pub fn opened_by<'o, F: TakesOptions<'o>>(constructor: F, options: &'o OpenOptions) -> F::Made {
+    constructor.make(options)
 }
 
 /// Makes a backend with `Default`.
