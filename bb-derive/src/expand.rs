@@ -20,17 +20,30 @@ pub(crate) struct Derived {
 }
 
 impl Derived {
-    pub(crate) fn of(input: &DeriveInput) -> Derived {
+    /// Expands the derive. `other_name` is the name that the author's `Cargo.toml` has for `bb`, if it is another.
+    pub(crate) fn of(input: &DeriveInput, other_name: Option<String>) -> Derived {
         let mut ctxt = Ctxt::default();
         let model = Backend::from_input(input, &mut ctxt);
-        Derived { registration: backend(&model), bb: model.bb, mistakes: ctxt.into_compile_error() }
+        let other_name = other_name.filter(|_| !model.names_bb);
+        let registration = match other_name {
+            Some(name) => {
+                let message = format!(
+                    "`Cargo.toml` has `bb` under the name `{name}`: write `#[bb(crate = {name})]` above the type"
+                );
+                ctxt.error(model.ident, message);
+                TokenStream::new()
+            }
+            None => backend(&model),
+        };
+        Derived { registration, bb: model.bb, mistakes: ctxt.into_compile_error() }
     }
 
     /// Passes the registration through a macro of `bb`: if the path of `bb` is wrong, rustc reports one path instead of each.
     pub(crate) fn into_tokens(self) -> TokenStream {
         let Derived { mistakes, registration, bb } = self;
         let bb = located(&bb, Span::call_site());
-        quote!(#mistakes #bb::__derived! { #registration })
+        let registration = (!registration.is_empty()).then(|| quote!(#bb::__derived! { #registration }));
+        quote!(#mistakes #registration)
     }
 }
 
@@ -110,8 +123,8 @@ fn instance(model: &Backend<'_>, Instance { name, ty, spelled }: &Instance) -> T
     let at = model.ident.span();
     let here = self::private(model, at);
     let declared = quote_spanned!(at=> #here::Declared for #ty);
-    // With this bound, rustc checks what a backend must be in the author's own `impl` only, and here that there is one. Without the
-    // lifetime it would check the bound of the `impl` too.
+    // Because of this bound, rustc reports a missing `Sync` only at the author's `impl`, and here only a missing `impl`. Rustc would check
+    // a bound without a lifetime at once, and report it twice.
     let is_backend = quote_spanned!(at=> for<'it> #ty: #here::IsBackend<'it>);
     let of = if model.is_enum { quote_spanned!(at=> of_enum) } else { quote_spanned!(at=> of_struct) };
     let registration = quote_spanned!(at=> #here::#of::<#ty>());

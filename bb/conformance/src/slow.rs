@@ -1,4 +1,4 @@
-//! Reports what makes a test slow: its slowest cases or calls, beside the backend `reference` if the program has it.
+//! Reports the slowest cases or calls of a slow test, and how long the backend `reference` takes for them if it is linked.
 
 use bb_core::BackendRuntime;
 use std::sync::Arc;
@@ -21,11 +21,11 @@ pub(crate) struct Timed {
     pub(crate) reference: Option<Duration>,
 }
 
-/// What made a test slow.
+/// The cases or calls that made a test slow.
 pub(crate) struct SlowReport {
     /// The test, as in `` `onnx` on `my-chip` ``.
     pub(crate) test: String,
-    /// What the rows are: `cases` or `calls`.
+    /// `cases` or `calls`.
     pub(crate) what: &'static str,
     /// How long the test took.
     pub(crate) took: Duration,
@@ -87,7 +87,7 @@ pub(crate) fn reference(under_test: &str) -> Option<Arc<dyn BackendRuntime>> {
     bb_core::backend(REFERENCE).ok().map(|backend| backend.runtime().clone())
 }
 
-/// Returns how long a function takes, and what it returns.
+/// Calls a function, and returns its result and how long it took.
 pub(crate) fn timed<T>(run: impl FnOnce() -> T) -> (T, Duration) {
     let started = Instant::now();
     let returned = run();

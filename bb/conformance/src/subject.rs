@@ -276,12 +276,64 @@ pub fn numbers(
 }
 
 #[cfg(test)]
+#[expect(clippy::unwrap_used, reason = "tests")]
 mod tests {
     use super::*;
+    use bb_core::{Error, Outputs};
+
+    #[derive(Clone)]
+    struct Host(TensorData);
+
+    impl Tensor for Host {
+        fn dtype(&self) -> DataType {
+            self.0.dtype()
+        }
+
+        fn shape(&self) -> &[usize] {
+            self.0.shape()
+        }
+    }
+
+    /// A backend that returns its first operand or its constant.
+    struct First;
+
+    impl First {
+        fn call(
+            &self,
+            _: Primitive,
+            inputs: &[Option<&Host>],
+            params: &[Param<'_>],
+        ) -> Result<Outputs<Host>, Error> {
+            match (inputs, params) {
+                ([Some(x), ..], _) => Ok(Outputs::from_buf([(*x).clone()])),
+                (_, [Param::Data(value)]) => Ok(Outputs::from_buf([Host(value.as_ref().clone())])),
+                _ => Err(Error::Abandoned),
+            }
+        }
+    }
+
+    impl Backend for First {
+        type Tensor = Host;
+        type Error = Error;
+
+        bb_core::forward_to_call!(Self::call);
+
+        fn to_host(&self, x: &Host) -> Result<TensorData, Error> {
+            Ok(x.0.clone())
+        }
+    }
 
     #[test]
     fn a_slow_test_names_its_calls() {
-        let on = Subject::new(&bb_core::trace::Tracer::default(), DataType::ALL);
+        let on = Subject::new(&First, DataType::ALL);
+        let x = tensor(&on, [2], [1f32, 2.0]);
+        on.add(&x, &x).unwrap();
+        on.transpose(&x, &[0]).unwrap();
         assert!(on.slow(slow::SLOW).is_none());
+        let report = on.slow(Duration::ZERO).unwrap();
+        let mut names: Vec<&str> = report.slowest.iter().map(|row| row.name.as_str()).collect();
+        names.sort_unstable();
+        assert_eq!(names, ["add(f32[2], f32[2])", "transpose(f32[2]; perm = [0])"]);
+        assert!(report.sum <= report.took);
     }
 }

@@ -340,14 +340,14 @@ pub enum Error {
         op: &'static str,
     },
 
-    /// A node is not a primitive in the form in which `bb` writes them.
+    /// A node is not a primitive as `bb` writes it.
     #[error("cannot decode `{op}`: expected {expected} as its {part}", op = shown(.op), part = shown(.part))]
     Decode {
         /// The operator of the node.
         op: String,
         /// The part: `operator`, `inputs`, or the name of a parameter or an attribute.
         part: String,
-        /// What belongs there.
+        /// The expected value, as text.
         expected: &'static str,
     },
 

@@ -95,7 +95,7 @@ fn in_checkout(checkout: &Path) -> Result<[String; 2]> {
     Ok(["bb", "cli"].map(|part| format!("path = {}", quoted(&format!("{text}/{part}")))))
 }
 
-/// Writes a string of TOML: its escapes include those of JSON.
+/// Writes a string of TOML. JSON has the same escapes.
 fn quoted(text: &str) -> String {
     serde_json::Value::from(text).to_string()
 }

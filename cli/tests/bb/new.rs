@@ -1,29 +1,27 @@
-//! `bb new`: what it writes, and what it refuses.
+//! Tests of `bb new`: the crate that it writes, and the names and sources that it refuses.
 
 use crate::process::{bb, folder};
-use std::path::Path;
 
 /// The checkout that has these tests.
 const CHECKOUT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/..");
 
-/// Runs `bb new` for a folder that does not exist yet; returns its error, and fails if it wrote something.
-fn refused(name: &str, options: &[&str]) -> String {
-    let folder = folder("refused-crate");
-    let ended = bb(&[&["new", name, "--folder", &folder], options].concat());
+/// Runs `bb new`, and returns its error. Fails if it wrote something.
+fn refused(test: &str, name: &str, options: &[&str]) -> String {
+    let crate_folder = folder(test).join("written");
+    let ended = bb(&[&["new", name, "--folder", crate_folder.to_str().unwrap()], options].concat());
     assert_eq!(ended.code(), 1, "{}", ended.err);
-    assert!(!Path::new(&folder).exists(), "{name}: something was written");
+    assert!(!crate_folder.exists(), "{name}: something was written");
     ended.err
 }
 
 #[test]
 fn a_crate_depends_on_what_it_is_given() {
     let git = "https://example.org/bb.git";
-    let (local, remote) = ([("--bb", CHECKOUT)], [("--git", git)]);
-    for options in [local, remote] {
+    for (option, value) in [("--bb", CHECKOUT), ("--git", git)] {
         let folder = folder("new-crate");
-        let (option, value) = options[0];
-        assert_eq!(bb(&["new", "my-chip", "--folder", &folder, option, value]).code(), 0);
-        let manifest = std::fs::read_to_string(Path::new(&folder).join("Cargo.toml")).unwrap();
+        let ended = bb(&["new", "my-chip", "--folder", folder.to_str().unwrap(), option, value]);
+        assert_eq!(ended.code(), 0, "{}", ended.err);
+        let manifest = std::fs::read_to_string(folder.join("Cargo.toml")).unwrap();
         let lines: Vec<&str> = manifest.lines().filter(|line| line.starts_with("bb")).collect();
         assert_eq!(lines.len(), 3, "{manifest}");
         for line in lines {
@@ -36,14 +34,14 @@ fn a_crate_depends_on_what_it_is_given() {
 
 #[test]
 fn without_a_source_of_bb_nothing_is_written() {
-    let error = refused("my-chip", &[]);
+    let error = refused("new-without-source", "my-chip", &[]);
     assert!(
         error.contains("`bb` has no release: pass `--bb DIR`") && error.contains("`--git URL`"),
         "{error}"
     );
-    let error = refused("my-chip", &["--git", "../bb"]);
+    let error = refused("new-without-source", "my-chip", &["--git", "../bb"]);
     assert!(error.contains("`../bb` is no URL of a git repository") && error.contains("--bb DIR"), "{error}");
-    let error = refused("my-chip", &["--bb", "."]);
+    let error = refused("new-without-source", "my-chip", &["--bb", "."]);
     assert!(error.contains("`.` is no checkout of `bb`"), "{error}");
     assert_eq!(bb(&["new", "my-chip", "--bb", CHECKOUT, "--git", "https://example.org"]).code(), 2);
 }
@@ -58,7 +56,7 @@ fn names_that_are_taken_are_refused() {
         ("tensor", "because its type would be `Tensor`, which is another type in its code"),
         ("MyChip", "`MyChip` cannot be the name of a crate; expected small letters"),
     ] {
-        let error = refused(name, &["--bb", CHECKOUT]);
+        let error = refused("new-taken-names", name, &["--bb", CHECKOUT]);
         assert!(error.contains(reason), "{name}: {error}");
     }
 }

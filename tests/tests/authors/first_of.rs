@@ -462,7 +462,7 @@ fn names_open_several() {
     assert!(bb::backend_with("first_of(hooked, cpu)", &threads).is_ok());
     let refused = bb::backend_with("first_of(hooked)", &threads).unwrap_err();
     assert!(matches!(refused, Error::OpenOption { .. }), "{refused}");
-    // The message lists what the members take.
+    // The message lists the options of the members.
     let device = bb::OpenOptions::default().with_device("1");
     assert_eq!(
         bb::backend_with("first_of(hooked, cpu)", &device).unwrap_err().to_string(),

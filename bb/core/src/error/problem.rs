@@ -183,7 +183,7 @@ impl fmt::Display for Group<'_> {
 }
 
 impl ProblemList {
-    /// Brings nodes together that one backend cannot run for the same reason. What an option of the backend solves is first.
+    /// Groups nodes that one backend cannot run for the same reason. Groups that an option of the backend solves are first.
     fn groups(&self) -> Vec<Group<'_>> {
         let mut groups: Vec<Group<'_>> = Vec::new();
         let mut known: HashMap<(&str, &str, String), usize> = HashMap::new();

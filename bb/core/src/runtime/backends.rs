@@ -9,7 +9,7 @@ use smallvec::SmallVec;
 /// The running backends that code may call; the first one is the default.
 ///
 /// A program makes it of the backends that it opened, [`Backends::new`], and the context of a component holds it;
-/// [`linked_backends`](crate::linked_backends) lists what a program could open.
+/// [`linked_backends`](crate::linked_backends) lists the backends that a program could open.
 ///
 /// An operation runs on the backend of its first operand; without operands, on the default backend.
 #[derive(Debug, Clone, Default)]

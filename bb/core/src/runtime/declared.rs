@@ -74,7 +74,7 @@ impl<B: Declared> InnerBackend for B {
     }
 }
 
-/// A type with an `impl bb::Backend`; the derive writes this as a bound, with a lifetime for which rustc does not check it early.
+/// A type with an `impl bb::Backend`. The derive writes this as a bound with a lifetime, because rustc does not check it early then.
 pub trait IsBackend<'it>: Backend {}
 
 #[diagnostic::do_not_recommend]
@@ -102,55 +102,6 @@ pub trait DerivedEnum: Declared {}
 
 #[diagnostic::do_not_recommend]
 impl<B: Declared> DerivedEnum for B {}
-
-/// A function that takes nothing.
-#[diagnostic::on_unimplemented(
-    message = "a constructor that `#[bb(new = …)]` names takes no arguments",
-    label = "this is no function without arguments",
-    note = "users open a backend by its name only: write `fn() -> Self` or `fn() -> Result<Self, E>`",
-    note = "a constructor that takes a device, threads or options of its own is named by `#[bb(open = path, options(…))]`, \
-            and takes `&bb::OpenOptions`"
-)]
-pub trait TakesNothing {
-    /// What it returns.
-    type Made;
-
-    /// Calls it.
-    fn make(self) -> Self::Made;
-}
-
-#[diagnostic::do_not_recommend]
-impl<R, F: FnOnce() -> R> TakesNothing for F {
-    type Made = R;
-
-    fn make(self) -> R {
-        self()
-    }
-}
-
-/// A function that takes options.
-#[diagnostic::on_unimplemented(
-    message = "a constructor that `#[bb(open = …)]` names takes `&bb::OpenOptions`, and nothing else",
-    label = "this is no function of `&bb::OpenOptions`",
-    note = "write `fn(&bb::OpenOptions) -> Self` or `fn(&bb::OpenOptions) -> Result<Self, E>`; one without arguments is named by \
-            `#[bb(new = path)]`, without `options(…)`"
-)]
-pub trait TakesOptions<'o> {
-    /// What it returns.
-    type Made;
-
-    /// Calls it.
-    fn make(self, options: &'o OpenOptions) -> Self::Made;
-}
-
-#[diagnostic::do_not_recommend]
-impl<'o, R, F: FnOnce(&'o OpenOptions) -> R> TakesOptions<'o> for F {
-    type Made = R;
-
-    fn make(self, options: &'o OpenOptions) -> R {
-        self(options)
-    }
-}
 
 /// A type that a constructor may return: the backend, or a result.
 #[diagnostic::on_unimplemented(

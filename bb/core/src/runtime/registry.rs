@@ -519,7 +519,7 @@ pub fn supports_device(name: &str) -> bool {
 
 /// Lists the linked backends by name, including unavailable ones.
 ///
-/// [`Backends`](crate::Backends) are others: running backends that a program chose, and on which components call operations.
+/// [`Backends`](crate::Backends) is something else: the running backends that a program gives to components.
 ///
 /// # Errors
 ///

@@ -1,4 +1,4 @@
-//! From a node of a graph of primitives to the operation and its parameters: the inverse of what [`write`](super::write) writes.
+//! From a node of a graph of primitives to the operation and its parameters: the inverse of [`write`](super::write).
 
 use super::write::is_input;
 use crate::Error;
@@ -28,11 +28,11 @@ pub struct PrimitiveNode<'a> {
 /// Decodes a node of a graph of primitives, as a backend for whole graphs gets it from `bb`.
 ///
 /// ONNX writes some parameters as attributes and others as inputs, which are initializers of the graph. Here they are
-/// [`Param`]s, in the order in which the method of the operation takes them, and the operands are what remains.
+/// [`Param`]s in the order of the method's arguments, and the operands are the remaining inputs.
 ///
 /// # Errors
 ///
-/// [`Error::Decode`] if the node is no primitive, or not in the form in which `bb` writes primitives.
+/// [`Error::Decode`] if the node is no primitive, or not written as `bb` writes primitives.
 ///
 /// # Examples
 ///
