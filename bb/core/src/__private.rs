@@ -207,16 +207,13 @@ pub const fn of_enum<B: DerivedEnum>() -> Registration {
 }
 
 /// Calls the constructor that `new` names. Rustc shows this line if the constructor is another function.
-pub fn made_by<R>(new_takes_no_arguments_open_takes_options: fn() -> R) -> R {
-    new_takes_no_arguments_open_takes_options()
+pub fn made_by<R>(new_takes_no_arguments_and_open_takes_options: fn() -> R) -> R {
+    new_takes_no_arguments_and_open_takes_options()
 }
 
 /// Calls the constructor that `open` names. Rustc shows this line if the constructor is another function.
-pub fn opened_by<R>(
-    open_takes_options_new_takes_no_arguments: fn(&OpenOptions) -> R,
-    options: &OpenOptions,
-) -> R {
-    open_takes_options_new_takes_no_arguments(options)
+pub fn opened_by<R>(open_takes_options: fn(&OpenOptions) -> R, options: &OpenOptions) -> R {
+    open_takes_options(options)
 }
 
 /// Makes a backend with `Default`.
