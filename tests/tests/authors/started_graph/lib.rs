@@ -17,7 +17,7 @@ pub struct StartedGraph;
 impl StartedGraph {
     /// Runs a graph: a value for each input comes by its name, and one for each output goes back.
     ///
-    /// Nodes are in an order in which each finds its operands, and are primitives. `attrs` says what a caller gives along.
+    /// Nodes are primitives, and each comes after the nodes that it reads. `attrs` has the identity of the graph and additions of the caller.
     fn run(
         &self,
         graph: &GraphProto,
