@@ -17,7 +17,7 @@ pub struct StartedGraph;
 impl StartedGraph {
     /// Runs a graph: a value for each input comes by its name, and one for each output goes back.
     ///
-    /// Nodes are primitives, and each comes after the nodes that it reads. `attrs` has the identity of the graph and additions of the caller.
+    /// Nodes are primitives, and each comes after the nodes that it reads. `attrs` has the identity of the graph and the caller's additions.
     fn run(
         &self,
         graph: &GraphProto,
