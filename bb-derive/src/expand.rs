@@ -9,13 +9,42 @@ use syn::ext::IdentExt;
 use syn::spanned::Spanned;
 use syn::{DeriveInput, Path, TypePath, parse_quote};
 
-/// Expands `#[derive(bb::Backend)]` to the mistakes and, as far as the input is valid, the registration.
-pub(crate) fn derive(input: &DeriveInput) -> TokenStream {
-    let mut ctxt = Ctxt::default();
-    let model = Backend::from_input(input, &mut ctxt);
-    let registration = backend(&model);
-    let mistakes = ctxt.into_compile_error();
-    quote!(#mistakes #registration)
+/// The expansion of `#[derive(bb::Backend)]`.
+pub(crate) struct Derived {
+    /// What is wrong with the input.
+    pub(crate) mistakes: TokenStream,
+    /// The registration, as far as the input is valid.
+    pub(crate) registration: TokenStream,
+    /// The path of `bb`.
+    bb: Path,
+}
+
+impl Derived {
+    /// Expands the derive. `other_name` is the name that the author's `Cargo.toml` has for `bb`, if it is another.
+    pub(crate) fn of(input: &DeriveInput, other_name: Option<String>) -> Derived {
+        let mut ctxt = Ctxt::default();
+        let model = Backend::from_input(input, &mut ctxt);
+        let other_name = other_name.filter(|_| !model.names_bb);
+        let registration = match other_name {
+            Some(name) => {
+                let message = format!(
+                    "`Cargo.toml` has `bb` under the name `{name}`: write `#[bb(crate = {name})]` above the type"
+                );
+                ctxt.error(model.ident, message);
+                TokenStream::new()
+            }
+            None => backend(&model),
+        };
+        Derived { registration, bb: model.bb, mistakes: ctxt.into_compile_error() }
+    }
+
+    /// Passes the registration through a macro of `bb`: if the path of `bb` is wrong, rustc reports one path instead of each.
+    pub(crate) fn into_tokens(self) -> TokenStream {
+        let Derived { mistakes, registration, bb } = self;
+        let bb = located(&bb, Span::call_site());
+        let registration = (!registration.is_empty()).then(|| quote!(#bb::__derived! { #registration }));
+        quote!(#mistakes #registration)
+    }
 }
 
 fn backend(model: &Backend<'_>) -> TokenStream {
@@ -94,12 +123,16 @@ fn instance(model: &Backend<'_>, Instance { name, ty, spelled }: &Instance) -> T
     let at = model.ident.span();
     let here = self::private(model, at);
     let declared = quote_spanned!(at=> #here::Declared for #ty);
-    let registration = quote_spanned!(at=> #here::Registration::of::<#ty>());
+    // Because of this bound, rustc reports a missing `Sync` only at the author's `impl`, and here only a missing `impl`. Rustc would check
+    // a bound without a lifetime at once, and report it twice.
+    let is_backend = quote_spanned!(at=> for<'it> #ty: #here::IsBackend<'it>);
+    let of = if model.is_enum { quote_spanned!(at=> of_enum) } else { quote_spanned!(at=> of_struct) };
+    let registration = quote_spanned!(at=> #here::#of::<#ty>());
     let bb = located(&model.bb, at);
     let named = model.all_families.then(|| quote_spanned!(at=> #bb::__families_named! { #ty }));
     quote! {
         #[automatically_derived]
-        impl #declared {
+        impl #declared where #is_backend {
             const NAME: &'static #private::str = #name;
             const VERSION: &'static #private::str = #version;
             const PATH: &'static #private::str = #private::concat!(#private::module_path!(), "::", #spelled);
@@ -158,15 +191,17 @@ fn create(model: &Backend<'_>) -> TokenStream {
     let private = private(model, Span::call_site());
     let created = |path: &TypePath, given: TokenStream| {
         let here = self::private(model, path.span());
-        quote_spanned!(path.span()=> #here::Created::<Self>::created(#path(#given)))
+        quote_spanned!(path.span()=> #here::Created::<Self>::created(#here::#given))
     };
     let (options, body) = match &model.new {
         New::Default => {
             let here = self::private(model, model.ident.span());
             (quote!(_), quote_spanned!(model.ident.span()=> #here::default::<Self>()))
         }
-        New::Path(path) => (quote!(_), created(path, quote!())),
-        New::Open(path) => (quote!(options), created(path, quote_spanned!(path.span()=> options))),
+        New::Path(path) => (quote!(_), created(path, quote_spanned!(path.span()=> made_by(#path)))),
+        New::Open(path) => {
+            (quote!(options), created(path, quote_spanned!(path.span()=> opened_by(#path, options))))
+        }
         New::Unknown => (quote!(_), quote!(loop {})),
     };
     quote! {

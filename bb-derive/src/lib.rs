@@ -8,6 +8,7 @@
 mod attr;
 mod ctxt;
 mod expand;
+mod manifest;
 mod model;
 mod native;
 mod nearest;
@@ -47,7 +48,8 @@ use syn::{DeriveInput, parse_macro_input};
 /// ```
 #[proc_macro_derive(Backend, attributes(bb))]
 pub fn derive_backend(input: TokenStream) -> TokenStream {
-    expand::derive(&parse_macro_input!(input as DeriveInput)).into()
+    let input = parse_macro_input!(input as DeriveInput);
+    expand::Derived::of(&input, manifest::other_name()).into_tokens().into()
 }
 
 /// Marks the methods in the `impl` of an extension family as native. Every `impl` of a family needs this

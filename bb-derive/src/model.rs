@@ -16,6 +16,9 @@ use syn::{
 pub(crate) struct Backend<'a> {
     pub(crate) ident: &'a Ident,
     pub(crate) bb: Path,
+    /// Whether an option says where `bb` is.
+    pub(crate) names_bb: bool,
+    pub(crate) is_enum: bool,
     pub(crate) version: Option<LitStr>,
     pub(crate) new: New,
     pub(crate) options: Vec<OpenOption>,
@@ -92,6 +95,8 @@ impl<'a> Backend<'a> {
             if is_layer { Vec::new() } else { instances(input, options.name, options.instances, ctxt) };
         Backend {
             ident: &input.ident,
+            names_bb: !matches!(options.bb, Given::No),
+            is_enum: matches!(input.data, Data::Enum(_)),
             bb: options.bb.valid().unwrap_or_else(|| parse_quote!(::bb)),
             version,
             new,

@@ -7,17 +7,27 @@ pub(crate) fn did_you_mean<'a>(name: &str, known: impl IntoIterator<Item = &'a s
     near.min().map_or_else(String::new, |(_, other)| format!("; did you mean `{other}`?"))
 }
 
-/// Returns the number of insertions, deletions and replacements that turn one name into the other.
+/// Returns the number of insertions, deletions, replacements and swaps of neighbours that turn one name into the other.
 fn distance(a: &str, b: &str) -> usize {
+    let mut before_last: Vec<usize> = Vec::new();
     let mut last: Vec<usize> = (0..=b.chars().count()).collect();
+    let mut previous = None;
     for (i, x) in a.chars().enumerate() {
         let mut row = vec![i + 1];
-        for ((y, around), left) in b.chars().zip(last.windows(2)).zip(0..) {
+        let mut y_before = None;
+        for ((y, around), j) in b.chars().zip(last.windows(2)).zip(0usize..) {
             let &[diagonal, above] = around else { continue };
-            let left = row.get(left).copied().unwrap_or(usize::MAX - 1);
-            row.push((diagonal + usize::from(x != y)).min(above + 1).min(left + 1));
+            let left = row.get(j).copied().unwrap_or(usize::MAX - 1);
+            let mut least = (diagonal + usize::from(x != y)).min(above + 1).min(left + 1);
+            let swapped = previous == Some(y) && y_before == Some(x);
+            if let (true, Some(before)) = (swapped, j.checked_sub(1).and_then(|j| before_last.get(j))) {
+                least = least.min(before + 1);
+            }
+            row.push(least);
+            y_before = Some(y);
         }
-        last = row;
+        before_last = std::mem::replace(&mut last, row);
+        previous = Some(x);
     }
     last.last().copied().unwrap_or(0)
 }
@@ -30,6 +40,8 @@ mod tests {
     fn few_edits_away_is_meant() {
         assert_eq!(distance("kitten", "sitting"), 3);
         assert_eq!(did_you_mean("treads", ["device", "threads"]), "; did you mean `threads`?");
+        assert_eq!(distance("nmae", "name"), 1);
+        assert_eq!(did_you_mean("nmae", ["new", "name"]), "; did you mean `name`?");
         assert_eq!(did_you_mean("x", ["device", "threads"]), "");
     }
 }

@@ -9,7 +9,8 @@ use std::path::Path;
 /// Expands a case with the derive, or with the attribute if it is an `impl`.
 fn expand(source: &str) -> TokenStream {
     let Some(item) = source.split_once("#[bb::native]\n").map(|(_, item)| item) else {
-        return crate::expand::derive(&syn::parse_str(source).expect("a type"));
+        let derived = crate::expand::Derived::of(&syn::parse_str(source).expect("a type"), None);
+        return [derived.mistakes, derived.registration].into_iter().collect();
     };
     crate::native::native(TokenStream::new(), item.parse().expect("tokens"))
 }
@@ -30,6 +31,18 @@ fn compare(case: &str) {
 #[test]
 fn a_type_without_options() {
     compare("plain");
+}
+
+#[test]
+fn another_name_in_the_manifest_is_one_mistake() {
+    let derived = |source: &str| {
+        crate::expand::Derived::of(&syn::parse_str(source).expect("a type"), Some("tensors".to_owned()))
+    };
+    let wrong = derived("#[bb(name = \"cpu\")] struct Cpu;");
+    assert!(wrong.registration.is_empty());
+    let text = wrong.mistakes.to_string();
+    assert!(text.contains("write `#[bb(crate = tensors)]` above the type"), "{text}");
+    assert!(derived("#[bb(crate = tensors)] struct Cpu;").mistakes.is_empty());
 }
 
 #[test]

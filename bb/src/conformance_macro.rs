@@ -4,7 +4,7 @@
 /// each topic becomes a `#[test]`; ONNX's cases are one test, `onnx`.
 ///
 /// Write it in a test of your crate, and enable the feature `conformance`:
-/// `bb = { version = "…", features = ["conformance"] }` in `[dev-dependencies]`. The argument is an
+/// `bb = { path = "…", features = ["conformance"] }` in `[dev-dependencies]`. The argument is an
 /// expression that makes a backend. Each test evaluates it once. A
 /// name before the expression puts the tests into a module of this name.
 ///
@@ -48,7 +48,7 @@ macro_rules! conformance {
 macro_rules! __conformance {
     ($($any:tt)*) => {
         ::core::compile_error!(
-            "`bb::conformance!` needs a feature of `bb`: write `bb = { version = \"…\", features = [\"conformance\"] }` in \
+            "`bb::conformance!` needs a feature of `bb`: write `bb = { path = \"…\", features = [\"conformance\"] }` in \
              `[dev-dependencies]`"
         );
     };

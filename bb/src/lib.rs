@@ -41,18 +41,29 @@ pub use bb_core::{
     InputSpec, Internal, Kernel, KernelOperand, KernelOperands, Later, Layer, LayerCall, LayerRegistration,
     Limits, LinkedBackend, LinkedBackends, Module, NarrowError, NodePart, Number, OpenOption, OpenOptions,
     OptionDefault, Outputs, OwnOption, PassCount, PassSwitch, PassSwitches, PlanConditions, Port,
-    PrepareOperand, PrepareStep, Primitive, Problem, ProblemList, RegisteredLayer, Registration, Registry,
-    RegistryBuilder, ResultBuffer, RoundMode, RowInput, RowProof, RunOptions, Runtime, Shape, SlotValue,
-    State, Status, Tensor, TensorData, TraceFault, TypedBackend, Uncovered, Value, WrongResult, backend,
-    backend_with, backends, bf16, call_primitive, check_threads, compile_layer, compile_whole_graph, f16,
-    forward_to_call, forward_to_execute, gradient, gradient_with_seed, layer, limit_process_plans,
-    most_threads, native, operation, pass_names, register_layer, supports_device,
+    PrepareOperand, PrepareStep, Primitive, PrimitiveNode, Problem, ProblemList, RegisteredLayer,
+    Registration, Registry, RegistryBuilder, ResultBuffer, RoundMode, RowInput, RowProof, RunOptions,
+    Runtime, Shape, SlotValue, State, Status, Tensor, TensorData, TraceFault, TypedBackend, Uncovered, Value,
+    WrongResult, backend, backend_with, bf16, call_primitive, check_threads, compile_layer,
+    compile_whole_graph, decode, f16, forward_to_call, forward_to_execute, gradient, gradient_with_seed,
+    layer, limit_process_plans, linked_backends, most_threads, native, operation, pass_names, register_layer,
+    supports_device,
 };
 #[doc(inline)]
 pub use bb_core::{cost, export, ext, ir, number, profile, services, trace};
 pub use deployment::component::{Component, Ctx};
 pub use deployment::models::Deployment;
 pub use first_of::{Fallback, FirstOf, FirstOfError, PlacedTensor, Transfers, first_of};
+
+/// The former name of [`linked_backends`].
+///
+/// # Errors
+///
+/// As [`linked_backends`].
+#[deprecated(note = "renamed to `linked_backends`: `Backends` are the running backends of a program")]
+pub fn backends() -> Result<LinkedBackends, Error> {
+    linked_backends()
+}
 
 // What macros of authors expand to.
 #[cfg(feature = "conformance")]
@@ -68,7 +79,7 @@ mod limits_page {}
 pub use bb_core::vendor;
 #[doc(hidden)]
 pub use bb_core::{
-    __call_method, __either, __either_items, __either_operands, __erased_input, __erased_output,
+    __call_method, __derived, __either, __either_items, __either_operands, __erased_input, __erased_output,
     __erased_param, __families_named, __family, __family_item, __family_options, __forward_all,
     __forward_execute, __forward_method, __forward_one, __forwarded_input, __forwarded_output, __given_param,
     __input_type, __layer, __layer_backend, __list_operands, __list_params, __open_option, __option_default,

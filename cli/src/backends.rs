@@ -8,7 +8,7 @@ use std::process::ExitCode;
 pub(crate) fn backends(options: &args::Backends) -> Result<ExitCode> {
     #[cfg(feature = "loaded")]
     crate::loaded::load(&options.load)?;
-    let linked = bb::backends()?;
+    let linked = bb::linked_backends()?;
     let mut records = Vec::new();
     let mut table = render::table(["NAME", "VERSION", "OPERATIONS", "TYPES", "OPTIONS", "DEVICES", "STATUS"]);
     for backend in &linked {

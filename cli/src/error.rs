@@ -68,7 +68,25 @@ pub(crate) enum Error {
     #[error("`{}` is no checkout of `bb`: there is no `bb/Cargo.toml` or `cli/Cargo.toml`", sentence(.path.display()))]
     NoCheckout { path: PathBuf },
 
-    #[error("`{name}` cannot be the name of a crate; expected small letters, digits, `-` and `_`, a letter first, and no word of Rust", name = shown(.name))]
+    #[error(
+        "`bb` has no release: pass `--bb DIR` with a checkout of its repository, or `--git URL` with the address of one"
+    )]
+    NoSource,
+
+    #[error("`{url}` is no URL of a git repository; expected one such as `https://…/bb.git`, `ssh://…` or `file:///…`; a folder is `--bb DIR`", url = shown(.url))]
+    GitUrl { url: String },
+
+    #[error(
+        "`{name}` is the name of a {holder} that this program has: choose another one, because no program can have both"
+    )]
+    NameTaken { name: String, holder: &'static str },
+
+    #[error(
+        "`{name}` cannot be the name of the crate, because {reason}; choose another one, such as `my-{name}`"
+    )]
+    WordTaken { name: String, reason: String },
+
+    #[error("`{name}` cannot be the name of a crate; expected small letters, digits, and single `-` or `_` between them, a letter first", name = shown(.name))]
     CrateName { name: String },
 
     #[error("`{}` holds no tensor", sentence(.path.display()))]

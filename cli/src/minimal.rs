@@ -72,17 +72,17 @@ fn of_graph(graph: &Graph, needs: &mut Needs, unknown: &mut BTreeSet<String>) {
     }
 }
 
-/// Returns the lines of a manifest: `bb` with the features alone, and the crate of the backend.
+/// Returns the lines of a manifest: `bb` with these features only, and the crate of the backend.
 fn dependencies(features: &BTreeSet<&str>, backend: Option<&str>) -> Result<Vec<String>> {
     let features: Vec<&str> = features.iter().copied().collect();
     let features = if features.is_empty() { String::new() } else { format!(", features = {features:?}") };
-    let version = env!("CARGO_PKG_VERSION");
-    let mut lines = vec![format!("bb = {{ version = \"{version}\", default-features = false{features} }}")];
+    // There is no release, and a crate of another author has the name `bb` in the registry.
+    let mut lines = vec![format!("bb = {{ path = \"…\", default-features = false{features} }}")];
     let backend = session::backend(backend)?;
     let linked = bb::Registry::global().entries().find(|entry| entry.name == backend.name());
     lines.extend(linked.and_then(|entry| {
         let (package, _) = entry.path.split_once("::")?;
-        Some(format!("{} = \"{}\"", package.replace('_', "-"), entry.version))
+        Some(format!("{} = {{ path = \"…\" }}", package.replace('_', "-")))
     }));
     Ok(lines)
 }

@@ -1,6 +1,9 @@
 const _: () = {
     #[automatically_derived]
-    impl ::bb::__private::Declared for Cpu<f32> {
+    impl ::bb::__private::Declared for Cpu<f32>
+    where
+        for<'it> Cpu<f32>: ::bb::__private::IsBackend<'it>,
+    {
         const NAME: &'static ::bb::__private::str = "cpu-f32";
         const VERSION: &'static ::bb::__private::str = ::bb::__private::env!(
             "CARGO_PKG_VERSION"
@@ -22,13 +25,16 @@ const _: () = {
         }
     }
     ::bb::__private::inventory::submit! {
-        ::bb::__private::Registration::of:: < Cpu < f32 > > ()
+        ::bb::__private::of_struct:: < Cpu < f32 > > ()
     }
     ::bb::__families_named! {
         Cpu < f32 >
     }
     #[automatically_derived]
-    impl ::bb::__private::Declared for Cpu<f64> {
+    impl ::bb::__private::Declared for Cpu<f64>
+    where
+        for<'it> Cpu<f64>: ::bb::__private::IsBackend<'it>,
+    {
         const NAME: &'static ::bb::__private::str = "cpu-f64";
         const VERSION: &'static ::bb::__private::str = ::bb::__private::env!(
             "CARGO_PKG_VERSION"
@@ -50,7 +56,7 @@ const _: () = {
         }
     }
     ::bb::__private::inventory::submit! {
-        ::bb::__private::Registration::of:: < Cpu < f64 > > ()
+        ::bb::__private::of_struct:: < Cpu < f64 > > ()
     }
     ::bb::__families_named! {
         Cpu < f64 >

@@ -1,6 +1,9 @@
 const _: () = {
     #[automatically_derived]
-    impl ::bb::__private::Declared for Gpu {
+    impl ::bb::__private::Declared for Gpu
+    where
+        for<'it> Gpu: ::bb::__private::IsBackend<'it>,
+    {
         const NAME: &'static ::bb::__private::str = "gpu";
         const VERSION: &'static ::bb::__private::str = ::bb::__private::env!(
             "CARGO_PKG_VERSION"
@@ -15,7 +18,9 @@ const _: () = {
         fn create(
             options: &::bb::__private::OpenOptions,
         ) -> ::bb::__private::Result<Self, ::bb::__private::BoxError> {
-            ::bb::__private::Created::<Self>::created(Gpu::open(options))
+            ::bb::__private::Created::<
+                Self,
+            >::created(::bb::__private::opened_by(Gpu::open, options))
         }
         #[inline(never)]
         fn start(
@@ -33,7 +38,7 @@ const _: () = {
         }
     }
     ::bb::__private::inventory::submit! {
-        ::bb::__private::Registration::of:: < Gpu > ()
+        ::bb::__private::of_struct:: < Gpu > ()
     }
     ::bb::__families_named! {
         Gpu

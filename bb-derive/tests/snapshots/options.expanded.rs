@@ -1,6 +1,9 @@
 const _: () = {
     #[automatically_derived]
-    impl renamed::__private::Declared for Gpu {
+    impl renamed::__private::Declared for Gpu
+    where
+        for<'it> Gpu: renamed::__private::IsBackend<'it>,
+    {
         const NAME: &'static renamed::__private::str = "gpu";
         const VERSION: &'static renamed::__private::str = "1.2.0";
         const PATH: &'static renamed::__private::str = renamed::__private::concat!(
@@ -13,7 +16,9 @@ const _: () = {
         fn create(
             _: &renamed::__private::OpenOptions,
         ) -> renamed::__private::Result<Self, renamed::__private::BoxError> {
-            renamed::__private::Created::<Self>::created(Gpu::first_device())
+            renamed::__private::Created::<
+                Self,
+            >::created(renamed::__private::made_by(Gpu::first_device))
         }
         #[inline(never)]
         fn start(
@@ -24,7 +29,7 @@ const _: () = {
         }
     }
     renamed::__private::inventory::submit! {
-        renamed::__private::Registration::of:: < Gpu > ()
+        renamed::__private::of_struct:: < Gpu > ()
     }
     renamed::__families_named! {
         Gpu

@@ -1,6 +1,9 @@
 const _: () = {
     #[automatically_derived]
-    impl ::bb::__private::Declared for Cpu {
+    impl ::bb::__private::Declared for Cpu
+    where
+        for<'it> Cpu: ::bb::__private::IsBackend<'it>,
+    {
         const NAME: &'static ::bb::__private::str = "cpu";
         const VERSION: &'static ::bb::__private::str = ::bb::__private::env!(
             "CARGO_PKG_VERSION"
@@ -22,7 +25,7 @@ const _: () = {
         }
     }
     ::bb::__private::inventory::submit! {
-        ::bb::__private::Registration::of:: < Cpu > ()
+        ::bb::__private::of_struct:: < Cpu > ()
     }
     ::bb::__families_named! {
         Cpu

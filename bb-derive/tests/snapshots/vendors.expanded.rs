@@ -1,6 +1,9 @@
 const _: () = {
     #[automatically_derived]
-    impl ::bb::__private::Declared for Gpu {
+    impl ::bb::__private::Declared for Gpu
+    where
+        for<'it> Gpu: ::bb::__private::IsBackend<'it>,
+    {
         const NAME: &'static ::bb::__private::str = "gpu";
         const VERSION: &'static ::bb::__private::str = ::bb::__private::env!(
             "CARGO_PKG_VERSION"
@@ -26,7 +29,7 @@ const _: () = {
         }
     }
     ::bb::__private::inventory::submit! {
-        ::bb::__private::Registration::of:: < Gpu > ()
+        ::bb::__private::of_struct:: < Gpu > ()
     }
     ::bb::__families_named! {
         Gpu

@@ -31,6 +31,8 @@ mod run_call;
 #[cfg(feature = "primitives")]
 mod show;
 #[cfg(feature = "primitives")]
+mod slow;
+#[cfg(feature = "primitives")]
 mod subject;
 #[cfg(feature = "primitives")]
 pub mod topics;

@@ -4,6 +4,7 @@ use super::Call;
 use super::hint::hint;
 use super::host::{Value, host_numbers};
 use super::show::{ShownCall, shown};
+use super::slow::{self, SlowReport, Timed, keep_slowest, timed};
 use bb_core::ext::{ErasedBackend, ErasedError, ErasedTensor, Kernels, WithFamilies};
 use bb_core::{Backend, DataType, SlotValue, Tensor, TensorData};
 use bb_ir::DataTypes;
@@ -11,6 +12,7 @@ use bb_ir::infer;
 use bb_ir::op::{Param, Primitive};
 use std::fmt::{Debug, Display};
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
 
 /// A backend under test. Its operations are called as on the backend itself. The last call is stored, so that a failure
 /// can report it.
@@ -23,9 +25,19 @@ pub struct Subject<'a> {
     restore: fn(&Arc<dyn SlotValue>) -> Option<ErasedTensor>,
     types: Vec<DataType>,
     last: Mutex<Option<Last>>,
+    started: Instant,
+    times: Mutex<CallTimes>,
+}
+
+/// How long the calls took.
+#[derive(Default)]
+struct CallTimes {
+    sum: Duration,
+    slowest: Vec<(Duration, Last)>,
 }
 
 /// A stored call on tensors of the backend.
+#[derive(Clone)]
 struct Last {
     op: Primitive,
     operands: Vec<ErasedTensor>,
@@ -47,6 +59,8 @@ impl<'a> Subject<'a> {
             restore: |x| B::Tensor::restore(x).map(ErasedTensor::new),
             types: backend.types().iter().collect(),
             last: Mutex::new(None),
+            started: Instant::now(),
+            times: Mutex::default(),
         }
     }
 
@@ -79,6 +93,41 @@ impl<'a> Subject<'a> {
     /// Stores a call.
     fn note(&self, op: Primitive, operands: Vec<ErasedTensor>, params: Vec<Param<'static>>) {
         *self.last.lock().unwrap_or_else(PoisonError::into_inner) = Some(Last { op, operands, params });
+    }
+
+    /// Records how long the last call took.
+    fn took(&self, time: Duration) {
+        let mut times = self.times.lock().unwrap_or_else(PoisonError::into_inner);
+        times.sum += time;
+        let last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(last) = &*last {
+            keep_slowest(&mut times.slowest, time, || last.clone());
+        }
+    }
+
+    /// Returns which calls took longest, if all of them together took longer than `limit`.
+    fn slow(&self, limit: Duration) -> Option<SlowReport> {
+        let took = self.started.elapsed();
+        if took < limit {
+            return None;
+        }
+        let test = std::thread::current().name().map_or("a test".to_owned(), |name| format!("`{name}`"));
+        let times = std::mem::take(&mut *self.times.lock().unwrap_or_else(PoisonError::into_inner));
+        let reference = slow::reference("");
+        let row = |(took, Last { op, operands, params }): (Duration, Last)| {
+            let host = operands.iter().map(|x| self.backend().to_host(x).ok()).collect::<Option<Vec<_>>>();
+            let typed = |x: &TensorData| format!("{}{:?}", x.dtype(), x.shape());
+            let shown = host.iter().flatten().map(typed).collect();
+            let inputs: Option<Vec<_>> = host.map(|host| host.into_iter().map(Some).collect());
+            let other = reference.as_ref().zip(inputs).and_then(|(on, inputs)| {
+                let (result, time) = timed(|| on.try_call(op.spec(), &inputs, &params));
+                result.ok().map(|_| time)
+            });
+            let name = ShownCall { op: op.spec(), operands: shown, params: &params }.to_string();
+            Timed { name, took, reference: other }
+        };
+        let slowest = times.slowest.into_iter().map(row).collect();
+        Some(SlowReport { test, what: "calls", took, sum: times.sum, slowest })
     }
 
     /// Writes the last call with its operands and parameters.
@@ -163,6 +212,18 @@ pub fn assert_types<B: Backend>(backend: &B, listed: &[DataType]) {
     );
 }
 
+impl Drop for Subject<'_> {
+    /// Reports which calls made a test slow.
+    fn drop(&mut self) {
+        // The case may have panicked because of the backend, which is not called again then.
+        if !std::thread::panicking()
+            && let Some(report) = self.slow(slow::SLOW)
+        {
+            report.print();
+        }
+    }
+}
+
 /// The type of an operand of each kind.
 macro_rules! operand {
     (Tensor) => { &ErasedTensor };
@@ -205,7 +266,10 @@ macro_rules! kept {
                     let operands: Vec<Vec<ErasedTensor>> = vec![$( listed!($kind, $input) ),*];
                     let params = vec![$($( bb_ir::param_value!($pkind, $param).into_owned() ),+)?];
                     self.note(Primitive::$name, operands.concat(), params);
-                    self.called(&|| self.last(), || self.backend().$method($($input,)* $($($param),+)?))
+                    let call = || self.backend().$method($($input,)* $($($param),+)?);
+                    let (results, time) = timed(|| self.called(&|| self.last(), call));
+                    self.took(time);
+                    results
                 }
             )*
         }
@@ -241,4 +305,67 @@ pub fn numbers(
     values: impl AsRef<[f64]>,
 ) -> ErasedTensor {
     on.bring(&host_numbers(dtype, shape.as_ref(), values.as_ref()))
+}
+
+#[cfg(test)]
+#[expect(clippy::unwrap_used, reason = "tests")]
+mod tests {
+    use super::*;
+    use bb_core::{Error, Outputs};
+
+    #[derive(Clone)]
+    struct Host(TensorData);
+
+    impl Tensor for Host {
+        fn dtype(&self) -> DataType {
+            self.0.dtype()
+        }
+
+        fn shape(&self) -> &[usize] {
+            self.0.shape()
+        }
+    }
+
+    /// A backend that returns its first operand or its constant.
+    struct First;
+
+    impl First {
+        fn call(
+            &self,
+            _: Primitive,
+            inputs: &[Option<&Host>],
+            params: &[Param<'_>],
+        ) -> Result<Outputs<Host>, Error> {
+            match (inputs, params) {
+                ([Some(x), ..], _) => Ok(Outputs::from_buf([(*x).clone()])),
+                (_, [Param::Data(value)]) => Ok(Outputs::from_buf([Host(value.as_ref().clone())])),
+                _ => Err(Error::Abandoned),
+            }
+        }
+    }
+
+    impl Backend for First {
+        type Tensor = Host;
+        type Error = Error;
+
+        bb_core::forward_to_call!(Self::call);
+
+        fn to_host(&self, x: &Host) -> Result<TensorData, Error> {
+            Ok(x.0.clone())
+        }
+    }
+
+    #[test]
+    fn a_slow_test_names_its_calls() {
+        let on = Subject::new(&First, DataType::ALL);
+        let x = tensor(&on, [2], [1f32, 2.0]);
+        on.add(&x, &x).unwrap();
+        on.transpose(&x, &[0]).unwrap();
+        assert!(on.slow(slow::SLOW).is_none());
+        let report = on.slow(Duration::ZERO).unwrap();
+        let mut names: Vec<&str> = report.slowest.iter().map(|row| row.name.as_str()).collect();
+        names.sort_unstable();
+        assert_eq!(names, ["add(f32[2], f32[2])", "transpose(f32[2]; perm = [0])"]);
+        assert!(report.sum <= report.took);
+    }
 }

@@ -13,7 +13,8 @@ pub use smallvec::SmallVec;
 pub use crate::ext::vendor::{ErasedBody, MadeOf, TracedBody, VendorPattern};
 pub use crate::ext::{ErasedBackend, FamilyTable};
 pub use crate::runtime::{
-    BackendRuntime, Created, Declared, Device, Listed, OpenOptions, Registration, Start,
+    BackendRuntime, Created, Declared, DerivedEnum, DerivedStruct, Device, IsBackend, Listed, OpenOptions,
+    Registration, Start,
 };
 pub use crate::{Backend, BoxError, OpenOption};
 pub use std::boxed::Box;
@@ -29,6 +30,13 @@ pub use crate::layer::{
     self, Delegate, InnerBackend, IsInner, IsLayer, Layer, LayerError, LayerTensor, Written as WrittenMethods,
 };
 pub use crate::trace::Tracer;
+
+/// Expands to its tokens, the output of the derive.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! __derived {
+    ($($derived:tt)*) => { $($derived)* };
+}
 
 /// The inputs or outputs of a graph, by name.
 pub type Named<T> = std::collections::HashMap<String, T>;
@@ -60,7 +68,7 @@ pub trait NotWritten {
 
 impl<B, Operation> NotWritten for Written<B, Operation> {}
 
-/// Tells whether the derive of a backend lists a family.
+/// Returns true if the derive of a backend lists a family.
 pub const fn names_family<B: Declared>(family: Family) -> bool {
     let mut tables = B::FAMILIES;
     while let [first, rest @ ..] = tables {
@@ -71,6 +79,41 @@ pub const fn names_family<B: Declared>(family: Family) -> bool {
     }
     false
 }
+
+/// Returns a number for a family, as an argument of [`NamedFamily`].
+pub const fn family_key(family: Family) -> u64 {
+    // FNV-1a.
+    let (mut key, mut left) = (0xcbf2_9ce4_8422_2325, family.name().as_bytes());
+    while let [first, rest @ ..] = left {
+        key = (key ^ *first as u64).wrapping_mul(0x0000_0100_0000_01b3);
+        left = rest;
+    }
+    key
+}
+
+/// Returns true at compile time if the derive of a backend names a family; `KEY` is the family's [`family_key`].
+#[derive(Debug)]
+pub struct NamedFamily<B, const KEY: u64>(PhantomData<B>);
+
+impl<B: Declared, const KEY: u64> NamedFamily<B, KEY> {
+    /// Whether the derive names the family.
+    pub const NAMED: bool = {
+        let (mut tables, mut named) = (B::FAMILIES, false);
+        while let [first, rest @ ..] = tables {
+            named = named || family_key(first.family()) == KEY;
+            tables = rest;
+        }
+        named
+    };
+}
+
+/// The answer if [`NamedFamily`] itself has no constant: the type is no backend, which is reported by itself.
+pub trait NoBackend {
+    /// Nothing more is wrong.
+    const NAMED: bool = true;
+}
+
+impl<B, const KEY: u64> NoBackend for NamedFamily<B, KEY> {}
 
 /// An operand of a forwarded method.
 #[derive(Debug)]
@@ -151,6 +194,26 @@ pub fn start<B: Declared>(backend: B, how: Start) -> Arc<dyn BackendRuntime> {
 /// As [`Runtime::open_with`](crate::Runtime::open_with).
 pub fn constructed<B: Declared>(options: &OpenOptions) -> Result<B, crate::Error> {
     crate::Runtime::<B>::constructed(options)
+}
+
+/// Makes the record of a struct with the derive.
+pub const fn of_struct<B: DerivedStruct>() -> Registration {
+    Registration::of::<B>()
+}
+
+/// Makes the record of an enum with the derive.
+pub const fn of_enum<B: DerivedEnum>() -> Registration {
+    Registration::of::<B>()
+}
+
+/// Calls the constructor that `new` names. Rustc shows this line if the constructor is another function.
+pub fn made_by<R>(new_takes_no_arguments_and_open_takes_options: fn() -> R) -> R {
+    new_takes_no_arguments_and_open_takes_options()
+}
+
+/// Calls the constructor that `open` names. Rustc shows this line if the constructor is another function.
+pub fn opened_by<R>(open_takes_options: fn(&OpenOptions) -> R, options: &OpenOptions) -> R {
+    open_takes_options(options)
 }
 
 /// Makes a backend with `Default`.

@@ -346,6 +346,17 @@ pub enum Error {
         op: &'static str,
     },
 
+    /// A node is not a primitive as `bb` writes it.
+    #[error("cannot decode `{op}`: expected {expected} as its {part}", op = shown(.op), part = shown(.part))]
+    Decode {
+        /// The operator of the node.
+        op: String,
+        /// The part: `operator`, `inputs`, or the name of a parameter or an attribute.
+        part: String,
+        /// The expected value, as text.
+        expected: &'static str,
+    },
+
     /// A number of host code could not be computed or converted.
     #[error(transparent)]
     Number(Box<crate::number::NumberError>),
@@ -675,7 +686,7 @@ pub enum Error {
         /// The option.
         option: OpenOption,
         /// The options that it takes.
-        takes: &'static [OpenOption],
+        takes: Vec<OpenOption>,
     },
 
     /// A backend was asked for with an option of its own that it does not declare.
@@ -1130,7 +1141,7 @@ pub fn causes(error: &(dyn std::error::Error + 'static)) -> String {
 /// Says which backends are linked, and what links one.
 fn linked_backends(linked: &[String]) -> String {
     let cure = "a backend is linked if its type has `#[derive(bb::Backend)]` and the program names its crate: write \
-                `use the_crate as _;`";
+                `use the_crate as _;`; if it does, the crate is built against another `bb`, which `cargo tree --invert bb` shows";
     match linked {
         [] => format!("none is linked; {cure}"),
         _ => format!("linked: {}; {cure}", quoted(linked)),

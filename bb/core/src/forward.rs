@@ -100,6 +100,8 @@ pub fn kept<B: Backend + ?Sized>(
 ///     -> Result<HashMap<String, Self::Tensor>, Self::Error>
 /// ```
 ///
+/// The nodes of the graph are primitives, which [`decode`](crate::decode) reads.
+///
 /// `bb::forward_to_execute!(Self::run; pow, gather);` writes only the listed operations and `execute`, for a
 /// backend that has kernels for the other operations.
 #[macro_export]

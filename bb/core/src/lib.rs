@@ -70,11 +70,13 @@ pub use plan::{
     CompileOptions, Condition, Module, PassCount, PassSwitch, PassSwitches, PlanConditions, RowInput,
     RowProof, compile_whole_graph, limit_process_plans, pass_names,
 };
+pub use trace::{PrimitiveNode, decode};
+
 pub use runtime::{
     Added, BackendHandle, BackendRuntime, Backends, Capabilities, CheckedGraph, Combined,
     CombinedRegistration, Declared, Device, DispatchResult, ErasedExecutable, LayerRegistration,
     LinkedBackend, LinkedBackends, OpenOptions, RegisteredLayer, Registration, Registry, RegistryBuilder,
-    Runtime, State, Status, TypedBackend, Value, backend, backend_with, backends, check_threads,
+    Runtime, State, Status, TypedBackend, Value, backend, backend_with, check_threads, linked_backends,
     most_threads, supports_device,
 };
 

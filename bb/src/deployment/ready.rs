@@ -52,7 +52,7 @@ impl DeploymentBuilder {
     /// [`Error::NoBackend`] if there is no backend at all, [`Error::Unavailable`] if no backend can start.
     pub fn ready(mut self) -> Result<Deployment, Error> {
         if self.backends.default_backend().is_err() {
-            let linked = bb_core::backends()?;
+            let linked = bb_core::linked_backends()?;
             let mut available = linked.into_iter().map(|linked| linked.backend);
             let none = || Error::NoBackend { linked: Vec::new() };
             // If no backend is available, report why the first one is not.

@@ -93,7 +93,7 @@ pub(crate) enum Command {
     Minimal(Minimal),
     /// Write a crate for a backend: it compiles, and its tests say what to write next
     #[command(
-        after_help = "Examples:\n  bb new my-chip\n  bb new my-compiler --whole-graph\n  bb new my-chip --bb ../bb"
+        after_help = "Examples:\n  bb new my-chip --bb ../bb\n  bb new my-compiler --whole-graph --git https://example.org/bb.git"
     )]
     New(New),
     /// List the linked backends
@@ -370,9 +370,12 @@ pub(crate) struct New {
     /// The folder to write [default: one of the crate's name]
     #[arg(long, value_name = "DIR")]
     pub(crate) folder: Option<PathBuf>,
-    /// A checkout of `bb` to depend on [default: the release of this version]
-    #[arg(long, value_name = "DIR")]
+    /// A checkout of `bb` to depend on: this or `--git` is needed, because `bb` has no release
+    #[arg(long, value_name = "DIR", conflicts_with = "git")]
     pub(crate) bb: Option<PathBuf>,
+    /// The address of a git repository of `bb` to depend on
+    #[arg(long, value_name = "URL")]
+    pub(crate) git: Option<String>,
 }
 
 #[derive(Debug, Args)]

@@ -24,7 +24,17 @@ const FILES: &[(&str, &str)] = &[
 ];
 
 pub(crate) fn new(options: &args::New) -> Result<ExitCode> {
-    let names = Names::of(&options.name)?;
+    let library = if options.whole_graph {
+        include_str!("template/graph.txt")
+    } else {
+        include_str!("template/kernels.txt")
+    };
+    let files = FILES.iter().copied().chain([("src/lib.rs", library)]);
+    let stubs = stubs::primitives();
+    let code = files.clone().filter(|(place, _)| place.ends_with(".rs")).map(|(_, text)| text);
+    let names = Names::of(&options.name, code.chain([stubs.as_str()]))?;
+    refuse_taken(&names.backend)?;
+    let dependency = dependency(options.bb.as_deref(), options.git.as_deref())?;
     let folder = options.folder.clone().unwrap_or_else(|| PathBuf::from(&options.name));
     let io = |path: &Path| {
         let path = path.to_owned();
@@ -35,13 +45,6 @@ pub(crate) fn new(options: &args::New) -> Result<ExitCode> {
     if taken || folder.is_file() {
         return Err(Error::FolderTaken { path: folder });
     }
-    let library = if options.whole_graph {
-        include_str!("template/graph.txt")
-    } else {
-        include_str!("template/kernels.txt")
-    };
-    let files = FILES.iter().copied().chain([("src/lib.rs", library)]);
-    let dependency = dependency(options.bb.as_deref())?;
     for (place, text) in files {
         let path = folder.join(place);
         if let Some(parent) = path.parent() {
@@ -56,15 +59,45 @@ pub(crate) fn new(options: &args::New) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// How the crate depends on `bb`: as released, or in a checkout.
-fn dependency(checkout: Option<&Path>) -> Result<[String; 2]> {
-    let released = format!("version = \"{}\"", env!("CARGO_PKG_VERSION"));
-    let Some(checkout) = checkout else { return Ok([released.clone(), released]) };
+/// Refuses the name of a backend or a layer that this program has: no program could link both.
+fn refuse_taken(name: &str) -> Result<()> {
+    let is = |other: &str| other == name;
+    let holder = if bb::Registry::global().entries().any(|backend| is(backend.name)) {
+        "backend"
+    } else if bb::LayerRegistration::all().iter().any(|layer| is(layer.name)) {
+        "layer"
+    } else {
+        return Ok(());
+    };
+    Err(Error::NameTaken { name: name.to_owned(), holder })
+}
+
+/// Returns the sources of `bb` and `bb-cli` as a manifest has them: a checkout or a git repository.
+///
+/// There is no default: `bb` is not in the registry, where a crate of another author has its name.
+fn dependency(checkout: Option<&Path>, git: Option<&str>) -> Result<[String; 2]> {
+    match (checkout, git) {
+        (Some(checkout), _) => in_checkout(checkout),
+        (None, Some(url)) if url.contains("://") => {
+            let source = format!("git = {}", quoted(url));
+            Ok([source.clone(), source])
+        }
+        (None, Some(url)) => Err(Error::GitUrl { url: url.to_owned() }),
+        (None, None) => Err(Error::NoSource),
+    }
+}
+
+fn in_checkout(checkout: &Path) -> Result<[String; 2]> {
     let found = checkout.join("bb/Cargo.toml").is_file() && checkout.join("cli/Cargo.toml").is_file();
     let absolute = checkout.canonicalize().ok().filter(|_| found);
     let absolute = absolute.ok_or_else(|| Error::NoCheckout { path: checkout.to_owned() })?;
-    let text = absolute.to_string_lossy().replace('\\', "/").replace('"', "\\\"");
-    Ok([format!("path = \"{text}/bb\""), format!("path = \"{text}/cli\"")])
+    let text = absolute.to_string_lossy().replace('\\', "/");
+    Ok(["bb", "cli"].map(|part| format!("path = {}", quoted(&format!("{text}/{part}")))))
+}
+
+/// Writes a string of TOML. JSON has the same escapes.
+fn quoted(text: &str) -> String {
+    serde_json::Value::from(text).to_string()
 }
 
 /// Puts names into a text.
@@ -86,7 +119,7 @@ mod tests {
     /// What is committed among the tests of authors, which compile it.
     #[test]
     fn the_tests_compile_what_is_written() {
-        let dependency = dependency(None).unwrap();
+        let dependency = dependency(None, Some("https://example.org/bb.git")).unwrap();
         for (text, committed) in [
             (include_str!("template/kernels.txt"), "started_kernels/lib.rs"),
             (include_str!("template/graph.txt"), "started_graph/lib.rs"),
@@ -95,7 +128,7 @@ mod tests {
             (include_str!("template/tensor.txt"), "started_kernels/tensor.rs"),
             (include_str!("template/tensor.txt"), "started_graph/tensor.rs"),
         ] {
-            let names = Names::of(committed.split_once('/').unwrap().0).unwrap();
+            let names = Names::of(committed.split_once('/').unwrap().0, []).unwrap();
             let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../tests/tests/authors").join(committed);
             let written = filled(text, &names, &dependency);
             if std::env::var_os("BB_WRITE").is_some() {
@@ -109,9 +142,10 @@ mod tests {
 
     #[test]
     fn nothing_is_left_to_fill_in() {
-        let names = Names::of("my-chip").unwrap();
+        let names = Names::of("my-chip", []).unwrap();
+        let dependency = dependency(None, Some("https://example.org/bb.git")).unwrap();
         for (place, text) in FILES {
-            let text = filled(text, &names, &dependency(None).unwrap());
+            let text = filled(text, &names, &dependency);
             assert!(!text.split('@').skip(1).step_by(2).any(names::is_word), "{place}: {text}");
         }
     }

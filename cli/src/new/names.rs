@@ -16,90 +16,63 @@ pub(super) struct Names {
 }
 
 impl Names {
-    /// Makes the names from that of the crate.
+    /// Makes the names from the crate's name. `texts` are the Rust files that will use them.
     ///
     /// # Errors
     ///
-    /// [`Error::CrateName`] if Cargo or Rust would refuse it.
-    pub(super) fn of(name: &str) -> Result<Names> {
+    /// [`Error::CrateName`] and [`Error::WordTaken`] if the crate would not compile under this name.
+    pub(super) fn of<'a>(name: &str, texts: impl IntoIterator<Item = &'a str>) -> Result<Names> {
         let letters =
             name.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || matches!(c, '-' | '_'));
         let begins = name.chars().next().is_some_and(|c| c.is_ascii_lowercase());
         let parts: Vec<&str> = name.split(['-', '_']).collect();
-        let module = name.replace('-', "_");
-        if !letters || !begins || parts.iter().any(|part| part.is_empty()) || TAKEN.contains(&module.as_str())
-        {
+        if !letters || !begins || parts.iter().any(|part| part.is_empty()) {
             return Err(Error::CrateName { name: name.to_owned() });
         }
+        let module = name.replace('-', "_");
         let ty = parts.iter().map(|part| {
             part.get(..1).unwrap_or_default().to_ascii_uppercase() + part.get(1..).unwrap_or_default()
         });
-        Ok(Names { krate: name.to_owned(), module, backend: name.replace('_', "-"), ty: ty.collect() })
+        let ty: String = ty.collect();
+        let reserved = RESERVED.iter().find(|(words, _)| words.contains(&module.as_str()));
+        let reason = match reserved {
+            Some((_, reason)) => (*reason).to_owned(),
+            None if texts.into_iter().any(|text| uses(text, &ty)) => {
+                format!("its type would be `{ty}`, which is another type in its code")
+            }
+            None => return Ok(Names { krate: name.to_owned(), module, backend: name.replace('_', "-"), ty }),
+        };
+        Err(Error::WordTaken { name: name.to_owned(), reason })
     }
 }
 
-/// Names that other crates or Rust have.
-const TAKEN: &[&str] = &[
-    "alloc",
-    "as",
-    "async",
-    "await",
-    "bb",
-    "bb_cli",
-    "box",
-    "break",
-    "const",
-    "continue",
-    "core",
-    "crate",
-    "dep",
-    "do",
-    "dyn",
-    "else",
-    "enum",
-    "error",
-    "extern",
-    "false",
-    "final",
-    "fn",
-    "for",
-    "gen",
-    "if",
-    "impl",
-    "in",
-    "let",
-    "loop",
-    "macro",
-    "match",
-    "mod",
-    "move",
-    "mut",
-    "priv",
-    "proc_macro",
-    "pub",
-    "ref",
-    "result",
-    "return",
-    "self",
-    "static",
-    "std",
-    "struct",
-    "super",
-    "tensor",
-    "test",
-    "thiserror",
-    "trait",
-    "true",
-    "try",
-    "type",
-    "unsafe",
-    "use",
-    "where",
-    "while",
-    "yield",
+/// Returns true if Rust code has a word outside of comments.
+fn uses(code: &str, word: &str) -> bool {
+    let lines = code.lines().filter_map(|line| line.split("//").next());
+    lines.flat_map(|line| line.split(|c: char| !c.is_alphanumeric() && c != '_')).any(|found| found == word)
+}
+
+/// Words that are no names for a crate, and why.
+const RESERVED: &[(&[&str], &str)] = &[
+    (
+        &[
+            "abstract", "as", "async", "await", "become", "box", "break", "const", "continue", "crate", "do",
+            "dyn", "else", "enum", "extern", "false", "final", "fn", "for", "gen", "if", "impl", "in", "let",
+            "loop", "macro", "match", "mod", "move", "mut", "override", "priv", "pub", "ref", "return",
+            "self", "static", "struct", "super", "trait", "true", "try", "type", "typeof", "unsafe",
+            "unsized", "use", "virtual", "where", "while", "yield",
+        ],
+        "it is a keyword of Rust",
+    ),
+    (
+        &["alloc", "bb", "bb_cli", "core", "proc_macro", "ruzstd", "std", "test", "thiserror"],
+        "another crate in its build has this name",
+    ),
+    (&["build", "deps", "examples", "incremental"], "Cargo has a folder of this name in each build"),
+    (&["aux", "con", "nul", "prn"], "Windows has no folder of this name"),
 ];
 
-/// Tells whether a text between two marks is a name of a mark.
+/// Returns true if a text between two marks is the name of a mark.
 #[cfg(test)]
 pub(super) fn is_word(text: &str) -> bool {
     !text.is_empty() && text.chars().all(|c| c.is_ascii_alphabetic())
@@ -112,7 +85,7 @@ mod tests {
 
     #[test]
     fn names_follow_from_that_of_the_crate() {
-        let names = Names::of("my-chip_2").unwrap();
+        let names = Names::of("my-chip_2", []).unwrap();
         assert_eq!((names.module.as_str(), names.ty.as_str()), ("my_chip_2", "MyChip2"));
         // Names of backends have no underscores.
         assert_eq!(names.backend, "my-chip-2");
@@ -120,8 +93,20 @@ mod tests {
 
     #[test]
     fn names_that_cargo_or_rust_refuse_are_errors() {
-        for name in ["", "2chip", "My", "a--b", "-a", "a b", "é", "type", "bb", "a/b", "tensor", ".."] {
-            assert!(Names::of(name).is_err(), "{name}");
+        for name in ["", "2chip", "My", "a--b", "-a", "a b", "é", "a/b", ".."] {
+            assert!(matches!(Names::of(name, []), Err(Error::CrateName { .. })), "{name}");
+        }
+        for name in ["type", "unsized", "bb-cli", "proc_macro", "examples", "nul"] {
+            assert!(matches!(Names::of(name, []), Err(Error::WordTaken { .. })), "{name}");
+        }
+    }
+
+    #[test]
+    fn types_of_the_new_code_are_no_names() {
+        let code = "use bb::{RoundMode}; // of a Device";
+        assert!(matches!(Names::of("round-mode", [code]), Err(Error::WordTaken { .. })));
+        for name in ["device", "round", "bb2"] {
+            assert!(Names::of(name, [code]).is_ok(), "{name}");
         }
     }
 }

@@ -16,6 +16,7 @@ mod large;
 mod loaded;
 mod memory;
 mod minimal;
+mod new;
 mod process;
 mod random;
 mod run;

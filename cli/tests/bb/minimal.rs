@@ -29,13 +29,11 @@ fn the_features_are_those_of_the_operators() {
     let gelu = write(&folder, "gelu.onnx", &from(vec![of("com.microsoft", "QuickGelu")]));
     let scaler =
         write(&folder, "scaler.onnx", &importing("ai.onnx.ml", &from(vec![of("ai.onnx.ml", "Scaler")])));
-    let version = env!("CARGO_PKG_VERSION");
     let ended = bb(&["minimal", &plain]);
     assert_eq!(ended.code(), 0, "{}", ended.err);
-    let lines = format!(
-        "[dependencies]\nbb = {{ version = \"{version}\", default-features = false }}\nbb-cpu = \"{version}\"\n"
-    );
-    assert!(ended.out.ends_with(&lines), "{}", ended.out);
+    let lines =
+        "[dependencies]\nbb = { path = \"…\", default-features = false }\nbb-cpu = { path = \"…\" }\n";
+    assert!(ended.out.ends_with(lines), "{}", ended.out);
     let ended = bb(&["minimal", &plain, &gelu, &scaler]);
     assert_eq!(ended.code(), 0, "{}", ended.err);
     assert!(ended.out.contains("com.microsoft.QuickGelu"), "{}", ended.out);

@@ -462,6 +462,12 @@ fn names_open_several() {
     assert!(bb::backend_with("first_of(hooked, cpu)", &threads).is_ok());
     let refused = bb::backend_with("first_of(hooked)", &threads).unwrap_err();
     assert!(matches!(refused, Error::OpenOption { .. }), "{refused}");
+    // The message lists the options of the members.
+    let device = bb::OpenOptions::default().with_device("1");
+    assert_eq!(
+        bb::backend_with("first_of(hooked, cpu)", &device).unwrap_err().to_string(),
+        "backend `first_of(hooked, cpu)` does not take the option `device`; it takes `memory`, `threads`"
+    );
     let said = |name: &str| bb::backend(name).unwrap_err().to_string();
     assert_eq!(
         said("first_of()"),

@@ -12,7 +12,8 @@ fn a_misspelt_backend_names_the_nearest_and_how_a_crate_is_linked() {
         error.starts_with("no backend is called `referense`; did you mean `reference`?; linked: "),
         "{error}"
     );
-    assert!(error.ends_with("write `use the_crate as _;`"), "{error}");
+    let advice = "write `use the_crate as _;`; if it does, the crate is built against another `bb`, which `cargo tree --invert bb` shows";
+    assert!(error.ends_with(advice), "{error}");
     let error = bb::backend("referense:1(tile=2)").unwrap_err().to_string();
     assert!(error.contains("did you mean `reference`?"), "{error}");
     assert!(!bb::backend("tpuu").unwrap_err().to_string().contains("did you mean"));

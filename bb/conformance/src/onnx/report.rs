@@ -108,7 +108,9 @@ impl fmt::Display for Report {
         }
         let [passed, failed, skipped] = self.counts();
         writeln!(f, "A case counts for each operator of its model.\n")?;
-        writeln!(f, "{passed} cases passed, {failed} failed, {skipped} were skipped")?;
+        let cases = if passed == 1 { "case" } else { "cases" };
+        let were = was_or_were(skipped);
+        writeln!(f, "{passed} {cases} passed, {failed} failed, {skipped} {were} skipped")?;
         let mut needs: BTreeMap<&str, usize> = BTreeMap::new();
         for case in &self.cases {
             if let Outcome::Skipped(need) = &case.outcome {
@@ -116,8 +118,13 @@ impl fmt::Display for Report {
             }
         }
         for (need, count) in needs {
-            writeln!(f, "  {count} need {need}")?;
+            writeln!(f, "  {count} {} {need}", if count == 1 { "needs" } else { "need" })?;
         }
-        writeln!(f, "{} are not run, because what they expect cannot be right on any backend", self.excluded)
+        let (are, they) = if self.excluded == 1 { ("is", "it expects") } else { ("are", "they expect") };
+        writeln!(f, "{} {are} not run, because what {they} cannot be right on any backend", self.excluded)
     }
+}
+
+fn was_or_were(count: usize) -> &'static str {
+    if count == 1 { "was" } else { "were" }
 }

@@ -8,6 +8,7 @@ use super::report::{Case, Outcome, Report};
 use super::{Failure, find};
 use crate::Call;
 use crate::hint::hint;
+use crate::slow::{self, SlowReport, Timed, keep_slowest, timed};
 use bb_core::error::causes;
 use bb_core::{Backend, BackendRuntime, DataType, Declared, Runtime};
 use std::num::NonZeroUsize;
@@ -62,17 +63,21 @@ impl Suite {
         self
     }
 
-    /// Runs the cases and prints the report.
+    /// Runs the cases and prints the report. If they take longer than ten seconds, a second report names the slowest.
     ///
     /// # Panics
     ///
     /// If a case fails, with a list of the failures; if no case is selected.
     #[track_caller]
     pub fn check(&self) {
-        let report = match self.run() {
-            Ok(report) => report,
+        let (ran, took) = timed(|| self.run_timed());
+        let (report, times) = match ran {
+            Ok(ran) => ran,
             Err(failure) => panic!("{}", causes(&failure)),
         };
+        if took >= slow::SLOW {
+            self.slow(took, times).print();
+        }
         println!("ONNX's cases on `{}`:\n\n{report}", self.on.name());
         let failures = report.failures();
         assert!(!report.cases.is_empty(), "no case has {:?} in its path", self.only);
@@ -104,6 +109,22 @@ impl Suite {
     ///
     /// [`Failure::Read`] if they cannot be unpacked or found.
     pub fn run(&self) -> Result<Report, Failure> {
+        self.run_timed().map(|(report, _)| report)
+    }
+
+    /// Reports the slowest cases.
+    fn slow(&self, took: Duration, times: CaseTimes) -> SlowReport {
+        let reference = slow::reference(self.on.name());
+        let row = |(took, (name, path)): (Duration, (String, PathBuf))| {
+            let other = reference.as_ref().map(|on| timed(|| outcome(&path, on)).1);
+            Timed { name, took, reference: other }
+        };
+        let slowest = times.slowest.into_iter().map(row).collect();
+        let test = format!("`onnx` on `{}`", self.on.name());
+        SlowReport { test, what: "cases", took, sum: times.sum, slowest }
+    }
+
+    fn run_timed(&self) -> Result<(Report, CaseTimes), Failure> {
         let root = bb_onnx_cases::folder()
             .map_err(|source| Failure::Read { path: PathBuf::from("bb-onnx-cases"), source })?;
         let mut queue = Vec::new();
@@ -117,25 +138,32 @@ impl Suite {
             }
         }
         let queue = Mutex::new(queue.into_iter().step_by(self.every.get()));
-        let done = Mutex::new(Vec::new());
+        let done = Mutex::new((Vec::new(), CaseTimes::default()));
         std::thread::scope(|scope| {
             for _ in 0..self.threads.max(1) {
                 scope.spawn(|| self.take(&queue, &done));
             }
         });
-        let mut cases = done.into_inner().unwrap_or_else(PoisonError::into_inner);
+        let (mut cases, times) = done.into_inner().unwrap_or_else(PoisonError::into_inner);
         cases.sort_by(|a: &Case, b| a.name.cmp(&b.name));
-        Ok(Report { cases, excluded })
+        Ok((Report { cases, excluded }, times))
     }
 
     /// Runs cases until the queue is empty.
-    fn take(&self, queue: &Mutex<impl Iterator<Item = (String, PathBuf)>>, done: &Mutex<Vec<Case>>) {
+    fn take(
+        &self,
+        queue: &Mutex<impl Iterator<Item = (String, PathBuf)>>,
+        done: &Mutex<(Vec<Case>, CaseTimes)>,
+    ) {
         let mut runner = None;
         loop {
             let next = queue.lock().unwrap_or_else(PoisonError::into_inner).next();
             let Some((name, path)) = next else { return };
-            let case = examined(name, &path, |path| self.one(&mut runner, path.to_owned()));
-            done.lock().unwrap_or_else(PoisonError::into_inner).push(case);
+            let (case, took) = timed(|| examined(name, &path, |path| self.one(&mut runner, path.to_owned())));
+            let mut done = done.lock().unwrap_or_else(PoisonError::into_inner);
+            done.1.sum += took;
+            keep_slowest(&mut done.1.slowest, took, || (case.name.clone(), path));
+            done.0.push(case);
         }
     }
 
@@ -158,6 +186,14 @@ impl Suite {
             None => Outcome::Failed(format!("expected an answer within {:?}, got none", self.limit)),
         }
     }
+}
+
+/// How long the cases took.
+#[derive(Default)]
+struct CaseTimes {
+    sum: Duration,
+    /// The slowest ones: their names and folders.
+    slowest: Vec<(Duration, (String, PathBuf))>,
 }
 
 /// A thread that runs cases.

@@ -48,7 +48,8 @@ macro_rules! contract {
             label = "this type has no `impl bb::Backend`",
             note = "write `impl bb::Backend for {Self}` with the 30 primitives, or with `bb::forward_to_execute!(Self::run);`"
         )]
-        pub trait Backend: Send + Sync {
+        // Rustc shows the line of a bound that does not hold.
+        pub trait Backend: Send + Sync /* threads share a backend: what changes belongs into a `Mutex` or an atomic */ {
             /// The tensors that operations take and return.
             type Tensor: Tensor;
 

@@ -20,7 +20,13 @@ pub trait SlotValue: Any + Send + Sync {
     message = "`{Self}` is not a tensor: `bb::Tensor` is not implemented for it",
     note = "write `impl bb::Tensor for {Self}` with `fn dtype(&self)` and `fn shape(&self)`; the type must also be `Clone + Send + Sync + 'static`"
 )]
-pub trait Tensor: Clone + Send + Sync + 'static {
+// Rustc shows the line of a bound that does not hold.
+pub trait Tensor:
+    Clone
+    + Send // threads share tensors: use an `Arc` instead of an `Rc`
+    + Sync // threads share tensors: what changes belongs into a `Mutex` or an atomic
+    + 'static
+{
     /// Returns the element type.
     fn dtype(&self) -> DataType;
 

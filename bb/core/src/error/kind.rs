@@ -67,6 +67,7 @@ impl Error {
             | Error::NoBody { .. }
             | Error::NoMethod { .. }
             | Error::NotPrimitive { .. }
+            | Error::Decode { .. }
             | Error::NotDifferentiable { .. }
             | Error::GradientBy { .. }
             | Error::NotConstant { .. }

@@ -1,7 +1,7 @@
 //! The nodes that cannot run, or may not: what errors and reports say of them.
 
-use super::NarrowError;
 use super::advice::{Advice, title};
+use super::{NarrowError, OpenOption};
 use bb_ir::DataType;
 use bb_ir::graph::{Graph, Node};
 use bb_ir::text::{sentence, shown};
@@ -182,6 +182,30 @@ pub struct Missing {
     pub node: NodeInfo,
     /// The reason.
     pub why: Why,
+}
+
+impl Missing {
+    /// Returns the reason as a key: it is equal for nodes that differ only in their names, or in the operation whose type a backend
+    /// lacks.
+    pub(crate) fn reason(&self) -> String {
+        match &self.why {
+            Why::ElementTypes(refusals) => {
+                let general = |refusal: &Refusal| refusal.reason.replace(&format!("`{}`", refusal.op), "…");
+                refusals.first().map_or_else(String::new, general)
+            }
+            Why::Exceeds(NarrowError::Exceeds { dtype, held, .. }) => format!("{dtype} beyond {held}"),
+            why => format!("{} {} {why:?}", self.node.domain, self.node.op),
+        }
+    }
+
+    /// Returns true if the option `narrow_floats` of the backend lets the node run.
+    pub(crate) fn is_solved_by_narrow_floats(&self) -> bool {
+        let option = OpenOption::NarrowFloats.name();
+        match &self.why {
+            Why::ElementTypes(refusals) => refusals.iter().all(|refusal| refusal.reason.contains(option)),
+            _ => false,
+        }
+    }
 }
 
 impl std::fmt::Display for Missing {

@@ -1,8 +1,10 @@
 //! Why a node is not ready: everything at once, each with its cure.
 
 use super::advice::title;
-use super::missing::{Missing, lines};
+use super::missing::{Missing, NodeInfo, lines};
 use crate::Error;
+use bb_ir::text::shown;
+use std::collections::HashMap;
 use std::fmt;
 
 /// A node of a model that cannot run on the backend chosen for it.
@@ -152,9 +154,100 @@ impl fmt::Display for Problem {
 #[derive(Debug)]
 pub struct ProblemList(pub Vec<Problem>);
 
-impl fmt::Display for ProblemList {
-    /// A line for each.
+/// A problem, and the nodes that cannot run for the same reason.
+struct Group<'a> {
+    problem: &'a Problem,
+    others: Vec<&'a NodeInfo>,
+}
+
+/// The number of nodes that a group names; the others are only counted.
+const NAMED: usize = 8;
+
+impl fmt::Display for Group<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        lines(f, &self.0)
+        self.problem.fmt(f)?;
+        let count = self.others.len();
+        if count == 0 {
+            return Ok(());
+        }
+        let nodes = if count == 1 { "node" } else { "nodes" };
+        write!(f, "\n    the same reason holds for {count} other {nodes}: ")?;
+        for (at, NodeInfo { node, op, .. }) in self.others.iter().take(NAMED).enumerate() {
+            write!(f, "{}`{}` (`{}`)", if at == 0 { "" } else { ", " }, shown(node), shown(op))?;
+        }
+        match count.checked_sub(NAMED) {
+            None | Some(0) => Ok(()),
+            Some(more) => write!(f, " and {more} more"),
+        }
+    }
+}
+
+impl ProblemList {
+    /// Groups nodes that one backend cannot run for the same reason. Groups that an option of the backend solves are first.
+    fn groups(&self) -> Vec<Group<'_>> {
+        let mut groups: Vec<Group<'_>> = Vec::new();
+        let mut known: HashMap<(&str, &str, String), usize> = HashMap::new();
+        for problem in &self.0 {
+            let Problem::Node(Uncovered { model, missing, backend }) = problem else {
+                groups.push(Group { problem, others: Vec::new() });
+                continue;
+            };
+            let next = groups.len();
+            let at = *known.entry((model, backend, missing.reason())).or_insert(next);
+            match groups.get_mut(at) {
+                Some(group) => group.others.push(&missing.node),
+                None => groups.push(Group { problem, others: Vec::new() }),
+            }
+        }
+        let by_option = |group: &Group<'_>| match group.problem {
+            Problem::Node(uncovered) => uncovered.missing.is_solved_by_narrow_floats(),
+            _ => false,
+        };
+        groups.sort_by_key(|group| !by_option(group));
+        groups
+    }
+}
+
+impl fmt::Display for ProblemList {
+    /// A line for each; nodes that cannot run for the same reason share one.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        lines(f, &self.groups())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::error::missing::{Refusal, Why};
+    use bb_ir::DataType;
+
+    fn node(name: &str, op: &str, why: Why) -> Problem {
+        let node = NodeInfo { node: name.to_owned(), op: op.to_owned(), domain: String::new(), opset: 21 };
+        Problem::Node(Uncovered::new("m".to_owned(), Missing { node, why }, "few".to_owned()))
+    }
+
+    fn refused(op: &'static str, reason: &str) -> Why {
+        let reason = reason.to_owned();
+        Why::ElementTypes(vec![Refusal { op, operands: vec![DataType::F64], params: Vec::new(), reason }])
+    }
+
+    #[test]
+    fn nodes_with_one_reason_are_one_line_and_what_an_option_solves_is_first() {
+        let lacks = |op| format!("`{op}` needs f64; the option `narrow_floats` accepts another float");
+        let fails = Why::Fails { reason: "`Reshape`: 3 is not 4".to_owned() };
+        let mut problems = vec![node("r", "Reshape", fails)];
+        for at in 0..6 {
+            problems.push(node(&format!("e{at}"), "Exp", refused("exp", &lacks("exp"))));
+            problems.push(node(&format!("l{at}"), "Log", refused("log", &lacks("log"))));
+        }
+        assert_eq!(
+            ProblemList(problems).to_string(),
+            "
+  in `m`, asked of `few`: `e0` is `Exp` of `ai.onnx` 21: it needs `exp` of f64, which is refused (`exp` needs f64; the option \
+             `narrow_floats` accepts another float); bind the node to a backend that has the type: `.bind_node(\"e0\", …)`
+    the same reason holds for 11 other nodes: `l0` (`Log`), `e1` (`Exp`), `l1` (`Log`), `e2` (`Exp`), `l2` (`Log`), `e3` (`Exp`), \
+             `l3` (`Log`), `e4` (`Exp`) and 3 more
+  in `m`, asked of `few`: `r` is `Reshape` of `ai.onnx` 21: it will fail: `Reshape`: 3 is not 4"
+        );
     }
 }

@@ -67,10 +67,11 @@ macro_rules! __families_named {
         $(
             const _: () = {
                 #[allow(unused_imports, reason = "a backend that implements the family does not need it")]
-                use $crate::__private::NotWritten as _;
+                use $crate::__private::{NoBackend as _, NotWritten as _};
+                const KEY: u64 = $crate::__private::family_key($crate::ir::op::Family::$family);
                 ::core::assert!(
                     !$crate::__private::Written::<$backend, $crate::ext::$module::$operations>::WRITTEN
-                        || $crate::__private::names_family::<$backend>($crate::ir::op::Family::$family),
+                        || $crate::__private::NamedFamily::<$backend, KEY>::NAMED,
                     ::core::concat!(
                         "the family `", ::core::stringify!($family), "` is implemented but not adopted, so that no plan \
                          would call it: write `#[bb(extensions(", ::core::stringify!($family), "))]`"

@@ -96,7 +96,7 @@ impl Made {
                 let floats = options.narrow_floats;
                 if floats && backend.types().is_all() {
                     let option = OpenOption::NarrowFloats;
-                    return Err(Error::OpenOption { backend: of.name, option, takes: of.options });
+                    return Err(Error::OpenOption { backend: of.name, option, takes: of.options.to_vec() });
                 }
                 let name = open::instance_name(of.name, options.device.as_deref());
                 Ok(start_as(Identity { name, version: of.version, path: of.path }, backend, floats))

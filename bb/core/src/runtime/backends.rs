@@ -6,7 +6,10 @@ use crate::{Backend, Error};
 use bb_ir::op::{OpSpec, Param};
 use smallvec::SmallVec;
 
-/// The backends that code may call; the first one is the default.
+/// The running backends that code may call; the first one is the default.
+///
+/// A program makes it of the backends that it opened, [`Backends::new`], and the context of a component holds it;
+/// [`linked_backends`](crate::linked_backends) lists the backends that a program could open.
 ///
 /// An operation runs on the backend of its first operand; without operands, on the default backend.
 #[derive(Debug, Clone, Default)]

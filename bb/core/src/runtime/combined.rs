@@ -106,18 +106,26 @@ pub(super) fn supported(registry: &Registry, name: &str) -> bool {
 /// Opens the backends that a name says. Each gets those of the options that it takes.
 fn members<'a>(registry: &Registry, name: &'a str, options: &OpenOptions) -> Result<Members<'a>, Error> {
     let (names, entries) = named::members(name);
-    let mut taken: Vec<OpenOption> = Vec::new();
+    let (mut taken, mut takes): (Vec<OpenOption>, Vec<OpenOption>) = Default::default();
     let mut backends = Vec::with_capacity(names.len());
     for member in names {
         let given = match CombinedRegistration::of_name(member) {
             Some(_) => options.clone(),
-            None => options.kept(registry.takes(member)),
+            None => {
+                // Options of its own are given in the parentheses of the member.
+                takes.extend(registry.takes(member).iter().filter(|option| option.own().is_none()));
+                options.kept(registry.takes(member))
+            }
         };
         taken.extend(given.given());
         backends.push(registry.backend_with(member, &given)?);
     }
     match options.given().find(|option| !taken.contains(option)) {
-        Some(option) => Err(Error::OpenOption { backend: interned(name.to_owned()), option, takes: &[] }),
+        Some(option) => {
+            takes.sort_by_key(|option| option.name());
+            takes.dedup_by_key(|option| option.name());
+            Err(Error::OpenOption { backend: interned(name.to_owned()), option, takes })
+        }
         None => Ok(Members { backends, entries }),
     }
 }

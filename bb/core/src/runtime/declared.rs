@@ -74,6 +74,35 @@ impl<B: Declared> InnerBackend for B {
     }
 }
 
+/// A type with an `impl bb::Backend`. The derive writes this as a bound with a lifetime, because rustc does not check it early then.
+pub trait IsBackend<'it>: Backend {}
+
+#[diagnostic::do_not_recommend]
+impl<B: Backend> IsBackend<'_> for B {}
+
+/// A type with the derive.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is not a backend: `bb::Backend` is not implemented for it",
+    label = "this type has no `impl bb::Backend`",
+    note = "write `impl bb::Backend for {Self}` with the 30 primitives, or with `bb::forward_to_execute!(Self::run);`"
+)]
+pub trait DerivedStruct: Declared {}
+
+#[diagnostic::do_not_recommend]
+impl<B: Declared> DerivedStruct for B {}
+
+/// An enum with the derive.
+#[diagnostic::on_unimplemented(
+    message = "the enum `{Self}` is not a backend: `bb::Backend` is not implemented for it",
+    label = "this enum has no `impl bb::Backend`",
+    note = "if each variant holds a backend, write `#[bb(delegate)]` above the enum: then it is the backend of its variant",
+    note = "if it is a backend of its own, write `impl bb::Backend for {Self}`"
+)]
+pub trait DerivedEnum: Declared {}
+
+#[diagnostic::do_not_recommend]
+impl<B: Declared> DerivedEnum for B {}
+
 /// A type that a constructor may return: the backend, or a result.
 #[diagnostic::on_unimplemented(
     message = "the constructor of `{B}` returns `{Self}`",

@@ -38,13 +38,13 @@ pub use backends::Backends;
 pub use checked::CheckedGraph;
 pub use combined::{Combined, CombinedRegistration};
 pub(crate) use declared::Constructed;
-pub use declared::{Created, Declared, Registration};
+pub use declared::{Created, Declared, DerivedEnum, DerivedStruct, IsBackend, Registration};
 pub use erased::{BackendRuntime, DispatchResult, ErasedExecutable};
 pub use handle::{BackendHandle, TypedBackend};
 pub use offered::OfferedServices;
 pub use open::{Device, Listed, OpenOptions, Start, check_threads, most_threads};
 pub use registry::{
-    LinkedBackend, LinkedBackends, Registry, RegistryBuilder, backend, backend_with, backends,
+    LinkedBackend, LinkedBackends, Registry, RegistryBuilder, backend, backend_with, linked_backends,
     supports_device,
 };
 pub use running::Runtime;

@@ -318,7 +318,7 @@ pub(super) fn taken(
     // What backends lack is known once they are constructed.
     let of_backend = |option: &OpenOption| *option != OpenOption::NarrowFloats;
     if let Some(option) = options.given().filter(of_backend).find(|option| !takes.contains(option)) {
-        return Err(Error::OpenOption { backend, option, takes });
+        return Err(Error::OpenOption { backend, option, takes: takes.to_vec() });
     }
     let declared = |name: &str| takes.iter().filter_map(|option| option.own()).find(|own| own.name == name);
     for (name, value) in &options.own {

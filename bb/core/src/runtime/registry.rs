@@ -265,7 +265,9 @@ impl Registry {
             return slot.open(options);
         }
         if is_stack(name) {
-            return self.stacked.open(name, options, |name, options| self.inner(name, options));
+            return self
+                .stacked
+                .open(name, options, self.takes(name), |name, options| self.inner(name, options));
         }
         if let Some(combined) = CombinedRegistration::of_name(name) {
             return combined.open(self, &self.stacked, name, options);
@@ -517,9 +519,11 @@ pub fn supports_device(name: &str) -> bool {
 
 /// Lists the linked backends by name, including unavailable ones.
 ///
+/// [`Backends`](crate::Backends) is something else: the running backends that a program gives to components.
+///
 /// # Errors
 ///
 /// The errors of [`Registry::backends`].
-pub fn backends() -> Result<LinkedBackends, Error> {
+pub fn linked_backends() -> Result<LinkedBackends, Error> {
     Registry::global().backends()
 }

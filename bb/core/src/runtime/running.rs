@@ -84,7 +84,7 @@ impl<B: Declared> Runtime<B> {
         let backend = Runtime::<B>::constructed(options)?;
         if options.narrow_floats && backend.types().is_all() {
             let option = OpenOption::NarrowFloats;
-            return Err(Error::OpenOption { backend: B::NAME, option, takes: B::OPTIONS });
+            return Err(Error::OpenOption { backend: B::NAME, option, takes: B::OPTIONS.to_vec() });
         }
         let name = open::instance_name(B::NAME, options.device.as_deref());
         Ok(backend.start(open::Start { name, narrow_floats: options.narrow_floats }))

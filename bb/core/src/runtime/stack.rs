@@ -111,7 +111,7 @@ fn found(opened: &[Opened], name: &str, options: &OpenOptions) -> Option<Backend
 }
 
 impl Stacked {
-    /// Returns the stack of a name, whose backend `open` opens.
+    /// Returns the stack of a name, whose backend `open` opens and takes the options `takes`.
     ///
     /// # Errors
     ///
@@ -120,6 +120,7 @@ impl Stacked {
         &self,
         name: &str,
         options: &OpenOptions,
+        takes: &[OpenOption],
         open: impl FnOnce(&str, &OpenOptions) -> Result<Erased, Error>,
     ) -> Result<BackendHandle, Error> {
         self.kept(name, options, || {
@@ -130,8 +131,8 @@ impl Stacked {
                 stack = on(stack, part)?;
             }
             if options.narrow_floats && stack.types().is_all() {
-                let option = OpenOption::NarrowFloats;
-                return Err(Error::OpenOption { backend: interned(name.to_owned()), option, takes: &[] });
+                let (backend, option) = (interned(name.to_owned()), OpenOption::NarrowFloats);
+                return Err(Error::OpenOption { backend, option, takes: takes.to_vec() });
             }
             let name = interned(name.to_owned());
             Ok(BackendHandle::new(start_inner(name, stack, options.narrow_floats)))

@@ -13,7 +13,7 @@ use bb_ir::{DataType, TensorData};
 /// ```no_run
 /// # fn main() -> Result<(), bb::Error> {
 /// use bb::{DataType, ir::op::Family, services::Requirements};
-/// let found = bb::backends()?.find(&Requirements {
+/// let found = bb::linked_backends()?.find(&Requirements {
 ///     types: vec![DataType::F16],
 ///     families: vec![Family::Quant],
 ///     ..Requirements::default()

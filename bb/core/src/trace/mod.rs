@@ -5,6 +5,7 @@
 
 mod check;
 mod compact;
+mod decode;
 mod edit;
 mod elements;
 mod extents;
@@ -24,6 +25,7 @@ mod traced;
 mod tracer;
 mod write;
 
+pub use decode::{PrimitiveNode, decode};
 pub(crate) use edit::{NewStep, NewValue, TraceEdit, Uses};
 pub use keep::Keep;
 pub(crate) use keep::{Kept, Policy};

@@ -401,8 +401,8 @@ fn primitive_form(op: Primitive, params: &[Param<'_>], target: Target) -> Result
     Ok(form)
 }
 
-/// Tells whether an opset's schema has a parameter as an input.
-fn is_input(op: Primitive, param: &str, opset: i64) -> bool {
+/// Returns true if an opset's schema has a parameter as an input.
+pub(super) fn is_input(op: Primitive, param: &str, opset: i64) -> bool {
     use Primitive::*;
     match op {
         ReduceSum => param == "axes",

@@ -17,19 +17,20 @@ pub struct StartedGraph;
 impl StartedGraph {
     /// Runs a graph: a value for each input comes by its name, and one for each output goes back.
     ///
-    /// Nodes are in an order in which each finds its operands. `bb::Primitive` lists their operators, and `attrs` says what a caller
-    /// gives along.
+    /// Nodes are primitives, and each comes after the nodes that it reads. `attrs` has the identity of the graph and the caller's additions.
     fn run(
         &self,
         graph: &GraphProto,
         _inputs: HashMap<String, Tensor>,
         _attrs: BackendAttrs<'_>,
     ) -> Result<HashMap<String, Tensor>, Error> {
-        // Begin here: compile the graph, or match the operator of each node and compute.
-        let mut operators = graph.node.iter().map(|node| node.op_type());
-        let first = operators.find_map(bb::Primitive::from_name);
-        let name = first.map_or("a graph without nodes", |first| first.spec().name);
-        Err(Error::NotWritten(name))
+        // Begin here: compile the graph, or compute node by node. A decoded node has the operation, the names of its operands and
+        // results, and its parameters.
+        let Some(node) = graph.node.first() else {
+            return Err(Error::NotWritten("a graph without nodes"));
+        };
+        let node = bb::decode(node, graph)?;
+        Err(Error::NotWritten(node.op.spec().name))
     }
 }
 

@@ -1,0 +1,146 @@
+//! Reports the slowest cases or calls of a slow test, and how long the backend `reference` takes for them if it is linked.
+
+use bb_core::BackendRuntime;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+/// A test that takes longer prints a report.
+pub(crate) const SLOW: Duration = Duration::from_secs(10);
+
+/// The number of cases or calls in a report.
+pub(crate) const SHOWN: usize = 10;
+
+/// The backend that others are compared with.
+const REFERENCE: &str = "reference";
+
+/// A case or a call, and how long it took.
+pub(crate) struct Timed {
+    pub(crate) name: String,
+    pub(crate) took: Duration,
+    /// How long the reference backend takes for it, if it is linked.
+    pub(crate) reference: Option<Duration>,
+}
+
+/// The cases or calls that made a test slow.
+pub(crate) struct SlowReport {
+    /// The test, as in `` `onnx` on `my-chip` ``.
+    pub(crate) test: String,
+    /// `cases` or `calls`.
+    pub(crate) what: &'static str,
+    /// How long the test took.
+    pub(crate) took: Duration,
+    /// The sum of all cases or calls; they may run at the same time.
+    pub(crate) sum: Duration,
+    /// The slowest ones, slowest first.
+    pub(crate) slowest: Vec<Timed>,
+}
+
+impl SlowReport {
+    /// Prints the report where the test program does not capture it, so that it is seen if the test passes, too.
+    pub(crate) fn print(&self) {
+        use std::io::Write as _;
+        // Nothing can be done if the stream is closed.
+        let _closed = write!(std::io::stderr(), "{self}");
+    }
+}
+
+impl std::fmt::Display for SlowReport {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let SlowReport { test, what, took, sum, slowest } = self;
+        let compared = slowest.iter().any(|row| row.reference.is_some());
+        writeln!(
+            f,
+            "\n{test} took {:.1} s, and its {what} {:.1} s in all. The slowest, with the share of each:",
+            took.as_secs_f64(),
+            sum.as_secs_f64()
+        )?;
+        let reference = if compared { format!("  {REFERENCE:>9}") } else { String::new() };
+        writeln!(f, "  seconds  share{reference}")?;
+        for Timed { name, took, reference } in slowest {
+            let share = if sum.is_zero() { 0.0 } else { took.as_secs_f64() / sum.as_secs_f64() };
+            write!(f, "  {:>7.3}  {:>3.0} %", took.as_secs_f64(), share * 100.0)?;
+            match reference {
+                Some(time) => write!(f, "  {:>9.3}", time.as_secs_f64())?,
+                None if compared => write!(f, "  {:>9}", "–")?,
+                None => {}
+            }
+            writeln!(f, "  {name}")?;
+        }
+        if !compared {
+            writeln!(
+                f,
+                "  `use bb_reference as _;` in the test adds the seconds of the backend `{REFERENCE}`."
+            )?;
+        }
+        writeln!(
+            f,
+            "  Kernels are slow without optimisation: `[profile.dev.package.YOUR-CRATE]` with `opt-level = 1` in Cargo.toml."
+        )
+    }
+}
+
+/// Returns the reference backend, if it is linked and is not the one under test.
+pub(crate) fn reference(under_test: &str) -> Option<Arc<dyn BackendRuntime>> {
+    if under_test == REFERENCE {
+        return None;
+    }
+    bb_core::backend(REFERENCE).ok().map(|backend| backend.runtime().clone())
+}
+
+/// Calls a function, and returns its result and how long it took.
+pub(crate) fn timed<T>(run: impl FnOnce() -> T) -> (T, Duration) {
+    let started = Instant::now();
+    let returned = run();
+    (returned, started.elapsed())
+}
+
+/// Keeps the entries with the longest times, longest first.
+pub(crate) fn keep_slowest<T>(kept: &mut Vec<(Duration, T)>, took: Duration, make: impl FnOnce() -> T) {
+    let at = kept.partition_point(|(other, _)| *other >= took);
+    if at < SHOWN {
+        kept.insert(at, (took, make()));
+        kept.truncate(SHOWN);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn row(name: &str, took: u64, reference: Option<u64>) -> Timed {
+        let time = Duration::from_millis;
+        Timed { name: name.to_owned(), took: time(took), reference: reference.map(time) }
+    }
+
+    #[test]
+    fn a_report_has_the_share_of_each_case_and_the_reference() {
+        let mut report = SlowReport {
+            test: "`onnx` on `my-chip`".to_owned(),
+            what: "cases",
+            took: Duration::from_secs(12),
+            sum: Duration::from_secs(20),
+            slowest: vec![row("node/test_conv", 5000, Some(40)), row("node/test_gru", 1000, None)],
+        };
+        let advice = "  Kernels are slow without optimisation: `[profile.dev.package.YOUR-CRATE]` with `opt-level = 1` in Cargo.toml.\n";
+        let text = "\n`onnx` on `my-chip` took 12.0 s, and its cases 20.0 s in all. The slowest, with the share of each:
+  seconds  share  reference
+    5.000   25 %      0.040  node/test_conv
+    1.000    5 %          –  node/test_gru
+";
+        assert_eq!(report.to_string(), format!("{text}{advice}"));
+        report.slowest = vec![row("node/test_conv", 5000, None)];
+        let text =
+            "  seconds  share\n    5.000   25 %  node/test_conv\n  `use bb_reference as _;` in the test adds";
+        assert!(report.to_string().contains(text), "{report}");
+    }
+
+    #[test]
+    fn the_slowest_are_kept() {
+        let mut kept = Vec::new();
+        for n in 0..100u64 {
+            keep_slowest(&mut kept, Duration::from_millis(n * 37 % 100), || n);
+        }
+        let times: Vec<u128> = kept.iter().map(|(took, _)| took.as_millis()).collect();
+        assert_eq!(times, [99, 98, 97, 96, 95, 94, 93, 92, 91, 90]);
+    }
+}
