@@ -3,6 +3,7 @@
 mod advice;
 mod backend_id;
 mod buffer;
+mod door;
 mod input;
 mod kind;
 mod missing;
@@ -15,6 +16,7 @@ mod trace_fault;
 pub use advice::Advice;
 pub use backend_id::BackendId;
 pub use buffer::{BufferMismatch, BufferProblem};
+pub use door::DoorAdvice;
 pub use input::{InputMismatch, InputProblem};
 pub(crate) use kind::is_panic;
 pub use missing::name;
@@ -1124,15 +1126,18 @@ pub fn causes(error: &(dyn std::error::Error + 'static)) -> String {
 fn linked_backends(linked: &[String]) -> String {
     let cure = "a backend is linked if its type has `#[derive(bb::Backend)]` and the program names its crate: write \
                 `use the_crate as _;`";
-    match linked {
-        [] => format!("none is linked; {cure}"),
-        _ => format!("linked: {}; {cure}", quoted(linked)),
+    match (linked, DoorAdvice::given()) {
+        ([], Some(door)) => format!("there is none; {}", door.backend),
+        (_, Some(door)) => format!("there are {}; {}", quoted(linked), door.backend),
+        ([], None) => format!("none is linked; {cure}"),
+        (_, None) => format!("linked: {}; {cure}", quoted(linked)),
     }
 }
 
 /// Says which layers are linked, and what links those of `bb`.
 fn linked_layers(linked: &[String]) -> String {
     match linked {
+        [] if DoorAdvice::given().is_some() => "there is none".to_owned(),
         [] => "none is linked: write `use bb_layers as _;`".to_owned(),
         _ => format!("linked: {}", quoted(linked)),
     }

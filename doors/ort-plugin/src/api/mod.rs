@@ -13,9 +13,6 @@ use std::ptr::{null, null_mut};
 
 pub(crate) type Result<T> = std::result::Result<T, PluginError>;
 
-/// `ORT_EP_FAIL`, the code of an error of a provider.
-const EP_FAIL: c_int = 11;
-
 /// The functions of the library that loaded this plugin.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Api {
@@ -34,7 +31,7 @@ unsafe fn status_of(table: &OrtApi, error: &PluginError) -> Status {
     let text = crate::error::line(error).replace('\0', " ");
     let text = CString::new(text).unwrap_or_default();
     // SAFETY: the text ends with a zero, and ONNX Runtime copies it.
-    unsafe { table.create_status(EP_FAIL, text.as_ptr()) }
+    unsafe { table.create_status(error.code(), text.as_ptr()) }
 }
 
 impl Api {
