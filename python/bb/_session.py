@@ -229,6 +229,12 @@ class Session(_bb.Session, Advised):
         outputs = self.run(output_names, input_dict_ort_values, run_options)
         return [OrtValue(output) for output in outputs]
 
+    def create_ortvalue_from_shape_and_type(
+        self, shape: Sequence[int], element_type: Any, device_type: Any, device_id: int = 0, vendor_id: int = -1
+    ) -> OrtValue:
+        """A value of these extents, whose elements are 0."""
+        return OrtValue.ortvalue_from_shape_and_type(shape, element_type, device_type, device_id, vendor_id)
+
     def io_binding(self) -> IOBinding:
         """A binding of inputs and outputs to memory, for `run_with_iobinding`."""
         from ._binding import IOBinding

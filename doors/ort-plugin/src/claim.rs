@@ -235,6 +235,8 @@ impl Found {
         labels: Vec<Label>,
         mut reasons: HashMap<usize, String>,
     ) -> Claimed {
+        let is_new = |at| reasons.get(&at).is_none_or(|reason| reason != CLAIMED_BEFORE);
+        let new: Vec<bool> = (0..nodes.len()).map(is_new).collect();
         let one = |(at, (node, label)): (usize, (&*const OrtNode, Label))| {
             let Label { name, operator, domain } = label;
             let found = match self.nodes.get(node) {
@@ -250,8 +252,6 @@ impl Found {
                 }
             }
         };
-        let before = |at: &usize| reasons.get(at).is_some_and(|reason| reason == CLAIMED_BEFORE);
-        let new: Vec<bool> = (0..nodes.len()).map(|at| !before(&at)).collect();
         let all = nodes.iter().zip(labels).enumerate();
         let nodes = all.filter(|(at, _)| new.get(*at) == Some(&true)).map(one).collect();
         Claimed { parts: self.parts, nodes, whole: false }

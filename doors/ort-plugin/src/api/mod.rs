@@ -8,7 +8,7 @@ pub(crate) use tensors::Elements;
 
 use crate::error::PluginError;
 use crate::raw::{API_VERSION, OrtApi, OrtApiBase, OrtEpApi, Status};
-use std::ffi::{CStr, CString, c_char, c_int};
+use std::ffi::{CStr, CString, c_char};
 use std::ptr::{null, null_mut};
 
 pub(crate) type Result<T> = std::result::Result<T, PluginError>;
@@ -140,7 +140,7 @@ pub(crate) unsafe fn text(pointer: *const c_char) -> Option<String> {
 mod tests {
     use super::*;
     use std::cell::RefCell;
-    use std::ffi::c_void;
+    use std::ffi::{c_int, c_void};
 
     thread_local! {
         static MESSAGE: RefCell<String> = const { RefCell::new(String::new()) };
