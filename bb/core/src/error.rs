@@ -808,7 +808,7 @@ pub enum Error {
 
     /// Two linked backends have one name.
     #[error(
-        "two backends are called `{name}`: `{first}` and `{second}`; rename one with `#[bb(name = \"...\")]`, or link one alone", name = shown(.name), first = shown(.first), second = shown(.second)
+        "two backends are called `{name}`: `{first}` and `{second}`; {}", renamed(), name = shown(.name), first = shown(.first), second = shown(.second)
     )]
     DuplicateBackend {
         /// The name.
@@ -1131,6 +1131,14 @@ fn linked_backends(linked: &[String]) -> String {
         (_, Some(door)) => format!("there are {}; {}", quoted(linked), door.backend),
         ([], None) => format!("none is linked; {cure}"),
         (_, None) => format!("linked: {}; {cure}", quoted(linked)),
+    }
+}
+
+/// Says how a backend gets another name.
+fn renamed() -> &'static str {
+    match DoorAdvice::given() {
+        Some(_) => "rename one, or use one alone",
+        None => "rename one with `#[bb(name = \"...\")]`, or link one alone",
     }
 }
 

@@ -9,13 +9,13 @@ use std::num::NonZeroUsize;
 use std::ptr::null_mut;
 
 /// `OrtThreadWorkerFn`: what a thread does.
-type Worker = unsafe extern "system" fn(*mut c_void);
+type Worker = unsafe extern "C" fn(*mut c_void);
 
 /// `OrtCustomCreateThreadFn`: makes a thread that calls a function with a parameter, and returns what stands for it; null if it fails.
-pub(crate) type Create = unsafe extern "system" fn(*mut c_void, Worker, *mut c_void) -> *const c_void;
+pub(crate) type Create = unsafe extern "C" fn(*mut c_void, Worker, *mut c_void) -> *const c_void;
 
 /// `OrtCustomJoinThreadFn`: waits for the end of a thread, and releases what stands for it.
-pub(crate) type Join = unsafe extern "system" fn(*const c_void);
+pub(crate) type Join = unsafe extern "C" fn(*const c_void);
 
 /// How a program makes threads, as far as it said so.
 #[derive(Debug, Clone, Copy)]
@@ -128,7 +128,7 @@ impl Drop for ProgramThreads {
 /// # Safety
 ///
 /// The parameter is a [`ThreadWork`] in a box, which this call gets.
-unsafe extern "system" fn serve(work: *mut c_void) {
+unsafe extern "C" fn serve(work: *mut c_void) {
     // SAFETY: the caller says so.
     let work = unsafe { Box::from_raw(work.cast::<ThreadWork>()) };
     let _panicked = bb_core::runtime::catch(*work);
