@@ -208,7 +208,7 @@ pub enum Error {
         known: Vec<String>,
     },
 
-    /// A tensor in the place of a constant has another type or shape.
+    /// A tensor has another type or shape than the constant that it replaces.
     #[error(
         "constant `{name}` is {}{dims:?}; the tensor for it is {got}{shape:?}",
         dtype.map_or("of no type", DataType::name),

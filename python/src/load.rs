@@ -1,4 +1,4 @@
-//! Models from files and bytes, with symbolic dimensions that the caller fixes and tensors in place of constants.
+//! Models from files and bytes, with fixed symbolic dimensions and replaced constants.
 
 use crate::convert::Problem;
 use bb::{Module, TensorData};
@@ -32,12 +32,12 @@ impl<E: Into<bb::Error>> From<E> for LoadError {
     }
 }
 
-/// What a caller changes in a model before it is checked.
+/// Changes to a model before it is checked.
 #[derive(Debug, Default)]
 pub(crate) struct Changes {
     /// Extents by the name of a symbolic dimension.
     pub(crate) dims: Vec<(String, usize)>,
-    /// Tensors in place of constants; a name that the model does not have changes nothing.
+    /// Replacements of constants; a name that the model does not have is ignored.
     pub(crate) constants: Vec<(String, TensorData)>,
     /// The same, where the model must have the name.
     pub(crate) external: Vec<(String, TensorData)>,

@@ -43,18 +43,18 @@ pub(crate) struct Opened {
     others: Mutex<Vec<(Vec<String>, Arc<Compiled>)>>,
 }
 
-/// What a session takes of the options of ONNX Runtime, as `SessionOptions._given` makes it.
+/// The options of ONNX Runtime that a session uses, from `SessionOptions._given`.
 #[derive(FromPyObject)]
 #[pyo3(from_item_all)]
 struct GivenOptions<'py> {
-    /// How many threads compute; 0 for as many as there are processors.
+    /// The number of threads; 0 for one per processor.
     threads: usize,
     constants: HashMap<String, Bound<'py, PyAny>>,
     external: HashMap<String, Bound<'py, PyAny>>,
     files: HashMap<String, Bound<'py, PyBytes>>,
 }
 
-/// Makes tensors of the arrays that a caller gives in place of constants.
+/// Converts the arrays that replace constants.
 fn constants(
     py: Python<'_>,
     arrays: HashMap<String, Bound<'_, PyAny>>,
@@ -66,7 +66,7 @@ fn constants(
     arrays.into_iter().map(one).collect()
 }
 
-/// Opens a backend, with as many threads as are wished if it has threads to choose.
+/// Opens a backend with `wished` threads, or without that option if the backend does not have it.
 fn opened(name: &str, open: OpenOptions, wished: Option<NonZeroUsize>) -> Result<BackendHandle, bb::Error> {
     let Some(threads) = wished else { return bb::backend_with(name, &open) };
     // More threads than there may be are no error in ONNX Runtime.

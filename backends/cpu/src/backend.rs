@@ -84,7 +84,7 @@ impl CpuBuilder {
     }
 
     /// Makes the backend on threads that `start` starts, one less than [`threads`](Self::threads) says: the caller of a kernel works, too.
-    /// They work until what is returned beside the backend ends them, or all that is of the backend is dropped.
+    /// They work until the returned [`StartedThreads`] ends them, or until the backend and all its tensors are dropped.
     ///
     /// # Errors
     ///
@@ -112,7 +112,7 @@ impl CpuBuilder {
 pub struct StartedThreads(Arc<Team>);
 
 impl StartedThreads {
-    /// Lets the threads end once they have done what they were asked for. The backend then computes on the threads of its callers.
+    /// Ends the threads after their current calls. The backend then computes on the threads of its callers.
     pub fn end(&self) {
         self.0.end();
     }

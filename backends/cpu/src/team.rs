@@ -27,7 +27,7 @@ pub(crate) fn place() -> Option<usize> {
     PLACE.get()
 }
 
-/// What a thread does that is started for a backend: it works for it until the backend's threads end.
+/// The work of a thread that is started for a backend. It returns when the backend's threads end.
 pub type ThreadWork = Box<dyn FnOnce() + Send>;
 
 /// What a thread of a team is asked to do.
@@ -115,7 +115,7 @@ impl Team {
         Ok(())
     }
 
-    /// Ends the threads after the calls that were asked for. What is asked for later, callers do themselves.
+    /// Ends the threads after all queued calls. Later calls run on the thread that makes them.
     pub(crate) fn end(&self) {
         self.asked.lock().over = true;
         self.asked.come.notify_all();
@@ -131,7 +131,7 @@ impl Team {
         self.asked.looking.load(Ordering::Relaxed) > 0
     }
 
-    /// Has a thread make a call as soon as one is free. Once the threads end, the caller makes it.
+    /// Has a thread make a call as soon as one is free. Once the threads end, the calling thread makes it.
     pub(crate) fn ask(&self, call: impl FnOnce() + Send + 'static) {
         let mut calls = self.asked.lock();
         if calls.over {

@@ -1,10 +1,10 @@
-//! Tensors that a caller gives in place of constants, before a model is checked.
+//! Replacing constants of a model before it is checked.
 
 use crate::proto::ModelProto;
 use crate::{DataType, Error, TensorData};
 
-/// Writes tensors in place of the constants of their names, also of those whose data lies in another file. Returns the names that no
-/// constant of the model's graph has.
+/// Replaces constants of the model's graph by name, including constants with external data. Returns the names that match no
+/// constant.
 ///
 /// # Errors
 ///
@@ -20,7 +20,8 @@ pub fn replace_constants<'a>(
             unknown.push(name.as_str());
             continue;
         };
-        let dims: Vec<i64> = data.shape().iter().map(|&extent| i64::try_from(extent).unwrap_or(i64::MAX)).collect();
+        let dims: Vec<i64> =
+            data.shape().iter().map(|&extent| i64::try_from(extent).unwrap_or(i64::MAX)).collect();
         if (constant.data_type(), &constant.dims) != (data.dtype().to_onnx(), &dims) {
             return Err(Error::OtherConstant {
                 name: name.clone(),

@@ -185,19 +185,19 @@ functions! {
         threads(number).map(drop)
     }
 
-    /// Sets the function by which the program makes threads that sessions share: each session on the CPU backend makes its own.
+    /// Sets the program's function for creating threads. Each session on the CPU backend creates threads of its own.
     SetGlobalCustomCreateThreadFn(options: *mut OrtThreadingOptions, create: Option<Create>) {
         object(options, "options of threads")?.functions().set_create(create);
         Ok(())
     }
 
-    /// Sets what the function that makes threads gets.
+    /// Sets the first argument of the function for creating threads.
     SetGlobalCustomThreadCreationOptions(options: *mut OrtThreadingOptions, parameter: *mut c_void) {
         object(options, "options of threads")?.functions().set_options(parameter);
         Ok(())
     }
 
-    /// Sets the function by which the program waits for threads that it made.
+    /// Sets the program's function for joining threads.
     SetGlobalCustomJoinThreadFn(options: *mut OrtThreadingOptions, join: Option<Join>) {
         object(options, "options of threads")?.functions().set_join(join);
         Ok(())

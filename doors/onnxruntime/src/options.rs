@@ -6,8 +6,8 @@ use crate::environment::threads;
 use crate::error::CallError;
 use crate::log::{Function, Logger};
 use crate::pairs::OrtKeyValuePairs;
-use crate::threads::{Create, Join, ThreadFunctions};
 use crate::status::{Result, functions, guarded, releases};
+use crate::threads::{Create, Join, ThreadFunctions};
 use crate::value::{HeldValue, OrtValue};
 use bb::{CancelToken, TensorData};
 use bytes::Bytes;
@@ -298,19 +298,19 @@ functions! {
         Ok(())
     }
 
-    /// Sets the function by which the program makes the threads of a session on the CPU backend.
+    /// Sets the program's function for creating the threads of a session on the CPU backend.
     SessionOptionsSetCustomCreateThreadFn(options: *mut OrtSessionOptions, create: Option<Create>) {
         of(options)?.settings().functions.set_create(create);
         Ok(())
     }
 
-    /// Sets what the function that makes threads gets.
+    /// Sets the first argument of the function for creating threads.
     SessionOptionsSetCustomThreadCreationOptions(options: *mut OrtSessionOptions, parameter: *mut c_void) {
         of(options)?.settings().functions.set_options(parameter);
         Ok(())
     }
 
-    /// Sets the function by which the program waits for threads that it made.
+    /// Sets the program's function for joining threads.
     SessionOptionsSetCustomJoinThreadFn(options: *mut OrtSessionOptions, join: Option<Join>) {
         of(options)?.settings().functions.set_join(join);
         Ok(())

@@ -1,4 +1,4 @@
-//! Threads that the program makes, by functions that it gives.
+//! Threads that the program creates and joins by functions of its own.
 
 use crate::error::CallError;
 use crate::status::Result;
@@ -8,13 +8,13 @@ use std::ffi::c_void;
 use std::num::NonZeroUsize;
 use std::ptr::null_mut;
 
-/// `OrtThreadWorkerFn`: what a thread does.
+/// `OrtThreadWorkerFn`: the main function of a thread.
 type Worker = unsafe extern "C" fn(*mut c_void);
 
-/// `OrtCustomCreateThreadFn`: makes a thread that calls a function with a parameter, and returns what stands for it; null if it fails.
+/// `OrtCustomCreateThreadFn`: creates a thread that calls a function with a parameter, and returns a handle; null if it fails.
 pub(crate) type Create = unsafe extern "C" fn(*mut c_void, Worker, *mut c_void) -> *const c_void;
 
-/// `OrtCustomJoinThreadFn`: waits for the end of a thread, and releases what stands for it.
+/// `OrtCustomJoinThreadFn`: joins a thread and releases its handle.
 pub(crate) type Join = unsafe extern "C" fn(*const c_void);
 
 /// How a program makes threads, as far as it said so.
@@ -68,7 +68,10 @@ impl ThreadFunctions {
     /// # Errors
     ///
     /// [`CallError::Null`] for one function without the other; [`CallError::Load`] if the program makes no thread.
-    pub(crate) fn cpu(self, threads: Option<NonZeroUsize>) -> Result<Option<(BackendHandle, ProgramThreads)>> {
+    pub(crate) fn cpu(
+        self,
+        threads: Option<NonZeroUsize>,
+    ) -> Result<Option<(BackendHandle, ProgramThreads)>> {
         let Some((create, join)) = self.both()? else { return Ok(None) };
         let mut made = Vec::new();
         let start = |work: ThreadWork| {
@@ -76,7 +79,7 @@ impl ThreadFunctions {
             // SAFETY: the program's function calls `serve` with the parameter, or returns null and does not.
             let thread = unsafe { create(self.options, serve, work.cast()) };
             if thread.is_null() {
-                // SAFETY: nobody else has it.
+                // SAFETY: no thread got the pointer.
                 drop(unsafe { Box::from_raw(work) });
                 return Err(std::io::Error::other("the program's function made no thread"));
             }
@@ -106,7 +109,7 @@ pub(crate) struct ProgramThreads {
     made: Vec<*const c_void>,
 }
 
-// SAFETY: what stands for a thread is given back to the program, by one thread.
+// SAFETY: only `drop` uses the handles, and passes them back to the program.
 unsafe impl Send for ProgramThreads {}
 // SAFETY: as above.
 unsafe impl Sync for ProgramThreads {}
@@ -117,13 +120,13 @@ impl Drop for ProgramThreads {
             started.end();
         }
         for &thread in &self.made {
-            // SAFETY: the program's function made it, and nobody has waited for it.
+            // SAFETY: the program's function created the thread, and it was not joined before.
             unsafe { (self.join)(thread) };
         }
     }
 }
 
-/// What a thread of the program does.
+/// Runs the work of a thread that the program created.
 ///
 /// # Safety
 ///

@@ -1,7 +1,7 @@
-//! Whether a program ends a run, which it does by `terminate` of the run's options.
+//! Ending a run when the program sets `terminate` in the run's options.
 //!
-//! The interface has functions that set and unset that, and none that reads it. It is a byte of the options: where it lies is found out
-//! on options of our own, with the two functions. If that is not clear, runs go on to their end.
+//! The interface has functions that set and unset the flag, but no function that reads it. The flag is a byte of the options. Its offset is
+//! found by setting and unsetting it in options of our own. If the offset is ambiguous, runs continue to their end.
 
 use crate::api::{Api, Result};
 use crate::raw::OrtRunOptions;
@@ -10,8 +10,8 @@ use std::ptr::null_mut;
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::thread::ThreadId;
 
-/// How many bytes of the options are looked at. They have more in each version: two numbers, a text of 24 bytes or more, some truth values,
-/// and a map and a list that are 40 bytes or more.
+/// The number of bytes that are searched. The options are larger in each version: two integers, a string of at least 24 bytes, some flags,
+/// a map and a list of at least 40 bytes.
 const LOOKED_AT: usize = 64;
 
 /// The runs of a session.
@@ -45,9 +45,9 @@ impl Runs {
         }
     }
 
-    /// Returns what tells whether the run that this thread is in must end; `None` if nobody knows which run that is.
+    /// Returns the flag of this thread's run; `None` if the run is unknown.
     ///
-    /// A thread that helps another one is in the run of that, which is known if there is only one.
+    /// A worker thread belongs to the run of another thread. That run is known if it is the only one.
     pub(crate) fn watch(&self) -> Option<Watch> {
         let place = self.place?;
         let running = self.running.lock().unwrap_or_else(PoisonError::into_inner);
@@ -66,7 +66,7 @@ impl Runs {
 pub(crate) struct Watch(Arc<RwLock<Option<usize>>>);
 
 impl Watch {
-    /// Calls `f`, in which runs end once the flag is set.
+    /// Calls `f`. Runs that it starts end once the flag is set.
     ///
     /// # Safety
     ///
@@ -75,7 +75,7 @@ impl Watch {
         let flag = self.0.clone();
         let is_set = move || {
             let flag = flag.read().unwrap_or_else(PoisonError::into_inner);
-            // SAFETY: the caller says so, and whoever drops this waits for the lock. Another thread may write the byte meanwhile.
+            // SAFETY: the options live until `drop`, which takes the lock. Another thread may write the byte, so the read is volatile.
             flag.is_some_and(|address| unsafe {
                 std::ptr::with_exposed_provenance::<u8>(address).read_volatile() != 0
             })
@@ -90,7 +90,7 @@ impl Drop for Watch {
     }
 }
 
-/// Finds out where `terminate` is in the options of a run; `None` if that is not clear.
+/// Finds the offset of `terminate` in the options of a run; `None` if it is ambiguous.
 fn place(api: &Api) -> Result<Option<usize>> {
     let mut options: *mut OrtRunOptions = null_mut();
     // SAFETY: the place is ours.
@@ -99,7 +99,7 @@ fn place(api: &Api) -> Result<Option<usize>> {
         return Ok(None);
     }
     let look = || -> [u8; LOOKED_AT] {
-        // SAFETY: the options have as many bytes, and nobody writes them now.
+        // SAFETY: the options have at least `LOOKED_AT` bytes, and no other thread uses them.
         std::array::from_fn(|at| unsafe { options.cast::<u8>().add(at).read_volatile() })
     };
     let before = look();
@@ -109,7 +109,7 @@ fn place(api: &Api) -> Result<Option<usize>> {
     // SAFETY: as above.
     let unset = api.checked(unsafe { api.table().unset_terminate(options) });
     let again = look();
-    // SAFETY: nobody else releases them.
+    // SAFETY: the options were created above and are released once.
     unsafe { api.table().release_run_options(options) };
     set.and(unset)?;
     Ok(changed(&before, &after, &again))

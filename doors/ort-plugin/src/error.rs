@@ -85,7 +85,7 @@ pub enum PluginError {
     /// A run of a claimed part failed.
     #[error("{source}")]
     Run {
-        /// What the program can do about it.
+        /// The kind of the error.
         kind: ErrorKind,
         /// Why.
         source: bb::Error,
@@ -119,8 +119,8 @@ mod code {
 impl PluginError {
     /// Returns ONNX Runtime's code of the error.
     ///
-    /// Upon `EP_FAIL`, ONNX Runtime's Python moves a session to another provider for good, so that it is for what that may mend: a
-    /// backend that fails or does not have something, and not for what the program or the model did.
+    /// After `EP_FAIL`, ONNX Runtime's Python moves the session to another provider for good. So this code is only for failures that another
+    /// provider may avoid: a failed backend or a missing operation, but no mistake of the program or the model.
     pub(crate) fn code(&self) -> c_int {
         let kind = match self {
             PluginError::Run { kind, .. } => *kind,

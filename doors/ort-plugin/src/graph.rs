@@ -13,13 +13,13 @@ use bb_core::ir::proto::{
 };
 use std::collections::{HashMap, HashSet};
 
-/// The domain of the nodes that stand for those which are not read.
+/// The domain of placeholders for nodes that are not read.
 const OUTSIDE: &str = "bb.outside";
 
 /// A graph, or a part of one, as it was read.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Read {
-    /// A node that is not read is there as one of no operator, so that paths through it are seen.
+    /// A node that is not read has a placeholder, so that paths through it are considered.
     pub(crate) proto: GraphProto,
     pub(crate) opsets: Vec<OperatorSetIdProto>,
     /// The nodes of ONNX Runtime, in the order of those of `proto`.
@@ -46,7 +46,7 @@ pub(crate) struct Reader<'a> {
 ///
 /// Of all functions: the pointers are those that ONNX Runtime passed to the running call. Elements are lent at most until that ends.
 impl Reader<'_> {
-    /// Reads nodes of a graph, with all that they need from outside as inputs. Those at positions that are not `readable` stand outside.
+    /// Reads nodes of a graph, with the values from outside as inputs. Nodes that are not `readable` become placeholders.
     ///
     /// The outputs are those of the graph, and results that no node reads.
     pub(crate) unsafe fn read(
@@ -150,8 +150,7 @@ impl Reader<'_> {
         Ok(())
     }
 
-    /// Adds a node of no operator in place of one that cannot be read, with the same results and with what it reads of those `made` by
-    /// others.
+    /// Adds a placeholder for a node that cannot be read. It has the node's results, and its operands among the results `made` by nodes.
     unsafe fn stand_in(&self, node: *const OrtNode, made: &HashSet<String>, read: &mut Read) -> Result<()> {
         // SAFETY: the caller says so; here and below.
         let (operands, results) = unsafe {
@@ -337,7 +336,7 @@ impl Read {
         Ok(())
     }
 
-    /// Puts a node of no operator in the place of one.
+    /// Replaces a node by a placeholder.
     pub(crate) fn set_outside(&mut self, at: usize) {
         let made: HashSet<String> = self.proto.node.iter().flat_map(|node| &node.output).cloned().collect();
         let captured = self.captured.get_mut(at).map(std::mem::take).unwrap_or_default();
@@ -347,7 +346,7 @@ impl Read {
         }
     }
 
-    /// Tells whether a node stands for one that is not read.
+    /// Returns true if a node is a placeholder.
     pub(crate) fn is_outside(&self, at: usize) -> bool {
         self.proto.node.get(at).is_some_and(|node| node.domain() == OUTSIDE)
     }
@@ -371,7 +370,7 @@ impl Read {
     }
 }
 
-/// Returns a node of no operator with these results, and with the operands that nodes made.
+/// Returns a placeholder with these results, and with the operands that are results of nodes.
 fn outside(operands: Vec<String>, results: Vec<String>, made: &HashSet<String>) -> NodeProto {
     NodeProto {
         op_type: Some("Outside".to_owned()),

@@ -14,8 +14,8 @@ use crate::raw::{
 use crate::settings::Settings;
 use bb::{BackendHandle, CompileOptions};
 use std::ffi::{CString, c_char};
-use std::sync::Arc;
 use std::ptr::null_mut;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 /// A provider. The structure of ONNX Runtime is its first field, so that its pointer is that of the whole.
@@ -170,7 +170,7 @@ unsafe extern "system" fn compile(
 }
 
 unsafe extern "system" fn run_begins(provider: *mut OrtEp, options: *const OrtRunOptions) -> Status {
-    // SAFETY: the pointer is that of a provider, which nobody changes.
+    // SAFETY: the pointer belongs to a provider, which is not mutated.
     let provider = unsafe { &*provider.cast::<Provider>() };
     quiet(|| provider.runs.begin(options));
     null_mut()
@@ -181,7 +181,7 @@ unsafe extern "system" fn run_ended(
     options: *const OrtRunOptions,
     _waits: bool,
 ) -> Status {
-    // SAFETY: the pointer is that of a provider, which nobody changes.
+    // SAFETY: the pointer belongs to a provider, which is not mutated.
     let provider = unsafe { &*provider.cast::<Provider>() };
     quiet(|| provider.runs.end(options));
     null_mut()

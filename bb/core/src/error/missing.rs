@@ -1,8 +1,8 @@
 //! The nodes that cannot run, or may not: what errors and reports say of them.
 
-use super::{DoorAdvice, NarrowError};
 use super::advice::{Advice, title};
 use super::door::{elsewhere, link};
+use super::{DoorAdvice, NarrowError};
 use bb_ir::DataType;
 use bb_ir::graph::{Graph, Node};
 use bb_ir::text::{sentence, shown};

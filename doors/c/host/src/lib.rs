@@ -13,7 +13,7 @@ use bb_cpu as _;
 use bb_layers as _;
 use std::ffi::{CStr, c_char};
 
-/// Makes errors advise what a program in C can do.
+/// Sets the advice of errors for programs in C.
 fn speak() {
     let advice = bb_core::error::DoorAdvice {
         backend: "`bb_load_backend` loads one of a library, and so does the variable `BB_BACKEND_PATH`",

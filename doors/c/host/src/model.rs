@@ -1,4 +1,4 @@
-//! Models, and what they say of themselves.
+//! Loading models, and their metadata.
 
 use crate::session::HostSession;
 use bb::ir::proto::{GraphProto, ModelProto};
@@ -8,7 +8,7 @@ use bb_ir::check::{self, CheckOptions};
 use bb_ir::proto::ExternalData;
 use std::path::Path;
 
-/// What a model says of itself. A compiled model says nothing.
+/// The metadata of a model; empty for a compiled model.
 #[derive(Debug, Default)]
 pub(crate) struct Facts {
     producer: String,
@@ -34,7 +34,7 @@ pub struct ModelFacts {
     entries: Items<Named>,
 }
 
-/// What `bb_model` points to, for as long as the session is open.
+/// The memory that a `bb_model` points to. It lives as long as the session.
 #[derive(Debug)]
 pub(crate) struct Told {
     facts: Facts,
@@ -42,7 +42,7 @@ pub(crate) struct Told {
     entries: Vec<Named>,
 }
 
-// SAFETY: the texts belong to `facts`, which nobody changes.
+// SAFETY: the texts belong to `facts`, which never changes.
 unsafe impl Send for Told {}
 // SAFETY: as above.
 unsafe impl Sync for Told {}
@@ -50,7 +50,8 @@ unsafe impl Sync for Told {}
 impl Told {
     pub(crate) fn new(facts: Facts) -> Told {
         // Moving the strings does not move their bytes.
-        let entry = |(name, value): &(String, String)| Named { name: Text::new(name), value: Text::new(value) };
+        let entry =
+            |(name, value): &(String, String)| Named { name: Text::new(name), value: Text::new(value) };
         let entries = facts.entries.iter().map(entry).collect();
         Told { facts, entries }
     }
@@ -117,14 +118,14 @@ impl Source<'_> {
     }
 }
 
-/// `bb_session_model`: writes what the model says of itself.
+/// `bb_session_model`: writes the model's metadata.
 ///
 /// # Safety
 ///
-/// The pointers are null or what the interface says.
+/// The pointers are null or valid as the header says.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn bb_session_model(session: *const HostSession, model: *mut ModelFacts) -> Status {
-    // SAFETY: what the caller promises.
+    // SAFETY: the caller guarantees valid pointers.
     let Some(session) = (unsafe { session.as_ref() }) else { return status::of(ErrorKind::WrongInput) };
     if model.is_null() {
         return status::of(ErrorKind::WrongInput);

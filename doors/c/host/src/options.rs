@@ -11,7 +11,7 @@ use crate::dropped;
 /// How the name of an option begins that is a limit on models from strangers.
 const LIMITS: &str = "limits.";
 
-/// Reads the options of a session: those of the backend, and limits.
+/// Reads the options of a session: backend options and limits.
 ///
 /// # Errors
 ///
@@ -55,16 +55,16 @@ pub struct HostRunOptions {
 }
 
 impl HostRunOptions {
-    /// Reads as much as the caller's structure has; the rest is empty.
+    /// Reads the caller's structure, which may be shorter; missing fields are empty.
     ///
     /// # Safety
     ///
-    /// The pointer is null, or points to as many bytes as the structure says first.
+    /// The pointer is null, or points to a structure whose first field is its size in bytes.
     pub(crate) unsafe fn read(options: *const HostRunOptions) -> HostRunOptions {
         let none = Items { items: std::ptr::null(), count: 0 };
         let mut all = HostRunOptions { size: 0, timeout_ms: 0, cancel: std::ptr::null(), values: none };
         if !options.is_null() {
-            // SAFETY: the structure begins with its size, and has as many bytes; both are no memory of ours.
+            // SAFETY: the structure begins with its size in bytes, and does not overlap `all`.
             unsafe {
                 let length = options.cast::<usize>().read().min(size_of::<HostRunOptions>());
                 let to = (&raw mut all).cast::<u8>();
@@ -86,7 +86,7 @@ impl HostRunOptions {
             let deadline = Instant::now().checked_add(Duration::from_millis(self.timeout_ms));
             ends = deadline.map(|deadline| RunOptions::default().with_deadline(deadline));
         }
-        // SAFETY: what the caller promises.
+        // SAFETY: the caller guarantees valid pointers.
         match unsafe { self.cancel.as_ref() } {
             Some(Cancel(token)) => Some(ends.unwrap_or_default().with_cancel(token)),
             None => ends,
@@ -103,7 +103,7 @@ impl HostRunOptions {
     ///
     /// The list is one of the interface.
     pub(crate) unsafe fn values<'a>(&self) -> Result<Vec<&'a str>, Failed> {
-        // SAFETY: what the caller promises.
+        // SAFETY: the caller guarantees valid pointers.
         unsafe { self.values.slice() }.iter().map(|name| text(*name)).collect()
     }
 }
@@ -121,7 +121,7 @@ pub extern "C" fn bb_cancel_new() -> *mut Cancel {
 /// `cancel` is null, or was made and not freed.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn bb_cancel_runs(cancel: *const Cancel) {
-    // SAFETY: what the caller promises.
+    // SAFETY: the caller guarantees valid pointers.
     if let Some(Cancel(token)) = unsafe { cancel.as_ref() } {
         token.cancel();
     }
@@ -134,6 +134,6 @@ pub unsafe extern "C" fn bb_cancel_runs(cancel: *const Cancel) {
 /// `cancel` is null, or was made and not freed; no run has it.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn bb_cancel_free(cancel: *mut Cancel) {
-    // SAFETY: what the caller promises.
+    // SAFETY: the caller guarantees valid pointers.
     unsafe { dropped(cancel) }
 }

@@ -68,7 +68,7 @@ pub unsafe extern "C" fn bb_session_run(
     into: *mut *mut HostRun,
     error: *mut Failure,
 ) -> Status {
-    // SAFETY: what the caller promises.
+    // SAFETY: the caller guarantees valid pointers.
     unsafe { bb_session_run_with(session, inputs, count, std::ptr::null(), into, error) }
 }
 
@@ -76,7 +76,7 @@ pub unsafe extern "C" fn bb_session_run(
 ///
 /// # Safety
 ///
-/// The pointers are what the interface says.
+/// The pointers are valid as the header says.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn bb_session_run_with(
     session: *const HostSession,
@@ -113,7 +113,7 @@ pub unsafe extern "C" fn bb_session_run_with(
 /// `run` is null, or came from a run and was not freed.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn bb_run_output_count(run: *const HostRun) -> usize {
-    // SAFETY: what the caller promises.
+    // SAFETY: the caller guarantees a valid pointer.
     unsafe { run.as_ref() }.map_or(0, |run| run.0.len())
 }
 

@@ -10,10 +10,10 @@ use std::ffi::c_char;
 use std::path::Path;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
-/// For how many lists of values a session keeps what it compiled.
+/// The number of compiled variants that a session caches.
 const KEPT: usize = 16;
 
-/// Lists of values, each with what was compiled for it.
+/// Compiled variants by the names of their outputs.
 type Others = Vec<(Vec<String>, Arc<dyn ErasedExecutable>)>;
 
 /// A model that is compiled for a backend.
@@ -23,14 +23,14 @@ pub struct HostSession {
     module: Module,
     options: CompileOptions,
     executable: Arc<dyn ErasedExecutable>,
-    /// What was compiled for other values than the outputs, the latest last.
+    /// Variants compiled for other values than the model's outputs, the most recently used last.
     others: Mutex<Others>,
     inputs: Vec<Known>,
     outputs: Vec<Known>,
 }
 
 impl HostSession {
-    /// Returns what is compiled for values of these names, which may lie between nodes; for all outputs if there are no names.
+    /// Returns the executable whose outputs are these values, which may be intermediate; all outputs if `names` is empty.
     ///
     /// # Errors
     ///

@@ -80,7 +80,7 @@ fn a_run_calls_the_program_when_it_has_ended() {
     }
 }
 
-/// What a program counts that makes threads itself.
+/// Counts the threads of a program that creates them itself.
 #[derive(Default)]
 struct Threads {
     made: AtomicUsize,
@@ -118,7 +118,7 @@ unsafe extern "C" fn make(
 }
 
 unsafe extern "C" fn wait(thread: OrtCustomThreadHandle) {
-    // SAFETY: the handle is that of `make`.
+    // SAFETY: `make` returned the handle.
     let thread = unsafe { Box::from_raw(thread.cast_mut().cast::<JoinHandle<()>>()) };
     thread.join().unwrap();
     JOINED.fetch_add(1, Ordering::SeqCst);
@@ -128,7 +128,7 @@ unsafe extern "C" fn wait(thread: OrtCustomThreadHandle) {
 fn opened_on(threads: &Threads, joins: bool) -> Result<Opened, OrtStatusPtr> {
     let path = std::ffi::CString::new(data("models/surfaces_gbr/model.onnx").to_str().unwrap()).unwrap();
     let (mut options, mut session) = (null_mut(), null_mut());
-    // SAFETY: the arguments are those of the header, and the counter outlives the session.
+    // SAFETY: the arguments have the types of the header, and the counter outlives the session.
     unsafe {
         ok((api().CreateSessionOptions)(&mut options));
         ok((api().SetIntraOpNumThreads)(options, 3));
@@ -157,9 +157,9 @@ fn a_program_makes_the_threads_and_waits_for_them() {
     }
     // Of the next two threads, one can be made; it ends again.
     let status = opened_on(&threads, true).err().unwrap();
-    fails(status, OrtErrorCode::ORT_FAIL, "made no thread");
+    fails(status, OrtErrorCode::ORT_RUNTIME_EXCEPTION, "made no thread");
     assert_eq!((threads.made.load(Ordering::SeqCst), JOINED.load(Ordering::SeqCst)), (5, 5));
-    // Threads that nobody waits for are an error.
+    // Threads without a function to join them are an error.
     let status = opened_on(&threads, false).err().unwrap();
     fails(status, OrtErrorCode::ORT_INVALID_ARGUMENT, "waits for threads");
 }
