@@ -184,11 +184,10 @@ class SessionOptions(_Known):
         threads: int = getattr(self, "intra_op_num_threads")
         if threads < 0:
             raise ValueError(f"`intra_op_num_threads` must be at least 1, or 0 for as many as there are processors; got {threads}")
-        arrays = lambda constants: {name: value._array() for name, value in constants.items()}  # noqa: E731
         return {
             "threads": threads,
-            "constants": arrays(self._constants),
-            "external": arrays(self._external),
+            "constants": {name: value._array() for name, value in self._constants.items()},
+            "external": {name: value._array() for name, value in self._external.items()},
             "files": dict(self._files),
         }
 
@@ -293,7 +292,7 @@ def backend_of(backend: str | None, providers: Sequence[Any] | None) -> str:
         return backend
     linked = _bb.backends()
     for provider in providers or ():
-        name = provider[0] if isinstance(provider, (list, tuple)) else provider
+        name: str = provider[0] if isinstance(provider, (list, tuple)) else provider
         if name in PROVIDERS:
             return default_backend()
         if name in linked:

@@ -3,9 +3,11 @@
 import json
 import os
 import pickle
+import shutil
 import subprocess
 import sys
 import threading
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -448,6 +450,28 @@ for more in ({}, {"providers": ["CPUExecutionProvider"]}, {"providers": ort.get_
     assert "derive" not in ran.stderr and "as _;" not in ran.stderr
     ran = onnxruntime("program.py", folder=tmp_path, BB_BACKEND_PATH="absent.so")
     assert ran.returncode != 0 and "ImportError" in ran.stderr and "absent.so" in ran.stderr
+
+
+@pytest.mark.skipif(shutil.which("cc") is None, reason="there is no compiler for C")
+def test_programs_run_on_a_library_with_few_types(model, tmp_path):
+    door = Path(__file__).resolve().parents[2] / "doors/c"
+    source = (door / "examples/plain.c").read_text().replace('"plain"', '"mini"')
+    few = source.replace(".types = TYPES", ".types = 1u << BB_F32 | 1u << BB_I32 | 1u << BB_BOOL")
+    assert few != source
+    (tmp_path / "mini.c").write_text(few)
+    library = str(tmp_path / "libmini.so")
+    command = ["cc", "-std=c11", "-O2", "-shared", "-fPIC", "-I", str(door / "include"), "mini.c", "-o", library, "-lm"]
+    subprocess.run(command, cwd=tmp_path, check=True)
+    (tmp_path / "model.onnx").write_bytes(model)
+    (tmp_path / "program.py").write_text(
+        """
+import onnxruntime as ort
+print(ort.InferenceSession("model.onnx").get_providers(), ort.conformance("mini"))
+"""
+    )
+    ran = onnxruntime("program.py", folder=tmp_path, BB_BACKEND="mini", BB_BACKEND_PATH=library)
+    assert ran.returncode == 0, ran.stderr
+    assert ran.stdout.startswith("['mini'] ") and " 0 failed, 0 were skipped" in ran.stdout, ran.stdout
 
 
 def test_a_backend_that_is_named_is_not_that_of_the_variable(model, monkeypatch):
