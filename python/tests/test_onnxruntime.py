@@ -101,6 +101,21 @@ def test_every_name_of_onnx_runtime_is_there_or_says_what_to_use(model):
             assert said == "" or said.startswith("bb has no `") and f".{name}`: " in said, (kind, name, said)
 
 
+def test_the_page_and_both_libraries_name_one_version():
+    version = bb.onnxruntime.__version__
+    root = Path(__file__).resolve().parents[2]
+    assert f"`onnxruntime.__version__` | {version}," in (root / "bb/docs/python.md").read_text(encoding="utf-8")
+    assert f'c"{version}"' in (root / "doors/onnxruntime/src/lib.rs").read_text(encoding="utf-8")
+    assert bb.onnxruntime.get_version_string() == version == bb.onnxruntime.version
+
+
+def test_the_page_names_what_is_not_there():
+    page = (Path(__file__).resolve().parents[2] / "bb/docs/python.md").read_text(encoding="utf-8")
+    [sentence] = [line for line in page.splitlines() if line.startswith("What is not there (")]
+    for name in ("SparseTensor", "LoraAdapter", "ModelCompiler"):
+        assert f"`{name}`" in sentence and says(lambda: getattr(bb, name)).startswith(f"bb has no `{name}`: ")
+
+
 def test_values_are_copied_into_others():
     source, target = bb.OrtValue(X), bb.OrtValue(np.zeros_like(X))
     bb.copy_tensors([source], [target])
