@@ -208,6 +208,25 @@ pub enum Error {
         known: Vec<String>,
     },
 
+    /// A tensor has another type or shape than the constant that it replaces.
+    #[error(
+        "constant `{name}` is {}{dims:?}; the tensor for it is {got}{shape:?}",
+        dtype.map_or("of no type", DataType::name),
+        name = shown(.name)
+    )]
+    OtherConstant {
+        /// The constant.
+        name: String,
+        /// Its type, if it has one.
+        dtype: Option<DataType>,
+        /// Its extents, as the model has them.
+        dims: Vec<i64>,
+        /// The type of the tensor.
+        got: DataType,
+        /// The extents of the tensor.
+        shape: Box<[usize]>,
+    },
+
     /// A node reads a value that no input, initializer or other node provides.
     #[error("node `{node}` reads `{value}`, which nothing provides", node = shown(.node), value = shown(.value))]
     MissingValue {

@@ -21,12 +21,14 @@ from ._author import Backend, Conformance, conformance, primitives, register, un
 from ._bb import CancelToken, Graph, Node, backends, limits
 from ._binding import IOBinding
 from ._generate import Generation, Generator
+from ._installed import PARTS as _PARTS
 from ._options import (
     ExecutionMode,
     ExecutionOrder,
     GraphOptimizationLevel,
     RunOptions,
     SessionOptions,
+    default_backend,
     get_available_providers,
 )
 from ._process import (
@@ -36,11 +38,12 @@ from ._process import (
     get_build_info,
     has_collective_ops,
     preload_dlls,
+    print_debug_info,
     set_default_logger_severity,
     set_default_logger_verbosity,
 )
 from ._session import ModelMetadata, NodeArg, Session
-from ._value import OrtDevice, OrtValue
+from ._value import OrtDevice, OrtValue, copy_tensors
 from .errors import (
     BackendError,
     Cancelled,
@@ -80,6 +83,10 @@ def __getattr__(name: str) -> Any:
         from importlib import import_module
 
         return import_module(".capi", __name__)
+    if name in _PARTS and name != "backend":
+        raise AttributeError(
+            f"bb has no `{name}`: call `bb.onnxruntime.install()`, and import `onnxruntime.{name}` of an installed ONNX Runtime"
+        )
     if name in ABSENT:
         raise AttributeError(f"bb has no `{name}`: {ABSENT[name]}")
     raise AttributeError(f"module 'bb' has no attribute {name!r}")
@@ -103,12 +110,12 @@ def inspect(model: Any, **options: Any) -> dict[str, Any]:
     return _session(model, options).inspect()
 
 
-def coverage(model: Any = None, *, backend: str = "cpu", **options: Any) -> dict[str, Any]:
+def coverage(model: Any = None, *, backend: str | None = None, **options: Any) -> dict[str, Any]:
     """What runs each node of a model on a backend; without a model, what runs each operator, by version and element type."""
     if model is None:
         from . import _bb
 
-        return cast(dict[str, Any], json.loads(_bb.operators(backend)))
+        return cast(dict[str, Any], json.loads(_bb.operators(default_backend() if backend is None else backend)))
     return (model if isinstance(model, Session) else Session(model, backend, **options)).coverage()
 
 
@@ -170,6 +177,7 @@ __all__ = [
     "backends",
     "compare",
     "conformance",
+    "copy_tensors",
     "coverage",
     "disable_telemetry_events",
     "enable_telemetry_events",
@@ -184,6 +192,7 @@ __all__ = [
     "limits",
     "preload_dlls",
     "primitives",
+    "print_debug_info",
     "profile",
     "register",
     "set_default_logger_severity",

@@ -102,6 +102,7 @@ class Session:
         dims: Mapping[str, int],
         limits: Mapping[str, str],
         flags: Mapping[str, bool],
+        given: Mapping[str, Any],
     ) -> None: ...
     def run(
         self,

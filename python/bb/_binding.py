@@ -8,17 +8,20 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ._options import RunOptions
+from ._process import Advised
 from ._value import OrtValue, dtype_of, memory_at, on_host
 
 if TYPE_CHECKING:
     from ._session import Session
 
 
-class IOBinding:
+class IOBinding(Advised):
     """What a session reads and where it leaves its results, from run to run.
 
     Results that are bound to memory are copied there.
     """
+
+    _absent = {"get_outputs_as_ortvaluevector": "`get_outputs` gives the values"}
 
     def __init__(self, session: Session) -> None:
         self._session = session

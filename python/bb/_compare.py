@@ -19,7 +19,7 @@ def compare(
     values: list[tuple[str | None, str | None, str]]
     if isinstance(other, str):
         model, folder, _, _, memory, dims, limits, flags = session._arguments
-        other = Session(model, other, None, dims, folder=folder, limits=limits, **flags)
+        other = Session(model, other, None, dims, sess_options=session._options, folder=folder, limits=limits, **flags)
     if per_node:
         if not isinstance(other, Session):
             raise TypeError("`per_node` compares with a backend or a session")

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Literal, TypedDict
 
 from . import _bb
-from ._options import with_options
+from ._options import default_backend, with_options
 from .errors import MissingPackage
 
 
@@ -60,7 +60,7 @@ class Generator:
 
     Args:
         path: a GGUF file, or a folder with a model in ONNX's format.
-        backend: the name of the backend; with options in parentheses, as for `Session`.
+        backend: the name of the backend; with options in parentheses, as for `Session`; by default as there.
         backend_options: options of the backend by name.
         threads: how many threads compute; by default as many as there are processors.
         memory: the greatest number of bytes that the backend uses.
@@ -72,7 +72,7 @@ class Generator:
     def __init__(
         self,
         path: str | os.PathLike[str],
-        backend: str = "cpu",
+        backend: str | None = None,
         *,
         backend_options: Mapping[str, Any] | None = None,
         threads: int | None = None,
@@ -84,7 +84,7 @@ class Generator:
         native = getattr(_bb, "_Generator", None)
         if native is None:
             raise MissingPackage("this build of `bb` has no language models; build it with the feature `generate`")
-        name = with_options(backend, backend_options or {})
+        name = with_options(default_backend() if backend is None else backend, backend_options or {})
         self._native = native(
             os.fspath(path),
             name,

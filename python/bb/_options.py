@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import enum
+import os
 import warnings
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from . import _bb
+from ._process import Advised
+from ._value import OrtValue
 
 #: The backends that ONNX Runtime has names for.
 PROVIDERS = {"CPUExecutionProvider": "cpu"}
@@ -25,6 +28,11 @@ def with_options(name: str, options: Mapping[str, Any]) -> str:
     if name.endswith(")"):
         return f"{name[:-1]},{given})"
     return f"{name}({given})"
+
+
+def default_backend() -> str:
+    """The backend where a program names none: the one of the variable `BB_BACKEND`, or `cpu`."""
+    return os.environ.get("BB_BACKEND") or "cpu"
 
 
 class GraphOptimizationLevel(enum.IntEnum):
@@ -52,7 +60,7 @@ class ExecutionMode(enum.IntEnum):
     ORT_PARALLEL = 1
 
 
-class _Known:
+class _Known(Advised):
     """Attributes of a list, so that a misspelt one is an error."""
 
     _known: dict[str, Any] = {}
@@ -67,13 +75,31 @@ class _Known:
         object.__setattr__(self, name, value)
 
 
+def _keep(constants: dict[str, OrtValue], name: str, value: OrtValue) -> None:
+    if not isinstance(name, str) or not isinstance(value, OrtValue):
+        raise TypeError(f"expected a name and an `OrtValue`, got `{type(name).__name__}` and `{type(value).__name__}`")
+    if name in constants:
+        raise ValueError(f"a tensor for the constant {name!r} is there already")
+    value._array()
+    constants[name] = value
+
+
 class SessionOptions(_Known):
     """The options of a session that ONNX Runtime has.
 
-    `intra_op_num_threads` and `add_free_dimension_override_by_name` do what they do there. Those that make ONNX Runtime write files
-    are refused when a session is opened. The others are accepted, because they decide how ONNX Runtime works inside, and have no
-    effect.
+    `intra_op_num_threads`, extents of dimensions, and tensors in place of constants do what they do there. Those that make ONNX
+    Runtime write files are refused when a session is opened. The others are accepted, because they decide how ONNX Runtime works
+    inside, and have no effect.
     """
+
+    _absent = {
+        "add_provider_for_devices": "name the backend when a session is opened: `bb.Session(model, name)`",
+        "clear_ep_context_data_read_func": "`session.save(path)` writes a compiled model, and `bb.Session(path)` opens it",
+        "set_ep_context_data_read_func": "`session.save(path)` writes a compiled model, and `bb.Session(path)` opens it",
+        "set_load_cancellation_flag": "Ctrl-C ends opening a session",
+        "set_provider_selection_policy": "name the backend when a session is opened: `bb.Session(model, name)`",
+        "set_provider_selection_policy_delegate": "name the backend when a session is opened: `bb.Session(model, name)`",
+    }
 
     _known = {
         "intra_op_num_threads": 0,
@@ -98,6 +124,9 @@ class SessionOptions(_Known):
         super().__init__()
         self._dims: dict[str, int] = {}
         self._config: dict[str, str] = {}
+        self._constants: dict[str, OrtValue] = {}
+        self._external: dict[str, OrtValue] = {}
+        self._files: dict[str, bytes] = {}
 
     def add_free_dimension_override_by_name(self, name: str, extent: int) -> None:
         """Gives a symbolic dimension an extent."""
@@ -115,13 +144,32 @@ class SessionOptions(_Known):
         """Not there: an extent is given by the name of its dimension."""
         raise NotImplementedError("bb gives extents by name: `add_free_dimension_override_by_name`, or `dims` of a session")
 
-    def add_initializer(self, name: str, value: Any) -> None:
-        """Not there: a run takes values for initializers that are inputs, too."""
-        raise NotImplementedError("bb takes no initializers from outside; feed them as inputs, or write them into the model")
+    def add_initializer(self, name: str, value: OrtValue) -> None:
+        """Gives a tensor in place of the constant of a name. A name that the model does not have changes nothing."""
+        _keep(self._constants, name, value)
 
-    def add_external_initializers(self, names: Sequence[str], values: Sequence[Any]) -> None:
-        """Not there, as `add_initializer` is not."""
-        self.add_initializer("", None)
+    def add_external_initializers(self, names: Sequence[str], values: Sequence[OrtValue]) -> None:
+        """Gives tensors in place of constants, whose files are then not read. The model must have each of the names."""
+        if len(names) != len(values):
+            raise ValueError(f"expected a value for each of {len(names)} names, got {len(values)}")
+        for name, value in zip(names, values):
+            _keep(self._external, name, value)
+
+    def add_external_initializers_from_files_in_memory(
+        self, names: Sequence[str], buffers: Sequence[Any], lengths: Sequence[int]
+    ) -> None:
+        """Gives the content of files with external data, by the names that the model has for the files."""
+        if not len(names) == len(buffers) == len(lengths):
+            raise ValueError(f"expected a content and a length for each of {len(names)} files, got {len(buffers)} and {len(lengths)}")
+        for name, buffer, length in zip(names, buffers, lengths):
+            content = bytes(buffer)
+            if not 0 <= length <= len(content):
+                raise ValueError(f"the content of {name!r} has {len(content)} bytes, got {length} as its length")
+            self._files[name] = content[:length]
+
+    def has_providers(self) -> bool:
+        """Whether the options name providers: they never do, because a session is given its backend."""
+        return False
 
     def register_custom_ops_library(self, path: str) -> None:
         """Not there: a library of operators for ONNX Runtime has that library's interface."""
@@ -131,9 +179,17 @@ class SessionOptions(_Known):
         """Not there: a session is given its backend."""
         raise NotImplementedError(f"name the backend when a session is opened: bb.Session(model, providers=[{name!r}])")
 
-    def _threads(self) -> int | None:
+    def _given(self) -> dict[str, Any]:
+        """What a session takes of the options."""
         threads: int = getattr(self, "intra_op_num_threads")
-        return threads or None
+        if threads < 0:
+            raise ValueError(f"`intra_op_num_threads` must be at least 1, or 0 for as many as there are processors; got {threads}")
+        return {
+            "threads": threads,
+            "constants": {name: value._array() for name, value in self._constants.items()},
+            "external": {name: value._array() for name, value in self._external.items()},
+            "files": dict(self._files),
+        }
 
     def _refuse_what_writes_files(self) -> None:
         if getattr(self, "enable_profiling"):
@@ -149,6 +205,8 @@ class SessionOptions(_Known):
 
 class RunOptions(_Known):
     """The options of a run that ONNX Runtime has. `terminate` stops the runs that have the options; the others have no effect."""
+
+    _absent = {"add_active_adapter": "write the adapter's weights into the model"}
 
     _known = {
         "log_severity_level": 2,
@@ -179,6 +237,10 @@ class RunOptions(_Known):
     def add_run_config_entry(self, key: str, value: str) -> None:
         """Keeps an entry, which has no effect."""
         self._config[key] = value
+
+    def get_run_config_entry(self, key: str) -> str:
+        """Returns an entry."""
+        return self._config[key]
 
 
 def check_provider_options(providers: Sequence[Any] | None, provider_options: Sequence[Any] | None) -> None:
@@ -218,7 +280,10 @@ def get_available_providers() -> list[str]:
 
 
 def backend_of(backend: str | None, providers: Sequence[Any] | None) -> str:
-    """Chooses the backend: the one that is named, or the first provider that there is, as ONNX Runtime does."""
+    """Chooses the backend: the one that is named, or the first provider that there is, as ONNX Runtime does.
+
+    ONNX Runtime's name for its own provider stands for the backend where a program names none.
+    """
     if backend is not None:
         if providers:
             raise ValueError("`backend` and `providers` both name a backend")
@@ -227,9 +292,10 @@ def backend_of(backend: str | None, providers: Sequence[Any] | None) -> str:
         return backend
     linked = _bb.backends()
     for provider in providers or ():
-        name = provider[0] if isinstance(provider, (list, tuple)) else provider
-        found = PROVIDERS.get(name, name)
-        if found in linked:
-            return found
+        name: str = provider[0] if isinstance(provider, (list, tuple)) else provider
+        if name in PROVIDERS:
+            return default_backend()
+        if name in linked:
+            return name
         warnings.warn(f"there is no provider {name!r}; there are {get_available_providers()}", stacklevel=3)
-    return "cpu"
+    return default_backend()

@@ -3,28 +3,69 @@
 from __future__ import annotations
 
 import platform
+from typing import Any, ClassVar
 
 #: The version of ONNX Runtime whose interface this package follows.
-INTERFACE = "1.23.0"
+INTERFACE = "1.31.0"
+
+_ADAPTER = "write the adapter's weights into the model"
+_BACKENDS = "`bb.backends()` lists the backends, and `bb.Session(model, name)` opens one"
+_COMPILED = "`session.save(path)` writes a compiled model, and `bb.Session(path)` opens it"
+_HOST = "values lie in the host's memory, `cpu`"
+_LIBRARIES = "the variable `BB_BACKEND_PATH` names libraries of backends, and `bb.register` takes a class"
+_MEMORY = "the backend's memory is bounded by `Session(model, memory=…)`"
+_COVERAGE = "`session.coverage()` says what runs each node"
 
 #: What ONNX Runtime has and this package has not, and what to use.
 ABSENT = {
-    "AdapterFormat": "write the adapter's weights into the model",
-    "LoraAdapter": "write the adapter's weights into the model",
-    "ModelCompiler": "`session.save(path)` writes a compiled model",
-    "OrtAllocatorType": "the backend's memory is bounded by `Session(model, memory=…)`",
-    "OrtArenaCfg": "the backend's memory is bounded by `Session(model, memory=…)`",
-    "OrtMemType": "the backend's memory is bounded by `Session(model, memory=…)`",
-    "OrtMemoryInfo": "the backend's memory is bounded by `Session(model, memory=…)`",
+    "AdapterFormat": _ADAPTER,
+    "LoraAdapter": _ADAPTER,
+    "ModelCompiler": _COMPILED,
+    "OrtAllocatorType": _MEMORY,
+    "OrtArenaCfg": _MEMORY,
+    "OrtCompileApiFlags": _COMPILED,
+    "OrtDeviceMemoryType": _HOST,
+    "OrtDeviceVendorId": _HOST,
+    "OrtEpAssignedNode": _COVERAGE,
+    "OrtEpAssignedSubgraph": _COVERAGE,
+    "OrtEpContextData": _COMPILED,
+    "OrtEpContextDataBuffer": _COMPILED,
+    "OrtEpDevice": _BACKENDS,
+    "OrtExecutionProviderDevicePolicy": _BACKENDS,
+    "OrtExternalInitializerInfo": _COMPILED,
+    "OrtHardwareDevice": _BACKENDS,
+    "OrtHardwareDeviceType": _BACKENDS,
+    "OrtMemType": _MEMORY,
+    "OrtMemoryInfo": _MEMORY,
+    "OrtMemoryInfoDeviceType": _HOST,
+    "OrtSparseFormat": "pass dense arrays",
+    "OrtSyncStream": _HOST,
     "SparseTensor": "pass dense arrays",
-    "create_and_register_allocator": "the backend's memory is bounded by `Session(model, memory=…)`",
-    "create_and_register_allocator_v2": "the backend's memory is bounded by `Session(model, memory=…)`",
-    "get_ep_devices": "`bb.backends()` lists the backends",
-    "register_execution_provider_library": "`bb.backends()` lists the backends; none is loaded while a program runs",
+    "create_and_register_allocator": _MEMORY,
+    "create_and_register_allocator_v2": _MEMORY,
+    "get_ep_devices": _BACKENDS,
+    "import_capi_exception": "what cannot be imported is an `ImportError` where it is imported",
+    "onnxruntime_validation": "`bb.__version__` is the version of the package",
+    "register_execution_provider_library": _LIBRARIES,
+    "set_default_logger_callback": "nothing is written to a log",
     "set_global_thread_pool_sizes": "`Session(model, threads=…)` says how many threads a session has",
     "set_seed": "an operator that draws numbers has an attribute `seed`",
-    "unregister_execution_provider_library": "`bb.backends()` lists the backends; none is loaded while a program runs",
+    "training": "programs in Rust train models, `bb/docs/training.md`",
+    "unregister_execution_provider_library": _LIBRARIES,
 }
+
+
+class Advised:
+    """A class of ONNX Runtime's interface that says what to use in place of what it does not have."""
+
+    #: What the class of ONNX Runtime has and this one has not, and what to use.
+    _absent: ClassVar[dict[str, str]] = {}
+
+    def __getattr__(self, name: str) -> Any:
+        cls = type(self).__name__
+        if name in self._absent:
+            raise AttributeError(f"bb has no `{cls}.{name}`: {self._absent[name]}")
+        raise AttributeError(f"{cls!r} object has no attribute {name!r}")
 
 
 def disable_telemetry_events() -> None:
@@ -62,3 +103,12 @@ def has_collective_ops() -> bool:
 
 def preload_dlls(cuda: bool = True, cudnn: bool = True, msvc: bool = True, directory: str | None = None) -> None:
     """Does nothing: there are no libraries to load."""
+
+
+def print_debug_info() -> None:
+    """Prints what the package and the machine are."""
+    from . import __version__, backends
+
+    print(f"bb {__version__}, with the interface of ONNX Runtime {INTERFACE}")
+    print(f"Python {platform.python_version()} on {platform.platform()}")
+    print(f"backends: {', '.join(backends())}")

@@ -14,9 +14,12 @@ from ._options import (
     backend_of,
     check_disabled_optimizers,
     check_provider_options,
+    default_backend,
     with_options,
 )
+from ._process import Advised
 from ._value import OrtValue
+from .errors import BackendError
 
 if TYPE_CHECKING:
     from ._binding import IOBinding
@@ -47,7 +50,7 @@ class ModelMetadata(NamedTuple):
     custom_metadata_map: dict[str, str]
 
 
-class Session(_bb.Session):
+class Session(_bb.Session, Advised):
     """A model on a backend.
 
     It behaves like `onnxruntime.InferenceSession` and takes that class's arguments, too. Threads may share a session. A copy of a
@@ -55,7 +58,8 @@ class Session(_bb.Session):
 
     Args:
         path_or_bytes: a file, or a serialized model.
-        backend: the name of the backend, `bb.backends()` lists them; with options in parentheses, as in `chip(tile=64)`.
+        backend: the name of the backend, `bb.backends()` lists them; with options in parentheses, as in `chip(tile=64)`. By default
+            the one of the variable `BB_BACKEND`, or `cpu`.
         backend_options: options of the backend by name, such as `{"tile": 64}` or `{"narrow_floats": True}`.
         threads: how many threads compute; by default as many as there are processors.
         dims: extents for symbolic dimensions, which inputs then must have.
@@ -73,6 +77,18 @@ class Session(_bb.Session):
         refuse_lowered: whether to refuse models with nodes for which the backend has no operation of its own.
         strict: whether to refuse inputs whose extents differ where the model gives them one name.
     """
+
+    _absent = {
+        "get_input_epdevices": "`session.backend` is the name of the backend",
+        "get_input_memory_infos": "values lie in the host's memory, `cpu`",
+        "get_output_memory_infos": "values lie in the host's memory, `cpu`",
+        "get_provider_graph_assignment_info": "`session.coverage()` says what runs each node",
+        "get_tuning_results": "a backend tunes itself, and keeps nothing of it in a model",
+        "release_captured_graph": "nothing is captured: a plan is kept for all extents",
+        "run_with_ortvaluevector": "`run_with_ort_values` runs the model on values",
+        "set_ep_dynamic_options": "options of a backend are given when a session is opened, as `backend_options`",
+        "set_tuning_results": "a backend tunes itself, and keeps nothing of it in a model",
+    }
 
     _arguments: tuple[Any, ...]
     _options: SessionOptions
@@ -109,8 +125,8 @@ class Session(_bb.Session):
         check_disabled_optimizers(disabled_optimizers)
         options = sess_options if sess_options is not None else SessionOptions()
         options._refuse_what_writes_files()
-        name = with_options(backend_of(backend, providers), backend_options or {})
-        threads = threads if threads is not None else options._threads()
+        chosen = backend_of(backend, providers)
+        name = with_options(chosen, backend_options or {})
         if isinstance(threads, int) and threads < 1:
             raise ValueError(f"`threads` must be at least 1, got {threads}")
         bound = {**options._dims, **(dims or {})}
@@ -122,7 +138,12 @@ class Session(_bb.Session):
         model = path_or_bytes if isinstance(path_or_bytes, bytes) else os.fspath(path_or_bytes)
         given = {flag: bool(value) for flag, value in flags.items()}
         arguments = (model, folder, name, threads, memory, bound, texts, given)
-        self._open(*arguments)
+        try:
+            self._open(*arguments, options._given())
+        except BackendError as error:
+            if backend is None and chosen == default_backend() and os.environ.get("BB_BACKEND"):
+                error.args = (f"the variable BB_BACKEND names `{chosen}`: {error}",)
+            raise
         self._arguments = arguments
         self._options = options
         self._input_args = [NodeArg(*port[:3]) for port in self._inputs() if not port[3]]
@@ -161,7 +182,7 @@ class Session(_bb.Session):
         """Checks that the session runs on the first of the providers that there is; the backend of a session does not change."""
         check_provider_options(providers, provider_options)
         name = backend_of(None, providers)
-        if name != self.backend:
+        if name not in (self.backend, self._arguments[2]):
             raise ValueError(
                 f"the session runs on {self.backend!r}; open another one for {name!r}: bb.Session(model, {name!r})"
             )
@@ -207,6 +228,12 @@ class Session(_bb.Session):
         """Runs the model on values and returns values."""
         outputs = self.run(output_names, input_dict_ort_values, run_options)
         return [OrtValue(output) for output in outputs]
+
+    def create_ortvalue_from_shape_and_type(
+        self, shape: Sequence[int], element_type: Any, device_type: Any, device_id: int = 0, vendor_id: int = -1
+    ) -> OrtValue:
+        """A value of these extents, whose elements are 0."""
+        return OrtValue.ortvalue_from_shape_and_type(shape, element_type, device_type, device_id, vendor_id)
 
     def io_binding(self) -> IOBinding:
         """A binding of inputs and outputs to memory, for `run_with_iobinding`."""

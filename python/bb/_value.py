@@ -8,6 +8,8 @@ from typing import Any
 
 import numpy as np
 
+from ._process import Advised
+
 #: NumPy's name of an element type, and the number and the name that ONNX has for it.
 _TYPES: dict[str, tuple[int, str]] = {
     "float32": (1, "float"),
@@ -80,8 +82,10 @@ def memory_at(address: int, dtype: np.dtype[Any], shape: Sequence[int]) -> np.nd
     return np.frombuffer(memoryview((ctypes.c_char * size).from_address(address)), dtype).reshape(shape)
 
 
-class OrtValue:
+class OrtValue(Advised):
     """A value of a run: an array, or a list or dict of values."""
+
+    _absent = {"as_sparse_tensor": "pass dense arrays", "ort_value_from_sparse_tensor": "pass dense arrays"}
 
     def __init__(self, value: Any) -> None:
         self._held: Any = value._held if isinstance(value, OrtValue) else value
@@ -118,6 +122,14 @@ class OrtValue:
         if given:
             raise TypeError(f"unexpected arguments: {sorted(given)}")
         return cls(np.zeros(tuple(shape), dtype_of(wanted)))
+
+    @classmethod
+    def from_dlpack(cls, data: Any) -> OrtValue:
+        """A value that shares the memory of anything with DLPack."""
+        array = np.from_dlpack(data)
+        # Some libraries hand truth values over as bytes.
+        name = str(getattr(getattr(data, "dtype", None), "name", getattr(data, "dtype", "")))
+        return cls(array.view(np.bool_) if name.rsplit(".")[-1] == "bool" and array.dtype == np.uint8 else array)
 
     def numpy(self) -> Any:
         """The array; a list for a sequence, a dict for a map."""
@@ -203,8 +215,21 @@ class OrtValue:
         return f"bb.OrtValue({self._held!r})"
 
 
-class OrtDevice:
+def copy_tensors(src: Sequence[OrtValue], dst: Sequence[OrtValue], stream: Any = None) -> None:
+    """Copies arrays into values of the same types and extents."""
+    if len(src) != len(dst):
+        raise ValueError(f"expected a value to copy into for each of {len(src)}, got {len(dst)}")
+    for source, target in zip(src, dst):
+        target.update_inplace(source._array())
+
+
+class OrtDevice(Advised):
     """A device in ONNX Runtime's wrapper: the host."""
+
+    _absent = {
+        "device_mem_type": "values lie in the host's memory, `cpu`",
+        "device_vendor_id": "values lie in the host's memory, `cpu`",
+    }
 
     def __init__(self, *_: Any) -> None: ...
 

@@ -5,6 +5,8 @@
 
     python -m bb.onnxruntime program.py arguments…
     python -m bb.onnxruntime -m module arguments…
+
+The variable `BB_BACKEND` names the backend on which the program's sessions run, and `BB_BACKEND_PATH` libraries of backends.
 """
 
 from __future__ import annotations
@@ -15,13 +17,16 @@ from typing import Any
 import bb
 from bb import *  # noqa: F403
 from bb import capi
+from bb._installed import install as _find_parts
 from bb._process import INTERFACE
 from bb._process import interface_version as get_version_string
 
 __all__ = bb.__all__
 
 #: The version of ONNX Runtime whose interface this is; `bb.__version__` is the package's own.
-__version__ = INTERFACE
+__version__ = version = INTERFACE
+package_name = "onnxruntime"
+cuda_version = ""
 
 
 def __getattr__(name: str) -> Any:
@@ -38,6 +43,9 @@ def install() -> None:
     if there is not None and there is not own:
         raise RuntimeError("ONNX Runtime is imported already; call `install` before that")
     sys.modules["onnxruntime"] = own
+    # So that `import onnxruntime.quantization` asks where parts of an installed ONNX Runtime are.
+    own.__path__ = []
+    _find_parts()
     for name in ("", ".onnxruntime_pybind11_state", ".onnxruntime_inference_collection", "._pybind_state"):
         __import__(f"bb.capi{name}")
         sys.modules[f"onnxruntime.capi{name}"] = sys.modules[f"bb.capi{name}"]

@@ -7,9 +7,13 @@ use pyo3::prelude::*;
 /// Why a Python object does not become a value of a model, or a value no Python object.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum Problem {
-    /// The model was compiled, so that its dimensions are fixed.
-    #[error("the model is compiled, so that `dims` cannot fix its dimensions")]
+    /// The model was compiled, so that its dimensions and constants are fixed.
+    #[error("the model is compiled, so that neither `dims` nor tensors for its constants can change it")]
     Compiled,
+
+    /// A tensor is given for a constant that the model does not have.
+    #[error("the model has no constant `{name}`, for which a tensor is given")]
+    NoConstant { name: String },
 
     /// The elements of an array have a type that ONNX does not have.
     #[error("an array of {dtype} has no element type of ONNX")]

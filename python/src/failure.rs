@@ -375,6 +375,7 @@ pub(crate) fn raise_problem(
         Problem::Tensor(error) => (class(Phase::Convert, error.kind(), &chain), error.kind()),
         Problem::ElementType { .. }
         | Problem::Device(_)
+        | Problem::NoConstant { .. }
         | Problem::Text { .. }
         | Problem::Objects
         | Problem::Kind { .. }

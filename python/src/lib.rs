@@ -56,6 +56,11 @@ mod _bb {
 
     #[pymodule_init]
     fn init(_module: &Bound<'_, PyModule>) -> PyResult<()> {
+        let advice = bb_core::error::DoorAdvice {
+            backend: "the variable `BB_BACKEND_PATH` names libraries of others, and `bb.register` takes a class",
+            left_out: "this build of the package does not have it",
+        };
+        advice.give();
         super::loaded::obey_path()
     }
 }

@@ -1,7 +1,7 @@
-//! Models from files and bytes, with symbolic dimensions that the caller fixes.
+//! Models from files and bytes, with fixed symbolic dimensions and replaced constants.
 
 use crate::convert::Problem;
-use bb::Module;
+use bb::{Module, TensorData};
 use bb_ir::Limits;
 use bb_ir::check::{self, CheckOptions};
 use bb_ir::proto::ExternalData;
@@ -32,14 +32,34 @@ impl<E: Into<bb::Error>> From<E> for LoadError {
     }
 }
 
-/// Loads a model, and gives its symbolic dimensions the extents in `dims`.
+/// Changes to a model before it is checked.
+#[derive(Debug, Default)]
+pub(crate) struct Changes {
+    /// Extents by the name of a symbolic dimension.
+    pub(crate) dims: Vec<(String, usize)>,
+    /// Replacements of constants; a name that the model does not have is ignored.
+    pub(crate) constants: Vec<(String, TensorData)>,
+    /// The same, where the model must have the name.
+    pub(crate) external: Vec<(String, TensorData)>,
+    /// Contents of files with external data, by the names that the model has for the files.
+    pub(crate) files: Vec<(String, Bytes)>,
+}
+
+impl Changes {
+    fn is_empty(&self) -> bool {
+        let Changes { dims, constants, external, files } = self;
+        dims.is_empty() && constants.is_empty() && external.is_empty() && files.is_empty()
+    }
+}
+
+/// Loads a model with changes.
 ///
 /// # Errors
 ///
-/// The errors of [`Module::load_with`]; [`Problem::Tensor`] if no input has a dimension of a name, and [`Problem::Compiled`] if the
-/// model was compiled, so that its dimensions cannot change.
-pub(crate) fn load(source: &Source, dims: &[(String, usize)], limits: &Limits) -> Result<Module, LoadError> {
-    if dims.is_empty() {
+/// The errors of [`Module::load_with`]; [`Problem::Tensor`] if no input has a dimension of a name, or if a tensor does not fit its
+/// constant; [`Problem::NoConstant`]; and [`Problem::Compiled`] if the model was compiled, so that nothing in it can change.
+pub(crate) fn load(source: &Source, changes: &Changes, limits: &Limits) -> Result<Module, LoadError> {
+    if changes.is_empty() {
         return Ok(match source {
             Source::File(path) => Module::load_with(path, limits)?,
             Source::Bytes(bytes, None) => Module::from_bytes_with(bytes.clone(), limits)?,
@@ -56,7 +76,16 @@ pub(crate) fn load(source: &Source, dims: &[(String, usize)], limits: &Limits) -
         return Err(LoadError::Asked(Problem::Compiled));
     }
     let mut model = check::parse_model(bytes, limits)?;
-    check::fix_dims(&mut model, dims).map_err(|error| LoadError::Asked(Problem::Tensor(error)))?;
+    let asked = |error| LoadError::Asked(Problem::Tensor(error));
+    check::fix_dims(&mut model, &changes.dims).map_err(asked)?;
+    check::replace_constants(&mut model, &changes.constants).map_err(asked)?;
+    if let [name, ..] = *check::replace_constants(&mut model, &changes.external).map_err(asked)? {
+        return Err(LoadError::Asked(Problem::NoConstant { name: name.to_owned() }));
+    }
+    let external = match changes.files.is_empty() {
+        true => external,
+        false => Some(ExternalData::in_memory(changes.files.iter().cloned())),
+    };
     let external_data = external.as_ref();
     let options = CheckOptions { limits: limits.clone(), external_data, operators: bb::onnx::OPERATORS };
     Ok(Module::new(check::check(&model, &options)?.graph))

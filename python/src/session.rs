@@ -5,10 +5,10 @@ use crate::compiled::{Compiled, Port};
 use crate::convert::{Problem, wrong_kind};
 use crate::failure::{Fed, Phase, raise, raise_load, raise_problem};
 use crate::fields::Given;
-use crate::load::{LoadError, Source, load};
+use crate::load::{Changes, LoadError, Source, load};
 use crate::{arrays, feeds, interrupt, results, types};
 use bb::onnx::OnnxValue;
-use bb::{BackendHandle, CompileOptions, Module, OpenOptions, RunOptions, TensorData, Value};
+use bb::{BackendHandle, CompileOptions, Module, OpenOption, OpenOptions, RunOptions, TensorData, Value};
 use bb_ir::Limits;
 use pyo3::exceptions::{PyRuntimeError, PyTypeError, PyValueError};
 use pyo3::intern;
@@ -43,6 +43,41 @@ pub(crate) struct Opened {
     others: Mutex<Vec<(Vec<String>, Arc<Compiled>)>>,
 }
 
+/// The options of ONNX Runtime that a session uses, from `SessionOptions._given`.
+#[derive(FromPyObject)]
+#[pyo3(from_item_all)]
+struct GivenOptions<'py> {
+    /// The number of threads; 0 for one per processor.
+    threads: usize,
+    constants: HashMap<String, Bound<'py, PyAny>>,
+    external: HashMap<String, Bound<'py, PyAny>>,
+    files: HashMap<String, Bound<'py, PyBytes>>,
+}
+
+/// Converts the arrays that replace constants.
+fn constants(
+    py: Python<'_>,
+    arrays: HashMap<String, Bound<'_, PyAny>>,
+) -> PyResult<Vec<(String, TensorData)>> {
+    let one = |(name, array): (String, Bound<'_, PyAny>)| match feeds::tensor(&array, None) {
+        Ok(data) => Ok((name, data)),
+        Err(problem) => Err(raise_problem(py, Phase::Convert, problem, None)),
+    };
+    arrays.into_iter().map(one).collect()
+}
+
+/// Opens a backend with `wished` threads, or without that option if the backend does not have it.
+fn opened(name: &str, open: OpenOptions, wished: Option<NonZeroUsize>) -> Result<BackendHandle, bb::Error> {
+    let Some(threads) = wished else { return bb::backend_with(name, &open) };
+    // More threads than there may be are no error in ONNX Runtime.
+    let threads = threads.min(NonZeroUsize::new(bb::most_threads()).unwrap_or(threads));
+    match bb::backend_with(name, &open.clone().with_threads(threads)) {
+        // A program that was written for ONNX Runtime does not know which backend it runs on.
+        Err(bb::Error::OpenOption { option: OpenOption::Threads, .. }) => bb::backend_with(name, &open),
+        opened => opened,
+    }
+}
+
 /// Values of a run, by the position of the input.
 type Inputs = SmallVec<[Option<OnnxValue<TensorData>>; 4]>;
 
@@ -56,7 +91,7 @@ impl Session {
     }
 
     /// Opens a model, once; the constructor of `bb.Session` calls this.
-    #[pyo3(signature = (model, folder, backend, threads, memory, dims, limits, flags))]
+    #[pyo3(signature = (model, folder, backend, threads, memory, dims, limits, flags, given))]
     #[expect(clippy::too_many_arguments, reason = "the class in Python gathers them")]
     fn _open(
         &self,
@@ -69,6 +104,7 @@ impl Session {
         dims: HashMap<String, usize>,
         limits: HashMap<String, String>,
         flags: HashMap<String, bool>,
+        given: GivenOptions<'_>,
     ) -> PyResult<()> {
         let source = match model.cast::<PyBytes>() {
             Ok(bytes) => Source::Bytes(arrays::lent(bytes), folder),
@@ -98,10 +134,17 @@ impl Session {
                 _ => return Err(PyTypeError::new_err(format!("there is no option `{name}`"))),
             }
         }
-        let dims: Vec<(String, usize)> = dims.into_iter().collect();
-        let open = interrupt::detached(py, None, || bb::backend_with(backend, &open))?;
-        let handle = open.map_err(|error| raise(py, Phase::Open, &error, None))?;
-        let module = interrupt::detached(py, None, || load(&source, &dims, &within))?;
+        let changes = Changes {
+            dims: dims.into_iter().collect(),
+            constants: constants(py, given.constants)?,
+            external: constants(py, given.external)?,
+            files: given.files.iter().map(|(name, content)| (name.clone(), arrays::lent(content))).collect(),
+        };
+        // The options of ONNX Runtime only say how many threads are wished.
+        let wished = NonZeroUsize::new(given.threads).filter(|_| open.threads.is_none());
+        let handle = interrupt::detached(py, None, || opened(backend, open, wished))?;
+        let handle = handle.map_err(|error| raise(py, Phase::Open, &error, None))?;
+        let module = interrupt::detached(py, None, || load(&source, &changes, &within))?;
         let module = module.map_err(|error: LoadError| raise_load(py, error))?;
         let all = Compiled::new(py, &handle, &module, &options)?;
         let (all, others) = (Arc::new(all), Mutex::default());

@@ -62,6 +62,12 @@ def tensor(element: int, shape, raw: bytes, name: str = "") -> bytes:
     return _fields(1, shape) + _field(2, element) + _field(8, name) + _field(9, raw)
 
 
+def external(name: str, element: int, shape, **entries) -> bytes:
+    """A tensor whose data lies in a file."""
+    pairs = [_field(1, key) + _field(2, str(item)) for key, item in entries.items()]
+    return _fields(1, shape) + _field(2, element) + _field(8, name) + _fields(13, pairs) + _field(14, 1)
+
+
 def _attribute(name: str, value) -> bytes:
     out = _field(1, name)
     if isinstance(value, float):

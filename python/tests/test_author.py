@@ -753,6 +753,45 @@ def test_the_tests_of_primitives_find_mistakes(capfd):
     assert "matmul" in str(report) and capfd.readouterr().err == ""
 
 
+class Few(NumPy):
+    """The example's backend with few types."""
+
+    types = ["float32", "int32", "bool"]
+
+
+def test_a_backend_with_few_types_passes_by_its_class_and_by_its_name(named):
+    name = named(Few)
+    by_class = bb.conformance(Few)
+    assert by_class.ok, str(by_class)
+    for by_name in (name, f"metrics+{name}"):
+        report = bb.conformance(by_name)
+        assert report.ok, str(report)
+        assert report.passed == by_class.passed
+
+    class Wrong(Few):
+        def less(self, a, b):
+            return np.less_equal(a, b)
+
+    report = bb.conformance(named(Wrong))
+    assert set(report.failed) == {"less"} and "`less`" not in report.passed
+
+
+def test_what_a_backend_with_few_types_lacks_is_unsupported(named):
+    class Adds(bb.Backend):
+        types = ["float32"]
+
+        def add(self, a, b):
+            return a + b
+
+    name = named(Adds)
+    ty = models.tensor_type(models.FLOAT, [3])
+    model = models.model([models.node("Exp", ["x"], ["y"])], [("x", ty)], [("y", ty)])
+    for backend in (name, f"metrics+{name}", f"first_of({name}, metrics+{name})"):
+        with pytest.raises(bb.UnsupportedError, match=r"`Adds` has no method `exp`; write `def exp\(self, x\)`") as raised:
+            bb.Session(model, backend).run({"x": np.ones(3, np.float32)})
+        assert raised.value.kind == "unsupported"
+
+
 def excluded():
     lines = (ROOT / "tests/cases/exclude.txt").read_text(encoding="utf-8").splitlines()
     return [line.split("#")[0].strip().removeprefix("node/") for line in lines]

@@ -1,14 +1,19 @@
 """The rest of ONNX Runtime's interface: what programs of others import, set and call."""
 
+import json
+import os
 import pickle
+import shutil
 import subprocess
 import sys
 import threading
+from pathlib import Path
 
 import numpy as np
 import pytest
 
 import bb
+import bb.onnxruntime
 import models
 
 X = np.array([[1, -2, 0.5]], np.float32)
@@ -33,12 +38,167 @@ def test_what_a_process_sets():
     assert bb.get_version_string() == bb.__version__
 
 
+#: The public names of ONNX Runtime 1.32.
+NAMES = """
+    AdapterFormat ExecutionMode ExecutionOrder GraphOptimizationLevel IOBinding InferenceSession LoraAdapter ModelCompiler ModelMetadata
+    NodeArg OrtAllocatorType OrtArenaCfg OrtCompileApiFlags OrtDevice OrtDeviceMemoryType OrtDeviceVendorId OrtEpAssignedNode
+    OrtEpAssignedSubgraph OrtEpContextData OrtEpContextDataBuffer OrtEpDevice OrtExecutionProviderDevicePolicy OrtExternalInitializerInfo
+    OrtHardwareDevice OrtHardwareDeviceType OrtMemType OrtMemoryInfo OrtMemoryInfoDeviceType OrtSparseFormat OrtSyncStream OrtValue
+    RunOptions SessionIOBinding SessionOptions SparseTensor capi copy_tensors create_and_register_allocator
+    create_and_register_allocator_v2 cuda_version disable_telemetry_events enable_telemetry_events get_all_providers
+    get_available_providers get_build_info get_device get_ep_devices get_version_string has_collective_ops import_capi_exception
+    onnxruntime_validation package_name preload_dlls print_debug_info register_execution_provider_library set_default_logger_callback
+    set_default_logger_severity set_default_logger_verbosity set_global_thread_pool_sizes set_seed unregister_execution_provider_library
+    version
+""".split()
+
+
+def installed():
+    """The public names of an installed ONNX Runtime, and of its classes; none if there is none."""
+    program = """
+import json
+try:
+    import onnxruntime as o
+    of = lambda x: [name for name in dir(x) if not name.startswith("_")]
+    kinds = [o.InferenceSession, o.IOBinding, o.OrtDevice, o.OrtValue, o.RunOptions, o.SessionOptions]
+    print(json.dumps([[name for name in of(o) if name != "contextlib"], {kind.__name__: of(kind) for kind in kinds}]))
+except ImportError:
+    print("[[], {}]")
+"""
+    ran = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    return json.loads(ran.stdout.splitlines()[-1])
+
+
+def says(read):
+    """What an `AttributeError` says; an empty text if there is none."""
+    try:
+        read()
+        return ""
+    except AttributeError as error:
+        return str(error)
+
+
 def test_what_is_not_there_says_what_to_use():
     with pytest.raises(AttributeError, match="pass dense arrays"):
         bb.SparseTensor
     assert not hasattr(bb, "LoraAdapter")
     with pytest.raises(AttributeError, match="no attribute 'misspelt'"):
         bb.misspelt
+    with pytest.raises(AttributeError, match="'OrtValue' object has no attribute 'misspelt'"):
+        bb.OrtValue(X).misspelt
+
+
+def test_every_name_of_onnx_runtime_is_there_or_says_what_to_use(model):
+    names, members = installed()
+    for name in {*NAMES, *names}:
+        said = says(lambda: getattr(bb.onnxruntime, name))
+        assert said == "" or said.startswith(f"bb has no `{name}`: "), (name, said)
+    session = bb.Session(model)
+    objects = [session, session.io_binding(), bb.OrtDevice(), bb.OrtValue(X), bb.RunOptions(), bb.SessionOptions()]
+    for held, (kind, known) in zip(objects, members.items()):
+        for name in known:
+            said = says(lambda: getattr(held, name))
+            assert said == "" or said.startswith("bb has no `") and f".{name}`: " in said, (kind, name, said)
+
+
+def test_the_page_and_both_libraries_name_one_version():
+    version = bb.onnxruntime.__version__
+    root = Path(__file__).resolve().parents[2]
+    assert f"`onnxruntime.__version__` | {version}," in (root / "bb/docs/python.md").read_text(encoding="utf-8")
+    assert f'c"{version}"' in (root / "doors/onnxruntime/src/lib.rs").read_text(encoding="utf-8")
+    assert bb.onnxruntime.get_version_string() == version == bb.onnxruntime.version
+
+
+def test_the_page_names_what_is_not_there():
+    page = (Path(__file__).resolve().parents[2] / "bb/docs/python.md").read_text(encoding="utf-8")
+    [sentence] = [line for line in page.splitlines() if line.startswith("What is not there (")]
+    for name in ("SparseTensor", "LoraAdapter", "ModelCompiler"):
+        assert f"`{name}`" in sentence and says(lambda: getattr(bb, name)).startswith(f"bb has no `{name}`: ")
+
+
+def test_values_are_copied_into_others():
+    source, target = bb.OrtValue(X), bb.OrtValue(np.zeros_like(X))
+    bb.copy_tensors([source], [target])
+    np.testing.assert_array_equal(target.numpy(), X)
+    with pytest.raises(ValueError, match="for each of 1, got 0"):
+        bb.copy_tensors([source], [])
+    again = bb.OrtValue.from_dlpack(X.copy())
+    np.testing.assert_array_equal(again.numpy(), X)
+    truths = np.array([True, False])
+    assert bb.OrtValue.from_dlpack(truths).data_type() == "tensor(bool)"
+    bb.print_debug_info()
+
+
+@pytest.fixture
+def weighted():
+    """A model that adds a constant `w` of 1 and 2."""
+    ty = models.tensor_type(models.FLOAT, [2])
+    constants = [models.tensor(models.FLOAT, [2], np.array([1, 2], np.float32).tobytes(), "w")]
+    return models.model([models.node("Add", ["x", "w"], ["y"])], [("x", ty)], [("y", ty)], constants)
+
+
+def test_tensors_take_the_place_of_constants(weighted):
+    x, w = np.zeros(2, np.float32), bb.OrtValue.ortvalue_from_numpy(np.array([5, 6], np.float32))
+    for method, arguments in (("add_initializer", ("w", w)), ("add_external_initializers", (["w"], [w]))):
+        options = bb.SessionOptions()
+        getattr(options, method)(*arguments)
+        session = bb.InferenceSession(weighted, options)
+        for opened in (session, pickle.loads(pickle.dumps(session))):
+            np.testing.assert_array_equal(opened.run(None, {"x": x})[0], [5, 6])
+        assert session.compare({"x": x})[0]["equal"]
+
+    options = bb.SessionOptions()
+    options.add_initializer("unknown", w)
+    np.testing.assert_array_equal(bb.Session(weighted, options).run({"x": x})[0], [1, 2])
+    with pytest.raises(ValueError, match="'unknown' is there already"):
+        options.add_initializer("unknown", w)
+    with pytest.raises(TypeError, match="`OrtValue`, got `str` and `ndarray`"):
+        options.add_initializer("w", x)
+    with pytest.raises(ValueError, match="for each of 2 names, got 1"):
+        options.add_external_initializers(["w", "v"], [w])
+
+    for wrong in (np.zeros(3, np.float32), np.zeros(2, np.float64)):
+        options = bb.SessionOptions()
+        options.add_initializer("w", bb.OrtValue(wrong))
+        with pytest.raises(bb.InputError, match="constant `w` is f32\\[2\\]; the tensor for it is"):
+            bb.Session(weighted, options)
+    options = bb.SessionOptions()
+    options.add_external_initializers(["v"], [w])
+    with pytest.raises(bb.InputError, match="no constant `v`"):
+        bb.Session(weighted, options)
+
+
+def test_files_of_constants_may_be_in_memory():
+    ty = models.tensor_type(models.FLOAT, [2])
+    constant = models.external("w", models.FLOAT, [2], location="w.bin", offset=4, length=8)
+    model = models.model([models.node("Add", ["x", "w"], ["y"])], [("x", ty)], [("y", ty)], [constant])
+    x, content = np.zeros(2, np.float32), np.array([9, 1, 2, 9], np.float32).tobytes()
+    options = bb.SessionOptions()
+    options.add_external_initializers_from_files_in_memory(["w.bin"], [memoryview(content)], [12])
+    session = bb.Session(model, options)
+    np.testing.assert_array_equal(session.run({"x": x})[0], [1, 2])
+    with pytest.raises(ValueError, match="has 16 bytes, got 17"):
+        options.add_external_initializers_from_files_in_memory(["w.bin"], [content], [17])
+    options = bb.SessionOptions()
+    options.add_external_initializers_from_files_in_memory(["other.bin"], [content], [16])
+    with pytest.raises(bb.ModelError, match="`w.bin` does not exist"):
+        bb.Session(model, options)
+    # A tensor in place of the constant needs no file.
+    options = bb.SessionOptions()
+    options.add_external_initializers(["w"], [bb.OrtValue(np.array([3, 4], np.float32))])
+    np.testing.assert_array_equal(bb.Session(model, options).run({"x": x})[0], [3, 4])
+
+
+def test_the_number_of_threads_of_the_options_is_a_wish(model, tmp_path):
+    options = bb.SessionOptions()
+    options.intra_op_num_threads = 2
+    # The reference backend has no threads to choose.
+    assert bb.Session(model, "reference", sess_options=options).backend == "reference"
+    with pytest.raises(bb.BackendError, match="threads"):
+        bb.Session(model, "reference", threads=2)
+    options.intra_op_num_threads = -1
+    with pytest.raises(ValueError, match="got -1"):
+        bb.Session(model, options)
 
 
 def test_options_of_providers_have_two_forms(model):
@@ -266,6 +426,143 @@ assert InferenceSession is bb.Session and ort.capi.onnxruntime_pybind11_state.Fa
 assert tuple(map(int, ort.__version__.split(".")[:2])) >= (1, 20)
 print("ran", *sys.argv[1:], __name__)
 """
+
+
+def onnxruntime(*arguments, folder, **variables):
+    """Runs `python -m bb.onnxruntime` in a folder."""
+    return subprocess.run(
+        [sys.executable, "-m", "bb.onnxruntime", *arguments],
+        capture_output=True,
+        text=True,
+        cwd=folder,
+        env={**os.environ, **variables},
+    )
+
+
+def test_programs_run_on_the_backend_of_the_variable(model, tmp_path):
+    (tmp_path / "model.onnx").write_bytes(model)
+    (tmp_path / "program.py").write_text(
+        """
+import onnxruntime as ort
+options = ort.SessionOptions()
+options.intra_op_num_threads = 1
+for more in ({}, {"providers": ["CPUExecutionProvider"]}, {"providers": ort.get_available_providers(), "sess_options": options}):
+    session = ort.InferenceSession("model.onnx", **more)
+    session.set_providers(["CPUExecutionProvider"])
+    print(session.get_providers()[0], ort.coverage()["backend"])
+"""
+    )
+    for name, expected in (("reference", "reference"), ("first_of(reference, cpu)", "first_of(reference, cpu)")):
+        ran = onnxruntime("program.py", folder=tmp_path, BB_BACKEND=name)
+        assert ran.returncode == 0, ran.stderr
+        assert ran.stdout.splitlines() == [f"{expected} {expected}"] * 3
+    ran = onnxruntime("program.py", folder=tmp_path, BB_BACKEND="")
+    assert ran.stdout.splitlines() == ["CPUExecutionProvider cpu"] * 3
+    ran = onnxruntime("program.py", folder=tmp_path, BB_BACKEND="no-such")
+    assert ran.returncode != 0
+    told = "BackendError: the variable BB_BACKEND names `no-such`: no backend is called `no-such`"
+    assert told in ran.stderr and "BB_BACKEND_PATH" in ran.stderr, ran.stderr
+    assert "derive" not in ran.stderr and "as _;" not in ran.stderr
+    ran = onnxruntime("program.py", folder=tmp_path, BB_BACKEND_PATH="absent.so")
+    assert ran.returncode != 0 and "ImportError" in ran.stderr and "absent.so" in ran.stderr
+
+
+@pytest.mark.skipif(shutil.which("cc") is None, reason="there is no compiler for C")
+def test_programs_run_on_a_library_with_few_types(model, tmp_path):
+    door = Path(__file__).resolve().parents[2] / "doors/c"
+    source = (door / "examples/plain.c").read_text().replace('"plain"', '"mini"')
+    few = source.replace(".types = TYPES", ".types = 1u << BB_F32 | 1u << BB_I32 | 1u << BB_BOOL")
+    assert few != source
+    (tmp_path / "mini.c").write_text(few)
+    library = str(tmp_path / "libmini.so")
+    command = ["cc", "-std=c11", "-O2", "-shared", "-fPIC", "-I", str(door / "include"), "mini.c", "-o", library, "-lm"]
+    subprocess.run(command, cwd=tmp_path, check=True)
+    (tmp_path / "model.onnx").write_bytes(model)
+    (tmp_path / "program.py").write_text(
+        """
+import onnxruntime as ort
+print(ort.InferenceSession("model.onnx").get_providers(), ort.conformance("mini"))
+"""
+    )
+    ran = onnxruntime("program.py", folder=tmp_path, BB_BACKEND="mini", BB_BACKEND_PATH=library)
+    assert ran.returncode == 0, ran.stderr
+    assert ran.stdout.startswith("['mini'] ") and " 0 failed, 0 were skipped" in ran.stdout, ran.stdout
+
+
+def test_a_backend_that_is_named_is_not_that_of_the_variable(model, monkeypatch):
+    monkeypatch.setenv("BB_BACKEND", "reference")
+    assert bb.Session(model).backend == "reference"
+    assert bb.Session(model, "cpu").backend == "cpu"
+    assert bb.Session(model, providers=["cpu"]).backend == "cpu"
+    assert bb.Session(model, providers=["CPUExecutionProvider"]).backend == "reference"
+
+
+def test_parts_of_onnx_runtime_pass_through_or_say_what_to_install(tmp_path):
+    program = "import importlib, sys; print(importlib.import_module('onnxruntime.' + sys.argv[1]).__name__)"
+    (tmp_path / "part.py").write_text(program)
+    names, _ = installed()
+    for part in ("quantization", "tools", "transformers", "datasets"):
+        ran = onnxruntime("part.py", part, folder=tmp_path)
+        if names:
+            assert ran.returncode == 0 and ran.stdout.strip() == f"onnxruntime.{part}", ran.stderr
+        else:
+            told = f"ModuleNotFoundError: bb has no `onnxruntime.{part}`, which is a part of ONNX Runtime's own package"
+            assert ran.returncode != 0 and told in ran.stderr and "pip install onnxruntime" in ran.stderr, ran.stderr
+        with pytest.raises(AttributeError, match=f"bb has no `{part}`: call `bb.onnxruntime.install"):
+            getattr(bb, part)
+    ran = onnxruntime("part.py", "training", folder=tmp_path)
+    assert ran.returncode != 0 and "bb has no `onnxruntime.training`: programs in Rust" in ran.stderr, ran.stderr
+    ran = onnxruntime("part.py", "misspelt", folder=tmp_path)
+    assert ran.returncode != 0 and "No module named 'onnxruntime.misspelt'" in ran.stderr, ran.stderr
+
+
+QUANTISES = """
+import numpy as np, onnx, onnxruntime as ort, sys
+from onnx import TensorProto, helper, numpy_helper
+from onnxruntime.quantization import CalibrationDataReader, QuantType, quantize_dynamic, quantize_static
+try:
+    from onnxruntime.quantization.matmul_nbits_quantizer import MatMulNBitsQuantizer
+except ModuleNotFoundError as error:
+    assert error.name == "onnx_ir", error  # The tool for few bits needs one more package.
+    MatMulNBitsQuantizer = None
+assert ort.InferenceSession.__module__.startswith("bb")
+generator = np.random.default_rng(0)
+w = generator.standard_normal((32, 16)).astype(np.float32)
+x, y = (helper.make_tensor_value_info(name, TensorProto.FLOAT, ["n", size]) for name, size in (("x", 32), ("y", 16)))
+graph = helper.make_graph([helper.make_node("MatMul", ["x", "w"], ["y"])], "g", [x], [y], [numpy_helper.from_array(w, "w")])
+onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), "plain.onnx")
+feeds = {"x": generator.standard_normal((4, 32)).astype(np.float32)}
+
+class Reader(CalibrationDataReader):
+    def __init__(self):
+        self.left = iter([feeds])
+    def get_next(self):
+        return next(self.left, None)
+
+quantize_dynamic("plain.onnx", "dynamic.onnx", weight_type=QuantType.QInt8)
+quantize_static("plain.onnx", "static.onnx", Reader())
+errors = {"plain": 1e-4, "dynamic": 0.3, "static": 0.3}
+if MatMulNBitsQuantizer is not None:
+    bits = MatMulNBitsQuantizer(onnx.load("plain.onnx"), block_size=16, is_symmetric=True)
+    bits.process()
+    bits.model.save_model_to_file("bits.onnx")
+    errors["bits"] = 3.0
+expected = feeds["x"] @ w
+for name, error in errors.items():
+    [got] = ort.InferenceSession(name + ".onnx").run(None, feeds)
+    assert abs(got - expected).max() < error, (name, abs(got - expected).max())
+    print(name)
+"""
+
+
+def test_models_are_quantised_by_onnx_runtimes_tools(tmp_path):
+    pytest.importorskip("onnx")
+    if not installed()[0]:
+        pytest.skip("ONNX Runtime is not installed")
+    (tmp_path / "quantises.py").write_text(QUANTISES)
+    ran = onnxruntime("quantises.py", folder=tmp_path)
+    assert ran.returncode == 0, ran.stderr
+    assert ran.stdout.split()[:3] == ["plain", "dynamic", "static"]
 
 
 def test_programs_import_it_as_onnxruntime(tmp_path):

@@ -35,6 +35,11 @@ extern "C" fn bb_start() {
     unsafe {
         __wasm_call_ctors();
     }
+    let advice = bb_core::error::DoorAdvice {
+        backend: "the module has no others",
+        left_out: "the module was built without it",
+    };
+    advice.give();
     std::panic::set_hook(Box::new(|panic| {
         let text = panic.to_string();
         PANIC.with_borrow_mut(|last| *last = text.into_bytes());

@@ -6,7 +6,7 @@ use crate::kernels::op::{Binary, Reduction, Unary};
 use crate::ops::{convert, elementwise, host, join, matmul, power, reduce, views};
 use crate::pool::Pool;
 use crate::prepare;
-use crate::team::Team;
+use crate::team::{Team, ThreadWork};
 use bb::services::{DeviceInfo, DeviceKind};
 use bb::{DataType, Kernel, OpenOptions, PrepareStep, RoundMode, TensorData};
 use std::sync::Arc;
@@ -80,9 +80,41 @@ impl CpuBuilder {
                 Some(Arc::new(team))
             }
         };
+        Ok(self.of(threads))
+    }
+
+    /// Makes the backend on threads that `start` starts, one less than [`threads`](Self::threads) says: the caller of a kernel works, too.
+    /// They work until the returned [`StartedThreads`] ends them, or until the backend and all its tensors are dropped.
+    ///
+    /// # Errors
+    ///
+    /// As [`build`](Self::build); [`CpuError::Threads`] with the error of `start`.
+    pub fn build_on(
+        self,
+        start: impl FnMut(ThreadWork) -> std::io::Result<()>,
+    ) -> Result<(Cpu, StartedThreads)> {
+        let threads = self.threads.unwrap_or_else(rayon::current_num_threads);
+        bb::check_threads(threads)?;
+        let team = Team::started(threads, start).map_err(|source| CpuError::Threads { threads, source })?;
+        let team = Arc::new(team);
+        Ok((self.of(Some(team.clone())), StartedThreads(team)))
+    }
+
+    fn of(self, threads: Option<Arc<Team>>) -> Cpu {
         let pool = Pool::new(self.kept, threads);
         pool.set_limit(self.limit);
-        Ok(Cpu { pool })
+        Cpu { pool }
+    }
+}
+
+/// Threads that others started for a backend, see [`CpuBuilder::build_on`].
+#[derive(Debug)]
+pub struct StartedThreads(Arc<Team>);
+
+impl StartedThreads {
+    /// Ends the threads after their current calls. The backend then computes on the threads of its callers.
+    pub fn end(&self) {
+        self.0.end();
     }
 }
 

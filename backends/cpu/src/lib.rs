@@ -66,5 +66,6 @@ mod team;
 mod threads;
 
 pub use array::{Array, SoleElements};
-pub use backend::{Cpu, CpuBuilder};
+pub use backend::{Cpu, CpuBuilder, StartedThreads};
 pub use error::CpuError;
+pub use team::ThreadWork;

@@ -27,6 +27,9 @@ pub(crate) fn place() -> Option<usize> {
     PLACE.get()
 }
 
+/// The work of a thread that is started for a backend. It returns when the backend's threads end.
+pub type ThreadWork = Box<dyn FnOnce() + Send>;
+
 /// What a thread of a team is asked to do.
 type Call = Box<dyn FnOnce() + Send>;
 
@@ -70,9 +73,21 @@ impl Team {
     ///
     /// That of the system, if it cannot start them.
     pub(crate) fn new(count: usize) -> io::Result<Team> {
+        Team::started(count, |serve| thread::Builder::new().name("bb-cpu".into()).spawn(serve).map(drop))
+    }
+
+    /// As [`new`](Self::new), of threads that `start` starts.
+    ///
+    /// # Errors
+    ///
+    /// Those of `start`. The threads that were started end.
+    pub(crate) fn started(
+        count: usize,
+        mut start: impl FnMut(ThreadWork) -> io::Result<()>,
+    ) -> io::Result<Team> {
         let mut team = Team { count: 1, asked: Arc::default() };
         while team.count < count {
-            team.start()?;
+            team.start(&mut start)?;
         }
         Ok(team)
     }
@@ -83,20 +98,27 @@ impl Team {
         static TEAM: OnceLock<Arc<Team>> = OnceLock::new();
         TEAM.get_or_init(|| {
             let mut team = Team { count: 1, asked: Arc::default() };
-            while team.count < rayon::current_num_threads() && team.start().is_ok() {}
+            let mut start = |serve| thread::Builder::new().name("bb-cpu".into()).spawn(serve).map(drop);
+            while team.count < rayon::current_num_threads() && team.start(&mut start).is_ok() {}
             Arc::new(team)
         })
     }
 
-    fn start(&mut self) -> io::Result<()> {
+    fn start(&mut self, start: &mut impl FnMut(ThreadWork) -> io::Result<()>) -> io::Result<()> {
         let (asked, place) = (self.asked.clone(), self.count);
         let serve = move || {
             PLACE.set(Some(place));
             asked.serve();
         };
-        thread::Builder::new().name("bb-cpu".into()).spawn(serve)?;
+        start(Box::new(serve))?;
         self.count += 1;
         Ok(())
+    }
+
+    /// Ends the threads after all queued calls. Later calls run on the thread that makes them.
+    pub(crate) fn end(&self) {
+        self.asked.lock().over = true;
+        self.asked.come.notify_all();
     }
 
     /// Returns the number of threads, with that of the caller.
@@ -109,9 +131,13 @@ impl Team {
         self.asked.looking.load(Ordering::Relaxed) > 0
     }
 
-    /// Has a thread make a call as soon as one is free.
+    /// Has a thread make a call as soon as one is free. Once the threads end, the calling thread makes it.
     pub(crate) fn ask(&self, call: impl FnOnce() + Send + 'static) {
         let mut calls = self.asked.lock();
+        if calls.over {
+            drop(calls);
+            return call();
+        }
         calls.waiting.push_back(Box::new(call));
         self.asked.number.fetch_add(1, Ordering::Relaxed);
         // A thread that looks sees the number; waking another takes this thread a while.
@@ -127,8 +153,7 @@ impl Drop for Team {
     /// Ends the threads after the calls that were asked for. Nobody waits for them, because a process that was forked drops a team
     /// whose threads are in the other process.
     fn drop(&mut self) {
-        self.asked.lock().over = true;
-        self.asked.come.notify_all();
+        self.end();
     }
 }
 
@@ -193,6 +218,27 @@ mod model;
 mod tests {
     use super::*;
     use std::sync::mpsc;
+
+    #[test]
+    fn threads_of_others_work_until_they_end() {
+        let mut threads = Vec::new();
+        let start = |work: ThreadWork| {
+            threads.push(std::thread::Builder::new().spawn(work)?);
+            Ok(())
+        };
+        let team = Team::started(3, start).expect("threads");
+        assert_eq!((team.count(), threads.len()), (3, 2));
+        let (done, answers) = mpsc::channel();
+        let ids: Vec<_> = threads.iter().map(|thread| thread.thread().id()).collect();
+        let here = std::thread::current().id();
+        let tell = done.clone();
+        team.ask(move || tell.send(std::thread::current().id()).expect("the test waits"));
+        assert!(ids.contains(&answers.recv().expect("an answer")));
+        team.end();
+        threads.into_iter().for_each(|thread| thread.join().expect("no panic"));
+        team.ask(move || done.send(std::thread::current().id()).expect("the test waits"));
+        assert_eq!(answers.recv().expect("an answer"), here);
+    }
 
     #[test]
     fn calls_are_made_by_threads_that_are_awake_or_asleep() {

@@ -8,6 +8,7 @@
 mod attribute;
 mod build;
 mod constant;
+mod constants;
 mod control;
 mod dims;
 mod function;
@@ -19,6 +20,7 @@ mod order;
 mod schema;
 mod types;
 
+pub use constants::replace_constants;
 pub use dims::fix_dims;
 pub use loaded::loaded;
 pub use model::{CheckOptions, CheckedModel, check, check_graph, declared_inputs, load_model, parse_model};

@@ -93,6 +93,7 @@ impl Error {
             | Error::UnknownDataType { .. }
             | Error::Extent { .. }
             | Error::UnknownDim { .. }
+            | Error::OtherConstant { .. }
             | Error::Npy { .. }
             | Error::NpyType { .. } => ErrorKind::WrongInput,
             Error::Unsupported { .. } => ErrorKind::Unsupported,

@@ -3,6 +3,7 @@
 mod advice;
 mod backend_id;
 mod buffer;
+mod door;
 mod input;
 mod kind;
 mod missing;
@@ -16,6 +17,7 @@ mod wrong_result;
 pub use advice::Advice;
 pub use backend_id::BackendId;
 pub use buffer::{BufferMismatch, BufferProblem};
+pub use door::DoorAdvice;
 pub use input::{InputMismatch, InputProblem};
 pub(crate) use kind::is_panic;
 pub use missing::name;
@@ -823,7 +825,7 @@ pub enum Error {
 
     /// Two linked backends have one name.
     #[error(
-        "two backends are called `{name}`: `{first}` and `{second}`; rename one with `#[bb(name = \"...\")]`, or link one alone", name = shown(.name), first = shown(.first), second = shown(.second)
+        "two backends are called `{name}`: `{first}` and `{second}`; {}", renamed(), name = shown(.name), first = shown(.first), second = shown(.second)
     )]
     DuplicateBackend {
         /// The name.
@@ -1142,15 +1144,26 @@ pub fn causes(error: &(dyn std::error::Error + 'static)) -> String {
 fn linked_backends(linked: &[String]) -> String {
     let cure = "a backend is linked if its type has `#[derive(bb::Backend)]` and the program names its crate: write \
                 `use the_crate as _;`; if it does, the crate is built against another `bb`, which `cargo tree --invert bb` shows";
-    match linked {
-        [] => format!("none is linked; {cure}"),
-        _ => format!("linked: {}; {cure}", quoted(linked)),
+    match (linked, DoorAdvice::given()) {
+        ([], Some(door)) => format!("there is none; {}", door.backend),
+        (_, Some(door)) => format!("there are {}; {}", quoted(linked), door.backend),
+        ([], None) => format!("none is linked; {cure}"),
+        (_, None) => format!("linked: {}; {cure}", quoted(linked)),
+    }
+}
+
+/// Says how a backend gets another name.
+fn renamed() -> &'static str {
+    match DoorAdvice::given() {
+        Some(_) => "rename one, or use one alone",
+        None => "rename one with `#[bb(name = \"...\")]`, or link one alone",
     }
 }
 
 /// Says which layers are linked, and what links those of `bb`.
 fn linked_layers(linked: &[String]) -> String {
     match linked {
+        [] if DoorAdvice::given().is_some() => "there is none".to_owned(),
         [] => "none is linked: write `use bb_layers as _;`".to_owned(),
         _ => format!("linked: {}", quoted(linked)),
     }

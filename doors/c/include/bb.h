@@ -684,6 +684,7 @@ extern BB_EXPORT const bb_library bb_backend_library;
  */
 typedef struct bb_session bb_session;
 typedef struct bb_run bb_run;
+typedef struct bb_cancel bb_cancel;
 
 /* An input or output of a session. An extent that is not fixed is SIZE_MAX. The texts and extents live as long as the session. */
 typedef struct bb_port {
@@ -699,13 +700,50 @@ typedef struct bb_input {
     bb_data data;
 } bb_input;
 
+/* What a model says of itself. The texts live as long as the session; a compiled model says nothing. */
+typedef struct bb_model {
+    /* The size of this structure, which the caller writes. */
+    size_t size;
+    /* The program that wrote the model. */
+    bb_text producer;
+    /* The name of the graph. */
+    bb_text graph;
+    bb_text domain;
+    bb_text description;
+    bb_text graph_description;
+    int64_t version;
+    /* Entries by name, which programs such as trainers write. */
+    bb_named_list entries;
+} bb_model;
+
+/* What a run may be told. All zero but `size` is a run without options. */
+typedef struct bb_run_options {
+    /* The size of this structure. */
+    size_t size;
+    /* After so many milliseconds the run ends with BB_CANCELLED; 0 for as long as it takes. */
+    uint64_t timeout_ms;
+    /* What ends the run with BB_CANCELLED; may be null. */
+    const bb_cancel *cancel;
+    /* The names of the values that the run gives, in this order: outputs, and values between nodes. None for all outputs. */
+    bb_texts values;
+} bb_run_options;
+
 /* Returns BB_VERSION of the library. */
 uint32_t bb_version(void);
 
 /* Makes the backends of a library known by name, for all sessions of the process that are opened later. `path` ends with a zero. */
 int32_t bb_load_backend(const char *path, bb_error *error);
 
-/* Opens a model file, or a model in memory, on the backend with this name (`cpu`, `first_of(mine, cpu)`, `metrics+mine`). */
+/*
+ * Opens a model file, or a model in memory, on the backend with this name (`cpu`, `first_of(mine, cpu)`, `metrics+mine`).
+ *
+ * The options are names and values, both of them texts. A name that nobody knows is BB_CONFIGURATION.
+ *
+ *   device, threads, memory   which device, how many threads, how many bytes at most; of a backend that has such a choice
+ *   narrow_floats             `true` lets a backend without a float type round its elements to one that it has
+ *   limits.NAME               a limit on models from strangers, as in `limits.model_bytes` (bb/docs/limits.md)
+ *   any other                 an option of the backend's own; `bb backends` lists them
+ */
 int32_t bb_session_open(const char *path, const char *backend, bb_named_list options, bb_session **session, bb_error *error);
 int32_t bb_session_open_bytes(bb_text model, const char *backend, bb_named_list options, bb_session **session, bb_error *error);
 void bb_session_close(bb_session *session);
@@ -716,8 +754,19 @@ size_t bb_session_output_count(const bb_session *session);
 int32_t bb_session_input(const bb_session *session, size_t position, bb_port *port);
 int32_t bb_session_output(const bb_session *session, size_t position, bb_port *port);
 
+/* Writes what the model says of itself. */
+int32_t bb_session_model(const bb_session *session, bb_model *model);
+
+/* Makes what ends runs: all that have it, once any thread calls `bb_cancel_runs`. It is freed when no run has it any more. */
+bb_cancel *bb_cancel_new(void);
+void bb_cancel_runs(const bb_cancel *cancel);
+void bb_cancel_free(bb_cancel *cancel);
+
 /* Runs the model. The outputs are in the order of the session, and live until `bb_run_free`. */
 int32_t bb_session_run(const bb_session *session, const bb_input *inputs, size_t count, bb_run **run, bb_error *error);
+/* Runs the model with options, which may be null. The outputs are in the order of the options' names, if there are any. */
+int32_t bb_session_run_with(const bb_session *session, const bb_input *inputs, size_t count, const bb_run_options *options, bb_run **run, bb_error *error);
+size_t bb_run_output_count(const bb_run *run);
 /* Writes an output by its position; BB_WRONG_INPUT if there is none. */
 int32_t bb_run_output(const bb_run *run, size_t position, bb_data *data);
 void bb_run_free(bb_run *run);

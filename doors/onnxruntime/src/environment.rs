@@ -10,16 +10,20 @@ use crate::error::CallError;
 use crate::log::{Function, Logger};
 use crate::memory::OrtMemoryInfo;
 use crate::status::{Result, functions, releases};
+use crate::threads::{Create, Join, ThreadFunctions};
 use std::ffi::{CString, c_char, c_int, c_void};
 use std::num::NonZeroUsize;
 use std::ptr::{null, null_mut};
 use std::sync::atomic::{AtomicI32, AtomicUsize, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// `OrtEnv`.
 #[derive(Debug)]
 pub(crate) struct OrtEnv {
     /// How many threads compute in sessions that share them; `None` for as many as there are processors.
     pub(crate) threads: Option<NonZeroUsize>,
+    /// How the program makes these threads.
+    pub(crate) functions: ThreadFunctions,
     /// What takes messages.
     pub(crate) logger: Option<Logger>,
     /// The least severity of messages.
@@ -33,6 +37,13 @@ pub(crate) struct OrtEnv {
 pub(crate) struct OrtThreadingOptions {
     /// 0 stands for as many as there are processors.
     threads: AtomicUsize,
+    functions: Mutex<ThreadFunctions>,
+}
+
+impl OrtThreadingOptions {
+    fn functions(&self) -> MutexGuard<'_, ThreadFunctions> {
+        self.functions.lock().unwrap_or_else(PoisonError::into_inner)
+    }
 }
 
 /// `OrtArenaCfg`: how ONNX Runtime's allocator keeps memory. bb's own does not ask.
@@ -88,7 +99,9 @@ unsafe fn give(
         false => unsafe { bytes(name, "a name") }?.to_owned(),
     };
     let threads = threading.map_or(0, |threading| threading.threads.load(Ordering::Relaxed));
+    let functions = threading.map_or_else(ThreadFunctions::default, |threading| *threading.functions());
     out.give(OrtEnv {
+        functions,
         threads: NonZeroUsize::new(threads),
         logger,
         severity: AtomicI32::new(severity),
@@ -170,6 +183,24 @@ functions! {
     SetGlobalInterOpNumThreads(options: *mut OrtThreadingOptions, number: c_int) {
         object(options, "options of threads")?;
         threads(number).map(drop)
+    }
+
+    /// Sets the program's function for creating threads. Each session on the CPU backend creates threads of its own.
+    SetGlobalCustomCreateThreadFn(options: *mut OrtThreadingOptions, create: Option<Create>) {
+        object(options, "options of threads")?.functions().set_create(create);
+        Ok(())
+    }
+
+    /// Sets the first argument of the function for creating threads.
+    SetGlobalCustomThreadCreationOptions(options: *mut OrtThreadingOptions, parameter: *mut c_void) {
+        object(options, "options of threads")?.functions().set_options(parameter);
+        Ok(())
+    }
+
+    /// Sets the program's function for joining threads.
+    SetGlobalCustomJoinThreadFn(options: *mut OrtThreadingOptions, join: Option<Join>) {
+        object(options, "options of threads")?.functions().set_join(join);
+        Ok(())
     }
 
     /// Does nothing: how bb's threads wait cannot be chosen.

@@ -152,17 +152,6 @@ pub(crate) enum CallError {
         known: Vec<String>,
     },
 
-    /// A tensor in the place of a constant has another type or shape.
-    #[error("constant `{name}` is {constant}; the tensor for it is {given}")]
-    Constant {
-        /// The constant.
-        name: String,
-        /// The type of the constant.
-        constant: String,
-        /// The type of the tensor.
-        given: String,
-    },
-
     /// A result does not fit the value that the program gave for it.
     #[error("output `{name}` is {result}; the value for it is {given}")]
     Output {
@@ -242,7 +231,6 @@ impl CallError {
             | CallError::Device { .. }
             | CallError::UnknownOutput { .. }
             | CallError::Output { .. }
-            | CallError::Constant { .. }
             | CallError::Argument(_)
             | CallError::Setting { .. } => Code::InvalidArgument,
             CallError::Absent { .. } | CallError::Unsupported { .. } | CallError::NoNumber { .. } => {

@@ -28,6 +28,7 @@ mod run_options;
 mod session;
 mod status;
 mod table;
+mod threads;
 mod types;
 mod value;
 
@@ -65,6 +66,12 @@ extern "system" fn get_version() -> *const c_char {
 #[unsafe(no_mangle)]
 pub extern "system" fn OrtGetApiBase() -> *const OrtApiBase {
     static BASE: OrtApiBase = OrtApiBase { get_api, get_version };
+    // Only programs that load the library call this; those in Rust name the crate.
+    let advice = bb_core::error::DoorAdvice {
+        backend: "the variable `BB_BACKEND_PATH` names libraries of others",
+        left_out: "this library was built without it",
+    };
+    advice.give();
     &raw const BASE
 }
 

@@ -7,6 +7,7 @@ use crate::error::CallError;
 use crate::log::{Function, Logger};
 use crate::pairs::OrtKeyValuePairs;
 use crate::status::{Result, functions, guarded, releases};
+use crate::threads::{Create, Join, ThreadFunctions};
 use crate::value::{HeldValue, OrtValue};
 use bb::{CancelToken, TensorData};
 use bytes::Bytes;
@@ -36,6 +37,8 @@ pub(crate) struct Settings {
     pub(crate) threads: Option<NonZeroUsize>,
     /// Whether the threads are those of the environment.
     pub(crate) shares_threads: bool,
+    /// How the program makes threads.
+    pub(crate) functions: ThreadFunctions,
     /// Extents by the name of a symbolic dimension.
     pub(crate) dims: Vec<(String, usize)>,
     /// Extents by what a dimension stands for, as in `DATA_BATCH`.
@@ -292,6 +295,24 @@ functions! {
     /// Sets that a session has the threads of its environment.
     DisablePerSessionThreads(options: *mut OrtSessionOptions) {
         of(options)?.settings().shares_threads = true;
+        Ok(())
+    }
+
+    /// Sets the program's function for creating the threads of a session on the CPU backend.
+    SessionOptionsSetCustomCreateThreadFn(options: *mut OrtSessionOptions, create: Option<Create>) {
+        of(options)?.settings().functions.set_create(create);
+        Ok(())
+    }
+
+    /// Sets the first argument of the function for creating threads.
+    SessionOptionsSetCustomThreadCreationOptions(options: *mut OrtSessionOptions, parameter: *mut c_void) {
+        of(options)?.settings().functions.set_options(parameter);
+        Ok(())
+    }
+
+    /// Sets the program's function for joining threads.
+    SessionOptionsSetCustomJoinThreadFn(options: *mut OrtSessionOptions, join: Option<Join>) {
+        of(options)?.settings().functions.set_join(join);
         Ok(())
     }
 

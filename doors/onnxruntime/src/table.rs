@@ -265,12 +265,12 @@ table! {
     KernelContext_GetGPUComputeStream: status;
     GetTensorMemoryInfo = value::tensors;
     GetExecutionProviderApi: status;
-    SessionOptionsSetCustomCreateThreadFn: status;
-    SessionOptionsSetCustomThreadCreationOptions: status;
-    SessionOptionsSetCustomJoinThreadFn: status;
-    SetGlobalCustomCreateThreadFn: status;
-    SetGlobalCustomThreadCreationOptions: status;
-    SetGlobalCustomJoinThreadFn: status;
+    SessionOptionsSetCustomCreateThreadFn = options;
+    SessionOptionsSetCustomThreadCreationOptions = options;
+    SessionOptionsSetCustomJoinThreadFn = options;
+    SetGlobalCustomCreateThreadFn = environment;
+    SetGlobalCustomThreadCreationOptions = environment;
+    SetGlobalCustomJoinThreadFn = environment;
     SynchronizeBoundInputs = binding;
     SynchronizeBoundOutputs = binding;
     SessionOptionsAppendExecutionProvider_CUDA_V2: status;

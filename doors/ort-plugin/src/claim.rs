@@ -23,6 +23,9 @@ pub(crate) const NAMES_PARTS: u32 = 24;
 /// An operator that ONNX Runtime replaces by nodes of its graph, in which it does not know a part that was claimed.
 const REPLACED: &str = "SequenceMap";
 
+/// Why a part that was claimed is not claimed again: ONNX Runtime asks again after it replaced nodes by others.
+const CLAIMED_BEFORE: &str = "it is a part that is claimed already";
+
 /// What is claimed of a graph, and why the rest is not.
 #[derive(Debug, Default)]
 pub(crate) struct Claimed {
@@ -73,21 +76,24 @@ pub(crate) unsafe fn claim(
         let labels = nodes.iter().map(|&node| reader.label(node)).collect::<Result<Vec<_>>>()?;
         (nodes, labels)
     };
-    let (mut readable, mut reasons) = (Vec::new(), HashMap::new());
+    let mut reasons = HashMap::new();
     for (at, &node) in nodes.iter().enumerate() {
         // SAFETY: see above.
         match unsafe { reader.alone(node, &[]) } {
             Ok(read) if read.proto.node.iter().any(|node| has_part(node, provider)) => {
                 reasons.insert(at, "parts of its graphs are claimed".to_owned());
             }
-            Ok(_) => readable.push(node),
+            Ok(_) if labels.get(at).is_some_and(|label| label.domain == provider) => {
+                reasons.insert(at, CLAIMED_BEFORE.to_owned());
+            }
+            Ok(_) => {}
             Err(error) => {
                 reasons.insert(at, line(&error));
             }
         }
     }
     // SAFETY: see above.
-    let read = unsafe { reader.read(graph, readable)? };
+    let read = unsafe { reader.read(graph, nodes.clone(), |at| !reasons.contains_key(&at))? };
     let found = Found::of(read, on, options, api.minor);
     let mut claimed = found.report(&nodes, labels, reasons);
     let count: usize = claimed.parts.iter().map(Vec::len).sum();
@@ -183,7 +189,11 @@ impl Found {
                 match module(&read) {
                     Ok(module) => module,
                     Err(error) => {
-                        found.nodes.extend(read.nodes.iter().map(|&node| (node, Err(line(&error)))));
+                        for (at, &node) in read.nodes.iter().enumerate() {
+                            if !read.is_outside(at) {
+                                found.nodes.insert(node, Err(line(&error)));
+                            }
+                        }
                         return found;
                     }
                 }
@@ -197,7 +207,8 @@ impl Found {
         let node = |at: &usize| names.nodes.get(*at).copied().flatten();
         found.parts = claims.parts.iter().map(|part| part.nodes.iter().filter_map(node).collect()).collect();
         for (at, claim) in claims.nodes.iter().enumerate() {
-            if let Some(pointer) = node(&at) {
+            let stands = names.positions.get(at).copied().flatten().is_some_and(|at| read.is_outside(at));
+            if let Some(pointer) = node(&at).filter(|_| !stands) {
                 found.nodes.insert(pointer, claim.clone().map_err(|declined| reason(&declined)));
             }
         }
@@ -206,17 +217,16 @@ impl Found {
 
     /// Leaves out the nodes that are not valid on their own, as `bb` reads them.
     fn leave_out(&mut self, read: &mut Read) {
-        let mut kept = Vec::with_capacity(read.nodes.len());
-        for (at, &node) in read.nodes.iter().enumerate() {
+        let mut invalid = Vec::new();
+        for (at, &node) in read.nodes.iter().enumerate().filter(|(at, _)| !read.is_outside(*at)) {
             let mut alone = read.clone();
             alone.keep(|other| other == at);
-            let checked = module(&alone);
-            kept.push(checked.is_ok());
-            if let Err(error) = checked {
+            if let Err(error) = module(&alone) {
                 self.nodes.insert(node, Err(line(&error)));
+                invalid.push(at);
             }
         }
-        read.keep(|at| kept.get(at) == Some(&true));
+        invalid.into_iter().for_each(|at| read.set_outside(at));
     }
 
     fn report(
@@ -225,6 +235,8 @@ impl Found {
         labels: Vec<Label>,
         mut reasons: HashMap<usize, String>,
     ) -> Claimed {
+        let is_new = |at| reasons.get(&at).is_none_or(|reason| reason != CLAIMED_BEFORE);
+        let new: Vec<bool> = (0..nodes.len()).map(is_new).collect();
         let one = |(at, (node, label)): (usize, (&*const OrtNode, Label))| {
             let Label { name, operator, domain } = label;
             let found = match self.nodes.get(node) {
@@ -240,7 +252,8 @@ impl Found {
                 }
             }
         };
-        let nodes = nodes.iter().zip(labels).enumerate().map(one).collect();
+        let all = nodes.iter().zip(labels).enumerate();
+        let nodes = all.filter(|(at, _)| new.get(*at) == Some(&true)).map(one).collect();
         Claimed { parts: self.parts, nodes, whole: false }
     }
 }

@@ -1,6 +1,7 @@
 //! A claimed part that was compiled, and how it runs.
 
 use crate::api::{Api, Elements, Result};
+use crate::ending::Runs;
 use crate::error::PluginError;
 use crate::graph::Read;
 use crate::guard::{guarded, quiet};
@@ -27,6 +28,7 @@ pub(crate) struct CompiledPart {
     inputs: Vec<usize>,
     /// Whether operands are read where they lie.
     lends: bool,
+    runs: Arc<Runs>,
 }
 
 impl CompiledPart {
@@ -37,7 +39,7 @@ impl CompiledPart {
         mut read: Read,
         (inputs, outputs): (&[String], &[String]),
         options: &CompileOptions,
-        lends: bool,
+        (lends, runs): (bool, Arc<Runs>),
     ) -> Result<Box<CompiledPart>> {
         read.set_outputs(outputs)?;
         let module = Module::from_graph(&read.proto, &read.opsets, &[])?;
@@ -49,7 +51,7 @@ impl CompiledPart {
             executable.inputs().iter().map(|port| place(&port.name).ok_or_else(|| missing(&port.name)));
         let inputs = ports.collect::<Result<_>>()?;
         let raw = OrtNodeComputeInfo { version: API_VERSION, create_state, compute, release_state };
-        Ok(Box::new(CompiledPart { raw, api, on: on.clone(), executable, inputs, lends }))
+        Ok(Box::new(CompiledPart { raw, api, on: on.clone(), executable, inputs, lends, runs }))
     }
 
     /// Gives the part to ONNX Runtime.
@@ -77,11 +79,19 @@ impl CompiledPart {
     unsafe fn run(&self, context: *mut OrtKernelContext) -> Result<()> {
         let lending = Lending::default();
         // SAFETY: the caller says so; `lending` does not let this function return before the operands are dropped.
-        let results = unsafe {
-            let operands = self.operands(context, &lending)?;
+        let operands = unsafe { self.operands(context, &lending)? };
+        let results = {
             let operands: Vec<Option<&Value>> = operands.iter().map(Option::as_ref).collect();
-            self.executable.run(&operands)?
+            let run = || self.executable.run(&operands);
+            let results = match self.runs.watch() {
+                // SAFETY: ONNX Runtime calls this function within the run, whose options live until that ends.
+                Some(watch) => unsafe { watch.within(run) },
+                None => run(),
+            };
+            let failed = |source| PluginError::Run { kind: self.on.error_kind(&source), source };
+            results.map_err(failed)?
         };
+        drop(operands);
         for (at, result) in results.iter().enumerate() {
             let host = self.on.to_host(result)?;
             let extents: Vec<i64> =

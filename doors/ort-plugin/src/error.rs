@@ -1,5 +1,8 @@
 //! Why a call of ONNX Runtime fails.
 
+use bb::ErrorKind;
+use std::ffi::c_int;
+
 /// Why the plugin does not do what ONNX Runtime asks.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
@@ -79,6 +82,15 @@ pub enum PluginError {
     #[error(transparent)]
     Backend(#[from] bb::Error),
 
+    /// A run of a claimed part failed.
+    #[error("{source}")]
+    Run {
+        /// The kind of the error.
+        kind: ErrorKind,
+        /// Why.
+        source: bb::Error,
+    },
+
     /// The code of the plugin or the backend panicked.
     #[error("panicked: {message}")]
     Panicked {
@@ -92,6 +104,45 @@ pub enum PluginError {
         /// The value.
         name: String,
     },
+}
+
+/// `OrtErrorCode`, as far as it is used.
+mod code {
+    use std::ffi::c_int;
+
+    pub(super) const FAIL: c_int = 1;
+    pub(super) const INVALID_ARGUMENT: c_int = 2;
+    pub(super) const INVALID_GRAPH: c_int = 10;
+    pub(super) const EP_FAIL: c_int = 11;
+}
+
+impl PluginError {
+    /// Returns ONNX Runtime's code of the error.
+    ///
+    /// After `EP_FAIL`, ONNX Runtime's Python moves the session to another provider for good. So this code is only for failures that another
+    /// provider may avoid: a failed backend or a missing operation, but no mistake of the program or the model.
+    pub(crate) fn code(&self) -> c_int {
+        let kind = match self {
+            PluginError::Run { kind, .. } => *kind,
+            PluginError::Backend(error) => error.kind(),
+            PluginError::Option { .. } | PluginError::Report { .. } => ErrorKind::Configuration,
+            PluginError::Version { .. }
+            | PluginError::Null { .. }
+            | PluginError::Runtime { .. }
+            | PluginError::Kind { .. }
+            | PluginError::Element { .. }
+            | PluginError::Attribute { .. }
+            | PluginError::Text(_)
+            | PluginError::Panicked { .. }
+            | PluginError::Missing { .. } => return code::EP_FAIL,
+        };
+        match kind {
+            ErrorKind::WrongInput | ErrorKind::Configuration => code::INVALID_ARGUMENT,
+            ErrorKind::InvalidModel => code::INVALID_GRAPH,
+            ErrorKind::Limit | ErrorKind::Cancelled => code::FAIL,
+            ErrorKind::Unsupported | ErrorKind::Device | ErrorKind::Internal => code::EP_FAIL,
+        }
+    }
 }
 
 impl From<bb::ir::Error> for PluginError {

@@ -53,6 +53,11 @@ pub unsafe fn create<B: Declared>(
             return Err(PluginError::Null { what: "the list of factories" });
         }
         crate::resident::stay();
+        let advice = bb_core::error::DoorAdvice {
+            backend: "the library of the provider has no others",
+            left_out: "the library of the provider was built without it",
+        };
+        advice.give();
         let factory = Factory::new::<B>(api);
         // SAFETY: both are places of the caller.
         unsafe {

@@ -13,9 +13,13 @@ use bb_core::ir::proto::{
 };
 use std::collections::{HashMap, HashSet};
 
+/// The domain of placeholders for nodes that are not read.
+const OUTSIDE: &str = "bb.outside";
+
 /// A graph, or a part of one, as it was read.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Read {
+    /// A node that is not read has a placeholder, so that paths through it are considered.
     pub(crate) proto: GraphProto,
     pub(crate) opsets: Vec<OperatorSetIdProto>,
     /// The nodes of ONNX Runtime, in the order of those of `proto`.
@@ -42,12 +46,18 @@ pub(crate) struct Reader<'a> {
 ///
 /// Of all functions: the pointers are those that ONNX Runtime passed to the running call. Elements are lent at most until that ends.
 impl Reader<'_> {
-    /// Reads nodes of a graph, with all that they need from outside as inputs.
+    /// Reads nodes of a graph, with the values from outside as inputs. Nodes that are not `readable` become placeholders.
     ///
     /// The outputs are those of the graph, and results that no node reads.
-    pub(crate) unsafe fn read(&self, graph: *const OrtGraph, nodes: Vec<*const OrtNode>) -> Result<Read> {
+    pub(crate) unsafe fn read(
+        &self,
+        graph: *const OrtGraph,
+        nodes: Vec<*const OrtNode>,
+        readable: impl Fn(usize) -> bool,
+    ) -> Result<Read> {
         // SAFETY: the caller says so; here and below.
-        let opsets = unsafe { self.opsets(graph)? };
+        let mut opsets = unsafe { self.opsets(graph)? };
+        opsets.push(OperatorSetIdProto { domain: Some(OUTSIDE.to_owned()), version: Some(1) });
         let mut read = Read { opsets, ..Read::default() };
         for &node in &nodes {
             // SAFETY: see above.
@@ -56,9 +66,14 @@ impl Reader<'_> {
                 read.seen.insert(unsafe { self.name(value)? });
             }
         }
-        for &node in &nodes {
-            // SAFETY: see above.
-            unsafe { self.add(node, &mut read)? };
+        let made = read.seen.clone();
+        for (at, &node) in nodes.iter().enumerate() {
+            match readable(at) {
+                // SAFETY: see above.
+                true => unsafe { self.add(node, &mut read)? },
+                // SAFETY: see above.
+                false => unsafe { self.stand_in(node, &made, &mut read)? },
+            }
         }
         read.nodes = nodes;
         let mut wanted: Vec<String> = Vec::new();
@@ -132,6 +147,29 @@ impl Reader<'_> {
             }
         }
         read.proto.node.push(proto);
+        Ok(())
+    }
+
+    /// Adds a placeholder for a node that cannot be read. It has the node's results, and its operands among the results `made` by nodes.
+    unsafe fn stand_in(&self, node: *const OrtNode, made: &HashSet<String>, read: &mut Read) -> Result<()> {
+        // SAFETY: the caller says so; here and below.
+        let (operands, results) = unsafe {
+            let mut operands = self.api.inputs(node)?;
+            operands.extend(self.api.implicit_inputs(node)?);
+            (operands, self.api.outputs(node)?)
+        };
+        // SAFETY: see above.
+        let names = |values: &[*const OrtValueInfo]| {
+            values.iter().map(|&value| unsafe { self.name(value) }).collect::<Result<Vec<_>>>()
+        };
+        read.proto.node.push(outside(names(&operands)?, names(&results)?, made));
+        read.captured.push(Vec::new());
+        for value in results {
+            // SAFETY: see above.
+            if let Ok(Some(info)) = unsafe { self.declared(value, &mut read.tensors) } {
+                read.proto.value_info.push(info);
+            }
+        }
         Ok(())
     }
 
@@ -298,6 +336,21 @@ impl Read {
         Ok(())
     }
 
+    /// Replaces a node by a placeholder.
+    pub(crate) fn set_outside(&mut self, at: usize) {
+        let made: HashSet<String> = self.proto.node.iter().flat_map(|node| &node.output).cloned().collect();
+        let captured = self.captured.get_mut(at).map(std::mem::take).unwrap_or_default();
+        if let Some(node) = self.proto.node.get_mut(at) {
+            let operands = std::mem::take(&mut node.input).into_iter().chain(captured).collect();
+            *node = outside(operands, std::mem::take(&mut node.output), &made);
+        }
+    }
+
+    /// Returns true if a node is a placeholder.
+    pub(crate) fn is_outside(&self, at: usize) -> bool {
+        self.proto.node.get(at).is_some_and(|node| node.domain() == OUTSIDE)
+    }
+
     /// Keeps these nodes. What the others made becomes an input.
     pub(crate) fn keep(&mut self, keep: impl Fn(usize) -> bool) {
         retain(&mut self.proto.node, &keep);
@@ -314,6 +367,17 @@ impl Read {
         self.proto.input.extend(outside.into_iter().filter(|info| read.contains(info.name())));
         let wanted: Vec<String> = self.proto.output.iter().map(|info| info.name().to_owned()).collect();
         self.finish(&wanted);
+    }
+}
+
+/// Returns a placeholder with these results, and with the operands that are results of nodes.
+fn outside(operands: Vec<String>, results: Vec<String>, made: &HashSet<String>) -> NodeProto {
+    NodeProto {
+        op_type: Some("Outside".to_owned()),
+        domain: Some(OUTSIDE.to_owned()),
+        input: operands.into_iter().filter(|name| made.contains(name)).collect(),
+        output: results,
+        ..Default::default()
     }
 }
 

@@ -17,6 +17,7 @@
 mod api;
 mod claim;
 mod compiled;
+mod ending;
 mod error;
 mod factory;
 mod graph;

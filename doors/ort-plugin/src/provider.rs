@@ -3,16 +3,19 @@
 use crate::api::{Api, Elements, Result};
 use crate::claim::{self, Claimed};
 use crate::compiled::CompiledPart;
+use crate::ending::Runs;
 use crate::error::PluginError;
 use crate::graph::Reader;
 use crate::guard::{guarded, quiet};
 use crate::raw::{
     API_VERSION, OrtEp, OrtEpGraphSupportInfo, OrtGraph, OrtNode, OrtNodeComputeInfo, OrtNodeFusionOptions,
-    Status,
+    OrtRunOptions, Status,
 };
 use crate::settings::Settings;
 use bb::{BackendHandle, CompileOptions};
 use std::ffi::{CString, c_char};
+use std::ptr::null_mut;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 /// A provider. The structure of ONNX Runtime is its first field, so that its pointer is that of the whole.
@@ -28,6 +31,7 @@ pub(crate) struct Provider {
     whole: AtomicBool,
     /// Whether a graph of the model has claimed parts.
     claimed: AtomicBool,
+    runs: Arc<Runs>,
 }
 
 impl Provider {
@@ -39,7 +43,10 @@ impl Provider {
             capability,
             compile,
             release_compute_infos,
-            optional: [None; 8],
+            optional: [None; 3],
+            run_begins,
+            run_ended,
+            more: [None; 3],
         };
         Box::into_raw(Box::new(Provider {
             raw,
@@ -49,6 +56,7 @@ impl Provider {
             settings,
             whole: AtomicBool::new(false),
             claimed: AtomicBool::new(false),
+            runs: Arc::new(Runs::new(&api)),
         }))
         .cast()
     }
@@ -121,7 +129,7 @@ impl Provider {
         // SAFETY: the caller passes graph and node on from the running call.
         let (read, inputs, outputs) = unsafe {
             (
-                reader.read(graph, self.api.nodes(graph)?)?,
+                reader.read(graph, self.api.nodes(graph)?, |_| true)?,
                 reader.input_names(node)?,
                 reader.output_names(node)?,
             )
@@ -131,7 +139,8 @@ impl Provider {
         // does not depend on which nodes are claimed.
         let widened = self.whole.load(Ordering::Relaxed);
         let options = CompileOptions::default().with_widen_halves(widened);
-        CompiledPart::new(self.api, &self.on, read, (&inputs, &outputs), &options, lends)
+        let runs = self.runs.clone();
+        CompiledPart::new(self.api, &self.on, read, (&inputs, &outputs), &options, (lends, runs))
     }
 }
 
@@ -158,6 +167,24 @@ unsafe extern "system" fn compile(
         }
         Ok(())
     })
+}
+
+unsafe extern "system" fn run_begins(provider: *mut OrtEp, options: *const OrtRunOptions) -> Status {
+    // SAFETY: the pointer belongs to a provider, which is not mutated.
+    let provider = unsafe { &*provider.cast::<Provider>() };
+    quiet(|| provider.runs.begin(options));
+    null_mut()
+}
+
+unsafe extern "system" fn run_ended(
+    provider: *mut OrtEp,
+    options: *const OrtRunOptions,
+    _waits: bool,
+) -> Status {
+    // SAFETY: the pointer belongs to a provider, which is not mutated.
+    let provider = unsafe { &*provider.cast::<Provider>() };
+    quiet(|| provider.runs.end(options));
+    null_mut()
 }
 
 unsafe extern "system" fn release_compute_infos(

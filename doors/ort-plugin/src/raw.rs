@@ -28,6 +28,7 @@ opaque! {
     OrtTensorTypeAndShapeInfo: "The element type and the extents of a tensor.";
     OrtSessionOptions: "The options of a session.";
     OrtKeyValuePairs: "Texts by name.";
+    OrtRunOptions: "The options of a run.";
     OrtLogger: "What takes messages.";
     OrtKernelContext: "The operands and results of one run.";
     OrtValueInfo: "A value of a graph.";
@@ -128,6 +129,9 @@ table! {
     OrtApi[390] {
         0 create_status(code: c_int, message: *const c_char) -> Status;
         2 error_message(status: *const OrtStatus) -> *const c_char;
+        39 create_run_options(options: *mut *mut OrtRunOptions) -> Status;
+        46 set_terminate(options: *mut OrtRunOptions) -> Status;
+        47 unset_terminate(options: *mut OrtRunOptions) -> Status;
         51 tensor_mutable_data(value: *mut OrtValue, data: *mut *mut c_void) -> Status;
         53 string_tensor_length(value: *const OrtValue, bytes: *mut usize) -> Status;
         54 string_tensor_content(value: *const OrtValue, bytes: *mut c_void, length: usize, offsets: *mut usize, count: usize) -> Status;
@@ -142,6 +146,7 @@ table! {
         91 context_output(context: *mut OrtKernelContext, index: usize, extents: *const i64, rank: usize, value: *mut *mut OrtValue) -> Status;
         93 release_status(status: Status);
         96 release_value(value: *mut OrtValue);
+        97 release_run_options(options: *mut OrtRunOptions);
         99 release_tensor_info(info: *mut OrtTensorTypeAndShapeInfo);
         252 string_room(value: *mut OrtValue, index: usize, length: usize, room: *mut *mut c_char) -> Status;
         272 read_attribute(attribute: *const OrtOpAttr, kind: c_int, data: *mut c_void, length: usize, needed: *mut usize) -> Status;
@@ -256,9 +261,14 @@ pub struct OrtEp {
     ) -> Status,
     /// Releases what `compile` made.
     pub release_compute_infos: unsafe extern "system" fn(*mut OrtEp, *mut *mut OrtNodeComputeInfo, usize),
-    /// `GetPreferredDataLayout`, `ShouldConvertDataLayoutForOp`, `SetDynamicOptions`, `OnRunStart`, `OnRunEnd`, `CreateAllocator`,
-    /// `CreateSyncStreamForDevice` and `GetCompiledModelCompatibilityInfo`, all of them optional.
-    pub optional: [Option<unsafe extern "system" fn()>; 8],
+    /// `GetPreferredDataLayout`, `ShouldConvertDataLayoutForOp` and `SetDynamicOptions`, all of them optional.
+    pub optional: [Option<unsafe extern "system" fn()>; 3],
+    /// Is told that a run begins, by the thread that runs.
+    pub run_begins: unsafe extern "system" fn(*mut OrtEp, *const OrtRunOptions) -> Status,
+    /// Is told that a run ended, and whether to wait for the device.
+    pub run_ended: unsafe extern "system" fn(*mut OrtEp, *const OrtRunOptions, bool) -> Status,
+    /// `CreateAllocator`, `CreateSyncStreamForDevice` and `GetCompiledModelCompatibilityInfo`, all of them optional.
+    pub more: [Option<unsafe extern "system" fn()>; 3],
 }
 
 /// `OrtEpFactory`.

@@ -7,6 +7,9 @@ use bb::coverage::ClaimOptions;
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
 
+/// The entry that asks providers for nodes of the operator `EPContext`, each with a compiled part.
+const COMPILED_MODELS: &str = "ep.context_enable";
+
 /// What a session asks of the provider.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Settings {
@@ -26,6 +29,9 @@ impl Settings {
         let prefix = format!("ep.{}.", provider.to_lowercase());
         let mut settings = Settings::default();
         for (key, value) in entries {
+            if key == COMPILED_MODELS && truth(&key, &value)? {
+                return Err(wrong(&key, "`0`, because this provider writes no compiled models", &value));
+            }
             let own = key.get(..prefix.len()).is_some_and(|begin| begin.eq_ignore_ascii_case(&prefix));
             if own {
                 settings.set(key.get(prefix.len()..).unwrap_or_default(), value)?;
@@ -97,6 +103,13 @@ mod tests {
         let settings = read(&[("ep.bb-chip.tile", "64"), ("ep.bb-chip.memory", "2M")]).unwrap();
         assert_eq!(settings.open.own::<usize>("tile").unwrap(), 64);
         assert_eq!(settings.open.memory, Some(2 << 20));
+    }
+
+    #[test]
+    fn compiled_models_are_refused() {
+        let error = read(&[("ep.context_enable", "1")]).unwrap_err().to_string();
+        assert!(error.contains("`ep.context_enable`") && error.contains("no compiled models"), "{error}");
+        assert!(read(&[("ep.context_enable", "0")]).is_ok());
     }
 
     #[test]

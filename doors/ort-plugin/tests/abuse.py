@@ -110,7 +110,7 @@ def main(library: str) -> int:
     print("wrong options")
     refused("an unknown option", lambda: plugin.session(dynamic, colour="red"), "colour")
     refused("a number that is none", lambda: plugin.session(dynamic, threads="many"), "threads", "many")
-    refused("a backend that is not linked", lambda: plugin.session(dynamic, backend="nothing"), "nothing")
+    refused("a backend that is not linked", lambda: plugin.session(dynamic, backend="nothing"), "nothing", "the library of the provider has no others")
     refused("a name that is none", lambda: plugin.session(dynamic, backend="("), "(")
     refused("a report that cannot be written", lambda: plugin.session(dynamic, report="/no/such/folder/report"), "/no/such/folder/report")
     print("wrong inputs")

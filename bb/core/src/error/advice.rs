@@ -1,5 +1,6 @@
 //! Advice to the user about an operator that nothing runs.
 
+use super::DoorAdvice;
 use bb_ir::opset::{Presence, presence};
 use bb_ir::text::shown;
 use std::fmt;
@@ -29,7 +30,11 @@ impl fmt::Display for Advice<'_> {
         if let Some(near) = nearest {
             write!(f, "; the nearest name is `{near}`")?;
         }
-        write!(f, "; bind a component to it: `.component(\"{title}\", \"{op}\", …)`")
+        match DoorAdvice::given() {
+            // Only a program in Rust binds components.
+            Some(_) => Ok(()),
+            None => write!(f, "; bind a component to it: `.component(\"{title}\", \"{op}\", …)`"),
+        }
     }
 }
 

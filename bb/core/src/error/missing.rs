@@ -1,7 +1,8 @@
 //! The nodes that cannot run, or may not: what errors and reports say of them.
 
 use super::advice::{Advice, title};
-use super::{NarrowError, OpenOption};
+use super::door::{elsewhere, link};
+use super::{DoorAdvice, NarrowError, OpenOption};
 use bb_ir::DataType;
 use bb_ir::graph::{Graph, Node};
 use bb_ir::text::{sentence, shown};
@@ -221,14 +222,12 @@ impl std::fmt::Display for Missing {
             Why::NoOperators => {
                 f.write_str("no operators are linked; depend on the crate `bb`, or write `use bb_onnx as _;`")
             }
-            Why::LeftOut { feature, package } => write!(
-                f,
-                "the operators of the domain are not linked; add the feature `{feature}` of `bb`, or write `use {package} as _;`"
-            ),
-            Why::Unlinked(Library { what, feature, package }) => write!(
-                f,
-                "it needs {what}; add the feature `{feature}` of `bb`, or write `use {package} as _;`"
-            ),
+            Why::LeftOut { feature, package } => {
+                write!(f, "the operators of the domain are not linked; {}", link(feature, package))
+            }
+            Why::Unlinked(Library { what, feature, package }) => {
+                write!(f, "it needs {what}; {}", link(feature, package))
+            }
             Why::TwoVendors { paths: [first, second] } => write!(
                 f,
                 "`{first}` and `{second}` both define operations of the domain; link only one of their crates"
@@ -242,8 +241,14 @@ impl std::fmt::Display for Missing {
             }
             Why::NoKernel { method } => write!(
                 f,
-                "the operation has no body, and the backend no kernel for it; write `{method}` under `#[bb::native]` and name \
-                 the family in `#[bb(vendors(…))]`, or bind the node to a backend that has the kernel: `.bind_node(\"{node}\", …)`"
+                "the operation has no body, and the backend no kernel for it; {}{}",
+                match DoorAdvice::given() {
+                    Some(_) => String::new(),
+                    None => format!(
+                        "write `{method}` under `#[bb::native]` and name the family in `#[bb(vendors(…))]`, or "
+                    ),
+                },
+                elsewhere("has the kernel", &node)
             ),
             Why::InSubgraph { holder } => write!(
                 f,
@@ -253,8 +258,14 @@ impl std::fmt::Display for Missing {
             ),
             Why::Declined { reason } => write!(
                 f,
-                "{}; bind the node to another backend: `.bind_node(\"{node}\", …)`, or use `first_of` with another one",
-                shown(reason)
+                "{}; {}",
+                shown(reason),
+                match DoorAdvice::given() {
+                    Some(_) => elsewhere("runs it", &node),
+                    None => format!(
+                        "bind the node to another backend: `.bind_node(\"{node}\", …)`, or use `first_of` with another one"
+                    ),
+                }
             ),
             Why::ElementTypes(refusals) => {
                 for (i, refusal) in refusals.iter().enumerate() {
@@ -263,12 +274,17 @@ impl std::fmt::Display for Missing {
                 if let Some(first) = refusals.first() {
                     write!(f, ", which is refused ({})", sentence(&first.reason))?;
                 }
-                write!(f, "; bind the node to a backend that has the type: `.bind_node(\"{node}\", …)`")
+                write!(f, "; {}", elsewhere("has the type", &node))
             }
             Why::Exceeds(NarrowError::Exceeds { op, dtype, held }) => write!(
                 f,
-                "`{op}` of {dtype} may exceed {held}, in which the backend holds {dtype}; bind the node to a backend that has \
-                 the type, or accept that the host computes what exceeds: `.accept_narrowing()`"
+                "`{op}` of {dtype} may exceed {held}, in which the backend holds {dtype}; {}",
+                match DoorAdvice::given() {
+                    Some(_) => elsewhere("has the type", &node),
+                    None => "bind the node to a backend that has the type, or accept that the host computes what exceeds: \
+                             `.accept_narrowing()`"
+                        .to_owned(),
+                }
             ),
             Why::Exceeds(other) => write!(f, "{other}"),
             Why::Fails { reason } => write!(f, "it will fail: {}", sentence(reason)),

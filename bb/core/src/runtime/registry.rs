@@ -279,6 +279,17 @@ impl Registry {
         }
     }
 
+    /// Constructs the backend called `name` as its author wrote it, without the element types that the runtime adds: for its tests.
+    ///
+    /// # Errors
+    ///
+    /// As [`backend`](Self::backend), without devices behind a colon.
+    #[doc(hidden)]
+    pub fn as_written(&self, name: &str) -> Result<Erased, Error> {
+        self.check()?;
+        super::stack::layered(name, |backend| self.inner(backend, &OpenOptions::default()))
+    }
+
     /// Constructs a backend for layers to stand on.
     fn inner(&self, name: &str, options: &OpenOptions) -> Result<Erased, Error> {
         if let Some(combined) = CombinedRegistration::of_name(name) {

@@ -88,6 +88,20 @@ pub(crate) fn is_stack(name: &str) -> bool {
     named::stack(name).len() > 1
 }
 
+/// Constructs the layers of a name on the backend that `open` constructs.
+///
+/// # Errors
+///
+/// Those of `open` and of the layers.
+pub(super) fn layered(name: &str, open: impl FnOnce(&str) -> Result<Erased, Error>) -> Result<Erased, Error> {
+    let mut parts = named::stack(name);
+    let mut stack = open(parts.pop().unwrap_or_default())?;
+    for part in parts.into_iter().rev() {
+        stack = on(stack, part)?;
+    }
+    Ok(stack)
+}
+
 /// The stacks that were opened; callers who give the same name and options share an instance.
 #[derive(Debug, Default)]
 pub(crate) struct Stacked(Mutex<Kept>);
@@ -124,12 +138,7 @@ impl Stacked {
         open: impl FnOnce(&str, &OpenOptions) -> Result<Erased, Error>,
     ) -> Result<BackendHandle, Error> {
         self.kept(name, options, || {
-            let mut parts = named::stack(name);
-            let backend = parts.pop().unwrap_or_default();
-            let mut stack = open(backend, options)?;
-            for part in parts.into_iter().rev() {
-                stack = on(stack, part)?;
-            }
+            let stack = layered(name, |backend| open(backend, options))?;
             if options.narrow_floats && stack.types().is_all() {
                 let (backend, option) = (interned(name.to_owned()), OpenOption::NarrowFloats);
                 return Err(Error::OpenOption { backend, option, takes: takes.to_vec() });

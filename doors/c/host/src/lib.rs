@@ -2,6 +2,8 @@
 //! `bb_load_backend` and the variable `BB_BACKEND_PATH` bring.
 #![allow(unsafe_code, reason = "the interface is of pointers; each block says why it is sound")]
 
+pub mod model;
+pub mod options;
 pub mod run;
 pub mod session;
 
@@ -10,6 +12,15 @@ use bb_c::failure::{Failed, guarded};
 use bb_cpu as _;
 use bb_layers as _;
 use std::ffi::{CStr, c_char};
+
+/// Sets the advice of errors for programs in C.
+fn speak() {
+    let advice = bb_core::error::DoorAdvice {
+        backend: "`bb_load_backend` loads one of a library, and so does the variable `BB_BACKEND_PATH`",
+        left_out: "this library was built without it",
+    };
+    advice.give();
+}
 
 /// Reads a text that a zero ends.
 ///
@@ -49,6 +60,7 @@ pub extern "C" fn bb_version() -> u32 {
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn bb_load_backend(path: *const c_char, error: *mut Failure) -> Status {
     let body = || {
+        speak();
         // SAFETY: what the caller promises.
         let path = unsafe { ended(path, "a path") }?;
         bb::BackendLibrary::load(path).and_then(|library| library.register()).map_err(failed_to_load)

@@ -1,8 +1,9 @@
 //! Runs.
 
+use crate::options::HostRunOptions;
 use crate::session::HostSession;
 use crate::{dropped, null};
-use bb::{ErrorKind, TensorData, Value};
+use bb::{ErasedExecutable, ErrorKind, RunOptions, TensorData, Value};
 use bb_c::abi::{Data, Failure, Items, Status, Text, status};
 use bb_c::export::open::text;
 use bb_c::export::tensors::host;
@@ -20,7 +21,12 @@ pub struct Input {
     data: Data,
 }
 
-fn run(session: &HostSession, inputs: &[Input]) -> Result<HostRun, Failed> {
+fn run(
+    session: &HostSession,
+    inputs: &[Input],
+    executable: &dyn ErasedExecutable,
+    ends: Option<&RunOptions>,
+) -> Result<HostRun, Failed> {
     let mut named: Vec<(&str, Value)> = Vec::with_capacity(inputs.len());
     for input in inputs {
         // SAFETY: the caller lends what the structure points to for the call.
@@ -30,8 +36,8 @@ fn run(session: &HostSession, inputs: &[Input]) -> Result<HostRun, Failed> {
     }
     let lent: Vec<(&str, &Value)> = named.iter().map(|(name, value)| (*name, value)).collect();
     let run = || {
-        let mut outputs = session.executable.run_named(&lent)?;
-        let ports = session.executable.outputs().iter();
+        let mut outputs = executable.run_named(&lent)?;
+        let ports = executable.outputs().iter();
         ports
             .map(|port| {
                 let missing = || bb::Error::MissingOutput { name: port.name.clone() };
@@ -42,7 +48,11 @@ fn run(session: &HostSession, inputs: &[Input]) -> Result<HostRun, Failed> {
             })
             .collect::<Result<Vec<_>, bb::Error>>()
     };
-    run().map(HostRun).map_err(|e| Failed::caused(session.backend.error_kind(&e), &e))
+    let outputs = match ends {
+        Some(ends) => ends.within(run),
+        None => run(),
+    };
+    outputs.map(HostRun).map_err(|e| Failed::caused(session.backend.error_kind(&e), &e))
 }
 
 /// `bb_session_run`: runs the model.
@@ -58,17 +68,53 @@ pub unsafe extern "C" fn bb_session_run(
     into: *mut *mut HostRun,
     error: *mut Failure,
 ) -> Status {
+    // SAFETY: the caller guarantees valid pointers.
+    unsafe { bb_session_run_with(session, inputs, count, std::ptr::null(), into, error) }
+}
+
+/// `bb_session_run_with`: runs the model with options.
+///
+/// # Safety
+///
+/// The pointers are valid as the header says.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn bb_session_run_with(
+    session: *const HostSession,
+    inputs: *const Input,
+    count: usize,
+    options: *const HostRunOptions,
+    into: *mut *mut HostRun,
+    error: *mut Failure,
+) -> Status {
     let body = || {
         // SAFETY: what the caller promises.
         let (session, inputs, into) =
             unsafe { (session.as_ref(), Items { items: inputs, count }.slice(), into.as_mut()) };
         let session = session.ok_or_else(|| null("a session"))?;
         let into = into.ok_or_else(|| null("a place for a run"))?;
-        *into = Box::into_raw(Box::new(run(session, inputs)?));
+        // SAFETY: as above.
+        let (names, ends) = unsafe {
+            let options = HostRunOptions::read(options);
+            (options.values()?, options.ends())
+        };
+        let failed = |e| Failed::caused(session.backend.error_kind(&e), &e);
+        let executable = session.compiled(&names).map_err(failed)?;
+        *into = Box::into_raw(Box::new(run(session, inputs, &*executable, ends.as_ref())?));
         Ok(())
     };
     // SAFETY: what the caller promises.
     unsafe { guarded(error, body) }
+}
+
+/// `bb_run_output_count`.
+///
+/// # Safety
+///
+/// `run` is null, or came from a run and was not freed.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn bb_run_output_count(run: *const HostRun) -> usize {
+    // SAFETY: the caller guarantees a valid pointer.
+    unsafe { run.as_ref() }.map_or(0, |run| run.0.len())
 }
 
 /// `bb_run_output`: writes an output, which lives until the run is freed.

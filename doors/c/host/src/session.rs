@@ -1,20 +1,63 @@
 //! Sessions: models that are ready to run.
 
-use crate::{dropped, ended, failed_to_load, null};
+use crate::model::{Source, Told};
+use crate::{dropped, ended, failed_to_load, null, options};
 use bb::ir::graph::{Dim, ValueType};
-use bb::{BackendHandle, CompileOptions, ErasedExecutable, Module, OpenOptions};
+use bb::{BackendHandle, CompileOptions, ErasedExecutable, Limits, Module, OpenOptions};
 use bb_c::abi::{Failure, Items, Named, Status, Text, status};
-use bb_c::export::open::options;
 use bb_c::failure::{Failed, guarded};
 use std::ffi::c_char;
-use std::sync::{Arc, OnceLock};
+use std::path::Path;
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+
+/// The number of compiled variants that a session caches.
+const KEPT: usize = 16;
+
+/// Compiled variants by the names of their outputs.
+type Others = Vec<(Vec<String>, Arc<dyn ErasedExecutable>)>;
 
 /// A model that is compiled for a backend.
 pub struct HostSession {
     pub(crate) backend: BackendHandle,
-    pub(crate) executable: Arc<dyn ErasedExecutable>,
+    pub(crate) told: Told,
+    module: Module,
+    options: CompileOptions,
+    executable: Arc<dyn ErasedExecutable>,
+    /// Variants compiled for other values than the model's outputs, the most recently used last.
+    others: Mutex<Others>,
     inputs: Vec<Known>,
     outputs: Vec<Known>,
+}
+
+impl HostSession {
+    /// Returns the executable whose outputs are these values, which may be intermediate; all outputs if `names` is empty.
+    ///
+    /// # Errors
+    ///
+    /// A name that the model does not have; the backend's own.
+    pub(crate) fn compiled(&self, names: &[&str]) -> Result<Arc<dyn ErasedExecutable>, bb::Error> {
+        if names.is_empty() {
+            return Ok(self.executable.clone());
+        }
+        let kept = || self.others.lock().unwrap_or_else(PoisonError::into_inner);
+        {
+            let mut others = kept();
+            if let Some(at) = others.iter().position(|(known, _)| known == names) {
+                let found = others.remove(at);
+                let executable = found.1.clone();
+                others.push(found);
+                return Ok(executable);
+            }
+        }
+        let module = self.module.with_outputs(names)?;
+        let executable = self.backend.compile(module, &self.options)?;
+        let mut others = kept();
+        if others.len() >= KEPT {
+            others.remove(0);
+        }
+        others.push((names.iter().map(|name| (*name).to_owned()).collect(), executable.clone()));
+        Ok(executable)
+    }
 }
 
 /// What is known of an input or an output.
@@ -60,12 +103,19 @@ fn obey_the_environment() -> Result<(), Failed> {
     OBEYED.get_or_init(obey).clone()
 }
 
-fn open(module: Module, backend: &str, options: &OpenOptions) -> Result<HostSession, bb::Error> {
+fn open(
+    source: &Source<'_>,
+    backend: &str,
+    (options, limits): (&OpenOptions, &Limits),
+) -> Result<HostSession, bb::Error> {
+    let (module, facts) = source.load(limits)?;
     let backend = bb::backend_with(backend, options)?;
-    let executable = backend.compile(module, &CompileOptions::default())?;
+    let options = CompileOptions::default().within(limits);
+    let executable = backend.compile(module.clone(), &options)?;
     let inputs = executable.inputs().iter().map(Known::of).collect();
     let outputs = executable.outputs().iter().map(Known::of).collect();
-    Ok(HostSession { backend, executable, inputs, outputs })
+    let (told, others) = (Told::new(facts), Mutex::default());
+    Ok(HostSession { backend, told, module, options, executable, others, inputs, outputs })
 }
 
 /// Opens a session and gives it to the caller.
@@ -73,21 +123,22 @@ fn open(module: Module, backend: &str, options: &OpenOptions) -> Result<HostSess
 /// # Safety
 ///
 /// The pointers are what the interface says.
-unsafe fn give(
-    module: impl FnOnce() -> Result<Result<Module, bb::Error>, Failed>,
+unsafe fn give<'a>(
+    source: impl FnOnce() -> Result<Source<'a>, Failed>,
     backend: *const c_char,
     pairs: Items<Named>,
     session: *mut *mut HostSession,
     error: *mut Failure,
 ) -> Status {
     let body = || {
+        crate::speak();
         // SAFETY: what the caller promises.
         let (name, session) = unsafe { (ended(backend, "the name of a backend")?, session.as_mut()) };
         let session = session.ok_or_else(|| null("a place for a session"))?;
         obey_the_environment()?;
         // SAFETY: as above.
-        let options = options(unsafe { pairs.slice() })?;
-        let opened = module()?.and_then(|module| open(module, name, &options)).map_err(|e| Failed::of(&e))?;
+        let (options, limits) = options::of_session(unsafe { pairs.slice() })?;
+        let opened = open(&source()?, name, (&options, &limits)).map_err(|e| Failed::of(&e))?;
         *session = Box::into_raw(Box::new(opened));
         Ok(())
     };
@@ -109,9 +160,9 @@ pub unsafe extern "C" fn bb_session_open(
     error: *mut Failure,
 ) -> Status {
     // SAFETY: what the caller promises.
-    let module = || unsafe { ended(path, "a path") }.map(Module::load);
+    let source = || unsafe { ended(path, "a path") }.map(|path| Source::File(Path::new(path)));
     // SAFETY: what the caller promises.
-    unsafe { give(module, backend, options, session, error) }
+    unsafe { give(source, backend, options, session, error) }
 }
 
 /// `bb_session_open_bytes`: opens a model in memory.
@@ -128,9 +179,9 @@ pub unsafe extern "C" fn bb_session_open_bytes(
     error: *mut Failure,
 ) -> Status {
     // SAFETY: what the caller promises.
-    let module = || Ok(Module::from_bytes(unsafe { model.slice() }.to_vec()));
+    let source = || Ok(Source::Bytes(unsafe { model.slice() }));
     // SAFETY: what the caller promises.
-    unsafe { give(module, backend, options, session, error) }
+    unsafe { give(source, backend, options, session, error) }
 }
 
 /// `bb_session_close`.

@@ -1,7 +1,14 @@
 //! A program in C opens a model and runs it, on the CPU backend and on the backend in C.
 #![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "tests")]
 
+use bb::TensorData;
+use bb::ir::proto::attribute_proto::AttributeType;
+use bb::ir::proto::{
+    AttributeProto, GraphProto, ModelProto, NodeProto, OperatorSetIdProto, StringStringEntryProto, TypeProto,
+    ValueInfoProto, type_proto,
+};
 use bb_cpu as _;
+use prost::Message as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
@@ -89,6 +96,72 @@ fn what_is_wrong_is_said() {
         assert!(!output.status.success() && said.starts_with("error "), "{said}");
         assert!(said.contains(expected), "{said}");
     }
+}
+
+/// A model whose loop runs as often as its input `n` says. Its value `h` is `-x`.
+fn looping() -> ModelProto {
+    let value = |name: &str| ValueInfoProto { name: Some(name.into()), ..Default::default() };
+    let names = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect::<Vec<String>>();
+    let node = |op: &str, from: &[&str], to: &[&str]| NodeProto {
+        op_type: Some(op.into()),
+        input: names(from),
+        output: names(to),
+        ..Default::default()
+    };
+    let body = GraphProto {
+        name: Some("body".into()),
+        node: vec![node("Identity", &["go"], &["on"]), node("Tanh", &["m"], &["next"])],
+        input: ["i", "go", "m"].map(value).to_vec(),
+        output: ["on", "next"].map(value).to_vec(),
+        ..Default::default()
+    };
+    let body = AttributeProto {
+        name: Some("body".into()),
+        g: Some(body),
+        r#type: Some(AttributeType::Graph.into()),
+        ..Default::default()
+    };
+    let mut looped = node("Loop", &["n", "always", "h"], &["y"]);
+    looped.attribute.push(body);
+    let typed = |name: &str, dtype: bb::DataType| {
+        let tensor = type_proto::Tensor { elem_type: Some(dtype.to_onnx()), shape: None };
+        let ty = TypeProto { value: Some(type_proto::Value::TensorType(tensor)), ..Default::default() };
+        ValueInfoProto { r#type: Some(ty), ..value(name) }
+    };
+    let graph = GraphProto {
+        name: Some("looping".into()),
+        node: vec![node("Neg", &["x"], &["h"]), looped],
+        input: vec![typed("n", bb::DataType::I64), typed("x", bb::DataType::F32)],
+        output: vec![value("y")],
+        initializer: vec![TensorData::new(&[], &[true]).unwrap().to_proto("always")],
+        ..Default::default()
+    };
+    let entry = StringStringEntryProto { key: Some("author".into()), value: Some("me".into()) };
+    ModelProto {
+        ir_version: Some(8),
+        producer_name: Some("tests".into()),
+        model_version: Some(7),
+        opset_import: vec![OperatorSetIdProto { domain: None, version: Some(17) }],
+        metadata_props: vec![entry],
+        graph: Some(graph),
+        ..Default::default()
+    }
+}
+
+#[test]
+fn options_do_what_the_header_says() {
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR"));
+    let (program, model) = (folder.join("options"), folder.join("looping.onnx"));
+    std::fs::write(&model, looping().encode_to_vec()).unwrap();
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/options.c");
+    let search = built().display().to_string();
+    let rpath = format!("-Wl,-rpath,{search}");
+    let (source, to) = (source.to_str().unwrap(), program.to_str().unwrap());
+    cc(&["-D_DEFAULT_SOURCE", source, "-o", to, "-L", &search, "-lbb_host", "-lpthread", &rpath]);
+    let output = run(&program, &[model.to_str().unwrap()]);
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let expected = "tests looping 7\nauthor=me\n1 outputs\n2 outputs, h is -1 -4\n";
+    assert_eq!(String::from_utf8_lossy(&output.stdout), expected);
 }
 
 /// Every function of the header's part for programs is in the library.

@@ -7,6 +7,7 @@ use crate::log::{VERBOSE, WARNING};
 use crate::metadata::Facts;
 use crate::options::{OrtSessionOptions, Settings};
 use crate::status::Result;
+use crate::threads::ProgramThreads;
 use bb::ir::graph::Graph;
 use bb::ir::proto::{ModelProto, TypeProto, tensor_shape_proto, type_proto};
 use bb::{BackendHandle, CompileOptions, ErrorKind, Limits, Module, OpenOption, OpenOptions, RunOptions};
@@ -46,9 +47,10 @@ pub(crate) fn load(
     let loaded = within.within(|| {
         RunOptions::check_current().map_err(CallError::Load)?;
         let limits = limits(&settings)?;
-        let on = open(&settings, env.threads)?;
+        let (on, threads) = open(&settings, env)?;
         let (module, facts) = module(&settings, source, &limits)?;
-        let shared = SessionModel::new(on, module, CompileOptions::default().within(&limits), facts)?;
+        let options = CompileOptions::default().within(&limits);
+        let shared = SessionModel::new((on, threads), module, options, facts)?;
         tell(env, &settings, &shared);
         Ok(shared)
     });
@@ -99,21 +101,36 @@ fn obey_the_environment() -> Result<()> {
     OBEYED.get_or_init(obey).clone().map_err(|message| CallError::Libraries { message })
 }
 
-/// Opens the backend that the settings, or else the environment variable, name.
-fn open(settings: &Settings, shared: Option<NonZeroUsize>) -> Result<BackendHandle> {
+/// Opens the backend that the settings, or else the environment variable, name; with the threads that the program made for it.
+fn open(settings: &Settings, env: &OrtEnv) -> Result<(BackendHandle, Option<ProgramThreads>)> {
     obey_the_environment()?;
     let variable = std::env::var(BACKEND).ok().filter(|name| !name.is_empty());
     let name = settings.entry(c"bb.backend")?.or(variable.as_deref()).unwrap_or("cpu");
-    let threads = if settings.shares_threads { shared } else { settings.threads };
-    let Some(threads) = threads else { return bb::backend(name).map_err(CallError::Load) };
-    // More threads than there may be are no error in ONNX Runtime.
-    let threads = threads.min(NonZeroUsize::new(bb::most_threads()).unwrap_or(threads));
-    match bb::backend_with(name, &OpenOptions::default().with_threads(threads)) {
+    let (threads, functions) = match settings.shares_threads {
+        true => (env.threads, env.functions),
+        false => (settings.threads, settings.functions),
+    };
+    if name == "cpu"
+        && let Some((on, made)) = functions.cpu(threads.map(at_most))?
+    {
+        return Ok((on, Some(made)));
+    }
+    let Some(threads) = threads else {
+        return bb::backend(name).map(|on| (on, None)).map_err(CallError::Load);
+    };
+    match bb::backend_with(name, &OpenOptions::default().with_threads(at_most(threads))) {
         // Programs for ONNX Runtime set threads without knowing the backend, so that one without threads leaves them out.
         Err(bb::Error::OpenOption { option: OpenOption::Threads, .. }) => bb::backend(name),
         opened => opened,
     }
+    .map(|on| (on, None))
     .map_err(CallError::Load)
+}
+
+/// Returns a number of threads, or the greatest that there may be.
+fn at_most(threads: NonZeroUsize) -> NonZeroUsize {
+    // More threads than there may be are no error in ONNX Runtime.
+    threads.min(NonZeroUsize::new(bb::most_threads()).unwrap_or(threads))
 }
 
 fn module(settings: &Settings, source: &Source<'_>, limits: &Limits) -> Result<(Module, Facts)> {
@@ -166,22 +183,8 @@ fn fix(model: &mut ModelProto, settings: &Settings) -> Result<()> {
             fix_denotations(ty, &settings.denotations);
         }
     }
-    for (name, data) in &settings.initializers {
-        let Some(constant) = graph.initializer.iter_mut().find(|constant| constant.name() == name) else {
-            continue;
-        };
-        let dims: Vec<i64> = data.shape().iter().map(|&extent| extent as i64).collect();
-        if (constant.data_type(), &constant.dims) != (data.dtype().to_onnx(), &dims) {
-            let declared =
-                bb::DataType::from_onnx(constant.data_type()).map_or("no type", bb::DataType::name);
-            return Err(CallError::Constant {
-                name: name.clone(),
-                constant: format!("{declared}{:?}", constant.dims),
-                given: format!("{}{dims:?}", data.dtype()),
-            });
-        }
-        *constant = data.try_to_proto(name)?;
-    }
+    // A name that the model does not have changes nothing either.
+    let _unknown = check::replace_constants(model, &settings.initializers)?;
     Ok(())
 }
 

@@ -8,6 +8,7 @@ pub(crate) mod run;
 use crate::error::CallError;
 use crate::metadata::Facts;
 use crate::status::Result;
+use crate::threads::ProgramThreads;
 use crate::value::result::failed;
 use bb::ir::graph::ValueType;
 use bb::{BackendHandle, CompileOptions, ErasedExecutable, Module, Port};
@@ -34,6 +35,8 @@ pub(crate) struct SessionModel {
     inputs: Vec<Port>,
     /// The inputs that have a default value in the model.
     initializers: Vec<Port>,
+    /// The threads that the program made, which end with the session.
+    _threads: Option<ProgramThreads>,
 }
 
 /// A model that is compiled for a list of outputs.
@@ -68,7 +71,7 @@ impl SessionModel {
     ///
     /// The backend's own, as [`CallError::Load`].
     pub(crate) fn new(
-        on: BackendHandle,
+        (on, threads): (BackendHandle, Option<ProgramThreads>),
         module: Module,
         options: CompileOptions,
         facts: Facts,
@@ -76,7 +79,8 @@ impl SessionModel {
         let all = Arc::new(CompiledModel::new(&on, module.clone(), &options).map_err(CallError::Load)?);
         let (initializers, inputs) = all.executable.inputs().iter().cloned().partition(|port| port.optional);
         let (facts, others) = (Arc::new(facts), Mutex::default());
-        Ok(SessionModel { on, facts, module, options, all, others, inputs, initializers })
+        let _threads = threads;
+        Ok(SessionModel { on, facts, module, options, all, others, inputs, initializers, _threads })
     }
 
     /// Returns the inputs that a run needs.

@@ -158,7 +158,7 @@ fn values_of_other_kinds_are_errors() {
     // SAFETY: the arguments are those of the header.
     ok(unsafe { (api().FillStringTensor)(texts.0, broken.as_ptr(), 4) });
     let (code, message) = run(&session, (c"input", &texts), c"variable", null()).unwrap_err();
-    assert!(code == ORT_INVALID_ARGUMENT && message.contains("UTF-8"), "{message}");
+    assert!(code == ORT_INVALID_ARGUMENT && message.contains("got string"), "{message}");
 }
 
 #[test]

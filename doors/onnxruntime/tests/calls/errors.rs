@@ -63,6 +63,11 @@ fn settings_of_bb_are_checked() {
     let file = data("models/surfaces_gbr/model.onnx");
     let named = builder().with_config_entry("bb.backend", "no such backend").unwrap().commit_from_file(&file);
     expect(named, ErrorCode::InvalidArgument, "no such backend");
+    // A program that loads the library gets no advice for programs in Rust.
+    crate::raw::api();
+    let named = builder().with_config_entry("bb.backend", "no such backend").unwrap().commit_from_file(&file);
+    let message = named.err().unwrap().message().to_owned();
+    assert!(message.contains("BB_BACKEND_PATH") && !message.contains("derive"), "{message}");
     let limited =
         builder().with_config_entry("bb.limits.model_bytes", "100").unwrap().commit_from_file(&file);
     expect(limited, ErrorCode::GenericFailure, "100");

@@ -1,12 +1,14 @@
 //! Many threads, many sessions, and runs that end later.
 
 use crate::data;
-use crate::raw::{Opened, OwnedValue, api, elements, ok, over, run};
+use crate::raw::{Opened, OwnedValue, api, elements, environment, fails, ok, over, run};
 use ONNXTensorElementDataType::ONNX_TENSOR_ELEMENT_DATA_TYPE_FLOAT as FLOAT;
 use ort_sys::*;
 use std::ffi::c_void;
 use std::ptr::{null, null_mut};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{Sender, channel};
+use std::thread::JoinHandle;
 
 fn point() -> [f32; 4] {
     [0.57730556, 0.506829, 0.14141674, 0.8114217]
@@ -76,4 +78,88 @@ fn a_run_calls_the_program_when_it_has_ended() {
         assert_eq!(receiver.recv().unwrap(), expected);
         results = [null_mut()];
     }
+}
+
+/// Counts the threads of a program that creates them itself.
+#[derive(Default)]
+struct Threads {
+    made: AtomicUsize,
+    /// How many threads may be made; the next one fails.
+    most: usize,
+}
+
+/// How many threads of the tests below were waited for.
+static JOINED: AtomicUsize = AtomicUsize::new(0);
+
+/// A parameter of the library, for a thread that calls its function.
+struct Parameter(*mut c_void);
+
+// SAFETY: the library gives the parameter for another thread.
+unsafe impl Send for Parameter {}
+
+unsafe extern "C" fn make(
+    threads: *mut c_void,
+    work: OrtThreadWorkerFn,
+    parameter: *mut c_void,
+) -> OrtCustomThreadHandle {
+    // SAFETY: the test gave its counter.
+    let threads = unsafe { &*threads.cast::<Threads>() };
+    if threads.made.load(Ordering::SeqCst) >= threads.most {
+        return null();
+    }
+    threads.made.fetch_add(1, Ordering::SeqCst);
+    let parameter = Parameter(parameter);
+    let thread = std::thread::spawn(move || {
+        let Parameter(parameter) = { parameter };
+        // SAFETY: the library says so.
+        unsafe { work(parameter) };
+    });
+    Box::into_raw(Box::new(thread)).cast::<OrtCustomHandleType>().cast_const()
+}
+
+unsafe extern "C" fn wait(thread: OrtCustomThreadHandle) {
+    // SAFETY: `make` returned the handle.
+    let thread = unsafe { Box::from_raw(thread.cast_mut().cast::<JoinHandle<()>>()) };
+    thread.join().unwrap();
+    JOINED.fetch_add(1, Ordering::SeqCst);
+}
+
+/// Opens a session on three threads with these functions.
+fn opened_on(threads: &Threads, joins: bool) -> Result<Opened, OrtStatusPtr> {
+    let path = std::ffi::CString::new(data("models/surfaces_gbr/model.onnx").to_str().unwrap()).unwrap();
+    let (mut options, mut session) = (null_mut(), null_mut());
+    // SAFETY: the arguments have the types of the header, and the counter outlives the session.
+    unsafe {
+        ok((api().CreateSessionOptions)(&mut options));
+        ok((api().SetIntraOpNumThreads)(options, 3));
+        ok((api().SessionOptionsSetCustomCreateThreadFn)(options, Some(make)));
+        let counter = std::ptr::from_ref(threads).cast_mut().cast();
+        ok((api().SessionOptionsSetCustomThreadCreationOptions)(options, counter));
+        if joins {
+            ok((api().SessionOptionsSetCustomJoinThreadFn)(options, Some(wait)));
+        }
+        let status = (api().CreateSession)(environment(), path.as_ptr(), options, &mut session);
+        (api().ReleaseSessionOptions)(options);
+        if status.0.is_null() { Ok(Opened(session)) } else { Err(status) }
+    }
+}
+
+#[test]
+fn a_program_makes_the_threads_and_waits_for_them() {
+    let alone = height(&Opened::of_file(&data("models/surfaces_gbr/model.onnx")));
+    let threads = Threads { most: 5, ..Threads::default() };
+    for turn in 1..3 {
+        let session = opened_on(&threads, true).map_err(crate::raw::error).unwrap();
+        assert_eq!(height(&session), alone);
+        assert_eq!(threads.made.load(Ordering::SeqCst), 2 * turn);
+        drop(session);
+        assert_eq!(JOINED.load(Ordering::SeqCst), 2 * turn);
+    }
+    // Of the next two threads, one can be made; it ends again.
+    let status = opened_on(&threads, true).err().unwrap();
+    fails(status, OrtErrorCode::ORT_RUNTIME_EXCEPTION, "made no thread");
+    assert_eq!((threads.made.load(Ordering::SeqCst), JOINED.load(Ordering::SeqCst)), (5, 5));
+    // Threads without a function to join them are an error.
+    let status = opened_on(&threads, false).err().unwrap();
+    fails(status, OrtErrorCode::ORT_INVALID_ARGUMENT, "waits for threads");
 }

@@ -8,13 +8,10 @@ pub(crate) use tensors::Elements;
 
 use crate::error::PluginError;
 use crate::raw::{API_VERSION, OrtApi, OrtApiBase, OrtEpApi, Status};
-use std::ffi::{CStr, CString, c_char, c_int};
+use std::ffi::{CStr, CString, c_char};
 use std::ptr::{null, null_mut};
 
 pub(crate) type Result<T> = std::result::Result<T, PluginError>;
-
-/// `ORT_EP_FAIL`, the code of an error of a provider.
-const EP_FAIL: c_int = 11;
 
 /// The functions of the library that loaded this plugin.
 #[derive(Debug, Clone, Copy)]
@@ -34,7 +31,7 @@ unsafe fn status_of(table: &OrtApi, error: &PluginError) -> Status {
     let text = crate::error::line(error).replace('\0', " ");
     let text = CString::new(text).unwrap_or_default();
     // SAFETY: the text ends with a zero, and ONNX Runtime copies it.
-    unsafe { table.create_status(EP_FAIL, text.as_ptr()) }
+    unsafe { table.create_status(error.code(), text.as_ptr()) }
 }
 
 impl Api {
@@ -143,7 +140,7 @@ pub(crate) unsafe fn text(pointer: *const c_char) -> Option<String> {
 mod tests {
     use super::*;
     use std::cell::RefCell;
-    use std::ffi::c_void;
+    use std::ffi::{c_int, c_void};
 
     thread_local! {
         static MESSAGE: RefCell<String> = const { RefCell::new(String::new()) };

@@ -1,0 +1,150 @@
+//! Loading models, and their metadata.
+
+use crate::session::HostSession;
+use bb::ir::proto::{GraphProto, ModelProto};
+use bb::{ErrorKind, Limits, Module};
+use bb_c::abi::{Items, Named, Status, Text, status};
+use bb_ir::check::{self, CheckOptions};
+use bb_ir::proto::ExternalData;
+use std::path::Path;
+
+/// The metadata of a model; empty for a compiled model.
+#[derive(Debug, Default)]
+pub(crate) struct Facts {
+    producer: String,
+    graph: String,
+    domain: String,
+    description: String,
+    graph_description: String,
+    version: i64,
+    entries: Vec<(String, String)>,
+}
+
+/// `bb_model`.
+#[repr(C)]
+#[derive(Debug)]
+pub struct ModelFacts {
+    size: usize,
+    producer: Text,
+    graph: Text,
+    domain: Text,
+    description: Text,
+    graph_description: Text,
+    version: i64,
+    entries: Items<Named>,
+}
+
+/// The memory that a `bb_model` points to. It lives as long as the session.
+#[derive(Debug)]
+pub(crate) struct Told {
+    facts: Facts,
+    /// The entries, which point into `facts`.
+    entries: Vec<Named>,
+}
+
+// SAFETY: the texts belong to `facts`, which never changes.
+unsafe impl Send for Told {}
+// SAFETY: as above.
+unsafe impl Sync for Told {}
+
+impl Told {
+    pub(crate) fn new(facts: Facts) -> Told {
+        // Moving the strings does not move their bytes.
+        let entry =
+            |(name, value): &(String, String)| Named { name: Text::new(name), value: Text::new(value) };
+        let entries = facts.entries.iter().map(entry).collect();
+        Told { facts, entries }
+    }
+}
+
+impl Facts {
+    fn of(model: &ModelProto) -> Facts {
+        let graph = model.graph.as_ref();
+        let entries = model.metadata_props.iter();
+        Facts {
+            producer: model.producer_name().to_owned(),
+            graph: graph.map_or("", GraphProto::name).to_owned(),
+            domain: model.domain().to_owned(),
+            description: model.doc_string().to_owned(),
+            graph_description: graph.map_or("", GraphProto::doc_string).to_owned(),
+            version: model.model_version(),
+            entries: entries.map(|entry| (entry.key().to_owned(), entry.value().to_owned())).collect(),
+        }
+    }
+}
+
+/// Where a model is.
+pub(crate) enum Source<'a> {
+    /// In a file.
+    File(&'a Path),
+    /// In memory.
+    Bytes(&'a [u8]),
+}
+
+impl Source<'_> {
+    /// Loads the model.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`Module::load_with`].
+    pub(crate) fn load(&self, limits: &Limits) -> Result<(Module, Facts), bb::Error> {
+        let inside = |source: bb_ir::Error| match self {
+            Source::File(path) => bb_ir::Error::InFile { path: (*path).to_owned(), source: Box::new(source) },
+            Source::Bytes(_) => source,
+        };
+        let bytes = match self {
+            Source::File(path) => bb_ir::file::load(path, limits)?,
+            Source::Bytes(bytes) => bytes.to_vec().into(),
+        };
+        if bb_ir::compact::is_saved(&bytes) {
+            let module = match self {
+                Source::File(path) => Module::load_with(path, limits)?,
+                Source::Bytes(_) => Module::from_bytes_with(bytes, limits)?,
+            };
+            return Ok((module, Facts::default()));
+        }
+        let model = check::parse_model(bytes, limits).map_err(inside)?;
+        let facts = Facts::of(&model);
+        let external = match self {
+            Source::File(path) => Some(ExternalData::of_model(path, limits)),
+            Source::Bytes(_) => None,
+        };
+        let options = CheckOptions {
+            limits: limits.clone(),
+            external_data: external.as_ref(),
+            operators: bb::onnx::OPERATORS,
+        };
+        Ok((Module::new(check::check(&model, &options).map_err(inside)?.graph), facts))
+    }
+}
+
+/// `bb_session_model`: writes the model's metadata.
+///
+/// # Safety
+///
+/// The pointers are null or valid as the header says.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn bb_session_model(session: *const HostSession, model: *mut ModelFacts) -> Status {
+    // SAFETY: the caller guarantees valid pointers.
+    let Some(session) = (unsafe { session.as_ref() }) else { return status::of(ErrorKind::WrongInput) };
+    if model.is_null() {
+        return status::of(ErrorKind::WrongInput);
+    }
+    let Told { facts, entries } = &session.told;
+    // SAFETY: the structure begins with its size.
+    let size = unsafe { model.cast::<usize>().read() };
+    let all = ModelFacts {
+        size,
+        producer: Text::new(&facts.producer),
+        graph: Text::new(&facts.graph),
+        domain: Text::new(&facts.domain),
+        description: Text::new(&facts.description),
+        graph_description: Text::new(&facts.graph_description),
+        version: facts.version,
+        entries: Items::of(entries),
+    };
+    let length = size.min(size_of::<ModelFacts>());
+    // SAFETY: the caller's structure has `size` bytes, and is no memory of ours.
+    unsafe { std::ptr::copy_nonoverlapping((&raw const all).cast::<u8>(), model.cast::<u8>(), length) };
+    status::OK
+}

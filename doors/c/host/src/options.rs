@@ -1,0 +1,139 @@
+//! Options of sessions and of runs.
+
+use bb::{CancelToken, ErrorKind, Limits, OpenOptions, RunOptions};
+use bb_c::abi::{Items, Named, Text};
+use bb_c::export::open::{options, text};
+use bb_c::failure::Failed;
+use std::time::{Duration, Instant};
+
+use crate::dropped;
+
+/// How the name of an option begins that is a limit on models from strangers.
+const LIMITS: &str = "limits.";
+
+/// Reads the options of a session: backend options and limits.
+///
+/// # Errors
+///
+/// A number that is none, a limit that is none.
+pub(crate) fn of_session(pairs: &[Named]) -> Result<(OpenOptions, Limits), Failed> {
+    let (mut limits, mut narrow, mut rest) = (Limits::default(), false, Vec::new());
+    for pair in pairs {
+        let (name, value) = (text(pair.name)?, text(pair.value)?);
+        if let Some(limit) = name.strip_prefix(LIMITS) {
+            limits.set(limit, value).map_err(|error| Failed::of(&error.into()))?;
+        } else if name == "narrow_floats" {
+            narrow = match value {
+                "1" | "true" => true,
+                "0" | "false" => false,
+                _ => {
+                    let message = format!("option `{name}` expects `true` or `false`, got `{value}`");
+                    return Err(Failed::new(ErrorKind::Configuration, message));
+                }
+            };
+        } else {
+            rest.push(Named { name: pair.name, value: pair.value });
+        }
+    }
+    let mut open = options(&rest)?;
+    open.narrow_floats = narrow;
+    Ok((open, limits))
+}
+
+/// `bb_cancel`: stops runs.
+#[derive(Debug, Default)]
+pub struct Cancel(CancelToken);
+
+/// `bb_run_options`.
+#[repr(C)]
+#[derive(Debug, Clone, Copy)]
+pub struct HostRunOptions {
+    size: usize,
+    timeout_ms: u64,
+    cancel: *const Cancel,
+    values: Items<Text>,
+}
+
+impl HostRunOptions {
+    /// Reads the caller's structure, which may be shorter; missing fields are empty.
+    ///
+    /// # Safety
+    ///
+    /// The pointer is null, or points to a structure whose first field is its size in bytes.
+    pub(crate) unsafe fn read(options: *const HostRunOptions) -> HostRunOptions {
+        let none = Items { items: std::ptr::null(), count: 0 };
+        let mut all = HostRunOptions { size: 0, timeout_ms: 0, cancel: std::ptr::null(), values: none };
+        if !options.is_null() {
+            // SAFETY: the structure begins with its size in bytes, and does not overlap `all`.
+            unsafe {
+                let length = options.cast::<usize>().read().min(size_of::<HostRunOptions>());
+                let to = (&raw mut all).cast::<u8>();
+                std::ptr::copy_nonoverlapping(options.cast::<u8>(), to, length);
+            }
+        }
+        all
+    }
+
+    /// Returns when the run ends.
+    ///
+    /// # Safety
+    ///
+    /// `cancel` is null, or was made and not freed.
+    pub(crate) unsafe fn ends(&self) -> Option<RunOptions> {
+        let mut ends = None;
+        if self.timeout_ms > 0 {
+            // What is longer than any clock counts is no limit.
+            let deadline = Instant::now().checked_add(Duration::from_millis(self.timeout_ms));
+            ends = deadline.map(|deadline| RunOptions::default().with_deadline(deadline));
+        }
+        // SAFETY: the caller guarantees valid pointers.
+        match unsafe { self.cancel.as_ref() } {
+            Some(Cancel(token)) => Some(ends.unwrap_or_default().with_cancel(token)),
+            None => ends,
+        }
+    }
+
+    /// Returns the names of the values that the run gives; none for all outputs.
+    ///
+    /// # Errors
+    ///
+    /// A name that is not UTF-8.
+    ///
+    /// # Safety
+    ///
+    /// The list is one of the interface.
+    pub(crate) unsafe fn values<'a>(&self) -> Result<Vec<&'a str>, Failed> {
+        // SAFETY: the caller guarantees valid pointers.
+        unsafe { self.values.slice() }.iter().map(|name| text(*name)).collect()
+    }
+}
+
+/// `bb_cancel_new`.
+#[unsafe(no_mangle)]
+pub extern "C" fn bb_cancel_new() -> *mut Cancel {
+    Box::into_raw(Box::default())
+}
+
+/// `bb_cancel_runs`: stops the runs that have it.
+///
+/// # Safety
+///
+/// `cancel` is null, or was made and not freed.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn bb_cancel_runs(cancel: *const Cancel) {
+    // SAFETY: the caller guarantees valid pointers.
+    if let Some(Cancel(token)) = unsafe { cancel.as_ref() } {
+        token.cancel();
+    }
+}
+
+/// `bb_cancel_free`.
+///
+/// # Safety
+///
+/// `cancel` is null, or was made and not freed; no run has it.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn bb_cancel_free(cancel: *mut Cancel) {
+    // SAFETY: the caller guarantees valid pointers.
+    unsafe { dropped(cancel) }
+}

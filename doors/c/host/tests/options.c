@@ -1,0 +1,99 @@
+/* What options do: `options.rs` passes a model whose loop runs as often as the input `n` says, and whose value `h` is `-x`. */
+#include "bb.h"
+
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+static char text[4096];
+static bb_error error = {.size = sizeof error, .text = text, .capacity = sizeof text};
+
+static void expect(int line, int32_t status, int32_t expected, const char *words) {
+    const char *end = text + (status == BB_OK ? 0 : error.length);
+    *(char *)end = 0;
+    if (status == expected && (words == NULL || strstr(text, words) != NULL)) return;
+    fprintf(stderr, "line %d: status %d, expected %d with `%s`: %s\n", line, (int)status, (int)expected, words ? words : "", text);
+    exit(1);
+}
+#define EXPECT(status, expected, words) expect(__LINE__, (status), (expected), (words))
+
+static bb_text of(const char *name) { return (bb_text){name, strlen(name)}; }
+
+static void *cancels(void *cancel) {
+    usleep(200 * 1000);
+    bb_cancel_runs(cancel);
+    return NULL;
+}
+
+int main(int argc, char **argv) {
+    if (argc != 2) return 2;
+    bb_session *session = NULL;
+
+    bb_named limit = {of("limits.model_bytes"), of("16")};
+    EXPECT(bb_session_open(argv[1], "cpu", (bb_named_list){&limit, 1}, &session, &error), BB_LIMIT, "model_bytes");
+    bb_named unknown_limit = {of("limits.colour"), of("16")};
+    EXPECT(bb_session_open(argv[1], "cpu", (bb_named_list){&unknown_limit, 1}, &session, &error), BB_CONFIGURATION, "colour");
+    bb_named unknown = {of("colour"), of("red")};
+    EXPECT(bb_session_open(argv[1], "cpu", (bb_named_list){&unknown, 1}, &session, &error), BB_CONFIGURATION, "colour");
+    bb_named number = {of("threads"), of("many")};
+    EXPECT(bb_session_open(argv[1], "cpu", (bb_named_list){&number, 1}, &session, &error), BB_CONFIGURATION, "many");
+    bb_named truth = {of("narrow_floats"), of("maybe")};
+    EXPECT(bb_session_open(argv[1], "cpu", (bb_named_list){&truth, 1}, &session, &error), BB_CONFIGURATION, "maybe");
+    EXPECT(bb_session_open(argv[1], "nothing", (bb_named_list){0}, &session, &error), BB_CONFIGURATION, "`bb_load_backend` loads one");
+    if (strstr(text, "derive") != NULL || strstr(text, "as _") != NULL) {
+        fprintf(stderr, "a program in C is told to write Rust: %s\n", text);
+        return 1;
+    }
+
+    bb_named threads = {of("threads"), of("1")};
+    EXPECT(bb_session_open(argv[1], "cpu", (bb_named_list){&threads, 1}, &session, &error), BB_OK, NULL);
+
+    bb_model model = {.size = sizeof model};
+    EXPECT(bb_session_model(session, &model), BB_OK, NULL);
+    printf("%.*s %.*s %d\n", (int)model.producer.count, model.producer.items, (int)model.graph.count, model.graph.items, (int)model.version);
+    for (size_t i = 0; i < model.entries.count; i++) {
+        bb_named entry = model.entries.items[i];
+        printf("%.*s=%.*s\n", (int)entry.name.count, entry.name.items, (int)entry.value.count, entry.value.items);
+    }
+    EXPECT(bb_session_model(session, NULL), BB_WRONG_INPUT, NULL);
+
+    int64_t n = 3;
+    float x[4] = {1, 2, 3, 4};
+    size_t shape[2] = {2, 2};
+    bb_input inputs[2] = {
+        {of("n"), {BB_I64, 0, shape, (uint8_t *)&n, sizeof n}},
+        {of("x"), {BB_F32, 2, shape, (uint8_t *)x, sizeof x}},
+    };
+    bb_run *run = NULL;
+    bb_data data;
+    EXPECT(bb_session_run_with(session, inputs, 2, NULL, &run, &error), BB_OK, NULL);
+    printf("%d outputs\n", (int)bb_run_output_count(run));
+    bb_run_free(run);
+
+    bb_text names[2] = {of("h"), of("y")};
+    bb_run_options options = {.size = sizeof options, .values = {names, 2}};
+    EXPECT(bb_session_run_with(session, inputs, 2, &options, &run, &error), BB_OK, NULL);
+    EXPECT(bb_run_output(run, 0, &data), BB_OK, NULL);
+    float h[4];
+    memcpy(h, data.bytes, sizeof h);
+    printf("%d outputs, h is %.0f %.0f\n", (int)bb_run_output_count(run), h[0], h[3]);
+    bb_run_free(run);
+    names[0] = of("nothing");
+    EXPECT(bb_session_run_with(session, inputs, 2, &options, &run, &error), BB_WRONG_INPUT, "nothing");
+
+    n = 1000000;
+    options = (bb_run_options){.size = sizeof options, .timeout_ms = 50};
+    EXPECT(bb_session_run_with(session, inputs, 2, &options, &run, &error), BB_CANCELLED, "deadline");
+    bb_cancel *cancel = bb_cancel_new();
+    options = (bb_run_options){.size = sizeof options, .cancel = cancel};
+    pthread_t thread;
+    if (pthread_create(&thread, NULL, cancels, cancel) != 0) return 1;
+    EXPECT(bb_session_run_with(session, inputs, 2, &options, &run, &error), BB_CANCELLED, "cancelled");
+    pthread_join(thread, NULL);
+    bb_cancel_free(cancel);
+
+    bb_session_close(session);
+    return 0;
+}
