@@ -3,7 +3,7 @@
 use crate::{EngineError, Gap, Host, Reason};
 use bb::conformance::onnx::{Outcome, Report, Suite, run};
 use bb::conformance::{Subject, cases};
-use bb::{Backend, BackendRuntime, DataType, Runtime};
+use bb::{Backend, BackendRuntime, Runtime};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 use std::panic::{AssertUnwindSafe, catch_unwind};

@@ -1,4 +1,5 @@
 //! Results of another element type or other extents than their operation has, which are blamed on the operation that made them.
+#![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "tests")]
 
 use bb::{
     Backend, BackendHandle, CompileOptions, DataType, Error, ErrorKind, GraphProto, Module, Outputs,
