@@ -12,7 +12,7 @@ use bb_ir::{DataType, TensorData, bf16, f16};
 struct Floats {
     dtype: DataType,
     values: Vec<f64>,
-    /// The code beyond the greatest value, of the type or of what it saturates to.
+    /// The code beyond the greatest value of the type, or beyond its saturated value.
     beyond: u64,
 }
 

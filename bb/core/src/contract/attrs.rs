@@ -114,8 +114,7 @@ impl<'a> BackendAttrs<'a> {
         BackendAttrs { asking: Some((reached, None)), ..self }
     }
 
-    /// Returns the attributes for a call of this backend. The defaults of other backends, to which its methods may pass the attributes on,
-    /// run as always.
+    /// Returns the attributes for a call of this backend. Its methods may pass them on to other backends, whose defaults run as always.
     #[doc(hidden)]
     #[must_use]
     pub fn asked_of<B: ?Sized>(self, on: &B) -> BackendAttrs<'a> {
@@ -153,7 +152,7 @@ impl<'a> BackendAttrs<'a> {
     }
 }
 
-/// Which backend an object is: its address, and the name of its type, because a layer may lie where its inner backend lies.
+/// Identifies a backend by its address and the name of its type, because a layer may have the address of its inner backend.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct BackendPlace(usize, &'static str);
 

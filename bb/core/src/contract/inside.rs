@@ -10,7 +10,7 @@ thread_local! {
 
 /// Runs calls that the body of an operation makes.
 pub(crate) fn inside<R>(body: impl FnOnce() -> R) -> R {
-    /// Restores what was before, after a panic too.
+    /// Restores the former value, after a panic too.
     struct Restore(bool);
 
     impl Drop for Restore {

@@ -289,8 +289,7 @@ impl Backend for NarrowedOn<'_> {
         self.read(x)
     }
 
-    /// Runs a graph of a plan whole, and one that needs no narrowing by the backend's own method; any other graph by the plan that
-    /// is made of it.
+    /// Runs a graph by the backend's own method if it needs no narrowing or is a part of a plan. Compiles and runs any other graph.
     fn execute(
         &self,
         graph: &GraphProto,

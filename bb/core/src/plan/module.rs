@@ -402,7 +402,7 @@ impl CompileOptions {
         CompileOptions { asking: Some((reached.clone(), BackendPlace::of(on))), ..self }
     }
 
-    /// Returns the same for a call of this backend, to which the asked one passes graphs on.
+    /// Returns the same for a call of this backend, because the asked one passes graphs on to it.
     pub(crate) fn asked_of<B: ?Sized>(self, on: &B) -> CompileOptions {
         CompileOptions { asking: self.asking.map(|(reached, _)| (reached, BackendPlace::of(on))), ..self }
     }

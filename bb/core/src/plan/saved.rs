@@ -5,8 +5,8 @@
 //! runs the whole graph in one segment without computations on the host; other plans are made again when they are needed.
 //!
 //! A saved plan may come from a stranger. [`check`] proves that its indices exist and that it agrees with the weights, and
-//! [`Claims`](super::claims::Claims) compares the results of instructions with what the trace claims of them, so that what kernels were prepared for
-//! is true whenever they run.
+//! [`Claims`](super::claims::Claims) compares the results of instructions with the types in the trace, so that kernels run on the types that
+//! they were prepared for.
 
 use super::guard::Guards;
 use super::origin::{Origin, Origins};
