@@ -74,14 +74,14 @@ impl Facts {
 }
 
 /// Where a model is.
-pub(crate) enum Source<'a> {
+pub(crate) enum ModelSource<'a> {
     /// In a file.
     File(&'a Path),
     /// In memory.
     Bytes(&'a [u8]),
 }
 
-impl Source<'_> {
+impl ModelSource<'_> {
     /// Loads the model.
     ///
     /// # Errors
@@ -89,25 +89,27 @@ impl Source<'_> {
     /// Those of [`Module::load_with`].
     pub(crate) fn load(&self, limits: &Limits) -> Result<(Module, Facts), bb::Error> {
         let inside = |source: bb_ir::Error| match self {
-            Source::File(path) => bb_ir::Error::InFile { path: (*path).to_owned(), source: Box::new(source) },
-            Source::Bytes(_) => source,
+            ModelSource::File(path) => {
+                bb_ir::Error::InFile { path: (*path).to_owned(), source: Box::new(source) }
+            }
+            ModelSource::Bytes(_) => source,
         };
         let bytes = match self {
-            Source::File(path) => bb_ir::file::load(path, limits)?,
-            Source::Bytes(bytes) => bytes.to_vec().into(),
+            ModelSource::File(path) => bb_ir::file::load(path, limits)?,
+            ModelSource::Bytes(bytes) => bytes.to_vec().into(),
         };
         if bb_ir::compact::is_saved(&bytes) {
             let module = match self {
-                Source::File(path) => Module::load_with(path, limits)?,
-                Source::Bytes(_) => Module::from_bytes_with(bytes, limits)?,
+                ModelSource::File(path) => Module::load_with(path, limits)?,
+                ModelSource::Bytes(_) => Module::from_bytes_with(bytes, limits)?,
             };
             return Ok((module, Facts::default()));
         }
         let model = check::parse_model(bytes, limits).map_err(inside)?;
         let facts = Facts::of(&model);
         let external = match self {
-            Source::File(path) => Some(ExternalData::of_model(path, limits)),
-            Source::Bytes(_) => None,
+            ModelSource::File(path) => Some(ExternalData::of_model(path, limits)),
+            ModelSource::Bytes(_) => None,
         };
         let options = CheckOptions {
             limits: limits.clone(),

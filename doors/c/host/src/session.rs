@@ -1,6 +1,6 @@
 //! Sessions: models that are ready to run.
 
-use crate::model::{Source, Told};
+use crate::model::{ModelSource, Told};
 use crate::{dropped, ended, failed_to_load, null, options};
 use bb::ir::graph::{Dim, ValueType};
 use bb::{BackendHandle, CompileOptions, ErasedExecutable, Limits, Module, OpenOptions};
@@ -104,7 +104,7 @@ fn obey_the_environment() -> Result<(), Failed> {
 }
 
 fn open(
-    source: &Source<'_>,
+    source: &ModelSource<'_>,
     backend: &str,
     (options, limits): (&OpenOptions, &Limits),
 ) -> Result<HostSession, bb::Error> {
@@ -124,7 +124,7 @@ fn open(
 ///
 /// The pointers are what the interface says.
 unsafe fn give<'a>(
-    source: impl FnOnce() -> Result<Source<'a>, Failed>,
+    source: impl FnOnce() -> Result<ModelSource<'a>, Failed>,
     backend: *const c_char,
     pairs: Items<Named>,
     session: *mut *mut HostSession,
@@ -160,7 +160,7 @@ pub unsafe extern "C" fn bb_session_open(
     error: *mut Failure,
 ) -> Status {
     // SAFETY: what the caller promises.
-    let source = || unsafe { ended(path, "a path") }.map(|path| Source::File(Path::new(path)));
+    let source = || unsafe { ended(path, "a path") }.map(|path| ModelSource::File(Path::new(path)));
     // SAFETY: what the caller promises.
     unsafe { give(source, backend, options, session, error) }
 }
@@ -179,7 +179,7 @@ pub unsafe extern "C" fn bb_session_open_bytes(
     error: *mut Failure,
 ) -> Status {
     // SAFETY: what the caller promises.
-    let source = || Ok(Source::Bytes(unsafe { model.slice() }));
+    let source = || Ok(ModelSource::Bytes(unsafe { model.slice() }));
     // SAFETY: what the caller promises.
     unsafe { give(source, backend, options, session, error) }
 }
