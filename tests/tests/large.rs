@@ -258,7 +258,8 @@ fn planning_ends_at_its_deadline() {
                 }
             }
         });
-        assert!(outcome.is_err(), "{name} is planned within 50 ms");
+        let error = outcome.expect_err(&format!("{name} is planned within 50 ms"));
+        assert!(chain(&error).ends_with(&Error::DeadlineExceeded.to_string()), "{name}: {}", chain(&error));
     }
 }
 

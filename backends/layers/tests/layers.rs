@@ -5,6 +5,7 @@
 use bb::{BackendHandle, CompileOptions, Error, ErrorKind, Module, Primitive, Value};
 use bb_cpu::Cpu;
 use bb_layers::{Fault, FaultKind, FaultOptions, Limit, Limits, Log, Metrics};
+use bb_reference as _;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;

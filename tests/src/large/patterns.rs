@@ -67,7 +67,7 @@ fn residuals(n: usize) -> Vec<u8> {
 
 fn attentions(n: usize) -> Vec<u8> {
     let one = |i: usize, x: &str, y: &str| {
-        let [q, k, v, t, s, d, p] = ["q", "k", "v", "t", "s", "d", "p"].map(|name| format!("{name}{i}"));
+        let [q, k, v, t, s, d, p] = ["q", "k", "values", "t", "s", "d", "p"].map(|name| format!("{name}{i}"));
         vec![
             node("MatMul", &[x, "wq"], &[&q]),
             node("MatMul", &[x, "wk"], &[&k]),
@@ -103,7 +103,7 @@ fn gelus(n: usize) -> Vec<u8> {
 fn normalisations(n: usize) -> Vec<u8> {
     let one = |i: usize, x: &str, y: &str| {
         let [mean, less, square, var, sum, root, quotient, scaled] =
-            ["m", "l", "q", "v", "s", "r", "o", "k"].map(|name| format!("{name}{i}"));
+            ["m", "l", "q", "variance", "s", "r", "o", "k"].map(|name| format!("{name}{i}"));
         vec![
             node("ReduceMean", &[x, "last"], &[&mean]),
             node("Sub", &[x, &mean], &[&less]),
