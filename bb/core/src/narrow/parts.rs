@@ -5,7 +5,7 @@ use super::{NarrowTensor, NarrowedOn};
 use crate::contract::OnnxValue;
 use crate::cut::{self, Part};
 use crate::ext::ErasedError;
-use crate::profile::Profile;
+use crate::plan::Profile;
 use crate::{CompileOptions, Error, Executable, InputSpec, Module, Port, RunOptions};
 use bb_ir::TensorData;
 use bb_ir::graph::{Graph, Node, ValueId};
