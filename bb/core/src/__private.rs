@@ -82,13 +82,7 @@ pub const fn names_family<B: Declared>(family: Family) -> bool {
 
 /// Returns a number for a family, as an argument of [`NamedFamily`].
 pub const fn family_key(family: Family) -> u64 {
-    // FNV-1a.
-    let (mut key, mut left) = (0xcbf2_9ce4_8422_2325, family.name().as_bytes());
-    while let [first, rest @ ..] = left {
-        key = (key ^ *first as u64).wrapping_mul(0x0000_0100_0000_01b3);
-        left = rest;
-    }
-    key
+    bb_ir::wire::hash_name(family.name())
 }
 
 /// Returns true at compile time if the derive of a backend names a family; `KEY` is the family's [`family_key`].

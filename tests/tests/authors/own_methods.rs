@@ -11,8 +11,8 @@ use bb::{
 };
 use bb_reference::{Error, Reference, Tensor};
 use std::collections::HashMap;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
-use std::sync::{Arc, Mutex};
 
 type Named = HashMap<String, Tensor>;
 
@@ -42,6 +42,8 @@ enum Kind {
     Executes,
     /// It has kernels only.
     Kernels,
+    /// It refuses every graph.
+    Refuses,
 }
 
 #[derive(Clone)]
@@ -111,7 +113,9 @@ impl Backend for Chip {
         self.calls.execute.fetch_add(1, Relaxed);
         match self.kind {
             Kind::Kernels => bb::__private::execute_planned(self, graph, inputs, attrs),
-            Kind::Compiles | Kind::Executes => Reference.execute(graph, inputs, BackendAttrs::default()),
+            Kind::Compiles | Kind::Executes | Kind::Refuses => {
+                Reference.execute(graph, inputs, BackendAttrs::default())
+            }
         }
     }
 
@@ -123,6 +127,10 @@ impl Backend for Chip {
         completion: CompletionHandle<Named, Error>,
     ) -> ContractResponse<Named, Error> {
         self.calls.dispatch.fetch_add(1, Relaxed);
+        if self.kind == Kind::Refuses {
+            let refused = bb::ir::Error::Unsupported { op: "graph", dtype: DataType::F32 };
+            return ContractResponse::Now(Err(refused.into()));
+        }
         if self.kind != Kind::Compiles {
             return ContractResponse::Now(self.execute(&graph, inputs, attrs));
         }
@@ -136,7 +144,7 @@ impl Backend for Chip {
         self.calls.compile.fetch_add(1, Relaxed);
         match self.kind {
             Kind::Compiles => Ok(Box::new(Compiled(Reference.compile(module, options)?))),
-            Kind::Executes | Kind::Kernels => bb::compile_whole_graph(self, module, options),
+            Kind::Executes | Kind::Kernels | Kind::Refuses => bb::compile_whole_graph(self, module, options),
         }
     }
 
@@ -204,8 +212,7 @@ fn a_graph_of_other_types_is_narrowed() {
         for y in [run(&on, &module, &x), dispatched(&on, &graph, &x)] {
             assert_eq!(y.as_slice::<i64>().unwrap(), [6, 2, 3, -4]);
         }
-        let [dispatch, execute, ..] = chip.calls.taken();
-        assert_eq!((dispatch, execute), (0, 0));
+        assert_eq!(chip.calls.taken(), [0; 5]);
     }
 }
 
@@ -256,51 +263,16 @@ fn what_an_own_method_leaves_to_bb_runs_as_without_it() {
 /// An error of an own method is the caller's, also if `bb` could run the graph.
 #[test]
 fn an_error_of_an_own_method_is_no_reason_to_go_on() {
-    struct Refuses;
-    static COMPILED: Mutex<usize> = Mutex::new(0);
-
-    impl Backend for Refuses {
-        type Tensor = Tensor;
-        type Error = Error;
-
-        bb::forward_to_execute!(Self::run);
-
-        fn to_host(&self, x: &Tensor) -> Result<TensorData, Error> {
-            Reference.to_host(x)
-        }
-
-        fn types(&self) -> DataTypes {
-            DataTypes::of(&TYPES)
-        }
-
-        fn dispatch(
-            &self,
-            _: Arc<GraphProto>,
-            _: Named,
-            _: BackendAttrs<'_>,
-            _: CompletionHandle<Named, Error>,
-        ) -> ContractResponse<Named, Error> {
-            *COMPILED.lock().unwrap() += 1;
-            ContractResponse::Now(
-                Err(bb::ir::Error::Unsupported { op: "graph", dtype: DataType::F32 }.into()),
-            )
-        }
-    }
-
-    impl Refuses {
-        fn run(&self, graph: &GraphProto, inputs: Named, attrs: BackendAttrs<'_>) -> Result<Named, Error> {
-            Reference.execute(graph, inputs, attrs)
-        }
-    }
-
-    let on = BackendHandle::new(Runtime::erased("refuses", Refuses, &[]));
+    let chip = Chip::new(Kind::Refuses);
+    let on = started(&chip);
     let graph = graph(DataType::F32);
     let x = on.tensor(&[2, 2], &[1f32, 2., 3., -4.]).unwrap();
     let inputs = HashMap::from([(graph.input.first().unwrap().name().to_owned(), x)]);
+    chip.calls.taken();
     let answer = on.runtime().clone().dispatch(Arc::new(graph), inputs, BackendAttrs::default());
     let error = answer.wait().unwrap_err();
     assert!(matches!(error, bb::Error::Kernel { op: "dispatch", .. }), "{error}");
-    assert_eq!(*COMPILED.lock().unwrap(), 1);
+    assert_eq!(chip.calls.taken(), [1, 0, 0, 0, 0]);
 }
 
 #[test]

@@ -10,12 +10,13 @@
 use super::backend::Named;
 use super::{NarrowTensor, NarrowedOn};
 use crate::contract::OnnxValue;
+use crate::cut;
 use crate::error::NarrowError;
 use crate::ext::{ErasedCompiled, ErasedError, ErasedTensor};
 use crate::sync::Mutex;
 use crate::{
-    BackendAttrs, CompileOptions, CompletionHandle, ContractResponse, Error, Executable, GraphIdentity,
-    GraphProto, Module, Port, Tensor,
+    BackendAttrs, CompileOptions, ContractResponse, Error, Executable, GraphIdentity, GraphProto, Module,
+    Port, Tensor,
 };
 use bb_ir::DataTypes;
 use bb_ir::graph::{Graph, Node, ValueId, ValueType};
@@ -28,15 +29,18 @@ const KEPT: usize = 64;
 
 /// Returns true if the inputs, the outputs and all computed values of a graph are known to have these types.
 pub(crate) fn needs_no_narrowing(graph: &Graph, types: DataTypes) -> bool {
-    let mut known: HashSet<ValueId> = graph.constants.iter().map(|(id, _)| *id).collect();
-    known.extend(graph.captures.iter().map(|(_, inner)| *inner));
-    let constant = |node: &&Node| node.domain.is_empty() && node.op_type == "Constant";
-    known.extend(graph.nodes.iter().filter(constant).flat_map(|node| node.outputs.iter().flatten()));
+    let constants = made_constants(graph);
     let has = |id: &ValueId| has_own_types(graph, *id, types);
     let results = graph.nodes.iter().flat_map(|node| node.outputs.iter().flatten());
     graph.inputs.iter().chain(&graph.outputs).all(has)
-        && results.filter(|id| !known.contains(id)).all(has)
+        && results.filter(|id| !constants.contains(id)).all(has)
         && graph.nodes.iter().flat_map(Node::subgraphs).all(|inner| needs_no_narrowing(inner, types))
+}
+
+/// Returns the results of the nodes that only hold a constant.
+pub(super) fn made_constants(graph: &Graph) -> HashSet<ValueId> {
+    let nodes = graph.nodes.iter().filter(|node| cut::is_constant(node));
+    nodes.flat_map(|node| node.outputs.iter().flatten().copied()).collect()
 }
 
 /// Returns true if a value is known to be a tensor of one of these types.
@@ -131,7 +135,7 @@ impl NarrowedOn<'_> {
         };
         let reached = AtomicBool::new(false);
         let attrs = attrs.asking(&reached);
-        match self.device().dispatch(graph.clone(), own, attrs, CompletionHandle::new()) {
+        match self.device().dispatch(graph.clone(), own, attrs) {
             ContractResponse::Now(results) => {
                 answer(results, &reached).map(|results| ContractResponse::Now(results.map(adopted)))
             }

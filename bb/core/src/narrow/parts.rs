@@ -1,13 +1,12 @@
 //! Graphs that need narrowing in places: their other parts go to the backend's own `compile`, as they are.
 
-use super::own::{OwnExecutable, has_own_types};
+use super::own::{OwnExecutable, has_own_types, made_constants};
 use super::{NarrowTensor, NarrowedOn};
 use crate::contract::OnnxValue;
 use crate::cut::{self, Part};
 use crate::ext::ErasedError;
 use crate::plan::Profile;
 use crate::{CompileOptions, Error, Executable, InputSpec, Module, Port, RunOptions};
-use bb_ir::TensorData;
 use bb_ir::graph::{Graph, Node, ValueId};
 use std::collections::HashSet;
 
@@ -17,6 +16,8 @@ pub(super) struct Parts<'a> {
     declared: InputSpec,
     inputs: Vec<Port>,
     outputs: Vec<Port>,
+    /// The constants that are defaults of inputs, or outputs.
+    constants: Vec<(ValueId, NarrowTensor)>,
     parts: Vec<Ready<'a>>,
 }
 
@@ -48,8 +49,7 @@ where
         let graph = module.graph();
         let constants: HashSet<ValueId> = graph.constants.iter().map(|(id, _)| *id).collect();
         let given: HashSet<ValueId> = graph.inputs.iter().copied().collect();
-        let made = graph.nodes.iter().filter(|node| cut::is_constant(node));
-        let made: HashSet<ValueId> = made.flat_map(|node| node.outputs.iter().flatten().copied()).collect();
+        let made = made_constants(graph);
         let known = |id: &ValueId| (constants.contains(id) && !given.contains(id)) || made.contains(id);
         let is_own = |node: &Node| {
             let values = node.reads().chain(node.outputs.iter().flatten().copied());
@@ -89,7 +89,13 @@ where
             let Part { inputs, outputs, .. } = part;
             ready.push(Ready { inputs, outputs, dead: std::mem::take(dead), executable });
         }
+        let read: HashSet<&ValueId> = graph.inputs.iter().chain(&graph.outputs).collect();
+        let mut defaults = Vec::new();
+        for (id, data) in graph.constants.iter().filter(|(id, _)| read.contains(id)) {
+            defaults.push((*id, self.bring(data)?));
+        }
         Ok(Some(Parts {
+            constants: defaults,
             declared: InputSpec::new(graph).with_strict(options.strict),
             inputs: Port::all_of(graph, &graph.inputs),
             outputs: Port::all_of(graph, &graph.outputs),
@@ -118,17 +124,13 @@ impl<'a> Parts<'a> {
                 *slot = item;
             }
         };
-        let constant = |id: &ValueId| -> Option<&TensorData> {
-            graph.constants.iter().find(|(constant, _)| constant == id).map(|(_, data)| data)
-        };
-        let given = inputs.iter().map(Option::as_ref).chain(std::iter::repeat(None));
-        for (id, given) in graph.inputs.iter().zip(given) {
-            let item = match (given, constant(id)) {
-                (Some(item), _) => Some(item.map(&mut |x: &&NarrowTensor| (*x).clone())),
-                (None, Some(data)) => Some(OnnxValue::Tensor(on.bring(data)?)),
-                (None, None) => None,
-            };
-            set(&mut slots, *id, item);
+        for (id, tensor) in &self.constants {
+            set(&mut slots, *id, Some(OnnxValue::Tensor(tensor.clone())));
+        }
+        for (id, item) in graph.inputs.iter().zip(inputs) {
+            if let Some(item) = item {
+                set(&mut slots, *id, Some(item.map(&mut |x: &&NarrowTensor| (*x).clone())));
+            }
         }
         for part in &self.parts {
             RunOptions::check_current()?;
@@ -146,17 +148,11 @@ impl<'a> Parts<'a> {
             }
             part.dead.iter().for_each(|id| set(&mut slots, *id, None));
         }
-        let mut outputs = Vec::with_capacity(graph.outputs.len());
-        for id in &graph.outputs {
-            outputs.push(match (slots.get(id.index()).cloned().flatten(), constant(id)) {
-                (Some(item), _) => item,
-                (None, Some(data)) => OnnxValue::Tensor(on.bring(data)?),
-                (None, None) => {
-                    return Err(Error::MissingOutput { name: graph.name_of(*id).to_owned() }.into());
-                }
-            });
-        }
-        Ok(outputs)
+        let output = |id: &ValueId| {
+            let missing = || Error::MissingOutput { name: graph.name_of(*id).to_owned() };
+            slots.get(id.index()).cloned().flatten().ok_or_else(missing)
+        };
+        Ok(graph.outputs.iter().map(output).collect::<Result<_, Error>>()?)
     }
 }
 

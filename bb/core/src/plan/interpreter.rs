@@ -14,6 +14,7 @@ use crate::trace::{Table, TableIndex, held};
 use crate::{Backend, Error, Kernel, KernelOperand, KernelOperands, Outputs, Tensor};
 use bb_ir::TensorData;
 use bb_ir::graph::Graph;
+use bb_ir::op::Param;
 use smallvec::SmallVec;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
@@ -200,13 +201,17 @@ impl<T: Tensor, K: ?Sized + 'static> Prepared<T, K> {
                 let check = |results: &[TensorData]| state.ledger.host(results);
                 host::run_checked(on.backend, body, &operands, &instruction.params, check)?
             }
-            (None, callee) if instruction.is_inside => {
-                inside(|| call(on.backend, on.natives, callee, &operands, &instruction.params))?
-            }
-            (None, callee) => call(on.backend, on.natives, callee, &operands, &instruction.params)?,
-            (Some(symbolic), callee) => {
-                let params = symbolic.of(&instruction.params, inputs)?;
-                call(on.backend, on.natives, callee, &operands, &params)?
+            (symbolic, callee) => {
+                let made;
+                let params: &[Param<'_>] = match symbolic {
+                    None => &instruction.params,
+                    Some(symbolic) => {
+                        made = symbolic.of(&instruction.params, inputs)?;
+                        &made
+                    }
+                };
+                let call = || call(on.backend, on.natives, callee, &operands, params);
+                if instruction.is_inside { inside(call)? } else { call()? }
             }
         };
         watch.instruction(since, first + at, seen, results.iter());
