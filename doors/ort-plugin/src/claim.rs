@@ -2,7 +2,7 @@
 
 use crate::api::{Api, Elements, Result};
 use crate::error::{PluginError, line};
-use crate::graph::{Read, Reader};
+use crate::graph::{Label, Read, Reader};
 use crate::lending::Lending;
 use crate::raw::{OrtGraph, OrtNode};
 use bb::coverage::{ClaimOptions, ClaimedPart, Claims, Declined, How};
@@ -256,13 +256,6 @@ impl Found {
         let nodes = all.filter(|(at, _)| new.get(*at) == Some(&true)).map(one).collect();
         Claimed { parts: self.parts, nodes, whole: false }
     }
-}
-
-/// What a node is called.
-pub(crate) struct Label {
-    pub(crate) name: String,
-    pub(crate) operator: String,
-    pub(crate) domain: String,
 }
 
 fn module(read: &Read) -> std::result::Result<Module, bb::Error> {

@@ -1,7 +1,6 @@
 //! Reads graphs of ONNX Runtime as the protobuf that `bb` checks.
 
 use crate::api::{Api, Elements, Extent, Result, TensorType};
-use crate::claim::Label;
 use crate::error::PluginError;
 use crate::raw::attribute_types::{FLOAT, FLOATS, INT, INTS, STRING, STRINGS, TENSOR};
 use crate::raw::{OrtGraph, OrtNode, OrtOpAttr, OrtValueInfo};
@@ -15,6 +14,13 @@ use std::collections::{HashMap, HashSet};
 
 /// The domain of placeholders for nodes that are not read.
 const OUTSIDE: &str = "bb.outside";
+
+/// The names of a node.
+pub(crate) struct Label {
+    pub(crate) name: String,
+    pub(crate) operator: String,
+    pub(crate) domain: String,
+}
 
 /// A graph, or a part of one, as it was read.
 #[derive(Debug, Clone, Default)]
