@@ -11,15 +11,22 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 pub(crate) struct HeldBytes {
     limit: usize,
     held: AtomicUsize,
+    /// All bytes that requests have held since the start, modulo 2^64.
+    taken: AtomicUsize,
 }
 
 impl HeldBytes {
     pub(crate) fn new(limit: usize) -> Arc<HeldBytes> {
-        Arc::new(HeldBytes { limit, held: AtomicUsize::new(0) })
+        Arc::new(HeldBytes { limit, held: AtomicUsize::new(0), taken: AtomicUsize::new(0) })
     }
 
     pub(crate) fn held(&self) -> usize {
         self.held.load(Ordering::Relaxed)
+    }
+
+    /// Returns the sum of all bytes that requests have held since the start, modulo 2^64.
+    pub(crate) fn taken(&self) -> usize {
+        self.taken.load(Ordering::Relaxed)
     }
 
     pub(crate) fn lease(self: &Arc<HeldBytes>) -> Lease {
@@ -42,6 +49,7 @@ impl Lease {
         let grown = self.all.held.fetch_update(Ordering::Relaxed, Ordering::Relaxed, add);
         grown.map_err(|held| Refusal::NoRoom { held, limit })?;
         self.bytes.fetch_add(bytes, Ordering::Relaxed);
+        self.all.taken.fetch_add(bytes, Ordering::Relaxed);
         Ok(())
     }
 

@@ -7,7 +7,7 @@
 //! Models run on threads of their own, because a run blocks; the threads of the network never compute.
 //!
 //! With the feature `generate`, language models are served over OpenAI's interface.
-#![forbid(unsafe_code)]
+#![deny(unsafe_code)]
 
 mod accept;
 mod answer;
@@ -21,6 +21,7 @@ mod datatype;
 mod describe;
 mod elements;
 mod error;
+mod freed;
 mod grpc;
 mod held_bytes;
 mod http;

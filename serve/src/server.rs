@@ -12,7 +12,7 @@ use crate::language::{Languages, is_language_model};
 use crate::metrics::{Protocol, ServerMetrics};
 use crate::repository::{Repository, is_name};
 use crate::tls::Acceptor;
-use crate::{grpc, http};
+use crate::{freed, grpc, http};
 use bb::{CancelToken, RowProof};
 use std::net::{SocketAddr, TcpListener};
 use std::sync::Arc;
@@ -71,6 +71,7 @@ impl Server {
     /// ```
     pub fn start(config: Config) -> Result<Server, Error> {
         check(&config)?;
+        freed::share_areas();
         let tls = |protocol| config.tls.as_ref().map(|files| Acceptor::new(files, protocol)).transpose();
         let (tls_of_http, tls_of_grpc) = (tls(Protocol::Http)?, tls(Protocol::Grpc)?);
         // Addresses come first: one that is taken is found before models are loaded for minutes.
@@ -137,6 +138,7 @@ impl Server {
             (Protocol::Grpc, grpc_listener, grpc::routes(shared.clone(), &health), tls_of_grpc),
         ];
         runtime.spawn(health.follow(server.readiness.subscribe()));
+        runtime.spawn(freed::return_to_system(Arc::downgrade(&shared)));
         let (busy, _) = watch::channel(routers.len());
         for (protocol, listener, router, tls) in routers {
             let _within = runtime.enter();

@@ -1,0 +1,58 @@
+//! Returns the memory that requests have freed to the system.
+//!
+//! The allocator of glibc has up to eight areas for each processor and keeps freed memory in each of them: up to 64 MiB at its end,
+//! and everything between allocations that are still in use. Large requests that run on different threads in turn fill all of them,
+//! so that a server takes much more than its requests hold at any time.
+
+use crate::infer::Shared;
+use std::sync::Weak;
+use std::time::Duration;
+
+/// How often the server looks.
+const PERIOD: Duration = Duration::from_millis(500);
+
+/// How many bytes requests have held in all before their memory is returned while others run.
+const MANY: usize = 32 << 20;
+
+/// Returns freed memory from time to time, until the server has ended.
+pub(crate) async fn return_to_system(shared: Weak<Shared>) {
+    if cfg!(not(all(target_os = "linux", target_env = "gnu"))) {
+        return;
+    }
+    let mut returned = 0;
+    loop {
+        tokio::time::sleep(PERIOD).await;
+        let Some(shared) = shared.upgrade() else { return };
+        let held = &shared.held_bytes;
+        let taken = held.taken();
+        let since = taken.wrapping_sub(returned);
+        if since >= MANY || (since > 0 && held.held() == 0) {
+            returned = taken;
+            // It fails only if the server ends.
+            let _ended = tokio::task::spawn_blocking(trim).await;
+        }
+    }
+}
+
+/// Lets the allocator of this process have an area for each processor, and at least four.
+#[cfg(all(target_os = "linux", target_env = "gnu"))]
+#[expect(unsafe_code, reason = "a function of the C library")]
+pub(crate) fn share_areas() {
+    let processors = std::thread::available_parallelism().map_or(4, |n| n.get().max(4));
+    let most = libc::c_int::try_from(processors).unwrap_or(libc::c_int::MAX);
+    // SAFETY: the function may be called at any time, from any thread.
+    unsafe { libc::mallopt(libc::M_ARENA_MAX, most) };
+}
+
+#[cfg(not(all(target_os = "linux", target_env = "gnu")))]
+pub(crate) fn share_areas() {}
+
+#[cfg(all(target_os = "linux", target_env = "gnu"))]
+#[expect(unsafe_code, reason = "a function of the C library")]
+fn trim() {
+    // SAFETY: the function may be called at any time, from any thread.
+    unsafe { libc::malloc_trim(0) };
+}
+
+#[cfg(not(all(target_os = "linux", target_env = "gnu")))]
+fn trim() {}
