@@ -7,6 +7,9 @@ use bb::{BackendHandle, DataType, Value};
 /// The positions of a block.
 pub(crate) const BLOCK: usize = 32;
 
+/// The size in bytes from which freed buffers are not kept for others.
+const LARGE: usize = 1 << 20;
+
 /// What a buffer of keys and one of values hold of each position.
 #[derive(Debug, Clone)]
 pub(crate) struct CacheRow {
@@ -63,28 +66,34 @@ impl Blocks {
         if room <= self.room {
             return Ok(());
         }
+        let rows = self.rows.iter().flat_map(|row| [row; 2]);
         let mut ids = Vec::with_capacity(2 * self.rows.len());
-        for (at, row) in self.rows.iter().flat_map(|row| [row; 2]).enumerate() {
-            let before = self.room * BLOCK * row.bytes();
-            let made = self.buffers.alloc(row.dtype, &[&[room, BLOCK], row.extents.as_slice()].concat());
-            let copied = made.and_then(|id| {
-                ids.push(id);
-                match self.ids.get(at) {
-                    Some(&old) if before > 0 => self.buffers.copy(old, 0, id, 0, before),
-                    _ => Ok(()),
+        for row in rows.clone() {
+            match self.buffers.alloc(row.dtype, &[&[room, BLOCK], row.extents.as_slice()].concat()) {
+                Ok(id) => ids.push(id),
+                Err(error) => {
+                    // What was there stays.
+                    for id in ids {
+                        self.buffers.free(id)?;
+                    }
+                    return Err(error.into());
                 }
-            });
-            if let Err(error) = copied {
-                // What was there stays.
-                for id in ids {
-                    self.buffers.free(id)?;
-                }
-                return Err(error.into());
             }
         }
-        for old in std::mem::replace(&mut self.ids, ids) {
-            self.buffers.free(old)?;
+        // Each buffer is freed before the next one is copied, so that most of them exist once.
+        let mut ids = ids.into_iter();
+        for ((old, row), new) in self.ids.iter_mut().zip(rows).zip(&mut ids) {
+            let bytes = self.room * BLOCK * row.bytes();
+            self.buffers.copy(*old, 0, new, 0, bytes)?;
+            self.buffers.free(std::mem::replace(old, new))?;
+            if bytes >= LARGE
+                && let Ok(memory) = self.on.memory()
+            {
+                // A backend keeps what is freed for its next results, and this is larger than they are.
+                memory.trim(0)?;
+            }
         }
+        self.ids.extend(ids);
         self.room = room;
         Ok(())
     }

@@ -11,6 +11,8 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 const LEAST: usize = 8;
 /// The size above which blocks are allocated one by one, in bytes.
 const BYTES: usize = 16 << 20;
+/// The size up to which the memory of all blocks doubles, in bytes. Then it grows by a quarter.
+const DOUBLED: usize = 64 << 20;
 
 /// What a full block holds: its tokens, behind those of another block. Equal keys are equal beginnings of sequences, because serial
 /// numbers are not used again.
@@ -92,8 +94,10 @@ impl BlockPool {
             Some(block) => block,
             None if self.used.len() < self.most => {
                 if self.used.len() == self.memory.room() {
-                    let least = if self.memory.bytes_of(LEAST) <= BYTES { LEAST } else { 1 };
-                    self.memory.grow((2 * self.used.len()).clamp(least.min(self.most), self.most))?;
+                    let (used, least) =
+                        (self.used.len(), if self.memory.bytes_of(LEAST) <= BYTES { LEAST } else { 1 });
+                    let more = if self.memory.bytes_of(used) <= DOUBLED { used } else { used.div_ceil(4) };
+                    self.memory.grow((used + more).clamp(least.min(self.most), self.most))?;
                 }
                 self.used.push(Used::default());
                 (self.used.len() - 1) as u32

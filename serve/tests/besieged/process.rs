@@ -25,6 +25,12 @@ const OPTIONS: &str = "BB_SERVE_BESIEGED";
 /// The address space of the process, beyond which an allocation ends it.
 const ADDRESSES: usize = 6 << 30;
 
+/// The bytes of keys and values of each language model.
+const CACHE: usize = 32 << 20;
+
+/// The bytes of keys and values of all language models: the models themselves take them, up to this.
+pub(crate) const CACHES: usize = 3 * CACHE;
+
 /// A template whose values have 2^40 leaves.
 const EXPLODES: &str = "{% set ns = namespace(a=[1]) %}{% for i in range(40) %}{% set ns.a = [ns.a, ns.a] %}{% endfor %}{{ ns.a == ns.a }}{{ ns.a|string }}";
 
@@ -55,6 +61,7 @@ fn serves_in_a_process_of_its_own() {
         common::made("longs", &common::identity(DataType::I64)),
         common::made("zeros", &zeros()),
     ]);
+    config.cache_bytes = CACHE;
     config.timeout = Duration::from_secs_f64(options["timeout"].as_f64().unwrap());
     let server = Server::start(config).unwrap();
     println!("\nlistens {} {}", server.http(), server.grpc());
