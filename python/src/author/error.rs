@@ -7,8 +7,7 @@ use pyo3::PyErr;
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum PythonError {
     /// What `bb` finds wrong with operands, or that the author has no such method.
-    // Not transparent, so that the error of `bb` is among the sources. A layer does not call `wrapped` of the backend below.
-    #[error("{0}")]
+    #[error(transparent)]
     Bb(#[from] bb::Error),
 
     /// The method raised an exception, which has its traceback.

@@ -6,7 +6,8 @@ use bb::{
     BackendHandle, CancelToken, CompileOptions, Error, ErrorKind, Limits, Module, OpenOptions, RunOptions,
     TensorData,
 };
-use bb_tests::model::{model, node};
+use bb_tests::few::Few;
+use bb_tests::model::{model, node, typed};
 
 /// Compiles a model of one node with the inputs `x` and `at`, and runs it.
 fn ran(
@@ -16,10 +17,27 @@ fn ran(
     at: &TensorData,
 ) -> Result<(), Error> {
     let nodes = vec![op, node("Identity", &["at"], &["unused"])];
-    let bytes = model(&[("x", &[2]), ("at", &[1])], nodes, &[("y", &[])]);
+    let bytes = model(&[("x", &[2]), ("at", &[1])], nodes, &[("y", &[-1])]);
+    let bytes = typed(bytes, &[("at", at.dtype())]);
     let compiled = on.compile(Module::from_bytes(bytes)?, &CompileOptions::default())?;
     let inputs = [on.runtime().constant(x)?, on.runtime().constant(at)?];
     compiled.run(&inputs.iter().map(Some).collect::<Vec<_>>()).map(drop)
+}
+
+#[test]
+fn an_index_out_of_range_is_the_fault_of_the_operands_behind_every_layer() {
+    let names = ["cpu", "metrics+cpu", "check+metrics+cpu", "metrics+reference", "metrics+whole-graph"];
+    let few = BackendHandle::start("few", Few::least());
+    for on in names.into_iter().map(|name| bb::backend(name).unwrap()).chain([few]) {
+        let name = on.name();
+        let x = on.tensor(&[2], &[1f32, 2.0]).unwrap();
+        let gathered = x.gather(&on.tensor(&[1], &[7i64]).unwrap(), 0).map(drop).unwrap_err();
+        assert_eq!(on.error_kind(&gathered), ErrorKind::WrongInput, "{name}: {gathered}");
+        let x = TensorData::new(&[2], &[1f32, 2.0]).unwrap();
+        let at = TensorData::new(&[1], &[7i64]).unwrap();
+        let gathered = ran(&on, node("Gather", &["x", "at"], &["y"]), &x, &at).unwrap_err();
+        assert_eq!(on.error_kind(&gathered), ErrorKind::WrongInput, "{name}: {gathered:?}");
+    }
 }
 
 #[test]

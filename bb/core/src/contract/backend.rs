@@ -109,6 +109,15 @@ macro_rules! contract {
                 None
             }
 
+            /// Does the same for an error whose type is erased. A backend that holds another backend asks that one.
+            #[doc(hidden)]
+            fn wrapped_in<'a>(&self, error: &'a (dyn ::std::error::Error + 'static)) -> Option<&'a crate::Error>
+            where
+                Self: Sized,
+            {
+                Self::wrapped(error.downcast_ref()?)
+            }
+
             /// Copies a tensor to the host. Types: all.
             ///
             /// # Errors

@@ -173,6 +173,12 @@ pub trait Kernels: Send + Sync {
     /// Returns the element types that the backend has.
     fn types(&self) -> DataTypes;
 
+    /// Returns the error of `bb` that an error of the backend wraps ([`Backend::wrapped`]).
+    fn wrapped<'a>(&self, error: &'a (dyn std::error::Error + 'static)) -> Option<&'a Error> {
+        let _opaque = error;
+        None
+    }
+
     /// Tells whether tensors of some element type would be refused: the backend lacks it, and nothing stands before the
     /// backend that gives it the type.
     fn refuses_types(&self) -> bool {
@@ -458,6 +464,10 @@ impl<B: Backend> Kernels for Owned<B> {
         self.backend.types()
     }
 
+    fn wrapped<'a>(&self, error: &'a (dyn std::error::Error + 'static)) -> Option<&'a Error> {
+        self.backend.wrapped_in(error)
+    }
+
     fn refuses_types(&self) -> bool {
         self.borrowed().refuses_types()
     }
@@ -628,6 +638,14 @@ impl Backend for ErasedBackend<'_> {
         match error {
             ErasedError::Bb(error) => Some(error),
             ErasedError::Backend(_) => None,
+        }
+    }
+
+    fn wrapped_in<'a>(&self, error: &'a (dyn std::error::Error + 'static)) -> Option<&'a Error> {
+        match error.downcast_ref() {
+            Some(ErasedError::Bb(error)) => Some(error),
+            Some(ErasedError::Backend(error)) => self.0.wrapped(&**error),
+            None => self.0.wrapped(error),
         }
     }
 

@@ -206,6 +206,13 @@ macro_rules! __layer_backend {
                 <<Self as $crate::Delegate>::Inner as $crate::Backend>::wrapped(error)
             }
 
+            fn wrapped_in<'error>(
+                &self,
+                error: &'error (dyn ::core::error::Error + 'static),
+            ) -> ::core::option::Option<&'error $crate::Error> {
+                $crate::Backend::wrapped_in($crate::Delegate::inner(self), error)
+            }
+
             fn to_host(&self, x: &Self::Tensor) -> $crate::__private::Result<$crate::TensorData, Self::Error> {
                 $crate::Layer::to_host($crate::__private::IsLayer::as_layer(self), x)
             }

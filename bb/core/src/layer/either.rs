@@ -161,6 +161,21 @@ macro_rules! __either {
                 }
             }
 
+            fn wrapped_in<'error>(
+                &self,
+                error: &'error (dyn ::core::error::Error + 'static),
+            ) -> $crate::__private::Option<&'error $crate::Error> {
+                match error.downcast_ref() {
+                    Some($error::Bb(error)) => $crate::__private::Option::Some(error),
+                    $( Some($error::$variant(inner)) => match self {
+                        Self::$variant(on) => $crate::Backend::wrapped_in(on, inner),
+                        #[allow(unreachable_patterns, reason = "an enum may have one variant")]
+                        _ => $crate::__private::Option::None,
+                    }, )+
+                    $crate::__private::Option::None => $crate::__private::Option::None,
+                }
+            }
+
             fn to_host(&self, x: &$tensor) -> $crate::__private::Result<$crate::TensorData, $error> {
                 match (self, x) {
                     $( (Self::$variant(on), $tensor::$variant(x)) => {

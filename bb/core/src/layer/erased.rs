@@ -75,6 +75,10 @@ impl Backend for Erased {
         <ErasedBackend<'_> as Backend>::wrapped(error)
     }
 
+    fn wrapped_in<'a>(&self, error: &'a (dyn std::error::Error + 'static)) -> Option<&'a Error> {
+        ErasedBackend(&*self.kernels).wrapped_in(error)
+    }
+
     fn to_host(&self, x: &ErasedTensor) -> Result<TensorData, ErasedError> {
         self.kernels.to_host(x)
     }
@@ -203,6 +207,10 @@ where
 
     fn types(&self) -> DataTypes {
         self.layer.types()
+    }
+
+    fn wrapped<'a>(&self, error: &'a (dyn std::error::Error + 'static)) -> Option<&'a Error> {
+        self.layer.wrapped_in(error)
     }
 
     fn refuses_types(&self) -> bool {

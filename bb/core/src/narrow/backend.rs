@@ -285,6 +285,10 @@ impl Backend for NarrowedOn<'_> {
 
     crate::forward_to_call!(Self::apply);
 
+    fn wrapped_in<'a>(&self, error: &'a (dyn std::error::Error + 'static)) -> Option<&'a Error> {
+        ErasedBackend(&*self.kernels).wrapped_in(error)
+    }
+
     fn to_host(&self, x: &NarrowTensor) -> Result<TensorData, ErasedError> {
         self.read(x)
     }

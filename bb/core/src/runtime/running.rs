@@ -468,7 +468,7 @@ impl<B: Backend + 'static> BackendRuntime for Runtime<B> {
     }
 
     fn wrapped<'a>(&self, error: &'a (dyn std::error::Error + 'static)) -> Option<&'a Error> {
-        B::wrapped(error.downcast_ref()?)
+        self.backend.wrapped_in(error)
     }
 
     fn try_call(

@@ -101,8 +101,7 @@ impl LoadError {
 #[non_exhaustive]
 pub enum LoadedError {
     /// What `bb` finds wrong with a call, or what the backend says of one ([`Error::Loaded`]).
-    // Not transparent, so that the error of `bb` is among the sources. A layer does not call `wrapped` of the backend below.
-    #[error("{0}")]
+    #[error(transparent)]
     Bb(#[from] Error),
     /// The code of the backend panicked. Its library caught that.
     #[error("backend `{backend}` panicked in `{op}`: {message}", message = sentence(.message))]
