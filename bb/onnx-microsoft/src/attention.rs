@@ -66,11 +66,12 @@ pub(super) fn join_heads<B: Ops + ?Sized>(on: &B, x: &B::Tensor) -> Result<B::Te
     }
 }
 
-/// Averages the values, over what the mask leaves.
+/// Averages the values, over what the mask leaves. The first `past` keys are those of a cache, which each query reaches.
 fn attend<B: Ops + ?Sized>(
     on: &B,
     call: &Call<'_, B::Tensor>,
     h: &Heads<B::Tensor>,
+    past: usize,
     mask: Option<&B::Tensor>,
     added: Option<&B::Tensor>,
 ) -> Result<B::Tensor, B::Error> {
@@ -93,7 +94,7 @@ fn attend<B: Ops + ?Sized>(
     if excludes {
         let count = |from: usize, to: usize| (from..to).map(|i| i as i64).collect::<Vec<_>>();
         let (last, places) =
-            (on.host(&[s, 1], &count(t.saturating_sub(s), t))?, on.host(&[1, t], &count(0, t))?);
+            (on.host(&[s, 1], &count(past, past + s))?, on.host(&[1, t], &count(0, t))?);
         bias = Some(excluding(on, &on.less_or_equal(&places, &last)?, bias.as_ref(), &h.q)?);
     }
     let scale = Some(call.float_or("scale", 0.0)?).filter(|&s| s != 0.0);
@@ -135,16 +136,16 @@ fn kept<B: Ops + ?Sized>(
     }
 }
 
-/// Puts cached keys and values, the operand `[2, batch, heads, past, size]`, before the new ones.
+/// Puts cached keys and values, the operand `[2, batch, heads, past, size]`, before the new ones. Returns their number too.
 fn remember<B: Ops + ?Sized>(
     on: &B,
     h: Heads<B::Tensor>,
     past: Option<&B::Tensor>,
-) -> Result<Heads<B::Tensor>, B::Error> {
-    let Some(past) = past else { return Ok(h) };
+) -> Result<(Heads<B::Tensor>, usize), B::Error> {
+    let Some(past) = past else { return Ok((h, 0)) };
     let part = |at: i64| on.squeeze(&on.slice(past, &[at], &[at + 1], &[0], &[])?, &[0]);
     let (k, v) = (on.concat(&[&part(0)?, &h.k], 2)?, on.concat(&[&part(1)?, &h.v], 2)?);
-    Ok(Heads { q: h.q, k, v })
+    Ok((Heads { q: h.q, k, v }, past.shape().get(3).copied().unwrap_or(0)))
 }
 
 /// Keys and values as one tensor, `[2, batch, heads, length, size]`.
@@ -234,8 +235,8 @@ pub(crate) fn attention<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> 
         return shared_attention(on, call, cut(on, call, &merged)?);
     }
     none_from(call, 6)?;
-    let h = remember(on, cut(on, call, &merged)?, call.optional(4))?;
-    let y = attend(on, call, &h, call.optional(3), call.optional(5))?;
+    let (h, past) = remember(on, cut(on, call, &merged)?, call.optional(4))?;
+    let y = attend(on, call, &h, past, call.optional(3), call.optional(5))?;
     let present = call.wants(1).then(|| present(on, &h)).transpose()?;
     Ok(smallvec![Some(y), present])
 }
@@ -257,7 +258,7 @@ fn shared_attention<B: Ops + ?Sized>(
     let v = appended(on, call, &part(1)?, &new.v, used, true)?;
     let seen = |x: &B::Tensor| on.slice(x, &[0], &[(used + length) as i64], &[2], &[]);
     let h = Heads { q: new.q, k: seen(&k)?, v: seen(&v)? };
-    let y = attend(on, call, &h, call.optional(3), call.optional(5))?;
+    let y = attend(on, call, &h, used, call.optional(3), call.optional(5))?;
     let present = call.wants(1).then(|| present(on, &Heads { q: h.q.clone(), k, v })).transpose()?;
     Ok(smallvec![Some(y), present])
 }
@@ -280,8 +281,8 @@ pub(crate) fn q_attention<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -
     let product = product(on, [call.input(0)?, call.input(1)?], zeros)?;
     let scale = on.mul(call.input(3)?, call.input(4)?)?;
     let merged = scaled(on, &product, &scale, Some(call.input(2)?))?;
-    let h = remember(on, cut(on, call, &merged)?, call.optional(8))?;
-    let y = attend(on, call, &h, call.optional(5), None)?;
+    let (h, past) = remember(on, cut(on, call, &merged)?, call.optional(8))?;
+    let y = attend(on, call, &h, past, call.optional(5), None)?;
     let present = call.wants(1).then(|| present(on, &h)).transpose()?;
     Ok(smallvec![Some(y), present])
 }
@@ -363,11 +364,14 @@ pub(crate) fn multi_head_attention<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::T
                 .into());
         }
     };
-    let h = match (call.optional(6), call.optional(7)) {
-        (Some(k), Some(v)) => Heads { q: h.q, k: on.concat(&[k, &h.k], 2)?, v: on.concat(&[v, &h.v], 2)? },
-        _ => h,
+    let (h, past) = match (call.optional(6), call.optional(7)) {
+        (Some(k), Some(v)) => {
+            let past = k.shape().get(2).copied().unwrap_or(0);
+            (Heads { q: h.q, k: on.concat(&[k, &h.k], 2)?, v: on.concat(&[v, &h.v], 2)? }, past)
+        }
+        _ => (h, 0),
     };
-    let y = attend(on, call, &h, call.optional(4), call.optional(5))?;
+    let y = attend(on, call, &h, past, call.optional(4), call.optional(5))?;
     Ok(smallvec![Some(y), Some(on.identity(&h.k)?), Some(on.identity(&h.v)?)])
 }
 

@@ -55,7 +55,8 @@ pub(super) fn group_query_attention_types(at: At<'_>) -> Option<Types> {
     };
     let cache = |size: Option<Dim>| Some(vec![batch.clone(), rule::extent(shared), total.clone(), size?]);
     let dtype = at.dtype(0);
-    Some(vec![rule::tensor(dtype, y), rule::tensor(dtype, cache(keys)), rule::tensor(dtype, cache(values))])
+    let kept = |past: usize| if at.has(past) { at.dtype(past) } else { dtype };
+    Some(vec![rule::tensor(dtype, y), rule::tensor(kept(3), cache(keys)), rule::tensor(kept(4), cache(values))])
 }
 
 /// `GroupQueryAttention`, without quantised caches.
@@ -113,12 +114,21 @@ pub(crate) fn group_query_attention<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::
     };
     let (k, v) = match past {
         Some((old_k, old_v)) => {
-            (cached(on, call, 6, old_k, &k, e, &before)?, cached(on, call, 6, old_v, &v, e, &before)?)
+            // A cache may have another type of floats.
+            let put = |at: usize, old: &B::Tensor, new: &B::Tensor| {
+                if !old.dtype().is_float() {
+                    let problem = format!("has the element type {}, expected floats", old.dtype());
+                    return Err(call.wrong(NodePart::Operand(at), problem).into());
+                }
+                cached(on, call, 6, old, &math::to(on, new, old.dtype())?, e, &before)
+            };
+            (put(3, old_k, &k)?, put(4, old_v, &v)?)
         }
         None => (k, v),
     };
     let bias = bias(on, call, &q, e, &before)?;
-    let within = |x: &B::Tensor| on.slice(x, &[0], &[total as i64], &[2], &[]);
+    let within =
+        |x: &B::Tensor| math::to(on, &on.slice(x, &[0], &[total as i64], &[2], &[])?, q.dtype());
     let scale = Some(call.float_or("scale", 0.0)?).filter(|&s| s != 0.0);
     let softcap = call.float_or("softcap", 0.0)?;
     let options = AttentionOptions { scale, softcap, excludes: true, ..Default::default() };

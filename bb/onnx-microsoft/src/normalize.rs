@@ -1,6 +1,6 @@
 //! Normalisation and GELU, some with what goes before them.
 
-use super::{alike, no_result, only, plus};
+use super::{alike, only, plus};
 use bb_core::ext::{LayerNormalizationOptions, Ops, counted, math};
 use bb_core::operator::{Call, OpOutputs, OpResult, one};
 use bb_core::{DataType, Error, NodePart, Tensor};
@@ -133,8 +133,6 @@ pub(super) fn skip_simplified_layer_normalization<B: Ops + ?Sized>(
     only(call, &["epsilon"])?;
     let epsilon = call.float_or("epsilon", f64::from(1e-12f32))?;
     alike(call, 2)?;
-    // A normalisation by squares has no mean.
-    no_result(call, 1)?;
     let results =
         on.skip_rms_norm(call.input(0)?, call.input(1)?, call.input(2)?, call.optional(3), epsilon)?;
     let [y, sum] = <[B::Tensor; 2]>::try_from(results).map_err(|results| Error::Results {
@@ -142,8 +140,13 @@ pub(super) fn skip_simplified_layer_normalization<B: Ops + ?Sized>(
         expected: 2,
         got: results.len(),
     })?;
-    let inverse = call.wants(2).then(|| inverse_root(on, &sum, -1, epsilon)).transpose()?;
-    Ok(smallvec![Some(y), None, inverse, Some(on.identity(&sum)?)])
+    let (mut mean, mut inverse) = (None, None);
+    if call.wants(1) || call.wants(2) {
+        let root = inverse_root(on, &sum, -1, epsilon)?;
+        // A normalisation by squares subtracts no mean: it is 0, as ONNX Runtime gives it.
+        (mean, inverse) = (Some(on.full_like(&root, 0.0)?), Some(root));
+    }
+    Ok(smallvec![Some(y), mean, inverse, Some(on.identity(&sum)?)])
 }
 
 /// `EmbedLayerNormalization`: a vector for each word, how many words of each sequence count, and the sum.

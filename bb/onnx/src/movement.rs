@@ -116,10 +116,11 @@ fn even_parts<B: Ops + ?Sized>(
 pub(super) fn squeeze<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::Tensor>) -> OpResult<B> {
     let x = call.input(0)?;
     match call.list(on, "axes", 1)? {
-        // An empty list squeezes nothing, whereas the primitive's empty list squeezes all.
-        Some(axes) if axes.is_empty() => Ok(one(on.identity(x)?)),
-        Some(axes) => Ok(one(on.squeeze(x, &axes)?)),
-        None => {
+        // An empty operand squeezes nothing, whereas the primitive's empty list squeezes all, and so does an empty attribute, as ONNX's
+        // evaluator and ONNX Runtime have it.
+        Some(axes) if axes.is_empty() && call.opset() >= 13 => Ok(one(on.identity(x)?)),
+        Some(axes) if !axes.is_empty() => Ok(one(on.squeeze(x, &axes)?)),
+        _ => {
             // Which axes are 1 depends on the extents, and so does the result's rank.
             let axes: Vec<i64> =
                 (0i64..).zip(&on.extents(x)).filter(|(_, d)| d.is(1)).map(|(i, _)| i).collect();

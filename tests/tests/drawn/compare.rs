@@ -107,12 +107,15 @@ impl Rules {
             DataType::BF16 => 2.0f64.powi(-132),
             _ => 0.0,
         };
+        // A result of a coarser type than all operands is rounded to it.
+        let (relative, part) = tolerance(self.class, dtype);
+        let (relative, part) = (self.relative.max(relative), self.part.max(part));
         let same = |e: f64, g: f64| match self.class {
             Class::Moves => e.to_bits() == g.to_bits() || (e.is_nan() && g.is_nan()),
             Class::Choices => e == g || (e.is_nan() && g.is_nan()),
             _ => {
                 let near =
-                    e.is_finite() && (e - g).abs() <= self.relative * e.abs() + self.part * greatest + least;
+                    e.is_finite() && (e - g).abs() <= relative * e.abs() + part * greatest + least;
                 e == g || (e.is_nan() && g.is_nan()) || near
             }
         };

@@ -144,4 +144,24 @@ f.add("gemm_refuses_more_rows_than_its_product_has", "Gemm", {"a": np.ones((1, 3
 grams = {"max_gram_length": 2, "min_gram_length": 1, "mode": "TF", "ngram_counts": [0, 2], "ngram_indexes": [0, 1, 2], "pool_int64s": [2, 3, 5, 4], "max_skip_count": -1}
 f.add("ngrams_refuse_a_negative_skip", "TfIdfVectorizer", {"x": np.array([2, 3, 5], np.int32)}, attributes=grams, fails=True)
 f.add("reduce_prod_refuses_an_axis_twice", "ReduceProd", {"x": np.ones((1, 1), np.int32)}, attributes={"axes": [-1, -1]}, opset=11, fails=True)
+
+# Without a cache, each query reaches as many keys as there are queries up to it, however many keys there are.
+microsoft = {"opsets": {"com.microsoft": 1}, "expected": "ort", "relative": 1e-4, "absolute": 1e-6}
+for keys in [3, 5, 6]:
+    q, k, v = (rng.standard_normal((2, n, 6)).astype(np.float32) for n in [4, keys, keys])
+    f.add(f"mha_causal_with_{keys}_keys_of_4_queries", "com.microsoft::MultiHeadAttention", {"q": q, "k": k, "v": v},
+          attributes={"num_heads": 2, "unidirectional": 1}, **microsoft)
+
+# A cache may have another type of floats than the queries.
+q, k, v = (rng.standard_normal((2, 1, heads * 16)).astype(np.float32) for heads in [4, 2, 2])
+past = [rng.standard_normal((2, 2, 4, 16)).astype(np.float16) for _ in range(2)]
+operands = {"q": q, "k": k, "v": v, "pk": past[0], "pv": past[1], "ends": np.array([4, 4], np.int32), "total": np.array(5, np.int32)}
+f.add("gqa_with_a_cache_of_f16", "com.microsoft::GroupQueryAttention", operands, attributes={"num_heads": 4, "kv_num_heads": 2}, outputs=3, **microsoft)
+
+# A normalisation by squares has a mean of 0, and an empty operand squeezes nothing.
+x, skip = (rng.standard_normal((2, 3, 8)).astype(np.float32) for _ in range(2))
+f.add("skip_rms_norm_with_all_results", "com.microsoft::SkipSimplifiedLayerNormalization", {"x": x, "s": skip, "g": np.ones(8, np.float32)},
+      attributes={"epsilon": 1e-5}, outputs=4, **microsoft)
+f.add("squeeze_with_an_empty_operand", "Squeeze", {"x": np.zeros((1, 2, 1), np.int64), "axes": np.zeros(0, np.int64)}, opset=21,
+      expected=np.zeros((1, 2, 1), np.int64))
 f.write()

@@ -110,9 +110,9 @@ fn shape(op: Primitive, node: &Node, facts: &Facts) -> Result<Shaped, Error> {
         P::Concat => concat(node, facts),
         P::Slice => x.map_or(Ok(None), |x| slice(node, facts, x)),
         P::Squeeze => match (x, given(node, facts, "axes", 1)) {
-            // An empty list names nothing, whereas none at all names every extent of 1.
-            (Some(x), Given::Ints(axes)) if axes.is_empty() => Ok(Some(x.to_vec())),
-            (Some(x), Given::Ints(axes)) => infer::squeeze(x, &axes).map(shaped),
+            // An empty operand names nothing, whereas an empty attribute, and none at all, name every extent of 1.
+            (Some(x), Given::Ints(axes)) if axes.is_empty() && node.opset >= 13 => Ok(Some(x.to_vec())),
+            (Some(x), Given::Ints(axes)) if infer::squeezes(x, &axes) => infer::squeeze(x, &axes).map(shaped),
             (Some(x), Given::Absent) if infer::squeezes(x, &[]) => infer::squeeze(x, &[]).map(shaped),
             _ => Ok(None),
         },
