@@ -245,10 +245,11 @@ fn instances(
     }
     let example = example(input);
     if let Given::Yes(name) = &name {
-        ctxt.error(
-            name,
-            format_args!("`{ident}` is generic, and each instance has a name: write `instances({example})`"),
-        );
+        let advice = match given {
+            Given::No => format!("write `instances({example})`"),
+            Given::Yes(_) | Given::Wrong => "remove `name`, because `instances` has the names".to_owned(),
+        };
+        ctxt.error(name, format_args!("`{ident}` is generic, and each instance has a name: {advice}"));
     }
     if let (Given::No, Given::No) = (&given, &name) {
         let message =

@@ -6,6 +6,7 @@
 
 use crate::ctxt::Ctxt;
 use crate::expand;
+use crate::manifest;
 use crate::nearest::did_you_mean;
 use proc_macro2::{Delimiter, Ident, TokenStream, TokenTree};
 use quote::{quote, quote_spanned};
@@ -186,7 +187,9 @@ impl Impl {
         path.segments.pop();
         let inside = module.iter().all(|name| path.segments.pop().is_some_and(|last| last.ident == name));
         if !inside || path.segments.is_empty() {
-            return parse_quote!(::bb);
+            let name = manifest::other_name().unwrap_or_else(|| "bb".to_owned());
+            let name = Ident::new(&name, self.of.span());
+            return parse_quote!(::#name);
         }
         path.segments.pop_punct();
         path

@@ -33,6 +33,17 @@ macro_rules! conformance {
     ($make:expr $(, types = [$($dtype:ident),+ $(,)?])? $(, cases = $cases:tt)? $(,)?) => {
         $crate::__conformance!($make; [$($($dtype)+)?]; $($cases)?);
     };
+    ($make:expr, cases = $cases:tt, types = [$($dtype:ident),+ $(,)?] $(,)?) => {
+        $crate::__conformance!($make; [$($dtype)+]; $cases);
+    };
+    ($make:expr, $option:ident = $($rest:tt)+) => {
+        ::core::compile_error!(::core::concat!(
+            "`",
+            ::core::stringify!($option),
+            "` is no option here, or its value has another form: write `bb::conformance!(MyBackend, types = [F32, I64, Bool], cases = 10)`, \
+             where `cases` is a text, a number or `none`"
+        ));
+    };
     ($name:ident, $($rest:tt)+) => {
         mod $name {
             #[allow(unused_imports, reason = "the expression may need none of them")]

@@ -724,6 +724,13 @@ pub enum Error {
         entry: String,
     },
 
+    /// The name of a backend has a parenthesis without its partner.
+    #[error("the parentheses in `{name}` do not match; options are written as in `chip(tile=64)`", name = shown(.name))]
+    Parentheses {
+        /// The name asked for.
+        name: String,
+    },
+
     /// An option was given twice, with the name of a backend or beside it.
     #[error("the option `{option}` is given twice for `{name}`: leave out one", option = shown(.option), name = shown(.name))]
     OptionTwice {
@@ -1186,7 +1193,7 @@ fn declares(backend: &Option<&'static str>) -> String {
 /// Says which options there are.
 fn declared(takes: &[String]) -> String {
     match takes {
-        [] => "it takes none".to_owned(),
+        [] => "it takes none of its own".to_owned(),
         _ => format!("there are {}", quoted(takes)),
     }
 }

@@ -93,8 +93,7 @@ fn attend<B: Ops + ?Sized>(
     let excludes = call.flag("unidirectional", false)?;
     if excludes {
         let count = |from: usize, to: usize| (from..to).map(|i| i as i64).collect::<Vec<_>>();
-        let (last, places) =
-            (on.host(&[s, 1], &count(past, past + s))?, on.host(&[1, t], &count(0, t))?);
+        let (last, places) = (on.host(&[s, 1], &count(past, past + s))?, on.host(&[1, t], &count(0, t))?);
         bias = Some(excluding(on, &on.less_or_equal(&places, &last)?, bias.as_ref(), &h.q)?);
     }
     let scale = Some(call.float_or("scale", 0.0)?).filter(|&s| s != 0.0);

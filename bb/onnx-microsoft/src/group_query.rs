@@ -56,7 +56,11 @@ pub(super) fn group_query_attention_types(at: At<'_>) -> Option<Types> {
     let cache = |size: Option<Dim>| Some(vec![batch.clone(), rule::extent(shared), total.clone(), size?]);
     let dtype = at.dtype(0);
     let kept = |past: usize| if at.has(past) { at.dtype(past) } else { dtype };
-    Some(vec![rule::tensor(dtype, y), rule::tensor(kept(3), cache(keys)), rule::tensor(kept(4), cache(values))])
+    Some(vec![
+        rule::tensor(dtype, y),
+        rule::tensor(kept(3), cache(keys)),
+        rule::tensor(kept(4), cache(values)),
+    ])
 }
 
 /// `GroupQueryAttention`, without quantised caches.
@@ -127,8 +131,7 @@ pub(crate) fn group_query_attention<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::
         None => (k, v),
     };
     let bias = bias(on, call, &q, e, &before)?;
-    let within =
-        |x: &B::Tensor| math::to(on, &on.slice(x, &[0], &[total as i64], &[2], &[])?, q.dtype());
+    let within = |x: &B::Tensor| math::to(on, &on.slice(x, &[0], &[total as i64], &[2], &[])?, q.dtype());
     let scale = Some(call.float_or("scale", 0.0)?).filter(|&s| s != 0.0);
     let softcap = call.float_or("softcap", 0.0)?;
     let options = AttentionOptions { scale, softcap, excludes: true, ..Default::default() };

@@ -102,7 +102,10 @@ fn an_unknown_or_mistyped_option_is_refused_with_the_nearest_name() {
         format!("backend `tiled` has no option `tiel`; did you mean `tile`?; {known}")
     );
     assert_eq!(refused("tiled(xyz=3)"), format!("backend `tiled` has no option `xyz`; {known}"));
-    assert_eq!(refused("reference(tile=3)"), "backend `reference` has no option `tile`; it takes none");
+    assert_eq!(
+        refused("reference(tile=3)"),
+        "backend `reference` has no option `tile`; it takes none of its own"
+    );
     assert_eq!(refused("tiled(tile=-3)"), "the option `tile` is `-3`; expected u64");
     assert_eq!(refused("tiled(fast=yes)"), "the option `fast` is `yes`; expected bool");
     assert_eq!(refused("tiled(scale=nan)"), "the option `scale` is `nan`; expected f64");

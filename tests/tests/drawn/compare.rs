@@ -114,8 +114,7 @@ impl Rules {
             Class::Moves => e.to_bits() == g.to_bits() || (e.is_nan() && g.is_nan()),
             Class::Choices => e == g || (e.is_nan() && g.is_nan()),
             _ => {
-                let near =
-                    e.is_finite() && (e - g).abs() <= relative * e.abs() + part * greatest + least;
+                let near = e.is_finite() && (e - g).abs() <= relative * e.abs() + part * greatest + least;
                 e == g || (e.is_nan() && g.is_nan()) || near
             }
         };

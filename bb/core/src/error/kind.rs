@@ -96,6 +96,7 @@ impl Error {
             | Error::UnknownOption { .. }
             | Error::OptionValue { .. }
             | Error::OptionForm { .. }
+            | Error::Parentheses { .. }
             | Error::OptionTwice { .. }
             | Error::UnknownDevice { .. }
             | Error::TwoDevices { .. }

@@ -1,5 +1,6 @@
 //! A result that is not of the type that its operation has.
 
+use crate::{Error, Tensor};
 use bb_ir::text::shown;
 use bb_ir::{DataType, Shape};
 
@@ -24,6 +25,21 @@ pub struct WrongResult {
     pub got: DataType,
     /// The extents that came.
     pub got_shape: Shape,
+}
+
+impl WrongResult {
+    /// Returns the error for a result of another element type, with the extents that came.
+    #[cold]
+    pub(crate) fn of_type<T: Tensor>(op: &str, index: usize, expected: DataType, got: &T) -> Error {
+        Error::WrongResult(Box::new(WrongResult {
+            op: op.to_owned(),
+            index,
+            expected,
+            expected_shape: got.shape().iter().copied().map(Some).collect(),
+            got: got.dtype(),
+            got_shape: Shape::from_slice(got.shape()),
+        }))
+    }
 }
 
 /// Writes extents, with `?` for those that differ between runs.

@@ -12,6 +12,7 @@ use crate::{
     Backend, BackendAttrs, BoxError, CompileOptions, CompletionHandle, ContractResponse, Error, Executable,
     Kernel, KernelOperand, KernelOperands, Module, Outputs, Port, PrepareStep, Tensor, services,
 };
+use bb_ir::graph::{Graph, Node};
 use bb_ir::op::{Family, OpSpec, Param, Primitive};
 use bb_ir::proto::GraphProto;
 use bb_ir::{DataType, DataTypes, TensorData};
@@ -172,6 +173,12 @@ pub trait Kernels: Send + Sync {
 
     /// Returns the element types that the backend has.
     fn types(&self) -> DataTypes;
+
+    /// Returns why the backend does not run a node of a graph ([`Backend::declines`]).
+    fn declines(&self, graph: &Graph, node: &Node) -> Option<String> {
+        let _any = (graph, node);
+        None
+    }
 
     /// Returns the error of `bb` that an error of the backend wraps ([`Backend::wrapped`]).
     fn wrapped<'a>(&self, error: &'a (dyn std::error::Error + 'static)) -> Option<&'a Error> {
@@ -462,6 +469,10 @@ impl<B: Backend> Kernels for Owned<B> {
 
     fn types(&self) -> DataTypes {
         self.backend.types()
+    }
+
+    fn declines(&self, graph: &Graph, node: &Node) -> Option<String> {
+        self.backend.declines(graph, node)
     }
 
     fn wrapped<'a>(&self, error: &'a (dyn std::error::Error + 'static)) -> Option<&'a Error> {

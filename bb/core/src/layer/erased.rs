@@ -6,6 +6,7 @@ use crate::plan::{CompileOptions, Module};
 use crate::{
     Backend, BackendAttrs, Error, Executable, Kernel, KernelOperands, Outputs, PrepareStep, services,
 };
+use bb_ir::graph::{Graph, Node};
 use bb_ir::op::{Family, OpSpec, Param, Primitive};
 use bb_ir::proto::GraphProto;
 use bb_ir::{DataTypes, TensorData};
@@ -69,6 +70,10 @@ impl Backend for Erased {
 
     fn runs_whole_graphs(&self) -> bool {
         self.kernels.runs_whole_graphs()
+    }
+
+    fn declines(&self, graph: &Graph, node: &Node) -> Option<String> {
+        self.kernels.declines(graph, node)
     }
 
     fn wrapped(error: &ErasedError) -> Option<&Error> {
@@ -207,6 +212,10 @@ where
 
     fn types(&self) -> DataTypes {
         self.layer.types()
+    }
+
+    fn declines(&self, graph: &Graph, node: &Node) -> Option<String> {
+        self.layer.declines(graph, node)
     }
 
     fn wrapped<'a>(&self, error: &'a (dyn std::error::Error + 'static)) -> Option<&'a Error> {

@@ -3,13 +3,14 @@
 use super::range::{Ranged, Reach, reach};
 use super::tensor::Place;
 use super::{Holding, NarrowTensor, Range, needs_no_narrowing};
-use crate::error::NarrowError;
+use crate::error::{NarrowError, WrongResult};
 use crate::ext::{ErasedBackend, ErasedError, ErasedTensor, Kernels};
 use crate::{
     Backend, BackendAttrs, CompileOptions, CompletionHandle, ContractResponse, Error, Executable, GraphProto,
     Module, Outputs, Tensor, services,
 };
 use bb_ir::convert::{self, Rounding};
+use bb_ir::graph::{Graph, Node};
 use bb_ir::infer;
 use bb_ir::op::{Class, Param, Primitive};
 use bb_ir::{DataType, DataTypes, TensorData};
@@ -160,10 +161,26 @@ impl<'a> NarrowedOn<'a> {
         };
         if only_moves(op) || !types.iter().any(|&dtype| Range::of(dtype).is_some()) {
             let range = self.moved(op, inputs);
-            let results = self.kernels.primitive(op, &operands, params)?;
+            let results = self.called(op, &operands, params, dtype)?;
             return Ok(results.into_iter().map(|y| NarrowTensor::device(dtype, y, range)).collect());
         }
         self.compute(op, inputs, &operands, params, dtype)
+    }
+
+    /// Calls the backend, and compares the element types of the results with the type that holds `dtype`.
+    fn called(
+        &self,
+        op: Primitive,
+        operands: &[Option<&ErasedTensor>],
+        params: &[Param<'_>],
+        dtype: DataType,
+    ) -> Result<Outputs<ErasedTensor>, ErasedError> {
+        let results = self.kernels.primitive(op, operands, params)?;
+        let held = self.holding.of(dtype).unwrap_or(dtype);
+        match results.iter().enumerate().find(|(_, y)| y.dtype() != held) {
+            Some((index, y)) => Err(WrongResult::of_type(op.spec().method, index, held, y).into()),
+            None => Ok(results),
+        }
     }
 
     /// Returns the tensors of the backend that hold operands; `None` if one is on the host.
@@ -199,7 +216,7 @@ impl<'a> NarrowedOn<'a> {
         };
         let known: SmallVec<[Option<Range>; 3]> = inputs.iter().flatten().map(|x| x.range()).collect();
         let device = |range: Option<Range>| -> Result<Outputs<NarrowTensor>, ErasedError> {
-            let results = self.kernels.primitive(op, operands, params)?;
+            let results = self.called(op, operands, params, dtype)?;
             Ok(results.into_iter().map(|y| NarrowTensor::device(dtype, y, range)).collect())
         };
         let (Some(all), Some(held)) = (Range::of(dtype), self.holding.of(dtype)) else { return device(None) };
@@ -212,7 +229,7 @@ impl<'a> NarrowedOn<'a> {
             return device(Some(told.result));
         }
         if self.wraps(op, dtype, held) && (low_bits_suffice(op) || holder.contains(told.all)) {
-            let results = self.kernels.primitive(op, operands, params)?;
+            let results = self.called(op, operands, params, dtype)?;
             let wrap = |y| Ok(NarrowTensor::device(dtype, self.wrapped(&y, dtype)?, Some(all)));
             return results.into_iter().map(wrap).collect();
         }
@@ -284,6 +301,10 @@ impl Backend for NarrowedOn<'_> {
     type Error = ErasedError;
 
     crate::forward_to_call!(Self::apply);
+
+    fn declines(&self, graph: &Graph, node: &Node) -> Option<String> {
+        self.kernels.declines(graph, node)
+    }
 
     fn wrapped_in<'a>(&self, error: &'a (dyn std::error::Error + 'static)) -> Option<&'a Error> {
         ErasedBackend(&*self.kernels).wrapped_in(error)

@@ -10,10 +10,13 @@ use std::num::NonZeroUsize;
 ///
 /// # Errors
 ///
-/// [`Error::OptionForm`] if what is in parentheses is not `NAME=VALUE, …`; [`Error::OptionValue`];
+/// [`Error::Parentheses`] if one is not closed; [`Error::OptionForm`] if what is in parentheses is not `NAME=VALUE, …`; [`Error::OptionValue`];
 /// [`Error::TwoDevices`] and [`Error::OptionTwice`] if name and options disagree.
 pub(super) fn split<'a>(name: &'a str, options: &OpenOptions) -> Result<(&'a str, OpenOptions), Error> {
     let mut all = options.clone();
+    if name.matches('(').count() != name.matches(')').count() {
+        return Err(Error::Parentheses { name: name.to_owned() });
+    }
     let (place, given) = parts(name);
     if let Some(given) = given {
         let mut seen: Vec<&str> = Vec::new();
@@ -210,6 +213,8 @@ mod tests {
 
     #[test]
     fn what_is_no_option_or_given_twice_is_refused() {
+        assert!(matches!(of("chip(tile=3"), Err(Error::Parentheses { .. })));
+        assert!(matches!(of("chip tile=3)"), Err(Error::Parentheses { .. })));
         assert!(matches!(of("chip(tile)"), Err(Error::OptionForm { .. })));
         assert!(matches!(of("chip(=3)"), Err(Error::OptionForm { .. })));
         assert!(matches!(of("chip(threads=0)"), Err(Error::OptionValue { .. })));

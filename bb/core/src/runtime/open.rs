@@ -6,6 +6,7 @@
 use super::{Declared, bridge};
 use crate::error::OptionDefault;
 use crate::{BoxError, Error, OpenOption};
+use bb_ir::{DataType, DataTypes};
 use std::collections::BTreeMap;
 use std::num::NonZeroUsize;
 
@@ -363,6 +364,21 @@ pub(super) fn checked(
 ) -> Result<OpenOptions, Error> {
     taken(layer, takes, options)?;
     Ok(complete(takes, options))
+}
+
+/// Checks that a backend declares the least element types ([`Backend::types`](crate::Backend::types)).
+///
+/// # Errors
+///
+/// [`Error::Unavailable`] if one is missing.
+pub(super) fn check_types(backend: &'static str, types: DataTypes) -> Result<(), Error> {
+    let has_integers = types.has(DataType::I32) || types.has(DataType::I64);
+    if types.has(DataType::F32) && types.has(DataType::Bool) && has_integers {
+        return Ok(());
+    }
+    let problem =
+        format!("`fn types` declares {types}; every backend has at least f32, bool, and i32 or i64");
+    Err(Error::Unavailable { backend, source: problem.into() })
 }
 
 /// Checks that a backend accepts the options and has the device.

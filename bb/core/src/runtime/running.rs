@@ -82,6 +82,7 @@ impl<B: Declared> Runtime<B> {
     /// [`Error::UnknownDevice`] if it lists its devices and the requested one is not among them.
     pub fn open_with(options: &OpenOptions) -> Result<Arc<dyn BackendRuntime>, Error> {
         let backend = Runtime::<B>::constructed(options)?;
+        open::check_types(B::NAME, backend.types())?;
         if options.narrow_floats && backend.types().is_all() {
             let option = OpenOption::NarrowFloats;
             return Err(Error::OpenOption { backend: B::NAME, option, takes: B::OPTIONS.to_vec() });

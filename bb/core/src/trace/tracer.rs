@@ -191,13 +191,13 @@ impl Tracer {
         };
         let extents: Extents = shape.iter().enumerate().map(extent).collect();
         let ty = Type::varying(dtype, Shape::from_slice(shape), extents);
-        self.add(ValueSource::Input(index), ty, known.map_or(Elements::Unknown, Elements::Constant))
+        self.register(ValueSource::Input(index), ty, known.map_or(Elements::Unknown, Elements::Constant))
     }
 
     /// Adds a weight that the caller holds.
     pub(crate) fn weight(&self, id: WeightId, value: &TensorData) -> TracedTensor {
         let ty = Type::fixed(value.dtype(), value.shape());
-        self.add(ValueSource::Weight(id), ty, Elements::Constant(value.clone()))
+        self.register(ValueSource::Weight(id), ty, Elements::Constant(value.clone()))
     }
 
     /// Adds a constant that is there already, however large it is.
@@ -205,7 +205,7 @@ impl Tracer {
         self.push_constant(&mut self.lock().recorded, value.clone())
     }
 
-    fn add(&self, source: ValueSource, ty: Type, elements: Elements) -> TracedTensor {
+    fn register(&self, source: ValueSource, ty: Type, elements: Elements) -> TracedTensor {
         self.push(&mut self.lock().recorded, source, ty, elements)
     }
 
