@@ -147,8 +147,16 @@ impl Options {
             "instances" => given(&mut self.instances, first, list(input, &key, INSTANCES, instance, ctxt)),
             "delegate" => given(&mut self.delegate, first, delegate(input, &key, ctxt)),
             _ => {
-                let nearest = did_you_mean(&option, NAMES);
-                ctxt.error(&key, format_args!("unknown option `{option}`{nearest}; expected {EXPECTED}"));
+                match option.as_str() {
+                    "types" => ctxt.error(
+                        &key,
+                        "element types are no option: write `fn types(&self) -> bb::DataTypes` in `impl bb::Backend`",
+                    ),
+                    _ => {
+                        let nearest = did_you_mean(&option, NAMES);
+                        ctxt.error(&key, format_args!("unknown option `{option}`{nearest}; expected {EXPECTED}"));
+                    }
+                }
                 return;
             }
         }

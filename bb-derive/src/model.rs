@@ -252,11 +252,27 @@ fn instances(
         ctxt.error(name, format_args!("`{ident}` is generic, and each instance has a name: {advice}"));
     }
     if let (Given::No, Given::No) = (&given, &name) {
+        let layer = match held(input) {
+            Some(field) => {
+                format!("; a layer over the backend in `{field}` has `#[bb(delegate = {field})]` instead")
+            }
+            None => String::new(),
+        };
         let message =
-            format!("`{ident}` is generic: list what to register with `#[bb(instances({example}))]`");
+            format!("`{ident}` is generic: list what to register with `#[bb(instances({example}))]`{layer}");
         ctxt.error(&input.generics, message);
     }
     named(ident, given.valid().unwrap_or_default(), &example, ctxt)
+}
+
+/// Returns the first named field whose type is a parameter of the type.
+fn held(input: &DeriveInput) -> Option<&Ident> {
+    let Data::Struct(data) = &input.data else { return None };
+    let is_param = |ty: &Type| {
+        let Type::Path(path) = ty else { return false };
+        input.generics.type_params().any(|param| path.path.is_ident(&param.ident))
+    };
+    data.fields.iter().find(|field| is_param(&field.ty))?.ident.as_ref()
 }
 
 /// Checks the instances of a generic type.

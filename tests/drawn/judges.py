@@ -65,7 +65,8 @@ def evaluator(model, values, outputs, types, formals):
     try:
         with warnings.catch_warnings(), np.errstate(all="ignore"):
             warnings.simplefilter("ignore")
-            results = ReferenceEvaluator(model).run(outputs, dict(values))
+            # Some operators write into their operands.
+            results = ReferenceEvaluator(model).run(outputs, {name: x.copy() for name, x in values.items()})
     except NotImplementedError as error:
         return "lacks", brief(error)
     except Late as error:
@@ -127,7 +128,7 @@ def given(x):
     """Turns an array into what ONNX Runtime takes."""
     number = helper.np_dtype_to_tensor_dtype(x.dtype) if x.dtype != object else T.STRING
     if x.dtype.kind in "fiub" and number not in (T.BFLOAT16,) and number not in FOUR_BITS and x.dtype.name in np.sctypeDict:
-        return onnxruntime.OrtValue.ortvalue_from_numpy(np.ascontiguousarray(x).reshape(x.shape))
+        return onnxruntime.OrtValue.ortvalue_from_numpy(np.ascontiguousarray(x).reshape(x.shape).copy())
     bits = np.ascontiguousarray(x).reshape(x.shape).view(np.dtype(f"u{x.dtype.itemsize}"))
     return onnxruntime.OrtValue.ortvalue_from_numpy_with_onnx_type(bits, number)
 

@@ -205,8 +205,11 @@ fn embedded<B: Ops + ?Sized>(
         None => rows(3, &counted(on, &[length], 1)?)?,
     };
     let mut sum = on.add(&rows(2, words)?, &positions)?;
-    if let (Some(ids), Some(_)) = (call.optional(1), call.optional(4)) {
-        sum = on.add(&sum, &rows(4, ids)?)?;
+    match (call.optional(1), call.optional(4)) {
+        (Some(ids), Some(_)) => sum = on.add(&sum, &rows(4, ids)?)?,
+        // Without segments, all words are of the first one, as in ONNX Runtime.
+        (None, Some(_)) => sum = on.add(&sum, &rows(4, &on.zeros(&[1, 1], words.dtype())?)?)?,
+        (_, None) => {}
     }
     let epsilon = call.float_or("epsilon", f64::from(1e-12f32))?;
     let options = LayerNormalizationOptions { epsilon, ..Default::default() };

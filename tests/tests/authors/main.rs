@@ -6,6 +6,7 @@ mod application;
 mod attributes;
 mod carriers;
 mod declining;
+mod few_types;
 mod first_of;
 mod graphs;
 mod kinds;

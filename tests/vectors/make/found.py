@@ -164,4 +164,10 @@ f.add("skip_rms_norm_with_all_results", "com.microsoft::SkipSimplifiedLayerNorma
       attributes={"epsilon": 1e-5}, outputs=4, **microsoft)
 f.add("squeeze_with_an_empty_operand", "Squeeze", {"x": np.zeros((1, 2, 1), np.int64), "axes": np.zeros(0, np.int64)}, opset=21,
       expected=np.zeros((1, 2, 1), np.int64))
+
+# Without segments, all words are of the first one.
+table = lambda n: rng.standard_normal((n, 4)).astype(np.float32)
+operands = {"ids": np.array([[3, 0], [1, 2]], np.int32), "segments": None, "words": table(5), "places": table(2), "kinds": table(2),
+            "g": np.ones(4, np.float32), "b": np.zeros(4, np.float32)}
+f.add("embed_layer_normalization_without_segments", "com.microsoft::EmbedLayerNormalization", operands, outputs=3, **microsoft)
 f.write()

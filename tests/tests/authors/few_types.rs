@@ -1,0 +1,72 @@
+//! A backend with few element types: which nodes it declines, and results of a wrong element type.
+#![expect(clippy::unwrap_used, reason = "tests")]
+
+use bb::ir::graph::{Graph, Node};
+use bb::ir::op::Param;
+use bb::{
+    Backend, BackendHandle, DataType, DataTypes, Error, ErrorKind, Module, Outputs, Primitive, TensorData,
+};
+use bb_tests::few::Few;
+use bb_tests::model::{model, node};
+
+type Tensor = <Few as Backend>::Tensor;
+
+/// It declines `Abs`, and negates into `i32`.
+struct Picky(Few);
+
+impl Picky {
+    fn call(
+        &self,
+        op: Primitive,
+        inputs: &[Option<&Tensor>],
+        params: &[Param<'_>],
+    ) -> Result<Outputs<Tensor>, <Few as Backend>::Error> {
+        let results = bb::call_primitive(&self.0, op, inputs, params)?;
+        let cast = |y: &Tensor| self.0.cast(y, DataType::I32, true, bb::RoundMode::Up);
+        if op == Primitive::Neg { results.iter().map(cast).collect() } else { Ok(results) }
+    }
+}
+
+impl Backend for Picky {
+    type Tensor = Tensor;
+    type Error = <Few as Backend>::Error;
+
+    bb::forward_to_call!(Self::call);
+
+    fn to_host(&self, x: &Tensor) -> Result<TensorData, Self::Error> {
+        self.0.to_host(x)
+    }
+
+    fn types(&self) -> DataTypes {
+        self.0.types()
+    }
+
+    fn declines(&self, _: &Graph, node: &Node) -> Option<String> {
+        (node.op_type == "Abs").then(|| "has no sign".to_owned())
+    }
+}
+
+#[test]
+fn a_backend_with_few_types_declines_nodes() {
+    let on = BackendHandle::start("picky", Picky(Few::least()));
+    let nodes = vec![node("Abs", &["x"], &["a"]), node("Exp", &["a"], &["y"])];
+    let module = Module::from_bytes(model(&[("x", &[2])], nodes, &[("y", &[2])])).unwrap();
+    let graph = module.graph();
+    let declined: Vec<_> = graph.nodes.iter().map(|node| on.runtime().declines(graph, node)).collect();
+    assert_eq!(declined, [Some("has no sign".to_owned()), None]);
+}
+
+#[test]
+fn a_result_of_a_wrong_type_is_the_fault_of_its_operation() {
+    let on = BackendHandle::start("picky", Picky(Few::least()));
+    let x = on.tensor(&[2], &[1f32, 2.0]).unwrap();
+    let error = x.neg().map(drop).unwrap_err();
+    assert_eq!(on.error_kind(&error), ErrorKind::Device);
+    let causes = std::iter::successors(Some(&error as &dyn std::error::Error), |error| error.source());
+    let wrong = causes.filter_map(|error| error.downcast_ref::<Error>()).find_map(|error| match error {
+        Error::WrongResult(wrong) => Some(wrong.to_string()),
+        _ => None,
+    });
+    let expected = "result 0 of `neg` is i32[2], expected f32[2]: the backend computed it";
+    assert!(wrong.as_deref() == Some(expected) || error.to_string().contains(expected), "{error:?}");
+}
