@@ -144,7 +144,7 @@ pub(super) fn skip_simplified_layer_normalization<B: Ops + ?Sized>(
     if call.wants(1) || call.wants(2) {
         let root = inverse_root(on, &sum, -1, epsilon)?;
         // A normalisation by squares subtracts no mean: it is 0, as ONNX Runtime gives it.
-        (mean, inverse) = (Some(on.full_like(&root, 0.0)?), Some(root));
+        (mean, inverse) = (Some(on.full_like(&root, 0.0, None)?), Some(root));
     }
     Ok(smallvec![Some(y), mean, inverse, Some(on.identity(&sum)?)])
 }
