@@ -45,9 +45,7 @@ mod words;
 pub use table::{linked, lookup};
 
 use bb_core::ext::Ops;
-use bb_onnx::shared::served::{
-    alike, no_operand, no_result, no_results_from, none_from, only, only_int, only_text,
-};
+use bb_onnx::shared::served::{alike, no_operand, no_results_from, none_from, only, only_int, only_text};
 
 /// `x`, and what is added to it if it is given.
 fn plus<B: Ops + ?Sized>(on: &B, x: &B::Tensor, bias: Option<&B::Tensor>) -> Result<B::Tensor, B::Error> {

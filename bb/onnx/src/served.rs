@@ -46,7 +46,7 @@ pub fn no_results_from<T>(call: &Call<'_, T>, from: usize) -> Result<(), Error> 
 }
 
 /// Refuses a result that something reads. Programs that never leave a name blank name results that nothing reads.
-pub fn no_result<T>(call: &Call<'_, T>, index: usize) -> Result<(), Error> {
+fn no_result<T>(call: &Call<'_, T>, index: usize) -> Result<(), Error> {
     if call.is_read(index) { Err(call.wrong(NodePart::Output(index), "is not served")) } else { Ok(()) }
 }
 

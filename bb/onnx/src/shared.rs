@@ -12,9 +12,7 @@ pub use crate::table::{FunctionPlace, Table, operator_table};
 
 /// Refusing what a function does not serve.
 pub mod served {
-    pub use crate::served::{
-        alike, no_operand, no_result, no_results_from, none_from, only, only_int, only_text,
-    };
+    pub use crate::served::{alike, no_operand, no_results_from, none_from, only, only_int, only_text};
 }
 
 /// Attention by heads.

@@ -48,7 +48,7 @@ impl Backend for Picky {
 
 #[test]
 fn a_backend_with_few_types_declines_nodes() {
-    let on = BackendHandle::start("picky", Picky(Few::least()));
+    let on = BackendHandle::new(Runtime::erased("picky", Picky(Few::least()), &[]));
     let nodes = vec![node("Abs", &["x"], &["a"]), node("Exp", &["a"], &["y"])];
     let module = Module::from_bytes(model(&[("x", &[2])], nodes, &[("y", &[2])])).unwrap();
     let graph = module.graph();
@@ -58,7 +58,7 @@ fn a_backend_with_few_types_declines_nodes() {
 
 #[test]
 fn a_result_of_a_wrong_type_is_the_fault_of_its_operation() {
-    let on = BackendHandle::start("picky", Picky(Few::least()));
+    let on = BackendHandle::new(Runtime::erased("picky", Picky(Few::least()), &[]));
     let x = on.tensor(&[2], &[1f32, 2.0]).unwrap();
     let error = x.neg().map(drop).unwrap_err();
     assert_eq!(on.error_kind(&error), ErrorKind::Device);

@@ -4,7 +4,7 @@
 use bb::services::OutOfMemory;
 use bb::{
     BackendHandle, CancelToken, CompileOptions, Error, ErrorKind, Limits, Module, OpenOptions, RunOptions,
-    TensorData,
+    Runtime, TensorData,
 };
 use bb_tests::few::Few;
 use bb_tests::model::{model, node, typed};
@@ -27,7 +27,7 @@ fn ran(
 #[test]
 fn an_index_out_of_range_is_the_fault_of_the_operands_behind_every_layer() {
     let names = ["cpu", "metrics+cpu", "check+metrics+cpu", "metrics+reference", "metrics+whole-graph"];
-    let few = BackendHandle::start("few", Few::least());
+    let few = BackendHandle::new(Runtime::erased("few", Few::least(), &[]));
     for on in names.into_iter().map(|name| bb::backend(name).unwrap()).chain([few]) {
         let name = on.name();
         let x = on.tensor(&[2], &[1f32, 2.0]).unwrap();
