@@ -4,7 +4,8 @@
 use bb::ir::graph::{Graph, Node};
 use bb::ir::op::Param;
 use bb::{
-    Backend, BackendHandle, DataType, DataTypes, Error, ErrorKind, Module, Outputs, Primitive, TensorData,
+    Backend, BackendHandle, DataType, DataTypes, Error, ErrorKind, Module, Outputs, Primitive, Runtime,
+    TensorData,
 };
 use bb_tests::few::Few;
 use bb_tests::model::{model, node};
