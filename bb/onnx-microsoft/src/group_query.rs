@@ -118,13 +118,14 @@ pub(crate) fn group_query_attention<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::
     };
     let (k, v) = match past {
         Some((old_k, old_v)) => {
-            // A cache may have another type of floats.
+            // A cache may have another type of floats. The new positions are rounded to it behind the attention, as in ONNX Runtime.
             let put = |at: usize, old: &B::Tensor, new: &B::Tensor| {
                 if !old.dtype().is_float() {
                     let problem = format!("has the element type {}, expected floats", old.dtype());
                     return Err(call.wrong(NodePart::Operand(at), problem).into());
                 }
-                cached(on, call, 6, old, &math::to(on, new, old.dtype())?, e, &before)
+                let wide = if old.dtype() == new.dtype() { new.dtype() } else { DataType::F32 };
+                cached(on, call, 6, &math::to(on, old, wide)?, &math::to(on, new, wide)?, e, &before)
             };
             (put(3, old_k, &k)?, put(4, old_v, &v)?)
         }
@@ -146,7 +147,8 @@ pub(crate) fn group_query_attention<B: Ops + ?Sized>(on: &B, call: &Call<'_, B::
             on.attention(&q, &k, &v, Some(&bias), options)?
         }
     };
-    Ok(smallvec![Some(join_heads(on, &y)?), Some(on.identity(&k)?), Some(on.identity(&v)?)])
+    let present = |x: &B::Tensor| math::to(on, x, past.map_or(q.dtype(), |(old, _)| old.dtype()));
+    Ok(smallvec![Some(join_heads(on, &y)?), Some(present(&k)?), Some(present(&v)?)])
 }
 
 /// Divides each head of queries and keys by the root of its mean square, if there are weights for that.

@@ -149,8 +149,12 @@ f.add("reduce_prod_refuses_an_axis_twice", "ReduceProd", {"x": np.ones((1, 1), n
 microsoft = {"opsets": {"com.microsoft": 1}, "expected": "ort", "relative": 1e-4, "absolute": 1e-6}
 for keys in [3, 5, 6]:
     q, k, v = (rng.standard_normal((2, n, 6)).astype(np.float32) for n in [4, keys, keys])
+    heads = [x.astype(np.float64).reshape(2, -1, 2, 3).transpose(0, 2, 1, 3) for x in (q, k, v)]
+    products = np.where(np.tri(4, keys, dtype=bool), heads[0] @ heads[1].transpose(0, 1, 3, 2) / np.sqrt(3), -inf)
+    weights = np.exp(products - products.max(-1, keepdims=True))
+    expected = (weights / weights.sum(-1, keepdims=True) @ heads[2]).transpose(0, 2, 1, 3).reshape(2, 4, 6).astype(np.float32)
     f.add(f"mha_causal_with_{keys}_keys_of_4_queries", "com.microsoft::MultiHeadAttention", {"q": q, "k": k, "v": v},
-          attributes={"num_heads": 2, "unidirectional": 1}, **microsoft)
+          attributes={"num_heads": 2, "unidirectional": 1}, **(microsoft | {"expected": expected}))
 
 # A cache may have another type of floats than the queries.
 q, k, v = (rng.standard_normal((2, 1, heads * 16)).astype(np.float32) for heads in [4, 2, 2])
