@@ -61,4 +61,8 @@ impl Backend for Few {
     fn types(&self) -> DataTypes {
         self.types
     }
+
+    fn wrapped(error: &bb_reference::Error) -> Option<&bb::Error> {
+        <Reference as Backend>::wrapped(error)
+    }
 }
