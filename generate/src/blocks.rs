@@ -7,7 +7,7 @@ use bb::{BackendHandle, DataType, Value};
 /// The positions of a block.
 pub(crate) const BLOCK: usize = 32;
 
-/// The size in bytes from which freed buffers are not kept for others.
+/// The least size in bytes of a freed buffer that goes back to the system at once.
 const LARGE: usize = 1 << 20;
 
 /// What a buffer of keys and one of values hold of each position.
@@ -72,7 +72,7 @@ impl Blocks {
             match self.buffers.alloc(row.dtype, &[&[room, BLOCK], row.extents.as_slice()].concat()) {
                 Ok(id) => ids.push(id),
                 Err(error) => {
-                    // What was there stays.
+                    // The old buffers stay.
                     for id in ids {
                         self.buffers.free(id)?;
                     }
@@ -89,7 +89,7 @@ impl Blocks {
             if bytes >= LARGE
                 && let Ok(memory) = self.on.memory()
             {
-                // A backend keeps what is freed for its next results, and this is larger than they are.
+                // A backend keeps freed buffers for its next results, which are smaller than this one.
                 memory.trim(0)?;
             }
         }

@@ -66,7 +66,7 @@ pub(super) fn join_heads<B: Ops + ?Sized>(on: &B, x: &B::Tensor) -> Result<B::Te
     }
 }
 
-/// Averages the values, over what the mask leaves. The first `past` keys are those of a cache, which each query reaches.
+/// Averages the values that the mask leaves. The first `past` keys come from a cache, and each query reaches them.
 fn attend<B: Ops + ?Sized>(
     on: &B,
     call: &Call<'_, B::Tensor>,

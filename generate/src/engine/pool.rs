@@ -11,7 +11,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 const LEAST: usize = 8;
 /// The size above which blocks are allocated one by one, in bytes.
 const BYTES: usize = 16 << 20;
-/// The size up to which the memory of all blocks doubles, in bytes. Then it grows by a quarter.
+/// The greatest size in bytes at which the memory of all blocks doubles. Larger memory grows by a quarter.
 const DOUBLED: usize = 64 << 20;
 
 /// What a full block holds: its tokens, behind those of another block. Equal keys are equal beginnings of sequences, because serial

@@ -10,7 +10,7 @@ use std::num::NonZeroUsize;
 ///
 /// # Errors
 ///
-/// [`Error::Parentheses`] if one is not closed; [`Error::OptionForm`] if what is in parentheses is not `NAME=VALUE, …`; [`Error::OptionValue`];
+/// [`Error::Parentheses`] if one is not closed; [`Error::OptionForm`] if an option is not `NAME=VALUE`; [`Error::OptionValue`];
 /// [`Error::TwoDevices`] and [`Error::OptionTwice`] if name and options disagree.
 pub(super) fn split<'a>(name: &'a str, options: &OpenOptions) -> Result<(&'a str, OpenOptions), Error> {
     let mut all = options.clone();
