@@ -319,7 +319,7 @@ fn results_error(model: &Model, got: usize) -> Error {
     Error::Results { location: model.location.clone(), expected: model.outputs.len(), got }
 }
 
-/// Tells whether a run failed for want of memory, within the limits or in the system.
+/// Returns whether a run failed for want of memory, within the limits or in the system.
 fn is_memory(error: &Error) -> bool {
     let Error::Run { source, .. } = error else { return false };
     if source.memory_pressure().is_some() {

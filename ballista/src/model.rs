@@ -75,7 +75,7 @@ pub(crate) struct Input {
 }
 
 impl Input {
-    /// Tells whether the input has no dimension for rows, so that it takes one value for all rows.
+    /// Returns whether the input has no dimension for rows, so that it takes one value for all rows.
     pub(crate) fn is_scalar(&self) -> bool {
         self.dims.as_ref().is_some_and(Vec::is_empty)
     }
@@ -365,7 +365,7 @@ pub(crate) fn check_backend(name: &str) -> Result<(), Error> {
     Err(Error::UnknownBackend { backend: name.to_owned(), known })
 }
 
-/// Tells whether a backend can be told its number of threads; others have one, or decide by themselves.
+/// Returns whether a backend can be told its number of threads; others have one, or decide by themselves.
 fn takes_threads(name: &str) -> bool {
     let mut known = Registry::global().entries();
     known.any(|entry| entry.name == name && entry.options.contains(&OpenOption::Threads))

@@ -35,7 +35,7 @@ macro_rules! data_types {
                 match self { $( DataType::$variant => $name, )* }
             }
 
-            /// Tells whether backends compute in this type; the other types are storage types.
+            /// Returns whether backends compute in this type; the other types are storage types.
             pub const fn is_compute(self) -> bool {
                 match self { $( DataType::$variant => $compute, )* }
             }
@@ -113,27 +113,27 @@ impl DataType {
         self as i32
     }
 
-    /// Tells whether the type is one of the four floats that kernels compute in.
+    /// Returns whether the type is one of the four floats that kernels compute in.
     pub const fn is_float(self) -> bool {
         matches!(self, DataType::F16 | DataType::BF16 | DataType::F32 | DataType::F64)
     }
 
-    /// Tells whether the type is one of the eight integers that kernels compute in.
+    /// Returns whether the type is one of the eight integers that kernels compute in.
     pub const fn is_integer(self) -> bool {
         self.is_signed_integer() || self.is_unsigned_integer()
     }
 
-    /// Tells whether the type is `i8`, `i16`, `i32` or `i64`.
+    /// Returns whether the type is `i8`, `i16`, `i32` or `i64`.
     pub const fn is_signed_integer(self) -> bool {
         matches!(self, DataType::I8 | DataType::I16 | DataType::I32 | DataType::I64)
     }
 
-    /// Tells whether the type is `u8`, `u16`, `u32` or `u64`.
+    /// Returns whether the type is `u8`, `u16`, `u32` or `u64`.
     pub const fn is_unsigned_integer(self) -> bool {
         matches!(self, DataType::U8 | DataType::U16 | DataType::U32 | DataType::U64)
     }
 
-    /// Tells whether host tensors pack several elements into a byte.
+    /// Returns whether host tensors pack several elements into a byte.
     pub const fn is_sub_byte(self) -> bool {
         matches!(self.bits(), 1..8)
     }

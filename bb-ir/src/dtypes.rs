@@ -39,12 +39,12 @@ impl DataTypes {
         DataTypes(self.0 | other.0)
     }
 
-    /// Tells whether a type is in the set.
+    /// Returns whether a type is in the set.
     pub const fn has(self, dtype: DataType) -> bool {
         self.0 >> dtype as u32 & 1 == 1
     }
 
-    /// Tells whether every type is in the set.
+    /// Returns whether every type is in the set.
     pub const fn is_all(self) -> bool {
         self.0 == DataTypes::ALL.0
     }

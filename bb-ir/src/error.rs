@@ -1011,7 +1011,7 @@ impl Error {
         }
     }
 
-    /// Tells whether the error is about a single node, so that the other nodes can still be checked.
+    /// Returns whether the error is about a single node, so that the other nodes can still be checked.
     pub(crate) fn is_of_one_node(&self) -> bool {
         match self {
             Error::MissingValue { .. } => true,

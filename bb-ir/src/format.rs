@@ -279,7 +279,7 @@ fn link(bytes: &[u8]) -> Option<String> {
         .then(|| path.to_owned())
 }
 
-/// Tells whether bytes are text. They may end within a character.
+/// Returns whether bytes are text. They may end within a character.
 fn printable(bytes: &[u8]) -> bool {
     let text = match std::str::from_utf8(bytes) {
         Ok(text) => text,

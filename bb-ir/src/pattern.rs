@@ -19,7 +19,7 @@ pub trait Pattern {
     /// Why the engine gave up, as the end of a sentence.
     fn find(&mut self, text: &[u8], from: usize) -> Result<Option<Range<usize>>, String>;
 
-    /// Tells whether a match is all of the text.
+    /// Returns whether a match is all of the text.
     ///
     /// # Errors
     ///

@@ -47,7 +47,7 @@ pub struct Picture {
 
 /// What a decoder may do: how long it may go on, and how large a result may be.
 pub trait Allowance {
-    /// Tells whether decoding must end. A decoder asks at least every few milliseconds; asking takes some nanoseconds.
+    /// Returns whether decoding must end. A decoder asks at least every few milliseconds; asking takes some nanoseconds.
     ///
     /// # Errors
     ///

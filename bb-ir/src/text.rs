@@ -69,7 +69,7 @@ pub fn printable(text: &str) -> Cow<'_, str> {
     Cow::Owned(printable)
 }
 
-/// Tells whether a character controls how others are read rather than being read: control and format characters, and
+/// Returns whether a character controls how others are read rather than being read: control and format characters, and
 /// separators of lines and paragraphs.
 ///
 /// Source: the Unicode Character Database, general categories Cc, Cf, Zl and Zp.
@@ -152,7 +152,7 @@ impl Write for Cut<'_, '_> {
     }
 }
 
-/// Tells whether a text contains a whole word: `f16` is not a word of `bf16`.
+/// Returns whether a text contains a whole word: `f16` is not a word of `bf16`.
 pub fn has_word(text: &str, word: &str) -> bool {
     let part = |c: char| c.is_alphanumeric() || c == '_';
     text.match_indices(word).any(|(at, _)| {

@@ -33,7 +33,7 @@ pub fn timed<'a>(name: &'a str, time: impl FnMut(usize) -> f64 + 'a) -> Subject<
     Subject { name, time: Box::new(time) }
 }
 
-/// Tells whether a title contains one of the texts in `cargo bench … -- TEXT`; true if there are none.
+/// Returns whether a title contains one of the texts in `cargo bench … -- TEXT`; true if there are none.
 pub fn asked(title: &str) -> bool {
     let mut texts = std::env::args().skip(1).filter(|arg| !arg.starts_with('-')).peekable();
     texts.peek().is_none() || texts.any(|text| title.contains(&text))

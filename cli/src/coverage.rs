@@ -103,7 +103,7 @@ fn markdown(matrix: &Matrix) -> String {
     out
 }
 
-/// Tells whether two versions of an operator are supported in the same way, apart from the number of
+/// Returns whether two versions of an operator are supported in the same way, apart from the number of
 /// operations.
 fn alike(a: &Row, b: &Row) -> bool {
     let types = |row: &Row| row.refused.iter().map(|refused| refused.dtype).collect::<Vec<_>>();

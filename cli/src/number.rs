@@ -26,7 +26,7 @@ pub(crate) fn of(dtype: DataType) -> Option<NumberKind> {
     }
 }
 
-/// Tells whether a type holds floats.
+/// Returns whether a type holds floats.
 pub(crate) fn is_float(dtype: DataType) -> bool {
     of(dtype) == Some(NumberKind::Float)
 }

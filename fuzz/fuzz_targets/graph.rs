@@ -95,7 +95,7 @@ fn try_run(on: &BackendHandle, compiled: &Arc<dyn ErasedExecutable>, inputs: &[O
     }
 }
 
-/// Tells whether a value has a type.
+/// Returns whether a value has a type.
 fn is_of(value: &OnnxValue<Value>, ty: &ValueType) -> bool {
     match (value, ty) {
         (_, ValueType::Unknown) => true,

@@ -164,7 +164,7 @@ pub fn opsets(draw: &mut Draw<'_>) -> Vec<(String, i64)> {
     all.map(|(domain, version)| (domain.to_owned(), version)).collect()
 }
 
-/// Tells whether a tensor may become a sequence's element or a state, whose type must stay.
+/// Returns whether a tensor may become a sequence's element or a state, whose type must stay.
 pub fn is_number(dtype: DataType) -> bool {
     dtype.is_float() || dtype.is_integer()
 }

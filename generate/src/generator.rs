@@ -194,12 +194,12 @@ impl Generator {
         TokenSequence { generator: self.clone(), store: self.model.network.store(), tokens: Vec::new() }
     }
 
-    /// Tells whether the model has an encoder, so that its sequences begin with [`sequence_of`](Self::sequence_of).
+    /// Returns whether the model has an encoder, so that its sequences begin with [`sequence_of`](Self::sequence_of).
     pub fn has_encoder(&self) -> bool {
         self.model.network.has_encoder()
     }
 
-    /// Returns the token that answers to a source begin with, where the model says one.
+    /// Returns the decoder start token, if the model defines one.
     pub fn start(&self) -> Option<u32> {
         self.model.network.start()
     }

@@ -45,12 +45,12 @@ impl Network {
         }
     }
 
-    /// Tells whether the model reads a source.
+    /// Returns whether the model reads a source.
     pub(crate) fn has_encoder(&self) -> bool {
         matches!(self, Network::Onnx(decoder) if decoder.has_encoder())
     }
 
-    /// Returns the token that answers to a source begin with.
+    /// Returns the decoder start token.
     pub(crate) fn start(&self) -> Option<u32> {
         match self {
             Network::Gguf(_) => None,

@@ -95,7 +95,7 @@ fn class(phase: Phase<'_>, kind: ErrorKind, chain: &[Source<'_>]) -> &'static st
     chain.iter().find_map(|error| finer(kind, *error)).unwrap_or(class)
 }
 
-/// Tells whether an error says which node failed.
+/// Returns whether an error says which node failed.
 fn names_node(error: Source<'_>) -> bool {
     matches!(error.downcast_ref(), Some(Error::Node { .. } | Error::Nodes { .. }))
         || matches!(error.downcast_ref(), Some(IrError::Node { .. }))

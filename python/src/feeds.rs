@@ -93,7 +93,7 @@ fn holds_objects(array: &Bound<'_, PyUntypedArray>) -> bool {
     matches!(elements(&array.dtype()), Elements::Objects)
 }
 
-/// Tells whether an object says with this exception that it does not give DLPack's structure.
+/// Returns whether an object says with this exception that it does not give DLPack's structure.
 fn declines(py: Python<'_>, error: &PyErr) -> bool {
     error.is_instance_of::<PyBufferError>(py)
         || error.is_instance_of::<PyTypeError>(py)

@@ -41,7 +41,7 @@ static ENDED: AtomicBool = AtomicBool::new(false);
 /// The options of a run of the main thread.
 static WATCHED: LazyLock<RunOptions> = LazyLock::new(|| RunOptions::default().with_watch(ended));
 
-/// Tells whether the main thread's run must end.
+/// Returns whether the main thread's run must end.
 fn ended() -> bool {
     if ENDED.load(Ordering::Relaxed) {
         return true;
@@ -72,7 +72,7 @@ pub(crate) fn end(py: Python<'_>, raised: &PyErr) {
     }
 }
 
-/// Tells whether the interpreter handles a signal in the midst of this thread's run.
+/// Returns whether the interpreter handles a signal in the midst of this thread's run.
 pub(crate) fn handles() -> bool {
     HANDLES.get()
 }

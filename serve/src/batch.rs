@@ -99,12 +99,12 @@ impl Batching {
         self.kinds.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Tells whether requests of this kind may be joined, as far as that is known.
+    /// Returns whether requests of this kind may be joined, as far as that is known.
     pub(crate) fn may_join(&self, kind: &BatchKey) -> bool {
         self.is_on() && self.kinds().get(&kind.others) != Some(&Joins::Never)
     }
 
-    /// Tells whether requests of this kind are joined. The first time, that takes about as long as planning a run.
+    /// Returns whether requests of this kind are joined. The first time, that takes about as long as planning a run.
     pub(crate) fn joins(&self, kind: &BatchKey) -> Joins {
         let kinds = self.kinds();
         if let Some(known) = kinds.get(&kind.others) {
@@ -195,7 +195,7 @@ pub(crate) fn split(x: &TensorData, rows: &[usize]) -> Option<Vec<TensorData>> {
     rows.iter().map(part).collect()
 }
 
-/// Tells whether two results are equal, bit for bit.
+/// Returns whether two results are equal, bit for bit.
 pub(crate) fn agree(a: &TensorData, b: &TensorData) -> bool {
     let same = |a: &TensorData, b: &TensorData| match a.dtype() {
         DataType::String => a.iter_bytes().eq(b.iter_bytes()),

@@ -179,7 +179,7 @@ impl Read for Input<'_> {
     }
 }
 
-/// Tells whether bytes begin as the format of zlib does (RFC 1950, section 2.2).
+/// Returns whether bytes begin as the format of zlib does (RFC 1950, section 2.2).
 fn is_zlib(packed: &[u8]) -> bool {
     let [method, flags, ..] = packed else { return false };
     method & 15 == 8 && u16::from_be_bytes([*method, *flags]) % 31 == 0

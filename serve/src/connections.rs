@@ -246,13 +246,13 @@ impl Connection {
         blocked.into_iter().chain(asked).min()
     }
 
-    /// Tells whether the peer has taken too little for so long.
+    /// Returns whether the peer has taken too little for so long.
     pub(crate) fn is_stalled(&self, timeout: Duration) -> bool {
         let most = u64::try_from(timeout.as_millis()).unwrap_or(u64::MAX);
         self.stalled_since().is_some_and(|since| self.now().saturating_sub(since) > most)
     }
 
-    /// Tells whether the connection has nothing to answer, or only requests that do not come.
+    /// Returns whether the connection has nothing to answer, or only requests that do not come.
     pub(crate) fn owes_nothing(&self, patience: Duration) -> bool {
         let longest = u64::try_from(patience.as_millis()).unwrap_or(u64::MAX);
         let waits = self.now().saturating_sub(self.since.load(Ordering::Relaxed)) >= longest;

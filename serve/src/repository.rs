@@ -361,7 +361,7 @@ impl Repository {
         served.entries.iter().flat_map(|entry| &entry.versions).for_each(|model| model.queue.close());
     }
 
-    /// Tells whether all threads of models have ended.
+    /// Returns whether all threads of models have ended.
     pub(crate) fn is_idle(&self) -> bool {
         self.lock_workers().iter().all(JoinHandle::is_finished)
     }
@@ -392,7 +392,7 @@ impl Served {
 /// The longest name of a model.
 const NAME: usize = 255;
 
-/// Tells whether a model can have a name, which is a part of URLs and, in a folder, of paths.
+/// Returns whether a model can have a name, which is a part of URLs and, in a folder, of paths.
 pub(crate) fn is_name(name: &str) -> bool {
     let allowed = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '-' | '_');
     !name.is_empty() && name.len() <= NAME && name.chars().all(allowed) && !matches!(name, "." | "..")

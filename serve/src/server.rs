@@ -233,7 +233,7 @@ impl Server {
         self.shared.languages.close();
     }
 
-    /// Tells whether all threads of models have ended.
+    /// Returns whether all threads of models have ended.
     fn is_idle(&self) -> bool {
         #[cfg(feature = "generate")]
         if !self.shared.languages.is_idle() {

@@ -24,7 +24,7 @@ impl Token {
         Ok(Token(text.into()))
     }
 
-    /// Tells whether a request has the token. It takes as long for each wrong one of a length.
+    /// Returns whether a request has the token. It takes as long for each wrong one of a length.
     pub(crate) fn is_in(&self, headers: &HeaderMap) -> bool {
         let Some(value) = headers.get(header::AUTHORIZATION) else { return false };
         let Some((scheme, given)) = value.as_bytes().split_at_checked(b"Bearer ".len()) else { return false };

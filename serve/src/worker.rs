@@ -83,7 +83,7 @@ fn run_joined(model: &Model, jobs: Vec<Job>, stop: &CancelToken) {
     }
 }
 
-/// Tells whether requests of a kind are joined. A proof that panics is none.
+/// Returns whether requests of a kind are joined. A proof that panics is none.
 fn proven(batching: &Batching, kind: &BatchKey) -> Joins {
     catch_unwind(AssertUnwindSafe(|| batching.joins(kind))).unwrap_or(Joins::Never)
 }

@@ -97,7 +97,7 @@ fn ends(stream: &TcpStream, most: Duration) {
     assert!(ended(stream, most), "the connection is open");
 }
 
-/// Tells whether the server closes a connection in this time, whatever it sent before.
+/// Returns whether the server closes a connection in this time, whatever it sent before.
 fn ended(mut stream: &TcpStream, most: Duration) -> bool {
     let end = Instant::now() + most;
     stream.set_read_timeout(Some(Duration::from_millis(100))).unwrap();

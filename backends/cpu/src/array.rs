@@ -152,13 +152,13 @@ impl Array {
         self.0.len
     }
 
-    /// Tells whether an extent is zero.
+    /// Returns whether an extent is zero.
     #[inline]
     pub fn is_empty(&self) -> bool {
         self.0.len == 0
     }
 
-    /// Tells whether the elements are contiguous in row-major order.
+    /// Returns whether the elements are contiguous in row-major order.
     #[inline]
     pub fn is_dense(&self) -> bool {
         self.0.dense

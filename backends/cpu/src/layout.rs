@@ -35,7 +35,7 @@ pub(crate) fn dense_strides(shape: &[usize]) -> Strides {
     strides
 }
 
-/// Tells whether elements with these strides are contiguous in row-major order.
+/// Returns whether elements with these strides are contiguous in row-major order.
 pub(crate) fn is_dense(shape: &[usize], strides: &[isize]) -> bool {
     let mut step = 1isize;
     for (&stride, &extent) in strides.iter().zip(shape).rev() {

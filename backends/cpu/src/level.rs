@@ -49,7 +49,7 @@ impl Instructions {
         Instructions { level, extras: true }
     }
 
-    /// Returns the name, as people call it. What nobody asks for has that of its level.
+    /// Returns the common name. Combinations without a name of their own use the name of their level.
     pub(crate) fn name(self) -> &'static str {
         NAMED.iter().find(|named| named.1 == self).map_or(self.level.name(), |named| named.0)
     }
@@ -70,7 +70,7 @@ impl Instructions {
         Instructions { level, extras: bits & EXTRAS != 0 }
     }
 
-    /// Tells whether this processor has them.
+    /// Returns whether this processor has them.
     fn supported(self) -> bool {
         #[cfg(target_arch = "x86_64")]
         if self == Instructions::full(Level::Avx2) && !is_x86_feature_detected!("avxvnni") {
@@ -117,7 +117,7 @@ pub(crate) fn level() -> Level {
     instructions().level
 }
 
-/// Tells whether kernels may use instructions that only some processors of a level have.
+/// Returns whether kernels may use instructions that only some processors of a level have.
 #[cfg(target_arch = "x86_64")]
 #[inline]
 pub(crate) fn extras() -> bool {

@@ -126,7 +126,7 @@ impl Team {
         self.count
     }
 
-    /// Tells whether a thread is awake and has nothing to do.
+    /// Returns whether a thread is awake and has nothing to do.
     pub(crate) fn is_looking(&self) -> bool {
         self.asked.looking.load(Ordering::Relaxed) > 0
     }

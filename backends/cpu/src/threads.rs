@@ -118,7 +118,7 @@ const SOON: Duration = Duration::from_micros(20);
 /// The number of pieces of work in a row after which more work is likely.
 const ROW: u32 = 4;
 
-/// Tells whether other threads are awake, or worth waking because more work is likely to follow.
+/// Returns whether other threads are awake, or worth waking because more work is likely to follow.
 ///
 /// Waking a thread takes as long as adding several hundred thousand numbers.
 pub(crate) fn warm() -> bool {

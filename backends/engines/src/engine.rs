@@ -14,10 +14,10 @@ pub trait Engine: Send + Sync + 'static {
     /// Lists what the engine cannot run as ONNX defines it.
     fn gaps(&self) -> &'static [Gap];
 
-    /// Tells whether tensors of this element type can be given to the engine and taken from it.
+    /// Returns whether tensors of this element type can be given to the engine and taken from it.
     fn passes(&self, dtype: DataType) -> bool;
 
-    /// Tells whether values of this element type may exist inside a model.
+    /// Returns whether values of this element type may exist inside a model.
     fn holds(&self, dtype: DataType) -> bool;
 
     /// Returns the newest opset of `ai.onnx` that the engine knows.

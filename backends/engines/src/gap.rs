@@ -73,7 +73,7 @@ impl fmt::Display for Reason {
 }
 
 impl Gap {
-    /// Tells whether the gap speaks of this node of a graph.
+    /// Returns whether the gap speaks of this node of a graph.
     pub fn is_of(&self, graph: &Graph, node: &Node) -> bool {
         self.op == node.op_type
             && self.domain == node.domain
@@ -110,7 +110,7 @@ impl When {
     }
 }
 
-/// Tells whether all axes over which a node reduces are known to have elements; `None` if the axes are not known.
+/// Returns whether all axes over which a node reduces are known to have elements; `None` if the axes are not known.
 fn reduces_something(graph: &Graph, node: &Node) -> Option<bool> {
     let value = node.inputs.first().copied().flatten()?;
     let ValueType::Tensor { shape: Some(dims), .. } = graph.values.get(value.index())?.claimed() else {

@@ -1,4 +1,4 @@
-//! What backends share that hand whole models to an engine which others wrote.
+//! Shared code of backends that wrap a third-party engine.
 //!
 //! Such an engine has ONNX operators of its own: it gets models as they are, and only what it cannot run goes elsewhere.
 //! Its crate writes an [`Engine`], which loads and runs serialized models, and a table of its [gaps](Gap): the operators

@@ -139,7 +139,7 @@ where
     );
 }
 
-/// Tells whether a case passes, or does not exist.
+/// Returns whether a case passes, or does not exist.
 fn passes<B>(case: &str, make: &impl Fn() -> B) -> bool
 where
     B: Backend<Tensor = Host, Error = EngineError> + 'static,

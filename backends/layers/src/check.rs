@@ -64,7 +64,7 @@ impl<B> Check<B> {
 }
 
 impl<B: InnerBackend> Check<B> {
-    /// Tells whether all elements of a tensor are finite.
+    /// Returns whether all elements of a tensor are finite.
     fn first_not_finite(&self, x: &B::Tensor) -> Result<Option<(usize, &'static str)>, B::Error> {
         if !x.dtype().is_float() {
             return Ok(None);

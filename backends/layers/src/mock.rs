@@ -39,7 +39,7 @@ pub enum MockError {
     },
 }
 
-/// Tells whether operands and parameters are those that are expected.
+/// Returns whether operands and parameters are those that are expected.
 type Accepts = Box<dyn Fn(&[Option<&TensorData>], &[Param<'_>]) -> bool + Send + Sync>;
 
 /// A call that is expected, and how it is answered.

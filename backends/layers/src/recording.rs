@@ -133,7 +133,7 @@ impl RecordedCall {
         })
     }
 
-    /// Tells whether another call is the same.
+    /// Returns whether another call is the same.
     pub(crate) fn is_call(&self, other: &RecordedCall) -> bool {
         self.family == other.family
             && self.method == other.method

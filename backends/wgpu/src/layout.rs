@@ -24,7 +24,7 @@ pub(crate) fn row_major(shape: &[usize]) -> Strides {
     strides
 }
 
-/// Tells whether elements with these strides are in row-major order without gaps.
+/// Returns whether elements with these strides are in row-major order without gaps.
 pub(crate) fn is_row_major(shape: &[usize], strides: &[isize]) -> bool {
     let mut step = 1;
     for (&stride, &extent) in strides.iter().zip(shape).rev() {

@@ -63,7 +63,7 @@ impl Tensor {
         self.0.shape.iter().product()
     }
 
-    /// Tells whether the elements are in row-major order without gaps.
+    /// Returns whether the elements are in row-major order without gaps.
     pub(crate) fn is_dense(&self) -> bool {
         is_row_major(&self.0.shape, &self.0.strides)
     }

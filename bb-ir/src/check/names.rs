@@ -187,7 +187,7 @@ impl<'p> Builder<'p> {
         Ok(id)
     }
 
-    /// Tells whether the current frame is a subgraph.
+    /// Returns whether the current frame is a subgraph.
     pub(super) fn in_subgraph(&self) -> bool {
         self.frame.subgraph
     }

@@ -34,7 +34,7 @@ const VERSION: u16 = 1;
 /// The number of bytes before the body.
 const PRELUDE: usize = 32;
 
-/// Tells whether bytes begin as a compiled model does.
+/// Returns whether bytes begin as a compiled model does.
 pub fn is_saved(bytes: &[u8]) -> bool {
     bytes.starts_with(&MAGIC)
 }

@@ -102,7 +102,7 @@ impl ValueType {
         }
     }
 
-    /// Tells whether no value can have both types.
+    /// Returns whether no value can have both types.
     ///
     /// Symbolic dimensions are compared only if `names` says that the names mean the same in both types.
     fn contradicts(&self, other: &ValueType, names: bool) -> bool {
@@ -160,7 +160,7 @@ impl ValueType {
     }
 }
 
-/// Tells whether two extents cannot be equal.
+/// Returns whether two extents cannot be equal.
 fn differ(a: &Dim, b: &Dim, names: bool) -> bool {
     match (a, b) {
         (Dim::Known(a), Dim::Known(b)) => a != b,

@@ -63,13 +63,13 @@ pub fn reduce<E: Extent>(
     Ok(Reduction { reduced, kept, shape: out })
 }
 
-/// Tells whether [`squeeze`] can tell which dimensions go: only those that are named, or if none is, those of extent 1,
+/// Returns whether [`squeeze`] can tell which dimensions go: only those that are named, or if none is, those of extent 1,
 /// which must be known.
 pub fn squeezes<E: Extent>(shape: &[E], axes: &[i64]) -> bool {
     !axes.is_empty() || shape.iter().all(|e| is_one(e).is_some())
 }
 
-/// Tells whether an extent is 1.
+/// Returns whether an extent is 1.
 fn is_one<E: Extent>(extent: &E) -> Option<bool> {
     match extent.number() {
         Some(number) => Some(number == 1),

@@ -50,7 +50,7 @@ const fn taken(op: Primitive, operand: usize) -> Types {
     }
 }
 
-/// Tells whether operand number `operand` of `op` may have elements of `dtype`.
+/// Returns whether operand number `operand` of `op` may have elements of `dtype`.
 ///
 /// # Examples
 ///

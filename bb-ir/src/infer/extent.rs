@@ -51,16 +51,16 @@ pub trait Extent: Clone + std::fmt::Display {
     /// Returns the lesser of the two.
     fn min(&self, other: &Self) -> Option<Self>;
 
-    /// Tells whether the two are equal for all inputs; `false` if this cannot be shown.
+    /// Returns whether the two are equal for all inputs; `false` if this cannot be shown.
     fn same(&self, other: &Self) -> bool;
 
-    /// Tells whether it is `least` or more for all inputs; `false` if this cannot be shown.
+    /// Returns whether it is `least` or more for all inputs; `false` if this cannot be shown.
     fn surely_at_least(&self, least: i64) -> bool;
 
-    /// Tells whether the two are equal; `None` if this is not known.
+    /// Returns whether the two are equal; `None` if this is not known.
     fn equals(&self, other: &Self) -> Option<bool>;
 
-    /// Tells whether it is `least` or more; `None` if this is not known.
+    /// Returns whether it is `least` or more; `None` if this is not known.
     fn at_least(&self, least: i64) -> Option<bool>;
 
     /// Returns the sum with a number, which may be negative.
@@ -88,7 +88,7 @@ pub trait Extent: Clone + std::fmt::Display {
         self.max(other)?.minus(other)
     }
 
-    /// Tells whether this extent is the minimum of `whole` and another extent that is not 0. Broadcasting it with `whole`
+    /// Returns whether this extent is the minimum of `whole` and another extent that is not 0. Broadcasting it with `whole`
     /// then gives `whole`: if the other extent is the minimum, it must be 1, which stretches.
     fn is_cut_of(&self, _whole: &Self) -> bool {
         false
@@ -317,7 +317,7 @@ impl Extent for Dim {
 
     fn times(&self, other: &Self) -> Option<Self> {
         match (self, other) {
-            // Nothing of what is not known is nothing.
+            // 0 × unknown = 0.
             (Dim::Known(0), _) | (_, Dim::Known(0)) => Some(Dim::Known(0)),
             (Dim::Known(1), other) | (other, Dim::Known(1)) => Some(other.clone()),
             _ => computed(self, other, usize::times, DimExpr::times),
@@ -440,7 +440,7 @@ pub fn quotient<E: Extent>(whole: &[E], parts: &[E]) -> Option<E> {
     product(&whole)?.exact_div(&product(&rest)?)
 }
 
-/// Tells whether two shapes are equal for all inputs; `false` if this cannot be shown.
+/// Returns whether two shapes are equal for all inputs; `false` if this cannot be shown.
 pub(super) fn same<E: Extent>(a: &[E], b: &[E]) -> bool {
     a.len() == b.len() && a.iter().zip(b).all(|(a, b)| a.same(b))
 }

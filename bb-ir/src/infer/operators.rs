@@ -35,7 +35,7 @@ pub enum Search {
 }
 
 impl Search {
-    /// Tells whether the most probable sequences are followed.
+    /// Returns whether the most probable sequences are followed.
     pub const fn follows_beams(self) -> bool {
         matches!(self, Search::Beams | Search::Speech)
     }

@@ -33,7 +33,7 @@ pub enum Family {
 }
 
 impl Family {
-    /// Tells whether two families are the same; also in constants.
+    /// Returns whether two families are the same; also in constants.
     pub const fn is(self, other: Family) -> bool {
         same(self.name(), other.name())
     }

@@ -26,7 +26,7 @@ pub enum Presence {
     Foreign,
 }
 
-/// Tells whether ONNX has an operator in a version of its domain.
+/// Returns whether ONNX has an operator in a version of its domain.
 ///
 /// # Examples
 ///

@@ -74,7 +74,7 @@ impl Signature {
         range(self.outputs)
     }
 
-    /// Tells whether operand number `at` must be given.
+    /// Returns whether operand number `at` must be given.
     pub(crate) fn requires(&self, at: usize) -> bool {
         matches!(self.inputs.as_bytes().get(at), Some(b'1' | b'+'))
     }

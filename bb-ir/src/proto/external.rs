@@ -324,7 +324,7 @@ fn cut(text: &str) -> String {
     }
 }
 
-/// Tells whether two descriptions are of the same file; true if the system cannot say.
+/// Returns whether two descriptions are of the same file; true if the system cannot say.
 fn same(a: &std::fs::Metadata, b: &std::fs::Metadata) -> bool {
     #[cfg(unix)]
     {

@@ -46,7 +46,7 @@ impl AsRef<[u8]> for Lent {
     }
 }
 
-/// Tells whether elements must be moved before they can be viewed in place.
+/// Returns whether elements must be moved before they can be viewed in place.
 fn moves(bytes: &Bytes, align: usize) -> bool {
     !bytes.is_empty() && bytes.as_ptr().align_offset(align) != 0
 }

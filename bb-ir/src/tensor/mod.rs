@@ -288,7 +288,7 @@ impl TensorData {
         self.shape.iter().product()
     }
 
-    /// Tells whether an extent is zero.
+    /// Returns whether an extent is zero.
     pub fn is_empty(&self) -> bool {
         self.shape.contains(&0)
     }

@@ -79,7 +79,7 @@ impl<'a> Subject<'a> {
         (self.restore)(x)
     }
 
-    /// Tells whether the backend supports all of the element types.
+    /// Returns whether the backend supports all of the element types.
     pub fn supports(&self, dtypes: &[DataType]) -> bool {
         dtypes.iter().all(|dtype| self.types.contains(dtype))
     }

@@ -77,7 +77,7 @@ fn cut_by<T: Copy + Eq + Hash>(
     order.into_iter().map(|group| part(graph, &groups, group, &group_of, &producer)).collect()
 }
 
-/// Tells whether a node makes a constant, which costs nothing wherever it is made.
+/// Returns whether a node makes a constant, which costs nothing wherever it is made.
 pub fn is_constant(node: &Node) -> bool {
     node.domain.is_empty() && node.op_type == "Constant"
 }
@@ -167,7 +167,7 @@ impl<T: Copy + Eq> Groups<T> {
         }
     }
 
-    /// Tells whether a path leads from one group to the other through a third.
+    /// Returns whether a path leads from one group to the other through a third.
     fn detour(&self, from: usize, to: usize) -> bool {
         let mut open: Vec<usize> = self.next[from].iter().copied().filter(|&g| g != to).collect();
         let mut seen = HashSet::new();

@@ -42,7 +42,7 @@ pub enum Error {
     #[error(transparent)]
     Ir(#[from] bb_ir::Error),
 
-    /// The backend lacks an element type, and neither it nor the host could do without.
+    /// The backend lacks an element type, and emulating it failed.
     #[error(transparent)]
     Narrow(#[from] NarrowError),
 

@@ -61,7 +61,7 @@ fn has_any(graph: &Graph) -> bool {
     graph.nodes.iter().any(|node| node.domain == DOMAIN || bodies(node).any(has_any))
 }
 
-/// Tells whether there are filters, which are saved in blocks.
+/// Returns whether there are filters, which are saved in blocks.
 fn has_filters(graph: &Graph) -> bool {
     graph
         .nodes
@@ -159,7 +159,7 @@ impl<'g> Facts<'g> {
         ends_in_zeros(w).then_some(LARGE)
     }
 
-    /// Tells whether the first operand is surely in no blocks.
+    /// Returns whether the first operand is surely in no blocks.
     fn is_plain(&self, node: &Node) -> bool {
         let Some(Some(x)) = node.inputs.first() else { return false };
         match self.makers.get(x.index()).copied().flatten() {
@@ -179,7 +179,7 @@ impl<'g> Facts<'g> {
     }
 }
 
-/// Tells whether the last 8 or more filters are nothing but zeros if they are in blocks of 16, and those before them are not.
+/// Returns whether the last 8 or more filters are nothing but zeros if they are in blocks of 16, and those before them are not.
 fn ends_in_zeros(w: &TensorData) -> bool {
     if w.dtype() != DataType::F32 {
         return false;

@@ -187,7 +187,7 @@ fn walked<B: Ops + ?Sized>(
     let sets = if modes.contains(&Mode::Member) { Some(members(on, forest, x.dtype())?) } else { None };
     let options = TreeEnsembleOptions {
         modes: &modes.iter().map(|&mode| mode as i64).collect::<Vec<_>>(),
-        // Comparisons with NaN are false, but for the unequal.
+        // NaN compares false, except with `!=`.
         missing: forest.inner().any(|node| node.missing) || modes.contains(&Mode::NotEqual),
         aggregate: how.word(),
     };

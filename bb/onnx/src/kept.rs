@@ -58,7 +58,7 @@ impl<T> Kept<T> {
     }
 }
 
-/// Tells whether two tensors have the same elements.
+/// Returns whether two tensors have the same elements.
 pub fn same(a: &TensorData, b: &TensorData) -> bool {
     let (Ok(left), Ok(right)) = (a.unaligned_bytes(), b.unaligned_bytes()) else { return false };
     a.dtype() == b.dtype() && a.len() == b.len() && (left.as_ptr() == right.as_ptr() || left == right)

@@ -1,4 +1,4 @@
-//! What is chosen by elements' values, on the host: how much that is depends on data.
+//! Operators whose output size depends on data (Compress, NonZero, Unique). They run on the host.
 
 use super::rows::operators;
 use bb_core::Error;

@@ -1,6 +1,6 @@
 //! What the files of pictures claim of their parts, before a decoder allocates for it.
 
-/// Tells whether each lossy frame of a WebP is within a canvas. The decoder makes room for a frame before it compares the two.
+/// Returns whether each lossy frame of a WebP is within a canvas. The decoder makes room for a frame before it compares the two.
 pub(super) fn frames_are_within(file: &[u8], [width, height]: [u32; 2]) -> bool {
     /// The beginning of a key frame, behind three bytes.
     const START: [u8; 3] = [0x9d, 0x01, 0x2a];

@@ -10,7 +10,7 @@ pub(super) enum Target {
 }
 
 impl Target {
-    /// Tells whether each node is a part of its own: each node of a component, and each carrier.
+    /// Returns whether each node is a part of its own: each node of a component, and each carrier.
     pub(super) fn is_alone(&self) -> bool {
         !matches!(self, Target::Backend(_))
     }

@@ -56,7 +56,7 @@ impl Candidates {
         Candidates { weights, by_order, looked, pinned, producer, readers }
     }
 
-    /// Tells whether a node is pinned to a backend.
+    /// Returns whether a node is pinned to a backend.
     pub(super) fn is_pinned(&self, node: usize, backend: usize) -> bool {
         self.pinned.get(node) == Some(&Some(backend))
     }
@@ -131,7 +131,7 @@ impl Candidates {
         to.into_iter().map(|to| self.weights.transfer(value, from, to)).sum()
     }
 
-    /// Moves each part to the backend where it costs the least together with its transfers; tells whether one moved.
+    /// Moves each part to the backend where it costs the least together with its transfers. Returns whether one moved.
     fn join(&self, graph: &Graph, of: &mut [usize], barred: &Barred) -> bool {
         let mut moved = false;
         for part in cut::cut(graph, of, |_| false) {
@@ -176,7 +176,7 @@ impl Candidates {
         cut::cut(graph, of, |_| false)
     }
 
-    /// Tells whether two parts that follow each other can run at the same time, and are long enough for that.
+    /// Returns whether two parts that follow each other can run at the same time, and are long enough for that.
     pub(super) fn beside(&self, a: &Part<usize>, b: &Part<usize>) -> bool {
         a.target != b.target
             && !a.outputs.iter().any(|value| b.inputs.contains(value))
@@ -210,7 +210,7 @@ impl Barred {
         self.0.get(backend).is_some_and(|nodes| nodes.contains(&node))
     }
 
-    /// Bars nodes from a backend; tells whether one of them was not barred before, and each has another backend left.
+    /// Bars nodes from a backend. Returns whether one of them was not barred before, and each has another backend left.
     pub(super) fn bar(&mut self, backend: usize, nodes: &[usize]) -> bool {
         let Some(own) = self.0.get_mut(backend) else { return false };
         let before = own.len();

@@ -153,7 +153,7 @@ impl Program {
         self.otherwise.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Tells whether a run would end so on any backend: because its caller ended it, or its inputs are wrong.
+    /// Returns whether a run would end so on any backend: because its caller ended it, or its inputs are wrong.
     fn is_of_caller(&self, part: &Ready, error: &FirstOfError) -> bool {
         let kind = self.on.backend(part.backend).map(|on| on.error_kind(error.error()));
         matches!(kind, Some(ErrorKind::Cancelled | ErrorKind::WrongInput | ErrorKind::Limit))

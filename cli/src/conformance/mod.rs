@@ -208,7 +208,7 @@ fn path_of(bytes: Vec<u8>) -> Result<PathBuf> {
     Ok(text.into())
 }
 
-/// Tells whether an entry of the list names the case. Entries are relative to the root of the test data, and
+/// Returns whether an entry of the list names the case. Entries are relative to the root of the test data, and
 /// the given folder may be below it.
 fn excludes(entry: &str, case: &str) -> bool {
     entry == case || (!case.is_empty() && entry.strip_suffix(case).is_some_and(|front| front.ends_with('/')))

@@ -134,7 +134,7 @@ impl Extents {
         self.inputs.get(*self.positions.get(input)?)
     }
 
-    /// Tells whether the rank of an input is open.
+    /// Returns whether the rank of an input is open.
     pub(super) fn misses_rank(&self) -> bool {
         let tensor = |ty: &ValueType| !matches!(ty, ValueType::Unknown | ValueType::Map(..));
         self.inputs.iter().any(|input| tensor(&input.ty) && shape(&input.ty).is_none())

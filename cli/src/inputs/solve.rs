@@ -114,7 +114,7 @@ impl Solution {
         self.determined.len() + self.demands.len()
     }
 
-    /// Tells whether the operators determine an extent.
+    /// Returns whether the operators determine an extent.
     pub(super) fn determines(&self, open: &Open) -> bool {
         self.determined.contains_key(&open.to_string())
     }
@@ -125,7 +125,7 @@ impl Solution {
         usize::try_from(value).ok()
     }
 
-    /// Tells whether chosen extents fulfil what is demanded, as far as that can be told without inference.
+    /// Returns whether chosen extents fulfil what is demanded, as far as that can be told without inference.
     pub(super) fn admits(&self, chosen: &dyn Fn(&str) -> Option<i64>) -> bool {
         let named = |name: &str| {
             chosen(name).or_else(|| self.determined.get(name)?.value(&|name: &str| chosen(name)))

@@ -350,7 +350,7 @@ functions! {
         Ok(())
     }
 
-    /// Tells whether a setting is set.
+    /// Returns whether a setting is set.
     HasSessionConfigEntry(options: *const OrtSessionOptions, name: *const c_char, out: *mut c_int) {
         let has = of(options)?.settings().entries.contains_key(bytes(name, "the name of a setting")?);
         OutPlace::at(out, "a place for the answer")?.put(c_int::from(has));

@@ -317,7 +317,7 @@ functions! {
     }
 }
 
-/// Tells whether the rank is known.
+/// Returns whether the rank is known.
 ///
 /// # Safety
 ///

@@ -101,7 +101,7 @@ pub(crate) unsafe fn claim(
     Ok(claimed)
 }
 
-/// Tells whether a graph looks like one that is an attribute, where ONNX Runtime does not say so: it has no inputs, or reads values from
+/// Returns whether a graph looks like one that is an attribute, where ONNX Runtime does not say so: it has no inputs, or reads values from
 /// outside.
 unsafe fn is_nested(api: &Api, graph: *const OrtGraph) -> Result<bool> {
     // SAFETY: the caller says so; here and below.
@@ -122,7 +122,7 @@ unsafe fn is_nested(api: &Api, graph: *const OrtGraph) -> Result<bool> {
     Ok(false)
 }
 
-/// Tells whether a graph may be that of a [`REPLACED`] operator, where ONNX Runtime does not say which node it belongs to: the file of
+/// Returns whether a graph may be that of a [`REPLACED`] operator, where ONNX Runtime does not say which node it belongs to: the file of
 /// its model has the name of the operator, or cannot be read. A model that was made from bytes has no file, and is taken to have none.
 unsafe fn may_be_replaced(api: &Api, graph: *const OrtGraph) -> Result<bool> {
     // SAFETY: the caller says so.
@@ -133,7 +133,7 @@ unsafe fn may_be_replaced(api: &Api, graph: *const OrtGraph) -> Result<bool> {
     }))
 }
 
-/// Tells whether bytes contain others, the first of which occurs in them once.
+/// Returns whether bytes contain others, the first of which occurs in them once.
 fn contains(mut bytes: impl BufRead, sought: &[u8]) -> std::io::Result<bool> {
     let Some((first, rest)) = sought.split_first() else { return Ok(true) };
     let mut window = Vec::new();
@@ -152,13 +152,13 @@ fn contains(mut bytes: impl BufRead, sought: &[u8]) -> std::io::Result<bool> {
     }
 }
 
-/// Tells whether a graph of a node has a part that was claimed, which ONNX Runtime shows as a node in the domain of the provider.
+/// Returns whether a graph of a node has a part that was claimed, which ONNX Runtime shows as a node in the domain of the provider.
 fn has_part(node: &NodeProto, provider: &str) -> bool {
     let graphs = node.attribute.iter().filter_map(|attribute| attribute.g.as_ref());
     graphs.flat_map(|graph| &graph.node).any(|node| node.domain() == provider || has_part(node, provider))
 }
 
-/// Tells whether a node is claimed with all its graphs. What cannot be read is not.
+/// Returns whether a node is claimed with all its graphs. What cannot be read is not.
 unsafe fn is_claimed(
     reader: &Reader<'_>,
     node: *const OrtNode,

@@ -326,7 +326,7 @@ pub struct OrtEpFactory {
     /// Makes what copies between devices; null if nothing is needed.
     pub create_data_transfer:
         unsafe extern "system" fn(*mut OrtEpFactory, *mut *mut OrtDataTransferImpl) -> Status,
-    /// Tells whether there are queues.
+    /// Returns whether there are queues.
     pub is_stream_aware: unsafe extern "system" fn(*const OrtEpFactory) -> bool,
     /// Makes a queue; null if there are none.
     pub create_sync_stream: unsafe extern "system" fn(

@@ -139,7 +139,7 @@ impl DecoderShape {
         })
     }
 
-    /// Tells whether a layer rotates queries and keys.
+    /// Returns whether a layer rotates queries and keys.
     pub(super) fn rotates(&self, layer: usize) -> bool {
         self.unrotated.is_none_or(|each| !(layer + 1).is_multiple_of(each))
     }

@@ -175,7 +175,7 @@ impl Engine {
         Engine { statistics, ..Engine::new(&self.generator, self.options) }
     }
 
-    /// Tells whether there is nothing to do.
+    /// Returns whether there is nothing to do.
     pub fn is_idle(&self) -> bool {
         self.running.is_empty() && self.waiting.is_empty()
     }

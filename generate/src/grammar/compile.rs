@@ -147,7 +147,7 @@ fn of_regex(text: &str) -> Result<GrammarWithLexer, BoxError> {
     Ok(GrammarWithLexer::from_regex(text))
 }
 
-/// Tells whether a part of an expression may have comments, which the flag `x` allows.
+/// Returns whether a part of an expression may have comments, which the flag `x` allows.
 fn comments(text: &str) -> bool {
     let flags = text.split("(?").skip(1);
     let mut flags = flags.map(|rest| rest.split([')', ':']).next().unwrap_or_default());

@@ -145,12 +145,12 @@ impl OnnxDecoder {
         self.vocabulary
     }
 
-    /// Tells whether the model reads a source.
+    /// Returns whether the model reads a source.
     pub(crate) fn has_encoder(&self) -> bool {
         self.encoder.is_some()
     }
 
-    /// Returns the token that answers to a source begin with.
+    /// Returns the decoder start token.
     pub(crate) fn start(&self) -> Option<u32> {
         self.start
     }

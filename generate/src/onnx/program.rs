@@ -125,7 +125,7 @@ impl Program {
         self.presents = kept.iter().enumerate().filter_map(|(i, kept)| Some((i, output(kept)?))).collect();
     }
 
-    /// Tells whether an output gives a cache.
+    /// Returns whether an output gives a cache.
     pub(super) fn gives(&self, cache: usize) -> bool {
         self.presents.iter().any(|&(own, _)| own == cache)
     }
@@ -135,7 +135,7 @@ impl Program {
         self.run.outputs().iter().map(|port| port.name.clone()).collect()
     }
 
-    /// Tells whether the graph takes the states of an encoder.
+    /// Returns whether the graph takes the states of an encoder.
     pub(super) fn takes_states(&self) -> bool {
         self.roles.contains(&Role::States)
     }

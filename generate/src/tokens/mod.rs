@@ -147,7 +147,7 @@ impl Tokens {
         self.tokenizer.id_to_token(token)
     }
 
-    /// Tells whether a token ends a text.
+    /// Returns whether a token ends a text.
     pub fn is_end(&self, token: u32) -> bool {
         self.ends.contains(&token)
     }
@@ -158,7 +158,7 @@ impl Tokens {
         self.tokenizer.get_decoder()
     }
 
-    /// Tells whether a token of this name is left out of texts.
+    /// Returns whether a token of this name is left out of texts.
     #[cfg(feature = "grammar")]
     pub(crate) fn is_special(&self, name: &str) -> bool {
         self.tokenizer.get_added_vocabulary().is_special_token(name)

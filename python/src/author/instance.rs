@@ -89,7 +89,7 @@ impl Instance {
         self.types
     }
 
-    /// Tells whether the author runs whole graphs.
+    /// Returns whether the author runs whole graphs.
     pub(super) fn runs_graphs(&self) -> bool {
         self.execute.is_some()
     }

@@ -33,7 +33,7 @@ impl Maker {
         Ok(Arc::new(Instance::new(&object, self.base.bind(py))?))
     }
 
-    /// Tells whether the author runs whole graphs, without making an object.
+    /// Returns whether the author runs whole graphs, without making an object.
     pub(super) fn runs_graphs(&self, py: Python<'_>) -> PyResult<bool> {
         Ok(self.author.bind(py).getattr_opt("execute")?.is_some_and(|method| !method.is_none()))
     }

@@ -55,7 +55,7 @@ impl Frames {
         }
     }
 
-    /// Tells whether nothing is left to give on.
+    /// Returns whether nothing is left to give on.
     pub(super) fn is_empty(&self) -> bool {
         self.ready.is_empty() && self.unpacking.is_none()
     }

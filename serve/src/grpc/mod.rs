@@ -54,7 +54,7 @@ pub(crate) fn refused(refusal: Refusal) -> axum::response::Response {
     Status::from(refusal).into_http()
 }
 
-/// Tells whether everybody is answered at a path: without a token, and on a connection that is one more than there may be.
+/// Returns whether everybody is answered at a path: without a token, and on a connection that is one more than there may be.
 pub(crate) fn is_health(path: &str) -> bool {
     let of_server = path.strip_prefix("/inference.GRPCInferenceService/");
     matches!(of_server, Some("ServerLive" | "ServerReady")) || path.starts_with("/grpc.health.v1.Health/")

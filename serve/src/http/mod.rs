@@ -361,12 +361,12 @@ pub(crate) fn refused(path: &str, refusal: Refusal) -> Response {
     Refused(refusal).into_response()
 }
 
-/// Tells whether everybody is answered at a path, without a token.
+/// Returns whether everybody is answered at a path, without a token.
 pub(crate) fn is_open(path: &str) -> bool {
     path.starts_with("/v2/health/")
 }
 
-/// Tells whether a connection that is one more than there may be is answered at a path.
+/// Returns whether a connection that is one more than there may be is answered at a path.
 pub(crate) fn is_health(path: &str) -> bool {
     path.starts_with("/v2/health/") || path == "/metrics"
 }

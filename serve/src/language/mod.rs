@@ -23,7 +23,7 @@ use std::time::{Instant, SystemTime, UNIX_EPOCH};
 use tokio::sync::oneshot;
 use worker::{Command, Work};
 
-/// Tells whether a path is that of a language model: a GGUF file, or a folder with a tokenizer beside its model.
+/// Returns whether a path is that of a language model: a GGUF file, or a folder with a tokenizer beside its model.
 pub(crate) fn is_language_model(path: &Path) -> bool {
     let gguf = path.extension().is_some_and(|end| end.eq_ignore_ascii_case("gguf"));
     gguf || path.join("tokenizer.json").is_file()
@@ -227,7 +227,7 @@ impl Languages {
         self.all.iter().for_each(|model| model.preparing.abort());
     }
 
-    /// Tells whether all threads have ended.
+    /// Returns whether all threads have ended.
     pub(crate) fn is_idle(&self) -> bool {
         let threads = self.threads.lock().unwrap_or_else(PoisonError::into_inner);
         threads.iter().all(JoinHandle::is_finished)

@@ -255,7 +255,7 @@ fn asked_with_a_plan(
     count
 }
 
-/// Tells whether an error is that the run was cancelled, or is caused by it.
+/// Returns whether an error is that the run was cancelled, or is caused by it.
 fn cancelled(error: &(dyn std::error::Error + 'static)) -> bool {
     let own = error.downcast_ref::<Error>().is_some_and(|error| matches!(error, Error::Cancelled));
     own || error.to_string().contains("the run was cancelled") || error.source().is_some_and(cancelled)

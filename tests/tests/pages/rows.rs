@@ -41,7 +41,7 @@ fn named(row: &str) -> Vec<&str> {
     names
 }
 
-/// Tells whether a line begins a function, or a line of a macro that defines one, as in `abs = abs(0);`.
+/// Returns whether a line begins a function, or a line of a macro that defines one, as in `abs = abs(0);`.
 fn defines(line: &str, name: &str) -> bool {
     let visible = ["pub ", "pub(crate) ", "pub(super) "].iter().find_map(|word| line.strip_prefix(word));
     let of_macro = line.strip_prefix("    ").and_then(|line| line.strip_prefix(name));

@@ -56,7 +56,7 @@ fn rows() -> impl Iterator<Item = Row> {
 }
 
 impl Row {
-    /// Tells whether the oldest version of the list has a function. Later ones have it, too.
+    /// Returns whether the oldest version of the list has a function. Later ones have it, too.
     fn runs(&self) -> bool {
         let domain = if self.domain == "ai.onnx" { "" } else { self.domain };
         let since: i64 = self

@@ -60,7 +60,7 @@ impl Plan {
         self.depth * self.plane.rows.kernel * self.plane.cols.kernel
     }
 
-    /// Tells whether the windows are the elements of the operand.
+    /// Returns whether the windows are the elements of the operand.
     pub(super) fn is_pointwise(&self) -> bool {
         let Plane { rows, cols, .. } = &self.plane;
         [rows, cols].iter().all(|l| l.kernel == 1 && l.stride == 1 && l.out == l.extent)

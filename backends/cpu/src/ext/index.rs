@@ -27,7 +27,7 @@ macro_rules! with_ordered {
     };
 }
 
-/// Tells whether updates are added to halves, or multiplied: many may meet one element, which is then rounded once.
+/// Returns whether updates are added to halves, or multiplied: many may meet one element, which is then rounded once.
 fn sums_halves(data: &Array, updates: &Array, reduction: ScatterReduction) -> bool {
     let halves = matches!(data.dtype(), DataType::F16 | DataType::BF16) && updates.dtype() == data.dtype();
     halves && matches!(reduction, ScatterReduction::Add | ScatterReduction::Mul)

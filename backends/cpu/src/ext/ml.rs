@@ -75,7 +75,7 @@ impl Tables {
         })
     }
 
-    /// Tells whether the tables have the shapes and the element types that the kernel takes, with floats of this type.
+    /// Returns whether the tables have the shapes and the element types that the kernel takes, with floats of this type.
     fn fit(&self, dtype: DataType) -> bool {
         let floats = matches!(dtype, DataType::F32 | DataType::F64)
             && [Some(&self.thresholds), Some(&self.weights), self.members.as_ref()]

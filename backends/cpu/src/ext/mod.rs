@@ -64,7 +64,7 @@ pub(crate) fn single(pool: &Arc<Pool>, x: &Array) -> Result<Option<Array>> {
     }
 }
 
-/// Tells whether kernels compute with the elements of an array: `f32`, and 16-bit floats, which are widened.
+/// Returns whether kernels compute with the elements of an array: `f32`, and 16-bit floats, which are widened.
 fn computed(x: &Array) -> bool {
     matches!(x.dtype(), DataType::F32 | DataType::F16 | DataType::BF16)
 }

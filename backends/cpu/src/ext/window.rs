@@ -48,7 +48,7 @@ impl Line {
         Some(Line { extent, kernel, stride, dilation, before, after, out })
     }
 
-    /// Tells whether there is one window of one element, and nothing else.
+    /// Returns whether there is one window of one element, and nothing else.
     fn is_single(&self) -> bool {
         let Line { extent, kernel, before, after, out, .. } = *self;
         [extent, kernel, out] == [1; 3] && [before, after] == [0; 2]
@@ -137,7 +137,7 @@ impl Plane {
         (self.rows.extent * self.cols.extent, self.rows.out * self.cols.out)
     }
 
-    /// Tells whether the elements of a result with `n * c` planes can be counted.
+    /// Returns whether the elements of a result with `n * c` planes can be counted.
     pub(super) fn is_countable(&self, n: usize, c: usize) -> bool {
         [n, c].iter().chain(&self.out).try_fold(1usize, |all, &extent| all.checked_mul(extent)).is_some()
     }

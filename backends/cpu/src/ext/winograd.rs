@@ -45,7 +45,7 @@ const SLACK: usize = 64;
 /// The number of elements that are copied for the cost of a multiplication of a vector.
 const GRAIN: usize = 1 << 16;
 
-/// Tells whether points may serve an operand, of whose extents these are known.
+/// Returns whether points may serve an operand, of whose extents these are known.
 pub(crate) fn may_serve(extents: &[Option<usize>], w: &[usize], options: ConvOptions<'_>) -> bool {
     let Some(plan) = few::sample(extents).and_then(|x| Plan::new(&x, w, None, options)) else { return true };
     tiles(&plan.plane).is_some_and(|(_, count)| count >= TILES)
@@ -129,7 +129,7 @@ impl<'a> Winograd<'a> {
         Some(Winograd { plan, filters, tiles, row, size, block, together })
     }
 
-    /// Tells whether a row of tiles is shorter than the widest vectors.
+    /// Returns whether a row of tiles is shorter than the widest vectors.
     #[cfg(target_arch = "x86_64")]
     fn is_narrow(&self) -> bool {
         self.tiles[1] <= 8

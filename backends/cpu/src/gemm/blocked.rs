@@ -45,7 +45,7 @@ const PLACES: usize = 64;
 /// The lines of a row in a panel.
 const LINES: usize = 4;
 
-/// Tells whether the rows of a panel, which are `distance` bytes apart, stay in the first-level cache while tiles read them.
+/// Returns whether the rows of a panel, which are `distance` bytes apart, stay in the first-level cache while tiles read them.
 fn stay(rows: usize, distance: usize) -> bool {
     let lines = distance / 64;
     // The places at which rows begin; `lines` rows later it is the same one.
@@ -70,7 +70,7 @@ impl<T: Number> Clone for Wide<T> {
 impl<T: Number> Copy for Wide<T> {}
 
 impl<T: Number> Wide<T> {
-    /// Tells whether tiles read the operand in place.
+    /// Returns whether tiles read the operand in place.
     fn in_place(&self, k: usize, n: usize) -> bool {
         // If `T` is as wide as the type of its sums, both are the same type.
         let same = size_of::<T>() == size_of::<T::Sum>();
@@ -320,7 +320,7 @@ pub(crate) unsafe fn packed<T: Compute>(
     }
 }
 
-/// Tells whether a block packs its rows of a left operand: tiles read its elements one by one, from contiguous rows of the type of
+/// Returns whether a block packs its rows of a left operand: tiles read its elements one by one, from contiguous rows of the type of
 /// the sums.
 fn is_packed<T: Number>(a: Strided<T>) -> bool {
     a.col != 1 || size_of::<T>() != size_of::<T::Sum>()

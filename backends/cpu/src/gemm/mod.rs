@@ -452,7 +452,7 @@ pub(crate) unsafe fn products(
     }
 }
 
-/// Tells whether [`products`] supports an element type.
+/// Returns whether [`products`] supports an element type.
 pub(crate) fn multiplies(dtype: DataType) -> bool {
     use DataType::{BF16, F16, F32, F64, I32, I64, U32, U64};
     matches!(dtype, F32 | F64 | F16 | BF16 | I32 | I64 | U32 | U64)

@@ -50,7 +50,7 @@ macro_rules! truncated {
     }};
 }
 
-/// The loops from a type of floats. What an integer cannot hold is the least `i32` or `i64`, as processors have it.
+/// The loops from a type of floats. Out-of-range values become `MIN`, as the hardware conversion does.
 macro_rules! float {
     ($from:ty, $to:expr) => {
         match $to {

@@ -26,7 +26,7 @@ const FEW_LANES: usize = 16;
 /// The number of columns that are compared side by side.
 const COLUMNS: usize = 64;
 
-/// Tells whether `a` is NaN; no integer is.
+/// Returns whether `a` is NaN; no integer is.
 #[inline(always)]
 fn is_nan<C: Number>(a: C) -> bool {
     a.partial_cmp(&a).is_none()
@@ -44,7 +44,7 @@ impl Extremum {
         if self.least { a.min(b) } else { a.max(b) }
     }
 
-    /// Tells whether a later element takes the place of an earlier one.
+    /// Returns whether a later element takes the place of an earlier one.
     #[inline(always)]
     fn replaces<C: Number>(self, later: C, earlier: C) -> bool {
         let beyond = if self.least { later < earlier } else { later > earlier };

@@ -55,7 +55,7 @@ impl<T: Copy + PartialOrd, F: Function<T>> VectorLoop for Apply<'_, T, F> {
     }
 }
 
-/// Tells whether all arguments are near.
+/// Returns whether all arguments are near.
 #[inline(always)]
 fn near<T: Copy + PartialOrd>([low, high]: [T; 2], x: &[T]) -> bool {
     // Without `all`, which ends early, this is done on vectors. Blocks are unrolled, so that vectors stay as wide as they are.

@@ -184,7 +184,7 @@ impl Binary {
         }
     }
 
-    /// Tells whether the results are bools for all operand types.
+    /// Returns whether the results are bools for all operand types.
     pub(crate) fn compares(self) -> bool {
         match self {
             Binary::Equal

@@ -114,17 +114,17 @@ impl Operand {
         Operand { ptr: self.at(i, j), ..*self }
     }
 
-    /// Tells whether the elements of a row follow each other.
+    /// Returns whether the elements of a row follow each other.
     fn contiguous(&self) -> bool {
         self.col == self.size.cast_signed()
     }
 
-    /// Tells whether the elements of a block, whose rows have `cols` elements, follow each other.
+    /// Returns whether the elements of a block, whose rows have `cols` elements, follow each other.
     fn dense(&self, [rows, cols]: [usize; 2]) -> bool {
         self.contiguous() && (rows == 1 || self.row == cols.cast_signed() * self.col)
     }
 
-    /// Tells whether all elements are reached as those of one row.
+    /// Returns whether all elements are reached as those of one row.
     fn flat(&self, block: [usize; 2]) -> bool {
         let one = self.col == 0 && (block[0] == 1 || self.row == 0);
         one || self.dense(block)

@@ -237,7 +237,7 @@ pub(crate) fn joint<const N: usize>(operands: [&Array; N], shape: &[usize]) -> D
     }))
 }
 
-/// Tells whether an integer is zero.
+/// Returns whether an integer is zero.
 fn has_zero(x: &Array) -> bool {
     if x.is_empty() {
         return false;

@@ -84,7 +84,7 @@ impl Layout {
 trait Value: Element + Copy + PartialEq {
     /// Returns values that include the limits and special values of the type, and some to divide by.
     fn values() -> Vec<Self>;
-    /// Tells whether a result is the expected one. For floats, all NaNs are equal, and zeros of different sign are not.
+    /// Returns whether a result is the expected one. For floats, all NaNs are equal, and zeros of different sign are not.
     fn is(self, expected: Self) -> bool;
     fn is_zero(self) -> bool;
     fn wide(self) -> f64;

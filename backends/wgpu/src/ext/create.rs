@@ -23,7 +23,7 @@ impl Wgpu {
     }
 }
 
-/// Tells whether `f32` has every number of a range exactly, and every product that gives it.
+/// Returns whether `f32` has every number of a range exactly, and every product that gives it.
 fn exact(start: f64, step: f64, count: i64) -> bool {
     let end = start + step * count as f64;
     let small = |v: f64| v.abs() < f64::from(1 << 24) && v.fract() == 0.0;

@@ -12,7 +12,7 @@ use bb::ext::nn as body;
 use bb::ext::{AveragePoolOptions, ConvOptions, LayerNormalizationOptions, MaxPoolOptions};
 use bb::ir::Axis;
 
-/// Tells whether all tensors are of `f32`.
+/// Returns whether all tensors are of `f32`.
 pub(super) fn single(xs: &[&Tensor]) -> bool {
     xs.iter().all(|x| x.elem() == Elem::F32)
 }

@@ -175,7 +175,7 @@ pub(crate) fn write_dims(params: &mut Params, from: usize, dims: impl Iterator<I
     }
 }
 
-/// Tells whether all sides of a walk can be bound at once.
+/// Returns whether all sides of a walk can be bound at once.
 pub(crate) fn fits(gpu: &Gpu, sides: &[Side], dims: &Dims) -> bool {
     sides.iter().enumerate().all(|(i, side)| {
         let (least, most) = reach(dims, i);

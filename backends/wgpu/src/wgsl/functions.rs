@@ -276,7 +276,7 @@ const FUNCTIONS: &[(&str, &str)] = &[
     ),
 ];
 
-/// Tells whether a text has a name that is not a part of a longer one.
+/// Returns whether a text has a name that is not a part of a longer one.
 fn calls(text: &str, name: &str) -> bool {
     text.match_indices(name).any(|(at, _)| {
         let before = text.get(..at).and_then(|before| before.chars().next_back());

@@ -253,7 +253,7 @@ fn of_program(function: scalar::Function, a: &str, b: &str) -> String {
     }
 }
 
-/// Tells whether a program may have a function.
+/// Returns whether a program may have a function.
 pub(crate) fn known(function: scalar::Function) -> bool {
     use scalar::Function as F;
     matches!(
@@ -358,7 +358,7 @@ const ALPHA: &str = "bitcast<f32>(P.e0.x)";
 const BETA: &str = "bitcast<f32>(P.e0.y)";
 
 impl Binary {
-    /// Tells whether the result is a truth value.
+    /// Returns whether the result is a truth value.
     pub(crate) fn compares(self) -> bool {
         use Binary::{Equal, Greater, GreaterOrEqual, Less, LessOrEqual};
         matches!(self, Equal | Greater | Less | GreaterOrEqual | LessOrEqual)

@@ -263,7 +263,7 @@ impl DimExpr {
         }
     }
 
-    /// Tells whether the expression is at least `least` for all values of the names; `false` if this cannot
+    /// Returns whether the expression is at least `least` for all values of the names; `false` if this cannot
     /// be proved.
     pub fn at_least(&self, least: i64) -> bool {
         self.constant >= least

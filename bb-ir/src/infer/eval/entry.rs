@@ -198,7 +198,7 @@ fn rounded<E: Extent>(dtype: DataType, value: f64) -> Entry<E> {
     }
 }
 
-/// Tells whether a number is known not to be negative.
+/// Returns whether a number is known not to be negative.
 fn not_negative<E: Extent>(a: &E, signless: &dyn Fn(&E) -> bool) -> bool {
     a.surely_at_least(0) || signless(a) || a.at_least(0) == Some(true)
 }

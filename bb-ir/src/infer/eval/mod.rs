@@ -51,7 +51,7 @@ pub trait Constant: Clone {
     /// As for making a tensor of the elements.
     fn picked(from: &[&Self], shape: &[usize], positions: &[Option<usize>]) -> Result<Option<Self>, Error>;
 
-    /// Tells whether an element of `a` and one of `b` are known to be equal.
+    /// Returns whether an element of `a` and one of `b` are known to be equal.
     fn alike(a: (&Self, usize), b: (&Self, usize)) -> bool;
 
     /// Returns the elements as integers, truth values as 0 and 1; `None` for one that is not known, or for all if they

@@ -109,7 +109,7 @@ impl Constant for TensorData {
     }
 }
 
-/// Tells whether a comparison holds.
+/// Returns whether a comparison holds.
 fn holds<T: PartialOrd>(op: Primitive, a: &T, b: &T) -> bool {
     match op {
         Primitive::Greater => a > b,

@@ -1,7 +1,6 @@
 //! What a rule sees: a node, and what is known of its operands.
 //!
-//! A rule says what is sure and nothing else: what it cannot tell, an odd attribute included, it leaves to the function that
-//! runs the node.
+//! A rule returns only facts that are certain. Invalid attributes yield `None` and are reported at run time.
 
 use super::contents::{Contents, Given, given};
 use super::rules;
@@ -73,7 +72,7 @@ impl<'a> At<'a> {
         }
     }
 
-    /// Tells whether an operand is given.
+    /// Returns whether an operand is given.
     pub fn has(self, input: usize) -> bool {
         self.node.inputs.get(input).is_some_and(Option::is_some)
     }

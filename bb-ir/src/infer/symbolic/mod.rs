@@ -53,7 +53,7 @@ impl Facts {
         self.contents.get(&node.inputs.get(input).copied().flatten()?)
     }
 
-    /// Tells whether a value has this extent, which then is not negative.
+    /// Returns whether a value has this extent, which then is not negative.
     fn is_extent(&self, formula: &DimExpr) -> bool {
         self.extents.contains(formula)
     }

@@ -10,28 +10,28 @@ macro_rules! for_each_scalar {
         /// Returns the lesser of two elements, or NaN if one is NaN. Source: ONNX `Min`, opset 13.
         Minimum 13 = minimum(a: Tensor, b: Tensor) -> Tensor { Elementwise, export: Min = same, derivative: extremum };
 
-        /// Tells whether both are true. Source: ONNX `And`, opset 7.
+        /// Returns whether both are true. Source: ONNX `And`, opset 7.
         And 7 = and(a: Tensor, b: Tensor) -> Tensor { Elementwise, export: And = same };
 
-        /// Tells whether at least one is true. Source: ONNX `Or`, opset 7.
+        /// Returns whether at least one is true. Source: ONNX `Or`, opset 7.
         Or 7 = or(a: Tensor, b: Tensor) -> Tensor { Elementwise, export: Or = same };
 
-        /// Tells whether exactly one is true. Source: ONNX `Xor`, opset 7.
+        /// Returns whether exactly one is true. Source: ONNX `Xor`, opset 7.
         Xor 7 = xor(a: Tensor, b: Tensor) -> Tensor { Elementwise, export: Xor = same };
 
         /// Negates booleans. Source: ONNX `Not`, opset 1.
         Not 1 = not(x: Tensor) -> Tensor { Elementwise, export: Not = same };
 
-        /// Tells whether `a >= b`; false if one is NaN. Source: ONNX `GreaterOrEqual`, opset 16.
+        /// Returns whether `a >= b`; false if one is NaN. Source: ONNX `GreaterOrEqual`, opset 16.
         GreaterOrEqual 16 = greater_or_equal(a: Tensor, b: Tensor) -> Tensor { Elementwise, export: GreaterOrEqual = same };
 
-        /// Tells whether `a <= b`; false if one is NaN. Source: ONNX `LessOrEqual`, opset 16.
+        /// Returns whether `a <= b`; false if one is NaN. Source: ONNX `LessOrEqual`, opset 16.
         LessOrEqual 16 = less_or_equal(a: Tensor, b: Tensor) -> Tensor { Elementwise, export: LessOrEqual = same };
 
-        /// Tells whether an element is NaN. Source: ONNX `IsNaN`, opset 20.
+        /// Returns whether an element is NaN. Source: ONNX `IsNaN`, opset 20.
         IsNaN 20 = is_nan(x: Tensor) -> Tensor { Elementwise, export: IsNaN = same };
 
-        /// Tells whether an element is minus infinity (if `negative`) or plus infinity (if `positive`). Source: ONNX
+        /// Returns whether an element is minus infinity (if `negative`) or plus infinity (if `positive`). Source: ONNX
         /// `IsInf`, opset 20.
         IsInf 20 = is_inf(x: Tensor; negative: Bool = true, positive: Bool = true) -> Tensor { Elementwise, export: IsInf = is_inf };
 

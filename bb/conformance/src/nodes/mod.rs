@@ -40,7 +40,7 @@ impl NodeComparison {
         self.differences.iter().zip(1..).filter_map(|(difference, at)| Some((at, difference.as_ref()?)))
     }
 
-    /// Tells whether a backend differs from the first.
+    /// Returns whether a backend differs from the first.
     pub fn differs(&self) -> bool {
         self.differing().next().is_some()
     }

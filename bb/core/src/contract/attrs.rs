@@ -170,7 +170,7 @@ pub(crate) fn reach(reached: &AtomicBool) -> Result<(), Error> {
 
 /// Keeps plans and runs graphs with them.
 pub(crate) trait KeepsPlans<T, E>: Send + Sync {
-    /// Tells whether the plans belong to this backend, which is identified by its address and the name of its
+    /// Returns whether the plans belong to this backend, which is identified by its address and the name of its
     /// type.
     fn are_of(&self, backend: *const (), ty: &str) -> bool;
 

@@ -76,7 +76,7 @@ macro_rules! contract {
                 bb_ir::DataTypes::ALL
             }
 
-            /// Tells whether the backend takes whole graphs: its [`execute`](Self::execute) runs graphs of primitives, and a
+            /// Returns whether the backend takes whole graphs: its [`execute`](Self::execute) runs graphs of primitives, and a
             /// single operation is a graph of one node, which may have to be compiled.
             ///
             /// [`forward_to_execute!`](crate::forward_to_execute) without a list of operations writes this. If such a backend
@@ -231,7 +231,7 @@ macro_rules! contract {
                 None
             }
 
-            /// Tells whether the backend passes graphs on, unchanged, to the one at this address, of the type with this name. Layers
+            /// Returns whether the backend passes graphs on, unchanged, to the one at this address, of the type with this name. Layers
             /// write this, so that the inner backend uses the plans of the runtime that runs the layer.
             #[doc(hidden)]
             fn stands_on(&self, backend: *const (), ty: &str) -> bool {

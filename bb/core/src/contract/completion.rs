@@ -141,7 +141,7 @@ impl<T, E> Completer<T, E> {
         }
     }
 
-    /// Tells whether the caller no longer waits, so that the backend may stop its work.
+    /// Returns whether the caller no longer waits, so that the backend may stop its work.
     pub fn is_abandoned(&self) -> bool {
         self.0.as_ref().is_none_or(|cell| matches!(cell.lock().state, State::Closed))
     }

@@ -103,7 +103,7 @@ impl<'a, T: Tensor> PrepareStep<'a, T> {
         self.operands.iter().map(|operand| operand.as_ref().map(PrepareOperand::asked)).collect()
     }
 
-    /// Tells whether the step agrees with what was asked of another.
+    /// Returns whether the step agrees with what was asked of another.
     pub(crate) fn agrees(&self, asked: &[Option<AskedOperand>]) -> bool {
         self.operands.len() == asked.len()
             && self.operands.iter().zip(asked).all(|pair| match pair {
@@ -172,7 +172,7 @@ impl<'a, T: Tensor> PrepareOperand<'a, T> {
         self.constant
     }
 
-    /// Tells whether runs hand the operand over, because the step is the last to read it: see [`KernelOperands::take`].
+    /// Returns whether runs hand the operand over, because the step is the last to read it: see [`KernelOperands::take`].
     pub fn is_last_use(&self) -> bool {
         self.asked_last_use.set(true);
         self.last_use
@@ -225,7 +225,7 @@ pub trait Kernel<B: Backend + ?Sized>: Send + Sync {
     /// Units: bytes. They count towards [`CompileOptions::plan_bytes`](crate::CompileOptions::plan_bytes).
     fn bytes(&self) -> usize;
 
-    /// Tells whether runs need a constant operand, by its position. The plan releases the others, unless something else
+    /// Returns whether runs need a constant operand, by its position. The plan releases the others, unless something else
     /// reads them, and does not give them to [`run`](Self::run).
     ///
     /// The default needs none.
@@ -305,7 +305,7 @@ impl<T> KernelOperands<'_, T> {
         self.0.len()
     }
 
-    /// Tells whether the operation has no operands.
+    /// Returns whether the operation has no operands.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }

@@ -67,7 +67,7 @@ impl CancelToken {
         self.0.store(true, Ordering::Relaxed);
     }
 
-    /// Tells whether somebody stopped the runs.
+    /// Returns whether somebody stopped the runs.
     pub fn is_cancelled(&self) -> bool {
         self.0.load(Ordering::Relaxed)
     }
@@ -174,7 +174,7 @@ impl RunOptions {
         std::future::poll_fn(|cx| self.within(|| future.as_mut().poll(cx))).await
     }
 
-    /// Tells whether the run that this thread is in must end.
+    /// Returns whether the run that this thread is in must end.
     ///
     /// A kernel that may take longer than 10 ms calls it every now and then, and returns the error. Each call takes some
     /// nanoseconds without options, and about 50 with a deadline.
@@ -193,13 +193,13 @@ impl RunOptions {
         checked
     }
 
-    /// Tells whether these options can end a run.
+    /// Returns whether these options can end a run.
     #[inline]
     pub(crate) fn bounds(&self) -> bool {
         self.0.is_some()
     }
 
-    /// Tells whether a run within these options must end.
+    /// Returns whether a run within these options must end.
     ///
     /// # Errors
     ///

@@ -95,7 +95,7 @@ impl std::fmt::Display for InputProblem {
 }
 
 impl InputMismatch {
-    /// Tells whether the only difference is the rank or an extent of a tensor.
+    /// Returns whether the only difference is the rank or an extent of a tensor.
     pub fn is_shape(&self) -> bool {
         use InputProblem::{Extent, Rank, Symbol};
         matches!(self.problem, Rank { .. } | Extent { .. } | Symbol { .. })

@@ -68,7 +68,7 @@ impl std::fmt::Display for Refusal {
 }
 
 impl Refusal {
-    /// Tells whether the call contains an element type.
+    /// Returns whether the call contains an element type.
     pub fn is_of(&self, dtype: DataType) -> bool {
         self.operands.contains(&dtype) || self.params.contains(&dtype)
     }

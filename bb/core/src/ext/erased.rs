@@ -186,7 +186,7 @@ pub trait Kernels: Send + Sync {
         None
     }
 
-    /// Tells whether tensors of some element type would be refused: the backend lacks it, and nothing stands before the
+    /// Returns whether tensors of some element type would be refused: the backend lacks it, and nothing stands before the
     /// backend that gives it the type.
     fn refuses_types(&self) -> bool {
         false
@@ -197,7 +197,7 @@ pub trait Kernels: Send + Sync {
         Vec::new()
     }
 
-    /// Tells whether the backend takes whole graphs.
+    /// Returns whether the backend takes whole graphs.
     fn runs_whole_graphs(&self) -> bool {
         false
     }
@@ -302,7 +302,7 @@ impl<'a, B: Backend + ?Sized> WithFamilies<'a, B> {
         WithFamilies { on, tables, declined: None, called: AtomicBool::new(false) }
     }
 
-    /// Tells whether the kernel of the operation declined.
+    /// Returns whether the kernel of the operation declined.
     fn declined(&self, op: &OpSpec) -> bool {
         self.declined.is_some_and(|declined| declined.family == op.family && declined.index == op.index)
     }
@@ -424,7 +424,7 @@ fn erased_results<B: Backend + ?Sized>(results: HashMap<String, B::Tensor>) -> H
     results.into_iter().map(|(name, y)| (name, ErasedTensor::new(y))).collect()
 }
 
-/// Tells whether a backend refuses tensors of some element type. One that stands before another backend to give it the types
+/// Returns whether a backend refuses tensors of some element type. One that stands before another backend to give it the types
 /// that it lacks refuses none, although it tells bodies the types of the other.
 pub(super) fn refuses_types<B: Backend + ?Sized>(on: &B) -> bool {
     !on.types().is_all() && TypeId::of::<B::Tensor>() != TypeId::of::<NarrowTensor>()

@@ -60,12 +60,12 @@ impl OpSet {
         self.0.iter().map(|word| word.count_ones() as usize).sum()
     }
 
-    /// Tells whether the set has no operation.
+    /// Returns whether the set has no operation.
     pub fn is_empty(self) -> bool {
         self.len() == 0
     }
 
-    /// Tells whether the set has the operation.
+    /// Returns whether the set has the operation.
     #[expect(clippy::indexing_slicing, reason = "checked before; `get` is not const")]
     pub const fn contains(self, index: u16) -> bool {
         let word = index as usize / 64;

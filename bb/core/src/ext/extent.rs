@@ -84,7 +84,7 @@ impl Extent {
         self.number
     }
 
-    /// Tells whether the extent is the same number in all runs.
+    /// Returns whether the extent is the same number in all runs.
     pub fn is_fixed(&self) -> bool {
         self.symbolic.is_none()
     }
@@ -221,12 +221,12 @@ impl Extent {
         self.combined(other, Some(self.number.min(other.number)), DimExpr::lesser)
     }
 
-    /// Tells whether the extent is this number.
+    /// Returns whether the extent is this number.
     pub fn is(&self, number: i64) -> bool {
         self.equals(&Extent::from(number))
     }
 
-    /// Tells whether the two are equal.
+    /// Returns whether the two are equal.
     pub fn equals(&self, other: &Extent) -> bool {
         let equal = self.number == other.number;
         let relation = if equal { Relation::Zero } else { Relation::NotZero };
@@ -241,7 +241,7 @@ impl Extent {
         equal
     }
 
-    /// Tells whether the extent is greater than or equal to the other.
+    /// Returns whether the extent is greater than or equal to the other.
     pub fn at_least(&self, other: &Extent) -> bool {
         let answer = self.number >= other.number;
         self.guard(other, |difference| {
@@ -275,7 +275,7 @@ impl Extent {
         }
     }
 
-    /// Tells whether the two are equal in all runs; `false` if this cannot be shown.
+    /// Returns whether the two are equal in all runs; `false` if this cannot be shown.
     pub fn is_same(&self, other: &Extent) -> bool {
         match (&self.symbolic, &other.symbolic) {
             (None, None) => self.number == other.number,
@@ -485,7 +485,7 @@ mod tests {
         (values, answers)
     }
 
-    /// Tells whether the extents that the program broadcasts do broadcast. Otherwise the result of a broadcast means
+    /// Returns whether the extents that the program broadcasts do broadcast. Otherwise the result of a broadcast means
     /// nothing.
     fn broadcasts(seed: u64, inputs: &[i64]) -> bool {
         let mut next = Numbers(seed);

@@ -309,7 +309,7 @@ pub struct Reach {
     pub right: Option<i64>,
 }
 
-/// Tells whether query `i` of `s` may attend to key `j` of `t`. The result is `[s, t]`, or `[b, 1, s, t]` for offsets
+/// Returns whether query `i` of `s` may attend to key `j` of `t`. The result is `[s, t]`, or `[b, 1, s, t]` for offsets
 /// `[b, 1, 1, 1]`.
 pub fn reached<B: Ops + ?Sized>(
     on: &B,

@@ -79,7 +79,7 @@ pub(crate) fn once<B: Ops + ?Sized>(
     if is_half(x.dtype()) { widened(on, x, DataType::F32, f) } else { f(x) }
 }
 
-/// Tells whether an element type is a float of 16 bits.
+/// Returns whether an element type is a float of 16 bits.
 pub fn is_half(dtype: DataType) -> bool {
     matches!(dtype, DataType::F16 | DataType::BF16)
 }

@@ -159,8 +159,8 @@ pub trait Ops: Create + Scalar + Nn + Llm + Index + Bits + Image + Ml + Quant + 
         host::run(self, body, inputs, params)
     }
 
-    /// While the body of a native operation is traced for the types of its results alone, returns values of these types
-    /// that stand for the results, so that the body need not be gone through; otherwise `None`.
+    /// Returns placeholder results of these types if only the types of a native operation are traced, so that its body is
+    /// skipped; otherwise `None`.
     fn stand_ins(&self, _results: &[(DataType, &[Extent])]) -> Option<Vec<Self::Tensor>> {
         None
     }
@@ -207,7 +207,7 @@ pub trait Ops: Create + Scalar + Nn + Llm + Index + Bits + Image + Ml + Quant + 
         x.shape().get(axis).copied().unwrap_or(0).into()
     }
 
-    /// Tells whether a tensor broadcasts to the extents of another without changing them.
+    /// Returns whether a tensor broadcasts to the extents of another without changing them.
     fn broadcasts_to(&self, x: &Self::Tensor, to: &Self::Tensor) -> bool {
         types::broadcasts(x.shape(), to.shape())
     }

@@ -7,7 +7,7 @@ use bb_ir::Axis;
 /// The greatest number of terms whose sum a 16-bit float may round in a softmax: `f16` has 11 digits.
 const FEW: usize = 1 << 11;
 
-/// Tells whether there are at most [`FEW`] elements along these axes.
+/// Returns whether there are at most [`FEW`] elements along these axes.
 fn has_few_terms<B: Ops + ?Sized>(on: &B, x: &B::Tensor, axes: &[i64]) -> bool {
     let rank = x.rank() as i64;
     let extent = |&axis: &i64| {

@@ -18,7 +18,7 @@ pub(super) struct Slide {
     pub(super) out: Extent,
 }
 
-/// Tells whether all extents are fixed, so that the host can list the windows.
+/// Returns whether all extents are fixed, so that the host can list the windows.
 pub(super) fn is_fixed(extents: &[Extent]) -> bool {
     extents.iter().all(Extent::is_fixed)
 }

@@ -27,7 +27,7 @@ pub(crate) const INDICES: &[DataType] = &[I32, I64];
 /// Truth values.
 pub(crate) const TRUTH: &[DataType] = &[Bool];
 
-/// Tells whether a shape broadcasts to another without changing it.
+/// Returns whether a shape broadcasts to another without changing it.
 pub(crate) fn broadcasts(own: &[usize], to: &[usize]) -> bool {
     own.len() <= to.len() && own.iter().rev().zip(to.iter().rev()).all(|(own, to)| own == to || *own == 1)
 }

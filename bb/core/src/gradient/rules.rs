@@ -29,7 +29,7 @@ impl<'a, B: Ops + ?Sized> At<'a, B> {
         Some((g, self.operands.first()?, self.results.first()?))
     }
 
-    /// Tells whether the gradient by an operand is needed.
+    /// Returns whether the gradient by an operand is needed.
     pub(super) fn needs(&self, operand: usize) -> bool {
         self.needs.get(operand) == Some(&true)
     }

@@ -51,7 +51,7 @@ impl<L: Delegate> LayerCall<'_, L> {
         self.call.operand(index)
     }
 
-    /// Tells whether a kernel that the inner backend prepared runs, instead of the operation's method.
+    /// Returns whether a kernel that the inner backend prepared runs, instead of the operation's method.
     pub fn is_prepared(&self) -> bool {
         self.call.is_prepared()
     }

@@ -83,7 +83,7 @@ pub trait Written {
     const METHODS: &'static [&'static str];
 }
 
-/// Tells whether a list has a name; also in constants.
+/// Returns whether a list has a name; also in constants.
 const fn has(mut list: &[&str], name: &str) -> bool {
     while let [first, rest @ ..] = list {
         if bb_ir::op::same(first, name) {
@@ -94,7 +94,7 @@ const fn has(mut list: &[&str], name: &str) -> bool {
     false
 }
 
-/// Tells whether a layer writes an operation, a primitive or the hook that all operations go through.
+/// Returns whether a layer writes an operation, a primitive or the hook that all operations go through.
 const fn writes_operations<L: Layer>() -> bool {
     let mut methods = L::METHODS;
     while let [first, rest @ ..] = methods {
@@ -106,12 +106,12 @@ const fn writes_operations<L: Layer>() -> bool {
     !L::NATIVES.is_empty()
 }
 
-/// Tells whether a layer passes graphs on as they are.
+/// Returns whether a layer passes graphs on as they are.
 pub const fn passes_graphs<L: Layer>() -> bool {
     !writes_operations::<L>() && !has(L::METHODS, "execute") && !has(L::METHODS, "compile")
 }
 
-/// Tells whether a layer writes the operation, so that no prepared kernel of the inner backend may run in its place.
+/// Returns whether a layer writes the operation, so that no prepared kernel of the inner backend may run in its place.
 fn writes<L: Layer>(spec: &OpSpec) -> bool {
     let native = |(family, set): &(Family, OpSet)| *family == spec.family && set.contains(spec.index);
     (spec.family == Family::Primitive && has(L::METHODS, spec.method)) || L::NATIVES.iter().any(native)
@@ -122,7 +122,7 @@ pub fn with_natives<B: InnerBackend>(on: &B, options: &CompileOptions) -> Compil
     options.clone().with_families(natives::kept_tables::<B>(&on.natives())).asked_of(on)
 }
 
-/// Tells whether a layer takes whole graphs: if its inner backend does, and the layer writes no operation.
+/// Returns whether a layer takes whole graphs: if its inner backend does, and the layer writes no operation.
 pub fn runs_whole_graphs<L: Layer>(on: &L) -> bool {
     !const { writes_operations::<L>() } && on.inner().runs_whole_graphs()
 }
@@ -192,7 +192,7 @@ fn prepare<L: Layer>(
     Ok(kernel.map(|kernel| PreparedLayer::<L>::boxed(kernel, step.spec(), step.params())))
 }
 
-/// Tells whether a layer passes graphs on, unchanged, to the backend at this address, of the type with this name.
+/// Returns whether a layer passes graphs on, unchanged, to the backend at this address, of the type with this name.
 pub fn stands_on<L: Layer>(on: &L, backend: *const (), ty: &str) -> bool {
     let inner = on.inner();
     let is_inner =
@@ -202,7 +202,7 @@ pub fn stands_on<L: Layer>(on: &L, backend: *const (), ty: &str) -> bool {
     passes && (is_inner || inner.stands_on(backend, ty))
 }
 
-/// Tells whether all operations of a layer go through [`Layer::operation`].
+/// Returns whether all operations of a layer go through [`Layer::operation`].
 pub(crate) const fn observes<L: Layer>() -> bool {
     has(L::METHODS, "operation")
 }
@@ -272,7 +272,7 @@ macro_rules! layers {
                 call.run()
             }
 
-            /// Tells whether plans keep the kernels that the inner backend prepares. They do by default. A layer that needs all operands
+            /// Returns whether plans keep the kernels that the inner backend prepares. They do by default. A layer that needs all operands
             /// of each operation returns false: a kernel has packed some.
             fn keeps_prepared(&self) -> bool {
                 true

@@ -53,13 +53,13 @@ impl<'a> std::ops::Deref for Device<'a> {
 /// The inputs or outputs of a graph, by name.
 pub(super) type Named = HashMap<String, NarrowTensor>;
 
-/// Tells whether an operation only moves elements, or chooses among them, so that it needs to know nothing of them.
+/// Returns whether an operation only moves elements, or chooses among them, so that it needs to know nothing of them.
 pub(super) fn only_moves(op: Primitive) -> bool {
     matches!(op.spec().class, Class::Moves | Class::Creates)
         || matches!(op, Primitive::Identity | Primitive::Where)
 }
 
-/// The operands of a call that hold what its result is made of: a condition and indices do not.
+/// The operands whose elements appear in the result: not the condition of `where`, not the indices of `gather`.
 pub(super) fn values(op: Primitive, operands: usize) -> std::ops::Range<usize> {
     match op {
         Primitive::Where => 1..operands,
@@ -275,14 +275,14 @@ impl<'a> NarrowedOn<'a> {
         }
     }
 
-    /// Tells whether results of a type can be wrapped after they were computed in the type that holds them.
+    /// Returns whether results of a type can be wrapped after they were computed in the type that holds them.
     fn wraps(&self, op: Primitive, dtype: DataType, held: DataType) -> bool {
         let reduces = matches!(op, Primitive::ReduceMax | Primitive::ReduceMin);
         dtype.bits() < held.bits() && held.bits() <= 32 && !reduces
     }
 }
 
-/// Tells whether the low bits of results follow from the low bits of operands, so that it does not matter if the type that
+/// Returns whether the low bits of results follow from the low bits of operands, so that it does not matter if the type that
 /// holds them wraps.
 fn low_bits_suffice(op: Primitive) -> bool {
     use Primitive as P;

@@ -76,7 +76,7 @@ impl Foreseen {
         Ok(Foreseen { holding, exact, ranges: known.ranges })
     }
 
-    /// Tells whether the results of a step fit whatever the inputs are.
+    /// Returns whether the results of a step fit whatever the inputs are.
     ///
     /// # Errors
     ///
@@ -124,7 +124,7 @@ impl Foreseen {
     }
 }
 
-/// Tells whether a backend holds all elements of a constant, so that the result is exact, or is rounded as was accepted.
+/// Returns whether a backend holds all elements of a constant, so that the result is exact, or is rounded as was accepted.
 fn holds(holding: Holding, data: &TensorData) -> bool {
     match (holding.of(data.dtype()), Range::of_elements(data)) {
         (Some(held), Some(range)) => Range::of(held).is_some_and(|holder| holder.contains(range)),

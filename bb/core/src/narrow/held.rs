@@ -43,7 +43,7 @@ impl Holding {
         FLOATS.into_iter().find(|&holder| floats && self.types.has(holder))
     }
 
-    /// Tells whether elements of `dtype` are held in another type.
+    /// Returns whether elements of `dtype` are held in another type.
     pub(crate) fn narrows(self, dtype: DataType) -> bool {
         !self.types.has(dtype)
     }

@@ -80,7 +80,7 @@ impl Kernels for Nothing {
 }
 
 impl NarrowedOn<'_> {
-    /// Tells whether a call would be refused, and why.
+    /// Returns whether a call would be refused, and why.
     ///
     /// # Errors
     ///

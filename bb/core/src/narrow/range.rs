@@ -69,7 +69,7 @@ impl Range {
         })
     }
 
-    /// Tells whether all of another range is in this one.
+    /// Returns whether all of another range is in this one.
     pub(crate) fn contains(self, other: Range) -> bool {
         self.least <= other.least && other.greatest <= self.greatest
     }

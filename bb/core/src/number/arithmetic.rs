@@ -342,7 +342,7 @@ impl Number {
         Ok(if self.order(NumberOp::Max, other)?.is_lt() { other } else { self }.clone())
     }
 
-    /// Tells whether two values are equal; the integer 1 and the float 1 are.
+    /// Returns whether two values are equal; the integer 1 and the float 1 are.
     ///
     /// # Errors
     ///
@@ -351,7 +351,7 @@ impl Number {
         Ok(self.order(NumberOp::Equal, other)?.is_eq())
     }
 
-    /// Tells whether two values differ.
+    /// Returns whether two values differ.
     ///
     /// # Errors
     ///
@@ -360,7 +360,7 @@ impl Number {
         Ok(self.order(NumberOp::NotEqual, other)?.is_ne())
     }
 
-    /// Tells whether this value is less than another.
+    /// Returns whether this value is less than another.
     ///
     /// # Errors
     ///
@@ -369,7 +369,7 @@ impl Number {
         Ok(self.order(NumberOp::Less, other)?.is_lt())
     }
 
-    /// Tells whether this value is less than another, or equal.
+    /// Returns whether this value is less than another, or equal.
     ///
     /// # Errors
     ///
@@ -378,7 +378,7 @@ impl Number {
         Ok(self.order(NumberOp::LessOrEqual, other)?.is_le())
     }
 
-    /// Tells whether this value is greater than another.
+    /// Returns whether this value is greater than another.
     ///
     /// # Errors
     ///
@@ -387,7 +387,7 @@ impl Number {
         Ok(self.order(NumberOp::Greater, other)?.is_gt())
     }
 
-    /// Tells whether this value is greater than another, or equal.
+    /// Returns whether this value is greater than another, or equal.
     ///
     /// # Errors
     ///

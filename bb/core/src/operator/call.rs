@@ -156,7 +156,7 @@ impl<'a, T> Call<'a, T> {
         self.inputs.len()
     }
 
-    /// Tells whether there are no operands.
+    /// Returns whether there are no operands.
     pub fn is_empty(&self) -> bool {
         self.inputs.is_empty()
     }
@@ -214,7 +214,7 @@ impl<'a, T> Call<'a, T> {
         &self.node.attributes
     }
 
-    /// Tells whether the attribute is given.
+    /// Returns whether the attribute is given.
     pub fn has(&self, name: &str) -> bool {
         self.attribute(name).is_some()
     }

@@ -61,7 +61,7 @@ pub fn check(node: &Node, body: &Graph) -> Result<(), Error> {
     Ok(())
 }
 
-/// Tells whether a graph or one of its subgraphs has a carrier.
+/// Returns whether a graph or one of its subgraphs has a carrier.
 fn has_carriers(graph: &Graph) -> bool {
     graph.nodes.iter().any(|node| node.op_type == CARRIER || node.subgraphs().any(has_carriers))
 }

@@ -117,12 +117,12 @@ pub(super) struct InputGuard {
 }
 
 impl InputGuard {
-    /// Tells whether tensors of other extents pass.
+    /// Returns whether tensors of other extents pass.
     pub(super) fn is_open(&self) -> bool {
         self.value.is_none() && (self.fixed.len() < self.rank || self.rank == 0)
     }
 
-    /// Tells whether only tensors of one extent along an axis pass.
+    /// Returns whether only tensors of one extent along an axis pass.
     pub(super) fn fixes(&self, axis: usize) -> bool {
         self.value.is_some() || self.fixed.iter().any(|(fixed, _)| *fixed as usize == axis)
     }
@@ -205,12 +205,12 @@ impl Guards {
         Ok(Guards { inputs, equal, conditions })
     }
 
-    /// Tells whether the plan holds for one combination of extents alone.
+    /// Returns whether the plan holds for one combination of extents alone.
     pub(super) fn are_fixed(&self) -> bool {
         self.inputs.iter().all(|input| input.value.is_some() || input.fixed.len() == input.rank)
     }
 
-    /// Tells whether the plan holds for these inputs; `value` has the elements of those that some plan had to read.
+    /// Returns whether the plan holds for these inputs; `value` has the elements of those that some plan had to read.
     #[inline]
     pub(super) fn hold<'v>(
         &self,

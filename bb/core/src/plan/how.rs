@@ -39,7 +39,7 @@ pub fn how_version(
     }
 }
 
-/// Tells whether an operation of a family is native.
+/// Returns whether an operation of a family is native.
 fn is_native(spec: &OpSpec, natives: &[(Family, OpSet)]) -> bool {
     natives.iter().any(|(family, set)| *family == spec.family && set.contains(spec.index))
 }

@@ -48,7 +48,7 @@ impl HeldKernel {
         self.constants.get(operand)?.as_ref().map(|(dtype, shape)| (*dtype, shape.as_slice()))
     }
 
-    /// Tells whether runs give a constant operand to the kernel.
+    /// Returns whether runs give a constant operand to the kernel.
     #[inline]
     pub(crate) fn reads(&self, operand: usize) -> bool {
         self.reads.get(operand) == Some(&true)

@@ -429,7 +429,7 @@ impl CompileOptions {
         self.caller.clone()
     }
 
-    /// Tells whether one backend makes the same of a graph with these options as with others.
+    /// Returns whether one backend makes the same of a graph with these options as with others.
     pub(crate) fn are_like(&self, other: &CompileOptions) -> bool {
         // Every field is named, so that a new one is thought of. The families are the backend's, not the caller's.
         let CompileOptions {

@@ -243,7 +243,7 @@ impl Segment {
         self.specializations.read().clone()
     }
 
-    /// Tells whether there is no plan.
+    /// Returns whether there is no plan.
     pub(super) fn is_empty(&self) -> bool {
         self.specializations.read().is_empty()
     }

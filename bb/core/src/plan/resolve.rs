@@ -234,7 +234,7 @@ impl Resolved {
         Ok(Some((position, &found?.1)))
     }
 
-    /// Tells whether a node at `from` or after it, or the caller, reads a value.
+    /// Returns whether a node at `from` or after it, or the caller, reads a value.
     ///
     /// # Errors
     ///

@@ -44,7 +44,7 @@ impl RunState {
         }
     }
 
-    /// Tells whether the run must end.
+    /// Returns whether the run must end.
     ///
     /// # Errors
     ///
@@ -111,7 +111,7 @@ impl Ledger {
         self.add(inputs.into_iter().map(taken).fold(0, usize::saturating_add))
     }
 
-    /// Tells whether so many more bytes are within the limit.
+    /// Returns whether so many more bytes are within the limit.
     pub(super) fn has_room(&self, bytes: usize) -> bool {
         self.total().checked_add(bytes).is_some_and(|total| total <= self.run_bytes)
     }

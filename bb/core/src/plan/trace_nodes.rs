@@ -132,7 +132,7 @@ impl<'t> Tracing<'t> {
         self.env.iter().map(|(value, item)| (*value, item))
     }
 
-    /// Tells whether a value is, or is made up of, this value of the trace.
+    /// Returns whether a value is, or is made up of, this value of the trace.
     pub(super) fn holds(&self, value: ValueId, wanted: TraceValue) -> bool {
         let mut found = false;
         if let Some(Slot::Parts(item)) = self.env.get(&value) {

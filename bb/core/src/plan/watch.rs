@@ -57,7 +57,7 @@ pub(crate) trait Watch {
     fn profile(&mut self) -> Option<&mut Profile>;
 }
 
-/// A profile, if there is one, for what is compiled once whether there is one or not: all of a run but its instructions.
+/// An optional profile, checked at run time outside the instruction loop.
 pub(crate) struct Watcher<'a>(pub(crate) Option<&'a mut Profile>);
 
 impl Watch for Watcher<'_> {

@@ -106,7 +106,7 @@ impl Made {
         }
     }
 
-    /// Tells whether the backend can list its devices.
+    /// Returns whether the backend can list its devices.
     pub(super) fn lists_devices(&self) -> bool {
         self.devices.is_some()
     }

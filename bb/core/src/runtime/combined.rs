@@ -97,7 +97,7 @@ impl CombinedRegistration {
     }
 }
 
-/// Tells whether a registry has all backends that a name says.
+/// Returns whether a registry has all backends that a name says.
 pub(super) fn supported(registry: &Registry, name: &str) -> bool {
     let (backends, _) = named::members(name);
     !backends.is_empty() && backends.iter().all(|backend| registry.supports_device(backend))

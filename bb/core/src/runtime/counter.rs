@@ -123,12 +123,12 @@ impl Counter {
         self.0.iter().map(|count| count.begun.load(Ordering::Relaxed)).sum()
     }
 
-    /// Tells whether a call is running in any thread.
+    /// Returns whether a call is running in any thread.
     pub(super) fn is_running(&self) -> bool {
         self.0.iter().any(Count::is_running)
     }
 
-    /// Tells whether this thread is inside a call.
+    /// Returns whether this thread is inside a call.
     pub(super) fn is_running_here(&self) -> bool {
         match slot() {
             own if own < SLOTS - 1 => self.0.get(own).is_some_and(Count::is_running),

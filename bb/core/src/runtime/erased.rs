@@ -153,11 +153,11 @@ pub trait BackendRuntime: OfferedServices + Any {
     /// Returns what a compiled model or a peer relies on.
     fn fingerprint(&self) -> Fingerprint;
 
-    /// Tells whether calls return before the device has computed, as
+    /// Returns whether calls return before the device has computed, as
     /// [`Lifecycle::is_asynchronous`](crate::services::Lifecycle::is_asynchronous) says.
     fn is_asynchronous(&self) -> bool;
 
-    /// Tells whether the device is lost. Then every call is refused with [`Error::DeviceLost`].
+    /// Returns whether the device is lost. Then every call is refused with [`Error::DeviceLost`].
     fn is_lost(&self) -> bool;
 
     /// Blocks until no dispatched graph is pending ([`Status::pending`]) and the device has done everything that was

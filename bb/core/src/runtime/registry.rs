@@ -320,7 +320,7 @@ impl Registry {
         self.slot(named::backend_of(backend)).map_or(&[], |slot| slot.registration.options)
     }
 
-    /// Tells whether [`backend`](Self::backend) would find a backend of this name, and of the device behind a colon. It opens
+    /// Returns whether [`backend`](Self::backend) would find a backend of this name, and of the device behind a colon. It opens
     /// nothing, so that a backend which is found may still be unavailable.
     ///
     /// A device that a backend cannot list is not supported; if a backend takes any name of a device and lists none, each is.
@@ -498,7 +498,7 @@ pub(super) fn unknown(name: &str, linked: impl Iterator<Item = &'static str> + C
     }
 }
 
-/// Tells whether an instance accepts calls.
+/// Returns whether an instance accepts calls.
 pub(super) fn is_usable(handle: &BackendHandle) -> bool {
     handle.runtime().state() != State::ShutDown && !handle.runtime().is_lost()
 }
@@ -522,7 +522,7 @@ pub fn backend_with(name: &str, options: &OpenOptions) -> Result<BackendHandle, 
     Registry::global().backend_with(name, options)
 }
 
-/// Tells whether [`backend`] would find a linked backend of this name, and of the device behind a colon, as in `gpu:1`. It
+/// Returns whether [`backend`] would find a linked backend of this name, and of the device behind a colon, as in `gpu:1`. It
 /// opens nothing; see [`Registry::supports_device`].
 pub fn supports_device(name: &str) -> bool {
     Registry::global().supports_device(name)

@@ -83,7 +83,7 @@ impl LayerRegistration {
     }
 }
 
-/// Tells whether a name has layers in it.
+/// Returns whether a name has layers in it.
 pub(crate) fn is_stack(name: &str) -> bool {
     named::stack(name).len() > 1
 }

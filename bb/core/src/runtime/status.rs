@@ -26,13 +26,13 @@ pub struct Capabilities {
 }
 
 impl Capabilities {
-    /// Tells whether the operation is native; otherwise its body of primitives runs.
+    /// Returns whether the operation is native; otherwise its body of primitives runs.
     pub fn is_native(&self, family: Family, index: u16) -> bool {
         family == Family::Primitive
             || self.families.iter().any(|(f, set)| *f == family && set.contains(index))
     }
 
-    /// Tells whether the backend has a kernel for attention ([`Llm::attention`](crate::ext::Llm::attention)).
+    /// Returns whether the backend has a kernel for attention ([`Llm::attention`](crate::ext::Llm::attention)).
     pub fn has_native_attention(&self) -> bool {
         self.is_native(Family::Llm, LlmOp::Attention as u16)
     }

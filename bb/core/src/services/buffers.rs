@@ -185,7 +185,7 @@ impl Buffers {
         table.places.iter().filter(|place| place.value.is_some() || place.taken.is_some()).count()
     }
 
-    /// Tells whether there is no buffer.
+    /// Returns whether there is no buffer.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }

@@ -37,7 +37,7 @@ pub trait Lifecycle: Send + Sync {
         None
     }
 
-    /// Tells whether calls return before the device has computed.
+    /// Returns whether calls return before the device has computed.
     fn is_asynchronous(&self) -> bool {
         false
     }

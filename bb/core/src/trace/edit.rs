@@ -41,7 +41,7 @@ impl Uses {
         self.readers.get(value).map(SmallVec::as_slice)
     }
 
-    /// Tells whether the trace returns a value.
+    /// Returns whether the trace returns a value.
     pub(crate) fn is_returned(&self, value: TraceValue) -> Result<bool, Error> {
         self.returned.get(value).copied()
     }

@@ -15,7 +15,7 @@ use std::sync::Arc;
 /// The most elements that the evaluator computes; shape arithmetic needs a handful.
 pub(super) const EVALUATED: usize = <TensorData as eval::Constant>::MOST;
 
-/// Tells whether a tensor is small enough to be evaluated.
+/// Returns whether a tensor is small enough to be evaluated.
 pub(super) fn is_small(shape: &[usize]) -> bool {
     bb_ir::element_count(shape).is_some_and(|n| n <= EVALUATED)
 }

@@ -30,18 +30,18 @@ impl Call<'_> {
         self.operand(0).map(|(dtype, _)| dtype).or_else(|| self.params.iter().find_map(named))
     }
 
-    /// Tells whether all operands have one element type.
+    /// Returns whether all operands have one element type.
     pub(super) fn of_one_type(&self) -> bool {
         let first = self.operand(0).map(|(dtype, _)| dtype);
         self.operands.iter().flatten().all(|(dtype, _)| Some(*dtype) == first)
     }
 
-    /// Tells whether the opset's version of ONNX's operator takes the element type.
+    /// Returns whether the opset's version of ONNX's operator takes the element type.
     pub(super) fn takes(&self, op: &str, dtype: DataType) -> bool {
         takes(op, self.opset, dtype)
     }
 
-    /// Tells whether an attribute, whose floats have 32 bits, says what the parameter says to operands of this type.
+    /// Returns whether an attribute, whose floats have 32 bits, says what the parameter says to operands of this type.
     pub(super) fn exact(&self, param: &Param<'_>) -> bool {
         let exact = |v: f64| f64::from(v as f32) == v || v.is_nan();
         self.subject() != Some(DataType::F64)
@@ -109,7 +109,7 @@ impl Form {
     }
 }
 
-/// Tells whether an opset's version of ONNX's operator takes an element type.
+/// Returns whether an opset's version of ONNX's operator takes an element type.
 fn takes(op: &str, opset: i64, dtype: DataType) -> bool {
     history("", op).filter(|v| v.since <= opset).last().is_some_and(|version| has(&version, dtype))
 }

@@ -65,7 +65,7 @@ pub(crate) struct Policy {
 }
 
 impl Policy {
-    /// Tells whether an operation on operands of these element types and ranks is kept.
+    /// Returns whether an operation on operands of these element types and ranks is kept.
     pub(crate) fn keeps(
         &self,
         spec: &OpSpec,

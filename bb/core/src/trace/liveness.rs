@@ -68,12 +68,12 @@ impl<V: TableIndex, S: TableIndex + Ord> Liveness<V, S> {
         Ok(liveness)
     }
 
-    /// Tells whether a step that matters, or the caller, reads a value.
+    /// Returns whether a step that matters, or the caller, reads a value.
     pub(crate) fn is_read(&self, value: V) -> Result<bool, Error> {
         Ok(self.last(value)? != LastRead::Never)
     }
 
-    /// Tells whether a step at `from` or after it, or the caller, reads a value.
+    /// Returns whether a step at `from` or after it, or the caller, reads a value.
     pub(crate) fn is_read_from(&self, value: V, from: S) -> Result<bool, Error> {
         Ok(match self.last(value)? {
             LastRead::Never => false,
@@ -87,7 +87,7 @@ impl<V: TableIndex, S: TableIndex + Ord> Liveness<V, S> {
         self.last.get(value).copied()
     }
 
-    /// Tells whether a step matters.
+    /// Returns whether a step matters.
     pub fn is_live(&self, step: S) -> Result<bool, Error> {
         self.live.get(step).copied()
     }

@@ -64,7 +64,7 @@ impl Guard {
         Guard { expr: expr.tightened(), relation: Relation::AtLeastZero }
     }
 
-    /// Tells whether it holds wherever another one does.
+    /// Returns whether it holds wherever another one does.
     pub(crate) fn follows_from(&self, other: &Guard) -> bool {
         let beyond = |expr: &DimExpr, least| expr.exceeds(&other.expr, least);
         match (self.relation, other.relation) {
@@ -156,7 +156,7 @@ impl When {
     /// No condition.
     pub(crate) const ALWAYS: When = When(None);
 
-    /// Tells whether there is no condition.
+    /// Returns whether there is no condition.
     pub(crate) fn is_always(&self) -> bool {
         self.0.is_none()
     }
@@ -330,7 +330,7 @@ impl Log {
         Some(expr)
     }
 
-    /// Tells whether two extents differ to which the model gives one name.
+    /// Returns whether two extents differ to which the model gives one name.
     pub(super) fn contradicts_names(&self) -> bool {
         self.lock().contradicted
     }
@@ -355,7 +355,7 @@ impl Log {
         }
     }
 
-    /// Tells whether the trace is tied to all symbols of an expression.
+    /// Returns whether the trace is tied to all symbols of an expression.
     pub(crate) fn is_tied(&self, expr: &DimExpr) -> bool {
         self.lock().is_tied(expr)
     }

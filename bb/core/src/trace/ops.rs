@@ -21,7 +21,7 @@ const INDICES: i64 = 1 << 16;
 const FOLLOWED: usize = 256;
 
 impl Tracer {
-    /// Tells whether an extent of a tensor is a number.
+    /// Returns whether an extent of a tensor is a number.
     pub(crate) fn has_extent(&self, x: &TracedTensor, axis: usize, number: usize) -> bool {
         if !self.symbolic {
             // A check computes nothing, so the trace is not tied to the extents.

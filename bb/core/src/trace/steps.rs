@@ -57,7 +57,7 @@ pub enum ValueSource {
 }
 
 impl ValueSource {
-    /// Tells whether the value is known before anything runs.
+    /// Returns whether the value is known before anything runs.
     pub fn is_constant(self) -> bool {
         matches!(self, ValueSource::Weight(_) | ValueSource::Constant(_))
     }
@@ -90,7 +90,7 @@ impl Varying {
         Varying { bits: varying.fold(0, |all, (axis, _)| all | 1 << axis.min(63)) }
     }
 
-    /// Tells whether the extent of a dimension may differ.
+    /// Returns whether the extent of a dimension may differ.
     pub(crate) fn has(self, axis: usize) -> bool {
         self.bits >> axis.min(63) & 1 == 1
     }

@@ -84,7 +84,7 @@ impl TracedTensor {
         }
     }
 
-    /// Tells whether the elements are constant or follow from extents.
+    /// Returns whether the elements are constant or follow from extents.
     pub(crate) fn is_known(&self) -> bool {
         !matches!(self.0.elements, Elements::Unknown)
     }
@@ -115,7 +115,7 @@ impl TracedTensor {
         Type { dtype: self.0.dtype, shape: self.0.shape.clone(), extents: self.0.extents.clone() }
     }
 
-    /// Tells whether all extents are the same in all runs.
+    /// Returns whether all extents are the same in all runs.
     pub(super) fn is_fixed(&self) -> bool {
         self.0.extents.is_none()
     }

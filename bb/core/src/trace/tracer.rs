@@ -144,7 +144,7 @@ impl Tracer {
         self
     }
 
-    /// Tells whether extents of inputs differ to which the model gives one name.
+    /// Returns whether extents of inputs differ to which the model gives one name.
     pub(crate) fn contradicts_names(&self) -> bool {
         self.log.contradicts_names()
     }
@@ -288,7 +288,7 @@ impl Tracer {
         self.push_recipe(ty, data, recipe, Follow::Each(each), requires)
     }
 
-    /// Tells whether an operation of a family is recorded as it is.
+    /// Returns whether an operation of a family is recorded as it is.
     pub(crate) fn keeps(
         &self,
         spec: &OpSpec,
@@ -323,7 +323,7 @@ impl Tracer {
         }
     }
 
-    /// Tells whether the body of a native operation is being traced for the types of its results alone.
+    /// Returns whether the body of a native operation is being traced for the types of its results alone.
     ///
     /// If the operation may be replaced by its body, the body is needed.
     pub(super) fn in_body(&self) -> bool {
@@ -341,7 +341,7 @@ impl Tracer {
 
     /// Records a native operation in place of its body, whose results `body` are.
     ///
-    /// The body stays if the operation is kept for the host alone, and the body does without.
+    /// If the operation is kept only to avoid host kernels and its body needs none, records the body.
     ///
     /// # Errors
     ///

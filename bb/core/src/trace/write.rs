@@ -252,7 +252,7 @@ impl Writer {
         Ok(())
     }
 
-    /// Tells whether a primitive of truth values is written with bytes: ONNX Runtime chooses among no truth values, and
+    /// Returns whether a primitive of truth values is written with bytes: ONNX Runtime chooses among no truth values, and
     /// before opset 20 the greatest of some is not defined.
     fn moves_as_bytes(&self, op: Primitive, dtypes: &[Option<DataType>]) -> bool {
         let Target::Opset(opset) = self.target else { return false };
@@ -414,7 +414,7 @@ pub(super) fn is_input(op: Primitive, param: &str, opset: i64) -> bool {
     }
 }
 
-/// Tells whether an opset's schema has an attribute; one that it lacks concerns element types that it lacks too.
+/// Returns whether an opset's schema has an attribute; one that it lacks concerns element types that it lacks too.
 fn has_attribute(op: Primitive, param: &str, opset: i64) -> bool {
     match (op, param) {
         (Primitive::Cast, "saturate") => opset >= 19,

@@ -36,7 +36,7 @@ impl Allowance for Limits {
     }
 }
 
-/// Tells whether the allowance's own error came back.
+/// Returns whether the allowance's own error came back.
 fn ended(result: &Result<Option<Picture>, PictureError>) -> bool {
     matches!(result, Err(PictureError::Ended(error)) if error.is::<Limit>())
 }

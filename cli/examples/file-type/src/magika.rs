@@ -117,7 +117,7 @@ impl Identifier {
     }
 }
 
-/// Tells whether Python's `bytes.strip` strips the byte.
+/// Returns whether Python's `bytes.strip` strips the byte.
 fn is_space(byte: u8) -> bool {
     matches!(byte, b' ' | b'\t' | b'\n' | b'\r' | 0x0b | 0x0c)
 }

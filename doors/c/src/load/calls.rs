@@ -92,7 +92,7 @@ macro_rules! calls {
        $name:ident $since:literal = $method:ident
        ( $($input:ident : $kind:ident),* $(; $($param:ident : $pkind:ident $(= $default:expr)?),+)? )
        -> $output:ident $({ $($fact:tt)* })?; )*) => {
-        /// Tells whether a table has a primitive.
+        /// Returns whether a table has a primitive.
         pub(super) fn has(table: &Primitives, op: Primitive) -> bool {
             match op { $( Primitive::$name => table.$method.is_some(), )* }
         }

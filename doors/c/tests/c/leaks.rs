@@ -30,7 +30,7 @@ fn copy(name: &str) -> PathBuf {
     to.canonicalize().unwrap()
 }
 
-/// Tells whether a library is mapped.
+/// Returns whether a library is mapped.
 #[cfg(target_os = "linux")]
 fn is_loaded(path: &std::path::Path) -> bool {
     fs::read_to_string("/proc/self/maps").unwrap().contains(path.to_str().unwrap())

@@ -77,7 +77,7 @@ fn map(items: &[Arc<HeldValue>]) -> Result<HeldValue> {
 }
 
 functions! {
-    /// Tells whether a value is a tensor.
+    /// Returns whether a value is a tensor.
     IsTensor(value: *const OrtValue, out: *mut c_int) {
         let is = matches!(**held(value)?, HeldValue::Tensor(_));
         OutPlace::at(out, "a place for the answer")?.put(c_int::from(is));
@@ -91,7 +91,7 @@ functions! {
         Ok(())
     }
 
-    /// Tells whether a value is anything but an optional without content.
+    /// Returns whether a value is anything but an optional without content.
     HasValue(value: *const OrtValue, out: *mut c_int) {
         let has = !matches!(**held(value)?, HeldValue::Absent(_));
         OutPlace::at(out, "a place for the answer")?.put(c_int::from(has));

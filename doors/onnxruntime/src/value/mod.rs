@@ -102,7 +102,7 @@ impl HeldValue {
         })
     }
 
-    /// Tells whether a tensor of this value is in memory that a tensor uses, too.
+    /// Returns whether a tensor of this value is in memory that a tensor uses, too.
     pub(crate) fn overlaps(&self, other: &ValueTensor) -> bool {
         match self {
             HeldValue::Tensor(tensor) => tensor.overlaps(other),

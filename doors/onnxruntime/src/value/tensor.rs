@@ -269,7 +269,7 @@ impl ValueTensor {
         Ok(())
     }
 
-    /// Tells whether two tensors use the same memory.
+    /// Returns whether two tensors use the same memory.
     pub(crate) fn overlaps(&self, other: &ValueTensor) -> bool {
         let (Ok((own, length)), Ok((other, other_length))) = (self.memory(), other.memory()) else {
             return std::ptr::eq(self, other);

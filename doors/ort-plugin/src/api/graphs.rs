@@ -210,7 +210,7 @@ impl Api {
         Ok(names.into_iter().map(|name| unsafe { text(name) }.unwrap_or_default()).zip(graphs).collect())
     }
 
-    /// Tells whether a value is one of a graph around the one that reads it.
+    /// Returns whether a value is one of a graph around the one that reads it.
     pub(crate) unsafe fn is_outer(&self, value: *const OrtValueInfo) -> Result<bool> {
         // SAFETY: the caller says so.
         self.got(false, |to| unsafe { self.table.is_from_outer_scope(value, to) })

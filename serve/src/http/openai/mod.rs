@@ -41,7 +41,7 @@ pub(super) fn routes(router: Router<Arc<Shared>>) -> Router<Arc<Shared>> {
         .route("/v1/embeddings", post(embeddings::embed))
 }
 
-/// Tells whether a path is one of this interface.
+/// Returns whether a path is one of this interface.
 pub(super) fn is_path(path: &str) -> bool {
     path == "/v1" || path.starts_with("/v1/")
 }

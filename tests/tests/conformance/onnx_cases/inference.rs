@@ -98,7 +98,7 @@ fn extent(dim: &Dim, names: &HashMap<String, usize>) -> Option<i64> {
     dim.formula()?.value(&|name| names.get(name).and_then(|n| i64::try_from(*n).ok()))
 }
 
-/// Compares an inferred type with an output; tells whether every extent was inferred.
+/// Compares an inferred type with an output. Returns whether every extent was inferred.
 fn agrees(ty: &ValueType, got: &TensorData, names: &HashMap<String, usize>) -> Result<bool, String> {
     let ValueType::Tensor { dtype, shape } = ty else { return Ok(false) };
     let wrong = || format!("inferred {ty:?}, but {}{:?} came", got.dtype(), got.shape());

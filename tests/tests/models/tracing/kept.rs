@@ -37,7 +37,7 @@ impl Sample {
         (21..=28).find(|opset| since("", self.op, *opset).is_some()).unwrap()
     }
 
-    /// Tells whether two runs differ.
+    /// Returns whether two runs differ.
     pub(crate) fn random(&self) -> bool {
         self.op.starts_with("Random")
     }

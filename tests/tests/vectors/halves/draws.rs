@@ -34,7 +34,7 @@ pub(super) enum Range {
 }
 
 impl Range {
-    /// Tells whether the numbers are far from both ends of the range of `f32`, so that steps stay there, too.
+    /// Returns whether the numbers are far from both ends of the range of `f32`, so that steps stay there, too.
     pub(super) fn is_moderate(self) -> bool {
         matches!(self, Range::Ordinary | Range::Hundreds)
     }

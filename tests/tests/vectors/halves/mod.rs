@@ -118,7 +118,7 @@ fn shown((domain, name): &Name) -> String {
     }
 }
 
-/// Tells whether a schema says that an operator takes no 16-bit floats. An operator without a schema may take them.
+/// Returns whether a schema says that an operator takes no 16-bit floats. An operator without a schema may take them.
 fn takes_none(domain: &str, name: &str) -> bool {
     let mut versions = bb::ir::opset::history(domain, name).filter_map(|version| version.types).peekable();
     let is_half = |dtype: &DataType| HALVES.iter().any(|half| half.dtype == *dtype);

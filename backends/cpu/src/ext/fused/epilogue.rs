@@ -371,7 +371,7 @@ impl Results<'_> {
         }
     }
 
-    /// Tells whether something follows the sums.
+    /// Returns whether something follows the sums.
     pub(crate) fn has_epilogue(&self) -> bool {
         self.epilogue.is_some()
     }

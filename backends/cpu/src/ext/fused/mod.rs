@@ -167,7 +167,7 @@ fn extents(xs: &[&Array]) -> Result<(Shape, Dims<TENSORS>)> {
     Ok((shape, dims))
 }
 
-/// Tells whether every tensor and every line is read on the way to the result. Otherwise the result may have other extents
+/// Returns whether every tensor and every line is read on the way to the result. Otherwise the result may have other extents
 /// than all tensors together.
 fn all_are_read(lines: &[Line], tensors: usize) -> bool {
     let results = tensors + lines.len() - 1;

@@ -318,7 +318,7 @@ fn hold(steps: &mut [Step], narrowed: Option<usize>) {
     }
 }
 
-/// Tells whether steps read a block before they write it.
+/// Returns whether steps read a block before they write it.
 fn is_read(steps: &[Step], block: usize) -> bool {
     for step in steps {
         match step {

@@ -115,7 +115,7 @@ impl Layout {
     }
 }
 
-/// Tells whether the kernels pool these windows of an operand of this shape.
+/// Returns whether the kernels pool these windows of an operand of this shape.
 pub(super) fn serves(plane: &Plane, shape: &[usize]) -> bool {
     let (Plane { rows, cols, .. }, &[n, c, ..]) = (plane, shape) else { return false };
     let span = cols.kernel.saturating_mul(cols.dilation);
@@ -125,7 +125,7 @@ pub(super) fn serves(plane: &Plane, shape: &[usize]) -> bool {
     short && !tall && widest.saturating_mul(cols.stride) <= WIDEST && plane.is_countable(n, c)
 }
 
-/// Tells whether the kernels find the greatest elements of windows of an operand: of floats, and of bytes, which are exact as floats. A
+/// Returns whether the kernels find the greatest elements of windows of an operand: of floats, and of bytes, which are exact as floats. A
 /// window that has padding alone has minus infinity, which no byte is.
 pub(super) fn takes_greatest(plane: &Plane, x: &Array) -> bool {
     let meets = |line: &Line| (0..line.out).all(|o| (0..line.kernel).any(|k| line.position(k, o).is_some()));

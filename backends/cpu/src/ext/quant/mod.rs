@@ -25,7 +25,7 @@ use bb::ext::{ConvIntegerOptions, MatMulNBitsOptions, QLinearConvOptions, Quanti
 use bb::{DataType, Tensor};
 use std::sync::Arc;
 
-/// Tells whether bytes are signed; `None` for elements that are no integers of eight bits.
+/// Returns whether bytes are signed; `None` for elements that are no integers of eight bits.
 fn signed(dtype: DataType) -> Option<bool> {
     match dtype {
         DataType::I8 => Some(true),
@@ -108,7 +108,7 @@ impl Zeros {
         }
     }
 
-    /// Tells whether all are 0.
+    /// Returns whether all are 0.
     fn none(&self) -> bool {
         matches!(self, Zeros::One(0))
     }

@@ -217,7 +217,7 @@ impl Integers {
         self.0.bytes()
     }
 
-    /// Tells whether rows of this type are rounded.
+    /// Returns whether rows of this type are rounded.
     pub(crate) fn takes(dtype: DataType) -> bool {
         matches!(dtype, DataType::F32 | DataType::F16 | DataType::BF16)
     }

@@ -78,7 +78,7 @@ impl<'a> Kept<'a> {
         Some(Kept { new, past, groups })
     }
 
-    /// Tells whether some have to be converted to `f32`.
+    /// Returns whether some have to be converted to `f32`.
     pub(super) fn converts(&self) -> bool {
         !matches!((self.new.form, self.past.form), (Form::Single, Form::Single))
     }

@@ -344,7 +344,7 @@ impl<T: Multiply> Layer<T> {
         }
     }
 
-    /// Tells whether a sequence has this step.
+    /// Returns whether a sequence has this step.
     fn lasts(&self, row: usize, step: usize) -> bool {
         self.lengths.as_ref().is_none_or(|lengths| lengths.get(row).is_some_and(|&length| step < length))
     }

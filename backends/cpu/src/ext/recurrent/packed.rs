@@ -62,7 +62,7 @@ impl Packed {
         Ok(Some(Packed::Floats(panels)))
     }
 
-    /// Tells whether states of a type are multiplied with these weights.
+    /// Returns whether states of a type are multiplied with these weights.
     pub(super) fn serves(&self, dtype: DataType) -> bool {
         match self {
             Packed::Floats(panels) => panels.iter().all(|panels| panels.dtype() == dtype),

@@ -1,4 +1,4 @@
-//! Copies of planes with their padding, in which elements that follow each other belong to windows that do.
+//! Padded copies of planes, laid out so that consecutive windows read consecutive memory.
 
 use super::tile::Fill;
 use crate::ext::window::{Line, Plane};

@@ -17,7 +17,7 @@ pub(crate) struct Filters {
 }
 
 impl Filters {
-    /// Tells whether filters of this shape in this number of groups are computed by points.
+    /// Returns whether filters of this shape in this number of groups are computed by points.
     pub(crate) fn suit(shape: &[usize], groups: usize) -> bool {
         let &[m, depth, 3, 3] = shape else { return false };
         groups > 0 && m.is_multiple_of(groups) && m / groups >= CHANNELS && depth >= CHANNELS
@@ -76,7 +76,7 @@ impl Filters {
 /// results whose windows do not have it.
 const GREATEST: f32 = 1e30;
 
-/// Tells whether all numbers may be transformed.
+/// Returns whether all numbers may be transformed.
 pub(crate) fn all_fit(x: &[f32]) -> bool {
     dispatch(Fit(x))
 }

@@ -59,7 +59,7 @@ pub(crate) struct Format {
 }
 
 impl Format {
-    /// Tells whether there are kernels for it.
+    /// Returns whether there are kernels for it.
     pub(crate) fn is_served(self) -> bool {
         matches!(self.bits, 2 | 4 | 8)
             && (1..=LONGEST).contains(&self.block)

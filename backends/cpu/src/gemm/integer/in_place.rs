@@ -65,7 +65,7 @@ pub(super) fn kernels() -> Option<&'static Kernels> {
     }
 }
 
-/// Tells whether a product of these extents is computed in place: its columns fill a tile.
+/// Returns whether a product of these extents is computed in place: its columns fill a tile.
 pub(super) fn suits(Dims { m, k, n }: Dims, b: Strided<u8>) -> bool {
     m <= ROWS && k > 0 && n >= COLUMNS && b.col == 1
 }

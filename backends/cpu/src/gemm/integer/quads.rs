@@ -276,7 +276,7 @@ impl QuadKernels {
         self.lanes * self.vectors
     }
 
-    /// Tells whether the bytes of the left operand are widened to 16 bits, because no instruction adds products of four bytes.
+    /// Returns whether the bytes of the left operand are widened to 16 bits, because no instruction adds products of four bytes.
     pub(crate) const fn widened(&self) -> bool {
         self.group < 4
     }

@@ -28,7 +28,7 @@ pub(crate) trait Real:
     /// Converts, rounding to nearest.
     fn of(x: f64) -> Self;
     fn abs(self) -> Self;
-    /// Tells whether all arguments are near.
+    /// Returns whether all arguments are near.
     fn near(block: &[Self; BLOCK]) -> bool;
     /// Returns the logistic function of an argument that is near if `NEAR`; the value is the same for either.
     fn sigmoid<const FMA: bool, const NEAR: bool>(self) -> Self;

@@ -48,7 +48,7 @@ pub struct PatternOperand {
     pub extents: SmallVec<[Option<usize>; 4]>,
 }
 
-/// Tells whether a kernel takes operands and parameters, so that an operation may replace the steps of a pattern.
+/// Returns whether a kernel takes operands and parameters, so that an operation may replace the steps of a pattern.
 pub type Accepts = fn(&[Option<PatternOperand>], &[Param<'_>]) -> bool;
 
 /// A function whose steps an operation replaces.
@@ -96,7 +96,7 @@ impl VendorOperation {
         self.spec
     }
 
-    /// Tells whether the operation has a body, so that it runs on every backend.
+    /// Returns whether the operation has a body, so that it runs on every backend.
     pub fn has_body(&self) -> bool {
         matches!(self.made_of, MadeOf::Body { .. })
     }

@@ -35,7 +35,7 @@ fn run(trace: &mut Trace, _: PassOptions<'_>) -> Result<usize, Error> {
     Ok(found.len())
 }
 
-/// Tells whether the result of a step is its only operand.
+/// Returns whether the result of a step is its only operand.
 fn gives_back(trace: &Trace, step: &Step, operand: TraceValue, result: TraceValue) -> Result<bool, Error> {
     Ok(match step.operation.primitive() {
         Some(Primitive::Identity) => true,

@@ -120,7 +120,7 @@ impl Dynamic {
     }
 }
 
-/// Tells whether a scale has at most one dimension, so that it gives the product no further one.
+/// Returns whether a scale has at most one dimension, so that it gives the product no further one.
 fn is_row(trace: &Trace, scale: TraceValue, product: TraceValue) -> Result<bool, Error> {
     let rank = trace.values.get(product)?.shape.len();
     Ok(trace.values.get(scale)?.shape.len() <= rank.min(1))

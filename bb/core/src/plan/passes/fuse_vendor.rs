@@ -436,7 +436,7 @@ fn float(x: &TensorData) -> Option<f64> {
     wide.as_slice::<f64>().ok()?.first().copied()
 }
 
-/// Tells whether an operation of two operands gives the same bits for either order.
+/// Returns whether an operation of two operands gives the same bits for either order.
 fn is_commutative(spec: &OpSpec) -> bool {
     use crate::ext::ScalarOp;
     let primitives = [Primitive::Add, Primitive::Mul, Primitive::Equal].map(Primitive::spec);

@@ -283,7 +283,7 @@ impl Product {
     }
 }
 
-/// Tells whether integers are faster than floats: groups of few filters, as each channel of a depthwise convolution is, leave
+/// Returns whether integers are faster than floats: groups of few filters, as each channel of a depthwise convolution is, leave
 /// products of bytes no rows to share what they load.
 fn pays(filters: usize, groups: usize) -> bool {
     groups == 1 || filters.checked_div(groups).is_some_and(|filters| filters >= FEW_FILTERS)
@@ -313,7 +313,7 @@ fn operands(
     Ok(fit.then_some((x, w)))
 }
 
-/// Tells whether a value has the same extents in all runs: a constant, or a constant whose dimensions were permuted.
+/// Returns whether a value has the same extents in all runs: a constant, or a constant whose dimensions were permuted.
 fn is_known(trace: &Trace, uses: &Uses, value: TraceValue) -> Result<bool, Error> {
     let mut value = value;
     while let Some(maker) = uses.maker(value)? {

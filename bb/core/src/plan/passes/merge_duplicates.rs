@@ -99,7 +99,7 @@ fn constants(trace: &Trace) -> Result<HashMap<TraceValue, TraceValue>, Error> {
     Ok(same)
 }
 
-/// Tells whether two steps of one operation with the same operands give the same results.
+/// Returns whether two steps of one operation with the same operands give the same results.
 fn matches(trace: &Trace, a: &Step, b: &Step) -> Result<bool, Error> {
     let params = a.params.len() == b.params.len() && a.params.iter().zip(&b.params).all(|(a, b)| equal(a, b));
     if !params || a.symbolic != b.symbolic || a.phase != b.phase || a.outputs.len() != b.outputs.len() {
@@ -114,7 +114,7 @@ fn matches(trace: &Trace, a: &Step, b: &Step) -> Result<bool, Error> {
     Ok(true)
 }
 
-/// Tells whether parameters are equal, floats bit by bit: zeros of two signs divide differently.
+/// Returns whether parameters are equal, floats bit by bit: zeros of two signs divide differently.
 fn equal(a: &Param<'_>, b: &Param<'_>) -> bool {
     let same = |a: f64, b: f64| a.to_bits() == b.to_bits();
     match (a, b) {

@@ -75,7 +75,7 @@ impl Merging<'_> {
         }
     }
 
-    /// Tells whether scales and zero points have one element and are known when the plan is made, and give the result no rank.
+    /// Returns whether scales and zero points have one element and are known when the plan is made, and give the result no rank.
     fn is_of_bytes_alone(&self, id: StepId, x: TraceValue) -> Result<bool, Error> {
         let trace = self.edit.trace();
         let rank = trace.values.get(x)?.shape.len();

@@ -118,13 +118,13 @@ impl NativeOps {
         all
     }
 
-    /// Tells whether an operation is native.
+    /// Returns whether an operation is native.
     fn has(self, spec: &OpSpec) -> bool {
         self.0.iter().any(|(family, set)| *family == spec.family && set.contains(spec.index))
     }
 }
 
-/// Tells whether a backend with these natives computes programs of element-wise functions.
+/// Returns whether a backend with these natives computes programs of element-wise functions.
 pub(super) fn fuses(natives: &[(Family, OpSet)]) -> bool {
     natives.iter().any(|(family, set)| *family == Family::Scalar && set.contains(ScalarOp::Fused as u16))
 }

@@ -128,7 +128,7 @@ impl<'t> Matching<'t> {
         Ok(Some(Rows { x, axis, epsilon: epsilon.into(), centred, scale, bias, last, steps: self.steps }))
     }
 
-    /// Tells whether steps on these elements become one operation. Between steps of halves a square may leave their range, so
+    /// Returns whether steps on these elements become one operation. Between steps of halves a square may leave their range, so
     /// that the operation is right where the steps are not.
     fn may_replace(&self, dtype: DataType) -> bool {
         match dtype {

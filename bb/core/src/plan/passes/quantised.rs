@@ -11,7 +11,7 @@ use bb_ir::TensorData;
 use bb_ir::op::{OpSpec, Param};
 use smallvec::SmallVec;
 
-/// Tells whether a step calls an operation in each run.
+/// Returns whether a step calls an operation in each run.
 pub(super) fn calls(step: &Step, spec: &OpSpec) -> bool {
     let same = |own: &OpSpec| own.family == spec.family && own.index == spec.index;
     step.phase == Phase::EachRun && matches!(step.operation, Operation::Row(own) if same(own))
@@ -57,12 +57,12 @@ pub(super) fn scalar(
     })
 }
 
-/// Tells whether elements are integers of eight bits.
+/// Returns whether elements are integers of eight bits.
 pub(super) fn are_bytes(dtype: DataType) -> bool {
     matches!(dtype, DataType::U8 | DataType::I8)
 }
 
-/// Tells whether a scale is such that a byte that is dequantised and quantised again is the same: quotients are no more than
+/// Returns whether a scale is such that a byte that is dequantised and quantised again is the same: quotients are no more than
 /// two roundings away from the integers, unless products overflow or lose digits because they are small.
 pub(super) fn is_plain(scale: f32) -> bool {
     (1e-30..1e30).contains(&scale)

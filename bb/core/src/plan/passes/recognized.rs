@@ -55,7 +55,7 @@ pub(super) fn with_factor(
     Ok(quotient.map(|(value, number)| (value, 1.0 / number)))
 }
 
-/// Tells whether nobody else reads what the steps make, but for the last one.
+/// Returns true if no step outside the match uses an intermediate result.
 pub(super) fn is_closed(trace: &Trace, uses: &Uses, steps: &[StepId], last: StepId) -> Result<bool, Error> {
     for &id in steps.iter().filter(|&&id| id != last) {
         for &value in &trace.steps.get(id)?.outputs {

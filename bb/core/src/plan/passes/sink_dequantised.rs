@@ -160,7 +160,7 @@ impl Sinking<'_, '_> {
         self.edit.remove(id)
     }
 
-    /// Tells whether floats are not needed before a step, or not behind it.
+    /// Returns whether floats are not needed before a step, or not behind it.
     fn pays(&self, id: StepId, operands: &[TraceValue]) -> Result<bool, Error> {
         let step = self.edit.trace().steps.get(id)?;
         // What is expanded has more elements behind the step than before.
@@ -179,7 +179,7 @@ impl Sinking<'_, '_> {
         Ok(true)
     }
 
-    /// Tells whether a value is quantised, at once or after it was moved, and nobody else reads it.
+    /// Returns whether a value is quantised, at once or after it was moved, and nobody else reads it.
     fn is_quantised(&self, value: TraceValue, ahead: usize) -> Result<bool, Error> {
         let trace = self.edit.trace();
         if self.uses.is_returned(value)? {

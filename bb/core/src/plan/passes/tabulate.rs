@@ -129,8 +129,8 @@ impl Function {
         Ok(function.is_closed(trace, uses, id)?.then_some(function))
     }
 
-    /// Tells whether nobody else reads what the steps make, and all of it has the extents of the tensor. Constants have one
-    /// element, so the ranks tell.
+    /// Returns true if no other step uses an intermediate result, and each has the extents of the tensor. Constants have one
+    /// element, so comparing ranks is enough.
     fn is_closed(&self, trace: &Trace, uses: &Uses, id: StepId) -> Result<bool, Error> {
         let rank = trace.values.get(self.x)?.shape.len();
         for &step in &self.steps {
@@ -205,7 +205,7 @@ impl Function {
     }
 }
 
-/// Tells whether a step is element-wise, the same in all runs, and of one result.
+/// Returns whether a step is element-wise, the same in all runs, and of one result.
 fn can_be_tabulated(trace: &Trace, id: StepId) -> Result<bool, Error> {
     let step = trace.steps.get(id)?;
     let Operation::Row(spec) = step.operation else { return Ok(false) };

@@ -253,7 +253,7 @@ fn unproven(reason: &str) -> RowProof {
 /// The most numbers of rows for which a condition is evaluated one by one.
 const EVALUATED: i64 = 1 << 12;
 
-/// Tells whether a condition holds for all numbers of rows up to `most`. It is about nothing else.
+/// Returns whether a condition holds for all numbers of rows up to `most`. It is about nothing else.
 fn holds_always(guard: &Guard, most: usize) -> bool {
     let most = i64::try_from(most).unwrap_or(i64::MAX);
     let value = |rows: i64| guard.expr.value(&|_: &str| Some(rows));

@@ -41,7 +41,7 @@ impl Rows {
 }
 
 impl Spread {
-    /// Tells whether a value of these extents can be spread so, for every number of rows: only the dimension of the rows varies, and
+    /// Returns whether a value of these extents can be spread so, for every number of rows: only the dimension of the rows varies, and
     /// there are as many elements as `elements` says.
     pub(super) fn fits(
         self,

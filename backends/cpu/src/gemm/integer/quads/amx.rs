@@ -28,14 +28,14 @@ const fn after(few: &[&[Tile]], index: usize, tile: Tile) -> [Tile; 16] {
     all
 }
 
-/// Tells whether this process may use the instructions. The system is asked once, because it reserves room for the registers of each
+/// Returns whether this process may use the instructions. The system is asked once, because it reserves room for the registers of each
 /// thread.
 pub(super) fn allowed() -> bool {
     static ALLOWED: OnceLock<bool> = OnceLock::new();
     *ALLOWED.get_or_init(|| found() && permitted())
 }
 
-/// Tells whether the processor has tiles and products of bytes on them.
+/// Returns whether the processor has tiles and products of bytes on them.
 fn found() -> bool {
     const TILE: u32 = 1 << 24;
     const INT8: u32 = 1 << 25;

@@ -1,7 +1,7 @@
 //! Moves transposes past element-wise steps, so that they meet and cancel.
 //!
 //! Models that were exported with the channels last put transposes around each convolution, and element-wise steps between
-//! them. A transpose is seldom free, because somebody behind it walks through memory in strides, or copies. Element-wise steps
+//! them. A transpose is rarely free: a consumer then reads with strides, or copies. Element-wise steps
 //! and `concat` compute the same bits in any order of dimensions, so that they may as well run before the transpose as behind
 //! it. Sums may not, because their bits depend on the order of the terms.
 //!

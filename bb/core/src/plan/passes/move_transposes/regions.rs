@@ -140,7 +140,7 @@ impl Facts {
         Ok(any.then_some(region))
     }
 
-    /// Tells whether a step of a region makes a value.
+    /// Returns whether a step of a region makes a value.
     pub(super) fn is_made_in(&self, region: &Region, value: TraceValue) -> Result<bool, Error> {
         match self.uses.maker(value)? {
             Some(maker) => self.is_in(region, maker),
@@ -148,12 +148,12 @@ impl Facts {
         }
     }
 
-    /// Tells whether a step belongs to a region.
+    /// Returns whether a step belongs to a region.
     pub(super) fn is_in(&self, region: &Region, step: StepId) -> Result<bool, Error> {
         Ok(*self.names.get(step)? == Some(region.name))
     }
 
-    /// Tells whether a value is known before a run.
+    /// Returns whether a value is known before a run.
     pub(super) fn is_constant(&self, value: TraceValue) -> Result<bool, Error> {
         self.constant.get(value).copied()
     }
@@ -182,7 +182,7 @@ impl Facts {
         }
     }
 
-    /// Tells whether nobody but a region reads a value.
+    /// Returns whether nobody but a region reads a value.
     pub(super) fn is_only_for(&self, region: &Region, value: TraceValue) -> Result<bool, Error> {
         for &reader in self.uses.readers(value)? {
             if !self.is_in(region, reader)? {

@@ -125,7 +125,7 @@ impl<'t> Matching<'t> {
         Ok(false)
     }
 
-    /// Tells whether a value is a sum in `f32`.
+    /// Returns whether a value is a sum in `f32`.
     fn is_sum(&self, value: TraceValue) -> Result<bool, Error> {
         let Some(id) = self.uses.maker(value)? else { return Ok(false) };
         let sums = matches!(
@@ -241,7 +241,7 @@ impl<'t> Matching<'t> {
     }
 }
 
-/// Tells whether a step calls an operation of `Scalar`.
+/// Returns whether a step calls an operation of `Scalar`.
 fn is(step: &Step, op: ScalarOp) -> bool {
     let spec = op.spec();
     matches!(step.operation, Operation::Row(own) if own.family == Family::Scalar && own.index == spec.index)

@@ -56,7 +56,7 @@ fn computed_with(trace: &Trace, steps: &[StepId]) -> Result<HashSet<TraceValue>,
     Ok(computed)
 }
 
-/// Tells whether a step multiplies few rows by a weight. Where the number of rows varies, it does not, so that the bits do not depend
+/// Returns whether a step multiplies few rows by a weight. Where the number of rows varies, it does not, so that the bits do not depend
 /// on the extents that came first.
 fn streams(trace: &Trace, step: &Step) -> Result<bool, Error> {
     let (Some(Primitive::MatMul), &[Some(rows), Some(weight)]) =
@@ -70,7 +70,7 @@ fn streams(trace: &Trace, step: &Step) -> Result<bool, Error> {
     Ok(weighs && rows.varying == Varying::NONE && count <= FEW_ROWS)
 }
 
-/// Tells whether a step of a row only moves elements, or chooses among them.
+/// Returns whether a step of a row only moves elements, or chooses among them.
 fn moves_elements(step: &Step) -> bool {
     use Primitive::{Concat, Gather, Identity, Reshape, Slice, Split, Squeeze, Transpose, Unsqueeze, Where};
     let own = [NnOp::Pad.spec(), NnOp::GatherElements.spec(), NnOp::GatherNd.spec(), CreateOp::Expand.spec()];
@@ -147,7 +147,7 @@ impl Widening<'_> {
         Ok(())
     }
 
-    /// Tells whether a conversion is the end of an operator that computes in `f32`, rather than a `Cast` of the model: it comes
+    /// Returns whether a conversion is the end of an operator that computes in `f32`, rather than a `Cast` of the model: it comes
     /// from the node that its operand comes from.
     fn ends_operator(&self, step: &Step, operand: TraceValue) -> Result<bool, Error> {
         let trace = self.edit.trace();
@@ -174,7 +174,7 @@ impl Widening<'_> {
         Ok(())
     }
 
-    /// Tells whether a step only moves elements that are not known in `f32`.
+    /// Returns whether a step only moves elements that are not known in `f32`.
     fn moves(&self, step: &Step) -> bool {
         let moves = match step.operation {
             Operation::Row(_) => moves_elements(step),

@@ -453,7 +453,7 @@ impl<T: Tensor> Feeds<T> {
     }
 }
 
-/// Tells whether a decoder takes keys in groups.
+/// Returns whether a decoder takes keys in groups.
 fn has_groups(body: &Graph) -> bool {
     body.nodes.iter().any(|n| n.domain == "com.microsoft" && n.op_type == "DecoderMaskedSelfAttention")
 }
