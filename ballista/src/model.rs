@@ -365,7 +365,7 @@ pub(crate) fn check_backend(name: &str) -> Result<(), Error> {
     Err(Error::UnknownBackend { backend: name.to_owned(), known })
 }
 
-/// Returns whether a backend can be told its number of threads; others have one, or decide by themselves.
+/// Returns whether a backend takes a number of threads. Others have one, or decide by themselves.
 fn takes_threads(name: &str) -> bool {
     let mut known = Registry::global().entries();
     known.any(|entry| entry.name == name && entry.options.contains(&OpenOption::Threads))

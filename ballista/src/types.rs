@@ -36,7 +36,7 @@ pub(crate) fn arrow(dtype: DataType) -> Option<&'static ArrowType> {
     TYPES.iter().find(|(known, _)| *known == dtype).map(|(_, arrow)| arrow)
 }
 
-/// Returns whether elements of a column are those of a tensor of this type.
+/// Returns whether a column has the elements of a tensor of this type.
 pub(crate) fn same_elements(dtype: DataType, arrow_type: &ArrowType) -> bool {
     match arrow_type {
         ArrowType::Utf8 | ArrowType::LargeUtf8 | ArrowType::Utf8View => dtype == DataType::String,

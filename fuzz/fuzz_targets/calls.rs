@@ -79,7 +79,7 @@ fn difference(call: &Call, got: &TensorData, want: &TensorData) -> Option<String
     Some(format!("element {at} differs: {both}"))
 }
 
-/// Returns whether a sum of products of elements up to `greatest` may leave the range in which it is computed. The order of the
+/// Returns whether a sum of products of elements up to `greatest` may leave the range of the type that computes it. The order of the
 /// sum, which backends choose, then decides between infinities, NaN and numbers.
 fn may_overflow(call: &Call, dtype: DataType, greatest: f64) -> bool {
     let limit = if dtype == DataType::F64 { f64::MAX } else { f64::from(f32::MAX) };

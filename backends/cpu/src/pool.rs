@@ -213,7 +213,7 @@ impl Block {
         unsafe { self.0.as_ptr().cast::<u8>().add(ALIGNMENT) }
     }
 
-    /// Returns whether nobody else holds the block, so that its owner may write it again.
+    /// Returns whether this is the only reference to the block, so that its owner may write it again.
     pub(crate) fn is_sole(&self) -> bool {
         // SAFETY: this owner keeps the block alive. The order is that of the last owner's drop: the owners that held the block
         // before have read it.

@@ -168,7 +168,7 @@ fn named<B: Backend<Tensor = Host, Error = EngineError>>(
     Ok(program.outputs().iter().map(|port| port.name.clone()).zip(results).collect())
 }
 
-/// Returns whether a graph is made of primitives, as a backend gets it that runs whole graphs.
+/// Returns whether a graph contains only primitives, as a backend for whole graphs receives it.
 fn primitive(graph: &GraphProto) -> bool {
     let own = |op: &str| Primitive::ALL.iter().any(|known| known.spec().name == op);
     graph.node.iter().all(|node| node.domain().is_empty() && own(node.op_type()))

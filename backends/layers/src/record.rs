@@ -72,7 +72,7 @@ impl<B: InnerBackend> Record<B> {
     }
 }
 
-/// Returns whether an operation is that of constants, whose elements are its parameter.
+/// Returns whether an operation is `constant`, whose elements are its parameter.
 pub(crate) fn is_constant(spec: &OpSpec) -> bool {
     spec == Primitive::Constant.spec()
 }

@@ -63,7 +63,7 @@ pub fn reduce<E: Extent>(
     Ok(Reduction { reduced, kept, shape: out })
 }
 
-/// Returns whether [`squeeze`] can tell which dimensions go: only those that are named, or if none is, those of extent 1,
+/// Returns whether [`squeeze`] knows which dimensions to remove: the named ones, or if none is named, all of extent 1,
 /// which must be known.
 pub fn squeezes<E: Extent>(shape: &[E], axes: &[i64]) -> bool {
     !axes.is_empty() || shape.iter().all(|e| is_one(e).is_some())

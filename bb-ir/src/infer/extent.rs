@@ -51,10 +51,10 @@ pub trait Extent: Clone + std::fmt::Display {
     /// Returns the lesser of the two.
     fn min(&self, other: &Self) -> Option<Self>;
 
-    /// Returns whether the two are equal for all inputs; `false` if this cannot be shown.
+    /// Returns whether the two are equal for all inputs; `false` if this is not certain.
     fn same(&self, other: &Self) -> bool;
 
-    /// Returns whether it is `least` or more for all inputs; `false` if this cannot be shown.
+    /// Returns whether it is `least` or more for all inputs; `false` if this is not certain.
     fn surely_at_least(&self, least: i64) -> bool;
 
     /// Returns whether the two are equal; `None` if this is not known.
@@ -440,7 +440,7 @@ pub fn quotient<E: Extent>(whole: &[E], parts: &[E]) -> Option<E> {
     product(&whole)?.exact_div(&product(&rest)?)
 }
 
-/// Returns whether two shapes are equal for all inputs; `false` if this cannot be shown.
+/// Returns whether two shapes are equal for all inputs; `false` if this is not certain.
 pub(super) fn same<E: Extent>(a: &[E], b: &[E]) -> bool {
     a.len() == b.len() && a.iter().zip(b).all(|(a, b)| a.same(b))
 }

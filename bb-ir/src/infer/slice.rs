@@ -76,7 +76,7 @@ impl<E: Extent> Bound<E> {
     }
 }
 
-/// Returns whether a number stands for the end of any extent: exporters write the greatest of 32 or 64 bits.
+/// Returns whether a number means the end of any extent: exporters write the greatest of 32 or 64 bits.
 #[inline]
 fn far<E: Extent>(at: &E, extent: &E) -> bool {
     match at.number() {

@@ -75,7 +75,7 @@ impl PlacedTensor {
         Ok(value)
     }
 
-    /// Returns whether the tensor lies on a backend.
+    /// Returns whether the tensor is on a backend.
     pub(super) fn lies_on(&self, backend: &BackendHandle) -> bool {
         let copies = self.0.copies.lock().unwrap_or_else(PoisonError::into_inner);
         copies.on.iter().any(|value| value.owner() == backend.owner())

@@ -100,7 +100,7 @@ fn best(row: &Row<'_>, start: usize, length: usize, run: usize, budget: &mut usi
     chosen.map(|(_, repeat)| repeat)
 }
 
-/// Returns whether a copy reads what the copy before it reads: its own nodes, those of the copy before, or boxes from before all
+/// Returns whether a copy has the same operands as the copy before it: its own nodes, nodes of the copy before, or boxes from before all
 /// copies that look the same, such as its own weights. What the first copy reads from before itself may be anything.
 fn alike(row: &Row<'_>, first: usize, length: usize, copy: usize) -> bool {
     let (this, before) = (first + copy * length, first + (copy - 1) * length);

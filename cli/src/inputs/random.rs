@@ -153,7 +153,7 @@ impl Filling<'_> {
         Ok(TensorData::adopt(self.dtype, shape, bytes.into())?)
     }
 
-    /// Returns whether the name of the input says that it is a mask, each row of which must have a 1.
+    /// Returns whether the name of the input says that it is a mask, where each row must have a 1.
     fn masks(&self) -> bool {
         self.range.is_none()
             && self.fits.is_none()

@@ -125,7 +125,7 @@ impl Solution {
         usize::try_from(value).ok()
     }
 
-    /// Returns whether chosen extents fulfil what is demanded, as far as that can be told without inference.
+    /// Returns whether chosen extents fulfil the demands, as far as this is certain without inference.
     pub(super) fn admits(&self, chosen: &dyn Fn(&str) -> Option<i64>) -> bool {
         let named = |name: &str| {
             chosen(name).or_else(|| self.determined.get(name)?.value(&|name: &str| chosen(name)))

@@ -122,7 +122,7 @@ unsafe fn is_nested(api: &Api, graph: *const OrtGraph) -> Result<bool> {
     Ok(false)
 }
 
-/// Returns whether a graph may be that of a [`REPLACED`] operator, where ONNX Runtime does not say which node it belongs to: the file of
+/// Returns whether a graph may belong to a [`REPLACED`] operator, where ONNX Runtime does not say which node it belongs to: the file of
 /// its model has the name of the operator, or cannot be read. A model that was made from bytes has no file, and is taken to have none.
 unsafe fn may_be_replaced(api: &Api, graph: *const OrtGraph) -> Result<bool> {
     // SAFETY: the caller says so.
@@ -133,7 +133,7 @@ unsafe fn may_be_replaced(api: &Api, graph: *const OrtGraph) -> Result<bool> {
     }))
 }
 
-/// Returns whether bytes contain others, the first of which occurs in them once.
+/// Returns whether bytes contain others, whose first byte occurs once in them.
 fn contains(mut bytes: impl BufRead, sought: &[u8]) -> std::io::Result<bool> {
     let Some((first, rest)) = sought.split_first() else { return Ok(true) };
     let mut window = Vec::new();
@@ -158,7 +158,7 @@ fn has_part(node: &NodeProto, provider: &str) -> bool {
     graphs.flat_map(|graph| &graph.node).any(|node| node.domain() == provider || has_part(node, provider))
 }
 
-/// Returns whether a node is claimed with all its graphs. What cannot be read is not.
+/// Returns whether a node is claimed with all its graphs; `false` if one cannot be read.
 unsafe fn is_claimed(
     reader: &Reader<'_>,
     node: *const OrtNode,

@@ -56,7 +56,7 @@ pub trait Listener: Send {
     /// Takes the next event. It must not wait, because all sequences would.
     fn receive(&mut self, event: Event);
 
-    /// Returns whether nobody listens any more, which ends the request.
+    /// Returns whether the listener has gone, which ends the request.
     fn is_gone(&self) -> bool;
 }
 

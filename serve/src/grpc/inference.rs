@@ -659,7 +659,7 @@ pub mod grpc_inference_service_client {
             self.inner = self.inner.max_encoding_message_size(limit);
             self
         }
-        /// Returns whether the process answers.
+        /// Tells whether the process answers.
         pub async fn server_live(
             &mut self,
             request: impl tonic::IntoRequest<super::ServerLiveRequest>,
@@ -684,7 +684,7 @@ pub mod grpc_inference_service_client {
                 .insert(GrpcMethod::new("inference.GRPCInferenceService", "ServerLive"));
             self.inner.unary(req, path, codec).await
         }
-        /// Returns whether every model can be asked.
+        /// Tells whether every model can be asked.
         pub async fn server_ready(
             &mut self,
             request: impl tonic::IntoRequest<super::ServerReadyRequest>,
@@ -711,7 +711,7 @@ pub mod grpc_inference_service_client {
                 );
             self.inner.unary(req, path, codec).await
         }
-        /// Returns whether one model can be asked.
+        /// Tells whether one model can be asked.
         pub async fn model_ready(
             &mut self,
             request: impl tonic::IntoRequest<super::ModelReadyRequest>,
@@ -971,7 +971,7 @@ pub mod grpc_inference_service_server {
     /// Generated trait containing gRPC methods that should be implemented for use with GrpcInferenceServiceServer.
     #[async_trait]
     pub trait GrpcInferenceService: std::marker::Send + std::marker::Sync + 'static {
-        /// Returns whether the process answers.
+        /// Tells whether the process answers.
         async fn server_live(
             &self,
             request: tonic::Request<super::ServerLiveRequest>,
@@ -979,7 +979,7 @@ pub mod grpc_inference_service_server {
             tonic::Response<super::ServerLiveResponse>,
             tonic::Status,
         >;
-        /// Returns whether every model can be asked.
+        /// Tells whether every model can be asked.
         async fn server_ready(
             &self,
             request: tonic::Request<super::ServerReadyRequest>,
@@ -987,7 +987,7 @@ pub mod grpc_inference_service_server {
             tonic::Response<super::ServerReadyResponse>,
             tonic::Status,
         >;
-        /// Returns whether one model can be asked.
+        /// Tells whether one model can be asked.
         async fn model_ready(
             &self,
             request: tonic::Request<super::ModelReadyRequest>,

@@ -74,7 +74,7 @@ fn classes(word: u32) -> Counts {
     [1, is_load(word).into(), is_store(word).into(), multiplies(word).into()]
 }
 
-/// Returns whether bits 25 to 28 are those of loads and stores, `x1x0`, and the instruction is no prefetch.
+/// Returns whether bits 25 to 28 mean a load or a store, `x1x0`, and the instruction is no prefetch.
 fn in_memory(word: u32) -> bool {
     let is_prefetch = word & 0xffc0_0000 == 0xf980_0000 // with a distance that is a multiple
         || word & 0xffe0_0c00 == 0xf880_0000 // with any distance

@@ -340,7 +340,7 @@ fn results_that_a_plan_does_not_claim_end_the_run() {
     assert!(caught > 0);
 }
 
-/// Returns whether a result differed from what the plan of a file claims.
+/// Returns whether a result differed from the claims of a saved plan.
 fn is_faulty_plan(error: &Error) -> bool {
     let first: &dyn std::error::Error = error;
     let mut chain = std::iter::successors(Some(first), |error| error.source());

@@ -135,7 +135,7 @@ struct Output {
     got: OnnxValue<TensorData>,
 }
 
-/// Returns whether a path is that of the value `name`, or of a part of it.
+/// Returns whether a path belongs to the value `name`, or to a part of it.
 fn is_part(path: &str, name: &str) -> bool {
     path.strip_prefix(name).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
 }
@@ -285,7 +285,7 @@ fn every_version_of_every_operator_has_a_vector_on_each_element_type() {
     assert_eq!(missing, listed);
 }
 
-/// Returns whether a name matches a pattern, in which `*` stands for any text.
+/// Returns whether a name matches a pattern, where `*` matches any text.
 fn matches(pattern: &str, name: &str) -> bool {
     match pattern.split_once('*') {
         None => pattern == name,

@@ -381,7 +381,7 @@ pub(crate) fn select(size: usize) -> Kernel<3> {
     Kernel { run, operands: [1, size, size], result: size, half: None, grain: GRAIN }
 }
 
-/// Returns whether any of `n` integers of `size` bytes is 0; they lie `stride` bytes apart.
+/// Returns whether any of `n` integers of `size` bytes is 0, with `stride` bytes between their starts.
 ///
 /// # Safety
 ///

@@ -124,7 +124,7 @@ impl Operand {
         self.contiguous() && (rows == 1 || self.row == cols.cast_signed() * self.col)
     }
 
-    /// Returns whether all elements are reached as those of one row.
+    /// Returns whether all elements are reached like one row.
     fn flat(&self, block: [usize; 2]) -> bool {
         let one = self.col == 0 && (block[0] == 1 || self.row == 0);
         one || self.dense(block)

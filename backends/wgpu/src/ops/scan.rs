@@ -14,7 +14,7 @@ use bb::ir::infer;
 use smallvec::SmallVec;
 use std::sync::Arc;
 
-/// Returns whether any element is what a key searches for.
+/// Returns whether any element matches a key.
 pub(crate) fn any(
     gpu: &Arc<Gpu>,
     op: &'static str,

@@ -103,7 +103,7 @@ impl<'a, T: Tensor> PrepareStep<'a, T> {
         self.operands.iter().map(|operand| operand.as_ref().map(PrepareOperand::asked)).collect()
     }
 
-    /// Returns whether the step agrees with what was asked of another.
+    /// Returns whether the step agrees with the questions put to another.
     pub(crate) fn agrees(&self, asked: &[Option<AskedOperand>]) -> bool {
         self.operands.len() == asked.len()
             && self.operands.iter().zip(asked).all(|pair| match pair {

@@ -155,7 +155,7 @@ fn caused(source: Source<'_>, unwrap: Unwrap<'_>) -> ErrorKind {
     ErrorKind::Device
 }
 
-/// Returns whether a panic within a plan caused an error. What another running backend reports is left out, because that one
+/// Returns whether a panic within a plan caused an error. Reports of another running backend are left out, because that one
 /// has counted it.
 pub(crate) fn is_panic(source: Source<'_>, unwrap: Unwrap<'_>) -> bool {
     let mut cause = Some(source);

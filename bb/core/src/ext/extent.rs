@@ -275,7 +275,7 @@ impl Extent {
         }
     }
 
-    /// Returns whether the two are equal in all runs; `false` if this cannot be shown.
+    /// Returns whether the two are equal in all runs; `false` if this is not certain.
     pub fn is_same(&self, other: &Extent) -> bool {
         match (&self.symbolic, &other.symbolic) {
             (None, None) => self.number == other.number,

@@ -46,7 +46,7 @@ fn borders(extent: usize, centres: bool) -> (f64, f64) {
     if centres { (0.0, extent as f64 - 1.0) } else { (-0.5, extent as f64 - 0.5) }
 }
 
-/// Returns whether positions lie within bounds.
+/// Returns whether positions are within bounds.
 fn within<B: Ops + ?Sized>(on: &B, x: &B::Tensor, low: f64, high: f64) -> Result<B::Tensor, B::Error> {
     let outside =
         on.or(&on.less(x, &on.scalar_like(x, low)?)?, &on.greater(x, &on.scalar_like(x, high)?)?)?;

@@ -111,7 +111,7 @@ pub const fn passes_graphs<L: Layer>() -> bool {
     !writes_operations::<L>() && !has(L::METHODS, "execute") && !has(L::METHODS, "compile")
 }
 
-/// Returns whether a layer writes the operation, so that no prepared kernel of the inner backend may run in its place.
+/// Returns whether a layer writes the operation, so that no prepared kernel of the inner backend may replace it.
 fn writes<L: Layer>(spec: &OpSpec) -> bool {
     let native = |(family, set): &(Family, OpSet)| *family == spec.family && set.contains(spec.index);
     (spec.family == Family::Primitive && has(L::METHODS, spec.method)) || L::NATIVES.iter().any(native)

@@ -92,7 +92,7 @@ impl NarrowedOn<'_> {
     }
 }
 
-/// Returns whether an operand holds positions alone, which a kernel only reads.
+/// Returns whether an operand only holds positions, which a kernel only reads.
 fn is_index(spec: &OpSpec, operand: usize) -> bool {
     const GATHER_ELEMENTS: u16 = NnOp::GatherElements as u16;
     const GATHER_ND: u16 = NnOp::GatherNd as u16;

@@ -57,7 +57,7 @@ pub fn unlinked(node: &Node) -> Option<Library> {
         .filter(|_| node.op_type != "Tokenizer" || !is_by_characters(node))
 }
 
-/// Returns whether a `Tokenizer` makes a token of each character, for which it needs no pattern.
+/// Returns whether a `Tokenizer` makes each character a token, so that it needs no pattern.
 fn is_by_characters(node: &Node) -> bool {
     match node.attributes.get("separators") {
         Some(Attribute::Texts(list)) if !list.is_empty() => list.iter().all(Vec::is_empty) && list.len() == 1,

@@ -205,7 +205,7 @@ impl Guards {
         Ok(Guards { inputs, equal, conditions })
     }
 
-    /// Returns whether the plan holds for one combination of extents alone.
+    /// Returns whether the plan holds for only one combination of extents.
     pub(super) fn are_fixed(&self) -> bool {
         self.inputs.iter().all(|input| input.value.is_some() || input.fixed.len() == input.rank)
     }

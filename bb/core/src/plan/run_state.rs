@@ -111,7 +111,7 @@ impl Ledger {
         self.add(inputs.into_iter().map(taken).fold(0, usize::saturating_add))
     }
 
-    /// Returns whether so many more bytes are within the limit.
+    /// Returns whether these further bytes are within the limit.
     pub(super) fn has_room(&self, bytes: usize) -> bool {
         self.total().checked_add(bytes).is_some_and(|total| total <= self.run_bytes)
     }

@@ -99,7 +99,7 @@ pub(super) fn backend_of(name: &str) -> &str {
     place.split(':').next().unwrap_or(place)
 }
 
-/// Returns whether a name may be that of a backend: it has no character that has a meaning in names, no white space, and is not empty.
+/// Returns whether a backend may have this name: it has no character with a meaning in names, no white space, and is not empty.
 pub(super) fn is_plain(name: &str) -> bool {
     !name.is_empty() && name.chars().all(|c| !c.is_whitespace() && !c.is_control() && !MARKS.contains(c))
 }
@@ -107,7 +107,7 @@ pub(super) fn is_plain(name: &str) -> bool {
 /// The characters that separate the parts of a name.
 const MARKS: &str = ":+(),=";
 
-/// Returns whether a backend is one of those that a name is made of. An option with the value of that name counts, too.
+/// Returns whether a name contains a backend. An option with the value of that name counts, too.
 pub(super) fn mentions(name: &str, backend: &str) -> bool {
     name.split(|c| MARKS.contains(c)).any(|part| part.trim() == backend)
 }

@@ -41,7 +41,7 @@ impl Call<'_> {
         takes(op, self.opset, dtype)
     }
 
-    /// Returns whether an attribute, whose floats have 32 bits, says what the parameter says to operands of this type.
+    /// Returns whether an attribute, whose floats have 32 bits, has the same effect as the parameter on operands of this type.
     pub(super) fn exact(&self, param: &Param<'_>) -> bool {
         let exact = |v: f64| f64::from(v as f32) == v || v.is_nan();
         self.subject() != Some(DataType::F64)

@@ -330,7 +330,7 @@ impl Log {
         Some(expr)
     }
 
-    /// Returns whether two extents differ to which the model gives one name.
+    /// Returns whether two extents differ although the model gives them one name.
     pub(super) fn contradicts_names(&self) -> bool {
         self.lock().contradicted
     }

@@ -144,7 +144,7 @@ impl Tracer {
         self
     }
 
-    /// Returns whether extents of inputs differ to which the model gives one name.
+    /// Returns whether extents of inputs differ although the model gives them one name.
     pub(crate) fn contradicts_names(&self) -> bool {
         self.log.contradicts_names()
     }
@@ -323,7 +323,7 @@ impl Tracer {
         }
     }
 
-    /// Returns whether the body of a native operation is being traced for the types of its results alone.
+    /// Returns whether the body of a native operation is being traced only for the types of its results.
     ///
     /// If the operation may be replaced by its body, the body is needed.
     pub(super) fn in_body(&self) -> bool {

@@ -71,7 +71,7 @@ impl Between {
         })
     }
 
-    /// Returns whether the first layer gives a gate and what it opens, if there is no third layer for one of them.
+    /// Returns whether the first layer computes both the gate and the gated values, if there is no third layer for one of them.
     pub(super) fn gated(&self) -> bool {
         matches!(self.activation, Activation::Swiglu | Activation::Geglu)
     }

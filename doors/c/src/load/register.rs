@@ -46,7 +46,7 @@ impl BackendLibrary {
     }
 }
 
-/// Returns whether a record is that of a library.
+/// Returns whether a record belongs to a library.
 fn is(entry: &Registration, of: &Added) -> bool {
     (entry.name, entry.version, entry.path) == (of.name, of.version, of.path)
 }

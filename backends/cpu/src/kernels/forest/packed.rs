@@ -304,7 +304,7 @@ impl<K: Key> Packed<K> {
         (CACHE / (self.width().max(1) * size_of::<K>())).next_multiple_of(TILE)
     }
 
-    /// Returns whether rows of so many elements have all columns that nodes test.
+    /// Returns whether rows of `columns` elements have all columns that nodes test.
     pub(super) fn fits(&self, columns: usize) -> bool {
         self.columns.last().is_none_or(|&last| (last as usize) < columns)
     }

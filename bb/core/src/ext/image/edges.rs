@@ -21,7 +21,7 @@ fn checked<B: Ops + ?Sized>(op: &'static str, x: &B::Tensor) -> Result<(), B::Er
     Ok(())
 }
 
-/// Returns whether there are no elements, so that nothing lies around them.
+/// Returns whether there are no elements, so that there is nothing around them.
 fn is_empty<B: Ops + ?Sized>(on: &B, x: &B::Tensor) -> bool {
     on.extents(x).iter().any(|extent| extent.is(0))
 }

@@ -77,7 +77,7 @@ fn merged(trace: &Trace) -> Result<Vec<Merged>, Error> {
     Ok(found)
 }
 
-/// Returns whether nobody but a transpose reads a value.
+/// Returns whether only a transpose reads a value.
 fn is_swallowed(trace: &Trace, uses: &Uses, value: TraceValue) -> Result<bool, Error> {
     match uses.only_reader(value)? {
         Some(reader) => Ok(Transpose::of(trace, trace.steps.get(reader)?)?.is_some()),

@@ -62,7 +62,7 @@ pub(super) fn are_bytes(dtype: DataType) -> bool {
     matches!(dtype, DataType::U8 | DataType::I8)
 }
 
-/// Returns whether a scale is such that a byte that is dequantised and quantised again is the same: quotients are no more than
+/// Returns whether a byte that is dequantised with a scale and quantised again is the same: quotients are no more than
 /// two roundings away from the integers, unless products overflow or lose digits because they are small.
 pub(super) fn is_plain(scale: f32) -> bool {
     (1e-30..1e30).contains(&scale)

@@ -179,7 +179,7 @@ impl Sinking<'_, '_> {
         Ok(true)
     }
 
-    /// Returns whether a value is quantised, at once or after it was moved, and nobody else reads it.
+    /// Returns whether a value is quantised, at once or after a move, and has no other reader.
     fn is_quantised(&self, value: TraceValue, ahead: usize) -> Result<bool, Error> {
         let trace = self.edit.trace();
         if self.uses.is_returned(value)? {

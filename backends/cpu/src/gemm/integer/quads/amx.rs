@@ -28,7 +28,7 @@ const fn after(few: &[&[Tile]], index: usize, tile: Tile) -> [Tile; 16] {
     all
 }
 
-/// Returns whether this process may use the instructions. The system is asked once, because it reserves room for the registers of each
+/// Returns whether this process may use the instructions. Queries the system once, because it reserves room for the registers of each
 /// thread.
 pub(super) fn allowed() -> bool {
     static ALLOWED: OnceLock<bool> = OnceLock::new();

@@ -182,7 +182,7 @@ impl Facts {
         }
     }
 
-    /// Returns whether nobody but a region reads a value.
+    /// Returns whether only a region reads a value.
     pub(super) fn is_only_for(&self, region: &Region, value: TraceValue) -> Result<bool, Error> {
         for &reader in self.uses.readers(value)? {
             if !self.is_in(region, reader)? {

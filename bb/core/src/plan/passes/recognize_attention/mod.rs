@@ -265,7 +265,7 @@ impl Matching<'_> {
         Ok(Some(Scores { q, keys: Keys { of, perm }, scale: scale * of_q * of_k * of_keys }))
     }
 
-    /// Returns whether the operation takes the operands and makes what the steps make, in all runs.
+    /// Returns whether the operation takes the operands and returns the same results as the steps, in all runs.
     fn fits(&self, scores: &Scores, v: TraceValue, result: TraceValue) -> Result<bool, Error> {
         let Scores { q, keys, .. } = scores;
         for value in [*q, keys.of, v, result] {

@@ -32,7 +32,7 @@ pub(super) fn broadcast(call: &Call<'_>, last: usize) -> Found {
     one(rows)
 }
 
-/// Returns whether a shared operand that broadcasts to so many dimensions is alike along one.
+/// Returns whether a shared operand that broadcasts to `rank` dimensions is constant along one.
 pub(super) fn is_alike(shape: &[usize], rank: usize, axis: usize) -> bool {
     let behind = rank.saturating_sub(shape.len());
     axis < behind || shape.get(axis - behind) == Some(&1)
