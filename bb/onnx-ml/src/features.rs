@@ -24,7 +24,7 @@ operators! {
     }
 }
 
-/// Numbers that an attribute lists, of which one serves all features.
+/// Reads the numbers of an attribute: one for all features, or one for each.
 fn listed<B: Ops + ?Sized>(
     on: &B,
     call: &Call<'_, B::Tensor>,
@@ -34,7 +34,16 @@ fn listed<B: Ops + ?Sized>(
     Ok(match call.floats(name)? {
         None | Some([]) => None,
         Some([only]) => Some(numbers(on, &[], &[*only], dtype)?),
-        Some(all) => Some(numbers(on, &[all.len()], all, dtype)?),
+        Some(all) => {
+            let x = call.input(0)?;
+            if !on.extents(x).last().is_some_and(|features| features.is(all.len())) {
+                let (got, shape) = (all.len(), x.shape());
+                return Err(call
+                    .wrong(name, format!("has {got} numbers, which {shape:?} has no features for"))
+                    .into());
+            }
+            Some(numbers(on, &[all.len()], all, dtype)?)
+        }
     })
 }
 

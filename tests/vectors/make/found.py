@@ -174,4 +174,6 @@ table = lambda n: rng.standard_normal((n, 4)).astype(np.float32)
 operands = {"ids": np.array([[3, 0], [1, 2]], np.int32), "segments": None, "words": table(5), "places": table(2), "kinds": table(2),
             "g": np.ones(4, np.float32), "b": np.zeros(4, np.float32)}
 f.add("embed_layer_normalization_without_segments", "com.microsoft::EmbedLayerNormalization", operands, outputs=3, **microsoft)
+f.add("scaler_refuses_more_numbers_than_features", "ai.onnx.ml::Scaler", {"x": np.zeros((2, 3, 1), np.float32)},
+      attributes={"scale": [2.0, 0.25, 1.5], "offset": [1.0, 0.5, -2.0]}, opsets={"ai.onnx.ml": 1}, fails=True)
 f.write()
