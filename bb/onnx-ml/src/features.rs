@@ -36,7 +36,7 @@ fn listed<B: Ops + ?Sized>(
         Some([only]) => Some(numbers(on, &[], &[*only], dtype)?),
         Some(all) => {
             let x = call.input(0)?;
-            if !on.extents(x).last().is_some_and(|features| features.is(all.len())) {
+            if !on.extents(x).last().is_some_and(|features| features.is(all.len() as i64)) {
                 let (got, shape) = (all.len(), x.shape());
                 return Err(call
                     .wrong(name, format!("has {got} numbers, which {shape:?} has no features for"))
